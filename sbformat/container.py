@@ -1,0 +1,520 @@
+"""The strict zip: the archive itself and, through the same code, the torch zips inside it.
+
+The structure is checked when a container is opened: one end record, a central directory that ends
+where it must, local headers that tile the file and say what the directory says (FORMAT.md 2.1 to 2.5).
+No member is touched until it is asked for; stored members are views, deflated ones are inflated in
+chunks under the budget; a member's CRC is checked when its bytes are handed out.
+"""
+
+from __future__ import annotations
+
+import zlib
+from struct import Struct
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NoReturn
+
+from sbformat.entry_names import check_name, check_paths
+from sbformat.errors import ContainerError, MissingEntryError, quote
+from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
+from sbformat.source import BytesSource
+from sbformat.spec import (
+    CENTRAL_SIGNATURE,
+    DESCRIPTOR_SIGNATURE,
+    END_SIGNATURE,
+    LOCAL_SIGNATURE,
+    ZIP64_END_SIGNATURE,
+    ZIP64_LOCATOR_SIGNATURE,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sbformat.source import Source
+
+STORED: Final = 0
+DEFLATED: Final = 8
+CHUNK_BYTES: Final = 1 << 18
+
+_END: Final = Struct("<4s4H2IH")
+_ZIP64_END: Final = Struct("<4sQ2H2I4Q")
+_ZIP64_LOCATOR: Final = Struct("<4sIQI")
+_CENTRAL: Final = Struct("<4s6H3I5H2I")
+_LOCAL: Final = Struct("<4s5H3I2H")
+_EXTRA: Final = Struct("<2H")
+_DESCRIPTOR: Final = Struct("<4s3I")
+_DESCRIPTOR64: Final = Struct("<4sI2Q")
+
+_MAX16: Final = 0xFFFF
+_MAX32: Final = 0xFFFFFFFF
+_LARGEST_COMMENT: Final = 0xFFFF
+
+_FLAG_DESCRIPTOR: Final = 0x8
+_FLAGS_ALLOWED: Final = 0x2 | 0x4 | _FLAG_DESCRIPTOR | 0x800  # deflate level, descriptor, UTF-8 names
+
+_EXTRA_ZIP64: Final = 0x0001
+_EXTRA_TORCH_PADDING: Final = 0x4246  # "FB": aligns a record's data; may repeat
+_EXTRA_UNICODE_PATH: Final = 0x7075  # a second name for the entry: some readers believe it
+
+_SYSTEM_UNIX: Final = 3
+_MODE_TYPE: Final = 0o170000
+_MODE_FILE: Final = 0o100000
+_MODE_FOLDER: Final = 0o040000
+
+Names = Literal["path", "record"]
+"""What names must be fit for: ``path`` for what may be extracted to disk, ``record`` for records that
+are only looked up (FORMAT.md 2.6)."""
+
+
+class Entry(NamedTuple):
+    """One member, as the directory and its local header agree on it."""
+
+    name: str
+    offset: int
+    """Of the local header, from the start of the container."""
+    data_offset: int
+    """Of the member's bytes as stored."""
+    compressed_size: int
+    size: int
+    crc: int
+    method: int
+    """0 stored, 8 deflated."""
+
+    @property
+    def is_folder(self) -> bool:
+        """A directory entry: its name ends with a slash and it is empty."""
+        return self.name.endswith("/")
+
+
+class _Central(NamedTuple):
+    """A record of the central directory."""
+
+    name: bytes
+    offset: int
+    compressed_size: int
+    size: int
+    crc: int
+    method: int
+    flags: int
+
+
+class Container:
+    """A zip that keeps every rule of FORMAT.md 2.
+
+    :param source: the bytes, or a :class:`~sbformat.source.Source`
+    :param limits: what it may ask for
+    :param budget: the operation it belongs to, when it is a part of one
+    :param names: the name rules to apply
+    :param entry_limit: the field of ``Limits`` that caps the number of entries
+    :param unchecked_crc: accept CRC fields that are all zero, as torch writes them after
+        ``set_crc32_options(False)``; nothing is then known of those members' integrity
+    :raises ContainerError: when the structure breaks a rule
+    :raises LimitError: for more entries or bytes than allowed
+    """
+
+    __slots__ = ("_budget", "_source", "_verified", "entries", "unchecked_crc")
+
+    entries: dict[str, Entry]
+    """The members by name, in the order of the directory."""
+
+    def __init__(
+        self,
+        source: Source | bytes | bytearray | memoryview,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        budget: Budget | None = None,
+        names: Names = "path",
+        entry_limit: Literal["outer_entries", "inner_entries"] = "outer_entries",
+        unchecked_crc: bool = False,
+    ) -> None:
+        if isinstance(source, (bytes, bytearray, memoryview)):
+            source = BytesSource(source)
+        self._source = source
+        self._budget = budget or Budget(limits)
+        self._verified: set[str] = set()
+        self.unchecked_crc = unchecked_crc
+        directory = _read_directory(source, self._budget, entry_limit)
+        self.entries = _match_local_headers(source, directory, names)
+        if unchecked_crc and any(entry.crc for entry in self.entries.values()):
+            self.unchecked_crc = False
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def entry(self, name: str) -> Entry:
+        """Return what is known of a member.
+
+        :raises MissingEntryError: when there is none of that name
+        """
+        try:
+            return self.entries[name]
+        except KeyError:
+            raise MissingEntryError(name, present=self.entries) from None
+
+    def read(self, name: str, *, limit: str | None = None) -> memoryview:
+        """Return a member's bytes, whole, with its CRC checked.
+
+        A stored member is a view of the source; a deflated one is inflated and charged.
+
+        :param name: the member
+        :param limit: a field of ``Limits`` that caps this member
+        :raises ContainerError: when it does not inflate to its size or its CRC is wrong
+        :raises LimitError: when it is larger than allowed
+        """
+        entry = self.entry(name)
+        if limit is not None:
+            self._budget.spend(limit, entry.size)
+        if entry.method == STORED:
+            view = self._source.view(entry.data_offset, entry.size)
+            if name not in self._verified:
+                self._check_crc(entry, zlib.crc32(view))
+            return view
+        return memoryview(b"".join(self._inflate(entry)))
+
+    def view(self, name: str) -> memoryview:
+        """Return a member's bytes without reading them all: the CRC of a stored member is not checked.
+
+        For a caller that checks what lies inside, as ``safe_open`` does record by record.
+
+        :raises ContainerError: when a deflated member does not inflate
+        """
+        entry = self.entry(name)
+        if entry.method == STORED:
+            return self._source.view(entry.data_offset, entry.size)
+        return self.read(name)
+
+    def stream(self, name: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[memoryview | bytes]:
+        """Yield a member's bytes in chunks; its CRC is checked after the last one.
+
+        :param name: the member
+        :param chunk_bytes: the most bytes in one chunk
+        :raises ContainerError: at the end when the CRC is wrong, or where it stops inflating
+        """
+        entry = self.entry(name)
+        return self._stored_chunks(entry, chunk_bytes) if entry.method == STORED else self._inflate(entry, chunk_bytes)
+
+    def _stored_chunks(self, entry: Entry, chunk_bytes: int) -> Iterator[memoryview]:
+        crc = 0
+        for start in range(0, entry.size, chunk_bytes):
+            chunk = self._source.view(entry.data_offset + start, min(chunk_bytes, entry.size - start))
+            crc = zlib.crc32(chunk, crc)
+            yield chunk
+        self._check_crc(entry, crc)
+
+    def _inflate(self, entry: Entry, chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
+        """Inflate under the budget: the stream must end exactly at both sizes (FORMAT.md 2.5)."""
+        self._charge(entry)
+        compressed = self._source.view(entry.data_offset, entry.compressed_size)
+        inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+        crc = produced = position = 0
+        pending: memoryview | bytes = b""
+        while not inflater.eof:
+            if not pending:
+                pending = compressed[position : position + CHUNK_BYTES]
+                position += len(pending)
+                if not pending:
+                    _refuse_member(entry, "its deflate stream does not end where its bytes end")
+            try:
+                chunk = inflater.decompress(pending, chunk_bytes)
+            except zlib.error:
+                _refuse_member(entry, "its deflate stream is damaged")
+            pending = inflater.unconsumed_tail
+            produced += len(chunk)
+            if produced > entry.size:
+                _refuse_member(entry, f"it inflates to more than the {entry.size:,} bytes it claims")
+            crc = zlib.crc32(chunk, crc)
+            if chunk:
+                yield chunk
+        if inflater.unused_data or position != entry.compressed_size:
+            _refuse_member(entry, "its deflate stream ends before its bytes do")
+        if produced != entry.size:
+            _refuse_member(entry, f"it inflates to {produced:,} bytes but claims {entry.size:,}")
+        self._check_crc(entry, crc)
+
+    def _charge(self, entry: Entry) -> None:
+        self._budget.inflate(entry.size)
+        if entry.size > 1 << 20:
+            self._budget.spend("ratio", -(-entry.size // max(entry.compressed_size, 1)))
+
+    def _check_crc(self, entry: Entry, actual: int) -> None:
+        if actual == entry.crc or self.unchecked_crc:
+            self._verified.add(entry.name)
+            return
+        message = f"its CRC-32 is {actual:08x} but the zip says {entry.crc:08x}: the bytes are damaged"
+        if entry.crc == 0 and entry.size and all(other.crc == 0 for other in self.entries.values()):
+            message = (
+                "no CRC-32 was saved in this zip (torch does so after set_crc32_options(False)), so damage "
+                "could not be seen; unchecked_crc=True reads it all the same"
+            )
+        _refuse_member(entry, message)
+
+
+def _refuse_member(entry: Entry, message: str) -> NoReturn:
+    raise ContainerError(message, entry=entry.name)
+
+
+def _refuse(message: str, offset: int | None = None) -> NoReturn:
+    raise ContainerError(message, offset=offset)
+
+
+# -- the end records and the directory (FORMAT.md 2.1 to 2.3) -----------------------------------------
+
+
+def _read_directory(source: Source, budget: Budget, entry_limit: str) -> tuple[list[_Central], int]:
+    """Return the directory's records and the offset at which it starts."""
+    size = source.size
+    head = bytes(source.view(0, min(4, size)))
+    if head != LOCAL_SIGNATURE:
+        _refuse("not a zip: it does not start with a local header" if size else "the file is empty", 0)
+    end = _find_end(source)
+    _, disk, start_disk, count_here, count, length, start, _ = _END.unpack(source.view(end, _END.size))
+    if disk or start_disk:
+        _refuse("the zip is split over several disks", end)
+    if count_here != count:
+        _refuse(f"the end record counts {count_here} entries on this disk but {count} in all", end)
+    count, length, start, stop = _apply_zip64(source, end, count, length, start)
+    if start + length != stop:
+        _refuse(f"the directory claims bytes {start} to {start + length}, the end records start at {stop}", end)
+    if count * _CENTRAL.size > length:
+        _refuse(f"{count} entries cannot fit in a directory of {length} bytes", end)
+    budget.spend(entry_limit, count, offset=end)
+    return _read_central(source.view(start, length), count, start), start
+
+
+def _find_end(source: Source) -> int:
+    """Find the one end record whose comment ends the file (FORMAT.md 2.1)."""
+    size = source.size
+    if size < _END.size:
+        _refuse(f"cut short: {size} bytes hold no zip", size)
+    start = max(0, size - _END.size - _LARGEST_COMMENT)
+    tail = bytes(source.view(start, size - start))
+    found = []
+    at = tail.find(END_SIGNATURE)
+    while 0 <= at <= len(tail) - _END.size:
+        if at + _END.size + int.from_bytes(tail[at + 20 : at + 22], "little") == len(tail):
+            found.append(start + at)
+        at = tail.find(END_SIGNATURE, at + 1)
+    if not found:
+        _refuse("no end record ends this file: it is cut short or has bytes behind it", size)
+    if len(found) > 1:
+        _refuse(f"two end records claim this file, at bytes {found[0]} and {found[1]}", found[0])
+    if tail.find(END_SIGNATURE, found[0] - start + 1) >= 0:
+        _refuse("the comment holds a second end record signature", found[0])
+    return found[0]
+
+
+def _apply_zip64(source: Source, end: int, count: int, length: int, start: int) -> tuple[int, int, int, int]:
+    """Read the zip64 end record when there is one (FORMAT.md 2.2); return count, length, start, stop."""
+    at = end - _ZIP64_LOCATOR.size
+    signature, disk, record_at, disks = b"", 0, 0, 0
+    if at >= 0:
+        signature, disk, record_at, disks = _ZIP64_LOCATOR.unpack(source.view(at, _ZIP64_LOCATOR.size))
+    if signature != ZIP64_LOCATOR_SIGNATURE:
+        if count == _MAX16 or length == _MAX32 or start == _MAX32:
+            _refuse("the end record points to a zip64 record that is not there", end)
+        return count, length, start, end
+    if disk or disks > 1:
+        _refuse("the zip is split over several disks", at)
+    stop = at - _ZIP64_END.size
+    if record_at != stop or stop < 0:
+        _refuse(f"the zip64 record must end at its locator, but is said to start at {record_at}", at)
+    record = _ZIP64_END.unpack(source.view(stop, _ZIP64_END.size))
+    signature, record_size, _, _, disk, start_disk, count_here, count64, length64, start64 = record
+    if signature != ZIP64_END_SIGNATURE or record_size != _ZIP64_END.size - 12:
+        _refuse("there is no zip64 record of 56 bytes before its locator", stop)
+    if disk or start_disk or count_here != count64:
+        _refuse("the zip64 record contradicts itself on disks or entries", stop)
+    for narrow, wide, sentinel in ((count, count64, _MAX16), (length, length64, _MAX32), (start, start64, _MAX32)):
+        if narrow not in (sentinel, wide):
+            _refuse(f"the end record says {narrow} where the zip64 record says {wide}", end)
+    return count64, length64, start64, stop
+
+
+def _read_central(directory: memoryview, count: int, start: int) -> list[_Central]:
+    """Read the directory's records; they use it up exactly (FORMAT.md 2.3)."""
+    records = []
+    at = 0
+    size = len(directory)
+    for _ in range(count):
+        if size - at < _CENTRAL.size:
+            _refuse("the directory ends within a record", start + at)
+        fields = _CENTRAL.unpack_from(directory, at)
+        signature, made_by, _, flags, method, _, _, crc, compressed, inflated = fields[:10]
+        name_size, extra_size, comment_size, disk, _, attributes, offset = fields[10:]
+        if signature != CENTRAL_SIGNATURE:
+            _refuse("a record of the directory has a wrong signature", start + at)
+        name_at = at + _CENTRAL.size
+        extra_at = name_at + name_size
+        following = extra_at + extra_size + comment_size
+        if following > size:
+            _refuse("the directory ends within a record", start + at)
+        name = bytes(directory[name_at:extra_at])
+        zip64 = None
+        if extra_size:
+            zip64 = _read_extras(directory[extra_at : extra_at + extra_size], name, start + extra_at)
+        if zip64 is not None or compressed == _MAX32 or inflated == _MAX32 or offset == _MAX32:
+            inflated, compressed, offset = _widen((inflated, compressed, offset), zip64, start + at)
+        _check_central(flags, method, disk, compressed, inflated, start + at)
+        if made_by >> 8 == _SYSTEM_UNIX or attributes:
+            _check_kind(name, made_by >> 8, attributes, start + at)
+        records.append(_Central(name, offset, compressed, inflated, crc, method, flags))
+        at = following
+    if at != size:
+        _refuse(f"{size - at} bytes of the directory belong to no record", start + at)
+    return records
+
+
+def _check_central(flags: int, method: int, disk: int, compressed: int, inflated: int, offset: int) -> None:
+    if flags & ~_FLAGS_ALLOWED:
+        _refuse(f"a member has flags {flags:#06x}: encrypted or otherwise outside the format", offset)
+    if method not in (STORED, DEFLATED):
+        _refuse(f"a member has compression method {method}; only stored and deflated are read", offset)
+    if method == STORED and compressed != inflated:
+        _refuse(f"a stored member claims {compressed} bytes stored and {inflated} inflated", offset)
+    if disk:
+        _refuse("a member is on another disk", offset)
+
+
+def _check_kind(name: bytes, system: int, attributes: int, offset: int) -> None:
+    """A member is a regular file or a folder: no link, no device (FORMAT.md 2.6)."""
+    kind = attributes >> 16 & _MODE_TYPE if system == _SYSTEM_UNIX else 0
+    expected = _MODE_FOLDER if name.endswith(b"/") else _MODE_FILE
+    if kind not in (0, expected):
+        _refuse(f"the member {quote(name.decode('utf-8', 'replace'))} is not a regular file", offset)
+
+
+def _widen(narrow: tuple[int, int, int], zip64: memoryview | None, offset: int) -> tuple[int, ...]:
+    """Replace the sentinels among size, compressed size and offset, in that order (FORMAT.md 2.4)."""
+    sentinels = sum(value == _MAX32 for value in narrow)
+    if zip64 is None or len(zip64) != 8 * sentinels or not sentinels:
+        _refuse("a member's zip64 sizes are not those that its record asks for", offset)
+    wide = iter(Struct(f"<{sentinels}Q").unpack(zip64))
+    return tuple(next(wide) if value == _MAX32 else value for value in narrow)
+
+
+def _read_extras(extras: memoryview, name: bytes, offset: int) -> memoryview | None:
+    """Check that extra fields are well formed and none stands twice; return the zip64 one."""
+    at = 0
+    seen: set[int] = set()
+    zip64 = None
+    while at < len(extras):
+        if len(extras) - at < _EXTRA.size:
+            _refuse("an extra field is cut short", offset + at)
+        kind, size = _EXTRA.unpack_from(extras, at)
+        value = extras[at + 4 : at + 4 + size]
+        if len(value) != size:
+            _refuse("an extra field is cut short", offset + at)
+        if kind in seen and kind != _EXTRA_TORCH_PADDING:
+            _refuse(f"the extra field {kind:#06x} stands twice", offset + at)
+        if kind == _EXTRA_UNICODE_PATH and bytes(value[5:]) != name:
+            _refuse("an extra field gives the member a second name", offset + at)
+        seen.add(kind)
+        if kind == _EXTRA_ZIP64:
+            zip64 = value
+        at += 4 + size
+    return zip64
+
+
+# -- local headers (FORMAT.md 2.4, 2.5) ---------------------------------------------------------------
+
+
+def _match_local_headers(source: Source, directory: tuple[list[_Central], int], names: Names) -> dict[str, Entry]:
+    """Check that the local headers tile the file and agree with the directory; return the entries."""
+    records, stop = directory
+    order = sorted(range(len(records)), key=lambda index: records[index].offset)
+    found: list[Entry | None] = [None] * len(records)
+    expected = 0
+    for position, index in enumerate(order):
+        record = records[index]
+        if record.offset != expected:
+            problem = "lies within the one before it" if record.offset < expected else "leaves a gap before it"
+            _refuse(f"the local header of {_shown(record)} {problem}", record.offset)
+        following = records[order[position + 1]].offset if position + 1 < len(order) else stop
+        found[index] = _match_local(source, record, following, names)
+        expected = following
+    if not records or expected != stop:
+        _refuse("the directory names no member", stop)
+    entries: dict[str, Entry] = {}
+    for entry in found:
+        if entry is None or entry.name in entries:
+            _refuse(f"two members are named {quote(entry.name if entry else '')}", entry.offset if entry else None)
+        entries[entry.name] = entry
+    if names == "path":
+        check_paths(entries)
+    return entries
+
+
+def _shown(record: _Central) -> str:
+    return quote(record.name.decode("utf-8", "replace"))
+
+
+def _match_local(source: Source, record: _Central, following: int, names: Names) -> Entry:
+    """Check one local header against its record; it must end where the next one begins."""
+    offset = record.offset
+    room = following - offset
+    if room < _LOCAL.size:
+        _refuse(f"there is no room for the local header of {_shown(record)}", offset)
+    header = _LOCAL.unpack(source.view(offset, _LOCAL.size))
+    signature, _, flags, method, _, _, crc, compressed, size, name_size, extra_size = header
+    if signature != LOCAL_SIGNATURE:
+        _refuse(f"the local header of {_shown(record)} has a wrong signature", offset)
+    data_offset = offset + _LOCAL.size + name_size + extra_size
+    trailer = following - data_offset - record.compressed_size
+    if trailer < 0:
+        _refuse(f"{_shown(record)} does not end where the next header begins", offset)
+    variable = source.view(offset + _LOCAL.size, name_size + extra_size)
+    if bytes(variable[:name_size]) != record.name or flags != record.flags or method != record.method:
+        _refuse(f"the local header of {_shown(record)} differs from the directory in name, flags or method", offset)
+    zip64 = None
+    if extra_size:
+        zip64 = _read_extras(variable[name_size:], record.name, offset + _LOCAL.size + name_size)
+    described = flags & _FLAG_DESCRIPTOR
+    sizes = _local_sizes(compressed, size, zip64, record, bool(described))
+    if (crc, *sizes) != (record.crc, record.compressed_size, record.size) and not (
+        described and crc == 0 and sizes == (0, 0)
+    ):
+        _refuse(f"the local header of {_shown(record)} differs from the directory in CRC or sizes", offset)
+    if described:
+        _check_descriptor(source.view(following - trailer, trailer), record, following - trailer)
+    elif trailer:
+        _refuse(f"{trailer} bytes lie between {_shown(record)} and what follows", following - trailer)
+    name = check_name(record.name, names, offset)
+    if name.endswith("/") and (record.size or record.compressed_size):
+        _refuse(f"the folder {quote(name)} has content", offset)
+    return Entry(name, offset, data_offset, record.compressed_size, record.size, record.crc, record.method)
+
+
+def _local_sizes(
+    compressed: int,
+    size: int,
+    zip64: memoryview | None,
+    record: _Central,
+    described: bool,  # noqa: FBT001
+) -> tuple[int, int]:
+    """Return compressed and inflated size as the local header and its zip64 extra give them.
+
+    Both fields are sentinels and the extra holds both sizes (Python >= 3.11), or neither is and an extra
+    is redundant but equal (Python < 3.11.4 wrote it); zeros in it stand for a descriptor.
+    """
+    if zip64 is None:
+        return compressed, size
+    if len(zip64) != 16:  # noqa: PLR2004
+        _refuse(f"the zip64 extra of {_shown(record)} must hold both sizes", record.offset)
+    wide_size, wide_compressed = Struct("<2Q").unpack(zip64)
+    if (compressed, size) == (_MAX32, _MAX32):
+        return wide_compressed, wide_size
+    if (wide_compressed, wide_size) not in ((record.compressed_size, record.size), (0, 0) if described else ()):
+        _refuse(f"the zip64 extra of {_shown(record)} differs from the directory", record.offset)
+    return compressed, size
+
+
+def _check_descriptor(descriptor: memoryview, record: _Central, offset: int) -> None:
+    """A data descriptor carries its signature and equals the directory, with 32 or 64 bit sizes."""
+    layout = {_DESCRIPTOR.size: _DESCRIPTOR, _DESCRIPTOR64.size: _DESCRIPTOR64}.get(len(descriptor))
+    expected = (DESCRIPTOR_SIGNATURE, record.crc, record.compressed_size, record.size)
+    if layout is None or layout.unpack(descriptor) != expected:
+        _refuse(f"no data descriptor that agrees with the directory follows {_shown(record)}", offset)

@@ -1,0 +1,204 @@
+"""The entry ``data``: strict JSON to a dict of JSON values and opaque ``Serialized`` (FORMAT.md 3).
+
+What the text may cost is counted before it is parsed: bytes, depth, values, digits. NaN, Infinity and
+lone surrogates are kept, as SB3's ``json.dumps`` can write them. Nothing looks into a blob here.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from sbformat.errors import DataError, quote
+from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
+from sbformat.spec import SERIALIZED_MARKER, TYPE_MARKER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_BOM: Final = b"\xef\xbb\xbf"
+_BRACKETS: Final = re.compile(r"[\[\]{}]")
+
+
+class Serialized:
+    """A value that SB3 pickled: the pair ``:type:`` and ``:serialized:``, opaque (FORMAT.md 3.2).
+
+    :param type: the text of ``:type:``, such as ``<class 'gymnasium.spaces.box.Box'>``; None without
+    :param pickle: the bytes that SB3 would unpickle
+    :param hints: the sibling keys, informative only, as JSON values
+    :param text: the base64 as it stands in the file; canonical base64 of ``pickle`` when None
+    """
+
+    __slots__ = ("hints", "pickle", "text", "type")
+
+    type: str | None
+    pickle: bytes
+    hints: Mapping[str, Any]
+    text: str
+
+    def __init__(
+        self, type: str | None, pickle: bytes, hints: Mapping[str, Any] | None = None, *, text: str | None = None  # noqa: A002 -- SB3's own word
+    ) -> None:
+        set_field = object.__setattr__
+        set_field(self, "type", type)
+        set_field(self, "pickle", pickle)
+        set_field(self, "hints", hints or {})
+        set_field(self, "text", _canonical(pickle) if text is None else text)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        message = f"Serialized is a value; make a new one instead of setting {name}"
+        raise AttributeError(message)
+
+    __delattr__ = __setattr__  # type: ignore[assignment]
+
+    @property
+    def is_canonical(self) -> bool:
+        """Is the base64 text what an encoder writes? A lenient decoder reads more than that."""
+        return self.text == _canonical(self.pickle)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Serialized):
+            return NotImplemented
+        return (
+            (self.type, self.pickle) == (other.type, other.pickle)
+            and list(self.hints) == list(other.hints)
+            and equal_json(dict(self.hints), dict(other.hints))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<Serialized {quote(self.type or 'without type', 80)} {len(self.pickle)} bytes>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _serialized, (self.type, self.pickle, dict(self.hints), self.text)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object as it stands in ``data``."""
+        marker = {} if self.type is None else {TYPE_MARKER: self.type}
+        return {**marker, SERIALIZED_MARKER: self.text, **self.hints}
+
+
+def _serialized(type: str | None, pickle: bytes, hints: dict[str, Any], text: str) -> Serialized:  # noqa: A002
+    return Serialized(type, pickle, hints, text=text)
+
+
+def _canonical(pickle: bytes) -> str:
+    return binascii.b2a_base64(pickle, newline=False).decode("ascii")
+
+
+def loads(data: bytes | bytearray | memoryview, *, limits: Limits = DEFAULT_LIMITS) -> dict[str, Any]:
+    """Parse the bytes of ``data``.
+
+    :param data: UTF-8 JSON without a byte order mark; an object
+    :param limits: what it may ask for
+    :return: its keys in order; objects that hold ``:serialized:`` become :class:`Serialized`, at the top
+        level only, as in SB3
+    :raises DataError: when it is not that (FORMAT.md 3.1, 3.2)
+    :raises LimitError: when it asks for more than allowed
+    """
+    return decode(data, Budget(limits))
+
+
+def decode(data: bytes | bytearray | memoryview, budget: Budget) -> dict[str, Any]:
+    """Like :func:`loads`, within an operation's budget."""
+    budget.spend("json_bytes", len(data))
+    raw = bytes(data)
+    if raw.startswith(_BOM):
+        _refuse("it starts with a byte order mark", 0)
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        _refuse(f"it is not UTF-8: {error.reason}", error.start)
+    _count(text, budget)
+    try:
+        value = json.loads(text, object_pairs_hook=_unique)
+    except json.JSONDecodeError as error:
+        _refuse(f"it is not JSON: {error.msg}", len(text[: error.pos].encode("utf-8")))
+    except ValueError as error:  # a number that the interpreter's own cap on digits refuses
+        _refuse(f"it is not JSON that can be read: {error}")
+    if type(value) is not dict:
+        _refuse("it is JSON, but not an object")
+    return {key: _wrap(key, item, budget) if type(item) is dict else item for key, item in value.items()}
+
+
+def _refuse(message: str, offset: int | None = None) -> NoReturn:
+    raise DataError(message, offset=offset)
+
+
+def _count(text: str, budget: Budget) -> None:
+    """Take depth, values and digits before anything is parsed, in time linear in the text.
+
+    Escapes are dropped first, then every second piece between quotation marks lies outside strings.
+    """
+    plain = text.replace("\\\\", "").replace('\\"', "") if "\\" in text else text
+    outside = "".join(plain.split('"')[::2])
+    budget.spend("json_nodes", 1 + outside.count(",") + outside.count("[") + outside.count("{"))
+    depth = deepest = 0
+    for bracket in _BRACKETS.findall(outside):
+        if bracket in "[{":
+            depth += 1
+            if depth > deepest:
+                deepest = depth
+        else:
+            depth -= 1
+    budget.spend("json_depth", deepest)
+    allowed = budget.limits.json_digits
+    if len(outside) > allowed:
+        longest = max((len(run) for run in re.findall(r"[0-9]{%d,}" % (allowed + 1), outside)), default=0)
+        budget.spend("json_digits", longest)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        _refuse(f"the key {quote(twice)} stands twice in one object")
+    return made
+
+
+def _wrap(key: str, item: dict[str, Any], budget: Budget) -> Serialized | dict[str, Any]:
+    if SERIALIZED_MARKER not in item:
+        return item
+    text, type_ = item[SERIALIZED_MARKER], item.get(TYPE_MARKER)
+    if type(text) is not str or not (type_ is None or type(type_) is str):
+        _refuse(f"{quote(key)}: {SERIALIZED_MARKER} and {TYPE_MARKER} must be text")
+    budget.spend("blob_bytes", len(text) * 3 // 4)
+    budget.spend("blobs_bytes", len(text) * 3 // 4)
+    try:
+        pickle = binascii.a2b_base64(text.encode("utf-8"))  # lenient, as the decoder that SB3 calls
+    except (binascii.Error, UnicodeEncodeError) as error:
+        _refuse(f"{quote(key)}: {SERIALIZED_MARKER} is not base64: {str(error)[:80]}")
+    hints = {name: hint for name, hint in item.items() if name not in (SERIALIZED_MARKER, TYPE_MARKER)}
+    return Serialized(type_, pickle, hints, text=text)
+
+
+def to_json(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``data`` as the JSON values of its file: :class:`Serialized` as the object it came from."""
+    return {key: value.to_json() if isinstance(value, Serialized) else value for key, value in data.items()}
+
+
+def equal_json(left: object, right: object) -> bool:
+    """Say whether two values of ``data`` are equal: by type and order of keys, NaN equal to NaN.
+
+    Values are at most ``json_depth`` deep, but the walk is iterative all the same.
+    """
+    todo = [(left, right)]
+    while todo:
+        one, other = todo.pop()
+        if type(one) is not type(other):
+            return False
+        if isinstance(one, dict) and isinstance(other, dict):
+            if list(one) != list(other):
+                return False
+            todo.extend(zip(one.values(), other.values()))
+        elif isinstance(one, list) and isinstance(other, list):
+            if len(one) != len(other):
+                return False
+            todo.extend(zip(one, other))
+        elif one != other and (one == one or other == other):  # noqa: PLR0124 -- NaN
+            return False
+    return True

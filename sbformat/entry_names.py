@@ -1,0 +1,86 @@
+"""Which names a member of a zip may have (FORMAT.md 2.6)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, Literal, NoReturn
+
+from sbformat.errors import ContainerError, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NAME_BYTES: Final = 1024
+
+_BIDI_AND_SEPARATORS: Final = re.compile("[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_DEVICE: Final = re.compile(
+    r"(con|prn|aux|nul|com[0-9\u00b9\u00b2\u00b3]|lpt[0-9\u00b9\u00b2\u00b3]|conin\$|conout\$)\s*(\..*)?", re.I | re.S
+)
+
+
+def _refuse(message: str, offset: int | None) -> NoReturn:
+    raise ContainerError(message, offset=offset)
+
+
+def check_name(raw: bytes, names: Literal["path", "record"], offset: int | None = None) -> str:
+    """Decode a member's name and check it.
+
+    :param raw: the name as the zip has it
+    :param names: ``path`` asks besides for a name that is safe to create on any file system
+    :param offset: where it stands, for the message
+    :raises ContainerError: when it breaks FORMAT.md 2.6
+    """
+    if not 1 <= len(raw) <= NAME_BYTES:
+        _refuse(f"a member's name has {len(raw)} bytes; 1 to {NAME_BYTES} are allowed", offset)
+    try:
+        name = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        _refuse(f"the name {quote(raw.decode('utf-8', 'backslashreplace'))} is not UTF-8", offset)
+    if not (name.isascii() and name.isprintable()) and not _is_plain(name):
+        _refuse(f"the name {quote(name)} holds a control or bidi character", offset)
+    if names == "path":
+        _check_path(name, offset)
+    return name
+
+
+def _is_plain(name: str) -> bool:
+    import unicodedata
+
+    return not _BIDI_AND_SEPARATORS.search(name) and all(unicodedata.category(c) != "Cc" for c in name)
+
+
+def _check_path(name: str, offset: int | None) -> None:
+    if "\\" in name or ":" in name or name.startswith("/"):
+        _refuse(f"the name {quote(name)} is a path out of its folder", offset)
+    for part in name.removesuffix("/").split("/"):
+        if part in ("", ".", "..") or part[-1] in ". ":
+            _refuse(f"the name {quote(name)} has a part that is empty, a dot or ends with a dot or space", offset)
+        if part[0] in "cpanlCPANL" and _DEVICE.fullmatch(part):
+            _refuse(f"the name {quote(name)} is a device on Windows", offset)
+
+
+def check_paths(names: Iterable[str]) -> None:
+    """Check names against each other: no two meet on a file system that folds case or normalises.
+
+    :param names: names that passed :func:`check_name`
+    :raises ContainerError: for two that meet, or a file that lies under another file
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(_fold(name.removesuffix("/")), name)
+        if other is not name:
+            _refuse(f"the names {quote(other)} and {quote(name)} meet when case is folded", None)
+    for folded, name in seen.items():
+        parent = folded.rpartition("/")[0]
+        while parent:
+            if parent in seen and not seen[parent].endswith("/"):
+                _refuse(f"the member {quote(name)} lies under the file {quote(seen[parent])}", None)
+            parent = parent.rpartition("/")[0]
+
+
+def _fold(name: str) -> str:
+    if name.isascii():
+        return name.lower()
+    import unicodedata
+
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())

@@ -1,0 +1,117 @@
+"""How much a file may ask for: ``Limits`` is the policy, ``Budget`` counts against it.
+
+Each field's comment gives the largest value seen in about 2,900 real archives (FORMAT.md 8). A budget
+belongs to one operation and is passed down through inner zips and pickles, so nesting cannot reset
+it. ``Budget.spend`` is the only comparer.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from sbformat.errors import LimitError
+
+_KIB: Final = 1024
+_MIB: Final = 1024 * _KIB
+_GIB: Final = 1024 * _MIB
+
+
+class Limits(NamedTuple):
+    """What a reader accepts; change one with ``Limits(json_bytes=...)``. FORMAT.md 8."""
+
+    outer_entries: int = 1024
+    """Entries of an archive (largest real: 8)."""
+    inner_entries: int = 65_536
+    """Records of one torch zip (largest real: 70)."""
+    member_bytes: int = 2 * _GIB
+    """One member, inflated or copied (largest real: 4.2 MB; larger ones exist). A stored member that is
+    only viewed is not charged."""
+    total_bytes: int = 4 * _GIB
+    """All members of one archive, inflated or copied."""
+    ratio: int = 200
+    """Inflated to compressed size of a member above 1 MiB (largest real: 16)."""
+    version_bytes: int = 4 * _KIB
+    """``_stable_baselines3_version`` (largest real: 6 bytes)."""
+    system_info_bytes: int = _MIB
+    """``system_info.txt`` (largest real: 300 bytes)."""
+    json_bytes: int = 64 * _MIB
+    """``data`` (largest real: 3.5 MB)."""
+    json_depth: int = 64
+    """Nesting of ``data`` (largest real: 6)."""
+    json_nodes: int = 2_000_000
+    """Values in ``data``: commas and opening brackets outside strings, and one."""
+    json_digits: int = 4300
+    """Digits of one number in ``data`` (largest real: 19)."""
+    blob_bytes: int = 32 * _MIB
+    """One ``:serialized:`` pickle (largest real: 1.3 MB)."""
+    blobs_bytes: int = 64 * _MIB
+    """All of them in one ``data``."""
+    pickle_bytes: int = 64 * _MIB
+    """The pickle of one ``.pth`` entry, its tensors' bytes not counted (largest real: 20 KB)."""
+    pickle_opcodes: int = 2_000_000
+    """Opcodes of one pickle (largest real: 422,911; in a ``.pth``: 2,387)."""
+    pickle_nodes: int = 500_000
+    """Tuples, lists, dicts, calls and other composite values of one pickle (largest real: 39,632)."""
+    pickle_memo: int = 1_000_000
+    """Memo entries of one pickle (largest real: 64,689)."""
+    pickle_memo_index: int = 2**31 - 1
+    """The highest memo index (largest real: 64,688)."""
+    pickle_stack: int = 100_000
+    """Values on the stack at once (largest real: 2,049)."""
+    pickle_marks: int = 1000
+    """Marks on the stack at once (largest real: 10)."""
+    value_depth: int = 200
+    """Nesting of a decoded value (largest real: 26)."""
+    tensors: int = 65_536
+    """Tensors of one ``.pth`` entry (largest real: 66)."""
+    tensor_rank: int = 32
+    """Dimensions of one tensor (largest real: 4)."""
+    tensor_name_bytes: int = 1024
+    """A tensor's name in UTF-8."""
+    other_keys: int = 1024
+    """Keys of one dict of a ``.pth`` that are neither text nor 0..n-1 (largest real: 66)."""
+    expanded_items: int = 16 * 1024 * 1024
+    """Items of a tensor that is larger than four times its storage: an expanded view."""
+
+
+DEFAULT_LIMITS: Final = Limits()
+
+_RUNNING_TOTALS: Final = frozenset({"total_bytes", "blobs_bytes"})
+"""These add up over one operation; every other limit is about a single thing."""
+
+
+class Budget:
+    """What one operation has used so far.
+
+    :param limits: the policy
+    """
+
+    __slots__ = ("_spent", "limits")
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.limits = limits
+        self._spent: dict[str, int] = {}
+
+    def spend(self, limit: str, amount: int, *, offset: int | None = None) -> None:
+        """Charge an amount, before anything of that size is made.
+
+        :param limit: a field of :class:`Limits`
+        :param amount: bytes or items; running totals add up, other limits compare this amount
+        :param offset: where in the entry, for the message
+        :raises LimitError: when the limit would be passed; nothing is charged then
+        """
+        allowed: int = getattr(self.limits, limit)
+        if limit in _RUNNING_TOTALS:
+            total = self._spent.get(limit, 0) + amount
+            if total <= allowed:
+                self._spent[limit] = total
+                return
+            amount = total
+        elif amount <= allowed:
+            return
+        raise LimitError(limit, allowed=allowed, actual=amount, offset=offset)
+
+    def inflate(self, size: int) -> None:
+        """Charge one decompression or copy of ``size`` bytes."""
+        self.spend("member_bytes", size)
+        self.spend("total_bytes", size)

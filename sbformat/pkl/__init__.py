@@ -1,0 +1,20 @@
+"""Pickles as inert trees: decoded without importing, calling or hashing anything (FORMAT.md 5)."""
+
+from sbformat.pkl.decode import Pickle, decode, decode_next, loads
+from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Global, Node, Persistent, Set, Update
+
+__all__ = [
+    "Call",
+    "Dict",
+    "Extension",
+    "FrozenSet",
+    "Global",
+    "Node",
+    "Persistent",
+    "Pickle",
+    "Set",
+    "Update",
+    "decode",
+    "decode_next",
+    "loads",
+]

@@ -1,0 +1,201 @@
+"""From tensors as geometry to numpy arrays: the only room of ``pth`` that imports numpy (FORMAT.md 6.4).
+
+An array is a read-only view of the archive's bytes. What a view cannot say costs one copy, charged to
+the budget: another byte order, conj and neg bits, half-precision complex numbers, ``copy=True``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from sbformat.errors import TensorError, UnsupportedError
+from sbformat.numpy_pickles import ArrayInfo
+from sbformat.pth.dtypes import DTYPES
+from sbformat.pth.values import QuantizedTensor, SparseTensor, Storage, TensorInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sbformat.limits import Budget
+
+_CODES: Final = {row.name: row.numpy for row in DTYPES.values()}
+_NUMPY_DTYPES: Final[dict[str, np.dtype[Any]]] = {
+    name: np.dtype(code) for name, code in _CODES.items() if not code.startswith("ml_dtypes.")
+}
+_HALF: Final = np.dtype("f2")
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """Return the numpy dtype of a torch dtype.
+
+    :raises UnsupportedError: when it needs the extra ``sbformat[dtypes]`` and that is not installed
+    """
+    found = _NUMPY_DTYPES.get(name)
+    if found is None:
+        try:
+            import ml_dtypes
+        except ImportError:
+            message = f"numpy has no {name}; install the extra: pip install 'sbformat[dtypes]'"
+            raise UnsupportedError(message) from None
+        attribute = _CODES[name].removeprefix("ml_dtypes.")
+        if not hasattr(ml_dtypes, attribute):
+            message = f"the installed ml_dtypes has no {name}; the extra sbformat[dtypes] needs ml_dtypes >= 0.6"
+            raise UnsupportedError(message)
+        found = _NUMPY_DTYPES[name] = np.dtype(getattr(ml_dtypes, attribute))
+    return found
+
+
+def to_array(info: TensorInfo, budget: Budget, *, copy: bool = False) -> np.ndarray:
+    """Make the array of a tensor.
+
+    :param info: the tensor
+    :param budget: charged when bytes are copied
+    :param copy: give an aligned, writable, C-contiguous array of its own
+    :return: shape ``info.shape``; complex32 comes as complex64, quantized dtypes as their integers
+    :raises ContainerError: when the CRC of its record is wrong
+    :raises TensorError: for a bool tensor with bytes other than 0 and 1
+    :raises UnsupportedError: when its dtype needs an extra
+    """
+    if info.dtype == "complex32":
+        array = _half_complex(info, budget)
+    else:
+        array = _view(info, numpy_dtype(info.dtype), budget)
+    if info.dtype == "bool" and array.size and array.view(np.uint8).max() > 1:
+        message = f"the bool storage {info.storage.key!r} holds bytes other than 0 and 1"
+        raise TensorError(message)
+    if info.conj or info.neg:
+        budget.inflate(array.nbytes)
+        array = np.conjugate(array) if info.conj else array
+        array = np.asarray(np.negative(array) if info.neg else array)
+    if copy:
+        budget.inflate(array.nbytes)
+        return np.array(array, order="C", copy=True)
+    array.flags.writeable = False
+    return array
+
+
+def _view(info: TensorInfo, dtype: np.dtype[Any], budget: Budget) -> np.ndarray:
+    itemsize = dtype.itemsize
+    shape = info.shape
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    strides = [stride * itemsize if size > 1 else itemsize for size, stride in zip(shape, info.strides)]
+    buffer = _native_bytes(info.storage, DTYPES[info.dtype].swap, budget)
+    return np.ndarray(shape, dtype, buffer, info.offset * itemsize, strides)
+
+
+def _half_complex(info: TensorInfo, budget: Budget) -> np.ndarray:
+    """Two halves an item, widened: complex64 holds every one of them exactly."""
+    halves = info._replace(
+        dtype="float16",
+        shape=(*info.shape, 2),
+        strides=(*(2 * stride for stride in info.strides), 1),
+        offset=2 * info.offset,
+    )
+    budget.inflate(halves.numel * 4)
+    wide = np.ascontiguousarray(_view(halves, _HALF, budget), dtype=np.float32)
+    return wide.view(np.complex64)[..., 0]
+
+
+def _native_bytes(storage: Storage, swap: int, budget: Budget) -> memoryview | bytes:
+    """Return the storage's bytes in this machine's order."""
+    data = storage.bytes()
+    if swap == 1 or storage.byte_order == sys.byteorder:
+        return data
+    swapped = storage.swapped.get(swap)
+    if swapped is None:
+        budget.inflate(len(data))
+        whole = len(data) - len(data) % swap
+        swapped = np.frombuffer(data[:whole], f"u{swap}").byteswap().tobytes()
+        storage.swapped[swap] = swapped
+    return swapped
+
+
+def storage_array(storage: Storage, budget: Budget, *, copy: bool = False) -> np.ndarray:
+    """Make the one-dimensional array of a bare storage: uint8 when it is untyped."""
+    dtype = storage.dtype or "uint8"
+    return to_array(TensorInfo(dtype, (storage.numel,), (1,), 0, storage), budget, copy=copy)
+
+
+def materialize(value: object, budget: Budget, *, copy: bool = False) -> Any:  # noqa: ANN401 -- a tree of any shape
+    """Return a decoded tree with arrays where it had tensors; parts that are shared stay shared.
+
+    The tree is at most ``value_depth`` deep and holds no cycle (``decode`` saw to that).
+    """
+    leaves: dict[type, Callable[[Any], object]] = {
+        TensorInfo: lambda info: to_array(info, budget, copy=copy),
+        Storage: lambda storage: storage_array(storage, budget, copy=copy),
+        ArrayInfo: lambda info: info.to_numpy(),
+        SparseTensor: lambda sparse: sparse._replace(
+            indices=tuple(to_array(part, budget, copy=copy) for part in sparse.indices),
+            values=to_array(sparse.values, budget, copy=copy),
+        ),
+        QuantizedTensor: lambda quantized: quantized._replace(
+            **{
+                field: to_array(part, budget, copy=copy)
+                for field in ("int_repr", "scale", "zero_point")
+                if type(part := getattr(quantized, field)) is TensorInfo
+            }
+        ),
+    }
+    leaf = leaves.get(type(value))
+    if leaf is not None:
+        return leaf(value)
+    if type(value) in (dict, OrderedDict) and not any(type(part) in _CONTAINERS for part in value.values()):  # type: ignore[attr-defined]
+        return _flat(value, leaves)  # type: ignore[arg-type]
+    return _nested(value, leaves)
+
+
+_CONTAINERS: Final = frozenset({dict, OrderedDict, list, tuple})
+
+
+def _flat(value: dict[Any, Any], leaves: dict[type, Callable[[Any], object]]) -> dict[Any, Any]:
+    """A dict of leaves, as policies are: one pass, no bookkeeping but for tensors that stand twice."""
+    done: dict[int, object] = {}
+    made = type(value)()
+    for key, part in value.items():
+        leaf = leaves.get(type(part))
+        if leaf is None:
+            made[key] = part
+            continue
+        array = done.get(id(part))
+        if array is None:
+            array = done[id(part)] = leaf(part)
+        made[key] = array
+    _keep_metadata(value, made)
+    return made
+
+
+def _keep_metadata(value: object, made: object) -> None:
+    metadata = getattr(value, "_metadata", None)
+    if metadata is not None:
+        made._metadata = metadata  # type: ignore[attr-defined]  # noqa: SLF001 -- torch's own name
+
+
+def _nested(root: object, leaves: dict[type, Callable[[Any], object]]) -> object:
+    """Containers in containers, depth first with a stack of its own."""
+    done: dict[int, object] = {}
+    todo: list[tuple[Any, bool]] = [(root, False)]
+    while todo:
+        value, children_are_done = todo.pop()
+        if id(value) in done:
+            continue
+        kind = type(value)
+        if kind not in _CONTAINERS:
+            leaf = leaves.get(kind)
+            done[id(value)] = value if leaf is None else leaf(value)
+        elif not children_are_done:
+            todo.append((value, True))
+            parts = value.values() if isinstance(value, dict) else value
+            todo.extend((part, False) for part in parts)
+        elif isinstance(value, dict):
+            made = kind((key, done[id(part)]) for key, part in value.items())
+            _keep_metadata(value, made)
+            done[id(value)] = made
+        else:
+            done[id(value)] = kind(done[id(part)] for part in value)
+    return done[id(root)]

@@ -1,0 +1,81 @@
+"""Equality of decoded trees: by value, tensors bit for bit (FORMAT.md 9)."""
+
+from __future__ import annotations
+
+import struct
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.pkl.tree import Call, Dict, Global, Node, Set, children
+from sbformat.pth.values import QuantizedTensor, SparseTensor, Storage, TensorInfo
+
+if TYPE_CHECKING:
+    from sbformat.limits import Budget
+
+_KEYED: Final = (dict, OrderedDict)
+_PARTS: Final = (list, tuple, Dict, Set, SparseTensor, QuantizedTensor)
+
+
+def equal(first: object, second: object, first_budget: Budget, second_budget: Budget) -> bool:
+    """Say whether two decoded trees hold the same.
+
+    Containers of one kind with the same keys in the same order; numbers by their bits, so that NaN
+    equals NaN; tensors by dtype, shape, flags and the bytes of their items, wherever those lie.
+    """
+    todo: list[tuple[Any, Any]] = [(first, second)]
+    seen: set[tuple[int, int]] = set()
+    while todo:
+        left, right = todo.pop()
+        if left is right or (id(left), id(right)) in seen:
+            continue
+        if type(left) is not type(right):
+            return False
+        seen.add((id(left), id(right)))
+        if type(left) in _KEYED:
+            if list(map(_bits, left)) != list(map(_bits, right)):
+                return False
+            todo.extend(zip(left.values(), right.values()))
+            todo.append((getattr(left, "_metadata", None), getattr(right, "_metadata", None)))
+        elif type(left) in _PARTS:
+            if len(left) != len(right):
+                return False
+            todo.extend(zip(left, right))
+        elif isinstance(left, Node):
+            if _facts(left) != _facts(right) or len(children(left)) != len(children(right)):
+                return False
+            todo.extend(zip(children(left), children(right)))
+        elif not _equal_leaves(left, right, first_budget, second_budget):
+            return False
+    return True
+
+
+def _bits(value: object) -> object:
+    """A scalar with its type, floats by their bits."""
+    if type(value) in (float, complex):
+        number = complex(value)  # type: ignore[call-overload]
+        return type(value), struct.pack("<2d", number.real, number.imag)
+    return type(value), value
+
+
+def _equal_leaves(left: Any, right: Any, first: Budget, second: Budget) -> bool:  # noqa: ANN401
+    if isinstance(left, (TensorInfo, Storage)):
+        return _tensor_bits(left, first) == _tensor_bits(right, second)
+    return bool(_bits(left) == _bits(right))
+
+
+def _tensor_bits(value: TensorInfo | Storage, budget: Budget) -> tuple[object, ...]:
+    from sbformat.pth.arrays import storage_array, to_array
+
+    if isinstance(value, Storage):
+        return value.dtype, storage_array(value, budget).tobytes()
+    facts = (value.dtype, value.shape, value.requires_grad, value.is_parameter, value.state)
+    return *facts, to_array(value, budget).tobytes()
+
+
+def _facts(node: Node) -> tuple[object, ...]:
+    """What an inert node says besides its children."""
+    if isinstance(node, Global):
+        return node.pair
+    if isinstance(node, Call):
+        return (node.how, *(update.how for update in node.updates or ()))
+    return (getattr(node, "code", None),)

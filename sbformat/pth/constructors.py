@@ -1,0 +1,453 @@
+"""The torch constructors that a ``.pth`` may call, and the values they stand for (FORMAT.md 6.3 to 6.6).
+
+Contract of the functions in the tables: take the scope and the arguments as they stand in the inert
+tree, check every one of them, and return a value of :mod:`sbformat.pth.values`; nothing nests deeper
+than the grammar says, so nothing recurses.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from sbformat.errors import LimitError, TensorError, UnsupportedError, quote
+from sbformat.names import (
+    CALLS,
+    DTYPES as DTYPE_NAMES,
+    LAYOUTS,
+    MEMORY_FORMATS,
+    QUANTIZATION_SCHEMES,
+    STORAGES,
+    TENSOR_CLASSES,
+)
+from sbformat.numpy_pickles import array_info, encoded_bytes, latin1_bytes
+from sbformat.pkl.tree import Call, Dict, Global, Persistent
+from sbformat.pth.dtypes import DTYPES, QUANTIZED
+from sbformat.pth.values import (
+    Device,
+    DTypeName,
+    Layout,
+    MemoryFormat,
+    MetaTensor,
+    QuantizedTensor,
+    Size,
+    SparseTensor,
+    Storage,
+    TensorInfo,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sbformat.limits import Budget
+
+INT64: Final = 2**63
+_VIEW_TIMES_STORAGE: Final = 4
+
+
+class Scope:
+    """One ``.pth`` while it is decoded: its storages by key, and its counts.
+
+    :param budget: the operation's
+    :param open_storage: takes key, dtype, numel, location and view metadata of a persistent id and
+        returns the storage, or raises TensorError
+    :param id_items: items of a persistent id: 5 in the zip, 6 in the legacy stream
+    """
+
+    __slots__ = ("_open_storage", "_storages", "budget", "id_items", "tensors")
+
+    def __init__(self, budget: Budget, open_storage: Callable[..., Storage], id_items: int) -> None:
+        self.budget = budget
+        self.id_items = id_items
+        self.tensors = 0
+        self._open_storage = open_storage
+        self._storages: dict[tuple[str, object], Storage] = {}
+
+    def storage(self, reference: object) -> Storage:
+        """Return the storage that a persistent id names: one dtype and size a key (FORMAT.md 6.3)."""
+        if type(reference) is not Persistent or reference.updates:
+            _refuse("a tensor has something else where its storage belongs")
+        parts = reference.id
+        if type(parts) is tuple and parts[:1] == ("module",):
+            message = "a whole nn.Module was pickled, which only its own code can read"
+            raise UnsupportedError(message)
+        if type(parts) is not tuple or len(parts) != self.id_items or parts[0] != "storage":
+            _refuse(f"a persistent id is not ('storage', class, key, location, numel) of {self.id_items} items")
+        _, cls, key, location, numel = parts[:5]
+        view = parts[5] if self.id_items > 5 else None  # noqa: PLR2004
+        dtype = STORAGES.get(cls.pair) if type(cls) is Global and not cls.updates else None
+        if dtype is None:
+            _refuse(f"{quote(cls)} is no storage class that is known")
+        if type(key) is not str or type(location) is not str or type(numel) is not int or not 0 <= numel < INT64:
+            _refuse("a persistent id has a key, location or size of a wrong type")
+        if view is not None:
+            if type(view) is not tuple or len(view) != 3 or type(view[0]) is not str:  # noqa: PLR2004
+                _refuse("a persistent id has unknown view metadata")
+            if any(type(part) is not int or not 0 <= part < INT64 for part in view[1:]):
+                _refuse("a persistent id has unknown view metadata")
+        storage = self._storages.get((key, view))
+        if storage is None:
+            storage = self._open_storage(key, dtype, numel, location, view)
+            self._storages[key, view] = storage
+        elif storage.dtype != dtype or storage.location != location:
+            _refuse(f"the storage {quote(key)} is named with two classes or locations")
+        elif view is None and storage.numel != numel:
+            _refuse(f"the storage {quote(key)} is named with two sizes")
+        return storage
+
+    def count(self) -> None:
+        """Count a tensor before it is made."""
+        self.tensors += 1
+        if self.tensors > self.budget.limits.tensors:
+            self.budget.spend("tensors", self.tensors)
+
+
+def _refuse(message: str) -> NoReturn:
+    raise TensorError(message)
+
+
+def _arguments(args: tuple[object, ...], what: str, lengths: tuple[int, ...]) -> tuple[Any, ...]:
+    if len(args) not in lengths:
+        _refuse(f"{what} takes {' or '.join(map(str, lengths))} arguments, here are {len(args)}")
+    return args
+
+
+def _pair(value: object) -> tuple[str, str] | None:
+    return value.pair if type(value) is Global and not value.updates else None
+
+
+def _flag(value: object, what: str) -> bool:
+    if type(value) is not bool:
+        _refuse(f"{what} is not a bool")
+    return value
+
+
+def _no_hooks(value: object) -> None:
+    """Backward hooks are functions: torch writes an empty OrderedDict for none."""
+    if type(value) is Call and not value.updates and value.args == ():
+        if CALLS.get(_pair(value.func) or ("", "")) == "ordered_dict":
+            return
+    message = "a tensor was saved with backward hooks, which are code"
+    raise UnsupportedError(message)
+
+
+def dtype_of(value: object) -> str:
+    """Return the name of a dtype given as ``torch.X``."""
+    name = DTYPE_NAMES.get(_pair(value) or ("", ""))
+    if name is None:
+        message = f"{quote(value)} is no dtype that is known"
+        raise UnsupportedError(message)
+    return name
+
+
+# -- geometry (FORMAT.md 6.4) -------------------------------------------------------------------------
+
+
+def _strided(
+    scope: Scope, storage: Storage, dtype: str, geometry: tuple[object, ...], *, requires_grad: object = False
+) -> TensorInfo:
+    """Check offset, shape and strides against the storage; every number is a whole one, none a bool."""
+    offset, shape, strides = geometry
+    scope.count()
+    if type(shape) is not tuple or type(strides) is not tuple or len(shape) != len(strides):
+        _refuse("a tensor's shape and strides are not tuples of one length")
+    if type(offset) is not int or not 0 <= offset < INT64:
+        _refuse("a tensor's offset is not a whole number >= 0")
+    limits = scope.budget.limits
+    if len(shape) > limits.tensor_rank:
+        raise LimitError("tensor_rank", allowed=limits.tensor_rank, actual=len(shape))
+    numel = extent = 1
+    last = offset
+    for size, stride in zip(shape, strides):
+        if type(size) is not int or type(stride) is not int or not 0 <= size < INT64 or not 0 <= stride < INT64:
+            _refuse("a tensor's shape or strides are not whole numbers >= 0")
+        numel *= size
+        extent *= size or 1
+        last += (size - 1) * stride
+    if extent >= INT64 // 16:
+        _refuse(f"the shape {shape} is larger than any memory")
+    available = storage.numel if storage.dtype else storage.nbytes // DTYPES[dtype].itemsize
+    if numel and last >= available:
+        _refuse(f"a tensor of shape {shape} at {offset} ends at element {last} of {available} in its storage")
+    if numel > _VIEW_TIMES_STORAGE * available and numel > limits.expanded_items:
+        raise LimitError("expanded_items", allowed=limits.expanded_items, actual=numel)
+    return TensorInfo(dtype, shape, strides, offset, storage, _flag(requires_grad, "requires_grad"))
+
+
+def _tensor(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
+    storage, *geometry = _arguments(args, "_rebuild_tensor", (4,))
+    found = scope.storage(storage)
+    return _strided(scope, found, _typed(found), tuple(geometry))
+
+
+def _tensor_v2(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
+    _arguments(args, "_rebuild_tensor_v2", (6, 7))
+    found = scope.storage(args[0])
+    _no_hooks(args[5])
+    info = _strided(scope, found, _typed(found), args[1:4], requires_grad=args[4])
+    return info if len(args) == 6 else _with_bits(info, args[6])  # noqa: PLR2004
+
+
+def _tensor_v3(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
+    _arguments(args, "_rebuild_tensor_v3", (7, 8))
+    found = scope.storage(args[0])
+    _no_hooks(args[5])
+    dtype = dtype_of(args[6])
+    if found.dtype not in ("", dtype):
+        _refuse(f"a tensor of {dtype} lies in a storage of {found.dtype}")
+    if dtype in QUANTIZED:
+        _refuse(f"a tensor of {dtype} has no scale")
+    info = _strided(scope, found, dtype, args[1:4], requires_grad=args[4])
+    return info if len(args) == 7 else _with_bits(info, args[7])  # noqa: PLR2004
+
+
+def _typed(storage: Storage) -> str:
+    if not storage.dtype:
+        _refuse("a tensor names no dtype, and neither does its untyped storage")
+    if storage.dtype in QUANTIZED:
+        _refuse(f"a tensor over a storage of {storage.dtype} has no scale")
+    return storage.dtype
+
+
+def _with_bits(info: TensorInfo, metadata: object) -> TensorInfo:
+    """Apply the conj and neg bits; torch saves no other tensor metadata."""
+    bits: dict[str, bool] = {}
+    for key, value in metadata if type(metadata) is Dict else ((None, None),):
+        if key not in ("conj", "neg") or key in bits:
+            message = "a tensor was saved with metadata other than conj and neg"
+            raise UnsupportedError(message)
+        bits[str(key)] = _flag(value, "a tensor's metadata")
+    if bits.get("conj") and not info.dtype.startswith("complex"):
+        _refuse(f"a tensor of {info.dtype} has a conj bit")
+    return info._replace(**bits)
+
+
+# -- tensors of other kinds (FORMAT.md 6.5) -----------------------------------------------------------
+
+
+def _plain_tensor(scope: Scope, value: object) -> TensorInfo | QuantizedTensor | SparseTensor | MetaTensor:
+    """A tensor within another constructor: any kind but those that wrap one again."""
+    role = CALLS.get(_pair(value.func) or ("", "")) if type(value) is Call else None
+    if role not in _UNWRAPPED or type(value) is not Call or value.updates or type(value.args) is not tuple:
+        _refuse("a tensor has something else where a plain tensor belongs")
+    return _UNWRAPPED[role](scope, value.args)
+
+
+def _strided_tensor(scope: Scope, value: object) -> TensorInfo:
+    info = _plain_tensor(scope, value)
+    if type(info) is not TensorInfo:
+        _refuse("a tensor is made of a tensor that is not a strided one")
+    return info
+
+
+def _attributes(value: object) -> dict[str, object]:
+    if type(value) is not Dict or any(type(key) is not str for key, _ in value):
+        message = "a tensor was saved with a state that is not a dict of attributes"
+        raise UnsupportedError(message)
+    return {str(key): item for key, item in value}
+
+
+def _parameter(scope: Scope, args: tuple[object, ...]) -> object:
+    data, requires_grad, hooks, *state = _arguments(args, "_rebuild_parameter", (3, 4))
+    _no_hooks(hooks)
+    info = _plain_tensor(scope, data)
+    requires_grad = _flag(requires_grad, "requires_grad")
+    if type(info) is not TensorInfo:
+        return info._replace(requires_grad=requires_grad) if type(info) is MetaTensor else info
+    attributes = _attributes(state[0]) if state else None
+    return info._replace(requires_grad=requires_grad, is_parameter=True, state=attributes)
+
+
+def _from_type_v2(scope: Scope, args: tuple[object, ...]) -> object:
+    func, cls, func_args, state = _arguments(args, "_rebuild_from_type_v2", (4,))
+    is_parameter = TENSOR_CLASSES.get(_pair(cls) or ("", ""))
+    role = CALLS.get(_pair(func) or ("", ""))
+    if is_parameter is None or role not in _UNWRAPPED or type(func_args) is not tuple:
+        message = f"a tensor of the class {quote(cls)} is rebuilt by {quote(func)}"
+        raise UnsupportedError(message)
+    info = _UNWRAPPED[role](scope, func_args)
+    if type(info) is not TensorInfo:
+        message = "only a strided tensor is read with attributes"
+        raise UnsupportedError(message)
+    return info._replace(is_parameter=is_parameter, state=_attributes(state))
+
+
+def _qtensor(scope: Scope, args: tuple[object, ...]) -> QuantizedTensor:
+    storage, offset, shape, strides, scheme, requires_grad, hooks = _arguments(args, "_rebuild_qtensor", (7,))
+    found = scope.storage(storage)
+    _no_hooks(hooks)
+    if found.dtype not in QUANTIZED:
+        _refuse(f"a quantized tensor lies in a storage of {found.dtype or 'no dtype'}")
+    info = _strided(scope, found, found.dtype, (offset, shape, strides), requires_grad=requires_grad)
+    pair = _pair(scheme[0]) if type(scheme) is tuple and scheme else None
+    if pair not in QUANTIZATION_SCHEMES:
+        _refuse("a quantized tensor names no scheme that is known")
+    if not QUANTIZATION_SCHEMES[pair]:
+        _, scale, zero_point = _arguments(scheme, pair[1], (3,))
+        if type(scale) is not float or type(zero_point) is not int:
+            _refuse("a quantized tensor has a scale or zero point of a wrong type")
+        return QuantizedTensor(info, pair[1], scale, zero_point, None)
+    _, scales, zero_points, axis = _arguments(scheme, pair[1], (4,))
+    if type(axis) is not int or not 0 <= axis < len(info.shape):
+        _refuse("a quantized tensor has no such axis")
+    parts = [_per_channel(scope, part, info.shape[axis]) for part in (scales, zero_points)]
+    return QuantizedTensor(info, pair[1], parts[0], parts[1], axis)
+
+
+def _per_channel(scope: Scope, value: object, channels: int) -> object:
+    """Scales or zero points: a tensor, or the list of numbers that torch <= 1.4 wrote."""
+    if type(value) is list:
+        if len(value) != channels or any(type(item) not in (int, float) for item in value):
+            _refuse("a quantized tensor has not one scale and zero point a channel")
+        return tuple(value)
+    info = _strided_tensor(scope, value)
+    if info.shape != (channels,):
+        _refuse("a quantized tensor has not one scale and zero point a channel")
+    return info
+
+
+def _sparse(scope: Scope, args: tuple[object, ...]) -> SparseTensor:
+    layout, data = _arguments(args, "_rebuild_sparse_tensor", (2,))
+    name = _layout_of(layout)
+    if type(data) is not tuple:
+        _refuse("a sparse tensor's parts are not a tuple")
+    if name == "sparse_coo":
+        indices, values, shape, *coalesced = _arguments(data, name, (3, 4))
+        flag = _flag(coalesced[0], "is_coalesced") if coalesced else None
+        parts = (_strided_tensor(scope, indices),)
+        return SparseTensor(name, _size_of(shape), parts, _strided_tensor(scope, values), flag)
+    if name == "strided":
+        _refuse("a sparse tensor has a strided layout")
+    compressed, plain, values, shape = _arguments(data, name, (4,))
+    pair = (_strided_tensor(scope, compressed), _strided_tensor(scope, plain))
+    return SparseTensor(name, _size_of(shape), pair, _strided_tensor(scope, values))
+
+
+def _meta(scope: Scope, args: tuple[object, ...]) -> MetaTensor:
+    dtype, shape, strides, requires_grad = _arguments(args, "_rebuild_meta_tensor_no_storage", (4,))
+    scope.count()
+    name = dtype_of(dtype)
+    sizes, steps = _whole_numbers(shape, "shape"), _whole_numbers(strides, "strides")
+    if len(sizes) != len(steps) or len(sizes) > scope.budget.limits.tensor_rank:
+        _refuse("a meta tensor's shape and strides do not fit each other")
+    return MetaTensor(name, sizes, steps, _flag(requires_grad, "requires_grad"))
+
+
+# -- small values (FORMAT.md 6.6) ---------------------------------------------------------------------
+
+
+def _whole_numbers(value: object, what: str) -> tuple[int, ...]:
+    if not isinstance(value, tuple) or any(type(item) is not int or not 0 <= item < INT64 for item in value):
+        _refuse(f"a {what} is not a tuple of whole numbers >= 0")
+    return value
+
+
+def _size_of(value: object) -> Size:
+    """A shape: ``torch.Size((2, 3))``, or the plain tuple."""
+    if type(value) is Call and CALLS.get(_pair(value.func) or ("", "")) == "size" and type(value.args) is tuple:
+        (value,) = _arguments(value.args, "torch.Size", (1,))
+    return Size(_whole_numbers(value, "size"))
+
+
+def _size(scope: Scope, args: tuple[object, ...]) -> Size:  # noqa: ARG001
+    (items,) = _arguments(args, "torch.Size", (1,))
+    return Size(_whole_numbers(items, "size"))
+
+
+def _device(scope: Scope, args: tuple[object, ...]) -> Device:  # noqa: ARG001
+    kind, *index = _arguments(args, "torch.device", (1, 2))
+    if type(kind) is not str or (index and type(index[0]) is not int):
+        _refuse("torch.device takes a name and a number")
+    return Device(kind, index[0] if index else None)
+
+
+def _layout_of(value: object) -> str:
+    args = value.args if type(value) is Call and CALLS.get(_pair(value.func) or ("", "")) == "layout" else None
+    if type(args) is not tuple:
+        _refuse("a sparse tensor names no layout")
+    return _layout(None, args).name
+
+
+def _layout(scope: Scope | None, args: tuple[object, ...]) -> Layout:  # noqa: ARG001
+    (name,) = _arguments(args, "_get_layout", (1,))
+    short = name.removeprefix("torch.") if type(name) is str else ""
+    if short not in LAYOUTS:
+        message = f"{quote(name)} is no layout that is known"
+        raise UnsupportedError(message)
+    return Layout(short)
+
+
+def _bytearray(scope: Scope, args: tuple[object, ...]) -> bytearray:  # noqa: ARG001
+    if args == ():
+        return bytearray()
+    if len(args) == 2:  # noqa: PLR2004
+        raw = latin1_bytes(*args)
+    else:
+        raw = encoded_bytes(_arguments(args, "bytearray", (1,))[0])
+    if raw is None:
+        _refuse("a bytearray is not made of bytes")
+    return bytearray(raw)
+
+
+def _complex(scope: Scope, args: tuple[object, ...]) -> complex:  # noqa: ARG001
+    real, imaginary = _arguments(args, "complex", (2,))
+    if type(real) is not float or type(imaginary) is not float:
+        _refuse("a complex number is not made of two floats")
+    return complex(real, imaginary)
+
+
+_UNWRAPPED: Final[dict[str | None, Callable[[Scope, tuple[object, ...]], Any]]] = {
+    "tensor": _tensor,
+    "tensor_v2": _tensor_v2,
+    "tensor_v3": _tensor_v3,
+    "qtensor": _qtensor,
+    "sparse": _sparse,
+    "meta": _meta,
+}
+"""Tensors that may stand within another constructor."""
+
+CONSTRUCTORS: Final[dict[str, Callable[[Scope, tuple[object, ...]], object]]] = {
+    **{role: function for role, function in _UNWRAPPED.items() if role},
+    "parameter": _parameter,
+    "parameter_with_state": _parameter,
+    "from_type_v2": _from_type_v2,
+    "size": _size,
+    "device": _device,
+    "layout": _layout,
+    "bytearray": _bytearray,
+    "complex": _complex,
+}
+"""By role in :data:`sbformat.names.CALLS`; containers are built by the walker in ``decode``."""
+
+
+def construct(scope: Scope, role: str, call: Call) -> object:
+    """Return the value that a call of a known constructor stands for.
+
+    :param scope: the ``.pth`` it stands in
+    :param role: what the called name is
+    :param call: the call
+    :raises TensorError: for arguments that torch never writes
+    :raises UnsupportedError: for what sbformat has no value for
+    """
+    if role in ("numpy_scalar", "numpy_array"):
+        return array_info(call)
+    if call.updates or type(call.args) is not tuple:
+        _refuse(f"a {role} is changed after it was made, or has computed arguments")
+    if role == "encode":
+        raw = encoded_bytes(call)
+        if raw is None:
+            _refuse("bytes are spelled as no release of torch spells them")
+        return raw
+    return CONSTRUCTORS[role](scope, call.args)
+
+
+def named_value(value: Global) -> object:
+    """Return the dtype, memory format or layout that a bare name stands for; None when it is none."""
+    if value.updates:
+        return None
+    if value.pair in DTYPE_NAMES:
+        return DTypeName(DTYPE_NAMES[value.pair])
+    if value.pair in MEMORY_FORMATS:
+        return MemoryFormat(MEMORY_FORMATS[value.pair])
+    if value.module == "torch" and value.name in LAYOUTS:
+        return Layout(value.name)
+    return None

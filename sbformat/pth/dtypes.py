@@ -1,0 +1,51 @@
+"""The table of torch dtypes: size, numpy spelling, and what a big-endian file swaps (FORMAT.md 6.4)."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class DType(NamedTuple):
+    """A torch dtype."""
+
+    name: str
+    """As torch names it, without ``torch.``."""
+    itemsize: int
+    """Bytes an item."""
+    numpy: str
+    """numpy's dtype code; ``ml_dtypes.X`` for what numpy lacks; the integer type for quantized ones."""
+    swap: int
+    """Bytes that are reversed together when the byte order differs."""
+
+
+DTYPES: Final = {
+    row.name: row
+    for row in (
+        DType("bool", 1, "?", 1),
+        DType("uint8", 1, "u1", 1),
+        DType("uint16", 2, "u2", 2),
+        DType("uint32", 4, "u4", 4),
+        DType("uint64", 8, "u8", 8),
+        DType("int8", 1, "i1", 1),
+        DType("int16", 2, "i2", 2),
+        DType("int32", 4, "i4", 4),
+        DType("int64", 8, "i8", 8),
+        DType("float16", 2, "f2", 2),
+        DType("float32", 4, "f4", 4),
+        DType("float64", 8, "f8", 8),
+        DType("bfloat16", 2, "ml_dtypes.bfloat16", 2),
+        DType("complex32", 4, "c8", 2),  # numpy has no half complex: complex64 holds every value of it
+        DType("complex64", 8, "c8", 4),
+        DType("complex128", 16, "c16", 8),
+        DType("float8_e4m3fn", 1, "ml_dtypes.float8_e4m3fn", 1),
+        DType("float8_e4m3fnuz", 1, "ml_dtypes.float8_e4m3fnuz", 1),
+        DType("float8_e5m2", 1, "ml_dtypes.float8_e5m2", 1),
+        DType("float8_e5m2fnuz", 1, "ml_dtypes.float8_e5m2fnuz", 1),
+        DType("float8_e8m0fnu", 1, "ml_dtypes.float8_e8m0fnu", 1),
+        DType("qint8", 1, "i1", 1),
+        DType("quint8", 1, "u1", 1),
+        DType("qint32", 4, "i4", 4),
+    )
+}
+
+QUANTIZED: Final = frozenset({"qint8", "quint8", "qint32"})

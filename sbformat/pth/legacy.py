@@ -1,0 +1,112 @@
+"""The stream that torch wrote before 1.6: five pickles, then the storages' bytes (FORMAT.md 7).
+
+Source: torch ``serialization.py::_legacy_load``. The bytes are little-endian on every machine.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from sbformat.cursor import Cursor
+from sbformat.errors import TensorError, UnsupportedError, quote
+from sbformat.pkl.decode import decode_next
+from sbformat.pkl.tree import Dict, Persistent, walk
+from sbformat.pth.constructors import INT64, Scope
+from sbformat.pth.dtypes import DTYPES
+from sbformat.pth.values import Storage
+from sbformat.spec import LEGACY_MAGIC, LEGACY_PROTOCOL
+
+if TYPE_CHECKING:
+    from sbformat.limits import Budget
+
+_SYSTEM_INFO_KEYS: Final = frozenset({"protocol_version", "little_endian", "type_sizes"})
+_COUNT_BYTES: Final = 8
+
+
+def decode(data: memoryview, budget: Budget) -> tuple[object, Scope]:
+    """Decode the pickles and find the storages behind them.
+
+    :return: the inert tree of the object, and the scope that knows its storages
+    :raises TensorError: when it is no such stream, or its storages are not where they must be
+    """
+    cursor = Cursor(data, TensorError)
+    _check_head(cursor, budget)
+    pickle = decode_next(cursor, budget)
+    keys = decode_next(cursor, budget)
+    if pickle.flags or keys.flags:
+        _refuse("; ".join(pickle.flags + keys.flags), cursor.position)
+    storages = _Storages(cursor, keys.value, budget)
+    scope = Scope(budget, storages.open, id_items=6)
+    for node in walk(pickle.value):
+        if type(node) is Persistent:
+            scope.storage(node)
+    storages.lay_out()
+    return pickle.value, scope
+
+
+def _check_head(cursor: Cursor, budget: Budget) -> None:
+    """The magic number, the protocol and the writer's system."""
+    if decode_next(cursor, budget).value != LEGACY_MAGIC:
+        message = "a pickle, but no torch file: its first value is not torch's magic number"
+        raise UnsupportedError(message, offset=0)
+    if decode_next(cursor, budget).value != LEGACY_PROTOCOL:
+        _refuse(f"its protocol is not {LEGACY_PROTOCOL}", cursor.position)
+    info = decode_next(cursor, budget).value
+    if type(info) is not Dict or {key for key, _ in info if type(key) is str} != _SYSTEM_INFO_KEYS:
+        _refuse("its third pickle does not describe the writer's system", cursor.position)
+
+
+class _Storages:
+    """The runs of bytes behind the pickles.
+
+    A run is its number of elements, then the elements; how large one is stands only where the object
+    refers to the storage. So the references are opened first, then the runs are laid out.
+    """
+
+    __slots__ = ("_cursor", "_dtypes", "_keys", "_runs")
+
+    def __init__(self, cursor: Cursor, keys: object, budget: Budget) -> None:
+        if type(keys) is not list or any(type(key) is not str for key in keys):
+            _refuse("its list of storage keys is not a list of text", cursor.position)
+        if len(set(keys)) != len(keys):
+            _refuse("its list of storage keys names one twice", cursor.position)
+        budget.spend("inner_entries", len(keys))
+        self._cursor = cursor
+        self._keys: list[str] = keys
+        self._dtypes: dict[str, tuple[str, int]] = {}
+        self._runs: dict[str, memoryview] = {}
+
+    def open(self, key: str, dtype: str, numel: int, location: str, view: tuple[str, int, int] | None) -> Storage:
+        """Return the storage that a persistent id describes; a view is a part of it (pre torch 0.4)."""
+        if key not in self._dtypes and key not in self._keys:
+            _refuse(f"the storage {quote(key)} is not in the list of keys", None)
+        known = self._dtypes.setdefault(key, (dtype, numel))
+        if known != (dtype, numel):
+            _refuse(f"the storage {quote(key)} is named with two dtypes or sizes", None)
+        itemsize = DTYPES[dtype].itemsize if dtype else 1
+        if view is None:
+            return Storage(key, dtype, numel, location, "little", lambda: self._runs[key])
+        _, offset, size = view
+        if offset + size > numel:
+            _refuse(f"a view of the storage {quote(key)} reaches past it", None)
+        start, stop = offset * itemsize, (offset + size) * itemsize
+        return Storage(key, dtype, size, location, "little", lambda: self._runs[key][start:stop])
+
+    def lay_out(self) -> None:
+        """Find every run; nothing may be left behind the last one."""
+        cursor = self._cursor
+        for key in self._keys:
+            if key not in self._dtypes:
+                _refuse(f"the storage {quote(key)} is listed, but no tensor uses it", cursor.position)
+            dtype, numel = self._dtypes[key]
+            count = cursor.uint(_COUNT_BYTES, "a storage's number of elements")
+            if count != numel or count >= INT64:
+                _refuse(f"the storage {quote(key)} has {count} elements, its tensors say {numel}", cursor.position)
+            itemsize = DTYPES[dtype].itemsize if dtype else 1
+            self._runs[key] = memoryview(cursor.take(numel * itemsize, f"the storage {quote(key)}"))
+        if cursor.left:
+            _refuse(f"{cursor.left} bytes follow the last storage", cursor.position)
+
+
+def _refuse(message: str, offset: int | None) -> NoReturn:
+    raise TensorError(message, offset=offset)

@@ -1,0 +1,155 @@
+"""``StateDict``: a decoded ``.pth`` entry, with arrays made when they are asked for."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbformat.errors import MissingEntryError
+from sbformat.pth.values import MetaTensor, QuantizedTensor, SparseTensor, TensorInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+
+    from sbformat.limits import Budget
+
+_KEYED: Final = (dict, OrderedDict)
+_INDEXED: Final = (list, tuple)
+_TENSORS: Final = (TensorInfo, SparseTensor, QuantizedTensor, MetaTensor)
+
+
+def segment(key: object) -> str:
+    """Return a key's part of a tensor's path (FORMAT.md 6.7).
+
+    Text stands as it is, with ``~`` as ``~0``, ``/`` as ``~1`` and a leading ``[`` as ``~2``; every
+    other key stands in brackets.
+    """
+    if type(key) is not str:
+        return f"[{key!r}]".replace("~", "~0").replace("/", "~1")
+    if "~" in key or "/" in key:
+        key = key.replace("~", "~0").replace("/", "~1")
+    return f"~2{key[1:]}" if key.startswith("[") else key
+
+
+class Leaf(NamedTuple):
+    """A value that is no container, and where it stands."""
+
+    path: str
+    value: Any
+
+
+class StateDict(Mapping[Any, Any]):
+    """What a ``.pth`` entry holds: a mapping, as torch would load it, with numpy arrays for tensors.
+
+    Arrays are made at access; parts that share memory in the file share it here. ``tree`` is the same
+    without numpy: :class:`~sbformat.pth.values.TensorInfo` where a tensor stands.
+
+    :param tree: the decoded tree
+    :param budget: the operation's
+    :param copy: give arrays of their own
+    """
+
+    __slots__ = ("_budget", "_copy", "_leaves", "tree")
+
+    tree: Any
+
+    def __init__(self, tree: object, budget: Budget, *, copy: bool = False) -> None:
+        self.tree = tree
+        self._budget = budget
+        self._copy = copy
+        self._leaves: dict[str, Any] | None = None
+
+    # -- as a mapping ---------------------------------------------------------------------------------
+
+    def _keyed(self) -> dict[Any, Any]:
+        return self.tree if type(self.tree) in _KEYED else {}
+
+    def __getitem__(self, key: object) -> Any:  # noqa: ANN401 -- whatever the entry holds
+        try:
+            value = self._keyed()[key]
+        except KeyError:
+            raise MissingEntryError(str(key), present=map(str, self._keyed()), what="key") from None
+        return self._make(value)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._keyed())
+
+    def __len__(self) -> int:
+        return len(self._keyed())
+
+    def __repr__(self) -> str:
+        return f"<StateDict of {len(self.tensors())} tensors>"
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        """Equal by value: containers and their order, tensors bit for bit, NaN equal to NaN."""
+        if not isinstance(other, StateDict):
+            return NotImplemented
+        from sbformat.pth.compare import equal
+
+        return equal(self.tree, other.tree, self._budget, other._budget)
+
+    # -- beyond a mapping -----------------------------------------------------------------------------
+
+    @property
+    def metadata(self) -> Any:  # noqa: ANN401
+        """The ``_metadata`` of ``Module.state_dict``: module path to ``{"version": n}``; None without."""
+        return getattr(self.tree, "_metadata", None)
+
+    def to_numpy(self) -> Any:  # noqa: ANN401 -- whatever the entry holds
+        """Return all of it at once: a dict (or whatever was saved) with arrays for tensors.
+
+        :raises ContainerError: when the CRC of a record is wrong
+        :raises UnsupportedError: for a dtype that needs an extra
+        """
+        return self._make(self.tree)
+
+    def _make(self, value: object) -> Any:  # noqa: ANN401
+        from sbformat.pth.arrays import materialize
+
+        return materialize(value, self._budget, copy=self._copy)
+
+    def leaves(self) -> Iterator[Leaf]:
+        """Yield every value that is no container, with its path, in the order of the file.
+
+        Containers that are empty count as values. Shared parts come once a path.
+        """
+        todo: list[tuple[str, Any]] = [("", self.tree)]
+        while todo:
+            path, value = todo.pop()
+            kind = type(value)
+            if kind in _KEYED and value:
+                below = [(segment(key), part) for key, part in value.items()]
+            elif kind in _INDEXED and value:
+                below = [(f"[{index}]", part) for index, part in enumerate(value)]
+            else:
+                yield Leaf(path, value)
+                continue
+            prefix = f"{path}/" if path else ""
+            todo.extend((prefix + name, part) for name, part in reversed(below))
+
+    def tensors(self) -> dict[str, Any]:
+        """Return every tensor by path, without numpy: ``TensorInfo``, or one of torch's other kinds."""
+        if self._leaves is None:
+            self._leaves = {leaf.path: leaf.value for leaf in self.leaves() if type(leaf.value) in _TENSORS}
+        return self._leaves
+
+    def info(self, path: str) -> Any:  # noqa: ANN401 -- TensorInfo, or one of torch's other kinds
+        """Return what is known of the tensor at a path, without numpy.
+
+        :param path: as in ``tensors()``: ``mlp_extractor.policy_net.0.weight``, ``state/[0]/exp_avg``
+        :raises MissingEntryError: when there is no tensor
+        """
+        tensors = self.tensors()
+        try:
+            return tensors[path]
+        except KeyError:
+            raise MissingEntryError(path, present=tensors, what="tensor") from None
+
+    def array(self, path: str) -> np.ndarray:
+        """Return the tensor at a path as an array, or as a value type where numpy has none."""
+        return self._make(self.info(path))  # type: ignore[no-any-return]

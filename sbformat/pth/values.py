@@ -1,0 +1,181 @@
+"""What a ``.pth`` holds, without numpy: tensors as geometry over a storage, and torch's small values.
+
+Each of these stands in the decoded tree where torch would have its own object. Those with tensors
+inside (sparse, quantized) hold :class:`TensorInfo` in the tree and arrays once they are asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from sbformat.pth.dtypes import DTYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy as np
+
+
+class Storage:
+    """The bytes behind one or more tensors: a record of the zip, or a run of the legacy stream.
+
+    :param key: its name in the file
+    :param dtype: of its elements, or ``""`` for an untyped storage, which counts bytes
+    :param numel: elements
+    :param location: where torch had it, ``cpu``, ``cuda:0``; it changes nothing here
+    :param byte_order: ``little`` or ``big``
+    :param load: gives its bytes, checked; called once
+    """
+
+    __slots__ = ("_bytes", "_load", "byte_order", "dtype", "key", "location", "nbytes", "numel", "swapped")
+
+    def __init__(
+        self, key: str, dtype: str, numel: int, location: str, byte_order: str, load: Callable[[], memoryview]
+    ) -> None:
+        self.key = key
+        self.dtype = dtype
+        self.numel = numel
+        self.location = location
+        self.byte_order = byte_order
+        self.nbytes = numel * (DTYPES[dtype].itemsize if dtype else 1)
+        self._load = load
+        self._bytes: memoryview | None = None
+        self.swapped: dict[int, bytes] = {}
+        """Copies in this machine's byte order, by the bytes swapped together."""
+
+    def bytes(self) -> memoryview:
+        """Return its bytes as they are in the file.
+
+        :raises ContainerError: when its record's CRC is wrong
+        """
+        if self._bytes is None:
+            self._bytes = self._load()
+        return self._bytes
+
+    def __repr__(self) -> str:
+        return f"<Storage {self.key!r} {self.dtype or 'untyped'} {self.nbytes} bytes>"
+
+
+class TensorInfo(NamedTuple):
+    """A tensor as its file describes it: what an array cannot hold, and re-encoding needs."""
+
+    dtype: str
+    """As torch names it, without ``torch.``."""
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    """In elements."""
+    offset: int
+    """Of the first element in the storage, in elements."""
+    storage: Storage
+    """Tensors that share memory share this object."""
+    requires_grad: bool = False
+    is_parameter: bool = False
+    """An ``nn.Parameter``."""
+    conj: bool = False
+    """The elements' complex conjugates are meant."""
+    neg: bool = False
+    """The elements' negatives are meant."""
+    state: Mapping[str, object] | None = None
+    """Python attributes that were saved with the tensor."""
+
+    @property
+    def numel(self) -> int:
+        """Items."""
+        product = 1
+        for size in self.shape:
+            product *= size
+        return product
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its items, which a storage shared or expanded may hold fewer or more of."""
+        return self.numel * DTYPES[self.dtype].itemsize
+
+    @property
+    def location(self) -> str:
+        """Where torch had it, ``cpu``, ``cuda:0``."""
+        return self.storage.location
+
+
+class MetaTensor(NamedTuple):
+    """A tensor on the meta device: geometry without data."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    requires_grad: bool = False
+
+
+class SparseTensor(NamedTuple):
+    """A sparse tensor as its parts; numpy has no such array."""
+
+    layout: str
+    """``sparse_coo``, ``sparse_csr``, ``sparse_csc``, ``sparse_bsr`` or ``sparse_bsc``."""
+    shape: tuple[int, ...]
+    indices: tuple[Any, ...]
+    """COO: one int64 tensor of shape (sparse dimensions, entries). Compressed layouts: the compressed
+    indices, then the plain ones."""
+    values: Any
+    """A tensor of shape (entries, ...)."""
+    is_coalesced: bool | None = None
+    """COO only; None where the release did not save it."""
+
+
+class QuantizedTensor(NamedTuple):
+    """A quantized tensor: integers with the scale and zero point that make numbers of them."""
+
+    int_repr: Any
+    """The integers, with torch's quantized dtype (``qint8``, ``quint8``, ``qint32``)."""
+    scheme: str
+    """``per_tensor_affine``, ``per_channel_affine``, ..."""
+    scale: Any
+    """A float, or one a channel."""
+    zero_point: Any
+    """An int, or one a channel."""
+    axis: int | None
+    """The dimension of the channels."""
+
+    def dequantize(self) -> np.ndarray:
+        """Return the numbers, float32, as torch's ``dequantize`` does; needs arrays in the fields."""
+        import numpy as np
+
+        scale, zero_point = np.asarray(self.scale), np.asarray(self.zero_point)
+        if self.axis is not None:
+            shape = [-1 if axis == self.axis else 1 for axis in range(self.int_repr.ndim)]
+            scale, zero_point = scale.reshape(shape), zero_point.reshape(shape)
+        return ((self.int_repr.astype(np.float64) - zero_point) * scale).astype(np.float32)
+
+
+class Size(tuple[int, ...]):
+    """``torch.Size``: a shape as a value."""
+
+    __slots__ = ()
+
+
+class Device(NamedTuple):
+    """``torch.device``."""
+
+    type: str
+    index: int | None = None
+
+
+class DTypeName(NamedTuple):
+    """A torch dtype as a value."""
+
+    name: str
+
+
+class Layout(NamedTuple):
+    """``torch.layout``."""
+
+    name: str
+
+
+class MemoryFormat(NamedTuple):
+    """``torch.memory_format``."""
+
+    name: str
+
+
+OnUnknown = Literal["error", "inert"]
+"""What to do with a constructor that is not known: refuse the entry, or keep the node in its place."""

@@ -1,0 +1,132 @@
+"""Where the bytes are: ``size`` and ``view(offset, length)``, over bytes or a mapped file.
+
+A source hands out memoryviews and copies nothing. Anything with the same two members can stand in its
+place (a ranged remote file, say). The layers above never see a path or a file object.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import IO, TYPE_CHECKING, Protocol, TypeAlias
+
+from sbformat.errors import ContainerError, UnsupportedError, quote
+from sbformat.limits import Budget
+
+if TYPE_CHECKING:
+    from mmap import mmap
+
+Path: TypeAlias = "str | os.PathLike[str]"
+SourceLike: TypeAlias = "Path | bytes | bytearray | memoryview | IO[bytes]"
+"""What every public reader takes, as SB3's own ``load`` does: a path, bytes, or a binary file object."""
+
+_CHUNK = 1 << 20
+
+
+class Source(Protocol):
+    """Bytes at known offsets."""
+
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
+
+    def view(self, offset: int, length: int) -> memoryview:
+        """Return ``length`` bytes from ``offset``; the caller has checked both against ``size``."""
+
+
+class BytesSource:
+    """A source over bytes that are held in memory or mapped.
+
+    :param buffer: a C-contiguous buffer; it is viewed, not copied
+    """
+
+    __slots__ = ("_view", "size")
+
+    def __init__(self, buffer: bytes | bytearray | memoryview | mmap) -> None:
+        view = memoryview(buffer)
+        if view.format != "B" or view.ndim != 1:
+            view = view.cast("B")
+        self._view = view.toreadonly()
+        self.size = view.nbytes
+
+    def view(self, offset: int, length: int) -> memoryview:
+        """Return ``length`` bytes from ``offset``."""
+        return self._view[offset : offset + length]
+
+
+def open_source(source: SourceLike, *, mapped: bool = False, budget: Budget | None = None) -> BytesSource:
+    """Open what the caller gave.
+
+    A bare name that does not exist falls back to ``name.zip`` (SB3 ``open_path``). A seekable file
+    object is read from its start wherever it stands, as ``zipfile`` does in SB3's ``load``.
+
+    :param source: path, bytes-like or binary file object
+    :param mapped: map a file on disk instead of reading it; it must then not shrink while in use
+    :param budget: charged for what cannot be measured first (pipes and other streams)
+    :raises OSError: from the path, unchanged
+    :raises UnsupportedError: for a path that is neither a file nor a pipe
+    """
+    if isinstance(source, bytes):
+        return BytesSource(source)
+    if isinstance(source, (bytearray, memoryview)):
+        return BytesSource(_held(source))
+    if isinstance(source, (str, os.PathLike)):
+        with open_path(source) as file:
+            return _open_file(file, quote(os.fspath(source)), mapped, budget)
+    return BytesSource(_read_stream(source, budget))
+
+
+def open_path(path: Path) -> IO[bytes]:
+    """Open a path for reading, or ``path + ".zip"`` when it does not exist (SB3 ``open_path``)."""
+    try:
+        return open(path, "rb", buffering=0)
+    except FileNotFoundError:
+        fallback = f"{os.fspath(path)}.zip"
+        if not os.path.exists(fallback):
+            raise
+        return open(fallback, "rb", buffering=0)
+
+
+def _held(buffer: bytearray | memoryview) -> bytes | memoryview:
+    """Keep an immutable buffer as it is, copy one that its owner could still change."""
+    if isinstance(buffer, memoryview) and isinstance(buffer.obj, bytes) and buffer.c_contiguous:
+        return buffer
+    return bytes(buffer)
+
+
+def _open_file(file: IO[bytes], name: str, mapped: bool, budget: Budget | None) -> BytesSource:  # noqa: FBT001
+    status = os.fstat(file.fileno())
+    size = status.st_size
+    if stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode) or not size:
+        return BytesSource(_read_stream(file, budget))
+    if not stat.S_ISREG(status.st_mode):
+        message = f"{name} is neither a file, a folder nor a pipe"
+        raise UnsupportedError(message)
+    if mapped:
+        import mmap
+
+        return BytesSource(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+    data = file.read()
+    if len(data) < size:
+        data += file.read(size - len(data))
+    if len(data) != size:
+        message = f"{name} changed its size while it was read: {size} bytes, then {len(data)}"
+        raise ContainerError(message)
+    return BytesSource(data)
+
+
+def _read_stream(file: IO[bytes], budget: Budget | None) -> bytes:
+    """Read a stream whose size is not known, charged as it comes."""
+    seekable = hasattr(file, "seekable") and file.seekable()
+    if seekable:
+        file.seek(0)
+    budget = budget or Budget()
+    chunks = []
+    while chunk := file.read(_CHUNK):
+        if not isinstance(chunk, bytes):
+            message = f"a binary file object must return bytes, this one returned {type(chunk).__name__}"
+            raise TypeError(message)
+        if not seekable:
+            budget.spend("total_bytes", len(chunk))
+        chunks.append(chunk)
+    return b"".join(chunks)

@@ -1,0 +1,52 @@
+"""Names, markers and signatures of the format, each under the section of FORMAT.md that gives it.
+
+The only constants that more than one room needs; it imports nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# -- FORMAT.md 1, the archive -------------------------------------------------------------------------
+
+DATA_ENTRY: Final = "data"
+VERSION_ENTRY: Final = "_stable_baselines3_version"  # SB3 >= 0.9.0
+SYSTEM_INFO_ENTRY: Final = "system_info.txt"  # SB3 >= 1.3.0
+PYTORCH_VARIABLES_ENTRY: Final = "pytorch_variables.pth"
+TENSORS_ENTRY: Final = "tensors.pth"  # its name in SB3 <= 0.8
+POLICY_ENTRY: Final = "policy.pth"
+PTH_SUFFIX: Final = ".pth"
+
+# SB2 zips and npz files are told from SB3 archives by these.
+SB2_PARAMETERS_ENTRY: Final = "parameters"
+SB2_PARAMETER_LIST_ENTRY: Final = "parameter_list"
+
+# -- FORMAT.md 2, the zip layer -----------------------------------------------------------------------
+
+LOCAL_SIGNATURE: Final = b"PK\x03\x04"
+CENTRAL_SIGNATURE: Final = b"PK\x01\x02"
+END_SIGNATURE: Final = b"PK\x05\x06"
+ZIP64_END_SIGNATURE: Final = b"PK\x06\x06"
+ZIP64_LOCATOR_SIGNATURE: Final = b"PK\x06\x07"
+DESCRIPTOR_SIGNATURE: Final = b"PK\x07\x08"
+
+# -- FORMAT.md 3, data --------------------------------------------------------------------------------
+
+TYPE_MARKER: Final = ":type:"
+SERIALIZED_MARKER: Final = ":serialized:"
+
+# -- FORMAT.md 6, the torch zip -----------------------------------------------------------------------
+
+PICKLE_RECORD: Final = "data.pkl"
+STORAGE_FOLDER: Final = "data/"
+TORCH_VERSION_RECORD: Final = "version"
+TORCH_VERSION_RECORD_OLD: Final = ".data/version"
+BYTE_ORDER_RECORD: Final = "byteorder"
+TORCHSCRIPT_RECORD: Final = "constants.pkl"
+TORCH_VERSIONS: Final = range(1, 11)
+
+# -- FORMAT.md 7, the legacy stream -------------------------------------------------------------------
+
+LEGACY_MAGIC: Final = 0x1950A86A20F9469CFC6C
+LEGACY_MAGIC_BYTES: Final = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."  # LONG1, ten bytes, STOP
+LEGACY_PROTOCOL: Final = 1001
