@@ -1,0 +1,94 @@
+"""Read, check and explain Stable-Baselines3 archives; nothing in a file is ever run, imported or fetched.
+
+Importing this package is cheap: numpy, jsonschema and safetensors load where they are used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sbformat.errors import (
+    ContainerError,
+    DataError,
+    FormatError,
+    LimitError,
+    MissingEntryError,
+    PickleError,
+    SbformatError,
+    TensorError,
+    UnsupportedError,
+    ValidationError,
+)
+from sbformat.limits import DEFAULT_LIMITS, Limits
+
+if TYPE_CHECKING:
+    from sbformat.algorithm import Algorithm
+    from sbformat.archive import Archive
+    from sbformat.data import Serialized
+    from sbformat.pth import StateDict, TensorInfo
+    from sbformat.reader import read, read_parameters, reads, safe_open
+    from sbformat.schema import Problem, iter_problems, validate
+    from sbformat.system_info import SystemInfo
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "Algorithm": "sbformat.algorithm",
+    "Archive": "sbformat.archive",
+    "Problem": "sbformat.schema",
+    "Serialized": "sbformat.data",
+    "StateDict": "sbformat.pth",
+    "SystemInfo": "sbformat.system_info",
+    "TensorInfo": "sbformat.pth",
+    "iter_problems": "sbformat.schema",
+    "read": "sbformat.reader",
+    "read_parameters": "sbformat.reader",
+    "reads": "sbformat.reader",
+    "safe_open": "sbformat.reader",
+    "validate": "sbformat.schema",
+}
+
+__all__ = [
+    "DEFAULT_LIMITS",
+    "Algorithm",
+    "Archive",
+    "ContainerError",
+    "DataError",
+    "FormatError",
+    "LimitError",
+    "Limits",
+    "MissingEntryError",
+    "PickleError",
+    "Problem",
+    "SbformatError",
+    "Serialized",
+    "StateDict",
+    "SystemInfo",
+    "TensorError",
+    "TensorInfo",
+    "UnsupportedError",
+    "ValidationError",
+    "__version__",
+    "iter_problems",
+    "read",
+    "read_parameters",
+    "reads",
+    "safe_open",
+    "validate",
+]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    """Load the rooms behind the front door when they are first asked for."""
+    if name not in _LAZY:
+        message = f"module 'sbformat' has no attribute {name!r}"
+        raise AttributeError(message)
+    import importlib
+
+    value = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -12,7 +12,7 @@ import zlib
 from struct import Struct
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NoReturn
 
-from sbformat.entry_names import check_name, check_paths
+from sbformat.entry_names import check_name, check_path, check_paths
 from sbformat.errors import ContainerError, MissingEntryError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.source import BytesSource
@@ -132,7 +132,9 @@ class Container:
         self._verified: set[str] = set()
         self.unchecked_crc = unchecked_crc
         directory = _read_directory(source, self._budget, entry_limit)
-        self.entries = _match_local_headers(source, directory, names)
+        self.entries = _match_local_headers(source, directory)
+        if names == "path":
+            self.require_paths()
         if unchecked_crc and any(entry.crc for entry in self.entries.values()):
             self.unchecked_crc = False
 
@@ -144,6 +146,15 @@ class Container:
 
     def __len__(self) -> int:
         return len(self.entries)
+
+    def require_paths(self) -> None:
+        """Check that every name is fit to be a path: the rule for archives and for what is extracted.
+
+        :raises ContainerError: when one is not, or two would meet on some file system (FORMAT.md 2.6)
+        """
+        for entry in self.entries.values():
+            check_path(entry.name, entry.offset)
+        check_paths(self.entries)
 
     def entry(self, name: str) -> Entry:
         """Return what is known of a member.
@@ -422,7 +433,7 @@ def _read_extras(extras: memoryview, name: bytes, offset: int) -> memoryview | N
 # -- local headers (FORMAT.md 2.4, 2.5) ---------------------------------------------------------------
 
 
-def _match_local_headers(source: Source, directory: tuple[list[_Central], int], names: Names) -> dict[str, Entry]:
+def _match_local_headers(source: Source, directory: tuple[list[_Central], int]) -> dict[str, Entry]:
     """Check that the local headers tile the file and agree with the directory; return the entries."""
     records, stop = directory
     order = sorted(range(len(records)), key=lambda index: records[index].offset)
@@ -434,7 +445,7 @@ def _match_local_headers(source: Source, directory: tuple[list[_Central], int], 
             problem = "lies within the one before it" if record.offset < expected else "leaves a gap before it"
             _refuse(f"the local header of {_shown(record)} {problem}", record.offset)
         following = records[order[position + 1]].offset if position + 1 < len(order) else stop
-        found[index] = _match_local(source, record, following, names)
+        found[index] = _match_local(source, record, following)
         expected = following
     if not records or expected != stop:
         _refuse("the directory names no member", stop)
@@ -443,8 +454,6 @@ def _match_local_headers(source: Source, directory: tuple[list[_Central], int], 
         if entry is None or entry.name in entries:
             _refuse(f"two members are named {quote(entry.name if entry else '')}", entry.offset if entry else None)
         entries[entry.name] = entry
-    if names == "path":
-        check_paths(entries)
     return entries
 
 
@@ -452,7 +461,7 @@ def _shown(record: _Central) -> str:
     return quote(record.name.decode("utf-8", "replace"))
 
 
-def _match_local(source: Source, record: _Central, following: int, names: Names) -> Entry:
+def _match_local(source: Source, record: _Central, following: int) -> Entry:
     """Check one local header against its record; it must end where the next one begins."""
     offset = record.offset
     room = following - offset
@@ -482,7 +491,7 @@ def _match_local(source: Source, record: _Central, following: int, names: Names)
         _check_descriptor(source.view(following - trailer, trailer), record, following - trailer)
     elif trailer:
         _refuse(f"{trailer} bytes lie between {_shown(record)} and what follows", following - trailer)
-    name = check_name(record.name, names, offset)
+    name = check_name(record.name, offset)
     if name.endswith("/") and (record.size or record.compressed_size):
         _refuse(f"the folder {quote(name)} has content", offset)
     return Entry(name, offset, data_offset, record.compressed_size, record.size, record.crc, record.method)

@@ -11,7 +11,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from sbformat.errors import DataError, quote
+from sbformat.errors import DataError, LimitError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.spec import SERIALIZED_MARKER, TYPE_MARKER
 
@@ -112,11 +112,13 @@ def decode(data: bytes | bytearray | memoryview, budget: Budget) -> dict[str, An
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         _refuse(f"it is not UTF-8: {error.reason}", error.start)
-    _count(text, budget)
+    deepest = _count(text, budget)
     try:
         value = json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
         _refuse(f"it is not JSON: {error.msg}", len(text[: error.pos].encode("utf-8")))
+    except RecursionError:
+        raise LimitError("json_depth", allowed=budget.limits.json_depth, actual=deepest) from None
     except ValueError as error:  # a number that the interpreter's own cap on digits refuses
         _refuse(f"it is not JSON that can be read: {error}")
     if type(value) is not dict:
@@ -128,8 +130,8 @@ def _refuse(message: str, offset: int | None = None) -> NoReturn:
     raise DataError(message, offset=offset)
 
 
-def _count(text: str, budget: Budget) -> None:
-    """Take depth, values and digits before anything is parsed, in time linear in the text.
+def _count(text: str, budget: Budget) -> int:
+    """Take depth, values and digits before anything is parsed, in time linear in the text; return the depth.
 
     Escapes are dropped first, then every second piece between quotation marks lies outside strings.
     """
@@ -149,6 +151,7 @@ def _count(text: str, budget: Budget) -> None:
     if len(outside) > allowed:
         longest = max((len(run) for run in re.findall(r"[0-9]{%d,}" % (allowed + 1), outside)), default=0)
         budget.spend("json_digits", longest)
+    return deepest
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

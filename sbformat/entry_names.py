@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Literal, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from sbformat.errors import ContainerError, quote
 
@@ -22,11 +22,10 @@ def _refuse(message: str, offset: int | None) -> NoReturn:
     raise ContainerError(message, offset=offset)
 
 
-def check_name(raw: bytes, names: Literal["path", "record"], offset: int | None = None) -> str:
+def check_name(raw: bytes, offset: int | None = None) -> str:
     """Decode a member's name and check it.
 
     :param raw: the name as the zip has it
-    :param names: ``path`` asks besides for a name that is safe to create on any file system
     :param offset: where it stands, for the message
     :raises ContainerError: when it breaks FORMAT.md 2.6
     """
@@ -38,8 +37,6 @@ def check_name(raw: bytes, names: Literal["path", "record"], offset: int | None 
         _refuse(f"the name {quote(raw.decode('utf-8', 'backslashreplace'))} is not UTF-8", offset)
     if not (name.isascii() and name.isprintable()) and not _is_plain(name):
         _refuse(f"the name {quote(name)} holds a control or bidi character", offset)
-    if names == "path":
-        _check_path(name, offset)
     return name
 
 
@@ -49,14 +46,27 @@ def _is_plain(name: str) -> bool:
     return not _BIDI_AND_SEPARATORS.search(name) and all(unicodedata.category(c) != "Cc" for c in name)
 
 
-def _check_path(name: str, offset: int | None) -> None:
+def check_path(name: str, offset: int | None = None) -> None:
+    """Check that a name is safe to create on any file system, as it stands and normalised.
+
+    :param name: a name that passed :func:`check_name`
+    :raises ContainerError: when it leaves its folder, or some system would read it otherwise
+    """
+    _check_parts(name, name, offset)
+    if not name.isascii():
+        import unicodedata
+
+        _check_parts(unicodedata.normalize("NFKC", name), name, offset)
+
+
+def _check_parts(name: str, shown: str, offset: int | None) -> None:
     if "\\" in name or ":" in name or name.startswith("/"):
-        _refuse(f"the name {quote(name)} is a path out of its folder", offset)
+        _refuse(f"the name {quote(shown)} is a path out of its folder", offset)
     for part in name.removesuffix("/").split("/"):
         if part in ("", ".", "..") or part[-1] in ". ":
-            _refuse(f"the name {quote(name)} has a part that is empty, a dot or ends with a dot or space", offset)
+            _refuse(f"the name {quote(shown)} has a part that is empty, a dot or ends with a dot or space", offset)
         if part[0] in "cpanlCPANL" and _DEVICE.fullmatch(part):
-            _refuse(f"the name {quote(name)} is a device on Windows", offset)
+            _refuse(f"the name {quote(shown)} is a device on Windows", offset)
 
 
 def check_paths(names: Iterable[str]) -> None:

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.errors import MissingEntryError
+from sbformat.errors import MissingEntryError, SbformatError
 from sbformat.pth.values import MetaTensor, QuantizedTensor, SparseTensor, TensorInfo
 
 if TYPE_CHECKING:
@@ -52,11 +52,14 @@ class StateDict(Mapping[Any, Any]):
     :param copy: give arrays of their own
     """
 
-    __slots__ = ("_budget", "_copy", "_leaves", "tree")
+    __slots__ = ("_budget", "_copy", "_leaves", "entry", "tree")
 
     tree: Any
+    entry: str | None
+    """The archive's entry that it came from, for messages."""
 
     def __init__(self, tree: object, budget: Budget, *, copy: bool = False) -> None:
+        self.entry = None
         self.tree = tree
         self._budget = budget
         self._copy = copy
@@ -111,7 +114,10 @@ class StateDict(Mapping[Any, Any]):
     def _make(self, value: object) -> Any:  # noqa: ANN401
         from sbformat.pth.arrays import materialize
 
-        return materialize(value, self._budget, copy=self._copy)
+        try:
+            return materialize(value, self._budget, copy=self._copy)
+        except SbformatError as error:
+            raise error if self.entry is None else error.within(self.entry)
 
     def leaves(self) -> Iterator[Leaf]:
         """Yield every value that is no container, with its path, in the order of the file.

@@ -1,0 +1,143 @@
+"""Which algorithm wrote an archive: inferred, for no entry says it (FORMAT.md 4.3).
+
+The keys of ``data`` are specific to the algorithm but for three pairs; ``policy_class`` tells PPO from
+its relatives. Source: the ``__init__`` of each algorithm in SB3 and sb3-contrib.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbformat import pkl
+from sbformat.data import Serialized
+from sbformat.errors import SbformatError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Algorithm(NamedTuple):
+    """What the archive's content says of the algorithm that wrote it."""
+
+    name: str | None
+    """``PPO``, ``A2C``, ``DQN``, ``SAC``, ``TD3``, ``DDPG``, ``HER``, ``TQC``, ``QRDQN``, ``TRPO``,
+    ``MaskablePPO``, ``RecurrentPPO``, ``ARS``, ``CrossQ``; None when nothing tells."""
+    certain: bool
+    """False when another algorithm writes the same."""
+    evidence: tuple[str, ...]
+    """What it was concluded from."""
+
+
+_SIGNATURES: Final = (
+    ("ARS", ("n_delta", "delta_std")),
+    ("ARS", ("n_delta", "pop_size")),
+    ("HER", ("model_class", "n_sampled_goal")),
+    ("TQC", ("top_quantiles_to_drop_per_net",)),
+    ("TRPO", ("cg_max_steps",)),
+    ("QRDQN", ("n_quantiles",)),
+    ("DQN", ("exploration_fraction",)),
+    ("CrossQ", ("target_entropy", "policy_delay")),
+    ("SAC", ("target_entropy", "ent_coef")),
+    ("TD3", ("policy_delay", "target_policy_noise")),
+    ("PPO", ("n_epochs", "clip_range")),
+    ("A2C", ("n_steps", "gae_lambda", "vf_coef")),
+)
+"""Keys of ``data`` that an algorithm writes, most specific first."""
+
+_POLICY_PACKAGES: Final = {
+    "stable_baselines3.dqn.policies": "DQN",
+    "stable_baselines3.sac.policies": "SAC",
+    "stable_baselines3.td3.policies": "TD3",
+    "stable_baselines3.ppo.policies": "PPO",  # SB3 0.6
+    "stable_baselines3.a2c.policies": "A2C",
+    "stable_baselines3.common.policies": "PPO",
+    "sb3_contrib.common.maskable.policies": "MaskablePPO",
+    "sb3_contrib.ppo_mask.policies": "MaskablePPO",
+    "sb3_contrib.common.recurrent.policies": "RecurrentPPO",
+    "sb3_contrib.ppo_recurrent.policies": "RecurrentPPO",
+    "sb3_contrib.tqc.policies": "TQC",
+    "sb3_contrib.qrdqn.policies": "QRDQN",
+    "sb3_contrib.trpo.policies": "TRPO",
+    "sb3_contrib.ars.policies": "ARS",
+    "sb3_contrib.crossq.policies": "CrossQ",
+}
+"""The module of a policy class that comes with an algorithm; a user's own class lies elsewhere."""
+
+_PPO_RELATIVES: Final = frozenset({"MaskablePPO", "RecurrentPPO"})
+_DDPG_VALUES: Final = {"policy_delay": 1, "target_noise_clip": 0.0}
+"""What DDPG, a TD3 without its tricks, fixes."""
+
+_A2C_WITH_PPO_KEYS: Final = "_current_progress"
+"""A key of SB3 0.6 only, where A2C was a PPO with one epoch."""
+
+
+def class_reference(value: object) -> str | None:
+    """Return the dotted name of a class that a blob refers to, or None when it holds anything else.
+
+    :param value: a value of ``data``
+    """
+    if not isinstance(value, Serialized):
+        return None
+    try:
+        tree = pkl.loads(value.pickle)
+    except SbformatError:
+        return None
+    return str(tree) if isinstance(tree, pkl.Global) else None
+
+
+def infer(data: Mapping[str, Any], entries: tuple[str, ...] = ()) -> Algorithm:
+    """Conclude the algorithm from ``data`` and the names of the entries.
+
+    :param data: as :func:`sbformat.data.loads` gives it
+    :param entries: of the archive; they tell something when ``data`` does not
+    """
+    policy = class_reference(data.get("policy_class"))
+    package = policy.rpartition(".")[0] if policy else ""
+    by_class = _POLICY_PACKAGES.get(package)
+    evidence = [f"policy_class is {policy}"] if policy else []
+    for name, keys in _SIGNATURES:
+        if all(key in data for key in keys):
+            evidence.append(f"data has {', '.join(keys)}")
+            return _refine(name, by_class, data, evidence)
+    if by_class is not None:
+        return Algorithm(by_class, package != "stable_baselines3.common.policies", tuple(evidence))
+    return _from_entries(entries, evidence)
+
+
+def _refine(
+    name: str, by_class: str | None, data: Mapping[str, Any], evidence: list[str]
+) -> Algorithm:
+    """Tell apart the algorithms that write the same keys."""
+    certain = True
+    if name == "PPO" and by_class in _PPO_RELATIVES:
+        return Algorithm(by_class, certain, tuple(evidence))
+    if name == "PPO":
+        certain = by_class == "PPO"
+        if _A2C_WITH_PPO_KEYS in data:
+            certain = False
+            name = "A2C" if data.get("n_epochs") == 1 else "PPO"
+            evidence.append(f"SB3 0.6, where A2C wrote PPO's keys: n_epochs is {data.get('n_epochs')}, 1 in A2C")
+        elif not certain:
+            evidence.append("a policy class of its own: MaskablePPO and RecurrentPPO write the same keys")
+    elif name == "TD3":
+        certain = False
+        if all(data.get(key) == value for key, value in _DDPG_VALUES.items()):
+            name = "DDPG"
+            evidence.append("policy_delay is 1 and target_noise_clip is 0, as DDPG fixes them; TD3 allows them")
+        else:
+            certain = True
+            evidence.append("policy_delay and target_noise_clip differ from what DDPG fixes")
+    replay = class_reference(data.get("replay_buffer_class"))
+    if replay is not None and replay.rpartition(".")[2] == "HerReplayBuffer":
+        evidence.append("replay_buffer_class is HerReplayBuffer: hindsight experience replay")
+    return Algorithm(name, certain, tuple(evidence))
+
+
+def _from_entries(entries: tuple[str, ...], evidence: list[str]) -> Algorithm:
+    """Without keys: the optimizers name the family at most."""
+    names = set(entries)
+    if "ent_coef_optimizer.pth" in names:
+        return Algorithm("SAC", False, (*evidence, "there is ent_coef_optimizer.pth; TQC and CrossQ write it too"))  # noqa: FBT003
+    if {"actor.optimizer.pth", "critic.optimizer.pth"} <= names:
+        return Algorithm(None, False, (*evidence, "an actor and a critic optimizer: off-policy actor-critic"))  # noqa: FBT003
+    return Algorithm(None, False, tuple(evidence))  # noqa: FBT003

@@ -1,0 +1,247 @@
+"""``Archive``: an SB3 archive as a value; each entry is decoded when it is first asked for.
+
+One bad entry breaks only itself: its error is raised whenever it is asked for, the others are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
+
+from sbformat import algorithm, data as data_entry, pth, system_info
+from sbformat.errors import MissingEntryError, SbformatError
+from sbformat.spec import (
+    DATA_ENTRY,
+    PTH_SUFFIX,
+    PYTORCH_VARIABLES_ENTRY,
+    SYSTEM_INFO_ENTRY,
+    TENSORS_ENTRY,
+    VERSION_ENTRY,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sbformat.algorithm import Algorithm
+    from sbformat.container import Entry
+    from sbformat.limits import Budget
+    from sbformat.pth import StateDict
+    from sbformat.pth.values import OnUnknown
+    from sbformat.sniff import Kind
+    from sbformat.system_info import SystemInfo
+
+T = TypeVar("T")
+
+VARIABLES_ENTRIES: Final = (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY)
+_PLAIN_ENTRIES: Final = frozenset({DATA_ENTRY, VERSION_ENTRY, SYSTEM_INFO_ENTRY})
+
+
+class Entries(Protocol):
+    """Where an archive's entries come from: a :class:`Container`, or loose files."""
+
+    entries: dict[str, Entry]
+
+    def entry(self, name: str) -> Entry: ...
+    def read(self, name: str, *, limit: str | None = None) -> memoryview: ...
+    def stream(self, name: str) -> Iterator[memoryview | bytes]: ...
+
+
+class Options(NamedTuple):
+    """How entries are decoded; see :func:`sbformat.read`."""
+
+    on_unknown: OnUnknown = "error"
+    unchecked_crc: bool = False
+    copy: bool = False
+
+
+def is_state_dict(name: str) -> bool:
+    """Say whether SB3 would load this entry with torch: a ``.pth`` at the top level."""
+    return name.endswith(PTH_SUFFIX) and "/" not in name
+
+
+class Archive:
+    """An archive, read.
+
+    :param entries: where its entries come from
+    :param kind: what the file was, as :func:`sbformat.sniff.sniff` tells
+    :param budget: the operation's; each entry is charged once
+    :param options: how entries are decoded
+    """
+
+    __slots__ = ("_budget", "_cache", "_entries", "_options", "format")
+
+    format: Kind
+    """``sb3``, ``folder`` (an unzipped one), ``torch-zip``, ``torch-legacy`` (a lone ``.pth``) or
+    ``data-json`` (a bare ``data``)."""
+
+    def __init__(self, entries: Entries, kind: Kind, budget: Budget, options: Options = Options()) -> None:  # noqa: B008 -- immutable
+        self._entries = entries
+        self._budget = budget
+        self._options = options
+        self._cache: dict[str, Any] = {}
+        self.format = kind
+
+    def __repr__(self) -> str:
+        return f"<Archive {self.format} {' '.join(self.entries)!r:.200}>"
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        """Every entry by name, in order, with its size as stored and inflated."""
+        return self._entries.entries
+
+    def stream(self, name: str) -> Iterator[memoryview | bytes]:
+        """Yield an entry's bytes in chunks, verbatim; its CRC is checked after the last."""
+        return self._entries.stream(name)
+
+    # -- entries --------------------------------------------------------------------------------------
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """``data``: JSON values and :class:`~sbformat.Serialized`, in the order of the file (FORMAT.md 3).
+
+        :raises MissingEntryError: when there is none
+        :raises DataError: when it breaks the format
+        """
+        return self._once(
+            DATA_ENTRY, lambda name: data_entry.decode(self._entries.read(name, limit="json_bytes"), self._budget)
+        )
+
+    @property
+    def parameters(self) -> Mapping[str, StateDict]:
+        """The state dicts by SB3's names: ``policy``, ``policy.optimizer``, ``actor.optimizer``, ...
+
+        Each is decoded at its first access, which raises what is wrong with it (FORMAT.md 1.2, 6, 7).
+        """
+        names = {
+            name.removesuffix(PTH_SUFFIX): name
+            for name in self.entries
+            if is_state_dict(name) and name not in VARIABLES_ENTRIES
+        }
+        return _Lazy(names, self._state_dict, "state dict")
+
+    @property
+    def pytorch_variables(self) -> StateDict | None:
+        """``pytorch_variables.pth``, or ``tensors.pth`` of SB3 <= 0.8; None without."""
+        for name in VARIABLES_ENTRIES:
+            if name in self.entries:
+                return self._state_dict(name)
+        return None
+
+    @property
+    def stable_baselines3_version(self) -> str | None:
+        """The release that wrote it; None before 0.9.0 (FORMAT.md 4.1)."""
+        if VERSION_ENTRY not in self.entries:
+            return None
+        return self._once(
+            VERSION_ENTRY,
+            lambda name: system_info.parse_version(bytes(self._entries.read(name, limit="version_bytes"))),
+        )
+
+    @property
+    def system_info(self) -> SystemInfo | None:
+        """``system_info.txt``: its fields and its text; None before 1.3.0 (FORMAT.md 4.2)."""
+        if SYSTEM_INFO_ENTRY not in self.entries:
+            return None
+        return self._once(
+            SYSTEM_INFO_ENTRY,
+            lambda name: system_info.parse_system_info(bytes(self._entries.read(name, limit="system_info_bytes"))),
+        )
+
+    @property
+    def extra(self) -> Mapping[str, bytes]:
+        """Every other entry, verbatim; SB3 ignores them."""
+        names = {name: name for name in self.entries if name not in _PLAIN_ENTRIES and not is_state_dict(name)}
+        return _Lazy(names, lambda name: self._once(name, lambda n: bytes(self._entries.read(n))), "extra entry")
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """Which algorithm wrote it, how certain that is, and what tells so (FORMAT.md 4.3)."""
+        data = self.data if DATA_ENTRY in self.entries else {}
+        return algorithm.infer(data, tuple(self.entries))
+
+    # -- decoding -------------------------------------------------------------------------------------
+
+    def _state_dict(self, name: str) -> StateDict:
+        return self._once(name, self._decode_state_dict)
+
+    def _decode_state_dict(self, name: str) -> StateDict:
+        options = self._options
+        state_dict = pth.decode(
+            self._entries.read(name),
+            self._budget,
+            on_unknown=options.on_unknown,
+            unchecked_crc=options.unchecked_crc,
+            copy=options.copy,
+        )
+        state_dict.entry = name
+        return state_dict
+
+    def _once(self, name: str, decode: Callable[[str], T]) -> T:
+        """Decode an entry once, and remember the value or the error."""
+        if name not in self._cache:
+            try:
+                self._entries.entry(name)
+                self._cache[name] = decode(name)
+            except SbformatError as error:
+                own = error.entry == name or isinstance(error, MissingEntryError)
+                self._cache[name] = error if own else error.within(name)
+        found = self._cache[name]
+        if isinstance(found, SbformatError):
+            raise found.with_traceback(None)
+        return found  # type: ignore[no-any-return]
+
+    # -- equality -------------------------------------------------------------------------------------
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        """Equal by value (FORMAT.md 9).
+
+        ``data`` by value and order of keys, tensors bit for bit, everything else, and what cannot be
+        decoded, by its bytes. Zip headers, dates and compression do not count.
+        """
+        if not isinstance(other, Archive):
+            return NotImplemented
+        if set(self.entries) != set(other.entries):
+            return False
+        return all(self._same_entry(other, name) for name in self.entries)
+
+    def _same_entry(self, other: Archive, name: str) -> bool:
+        if name == DATA_ENTRY or is_state_dict(name):
+            try:
+                if name == DATA_ENTRY:
+                    return self.data == other.data and data_entry.equal_json(self.data, other.data)
+                return self._state_dict(name) == other._state_dict(name)
+            except SbformatError:
+                pass
+        return bytes(self._entries.read(name)) == bytes(other._entries.read(name))
+
+
+class _Lazy(Mapping[str, T]):
+    """Names that are decoded when they are looked up."""
+
+    __slots__ = ("_decode", "_names", "_what")
+
+    def __init__(self, names: dict[str, str], decode: Callable[[str], T], what: str) -> None:
+        self._names = names
+        self._decode = decode
+        self._what = what
+
+    def __getitem__(self, key: str) -> T:
+        try:
+            name = self._names[key]
+        except KeyError:
+            raise MissingEntryError(key, present=self._names, what=self._what) from None
+        return self._decode(name)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} of {', '.join(self)}>"

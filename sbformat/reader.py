@@ -1,0 +1,278 @@
+"""``read``, ``reads``, ``safe_open`` and ``read_parameters``: the ways in.
+
+All take a path, bytes or a binary file object, and every form that people have an archive in: the zip,
+the folder it was unzipped into, a lone ``.pth``, a bare ``data``.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.archive import Archive, Options, is_state_dict
+from sbformat.container import Container
+from sbformat.errors import MissingEntryError, SbformatError
+from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
+from sbformat.loose import LooseEntries, open_folder
+from sbformat.sniff import Kind, refuse, sniff, sniff_zip
+from sbformat.source import BytesSource, open_source
+from sbformat.spec import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    import numpy as np
+
+    from sbformat.archive import Entries
+    from sbformat.pth import StateDict
+    from sbformat.pth.values import OnUnknown
+    from sbformat.source import Source, SourceLike
+
+_FRAMEWORKS: Final = ("np", "numpy")
+
+
+def read(
+    source: SourceLike,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    on_unknown: OnUnknown = "error",
+    unchecked_crc: bool = False,
+    copy: bool = False,
+) -> Archive:
+    """Read an archive; its bytes are held, so the file may change afterwards.
+
+    The structure of the zip is checked now; each entry, with its CRC, at its first access.
+
+    :param source: a path (``name`` falls back to ``name.zip``, as in SB3), a folder, bytes, or a binary
+        file object
+    :param limits: what the file may ask for
+    :param on_unknown: ``error`` refuses a ``.pth`` that names a constructor that is not known, ``inert``
+        keeps an inert node in its place (files of ``policy.save`` need it)
+    :param unchecked_crc: read a ``.pth`` that torch wrote without CRCs
+    :param copy: give aligned, writable arrays instead of read-only views of the bytes
+    :raises OSError: from the path, unchanged
+    :raises ContainerError: when the zip breaks a rule of FORMAT.md 2, or it is no archive
+    :raises UnsupportedError: for another format, which the message names
+    :raises LimitError: when it asks for more than allowed
+    """
+    budget = Budget(limits)
+    entries, kind = _open(source, budget, mapped=False)
+    return Archive(entries, kind, budget, Options(on_unknown, unchecked_crc, copy))
+
+
+def reads(
+    data: bytes | bytearray | memoryview,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    on_unknown: OnUnknown = "error",
+    unchecked_crc: bool = False,
+    copy: bool = False,
+) -> Archive:
+    """Read an archive from bytes; otherwise like :func:`read`.
+
+    :param data: the file's bytes; a bytearray is copied, bytes are viewed
+    """
+    return read(data, limits=limits, on_unknown=on_unknown, unchecked_crc=unchecked_crc, copy=copy)
+
+
+def read_parameters(
+    source: SourceLike,
+    *,
+    entries: Iterable[str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    unchecked_crc: bool = False,
+    copy: bool = False,
+) -> dict[str, Any]:
+    """Read just the weights, in the shape of SB3's ``get_parameters``.
+
+    :param source: as in :func:`read`
+    :param entries: names of state dicts, ``policy`` for one; all of them when None
+    :param limits: as in :func:`read`
+    :param unchecked_crc: as in :func:`read`
+    :param copy: as in :func:`read`
+    :return: ``{"policy": {name: array}, "policy.optimizer": {"state": ..., "param_groups": ...}, ...}``
+    :raises MissingEntryError: when one of ``entries`` is not there
+    :raises SbformatError: when one of them is broken; ask for the others by name then
+    """
+    parameters = read(source, limits=limits, unchecked_crc=unchecked_crc, copy=copy).parameters
+    names = list(parameters) if entries is None else list(entries)
+    return {name: parameters[name].to_numpy() for name in names}
+
+
+def _open(source: SourceLike, budget: Budget, *, mapped: bool) -> tuple[Entries, Kind]:
+    """Open whatever was given as entries, and tell its kind."""
+    if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
+        folder = open_folder(source, budget, mapped=mapped)
+        if not any(name == DATA_ENTRY or is_state_dict(name) for name in folder):
+            raise MissingEntryError(DATA_ENTRY, present=folder)
+        return folder, "folder"
+    opened = open_source(source, mapped=mapped, budget=budget)
+    kind = sniff(opened)
+    if kind == "zip":
+        return _open_zip(opened, source, budget)
+    if kind == "torch-legacy":
+        return LooseEntries({_pth_name(source): opened}, budget), kind
+    if kind == "data-json":
+        return LooseEntries({DATA_ENTRY: opened}, budget), kind
+    refuse(kind, opened)
+
+
+def _open_zip(opened: BytesSource, source: SourceLike, budget: Budget) -> tuple[Entries, Kind]:
+    container = Container(opened, budget=budget, names="record", entry_limit="inner_entries")
+    kind = sniff_zip(container.entries)
+    if kind == "torch-zip":
+        return LooseEntries({_pth_name(source): opened}, budget), kind
+    if kind != "sb3":
+        refuse(kind, opened, container.entries)
+    budget.spend("outer_entries", len(container))
+    container.require_paths()
+    return container, kind
+
+
+def _pth_name(source: SourceLike) -> str:
+    """A lone ``.pth`` keeps its name, as the entry it was; without one it is the policy."""
+    if isinstance(source, (str, os.PathLike)):
+        name = os.path.basename(os.fspath(source))
+        return name if name.endswith(PTH_SUFFIX) else name + PTH_SUFFIX
+    return POLICY_ENTRY
+
+
+def safe_open(
+    source: SourceLike,
+    framework: str = "np",
+    entry: str = "policy",
+    *,
+    mmap: bool = True,
+    limits: Limits = DEFAULT_LIMITS,
+    on_unknown: OnUnknown = "error",
+    unchecked_crc: bool = False,
+) -> TensorFile:
+    """Open one state dict lazily, with the interface of safetensors' ``safe_open``.
+
+    The file is mapped and only the pages of what is asked for are touched. Structure is checked now, a
+    record's own CRC when one of its tensors is handed out; the entry as a whole is never swept.
+
+    :param source: as in :func:`read`
+    :param framework: ``np`` or ``numpy``
+    :param entry: the state dict's name, as in ``Archive.parameters``
+    :param mmap: False reads the file instead: mapped, it must not shrink while it is in use
+    :param limits: as in :func:`read`
+    :param on_unknown: as in :func:`read`
+    :param unchecked_crc: as in :func:`read`
+    :raises MissingEntryError: when there is no such state dict
+    :raises ValueError: for another framework
+    """
+    if framework not in _FRAMEWORKS:
+        message = f"framework must be one of {', '.join(_FRAMEWORKS)}: arrays of numpy, not {framework!r}"
+        raise ValueError(message)
+    budget = Budget(limits)
+    entries, _ = _open(source, budget, mapped=mmap)
+    names = [name for name in entries.entries if is_state_dict(name)]
+    name = entry + PTH_SUFFIX
+    if name not in names and len(names) == 1 and entry == "policy":
+        name = names[0]
+    if name not in names:
+        raise MissingEntryError(entry, present=[n.removesuffix(PTH_SUFFIX) for n in names], what="state dict")
+    return TensorFile(entries, name, budget, Options(on_unknown, unchecked_crc))
+
+
+class TensorFile:
+    """What :func:`safe_open` returns: a context manager over the tensors of one state dict."""
+
+    __slots__ = ("_archive", "_state_dict")
+
+    def __init__(self, entries: Entries, name: str, budget: Budget, options: Options) -> None:
+        self._archive = Archive(_Unswept(entries), "sb3", budget, options)
+        self._state_dict: StateDict | None = None
+        key = name.removesuffix(PTH_SUFFIX)
+        parameters = self._archive.parameters
+        found = parameters[key] if key in parameters else self._archive.pytorch_variables
+        self._state_dict = found
+
+    def __enter__(self) -> TensorFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Let the file go; arrays that were handed out keep it mapped as long as they live."""
+        self._state_dict = None
+        del self._archive
+
+    def _opened(self) -> StateDict:
+        if self._state_dict is None:
+            message = "this file was closed"
+            raise ValueError(message)
+        return self._state_dict
+
+    def keys(self) -> list[str]:
+        """The tensors' names, in the order of the file: ``mlp_extractor.policy_net.0.weight``."""
+        return list(self._opened().tensors())
+
+    def get_tensor(self, name: str) -> np.ndarray:
+        """Return a tensor as a read-only array, or as a value type where numpy has none.
+
+        :raises MissingEntryError: when there is none of that name
+        :raises ContainerError: when its record's CRC is wrong
+        """
+        return self._opened().array(name)
+
+    def get_slice(self, name: str) -> TensorSlice:
+        """Return a tensor that can be indexed; nothing is read before that."""
+        return TensorSlice(self._opened(), name)
+
+    def metadata(self) -> dict[str, str]:
+        """Return what the archive says of itself: version and system info, as text."""
+        archive = self._archive
+        found: dict[str, str] = {}
+        try:
+            if archive.stable_baselines3_version is not None:
+                found["stable_baselines3_version"] = archive.stable_baselines3_version
+            if archive.system_info is not None:
+                found.update(archive.system_info.fields)
+        except SbformatError:
+            return found
+        return found
+
+
+class TensorSlice:
+    """A tensor of a :class:`TensorFile`, not yet read."""
+
+    __slots__ = ("_info", "_name", "_state_dict")
+
+    def __init__(self, state_dict: StateDict, name: str) -> None:
+        self._state_dict = state_dict
+        self._name = name
+        self._info = state_dict.info(name)
+
+    def get_shape(self) -> list[int]:
+        """Its shape."""
+        return list(self._info.shape)
+
+    def get_dtype(self) -> str:
+        """Its dtype as torch names it, ``float32``."""
+        return str(self._info.dtype)
+
+    def __getitem__(self, index: Any) -> np.ndarray:  # noqa: ANN401 -- numpy's own
+        return self._state_dict.array(self._name)[index]
+
+
+class _Unswept:
+    """Entries whose ``.pth`` are viewed without their outer CRC: each record has one of its own."""
+
+    __slots__ = ("_entries", "entries")
+
+    def __init__(self, entries: Entries) -> None:
+        self._entries = entries
+        self.entries = entries.entries
+
+    def entry(self, name: str) -> Any:  # noqa: ANN401
+        return self._entries.entry(name)
+
+    def read(self, name: str, *, limit: str | None = None) -> memoryview:
+        view: memoryview = self._entries.view(name) if is_state_dict(name) else self._entries.read(name, limit=limit)  # type: ignore[attr-defined]
+        return view
+
+    def stream(self, name: str) -> Any:  # noqa: ANN401
+        return self._entries.stream(name)
