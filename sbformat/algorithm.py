@@ -137,7 +137,7 @@ def _from_entries(entries: tuple[str, ...], evidence: list[str]) -> Algorithm:
     """Without keys: the optimizers name the family at most."""
     names = set(entries)
     if "ent_coef_optimizer.pth" in names:
-        return Algorithm("SAC", False, (*evidence, "there is ent_coef_optimizer.pth; TQC and CrossQ write it too"))  # noqa: FBT003
+        return Algorithm("SAC", False, (*evidence, "there is ent_coef_optimizer.pth; TQC and CrossQ write it too"))
     if {"actor.optimizer.pth", "critic.optimizer.pth"} <= names:
-        return Algorithm(None, False, (*evidence, "an actor and a critic optimizer: off-policy actor-critic"))  # noqa: FBT003
-    return Algorithm(None, False, tuple(evidence))  # noqa: FBT003
+        return Algorithm(None, False, (*evidence, "an actor and a critic optimizer: off-policy actor-critic"))
+    return Algorithm(None, False, tuple(evidence))

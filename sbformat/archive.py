@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-VARIABLES_ENTRIES: Final = (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY)
+_VARIABLES_ENTRIES: Final = (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY)
 _PLAIN_ENTRIES: Final = frozenset({DATA_ENTRY, VERSION_ENTRY, SYSTEM_INFO_ENTRY})
 
 
@@ -56,7 +56,7 @@ class Options(NamedTuple):
 
 def is_state_dict(name: str) -> bool:
     """Say whether SB3 would load this entry with torch: a ``.pth`` at the top level."""
-    return name.endswith(PTH_SUFFIX) and "/" not in name
+    return name.endswith(PTH_SUFFIX) and "/" not in name and name != PTH_SUFFIX
 
 
 class Archive:
@@ -115,17 +115,19 @@ class Archive:
         names = {
             name.removesuffix(PTH_SUFFIX): name
             for name in self.entries
-            if is_state_dict(name) and name not in VARIABLES_ENTRIES
+            if is_state_dict(name) and name != self._variables_entry
         }
-        return _Lazy(names, self._state_dict, "state dict")
+        return _Lazy(names, self.state_dict, "state dict")
 
     @property
     def pytorch_variables(self) -> StateDict | None:
         """``pytorch_variables.pth``, or ``tensors.pth`` of SB3 <= 0.8; None without."""
-        for name in VARIABLES_ENTRIES:
-            if name in self.entries:
-                return self._state_dict(name)
-        return None
+        name = self._variables_entry
+        return None if name is None else self.state_dict(name)
+
+    @property
+    def _variables_entry(self) -> str | None:
+        return next((name for name in _VARIABLES_ENTRIES if name in self.entries), None)
 
     @property
     def stable_baselines3_version(self) -> str | None:
@@ -161,12 +163,17 @@ class Archive:
 
     # -- decoding -------------------------------------------------------------------------------------
 
-    def _state_dict(self, name: str) -> StateDict:
+    def state_dict(self, name: str) -> StateDict:
+        """Return the state dict of an entry by its full name, ``policy.pth``.
+
+        :raises MissingEntryError: when there is none
+        :raises SbformatError: what is wrong with it
+        """
         return self._once(name, self._decode_state_dict)
 
     def _decode_state_dict(self, name: str) -> StateDict:
         options = self._options
-        state_dict = pth.decode(
+        state_dict = pth.decode_pth(
             self._entries.read(name),
             self._budget,
             on_unknown=options.on_unknown,
@@ -211,7 +218,7 @@ class Archive:
             try:
                 if name == DATA_ENTRY:
                     return self.data == other.data and data_entry.equal_json(self.data, other.data)
-                return self._state_dict(name) == other._state_dict(name)
+                return self.state_dict(name) == other.state_dict(name)
             except SbformatError:
                 pass
         return bytes(self._entries.read(name)) == bytes(other._entries.read(name))

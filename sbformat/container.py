@@ -8,9 +8,10 @@ chunks under the budget; a member's CRC is checked when its bytes are handed out
 
 from __future__ import annotations
 
+import re
 import zlib
 from struct import Struct
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NoReturn, TypeAlias
 
 from sbformat.entry_names import check_name, check_path, check_paths
 from sbformat.errors import ContainerError, MissingEntryError, quote
@@ -35,6 +36,7 @@ DEFLATED: Final = 8
 CHUNK_BYTES: Final = 1 << 18
 
 _END: Final = Struct("<4s4H2IH")
+_END_SIGNATURES: Final = re.compile(re.escape(END_SIGNATURE))  # twice as fast as bytes.find on random bytes
 _ZIP64_END: Final = Struct("<4sQ2H2I4Q")
 _ZIP64_LOCATOR: Final = Struct("<4sIQI")
 _CENTRAL: Final = Struct("<4s6H3I5H2I")
@@ -46,6 +48,7 @@ _DESCRIPTOR64: Final = Struct("<4sI2Q")
 _MAX16: Final = 0xFFFF
 _MAX32: Final = 0xFFFFFFFF
 _LARGEST_COMMENT: Final = 0xFFFF
+_LARGEST_OVERHEAD: Final = _LOCAL.size + 2 * 0xFFFF + _DESCRIPTOR64.size
 
 _FLAG_DESCRIPTOR: Final = 0x8
 _FLAGS_ALLOWED: Final = 0x2 | 0x4 | _FLAG_DESCRIPTOR | 0x800  # deflate level, descriptor, UTF-8 names
@@ -84,16 +87,11 @@ class Entry(NamedTuple):
         return self.name.endswith("/")
 
 
-class _Central(NamedTuple):
-    """A record of the central directory."""
+_entry: Final = Entry._make  # half the price of Entry(...), once a record
 
-    name: bytes
-    offset: int
-    compressed_size: int
-    size: int
-    crc: int
-    method: int
-    flags: int
+_Central: TypeAlias = tuple[bytes, int, int, int, int, int, int]
+"""A record of the central directory: name, offset of the local header, compressed and inflated size, CRC,
+method, flags. A plain tuple: it lives for microseconds, and there are as many as tensors."""
 
 
 class Container:
@@ -110,7 +108,7 @@ class Container:
     :raises LimitError: for more entries or bytes than allowed
     """
 
-    __slots__ = ("_budget", "_source", "_verified", "entries", "unchecked_crc")
+    __slots__ = ("_budget", "_charged", "_source", "_verified", "entries", "unchecked_crc")
 
     entries: dict[str, Entry]
     """The members by name, in the order of the directory."""
@@ -130,6 +128,7 @@ class Container:
         self._source = source
         self._budget = budget or Budget(limits)
         self._verified: set[str] = set()
+        self._charged: set[str] = set()
         self.unchecked_crc = unchecked_crc
         directory = _read_directory(source, self._budget, entry_limit)
         self.entries = _match_local_headers(source, directory)
@@ -247,6 +246,9 @@ class Container:
         self._check_crc(entry, crc)
 
     def _charge(self, entry: Entry) -> None:
+        if entry.name in self._charged:
+            return
+        self._charged.add(entry.name)
         self._budget.inflate(entry.size)
         if entry.size > 1 << 20:
             self._budget.spend("ratio", -(-entry.size // max(entry.compressed_size, 1)))
@@ -293,7 +295,7 @@ def _read_directory(source: Source, budget: Budget, entry_limit: str) -> tuple[l
     if count * _CENTRAL.size > length:
         _refuse(f"{count} entries cannot fit in a directory of {length} bytes", end)
     budget.spend(entry_limit, count, offset=end)
-    return _read_central(source.view(start, length), count, start), start
+    return _read_central(bytes(source.view(start, length)), count, start), start
 
 
 def _find_end(source: Source) -> int:
@@ -302,20 +304,20 @@ def _find_end(source: Source) -> int:
     if size < _END.size:
         _refuse(f"cut short: {size} bytes hold no zip", size)
     start = max(0, size - _END.size - _LARGEST_COMMENT)
-    tail = bytes(source.view(start, size - start))
-    found = []
-    at = tail.find(END_SIGNATURE)
-    while 0 <= at <= len(tail) - _END.size:
-        if at + _END.size + int.from_bytes(tail[at + 20 : at + 22], "little") == len(tail):
-            found.append(start + at)
-        at = tail.find(END_SIGNATURE, at + 1)
+    tail = source.view(start, size - start)
+    signatures = [match.start() for match in _END_SIGNATURES.finditer(tail)]
+    found = [
+        at
+        for at in signatures
+        if at <= len(tail) - _END.size and at + _END.size + (tail[at + 20] | tail[at + 21] << 8) == len(tail)
+    ]
     if not found:
         _refuse("no end record ends this file: it is cut short or has bytes behind it", size)
     if len(found) > 1:
-        _refuse(f"two end records claim this file, at bytes {found[0]} and {found[1]}", found[0])
-    if tail.find(END_SIGNATURE, found[0] - start + 1) >= 0:
-        _refuse("the comment holds a second end record signature", found[0])
-    return found[0]
+        _refuse(f"two end records claim this file, at bytes {start + found[0]} and {start + found[1]}", start + found[0])
+    if signatures[-1] != found[0]:
+        _refuse("the comment holds a second end record signature", start + found[0])
+    return start + found[0]
 
 
 def _apply_zip64(source: Source, end: int, count: int, length: int, start: int) -> tuple[int, int, int, int]:
@@ -325,7 +327,7 @@ def _apply_zip64(source: Source, end: int, count: int, length: int, start: int) 
     if at >= 0:
         signature, disk, record_at, disks = _ZIP64_LOCATOR.unpack(source.view(at, _ZIP64_LOCATOR.size))
     if signature != ZIP64_LOCATOR_SIGNATURE:
-        if count == _MAX16 or length == _MAX32 or start == _MAX32:
+        if count == _MAX16 or _MAX32 in (length, start):
             _refuse("the end record points to a zip64 record that is not there", end)
         return count, length, start, end
     if disk or disks > 1:
@@ -345,7 +347,7 @@ def _apply_zip64(source: Source, end: int, count: int, length: int, start: int) 
     return count64, length64, start64, stop
 
 
-def _read_central(directory: memoryview, count: int, start: int) -> list[_Central]:
+def _read_central(directory: bytes, count: int, start: int) -> list[_Central]:
     """Read the directory's records; they use it up exactly (FORMAT.md 2.3)."""
     records = []
     at = 0
@@ -358,21 +360,21 @@ def _read_central(directory: memoryview, count: int, start: int) -> list[_Centra
         name_size, extra_size, comment_size, disk, _, attributes, offset = fields[10:]
         if signature != CENTRAL_SIGNATURE:
             _refuse("a record of the directory has a wrong signature", start + at)
-        name_at = at + _CENTRAL.size
-        extra_at = name_at + name_size
+        extra_at = at + _CENTRAL.size + name_size
         following = extra_at + extra_size + comment_size
         if following > size:
             _refuse("the directory ends within a record", start + at)
-        name = bytes(directory[name_at:extra_at])
+        name = directory[at + _CENTRAL.size : extra_at]
         zip64 = None
         if extra_size:
             zip64 = _read_extras(directory[extra_at : extra_at + extra_size], name, start + extra_at)
-        if zip64 is not None or compressed == _MAX32 or inflated == _MAX32 or offset == _MAX32:
+        if zip64 is not None or _MAX32 in (compressed, inflated, offset):
             inflated, compressed, offset = _widen((inflated, compressed, offset), zip64, start + at)
-        _check_central(flags, method, disk, compressed, inflated, start + at)
-        if made_by >> 8 == _SYSTEM_UNIX or attributes:
+        if flags & ~_FLAGS_ALLOWED or disk or method or compressed != inflated:
+            _check_central(flags, method, disk, compressed, inflated, start + at)
+        if attributes:
             _check_kind(name, made_by >> 8, attributes, start + at)
-        records.append(_Central(name, offset, compressed, inflated, crc, method, flags))
+        records.append((name, offset, compressed, inflated, crc, method, flags))
         at = following
     if at != size:
         _refuse(f"{size - at} bytes of the directory belong to no record", start + at)
@@ -398,7 +400,7 @@ def _check_kind(name: bytes, system: int, attributes: int, offset: int) -> None:
         _refuse(f"the member {quote(name.decode('utf-8', 'replace'))} is not a regular file", offset)
 
 
-def _widen(narrow: tuple[int, int, int], zip64: memoryview | None, offset: int) -> tuple[int, ...]:
+def _widen(narrow: tuple[int, int, int], zip64: bytes | None, offset: int) -> tuple[int, ...]:
     """Replace the sentinels among size, compressed size and offset, in that order (FORMAT.md 2.4)."""
     sentinels = sum(value == _MAX32 for value in narrow)
     if zip64 is None or len(zip64) != 8 * sentinels or not sentinels:
@@ -407,8 +409,10 @@ def _widen(narrow: tuple[int, int, int], zip64: memoryview | None, offset: int) 
     return tuple(next(wide) if value == _MAX32 else value for value in narrow)
 
 
-def _read_extras(extras: memoryview, name: bytes, offset: int) -> memoryview | None:
+def _read_extras(extras: bytes, name: bytes, offset: int) -> bytes | None:
     """Check that extra fields are well formed and none stands twice; return the zip64 one."""
+    if len(extras) >= _EXTRA.size and _EXTRA.unpack_from(extras) == (_EXTRA_TORCH_PADDING, len(extras) - _EXTRA.size):
+        return None
     at = 0
     seen: set[int] = set()
     zip64 = None
@@ -421,7 +425,7 @@ def _read_extras(extras: memoryview, name: bytes, offset: int) -> memoryview | N
             _refuse("an extra field is cut short", offset + at)
         if kind in seen and kind != _EXTRA_TORCH_PADDING:
             _refuse(f"the extra field {kind:#06x} stands twice", offset + at)
-        if kind == _EXTRA_UNICODE_PATH and bytes(value[5:]) != name:
+        if kind == _EXTRA_UNICODE_PATH and value[5:] != name:
             _refuse("an extra field gives the member a second name", offset + at)
         seen.add(kind)
         if kind == _EXTRA_ZIP64:
@@ -436,94 +440,85 @@ def _read_extras(extras: memoryview, name: bytes, offset: int) -> memoryview | N
 def _match_local_headers(source: Source, directory: tuple[list[_Central], int]) -> dict[str, Entry]:
     """Check that the local headers tile the file and agree with the directory; return the entries."""
     records, stop = directory
-    order = sorted(range(len(records)), key=lambda index: records[index].offset)
-    found: list[Entry | None] = [None] * len(records)
-    expected = 0
-    for position, index in enumerate(order):
-        record = records[index]
-        if record.offset != expected:
-            problem = "lies within the one before it" if record.offset < expected else "leaves a gap before it"
-            _refuse(f"the local header of {_shown(record)} {problem}", record.offset)
-        following = records[order[position + 1]].offset if position + 1 < len(order) else stop
-        found[index] = _match_local(source, record, following)
-        expected = following
-    if not records or expected != stop:
+    if not records:
         _refuse("the directory names no member", stop)
+    offsets = [record[1] for record in records]
+    boundaries = sorted(offsets)
+    if boundaries[0] != 0:
+        _refuse(f"the first local header is not at the start, but at {boundaries[0]}", boundaries[0])
+    boundaries.append(stop)
+    if boundaries[:-1] == offsets:
+        following = boundaries[1:]
+    else:
+        ends = dict(zip(boundaries, boundaries[1:]))
+        following = [ends[offset] for offset in offsets]
     entries: dict[str, Entry] = {}
-    for entry in found:
-        if entry is None or entry.name in entries:
-            _refuse(f"two members are named {quote(entry.name if entry else '')}", entry.offset if entry else None)
+    for record, end in zip(records, following):
+        entry = _match_local(source, record, end)
+        if entry.name in entries:
+            _refuse(f"two members are named {quote(entry.name)}", entry.offset)
         entries[entry.name] = entry
     return entries
 
 
 def _shown(record: _Central) -> str:
-    return quote(record.name.decode("utf-8", "replace"))
+    return quote(record[0].decode("utf-8", "replace"))
 
 
 def _match_local(source: Source, record: _Central, following: int) -> Entry:
-    """Check one local header against its record; it must end where the next one begins."""
-    offset = record.offset
-    room = following - offset
-    if room < _LOCAL.size:
-        _refuse(f"there is no room for the local header of {_shown(record)}", offset)
-    header = _LOCAL.unpack(source.view(offset, _LOCAL.size))
+    """Check one local header against its record; what it heads must end where the next one begins."""
+    raw_name, offset, stored, inflated, record_crc, record_method, record_flags = record
+    overhead = following - offset - stored  # the header, its name and extras, and a descriptor
+    if overhead < _LOCAL.size:
+        _refuse(f"there is no room for {_shown(record)}: another header begins within it", offset)
+    if overhead > _LARGEST_OVERHEAD:
+        _refuse(f"a gap follows {_shown(record)}", offset)
+    head = bytes(source.view(offset, overhead))
+    header = _LOCAL.unpack_from(head)
     signature, _, flags, method, _, _, crc, compressed, size, name_size, extra_size = header
     if signature != LOCAL_SIGNATURE:
         _refuse(f"the local header of {_shown(record)} has a wrong signature", offset)
-    data_offset = offset + _LOCAL.size + name_size + extra_size
-    trailer = following - data_offset - record.compressed_size
+    extra_at = _LOCAL.size + name_size
+    trailer = overhead - extra_at - extra_size
     if trailer < 0:
         _refuse(f"{_shown(record)} does not end where the next header begins", offset)
-    variable = source.view(offset + _LOCAL.size, name_size + extra_size)
-    if bytes(variable[:name_size]) != record.name or flags != record.flags or method != record.method:
+    if head[_LOCAL.size : extra_at] != raw_name or flags != record_flags or method != record_method:
         _refuse(f"the local header of {_shown(record)} differs from the directory in name, flags or method", offset)
-    zip64 = None
     if extra_size:
-        zip64 = _read_extras(variable[name_size:], record.name, offset + _LOCAL.size + name_size)
+        zip64 = _read_extras(head[extra_at : extra_at + extra_size], raw_name, offset + extra_at)
+        if zip64 is not None:
+            compressed, size = _local_sizes(compressed, size, zip64, record)
     described = flags & _FLAG_DESCRIPTOR
-    sizes = _local_sizes(compressed, size, zip64, record, bool(described))
-    if (crc, *sizes) != (record.crc, record.compressed_size, record.size) and not (
-        described and crc == 0 and sizes == (0, 0)
+    if (crc or compressed or size or not described) and (
+        crc != record_crc or compressed != stored or size != inflated
     ):
         _refuse(f"the local header of {_shown(record)} differs from the directory in CRC or sizes", offset)
     if described:
-        _check_descriptor(source.view(following - trailer, trailer), record, following - trailer)
+        sizes = (record_crc, stored, inflated)
+        layout = _DESCRIPTOR if trailer == _DESCRIPTOR.size and stored <= _MAX32 >= inflated else _DESCRIPTOR64
+        if source.view(following - trailer, trailer) != layout.pack(DESCRIPTOR_SIGNATURE, *sizes):
+            _refuse(f"no data descriptor that agrees with the directory follows {_shown(record)}", following - trailer)
     elif trailer:
         _refuse(f"{trailer} bytes lie between {_shown(record)} and what follows", following - trailer)
-    name = check_name(record.name, offset)
-    if name.endswith("/") and (record.size or record.compressed_size):
+    name = check_name(raw_name, offset)
+    if (inflated or stored) and name[-1] == "/":
         _refuse(f"the folder {quote(name)} has content", offset)
-    return Entry(name, offset, data_offset, record.compressed_size, record.size, record.crc, record.method)
+    return _entry((name, offset, offset + extra_at + extra_size, stored, inflated, record_crc, record_method))
 
 
-def _local_sizes(
-    compressed: int,
-    size: int,
-    zip64: memoryview | None,
-    record: _Central,
-    described: bool,  # noqa: FBT001
-) -> tuple[int, int]:
+def _local_sizes(compressed: int, size: int, zip64: bytes, record: _Central) -> tuple[int, int]:
     """Return compressed and inflated size as the local header and its zip64 extra give them.
 
     Both fields are sentinels and the extra holds both sizes (Python >= 3.11), or neither is and an extra
     is redundant but equal (Python < 3.11.4 wrote it); zeros in it stand for a descriptor.
     """
-    if zip64 is None:
-        return compressed, size
-    if len(zip64) != 16:  # noqa: PLR2004
-        _refuse(f"the zip64 extra of {_shown(record)} must hold both sizes", record.offset)
+    if len(zip64) != 16:
+        _refuse(f"the zip64 extra of {_shown(record)} must hold both sizes", record[1])
     wide_size, wide_compressed = Struct("<2Q").unpack(zip64)
     if (compressed, size) == (_MAX32, _MAX32):
         return wide_compressed, wide_size
-    if (wide_compressed, wide_size) not in ((record.compressed_size, record.size), (0, 0) if described else ()):
-        _refuse(f"the zip64 extra of {_shown(record)} differs from the directory", record.offset)
+    _, offset, stored, inflated, *_, flags = record
+    if (wide_compressed, wide_size) not in ((stored, inflated), (0, 0) if flags & _FLAG_DESCRIPTOR else ()):
+        _refuse(f"the zip64 extra of {_shown(record)} differs from the directory", offset)
     return compressed, size
 
-
-def _check_descriptor(descriptor: memoryview, record: _Central, offset: int) -> None:
-    """A data descriptor carries its signature and equals the directory, with 32 or 64 bit sizes."""
-    layout = {_DESCRIPTOR.size: _DESCRIPTOR, _DESCRIPTOR64.size: _DESCRIPTOR64}.get(len(descriptor))
-    expected = (DESCRIPTOR_SIGNATURE, record.crc, record.compressed_size, record.size)
-    if layout is None or layout.unpack(descriptor) != expected:
-        _refuse(f"no data descriptor that agrees with the directory follows {_shown(record)}", offset)

@@ -142,8 +142,7 @@ def _count(text: str, budget: Budget) -> int:
     for bracket in _BRACKETS.findall(outside):
         if bracket in "[{":
             depth += 1
-            if depth > deepest:
-                deepest = depth
+            deepest = max(deepest, depth)
         else:
             depth -= 1
     budget.spend("json_depth", deepest)

@@ -14,7 +14,7 @@ NAME_BYTES: Final = 1024
 
 _BIDI_AND_SEPARATORS: Final = re.compile("[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _DEVICE: Final = re.compile(
-    r"(con|prn|aux|nul|com[0-9\u00b9\u00b2\u00b3]|lpt[0-9\u00b9\u00b2\u00b3]|conin\$|conout\$)\s*(\..*)?", re.I | re.S
+    r"(con|prn|aux|nul|com[0-9\u00b9\u00b2\u00b3]|lpt[0-9\u00b9\u00b2\u00b3]|conin\$|conout\$)\s*(\..*)?", re.IGNORECASE | re.DOTALL
 )
 
 

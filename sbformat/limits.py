@@ -64,6 +64,8 @@ class Limits(NamedTuple):
     """Nesting of a decoded value (largest real: 26)."""
     tensors: int = 65_536
     """Tensors of one ``.pth`` entry (largest real: 66)."""
+    leaves: int = 1_000_000
+    """Values of one ``.pth`` entry by path: a shared one counts once a path (largest real: 452)."""
     tensor_rank: int = 32
     """Dimensions of one tensor (largest real: 4)."""
     tensor_name_bytes: int = 1024

@@ -6,7 +6,7 @@ ask for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeGuard
 
 from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.names import CALLS, NUMPY_DTYPE, NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME
@@ -25,6 +25,14 @@ _BYTE_ORDERS: Final = {"<": "<", ">": ">", "|": "|", "=": "<"}
 _RANK: Final = 64
 
 
+class _Reduced(Call):
+    """A REDUCE of a plain name with a tuple: what every numpy value is."""
+
+    __slots__ = ()
+    func: Global
+    args: tuple[object, ...]
+
+
 class ArrayInfo(NamedTuple):
     """A numpy array or scalar that was pickled, not yet made."""
 
@@ -40,7 +48,7 @@ class ArrayInfo(NamedTuple):
         """Return the array (read-only, native byte order) or the numpy scalar."""
         import numpy as np
 
-        array: np.ndarray = np.frombuffer(self.buffer, dtype=self.dtype).reshape(self.shape, order=self.order)  # type: ignore[call-overload]
+        array: np.ndarray = np.frombuffer(self.buffer, dtype=self.dtype).reshape(self.shape, order=self.order)
         native = array.astype(array.dtype.newbyteorder("="), copy=False)
         native.flags.writeable = False
         return native[()] if self.is_scalar else native  # type: ignore[no-any-return]
@@ -50,14 +58,24 @@ def _refuse(message: str) -> NoReturn:
     raise TensorError(message)
 
 
+def _is_reduced(value: object) -> TypeGuard[_Reduced]:
+    return (
+        isinstance(value, Call)
+        and value.how == "REDUCE"
+        and isinstance(value.func, Global)
+        and not value.func.updates
+        and isinstance(value.args, tuple)
+    )
+
+
 def encoded_bytes(value: object) -> bytes | None:
     """Return the bytes of ``_codecs.encode(text, "latin1")``, protocol 2's spelling, or of bytes."""
     if isinstance(value, (bytes, bytearray)):
         return bytes(value)
-    if not isinstance(value, Call) or value.updates or not isinstance(value.func, Global):
+    if not _is_reduced(value) or value.updates or CALLS.get(value.func.pair) != "encode":
         return None
     args = value.args
-    if CALLS.get(value.func.pair) != "encode" or not isinstance(args, tuple) or len(args) != 2:  # noqa: PLR2004
+    if not isinstance(args, tuple) or len(args) != 2:
         return None
     return latin1_bytes(*args)
 
@@ -78,10 +96,10 @@ def dtype_code(value: object) -> str:
     :raises UnsupportedError: for dtypes outside the table: structured, text, object, datetime
     :raises TensorError: for arguments that numpy never writes
     """
-    if not (isinstance(value, Call) and isinstance(value.func, Global) and value.func.pair == NUMPY_DTYPE):
+    if not (_is_reduced(value) and value.func == Global(*NUMPY_DTYPE)):
         _refuse("a numpy value has something else where its dtype belongs")
     args = value.args
-    if not isinstance(args, tuple) or not 1 <= len(args) <= 3 or not isinstance(args[0], str):  # noqa: PLR2004
+    if not isinstance(args, tuple) or not 1 <= len(args) <= 3 or not isinstance(args[0], str):
         _refuse("a numpy dtype has unknown arguments")
     code = args[0]
     if code not in ITEM_SIZES:
@@ -92,7 +110,7 @@ def dtype_code(value: object) -> str:
         state = update.value
         if update.how != "BUILD" or not isinstance(state, tuple) or len(state) not in (8, 9):
             _refuse("a numpy dtype has an unknown state")
-        if state[1] not in _BYTE_ORDERS or any(part is not None for part in state[2:5]):
+        if type(state[1]) is not str or state[1] not in _BYTE_ORDERS or any(part is not None for part in state[2:5]):
             _refuse("a numpy dtype has fields or an unknown byte order")
         order = _BYTE_ORDERS[state[1]]
     if ITEM_SIZES[code] == 1:
@@ -107,7 +125,7 @@ def array_info(call: Call) -> ArrayInfo:
     :raises TensorError: when its parts do not fit each other
     :raises UnsupportedError: for a dtype outside the table
     """
-    if not isinstance(call.func, Global) or not isinstance(call.args, tuple):
+    if not _is_reduced(call):
         _refuse("a numpy value has computed arguments")
     if CALLS[call.func.pair] == "numpy_scalar":
         return _scalar(call)
@@ -118,7 +136,7 @@ def array_info(call: Call) -> ArrayInfo:
 
 def _scalar(call: Call) -> ArrayInfo:
     args = call.args
-    if call.updates or not isinstance(args, tuple) or len(args) != 2:  # noqa: PLR2004
+    if call.updates or not isinstance(args, tuple) or len(args) != 2:
         _refuse("a numpy scalar has unknown arguments")
     return _checked(dtype_code(args[0]), (), "C", encoded_bytes(args[1]), is_scalar=True)
 
@@ -128,21 +146,21 @@ def _reconstructed(call: Call) -> ArrayInfo:
     updates = call.updates or []
     if (
         not isinstance(args, tuple)
-        or len(args) != 3  # noqa: PLR2004
+        or len(args) != 3
         or not (isinstance(args[0], Global) and args[0].pair == NUMPY_NDARRAY)
         or len(updates) != 1
         or updates[0].how != "BUILD"
     ):
         _refuse("a numpy array is not rebuilt the way numpy does")
     state = updates[0].value
-    if not isinstance(state, tuple) or len(state) != 5 or not isinstance(state[3], (bool, int)):  # noqa: PLR2004
+    if not isinstance(state, tuple) or len(state) != 5 or not isinstance(state[3], (bool, int)):
         _refuse("a numpy array has an unknown state")
     return _checked(dtype_code(state[2]), state[1], "F" if state[3] else "C", encoded_bytes(state[4]))
 
 
 def _from_buffer(call: Call) -> ArrayInfo:
     args = call.args
-    if call.updates or not isinstance(args, tuple) or len(args) != 4 or args[3] not in ("C", "F"):  # noqa: PLR2004
+    if call.updates or not isinstance(args, tuple) or len(args) != 4 or args[3] not in ("C", "F"):
         _refuse("a numpy array has an unknown order or arguments")
     return _checked(dtype_code(args[1]), args[2], args[3], encoded_bytes(args[0]))
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sbformat.archive import Entries
     from sbformat.pth import StateDict
     from sbformat.pth.values import OnUnknown
-    from sbformat.source import Source, SourceLike
+    from sbformat.source import SourceLike
 
 _FRAMEWORKS: Final = ("np", "numpy")
 
@@ -184,11 +184,8 @@ class TensorFile:
 
     def __init__(self, entries: Entries, name: str, budget: Budget, options: Options) -> None:
         self._archive = Archive(_Unswept(entries), "sb3", budget, options)
-        self._state_dict: StateDict | None = None
-        key = name.removesuffix(PTH_SUFFIX)
-        parameters = self._archive.parameters
-        found = parameters[key] if key in parameters else self._archive.pytorch_variables
-        self._state_dict = found
+        self._state_dict: StateDict | None
+        self._state_dict = self._archive.state_dict(name)
 
     def __enter__(self) -> TensorFile:
         return self
@@ -255,7 +252,8 @@ class TensorSlice:
         return str(self._info.dtype)
 
     def __getitem__(self, index: Any) -> np.ndarray:  # noqa: ANN401 -- numpy's own
-        return self._state_dict.array(self._name)[index]
+        part: np.ndarray = self._state_dict.array(self._name)[index]
+        return part
 
 
 class _Unswept:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, NoReturn, TypeAlias
 from sbformat.errors import ContainerError, UnsupportedError, quote
 from sbformat.spec import (
     DATA_ENTRY,
+    END_SIGNATURE,
     LEGACY_MAGIC_BYTES,
     LOCAL_SIGNATURE,
     PICKLE_RECORD,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal[
     "sb3", "folder", "torch-zip", "torch-legacy", "data-json", "sb2-zip", "npz", "pickle", "zip", "lfs-pointer",
-    "html", "text", "empty", "unknown",
+    "html", "text", "empty", "empty-zip", "unknown",
 ]  # fmt: skip
 
 _HEAD_BYTES: Final = 512
@@ -42,6 +43,8 @@ def sniff(source: Source) -> Kind:
         return "empty"
     if head.startswith(LOCAL_SIGNATURE):
         return "zip"
+    if head.startswith(END_SIGNATURE):
+        return "empty-zip"
     if head[:1] == b"\x80" and head[1:2] <= b"\x05":
         return "torch-legacy" if LEGACY_MAGIC_BYTES in head[:_MAGIC_WITHIN] else "pickle"
     if head.startswith(_LFS):
@@ -55,7 +58,7 @@ def sniff(source: Source) -> Kind:
 
 
 def _is_text(head: bytes) -> bool:
-    return all(byte >= 0x20 or byte in b"\t\r\n\f" for byte in head)  # noqa: PLR2004
+    return all(byte >= 0x20 or byte in b"\t\r\n\f" for byte in head)
 
 
 def sniff_zip(names: Collection[str]) -> Kind:
@@ -86,11 +89,12 @@ def refuse(kind: Kind, source: Source, names: Collection[str] = ()) -> NoReturn:
     :raises ContainerError: for no archive at all
     """
     head = bytes(source.view(0, min(source.size, 40))).decode("utf-8", "replace")
-    if kind in ("empty", "text", "html", "unknown"):
+    if kind in ("empty", "empty-zip", "text", "html", "unknown"):
         message = {
             "empty": "the file is empty",
             "html": f"an HTML page, not an archive: the download went wrong; it starts with {quote(head)}",
             "text": f"a text file, not an archive: it starts with {quote(head)}",
+            "empty-zip": "a zip with nothing in it",
             "unknown": f"no archive: it starts with {quote(head)}, a zip with 'PK'",
         }[kind]
         raise ContainerError(message, offset=0)

@@ -23,7 +23,7 @@ def parse_system_info(raw: bytes) -> SystemInfo:
     :raises DataError: when it is not UTF-8; lines of any other form stay in ``text`` only
     """
     text = _decode(raw)
-    fields = {}
+    fields: dict[str, str] = {}
     for line in text.splitlines():
         key, separator, value = line.removeprefix("- ").partition(": ")
         if separator:

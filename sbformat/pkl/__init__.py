@@ -1,6 +1,6 @@
 """Pickles as inert trees: decoded without importing, calling or hashing anything (FORMAT.md 5)."""
 
-from sbformat.pkl.decode import Pickle, decode, decode_next, loads
+from sbformat.pkl.decode import Pickle, decode_next, decode_pickle, loads
 from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Global, Node, Persistent, Set, Update
 
 __all__ = [
@@ -14,7 +14,7 @@ __all__ = [
     "Pickle",
     "Set",
     "Update",
-    "decode",
     "decode_next",
+    "decode_pickle",
     "loads",
 ]

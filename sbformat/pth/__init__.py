@@ -1,6 +1,6 @@
 """``.pth`` entries as state dicts: the torch zip and the legacy stream, without torch (FORMAT.md 6, 7)."""
 
-from sbformat.pth.decode import decode, decode_zip, loads
+from sbformat.pth.decode import decode_pth, decode_zip, loads
 from sbformat.pth.state_dict import Leaf, StateDict
 from sbformat.pth.values import (
     Device,
@@ -28,7 +28,7 @@ __all__ = [
     "StateDict",
     "Storage",
     "TensorInfo",
-    "decode",
+    "decode_pth",
     "decode_zip",
     "loads",
 ]

@@ -74,7 +74,8 @@ def to_array(info: TensorInfo, budget: Budget, *, copy: bool = False) -> np.ndar
     if copy:
         budget.inflate(array.nbytes)
         return np.array(array, order="C", copy=True)
-    array.flags.writeable = False
+    if array.flags.writeable:
+        array.flags.writeable = False
     return array
 
 
@@ -97,8 +98,9 @@ def _half_complex(info: TensorInfo, budget: Budget) -> np.ndarray:
         offset=2 * info.offset,
     )
     budget.inflate(halves.numel * 4)
-    wide = np.ascontiguousarray(_view(halves, _HALF, budget), dtype=np.float32)
-    return wide.view(np.complex64)[..., 0]
+    wide: np.ndarray = np.ascontiguousarray(_view(halves, _HALF, budget), dtype=np.float32)
+    numbers: np.ndarray = wide.view(np.complex64)[..., 0]
+    return numbers
 
 
 def _native_bytes(storage: Storage, swap: int, budget: Budget) -> memoryview | bytes:
@@ -106,6 +108,8 @@ def _native_bytes(storage: Storage, swap: int, budget: Budget) -> memoryview | b
     data = storage.bytes()
     if swap == 1 or storage.byte_order == sys.byteorder:
         return data
+    if storage.swapped is None:
+        storage.swapped = {}
     swapped = storage.swapped.get(swap)
     if swapped is None:
         budget.inflate(len(data))

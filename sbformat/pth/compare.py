@@ -44,6 +44,9 @@ def equal(first: object, second: object, first_budget: Budget, second_budget: Bu
             if _facts(left) != _facts(right) or len(children(left)) != len(children(right)):
                 return False
             todo.extend(zip(children(left), children(right)))
+        elif isinstance(left, TensorInfo) and left.state is not None:
+            todo.append((Dict((left.state or {}).items()), Dict((right.state or {}).items())))
+            todo.append((left._replace(state=None), right._replace(state=None)))
         elif not _equal_leaves(left, right, first_budget, second_budget):
             return False
     return True
@@ -68,7 +71,7 @@ def _tensor_bits(value: TensorInfo | Storage, budget: Budget) -> tuple[object, .
 
     if isinstance(value, Storage):
         return value.dtype, storage_array(value, budget).tobytes()
-    facts = (value.dtype, value.shape, value.requires_grad, value.is_parameter, value.state)
+    facts = (value.dtype, value.shape, value.requires_grad, value.is_parameter)
     return *facts, to_array(value, budget).tobytes()
 
 

@@ -19,7 +19,7 @@ from sbformat.names import (
     STORAGES,
     TENSOR_CLASSES,
 )
-from sbformat.numpy_pickles import array_info, encoded_bytes, latin1_bytes
+from sbformat.numpy_pickles import encoded_bytes, latin1_bytes
 from sbformat.pkl.tree import Call, Dict, Global, Persistent
 from sbformat.pth.dtypes import DTYPES, QUANTIZED
 from sbformat.pth.values import (
@@ -60,7 +60,7 @@ class Scope:
         self.id_items = id_items
         self.tensors = 0
         self._open_storage = open_storage
-        self._storages: dict[tuple[str, object], Storage] = {}
+        self._storages: dict[str | tuple[str, object], Storage] = {}
 
     def storage(self, reference: object) -> Storage:
         """Return the storage that a persistent id names: one dtype and size a key (FORMAT.md 6.3)."""
@@ -73,21 +73,21 @@ class Scope:
         if type(parts) is not tuple or len(parts) != self.id_items or parts[0] != "storage":
             _refuse(f"a persistent id is not ('storage', class, key, location, numel) of {self.id_items} items")
         _, cls, key, location, numel = parts[:5]
-        view = parts[5] if self.id_items > 5 else None  # noqa: PLR2004
+        view = parts[5] if self.id_items == 6 else None
         dtype = STORAGES.get(cls.pair) if type(cls) is Global and not cls.updates else None
         if dtype is None:
             _refuse(f"{quote(cls)} is no storage class that is known")
         if type(key) is not str or type(location) is not str or type(numel) is not int or not 0 <= numel < INT64:
             _refuse("a persistent id has a key, location or size of a wrong type")
         if view is not None:
-            if type(view) is not tuple or len(view) != 3 or type(view[0]) is not str:  # noqa: PLR2004
+            if type(view) is not tuple or len(view) != 3 or type(view[0]) is not str:
                 _refuse("a persistent id has unknown view metadata")
             if any(type(part) is not int or not 0 <= part < INT64 for part in view[1:]):
                 _refuse("a persistent id has unknown view metadata")
-        storage = self._storages.get((key, view))
+        name = key if view is None else (key, view)
+        storage = self._storages.get(name)
         if storage is None:
-            storage = self._open_storage(key, dtype, numel, location, view)
-            self._storages[key, view] = storage
+            storage = self._storages[name] = self._open_storage(key, dtype, numel, location, view)
         elif storage.dtype != dtype or storage.location != location:
             _refuse(f"the storage {quote(key)} is named with two classes or locations")
         elif view is None and storage.numel != numel:
@@ -123,9 +123,8 @@ def _flag(value: object, what: str) -> bool:
 
 def _no_hooks(value: object) -> None:
     """Backward hooks are functions: torch writes an empty OrderedDict for none."""
-    if type(value) is Call and not value.updates and value.args == ():
-        if CALLS.get(_pair(value.func) or ("", "")) == "ordered_dict":
-            return
+    if _reduced(value, "ordered_dict") == ():
+        return
     message = "a tensor was saved with backward hooks, which are code"
     raise UnsupportedError(message)
 
@@ -184,7 +183,7 @@ def _tensor_v2(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
     found = scope.storage(args[0])
     _no_hooks(args[5])
     info = _strided(scope, found, _typed(found), args[1:4], requires_grad=args[4])
-    return info if len(args) == 6 else _with_bits(info, args[6])  # noqa: PLR2004
+    return info if len(args) == 6 else _with_bits(info, args[6])
 
 
 def _tensor_v3(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
@@ -197,7 +196,7 @@ def _tensor_v3(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
     if dtype in QUANTIZED:
         _refuse(f"a tensor of {dtype} has no scale")
     info = _strided(scope, found, dtype, args[1:4], requires_grad=args[4])
-    return info if len(args) == 7 else _with_bits(info, args[7])  # noqa: PLR2004
+    return info if len(args) == 7 else _with_bits(info, args[7])
 
 
 def _typed(storage: Storage) -> str:
@@ -210,15 +209,17 @@ def _typed(storage: Storage) -> str:
 
 def _with_bits(info: TensorInfo, metadata: object) -> TensorInfo:
     """Apply the conj and neg bits; torch saves no other tensor metadata."""
-    bits: dict[str, bool] = {}
+    bits: dict[object, bool] = {}
     for key, value in metadata if type(metadata) is Dict else ((None, None),):
         if key not in ("conj", "neg") or key in bits:
             message = "a tensor was saved with metadata other than conj and neg"
             raise UnsupportedError(message)
-        bits[str(key)] = _flag(value, "a tensor's metadata")
+        bits[key] = _flag(value, "a tensor's metadata")
     if bits.get("conj") and not info.dtype.startswith("complex"):
         _refuse(f"a tensor of {info.dtype} has a conj bit")
-    return info._replace(**bits)
+    if bits.get("neg") and info.dtype == "bool":
+        _refuse("a tensor of bool has a neg bit")
+    return info._replace(conj=bits.get("conj", False), neg=bits.get("neg", False))
 
 
 # -- tensors of other kinds (FORMAT.md 6.5) -----------------------------------------------------------
@@ -227,9 +228,16 @@ def _with_bits(info: TensorInfo, metadata: object) -> TensorInfo:
 def _plain_tensor(scope: Scope, value: object) -> TensorInfo | QuantizedTensor | SparseTensor | MetaTensor:
     """A tensor within another constructor: any kind but those that wrap one again."""
     role = CALLS.get(_pair(value.func) or ("", "")) if type(value) is Call else None
-    if role not in _UNWRAPPED or type(value) is not Call or value.updates or type(value.args) is not tuple:
+    if (
+        role not in _UNWRAPPED
+        or type(value) is not Call
+        or value.how != "REDUCE"
+        or value.updates
+        or type(value.args) is not tuple
+    ):
         _refuse("a tensor has something else where a plain tensor belongs")
-    return _UNWRAPPED[role](scope, value.args)
+    made: TensorInfo | QuantizedTensor | SparseTensor | MetaTensor = _UNWRAPPED[role](scope, value.args)
+    return made
 
 
 def _strided_tensor(scope: Scope, value: object) -> TensorInfo:
@@ -249,12 +257,18 @@ def _attributes(value: object) -> dict[str, object]:
 def _parameter(scope: Scope, args: tuple[object, ...]) -> object:
     data, requires_grad, hooks, *state = _arguments(args, "_rebuild_parameter", (3, 4))
     _no_hooks(hooks)
-    info = _plain_tensor(scope, data)
-    requires_grad = _flag(requires_grad, "requires_grad")
-    if type(info) is not TensorInfo:
-        return info._replace(requires_grad=requires_grad) if type(info) is MetaTensor else info
-    attributes = _attributes(state[0]) if state else None
-    return info._replace(requires_grad=requires_grad, is_parameter=True, state=attributes)
+    made = _plain_tensor(scope, data)
+    flags = {"requires_grad": _flag(requires_grad, "requires_grad"), "is_parameter": True}
+    if isinstance(made, TensorInfo):
+        return made._replace(**flags, state=_attributes(state[0]) if state else None)
+    if state:
+        message = "only a strided tensor is read with attributes"
+        raise UnsupportedError(message)
+    if isinstance(made, QuantizedTensor):
+        return made._replace(int_repr=made.int_repr._replace(**flags))
+    if isinstance(made, SparseTensor):
+        return made._replace(values=made.values._replace(**flags))
+    return made._replace(**flags)
 
 
 def _from_type_v2(scope: Scope, args: tuple[object, ...]) -> object:
@@ -341,11 +355,17 @@ def _whole_numbers(value: object, what: str) -> tuple[int, ...]:
     return value
 
 
+def _reduced(value: object, role: str) -> tuple[object, ...] | None:
+    """Return the arguments when this is a call of a name with that role."""
+    if type(value) is not Call or value.how != "REDUCE" or value.updates or type(value.args) is not tuple:
+        return None
+    return value.args if CALLS.get(_pair(value.func) or ("", "")) == role else None
+
+
 def _size_of(value: object) -> Size:
     """A shape: ``torch.Size((2, 3))``, or the plain tuple."""
-    if type(value) is Call and CALLS.get(_pair(value.func) or ("", "")) == "size" and type(value.args) is tuple:
-        (value,) = _arguments(value.args, "torch.Size", (1,))
-    return Size(_whole_numbers(value, "size"))
+    args = _reduced(value, "size")
+    return Size(_whole_numbers(value if args is None else _arguments(args, "torch.Size", (1,))[0], "size"))
 
 
 def _size(scope: Scope, args: tuple[object, ...]) -> Size:  # noqa: ARG001
@@ -361,8 +381,8 @@ def _device(scope: Scope, args: tuple[object, ...]) -> Device:  # noqa: ARG001
 
 
 def _layout_of(value: object) -> str:
-    args = value.args if type(value) is Call and CALLS.get(_pair(value.func) or ("", "")) == "layout" else None
-    if type(args) is not tuple:
+    args = _reduced(value, "layout")
+    if args is None:
         _refuse("a sparse tensor names no layout")
     return _layout(None, args).name
 
@@ -379,13 +399,20 @@ def _layout(scope: Scope | None, args: tuple[object, ...]) -> Layout:  # noqa: A
 def _bytearray(scope: Scope, args: tuple[object, ...]) -> bytearray:  # noqa: ARG001
     if args == ():
         return bytearray()
-    if len(args) == 2:  # noqa: PLR2004
+    if len(args) == 2:
         raw = latin1_bytes(*args)
     else:
         raw = encoded_bytes(_arguments(args, "bytearray", (1,))[0])
     if raw is None:
         _refuse("a bytearray is not made of bytes")
     return bytearray(raw)
+
+
+def _encode(scope: Scope, args: tuple[object, ...]) -> bytes:  # noqa: ARG001
+    raw = latin1_bytes(*_arguments(args, "_codecs.encode", (2,)))
+    if raw is None:
+        _refuse("bytes are spelled as no release of torch spells them")
+    return raw
 
 
 def _complex(scope: Scope, args: tuple[object, ...]) -> complex:  # noqa: ARG001
@@ -415,29 +442,10 @@ CONSTRUCTORS: Final[dict[str, Callable[[Scope, tuple[object, ...]], object]]] = 
     "layout": _layout,
     "bytearray": _bytearray,
     "complex": _complex,
+    "encode": _encode,
 }
-"""By role in :data:`sbformat.names.CALLS`; containers are built by the walker in ``decode``."""
-
-
-def construct(scope: Scope, role: str, call: Call) -> object:
-    """Return the value that a call of a known constructor stands for.
-
-    :param scope: the ``.pth`` it stands in
-    :param role: what the called name is
-    :param call: the call
-    :raises TensorError: for arguments that torch never writes
-    :raises UnsupportedError: for what sbformat has no value for
-    """
-    if role in ("numpy_scalar", "numpy_array"):
-        return array_info(call)
-    if call.updates or type(call.args) is not tuple:
-        _refuse(f"a {role} is changed after it was made, or has computed arguments")
-    if role == "encode":
-        raw = encoded_bytes(call)
-        if raw is None:
-            _refuse("bytes are spelled as no release of torch spells them")
-        return raw
-    return CONSTRUCTORS[role](scope, call.args)
+"""By role in :data:`sbformat.names.CALLS`; containers are built by the walker in ``decode``, numpy's
+values in ``numpy_pickles``."""
 
 
 def named_value(value: Global) -> object:

@@ -10,13 +10,14 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from sbformat.container import Container
-from sbformat.errors import LimitError, MissingEntryError, TensorError, UnsupportedError, quote
+from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.names import CALLS
-from sbformat.pkl.decode import decode as decode_pickle
+from sbformat.numpy_pickles import array_info
+from sbformat.pkl.decode import decode_pickle
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Persistent, Set, Update
 from sbformat.pth import legacy
-from sbformat.pth.constructors import Scope, construct, named_value
+from sbformat.pth.constructors import CONSTRUCTORS, Scope, named_value
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.state_dict import StateDict
 from sbformat.pth.values import OnUnknown, Storage
@@ -40,6 +41,7 @@ _PROTO_BYTE: Final = b"\x80"
 _TAR_MAGIC_AT: Final = 257
 _TAR_MAGIC: Final = b"ustar"
 _KEY_PARTS: Final = 8
+_TEXT: Final = {str}
 
 
 def loads(
@@ -66,12 +68,12 @@ def loads(
     :raises LimitError: when it asks for more than allowed
     """
     source = BytesSource(data)
-    return decode(
+    return decode_pth(
         source.view(0, source.size), Budget(limits), on_unknown=on_unknown, unchecked_crc=unchecked_crc, copy=copy
     )
 
 
-def decode(
+def decode_pth(
     data: memoryview,
     budget: Budget,
     *,
@@ -107,26 +109,28 @@ def decode_zip(
     _check_version(container, root)
     byte_order = _byte_order(container, root)
     pickle_name = root + PICKLE_RECORD
+    folder = root + STORAGE_FOLDER
 
     def open_storage(key: str, dtype: str, numel: int, location: str, _view: object) -> Storage:
-        name = f"{root}{STORAGE_FOLDER}{key}"
-        try:
-            record = container.entry(name)
-        except MissingEntryError:
+        name = folder + key
+        record = container.entries.get(name)
+        if record is None:
             _refuse(f"the storage {quote(key)} has no record")
-        storage = Storage(key, dtype, numel, location, byte_order, lambda: container.read(name))
+        storage = Storage(key, dtype, numel, location, byte_order, container.read, name)
         if storage.nbytes != record.size:
             itemsize = DTYPES[dtype].itemsize if dtype else 1
             _refuse(f"the storage {quote(key)} is {numel} x {itemsize} bytes, its record has {record.size}")
         return storage
 
     try:
-        pickle = decode_pickle(container.read(pickle_name, limit="pickle_bytes"), budget)
+        pickle = decode_pickle(container.read(pickle_name, limit="pickle_bytes"), budget, encoding="utf-8")
         if pickle.flags:
             _refuse("; ".join(pickle.flags))
         tree = _build(pickle.value, Scope(budget, open_storage, id_items=5), on_unknown)
-    except (TensorError, UnsupportedError) as error:
-        raise error.within(pickle_name) if error.entry is None else error
+    except SbformatError as error:
+        if error.entry is None:
+            error.within(pickle_name)
+        raise
     return StateDict(tree, budget, copy=copy)
 
 
@@ -152,7 +156,7 @@ def _check_version(container: Container, root: str) -> None:
         if name not in container:
             _refuse(f"it has no record {quote(root + TORCH_VERSION_RECORD)}")
     text = bytes(container.read(name, limit="version_bytes")).removesuffix(b"\n")
-    if not (text.isdigit() and len(text) <= 2 and int(text) in TORCH_VERSIONS):  # noqa: PLR2004
+    if not (text.isdigit() and len(text) <= 2 and int(text) in TORCH_VERSIONS):
         _refuse(f"its format version is {quote(text.decode('latin-1'))}; {TORCH_VERSIONS[0]} to 10 are known")
 
 
@@ -174,81 +178,135 @@ def _refuse(message: str) -> NoReturn:
 # -- from the inert tree to values (FORMAT.md 6.6) ----------------------------------------------------
 
 
-class _Open(NamedTuple):
-    """A container whose children are being built."""
+class _Frame:
+    """A container whose parts are being made: leaves in place, containers in frames of their own."""
 
-    node: object
-    children: int
-    make: Callable[[list[Any]], object]
+    __slots__ = ("at", "height", "make", "node", "parts")
 
-
-def _build(root: object, scope: Scope, on_unknown: OnUnknown) -> object:
-    """Turn the inert tree into containers and leaves: depth first, with a stack of its own."""
-    budget = scope.budget
-    done: dict[int, object] = {}
-    opened: set[int] = set()
-    results: list[object] = []
-    todo: list[object] = [root]
-    while todo:
-        node = todo.pop()
-        if type(node) in _PLAIN:
-            results.append(node)
-            continue
-        if type(node) is _Open:
-            first = len(results) - node.children
-            value = node.make(results[first:])
-            del results[first:]
-            opened.discard(id(node.node))
-        elif id(node) in done:
-            results.append(done[id(node)])
-            continue
-        else:
-            if id(node) in opened:
-                _refuse("a value refers to itself")
-            step = _visit(node, scope, on_unknown)
-            if type(step) is tuple:
-                children, make = step
-                opened.add(id(node))
-                budget.spend("value_depth", len(opened))
-                todo.append(_Open(node, len(children), make))
-                todo.extend(reversed(children))
-                continue
-            done[id(node)] = step
-            results.append(step)
-            continue
-        done[id(node.node)] = value
-        results.append(value)
-    return results[0]
+    def __init__(self, node: object, parts: list[Any], make: Callable[[list[Any]], object]) -> None:
+        self.node = node
+        self.parts = parts
+        """A list of its own: each part is replaced by its value."""
+        self.make = make
+        self.at = 0
+        """The part that is being made."""
+        self.height = 1
+        """Levels of containers from here down, as far as they are made."""
 
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None), bytes})
 
 
+def _build(root: object, scope: Scope, on_unknown: OnUnknown) -> object:
+    """Turn the inert tree into containers and leaves: depth first, with a stack of its own.
+
+    Shared parts are made once and stay shared; what holds itself is refused. Depth is counted along
+    the path: a shared part counts with all its levels wherever it stands.
+    """
+    done: dict[int, object] = {}
+    heights: dict[int, int] = {}
+    opened: set[int] = set()
+    frame = _Frame(None, [root], list)
+    frames = [frame]
+    deepest = scope.budget.limits.value_depth
+    longest_key = scope.budget.limits.tensor_name_bytes // 4  # characters that surely fit
+    while True:
+        parts = frame.parts
+        for at in range(frame.at, len(parts)):
+            node = parts[at]
+            if type(node) in _PLAIN:
+                continue
+            key = id(node)
+            if key in done:
+                parts[at] = done[key]
+                height = heights.get(key, 0)
+            else:
+                if key in opened:
+                    _refuse("a value holds itself")
+                value = _flat(node, longest_key) if type(node) is Dict else None
+                if value is None:
+                    value = _visit(node, scope, on_unknown)
+                    height = 0
+                else:
+                    height = heights[key] = 1
+                if type(value) is _Frame:
+                    frame.at = at
+                    scope.budget.spend("value_depth", len(frames))
+                    opened.add(key)
+                    frames.append(value)
+                    frame = value
+                    break
+                parts[at] = done[key] = value
+            if height:
+                if len(frames) + height - 1 > deepest:
+                    scope.budget.spend("value_depth", len(frames) + height - 1)
+                if height >= frame.height:
+                    frame.height = height + 1
+        else:
+            frames.pop()
+            if not frames:
+                return parts[0]
+            value = frame.make(parts)
+            key = id(frame.node)
+            opened.discard(key)
+            done[key] = value
+            heights[key] = height = frame.height
+            frame = frames[-1]
+            frame.parts[frame.at] = value
+            frame.at += 1
+            frame.height = max(frame.height, height + 1)
+
+
+def _flat(pairs: Dict, longest_key: int) -> dict[str, object] | None:
+    """Return a dict of text keys and plain values at once, or None for any other: half of all dicts."""
+    made: dict[str, object] = {}
+    for key, value in pairs:
+        if type(key) is not str or type(value) not in _PLAIN or len(key) > longest_key:
+            return None
+        made[key] = value
+    return made if len(made) == len(pairs) else None
+
+
 def _visit(node: object, scope: Scope, on_unknown: OnUnknown) -> object:
-    """Return a leaf's value, or the children of a container and how to make it of them: a tuple."""
-    if type(node) is Call:
-        role = CALLS.get(node.func.pair) if type(node.func) is Global and not node.func.updates else None
-        if role == "ordered_dict":
-            return _ordered_dict(node, scope)
-        if role in ("set", "frozenset"):
-            return _set_of(node, scope, set if role == "set" else frozenset)
-        if role is not None and node.how == "REDUCE":
-            return construct(scope, role, node)
-    elif type(node) is Dict:
-        keys = _keys(node, scope)
-        return [value for _, value in node], lambda values: dict(zip(keys, values))
-    elif type(node) is list:
-        return node, list
-    elif type(node) is tuple:
-        return list(node), tuple
-    elif type(node) is Persistent:
+    """Return a leaf's value, or the frame of a container."""
+    kind = type(node)
+    if kind is Call:
+        return _visit_call(node, scope, on_unknown)  # type: ignore[arg-type]
+    if kind is Dict:
+        keys = _keys(node, scope)  # type: ignore[arg-type]
+        return _Frame(node, [value for _, value in node], lambda values: dict(zip(keys, values)))  # type: ignore[attr-defined]
+    if kind is list:
+        return _Frame(node, list(node), list)  # type: ignore[call-overload]
+    if kind is tuple:
+        return _Frame(node, list(node), tuple)  # type: ignore[call-overload]
+    if kind is Persistent:
         return scope.storage(node)
-    elif type(node) is bytearray:
+    if kind is bytearray:
         return node
-    elif type(node) in (Set, FrozenSet):
-        return _members(list(node), scope, set if type(node) is Set else frozenset)  # type: ignore[call-overload]
-    elif type(node) is Global and (value := named_value(node)) is not None:
-        return value
+    if kind is Set or kind is FrozenSet:
+        return _members(list(node), scope, set if kind is Set else frozenset)  # type: ignore[call-overload]
+    value = named_value(node) if type(node) is Global else None
+    return _unknown(node, on_unknown) if value is None else value
+
+
+def _visit_call(node: Call, scope: Scope, on_unknown: OnUnknown) -> object:
+    func = node.func
+    role = CALLS.get(func.pair) if type(func) is Global and not func.updates else None
+    if role is None or node.how != "REDUCE":
+        return _unknown(node, on_unknown)
+    make = CONSTRUCTORS.get(role)
+    if make is not None:
+        if node.updates or type(node.args) is not tuple:
+            _refuse(f"a {role} is changed after it was made, or has computed arguments")
+        return make(scope, node.args)
+    if role == "ordered_dict":
+        return _ordered_dict(node, scope)
+    if role in ("set", "frozenset"):
+        return _set_of(node, scope, set if role == "set" else frozenset)
+    return array_info(node)
+
+
+def _unknown(node: object, on_unknown: OnUnknown) -> object:
     if on_unknown == "inert":
         return node
     message = f"{_described(node)} is no constructor or name that is known; on_unknown='inert' keeps it as it stands"
@@ -261,7 +319,7 @@ def _described(node: object) -> str:
     return quote(node) if type(node) is Global else f"a {type(node).__name__}"
 
 
-def _ordered_dict(node: Call, scope: Scope) -> tuple[list[object], Callable[[list[Any]], object]]:
+def _ordered_dict(node: Call, scope: Scope) -> _Frame:
     """An OrderedDict, with the ``_metadata`` that ``Module.state_dict`` hangs on it."""
     pairs = Dict(_initial_pairs(node.args))
     metadata: list[object] = []
@@ -280,7 +338,7 @@ def _ordered_dict(node: Call, scope: Scope) -> tuple[list[object], Callable[[lis
             made._metadata = values[-1]  # type: ignore[attr-defined]  # noqa: SLF001 -- torch's own name
         return made
 
-    return [value for _, value in pairs] + metadata, make
+    return _Frame(node, [value for _, value in pairs] + metadata, make)
 
 
 def _initial_pairs(args: object) -> list[tuple[object, object]]:
@@ -289,7 +347,7 @@ def _initial_pairs(args: object) -> list[tuple[object, object]]:
         return []
     if type(args) is tuple and len(args) == 1 and type(args[0]) is list:
         pairs = [tuple(item) if type(item) in (list, tuple) else () for item in args[0]]
-        if all(len(pair) == 2 for pair in pairs):  # noqa: PLR2004
+        if all(len(pair) == 2 for pair in pairs):
             return pairs
     _refuse("an OrderedDict is not made of pairs")
 
@@ -323,26 +381,24 @@ def _keys(pairs: Dict, scope: Scope) -> list[Any]:
     choose so that they do, only few are allowed. No key may stand twice.
     """
     keys: list[Any] = [key for key, _ in pairs]
-    others = 0
+    if set(map(type, keys)) != _TEXT:
+        _check_other_keys(keys, scope)
+    allowed = scope.budget.limits.tensor_name_bytes
     for key in keys:
-        if type(key) is str:
-            _check_key_length(key, scope.budget.limits)
-        elif not (type(key) is int and 0 <= key < len(keys)):
-            others += 1
-            _check_other_key(key)
-    if others > scope.budget.limits.other_keys:
-        scope.budget.spend("other_keys", others)
+        if type(key) is str and len(key) * 4 > allowed:
+            scope.budget.spend("tensor_name_bytes", len(key.encode("utf-8", "surrogatepass")))
     if len(set(keys)) != len(keys):
         _refuse("a key stands twice in one dict")
     return keys
 
 
-def _check_key_length(key: str, limits: Limits) -> None:
-    allowed = limits.tensor_name_bytes
-    if len(key) * 4 > allowed:
-        actual = len(key.encode("utf-8", "surrogatepass"))
-        if actual > allowed:
-            raise LimitError("tensor_name_bytes", allowed=allowed, actual=actual)
+def _check_other_keys(keys: list[Any], scope: Scope) -> None:
+    others = 0
+    for key in keys:
+        if type(key) is not str and not (type(key) is int and 0 <= key < len(keys)):
+            others += 1
+            _check_other_key(key)
+    scope.budget.spend("other_keys", others)
 
 
 def _check_other_key(key: object) -> None:

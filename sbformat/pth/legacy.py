@@ -63,34 +63,35 @@ class _Storages:
     refers to the storage. So the references are opened first, then the runs are laid out.
     """
 
-    __slots__ = ("_cursor", "_dtypes", "_keys", "_runs")
+    __slots__ = ("_cursor", "_dtypes", "_keys", "_listed", "_runs")
 
     def __init__(self, cursor: Cursor, keys: object, budget: Budget) -> None:
         if type(keys) is not list or any(type(key) is not str for key in keys):
             _refuse("its list of storage keys is not a list of text", cursor.position)
-        if len(set(keys)) != len(keys):
-            _refuse("its list of storage keys names one twice", cursor.position)
         budget.spend("inner_entries", len(keys))
         self._cursor = cursor
         self._keys: list[str] = keys
+        self._listed = frozenset(keys)
+        if len(self._listed) != len(keys):
+            _refuse("its list of storage keys names one twice", cursor.position)
         self._dtypes: dict[str, tuple[str, int]] = {}
         self._runs: dict[str, memoryview] = {}
 
     def open(self, key: str, dtype: str, numel: int, location: str, view: tuple[str, int, int] | None) -> Storage:
         """Return the storage that a persistent id describes; a view is a part of it (pre torch 0.4)."""
-        if key not in self._dtypes and key not in self._keys:
+        if key not in self._listed:
             _refuse(f"the storage {quote(key)} is not in the list of keys", None)
         known = self._dtypes.setdefault(key, (dtype, numel))
         if known != (dtype, numel):
             _refuse(f"the storage {quote(key)} is named with two dtypes or sizes", None)
         itemsize = DTYPES[dtype].itemsize if dtype else 1
         if view is None:
-            return Storage(key, dtype, numel, location, "little", lambda: self._runs[key])
+            return Storage(key, dtype, numel, location, "little", self._runs.__getitem__, key)
         _, offset, size = view
         if offset + size > numel:
             _refuse(f"a view of the storage {quote(key)} reaches past it", None)
         start, stop = offset * itemsize, (offset + size) * itemsize
-        return Storage(key, dtype, size, location, "little", lambda: self._runs[key][start:stop])
+        return Storage(key, dtype, size, location, "little", lambda root: self._runs[root][start:stop], key)
 
     def lay_out(self) -> None:
         """Find every run; nothing may be left behind the last one."""

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import MissingEntryError, SbformatError
-from sbformat.pth.values import MetaTensor, QuantizedTensor, SparseTensor, TensorInfo
+from sbformat.limits import Budget
+from sbformat.pth.values import MetaTensor, QuantizedTensor, SparseTensor, Storage, TensorInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy as np
 
-    from sbformat.limits import Budget
 
 _KEYED: Final = (dict, OrderedDict)
 _INDEXED: Final = (list, tuple)
@@ -24,14 +24,27 @@ _TENSORS: Final = (TensorInfo, SparseTensor, QuantizedTensor, MetaTensor)
 def segment(key: object) -> str:
     """Return a key's part of a tensor's path (FORMAT.md 6.7).
 
-    Text stands as it is, with ``~`` as ``~0``, ``/`` as ``~1`` and a leading ``[`` as ``~2``; every
-    other key stands in brackets.
+    Text stands as it is, with ``~`` as ``~0``, ``/`` as ``~1`` and a leading ``[`` as ``~2``; empty text
+    is ``~3``; every other key stands in brackets.
     """
     if type(key) is not str:
         return f"[{key!r}]".replace("~", "~0").replace("/", "~1")
     if "~" in key or "/" in key:
         key = key.replace("~", "~0").replace("/", "~1")
-    return f"~2{key[1:]}" if key.startswith("[") else key
+    return f"~2{key[1:]}" if key.startswith("[") else key or "~3"
+
+
+def _storages_of(value: object) -> list[Storage]:
+    """The storages that a leaf is made of."""
+    if isinstance(value, TensorInfo):
+        return [value.storage]
+    if isinstance(value, Storage):
+        return [value]
+    if isinstance(value, SparseTensor):
+        return [part.storage for part in (*value.indices, value.values)]
+    if isinstance(value, QuantizedTensor):
+        return [part.storage for part in value if isinstance(part, TensorInfo)]
+    return []
 
 
 class Leaf(NamedTuple):
@@ -84,7 +97,7 @@ class StateDict(Mapping[Any, Any]):
         return len(self._keyed())
 
     def __repr__(self) -> str:
-        return f"<StateDict of {len(self.tensors())} tensors>"
+        return f"<StateDict of {len(self)} keys>"
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -115,7 +128,7 @@ class StateDict(Mapping[Any, Any]):
         from sbformat.pth.arrays import materialize
 
         try:
-            return materialize(value, self._budget, copy=self._copy)
+            return materialize(value, Budget(self._budget.limits), copy=self._copy)
         except SbformatError as error:
             raise error if self.entry is None else error.within(self.entry)
 
@@ -125,8 +138,13 @@ class StateDict(Mapping[Any, Any]):
         Containers that are empty count as values. Shared parts come once a path.
         """
         todo: list[tuple[str, Any]] = [("", self.tree)]
+        allowed = self._budget.limits.leaves
+        count = 0
         while todo:
             path, value = todo.pop()
+            count += 1
+            if count > allowed:
+                self._budget.spend("leaves", count)
             kind = type(value)
             if kind in _KEYED and value:
                 below = [(segment(key), part) for key, part in value.items()]
@@ -143,6 +161,33 @@ class StateDict(Mapping[Any, Any]):
         if self._leaves is None:
             self._leaves = {leaf.path: leaf.value for leaf in self.leaves() if type(leaf.value) in _TENSORS}
         return self._leaves
+
+    def storages(self) -> list[Storage]:
+        """Return the storages behind its tensors, each once, in the order of the file."""
+        found: dict[int, Storage] = {}
+        seen: set[int] = set()
+        todo: list[Any] = [self.tree]
+        while todo:
+            value = todo.pop()
+            if type(value) in _KEYED or type(value) in _INDEXED:
+                if id(value) not in seen:
+                    seen.add(id(value))
+                    todo.extend(reversed(value.values() if type(value) in _KEYED else value))
+                continue
+            for storage in _storages_of(value):
+                found.setdefault(id(storage), storage)
+        return list(found.values())
+
+    def check(self) -> None:
+        """Check the CRC of every storage, without numpy.
+
+        :raises ContainerError: when one is wrong
+        """
+        try:
+            for storage in self.storages():
+                storage.bytes()
+        except SbformatError as error:
+            raise error if self.entry is None else error.within(self.entry)
 
     def info(self, path: str) -> Any:  # noqa: ANN401 -- TensorInfo, or one of torch's other kinds
         """Return what is known of the tensor at a path, without numpy.

@@ -24,14 +24,15 @@ class Storage:
     :param numel: elements
     :param location: where torch had it, ``cpu``, ``cuda:0``; it changes nothing here
     :param byte_order: ``little`` or ``big``
-    :param load: gives its bytes, checked; called once
+    :param load: gives its bytes, checked, from ``where``; called once
     """
 
-    __slots__ = ("_bytes", "_load", "byte_order", "dtype", "key", "location", "nbytes", "numel", "swapped")
+    __slots__ = ("_bytes", "_load", "_where", "byte_order", "dtype", "key", "location", "nbytes", "numel", "swapped")
 
     def __init__(
-        self, key: str, dtype: str, numel: int, location: str, byte_order: str, load: Callable[[], memoryview]
-    ) -> None:
+        self, key: str, dtype: str, numel: int, location: str, byte_order: str,
+        load: Callable[[str], memoryview], where: str,
+    ) -> None:  # fmt: skip
         self.key = key
         self.dtype = dtype
         self.numel = numel
@@ -39,8 +40,9 @@ class Storage:
         self.byte_order = byte_order
         self.nbytes = numel * (DTYPES[dtype].itemsize if dtype else 1)
         self._load = load
+        self._where = where
         self._bytes: memoryview | None = None
-        self.swapped: dict[int, bytes] = {}
+        self.swapped: dict[int, bytes] | None = None
         """Copies in this machine's byte order, by the bytes swapped together."""
 
     def bytes(self) -> memoryview:
@@ -49,7 +51,7 @@ class Storage:
         :raises ContainerError: when its record's CRC is wrong
         """
         if self._bytes is None:
-            self._bytes = self._load()
+            self._bytes = self._load(self._where)
         return self._bytes
 
     def __repr__(self) -> str:
@@ -104,6 +106,7 @@ class MetaTensor(NamedTuple):
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     requires_grad: bool = False
+    is_parameter: bool = False
 
 
 class SparseTensor(NamedTuple):
@@ -143,7 +146,8 @@ class QuantizedTensor(NamedTuple):
         if self.axis is not None:
             shape = [-1 if axis == self.axis else 1 for axis in range(self.int_repr.ndim)]
             scale, zero_point = scale.reshape(shape), zero_point.reshape(shape)
-        return ((self.int_repr.astype(np.float64) - zero_point) * scale).astype(np.float32)
+        numbers: np.ndarray = ((self.int_repr.astype(np.float64) - zero_point) * scale).astype(np.float32)
+        return numbers
 
 
 class Size(tuple[int, ...]):
@@ -156,7 +160,7 @@ class Device(NamedTuple):
     """``torch.device``."""
 
     type: str
-    index: int | None = None
+    index: int | None = None  # type: ignore[assignment]  # torch's own word, which tuples have too
 
 
 class DTypeName(NamedTuple):

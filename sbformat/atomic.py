@@ -1,0 +1,124 @@
+"""Make a file or folder whole or not at all: written beside the target, synced, then renamed.
+
+On any failure the target is as it was and nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def _beside(target: Path) -> Path:
+    return target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sync_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # not every file system lets a folder be opened
+        _sync(folder)
+
+
+def _exists(target: Path) -> FileExistsError:
+    return FileExistsError(17, "exists already", str(target))
+
+
+@contextlib.contextmanager
+def new_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Path]:
+    """Give a temporary path to write; when the block ends well it becomes the file.
+
+    :param path: the target; a symbolic link is followed
+    :param overwrite: replace a file that exists, keeping its mode
+    :raises FileExistsError: when it exists and ``overwrite`` is False
+    :raises OSError: when the target is no regular file, or writing fails
+    """
+    target = Path(os.path.realpath(path))
+    mode = None
+    if os.path.lexists(target):
+        if not overwrite:
+            raise _exists(target)
+        status = target.stat()
+        if not stat.S_ISREG(status.st_mode):
+            message = "is no regular file"
+            raise OSError(22, message, str(target))
+        mode = stat.S_IMODE(status.st_mode)
+    temporary = _beside(target)
+    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    try:
+        yield temporary
+        if mode is not None:
+            temporary.chmod(mode)
+        _sync(temporary)
+        if overwrite:
+            temporary.replace(target)
+        else:
+            _move_unless_there(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(target.parent)
+
+
+def _move_unless_there(temporary: Path, target: Path) -> None:
+    """Rename without replacing what another process made meanwhile."""
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        raise _exists(target) from None
+    except OSError:  # a file system without hard links
+        if os.path.lexists(target):
+            raise _exists(target) from None
+        temporary.rename(target)
+    else:
+        temporary.unlink()
+
+
+@contextlib.contextmanager
+def new_folder(path: str | os.PathLike[str], *, overwrite: bool, replaceable_suffix: str) -> Iterator[Path]:
+    """Give a temporary folder to fill; when the block ends well it becomes the folder.
+
+    :param path: the target
+    :param overwrite: replace a folder that holds nothing but files of ``replaceable_suffix``
+    :param replaceable_suffix: such as ``.npy``
+    :raises FileExistsError: when it exists and is not empty, or holds anything else
+    """
+    target = Path(os.path.realpath(path))
+    if os.path.lexists(target):
+        files = [item for item in target.rglob("*") if not item.is_dir()] if target.is_dir() else [target]
+        if files and not overwrite:
+            raise _exists(target)
+        if any(item.suffix != replaceable_suffix for item in files):
+            message = f"holds files that are no {replaceable_suffix}; it is not replaced"
+            raise FileExistsError(17, message, str(target))
+    temporary = _beside(target)
+    temporary.mkdir()
+    old = _beside(target)
+    try:
+        yield temporary
+        for item in temporary.rglob("*"):
+            _sync(item)
+        if target.is_dir():
+            target.rename(old)
+        temporary.rename(target)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if old.exists() and not os.path.lexists(target):
+            old.rename(target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+    _sync_folder(target.parent)

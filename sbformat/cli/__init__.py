@@ -1,0 +1,73 @@
+"""The command line: ``sbformat inspect | validate | extract``.
+
+Each command is a module with ``configure(subparsers)`` and ``run(args) -> int``. Exit status: 0 fine,
+1 findings, 2 could not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import sbformat
+from sbformat.cli import extract, inspect, validate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+EXIT_FINE: Final = 0
+EXIT_FINDINGS: Final = 1
+EXIT_COULD_NOT: Final = 2
+_EXIT_INTERRUPTED: Final = 130
+
+
+class _Formatter(argparse.HelpFormatter):
+    """Help of one width everywhere, so that the README can quote it."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=32, width=96)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="sbformat",
+        description="Read, check and extract Stable-Baselines3 archives. Nothing in a file is ever run.",
+        epilog="Exit status: 0 fine, 1 findings, 2 could not.",
+        formatter_class=_Formatter,
+    )
+    parser.add_argument("--version", action="version", version=f"sbformat {sbformat.__version__}")
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for command in (inspect, validate, extract):
+        command.configure(_Subparsers(subparsers))
+    return parser
+
+
+class _Subparsers:
+    """Adds commands whose help looks alike."""
+
+    def __init__(self, subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
+        self._subparsers = subparsers
+
+    def add_parser(self, name: str, **kwargs: Any) -> argparse.ArgumentParser:  # noqa: ANN401
+        made: argparse.ArgumentParser = self._subparsers.add_parser(name, formatter_class=_Formatter, **kwargs)
+        return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status.
+
+    :param argv: the arguments; those of the process when None
+    """
+    args = build_parser().parse_args(argv)
+    try:
+        status: int = args.run(args)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of a pipe had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_COULD_NOT
+    except KeyboardInterrupt:
+        return _EXIT_INTERRUPTED
+    return status

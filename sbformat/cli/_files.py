@@ -1,0 +1,80 @@
+"""What the commands share: their common options, the files they are given, and how one is read."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.errors import SbformatError, escape
+from sbformat.limits import Limits
+from sbformat.spec import DATA_ENTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from sbformat.archive import Archive
+    from sbformat.pth.values import OnUnknown
+
+ARCHIVE_SUFFIXES: Final = (".zip", ".pth")
+COULD_NOT_OPEN: Final = "cannot open"
+"""The outcome of a path that the operating system refuses."""
+
+
+def add_reading_options(parser: argparse.ArgumentParser) -> None:
+    """Add what every command that reads archives takes."""
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="text for people (default) or JSON")
+    parser.add_argument(
+        "--limit", action="append", default=[], metavar="NAME=VALUE", type=_limit, help="change a limit; may be repeated"
+    )
+    parser.add_argument(
+        "--unchecked-crc", action="store_true", help="read a .pth that torch saved without CRCs all the same"
+    )
+
+
+def _limit(text: str) -> tuple[str, int]:
+    name, _, value = text.partition("=")
+    name = name.replace("-", "_")
+    if name not in Limits._fields:
+        message = f"no limit is named {escape(name)}; there are {', '.join(Limits._fields)}"
+        raise argparse.ArgumentTypeError(message)
+    try:
+        return name, int(value.replace("_", ""))
+    except ValueError:
+        message = f"{escape(value)} is no whole number"
+        raise argparse.ArgumentTypeError(message) from None
+
+
+def read_archive(path: str, args: argparse.Namespace, on_unknown: OnUnknown = "error") -> Archive:
+    """Read an archive as the command line asks."""
+    from sbformat.reader import read
+
+    limits = Limits()._replace(**dict(args.limit))
+    return read(path, limits=limits, on_unknown=on_unknown, unchecked_crc=args.unchecked_crc)
+
+
+def expand(paths: Iterable[str]) -> Iterator[str]:
+    """Yield the files to read: a folder stands for the archives below it, unless it is one itself."""
+    for path in paths:
+        if not os.path.isdir(path) or os.path.isfile(os.path.join(path, DATA_ENTRY)):
+            yield path
+            continue
+        for folder, below, files in os.walk(path):
+            below[:] = sorted(name for name in below if not name.startswith("."))
+            if DATA_ENTRY in files:
+                yield folder
+                below.clear()
+                continue
+            yield from (os.path.join(folder, name) for name in sorted(files) if name.endswith(ARCHIVE_SUFFIXES))
+
+
+def guarded(path: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Do the work on one file; what goes wrong becomes its report, so that the rest goes on."""
+    try:
+        return {"path": path, "outcome": "ok", **work()}
+    except SbformatError as error:
+        return {"path": path, "outcome": error.outcome, "message": str(error)}
+    except OSError as error:
+        other = f"{escape(str(error.filename), 1000)}: " if error.filename not in (None, path) else ""
+        hint = "; --force overwrites it" if isinstance(error, FileExistsError) else ""
+        return {"path": path, "outcome": COULD_NOT_OPEN, "message": f"{other}{error.strerror or error}{hint}"}

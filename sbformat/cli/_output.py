@@ -1,0 +1,152 @@
+"""Text for people and JSON for machines. rich is imported only when text goes to a terminal.
+
+Everything shown is escaped: no file chooses the bytes of a terminal (FORMAT.md 10).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.errors import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+REPORT_VERSION: Final = 1
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+_CELL: Final = 100
+_LONG_WORK: Final = 50
+
+
+def size(nbytes: int) -> str:
+    """Say a number of bytes for people."""
+    value = float(nbytes)
+    for unit in _UNITS:
+        if value < 1024 or unit == _UNITS[-1]:
+            return f"{nbytes} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return str(nbytes)
+
+
+def print_json(command: str, files: list[dict[str, Any]]) -> None:
+    """Print one document by ``schema/report.schema.json``."""
+    report = {"command": command, "report_version": REPORT_VERSION, "files": files}
+    json.dump(_finite(report), sys.stdout, indent=2, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def _finite(value: Any) -> Any:  # noqa: ANN401 -- a tree of JSON values
+    """Spell NaN and the infinities as text: JSON has no word for them. Depth is capped by the readers."""
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+    return value
+
+
+class Plain:
+    """Text to a pipe or file: aligned columns, no colour."""
+
+    def heading(self, text: str) -> None:
+        """Print the name of a file."""
+        self.line(text)
+
+    def line(self, text: str = "") -> None:
+        """Print one line that is safe already."""
+        sys.stdout.write(text.encode(sys.stdout.encoding or "utf-8", "backslashreplace").decode(
+            sys.stdout.encoding or "utf-8"
+        ) + "\n")
+
+    def table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
+        """Print a table; ``right`` are the columns of numbers."""
+        cells = [[escape(cell, _CELL) for cell in row] for row in rows]
+        if header:
+            cells.insert(0, list(header))
+        if not cells:
+            return
+        self.line(f"\n  {title}")
+        widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+        for row in cells:
+            parts = [
+                cell.rjust(width) if column in right else cell.ljust(width)
+                for column, (cell, width) in enumerate(zip(row, widths))
+            ]
+            self.line(("    " + "  ".join(parts)).rstrip())
+
+
+class Rich(Plain):
+    """Text to a terminal."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self._console = Console(highlight=False)
+
+    def heading(self, text: str) -> None:
+        """Print the name of a file."""
+        from rich.text import Text
+
+        self._console.print(Text(text, style="bold"))
+
+    def line(self, text: str = "") -> None:
+        """Print one line that is safe already."""
+        from rich.text import Text
+
+        self._console.print(Text(text))
+
+    def table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
+        """Print a table."""
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        if not rows:
+            return
+        table = Table(
+            title=Text(title, style="bold cyan"),
+            title_justify="left",
+            box=box.SIMPLE_HEAD if header else None,
+            show_header=bool(header),
+            padding=(0, 1),
+        )
+        for column in range(len(rows[0])):
+            name = header[column] if header else ""
+            table.add_column(name, justify="right" if column in right else "left", overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(escape(cell, _CELL)) for cell in row))
+        self._console.print(table)
+
+
+def printer() -> Plain:
+    """Return the printer for wherever standard output goes."""
+    if sys.stdout.isatty():
+        with contextlib.suppress(ImportError):
+            return Rich()
+    return Plain()
+
+
+@contextlib.contextmanager
+def progress(label: str, total: int) -> Iterator[Callable[[str], None]]:
+    """Show a bar on the terminal while many things are done; silent elsewhere and for few.
+
+    :param label: what is done
+    :param total: how many there are
+    """
+    if total < _LONG_WORK or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    try:
+        from rich.console import Console
+        from rich.progress import Progress
+    except ImportError:
+        yield lambda _: None
+        return
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda _: bar.advance(task)

@@ -1,0 +1,73 @@
+"""``sbformat extract``: the weights, for whoever has no torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sbformat.cli import _files, _output
+from sbformat.errors import escape
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "extract",
+        help="write tensors to .safetensors, .npz or .npy files",
+        description="Write the tensors of a state dict to a .safetensors or .npz file, or to a folder of .npy files.",
+    )
+    parser.add_argument("path", metavar="FILE", help="an archive or a .pth file")
+    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="its suffix tells the format")
+    parser.add_argument(
+        "--entry", default="policy", metavar="NAME", help="policy (default), policy.optimizer, ..., or all"
+    )
+    parser.add_argument("--tensors", default="*", metavar="GLOB", help="only tensors whose path matches")
+    parser.add_argument("--force", action="store_true", help="overwrite what is there")
+    _files.add_reading_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Extract; 2 when it could not."""
+
+    def work() -> dict[str, Any]:
+        from sbformat.tools.extract import extract
+
+        archive = _files.read_archive(args.path, args, on_unknown="inert")
+        with _output.progress("extracting", _tensor_count(archive, args.entry)) as advance:
+            report = extract(
+                archive, args.output, entry=args.entry, tensors=args.tensors, overwrite=args.force, progress=advance
+            )
+        return report._asdict()
+
+    report = _files.guarded(args.path, work)
+    if args.format == "json":
+        _output.print_json("extract", [report])
+    else:
+        _print_text(report)
+    return 0 if report["outcome"] == "ok" else 2
+
+
+def _tensor_count(archive: Any, entry: str) -> int:  # noqa: ANN401
+    from sbformat.errors import SbformatError
+
+    try:
+        return len(archive.parameters[entry].tensors())
+    except SbformatError:
+        return 0
+
+
+def _print_text(report: dict[str, Any]) -> None:
+    printer = _output.printer()
+    path = escape(report["path"], 1000)
+    if report["outcome"] != "ok":
+        printer.line(f"{path}: {report['outcome']}: {report['message']}")
+        return
+    count = len(report["tensors"])
+    printer.line(
+        f"{escape(report['output'], 1000)}: {count} tensor{'' if count == 1 else 's'}, {_output.size(report['nbytes'])}"
+    )
+    if report["left_behind"]:
+        printer.line(f"  {report['left_behind']} values that are no tensors (learning rates, step counts) stay behind")

@@ -1,0 +1,193 @@
+"""``sbformat inspect``: all that is in an archive, at a glance."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from sbformat.cli import _files, _output
+from sbformat.data import Serialized
+from sbformat.errors import escape
+
+if TYPE_CHECKING:
+    import argparse
+
+    from sbformat.tools.inspect import InspectReport, StateDictReport
+
+_KINDS = {
+    "sb3": "Stable-Baselines3 archive",
+    "folder": "unzipped Stable-Baselines3 archive",
+    "torch-zip": "lone .pth (torch zip)",
+    "torch-legacy": "lone .pth (legacy torch stream)",
+    "data-json": "bare data",
+}
+
+
+def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "inspect",
+        help="show what is in archives",
+        description="Show version, algorithm, policy class, system, hyper-parameters, entries and tensors.",
+    )
+    parser.add_argument("paths", nargs="+", metavar="FILE", help="archives, .pth files, or folders of them")
+    parser.add_argument("--brief", action="store_true", help="totals only, without the tables of tensors")
+    _files.add_reading_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Inspect each file; 1 when an entry is broken, 2 when a file could not be read."""
+    from sbformat.tools.inspect import inspect
+
+    status = 0
+    reports: list[dict[str, Any]] = []
+    printer = _output.printer() if args.format == "text" else None
+    for path in _files.expand(args.paths):
+        found: list[InspectReport] = []
+
+        def work(path: str = path, found: list[InspectReport] = found) -> dict[str, Any]:
+            found.append(inspect(_files.read_archive(path, args, on_unknown="inert")))
+            return {}
+
+        outcome = _files.guarded(path, work)
+        status = max(status, (1 if found[0].broken else 0) if found else 2)
+        if printer is not None:
+            _print_text(printer, outcome, found[0] if found else None, brief=args.brief)
+        else:
+            reports.append({**outcome, **(_to_json(found[0]) if found else {})})
+    if printer is None:
+        _output.print_json("inspect", reports)
+    return status
+
+
+# -- JSON ---------------------------------------------------------------------------------------------
+
+
+def _to_json(report: InspectReport) -> dict[str, Any]:
+    return {
+        "format": report.format,
+        "stable_baselines3_version": report.stable_baselines3_version,
+        "algorithm": report.algorithm._asdict() if report.algorithm is not None else None,
+        "policy_class": report.policy_class,
+        "system_info": report.system_info,
+        "data": None if report.data is None else {key: _data_json(value) for key, value in report.data.items()},
+        "entries": [
+            {
+                "name": entry.name,
+                "size": entry.size,
+                "compressed_size": entry.compressed_size,
+                "method": "deflated" if entry.method else "stored",
+                "crc32": f"{entry.crc:08x}",
+            }
+            for entry in report.entries
+        ],
+        "state_dicts": [_state_dict_json(state_dict) for state_dict in report.state_dicts],
+        "extra": list(report.extra),
+        "broken": [row._asdict() for row in report.broken],
+    }
+
+
+def _state_dict_json(report: StateDictReport) -> dict[str, Any]:
+    return {
+        "name": report.name,
+        "numel": report.numel,
+        "nbytes": report.nbytes,
+        "tensors": [row._asdict() for row in report.tensors],
+        "values": {path: _leaf_json(value) for path, value in report.values.items()},
+    }
+
+
+def _data_json(value: object) -> object:
+    """A value of ``data``; a blob as its type and size, never its bytes."""
+    if isinstance(value, Serialized):
+        return {"serialized": {"type": value.type, "bytes": len(value.pickle)}}
+    return value
+
+
+def _leaf_json(value: object) -> object:
+    """A value of a state dict that is no tensor."""
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if value in ({}, [], ()):
+        return value
+    return {"type": type(value).__name__, "text": _shown(value)}
+
+
+def _shown(value: object) -> str:
+    return f"{len(value)} bytes" if isinstance(value, (bytes, bytearray)) else escape(repr(value))
+
+
+# -- text ---------------------------------------------------------------------------------------------
+
+
+def _print_text(
+    printer: _output.Plain, outcome: dict[str, Any], report: InspectReport | None, *, brief: bool
+) -> None:
+    printer.heading(escape(outcome["path"], 1000))
+    if report is None:
+        printer.line(f"  {outcome['outcome']}: {outcome['message']}\n")
+        return
+    printer.table("summary", (), _summary(report))
+    if report.system_info:
+        printer.table("system info", (), list(report.system_info.items()))
+    if report.data is not None:
+        printer.table("hyper-parameters (data)", (), [(key, _data_text(value)) for key, value in report.data.items()])
+    printer.table(
+        "entries",
+        ("name", "size", "stored as"),
+        [(entry.name, _output.size(entry.size), _method(entry.size, entry.compressed_size)) for entry in report.entries],
+        right=(1,),
+    )
+    for state_dict in report.state_dicts:
+        _print_state_dict(printer, state_dict, brief=brief)
+    printer.table("broken", ("entry", "outcome", "why"), [tuple(row) for row in report.broken])
+    printer.line()
+
+
+def _method(inflated: int, compressed: int) -> str:
+    return "stored" if inflated == compressed else f"deflated, {_output.size(compressed)}"
+
+
+def _summary(report: InspectReport) -> list[tuple[str, str]]:
+    rows = [("format", _KINDS.get(report.format, report.format))]
+    if report.stable_baselines3_version is not None:
+        rows.append(("SB3 version", report.stable_baselines3_version))
+    elif report.format in ("sb3", "folder"):
+        rows.append(("SB3 version", "not written (SB3 before 0.9.0 wrote none)"))
+    if report.algorithm is not None:
+        name = report.algorithm.name or "unknown"
+        rows.append(("algorithm", name if report.algorithm.certain else f"{name} (not certain)"))
+        rows += [("", evidence) for evidence in report.algorithm.evidence]
+    if report.policy_class is not None:
+        rows.append(("policy class", report.policy_class))
+    numel = sum(state_dict.numel for state_dict in report.state_dicts if "optimizer" not in state_dict.name)
+    if report.state_dicts:
+        rows.append(("parameters", f"{numel:,}"))
+    return rows
+
+
+def _data_text(value: object) -> str:
+    if isinstance(value, Serialized):
+        return f"{value.type or 'serialized'}, pickled, {_output.size(len(value.pickle))}"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _print_state_dict(printer: _output.Plain, report: StateDictReport, *, brief: bool) -> None:
+    count = len(report.tensors)
+    title = (
+        f"{report.name}: {count} tensor{'' if count == 1 else 's'}, {report.numel:,} items, "
+        f"{_output.size(report.nbytes)}"
+    )
+    if brief or not report.tensors:
+        printer.line(f"\n  {title}")
+        return
+    rows = []
+    for row in report.tensors:
+        notes = [] if row.kind == "tensor" else [row.kind]
+        notes += ["requires grad"] if row.requires_grad else []
+        notes += [row.location] if row.location not in (None, "cpu") else []
+        notes += [f"shares {row.shares_storage_with}"] if row.shares_storage_with else []
+        shape = " x ".join(map(str, row.shape)) or "scalar"
+        rows.append((row.name or "(the whole entry)", row.dtype, shape, _output.size(row.nbytes), ", ".join(notes)))
+    printer.table(title, ("tensor", "dtype", "shape", "size", ""), rows, right=(3,))

@@ -1,0 +1,67 @@
+"""``sbformat validate``: does an archive keep the schema and the rules?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sbformat.cli import _files, _output
+from sbformat.errors import escape
+
+if TYPE_CHECKING:
+    import argparse
+
+
+
+def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "validate",
+        help="check archives against the schema and the rules",
+        description="Decode every entry, check every CRC, check data against its JSON Schema and the entries "
+        "against each other.",
+    )
+    parser.add_argument("paths", nargs="+", metavar="FILE", help="archives, .pth files, or folders of them")
+    _files.add_reading_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Validate each file; 1 when one has errors, 2 when one could not be read."""
+    from sbformat.schema import iter_problems
+
+    paths = list(_files.expand(args.paths))
+    reports = []
+    with _output.progress("validating", len(paths)) as advance:
+        for path in paths:
+
+            def work(path: str = path) -> dict[str, Any]:
+                problems = list(iter_problems(_files.read_archive(path, args)))
+                return {
+                    "outcome": "invalid" if any(row.level == "error" for row in problems) else "ok",
+                    "problems": [row._asdict() for row in problems],
+                }
+
+            reports.append(_files.guarded(path, work))
+            advance(path)
+    if args.format == "json":
+        _output.print_json("validate", reports)
+    else:
+        _print_text(reports)
+    statuses = [{"ok": 0, "invalid": 1}.get(report["outcome"], 2) for report in reports]
+    return max(statuses, default=0)
+
+
+def _print_text(reports: list[dict[str, Any]]) -> None:
+    printer = _output.printer()
+    for report in reports:
+        path = escape(report["path"], 1000)
+        if "problems" not in report:
+            printer.line(f"{path}: {report['outcome']}: {report['message']}")
+            continue
+        printer.line(f"{path}: {report['outcome']}")
+        for row in report["problems"]:
+            place = escape(row["entry"]) + (f" {row['loc']}" if row["loc"] else "")
+            printer.line(f"  {row['level']}: {place}: {escape(row['message'], 600)} [{row['kind']}]")
+    errors = sum(report["outcome"] != "ok" for report in reports)
+    if len(reports) > 1:
+        printer.line(f"{len(reports)} files, {len(reports) - errors} ok, {errors} not")

@@ -1,0 +1,147 @@
+"""Arrays to files that need no torch: ``.safetensors``, ``.npz``, or a folder of ``.npy``.
+
+What a format cannot hold is refused with the tensor's name before anything is written. Files are made
+whole or not at all, and the same arrays give the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from sbformat.atomic import new_file, new_folder
+from sbformat.entry_names import check_path, check_paths
+from sbformat.errors import ContainerError, UnsupportedError, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+ExportFormat: TypeAlias = Literal["safetensors", "npz", "npy-folder"]
+
+_RESERVED: Final = "__metadata__"
+_FIXED_DATE: Final = (1980, 1, 1, 0, 0, 0)
+
+
+def format_of(path: str | os.PathLike[str]) -> ExportFormat:
+    """Tell the format from a path's suffix: ``.safetensors``, ``.npz``, none or a slash for a folder.
+
+    :raises UnsupportedError: for any other suffix
+    """
+    text = os.fspath(path)
+    suffix = Path(text).suffix
+    if suffix == ".safetensors":
+        return "safetensors"
+    if suffix == ".npz":
+        return "npz"
+    if text.endswith(("/", os.sep)) or not suffix or Path(text).is_dir():
+        return "npy-folder"
+    message = f"{quote(text)}: the suffix tells the format: .safetensors, .npz, or none for a folder of .npy"
+    raise UnsupportedError(message)
+
+
+def export(
+    arrays: Mapping[str, Any],
+    path: str | os.PathLike[str],
+    *,
+    metadata: Mapping[str, str] | None = None,
+    overwrite: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> None:
+    """Write arrays to a file or folder.
+
+    :param arrays: by name; every one a numpy array
+    :param path: its suffix tells the format, see :func:`format_of`
+    :param metadata: text that a ``.safetensors`` keeps in its header; the others have no place for it
+    :param overwrite: replace what is there
+    :param progress: called with each name once it is written
+    :raises UnsupportedError: for a tensor or name that the format cannot hold
+    :raises FileExistsError: when the target exists and ``overwrite`` is False
+    """
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):
+            message = f"{quote(name)} is a {type(array).__name__}, not an array; leave it out with --tensors"
+            raise UnsupportedError(message)
+    kind = format_of(path)
+    write = {"safetensors": _safetensors, "npz": _npz, "npy-folder": _npy_folder}[kind]
+    write(arrays, path, dict(metadata or {}), overwrite, progress or (lambda _: None))
+
+
+def _safetensors(
+    arrays: Mapping[str, Any],
+    path: str | os.PathLike[str],
+    metadata: dict[str, str],
+    overwrite: bool,  # noqa: FBT001
+    progress: Callable[[str], None],
+) -> None:
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    if _RESERVED in arrays:
+        message = f"safetensors keeps the name {_RESERVED} for itself; write .npz"
+        raise UnsupportedError(message)
+    dense = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    with new_file(path, overwrite=overwrite) as temporary:
+        try:
+            save_file(dense, temporary, metadata=metadata or None)
+        except SafetensorError as error:
+            message = f"safetensors cannot hold these tensors: {str(error)[:200]}"
+            raise UnsupportedError(message) from None
+    for name in arrays:
+        progress(name)
+
+
+def _npz(
+    arrays: Mapping[str, Any],
+    path: str | os.PathLike[str],
+    _metadata: dict[str, str],
+    overwrite: bool,  # noqa: FBT001
+    progress: Callable[[str], None],
+) -> None:
+    for name, array in arrays.items():
+        _check_npy(name, array)
+        if name.endswith(".npy") and name.removesuffix(".npy") in arrays:
+            message = f"a .npz cannot hold {quote(name)} beside {quote(name.removesuffix('.npy'))}"
+            raise UnsupportedError(message)
+    with new_file(path, overwrite=overwrite) as temporary, zipfile.ZipFile(temporary, "w") as file:
+        for name, array in arrays.items():
+            member = zipfile.ZipInfo(f"{name}.npy", _FIXED_DATE)
+            with file.open(member, "w", force_zip64=True) as stream:
+                np.lib.format.write_array(stream, array, allow_pickle=False)
+            progress(name)
+
+
+def _npy_folder(
+    arrays: Mapping[str, Any],
+    path: str | os.PathLike[str],
+    _metadata: dict[str, str],
+    overwrite: bool,  # noqa: FBT001
+    progress: Callable[[str], None],
+) -> None:
+    files = {name: f"{name}.npy" for name in arrays}
+    try:
+        for file in files.values():
+            check_path(file)
+        check_paths(files.values())
+    except ContainerError as error:
+        message = f"as file names: {error.message}; write .safetensors or .npz"
+        raise UnsupportedError(message) from None
+    for name, array in arrays.items():
+        _check_npy(name, array)
+    with new_folder(path, overwrite=overwrite, replaceable_suffix=".npy") as temporary:
+        for name, array in arrays.items():
+            target = temporary / files[name]
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("wb") as stream:
+                np.lib.format.write_array(stream, array, allow_pickle=False)
+            progress(name)
+
+
+def _check_npy(name: str, array: np.ndarray) -> None:
+    """The .npy header names numpy's own dtypes only; others would come back as raw bytes."""
+    if array.dtype.kind == "V" or array.dtype.type.__module__ != "numpy":
+        message = f"{quote(name)} is {array.dtype}, which .npy cannot name; write .safetensors"
+        raise UnsupportedError(message)
