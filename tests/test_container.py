@@ -576,10 +576,9 @@ def test_names_of_an_archive_do_not_meet(names: tuple[bytes, bytes]) -> None:
     assert len(records(made)) == 2
 
 
-def test_a_name_outside_ascii_carries_the_utf8_flag_or_zipfile_would_read_another_name() -> None:
-    name = "\u00e9.pth".encode()
-    assert list(records(build_zip(Member(name, b"x", flags=UTF8_FLAG)))) == ["\u00e9.pth"]
-    refused(build_zip(Member(name, b"x")), "UTF-8", names="record")
+@pytest.mark.parametrize("flags", [0, UTF8_FLAG])
+def test_names_are_utf8_whatever_their_flag_says(flags: int) -> None:
+    assert list(Container(build_zip(Member("\u00e9.pth".encode(), b"x", flags=flags)))) == ["\u00e9.pth"]
 
 
 @pytest.mark.parametrize("kind", [0o120000, 0o020000, 0o060000, 0o010000, 0o140000, 0o040000, 0o170000])
@@ -916,6 +915,13 @@ def test_a_budget_is_shared_with_the_zips_inside() -> None:
 def test_a_stored_member_that_is_viewed_is_not_charged() -> None:
     limits = Limits(member_bytes=1, total_bytes=1)
     assert Container(build_zip(TWO), limits=limits).read("policy.pth") == TWO.data
+
+
+def test_what_was_refused_once_is_refused_again() -> None:
+    container = Container(build_zip(Member(b"x", b"a" * 100, method=DEFLATED)), limits=Limits(member_bytes=99))
+    for _ in range(2):
+        with pytest.raises(LimitError):
+            container.read("x")
 
 
 @pytest.mark.parametrize("method", [0, DEFLATED])

@@ -203,7 +203,9 @@ class _Machine:
                         continue
                     if code == 0x52:  # REDUCE
                         args = stack.pop()
-                        call = _call("REDUCE", stack[-1], args)
+                        func = stack[-1]
+                        plain = type(func) is Global and type(args) is tuple
+                        call = Call("REDUCE", func, args) if plain else _call("REDUCE", func, args)
                         stack[-1] = call
                         log.append(call)
                         built += 1

@@ -27,6 +27,7 @@ _NUMPY_DTYPES: Final[dict[str, np.dtype[Any]]] = {
     name: np.dtype(code) for name, code in _CODES.items() if not code.startswith("ml_dtypes.")
 }
 _HALF: Final = np.dtype("f2")
+_ONE: Final = (1,)
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -60,17 +61,18 @@ def to_array(info: TensorInfo, budget: Budget, *, copy: bool = False) -> np.ndar
     :raises TensorError: for a bool tensor with bytes other than 0 and 1
     :raises UnsupportedError: when its dtype needs an extra
     """
-    if info.dtype == "complex32":
+    name, _, _, _, _, _, _, conj, neg, _ = info
+    if name == "complex32":
         array = _half_complex(info, budget)
     else:
-        array = _view(info, numpy_dtype(info.dtype), budget)
-    if info.dtype == "bool" and array.size and array.view(np.uint8).max() > 1:
+        array = _view(info, _NUMPY_DTYPES.get(name) or numpy_dtype(name), budget)
+    if name == "bool" and array.size and array.view(np.uint8).max() > 1:
         message = f"the bool storage {info.storage.key!r} holds bytes other than 0 and 1"
         raise TensorError(message)
-    if info.conj or info.neg:
+    if conj or neg:
         budget.inflate(array.nbytes)
-        array = np.conjugate(array) if info.conj else array
-        array = np.asarray(np.negative(array) if info.neg else array)
+        array = np.conjugate(array) if conj else array
+        array = np.asarray(np.negative(array) if neg else array)
     if copy:
         budget.inflate(array.nbytes)
         return np.array(array, order="C", copy=True)
@@ -81,12 +83,16 @@ def to_array(info: TensorInfo, budget: Budget, *, copy: bool = False) -> np.ndar
 
 def _view(info: TensorInfo, dtype: np.dtype[Any], budget: Budget) -> np.ndarray:
     itemsize = dtype.itemsize
-    shape = info.shape
+    name, shape, steps, offset, storage, _, _, _, _, _ = info
     if 0 in shape:
         return np.empty(shape, dtype)
-    strides = [stride * itemsize if size > 1 else itemsize for size, stride in zip(shape, info.strides)]
-    buffer = _native_bytes(info.storage, DTYPES[info.dtype].swap, budget)
-    return np.ndarray(shape, dtype, buffer, info.offset * itemsize, strides)
+    buffer: memoryview | bytes = storage.bytes()
+    if storage.byte_order != sys.byteorder:
+        buffer = _swapped(storage, DTYPES[name].swap, budget)
+    if steps == _ONE or steps == (*shape[1:], 1) and len(steps) == 2:  # as nearly all are: strides need not be made
+        return np.ndarray(shape, dtype, buffer, offset * itemsize)
+    strides = [stride * itemsize if size > 1 else itemsize for size, stride in zip(shape, steps)]
+    return np.ndarray(shape, dtype, buffer, offset * itemsize, strides)
 
 
 def _half_complex(info: TensorInfo, budget: Budget) -> np.ndarray:
@@ -103,10 +109,10 @@ def _half_complex(info: TensorInfo, budget: Budget) -> np.ndarray:
     return numbers
 
 
-def _native_bytes(storage: Storage, swap: int, budget: Budget) -> memoryview | bytes:
-    """Return the storage's bytes in this machine's order."""
+def _swapped(storage: Storage, swap: int, budget: Budget) -> memoryview | bytes:
+    """Return the storage's bytes in this machine's order, from a file of the other."""
     data = storage.bytes()
-    if swap == 1 or storage.byte_order == sys.byteorder:
+    if swap == 1:
         return data
     if storage.swapped is None:
         storage.swapped = {}

@@ -7,9 +7,10 @@ than the grammar says, so nothing recurses.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from sbformat.errors import LimitError, TensorError, UnsupportedError, quote
+from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.names import (
     CALLS,
     DTYPES as DTYPE_NAMES,
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
     from sbformat.limits import Budget
 
 INT64: Final = 2**63
+_info: Final = partial(tuple.__new__, TensorInfo)  # half the price of TensorInfo(...), once a tensor
 _VIEW_TIMES_STORAGE: Final = 4
+_ORDERED_DICT: Final = Global("collections", "OrderedDict")
 
 
 class Scope:
@@ -53,10 +56,11 @@ class Scope:
     :param id_items: items of a persistent id: 5 in the zip, 6 in the legacy stream
     """
 
-    __slots__ = ("_open_storage", "_storages", "budget", "id_items", "tensors")
+    __slots__ = ("_open_storage", "_storages", "budget", "id_items", "limits", "tensors")
 
     def __init__(self, budget: Budget, open_storage: Callable[..., Storage], id_items: int) -> None:
         self.budget = budget
+        self.limits = budget.limits
         self.id_items = id_items
         self.tensors = 0
         self._open_storage = open_storage
@@ -94,11 +98,9 @@ class Scope:
             _refuse(f"the storage {quote(key)} is named with two sizes")
         return storage
 
-    def count(self) -> None:
-        """Count a tensor before it is made."""
-        self.tensors += 1
-        if self.tensors > self.budget.limits.tensors:
-            self.budget.spend("tensors", self.tensors)
+    def check_count(self) -> None:
+        """Charge the tensors, once all are described: the limits of the pickle bound them meanwhile."""
+        self.budget.spend("tensors", self.tensors)
 
 
 def _refuse(message: str) -> NoReturn:
@@ -123,7 +125,7 @@ def _flag(value: object, what: str) -> bool:
 
 def _no_hooks(value: object) -> None:
     """Backward hooks are functions: torch writes an empty OrderedDict for none."""
-    if _reduced(value, "ordered_dict") == ():
+    if type(value) is Call and value.args == () and value.func == _ORDERED_DICT and not value.updates:
         return
     message = "a tensor was saved with backward hooks, which are code"
     raise UnsupportedError(message)
@@ -142,69 +144,86 @@ def dtype_of(value: object) -> str:
 
 
 def _strided(
-    scope: Scope, storage: Storage, dtype: str, geometry: tuple[object, ...], *, requires_grad: object = False
+    scope: Scope,
+    storage: Storage,
+    dtype: str,
+    offset: object,
+    shape: object,
+    strides: object,
+    requires_grad: object,
 ) -> TensorInfo:
     """Check offset, shape and strides against the storage; every number is a whole one, none a bool."""
-    offset, shape, strides = geometry
-    scope.count()
+    scope.tensors += 1
     if type(shape) is not tuple or type(strides) is not tuple or len(shape) != len(strides):
         _refuse("a tensor's shape and strides are not tuples of one length")
     if type(offset) is not int or not 0 <= offset < INT64:
         _refuse("a tensor's offset is not a whole number >= 0")
-    limits = scope.budget.limits
-    if len(shape) > limits.tensor_rank:
-        raise LimitError("tensor_rank", allowed=limits.tensor_rank, actual=len(shape))
-    numel = extent = 1
+    if len(shape) > scope.limits.tensor_rank:
+        scope.budget.spend("tensor_rank", len(shape))
+    numel = 1
     last = offset
     for size, stride in zip(shape, strides):
         if type(size) is not int or type(stride) is not int or not 0 <= size < INT64 or not 0 <= stride < INT64:
             _refuse("a tensor's shape or strides are not whole numbers >= 0")
         numel *= size
-        extent *= size or 1
         last += (size - 1) * stride
-    if extent >= INT64 // 16:
-        _refuse(f"the shape {shape} is larger than any memory")
     available = storage.numel if storage.dtype else storage.nbytes // DTYPES[dtype].itemsize
-    if numel and last >= available:
+    if not numel:
+        _check_empty(shape)
+    elif last >= available:
         _refuse(f"a tensor of shape {shape} at {offset} ends at element {last} of {available} in its storage")
-    if numel > _VIEW_TIMES_STORAGE * available and numel > limits.expanded_items:
-        raise LimitError("expanded_items", allowed=limits.expanded_items, actual=numel)
-    return TensorInfo(dtype, shape, strides, offset, storage, _flag(requires_grad, "requires_grad"))
+    if numel > _VIEW_TIMES_STORAGE * available and numel > scope.limits.expanded_items:
+        scope.budget.spend("expanded_items", numel)
+    if type(requires_grad) is not bool:
+        _refuse("requires_grad is not a bool")
+    return _info((dtype, shape, strides, offset, storage, requires_grad, False, False, False, None))
+
+
+def _check_empty(shape: tuple[int, ...]) -> None:
+    """numpy refuses shapes whose other dimensions multiply past its index type."""
+    extent = 16  # bytes of the largest item
+    for size in shape:
+        extent *= size or 1
+    if extent >= INT64:
+        _refuse(f"the shape {shape} is larger than any memory")
 
 
 def _tensor(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
-    storage, *geometry = _arguments(args, "_rebuild_tensor", (4,))
-    found = scope.storage(storage)
-    return _strided(scope, found, _typed(found), tuple(geometry))
+    reference, offset, shape, strides = _arguments(args, "_rebuild_tensor", (4,))
+    storage = scope.storage(reference)
+    return _strided(scope, storage, _typed(storage), offset, shape, strides, False)
 
 
 def _tensor_v2(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
-    _arguments(args, "_rebuild_tensor_v2", (6, 7))
-    found = scope.storage(args[0])
-    _no_hooks(args[5])
-    info = _strided(scope, found, _typed(found), args[1:4], requires_grad=args[4])
-    return info if len(args) == 6 else _with_bits(info, args[6])
+    if len(args) == 7:
+        return _with_bits(_tensor_v2(scope, args[:6]), args[6])
+    reference, offset, shape, strides, requires_grad, hooks = _arguments(args, "_rebuild_tensor_v2", (6,))
+    storage = scope.storage(reference)
+    _no_hooks(hooks)
+    return _strided(scope, storage, _typed(storage), offset, shape, strides, requires_grad)
 
 
 def _tensor_v3(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
-    _arguments(args, "_rebuild_tensor_v3", (7, 8))
-    found = scope.storage(args[0])
-    _no_hooks(args[5])
-    dtype = dtype_of(args[6])
-    if found.dtype not in ("", dtype):
-        _refuse(f"a tensor of {dtype} lies in a storage of {found.dtype}")
+    if len(args) == 8:
+        return _with_bits(_tensor_v3(scope, args[:7]), args[7])
+    reference, offset, shape, strides, requires_grad, hooks, kind = _arguments(args, "_rebuild_tensor_v3", (7,))
+    storage = scope.storage(reference)
+    _no_hooks(hooks)
+    dtype = dtype_of(kind)
+    if storage.dtype not in ("", dtype):
+        _refuse(f"a tensor of {dtype} lies in a storage of {storage.dtype}")
     if dtype in QUANTIZED:
         _refuse(f"a tensor of {dtype} has no scale")
-    info = _strided(scope, found, dtype, args[1:4], requires_grad=args[4])
-    return info if len(args) == 7 else _with_bits(info, args[7])
+    return _strided(scope, storage, dtype, offset, shape, strides, requires_grad)
 
 
 def _typed(storage: Storage) -> str:
-    if not storage.dtype:
+    dtype = storage.dtype
+    if not dtype:
         _refuse("a tensor names no dtype, and neither does its untyped storage")
-    if storage.dtype in QUANTIZED:
-        _refuse(f"a tensor over a storage of {storage.dtype} has no scale")
-    return storage.dtype
+    if dtype in QUANTIZED:
+        _refuse(f"a tensor over a storage of {dtype} has no scale")
+    return dtype
 
 
 def _with_bits(info: TensorInfo, metadata: object) -> TensorInfo:
@@ -291,7 +310,7 @@ def _qtensor(scope: Scope, args: tuple[object, ...]) -> QuantizedTensor:
     _no_hooks(hooks)
     if found.dtype not in QUANTIZED:
         _refuse(f"a quantized tensor lies in a storage of {found.dtype or 'no dtype'}")
-    info = _strided(scope, found, found.dtype, (offset, shape, strides), requires_grad=requires_grad)
+    info = _strided(scope, found, found.dtype, offset, shape, strides, requires_grad)
     pair = _pair(scheme[0]) if type(scheme) is tuple and scheme else None
     if pair not in QUANTIZATION_SCHEMES:
         _refuse("a quantized tensor names no scheme that is known")
@@ -338,7 +357,7 @@ def _sparse(scope: Scope, args: tuple[object, ...]) -> SparseTensor:
 
 def _meta(scope: Scope, args: tuple[object, ...]) -> MetaTensor:
     dtype, shape, strides, requires_grad = _arguments(args, "_rebuild_meta_tensor_no_storage", (4,))
-    scope.count()
+    scope.tensors += 1
     name = dtype_of(dtype)
     sizes, steps = _whole_numbers(shape, "shape"), _whole_numbers(strides, "strides")
     if len(sizes) != len(steps) or len(sizes) > scope.budget.limits.tensor_rank:

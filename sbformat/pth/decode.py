@@ -245,6 +245,7 @@ def _build(root: object, scope: Scope, on_unknown: OnUnknown) -> object:
         else:
             frames.pop()
             if not frames:
+                scope.check_count()
                 return parts[0]
             value = frame.make(parts)
             key = id(frame.node)
