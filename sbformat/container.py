@@ -419,8 +419,6 @@ def _widen(narrow: tuple[int, int, int], zip64: bytes | None, offset: int) -> tu
 
 def _read_extras(extras: bytes, name: bytes, offset: int) -> bytes | None:
     """Check that extra fields are well formed and none stands twice; return the zip64 one."""
-    if extras.startswith(_TORCH_PADDING) and len(extras) >= _EXTRA.size and extras[2] | extras[3] << 8 == len(extras) - 4:
-        return None
     at = 0
     seen: set[int] = set()
     zip64 = None
@@ -455,17 +453,17 @@ def _match_local_headers(source: Source, directory: tuple[list[_Central], int]) 
     if boundaries[0] != 0:
         _refuse(f"the first local header is not at the start, but at {boundaries[0]}", boundaries[0])
     boundaries.append(stop)
-    if boundaries[:-1] == offsets:
-        following = boundaries[1:]
-    else:
-        ends = dict(zip(boundaries, boundaries[1:]))
-        following = [ends[offset] for offset in offsets]
+    ends = boundaries[1:]
+    if boundaries[:-1] != offsets:
+        following = dict(zip(boundaries, ends))
+        ends = [following[offset] for offset in offsets]
     entries: dict[str, Entry] = {}
-    for record, end in zip(records, following):
+    for record, end in zip(records, ends):
         entry = _match_local(source, record, end)
-        if entry.name in entries:
-            _refuse(f"two members are named {quote(entry.name)}", entry.offset)
-        entries[entry.name] = entry
+        name = entry[0]
+        if name in entries:
+            _refuse(f"two members are named {quote(name)}", entry.offset)
+        entries[name] = entry
     return entries
 
 
@@ -475,43 +473,48 @@ def _shown(record: _Central) -> str:
 
 def _match_local(source: Source, record: _Central, following: int) -> Entry:
     """Check one local header against its record; what it heads must end where the next one begins."""
-    raw_name, offset, stored, inflated, record_crc, record_method, record_flags = record
+    raw_name, offset, stored, inflated, crc, method, flags = record
     overhead = following - offset - stored  # the header, its name and extras, and a descriptor
-    if overhead < _LOCAL.size:
-        _refuse(f"there is no room for {_shown(record)}: another header begins within it", offset)
-    if overhead > _LARGEST_OVERHEAD:
-        _refuse(f"a gap follows {_shown(record)}", offset)
+    if not _LOCAL.size <= overhead <= _LARGEST_OVERHEAD:
+        _refuse(f"{_shown(record)} does not end where the next header begins", offset)
     head = bytes(source.view(offset, overhead))
     header = _LOCAL.unpack_from(head)
-    signature, _, flags, method, _, _, crc, compressed, size, name_size, extra_size = header
-    if signature != LOCAL_SIGNATURE:
-        _refuse(f"the local header of {_shown(record)} has a wrong signature", offset)
+    signature, _, local_flags, local_method, _, _, local_crc, local_stored, local_inflated, name_size, extra_size = header
     extra_at = _LOCAL.size + name_size
-    trailer = overhead - extra_at - extra_size
-    if trailer < 0:
-        _refuse(f"{_shown(record)} does not end where the next header begins", offset)
-    if not head.startswith(raw_name, _LOCAL.size) or name_size != len(raw_name) or flags != record_flags or method != record_method:
-        _refuse(f"the local header of {_shown(record)} differs from the directory in name, flags or method", offset)
-    if extra_size:
-        zip64 = _read_extras(head[extra_at : extra_at + extra_size], raw_name, offset + extra_at)
+    data_at = extra_at + extra_size
+    if (
+        signature != LOCAL_SIGNATURE
+        or data_at > overhead
+        or head[_LOCAL.size : extra_at] != raw_name
+        or local_flags != flags
+        or local_method != method
+    ):
+        _refuse(f"the local header of {_shown(record)} differs from the directory, or is none", offset)
+    if extra_size and not (head.startswith(_TORCH_PADDING, extra_at) and _is_one_extra(head, extra_at, extra_size)):
+        zip64 = _read_extras(head[extra_at:data_at], raw_name, offset + extra_at)
         if zip64 is not None:
-            compressed, size = _local_sizes(compressed, size, zip64, record)
+            local_stored, local_inflated = _local_sizes(local_stored, local_inflated, zip64, record)
     described = flags & _FLAG_DESCRIPTOR
-    if (crc or compressed or size or not described) and (
-        crc != record_crc or compressed != stored or size != inflated
+    if (local_crc != crc or local_stored != stored or local_inflated != inflated) and (
+        local_crc or local_stored or local_inflated or not described
     ):
         _refuse(f"the local header of {_shown(record)} differs from the directory in CRC or sizes", offset)
+    trailer = overhead - data_at
     if described:
-        sizes = (record_crc, stored, inflated)
         layout = _DESCRIPTOR if trailer == _DESCRIPTOR.size and stored <= _MAX32 >= inflated else _DESCRIPTOR64
-        if source.view(following - trailer, trailer) != layout.pack(DESCRIPTOR_SIGNATURE, *sizes):
+        if source.view(following - trailer, trailer) != layout.pack(DESCRIPTOR_SIGNATURE, crc, stored, inflated):
             _refuse(f"no data descriptor that agrees with the directory follows {_shown(record)}", following - trailer)
     elif trailer:
         _refuse(f"{trailer} bytes lie between {_shown(record)} and what follows", following - trailer)
     name = check_name(raw_name, offset)
     if (inflated or stored) and name[-1] == "/":
         _refuse(f"the folder {quote(name)} has content", offset)
-    return _entry((name, offset, offset + extra_at + extra_size, stored, inflated, record_crc, record_method))
+    return _entry((name, offset, offset + data_at, stored, inflated, crc, method))
+
+
+def _is_one_extra(head: bytes, at: int, size: int) -> bool:
+    """Is the extra field at ``at`` all of the ``size`` bytes there?"""
+    return size >= _EXTRA.size and head[at + 2] | head[at + 3] << 8 == size - _EXTRA.size
 
 
 def _local_sizes(compressed: int, size: int, zip64: bytes, record: _Central) -> tuple[int, int]:

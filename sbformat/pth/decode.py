@@ -223,12 +223,14 @@ def _build(root: object, scope: Scope, on_unknown: OnUnknown) -> object:
             else:
                 if key in opened:
                     _refuse("a value holds itself")
-                value = _flat(node, longest_key) if type(node) is Dict else None
-                if value is None:
-                    value = _visit(node, scope, on_unknown)
-                    height = 0
-                else:
+                height = 0
+                if type(node) is Call:
+                    value = _visit_call(node, scope, on_unknown)
+                elif type(node) is Dict and (flat := _flat(node, longest_key)) is not None:
+                    value = flat
                     height = heights[key] = 1
+                else:
+                    value = _visit(node, scope, on_unknown)
                 if type(value) is _Frame:
                     frame.at = at
                     scope.budget.spend("value_depth", len(frames))
@@ -269,10 +271,8 @@ def _flat(pairs: Dict, longest_key: int) -> dict[str, object] | None:
 
 
 def _visit(node: object, scope: Scope, on_unknown: OnUnknown) -> object:
-    """Return a leaf's value, or the frame of a container."""
+    """Return a leaf's value, or the frame of a container; calls have a function of their own."""
     kind = type(node)
-    if kind is Call:
-        return _visit_call(node, scope, on_unknown)  # type: ignore[arg-type]
     if kind is Dict:
         keys = _keys(node, scope)  # type: ignore[arg-type]
         return _Frame(node, [value for _, value in node], lambda values: dict(zip(keys, values)))  # type: ignore[attr-defined]

@@ -1,0 +1,74 @@
+"""What the tests of ``.pth`` files ask of them: decode a tree, name the refusal, weigh a hostile file."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from making_pth import torch_zip
+from sbformat import SbformatError, pth
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sbformat.pth import StateDict
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CHILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hostile_child.py")
+
+SECONDS = 2.0
+"""RULES.md: what a hostile file may cost, in time of one processor."""
+BASE_BYTES = 64 << 20
+"""And in memory: three times its size and this."""
+
+
+def decode(tree: object, storages: Mapping[str, bytes] | None = None, **options: Any) -> StateDict:
+    """Decode a tree, as the torch zip of it."""
+    return pth.loads(torch_zip(tree, storages), **options)
+
+
+def everything(data: bytes, **options: Any) -> Any:
+    """Decode a file and make every array in it."""
+    state_dict = pth.loads(data, **options)
+    state_dict.check()
+    return state_dict.to_numpy()
+
+
+def refusal(data: bytes, **options: Any) -> SbformatError:
+    """The error that a file is refused with, at the latest when its arrays are made."""
+    with pytest.raises(SbformatError) as raised:
+        everything(data, **options)
+    return raised.value
+
+
+def refuses(kind: type[SbformatError], words: str, tree: object, storages: Mapping[str, bytes] | None = None) -> None:
+    """Assert that a tree is refused with an error of exactly this class, saying this."""
+    error = refusal(torch_zip(tree, storages))
+    assert type(error) is kind, error
+    assert words in str(error)
+
+
+def weigh(data: bytes, **options: Any) -> list[dict[str, Any]]:
+    """Read a hostile file in a process of its own: what each way to look at it gave, and what it cost.
+
+    Asserts that nothing but our own errors came out, and that each took no more than a hostile file may.
+    """
+    done = subprocess.run(
+        [sys.executable, CHILD, json.dumps(options)],
+        input=data,
+        capture_output=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONPATH": ROOT},
+    )
+    assert done.returncode == 0, done.stderr.decode()[-2000:]
+    rows: list[dict[str, Any]] = json.loads(done.stdout)
+    for row in rows:
+        assert row["seconds"] <= SECONDS, row
+        assert row["grown"] <= 3 * len(data) + BASE_BYTES, row
+    return rows
