@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sbformat.algorithm import Algorithm
-    from sbformat.container import Entry
     from sbformat.limits import Budget
     from sbformat.pth import StateDict
     from sbformat.pth.values import OnUnknown
     from sbformat.sniff import Kind
     from sbformat.system_info import SystemInfo
+    from sbformat.zip_layout import Entry
 
 T = TypeVar("T")
 

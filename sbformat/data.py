@@ -11,7 +11,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from sbformat.errors import DataError, LimitError, quote
+from sbformat.errors import DataError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.spec import SERIALIZED_MARKER, TYPE_MARKER
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _BOM: Final = b"\xef\xbb\xbf"
-_BRACKETS: Final = re.compile(r"[\[\]{}]")
 
 
 class Serialized:
@@ -118,7 +117,7 @@ def decode(data: bytes | bytearray | memoryview, budget: Budget) -> dict[str, An
     except json.JSONDecodeError as error:
         _refuse(f"it is not JSON: {error.msg}", len(text[: error.pos].encode("utf-8")))
     except RecursionError:
-        raise LimitError("json_depth", allowed=budget.limits.json_depth, actual=deepest) from None
+        _refuse(f"it is nested {deepest} deep, more than this interpreter can parse")
     except ValueError as error:  # a number that the interpreter's own cap on digits refuses
         _refuse(f"it is not JSON that can be read: {error}")
     if type(value) is not dict:
@@ -139,7 +138,7 @@ def _count(text: str, budget: Budget) -> int:
     outside = "".join(plain.split('"')[::2])
     budget.spend("json_nodes", 1 + outside.count(",") + outside.count("[") + outside.count("{"))
     depth = deepest = 0
-    for bracket in _BRACKETS.findall(outside):
+    for bracket in re.findall(r"[\[\]{}]", outside):
         if bracket in "[{":
             depth += 1
             deepest = max(deepest, depth)
@@ -148,8 +147,8 @@ def _count(text: str, budget: Budget) -> int:
     budget.spend("json_depth", deepest)
     allowed = budget.limits.json_digits
     if len(outside) > allowed:
-        longest = max((len(run) for run in re.findall(r"[0-9]{%d,}" % (allowed + 1), outside)), default=0)
-        budget.spend("json_digits", longest)
+        runs = re.findall(f"[0-9]{{{allowed + 1},}}", outside)
+        budget.spend("json_digits", max(map(len, runs), default=0))
     return deepest
 
 

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 NAME_BYTES: Final = 1024
 
-_BIDI_AND_SEPARATORS: Final = re.compile("[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-_DEVICE: Final = re.compile(
-    r"(con|prn|aux|nul|com[0-9\u00b9\u00b2\u00b3]|lpt[0-9\u00b9\u00b2\u00b3]|conin\$|conout\$)\s*(\..*)?", re.IGNORECASE | re.DOTALL
-)
+_BIDI_AND_SEPARATORS: Final = "[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+_DEVICES: Final = frozenset({"con", "prn", "aux", "nul", "conin$", "conout$"})
+_NUMBERED_DEVICES: Final = ("com", "lpt")
+_DEVICE_NUMBERS: Final = frozenset("0123456789\u00b9\u00b2\u00b3")
 
 
 def _refuse(message: str, offset: int | None) -> NoReturn:
@@ -43,7 +43,7 @@ def check_name(raw: bytes, offset: int | None = None) -> str:
 def _is_plain(name: str) -> bool:
     import unicodedata
 
-    return not _BIDI_AND_SEPARATORS.search(name) and all(unicodedata.category(c) != "Cc" for c in name)
+    return not re.search(_BIDI_AND_SEPARATORS, name) and all(unicodedata.category(c) != "Cc" for c in name)
 
 
 def check_path(name: str, offset: int | None = None) -> None:
@@ -65,8 +65,14 @@ def _check_parts(name: str, shown: str, offset: int | None) -> None:
     for part in name.removesuffix("/").split("/"):
         if part in ("", ".", "..") or part[-1] in ". ":
             _refuse(f"the name {quote(shown)} has a part that is empty, a dot or ends with a dot or space", offset)
-        if part[0] in "cpanlCPANL" and _DEVICE.fullmatch(part):
+        if part[0] in "cpanlCPANL" and _is_device(part):
             _refuse(f"the name {quote(shown)} is a device on Windows", offset)
+
+
+def _is_device(part: str) -> bool:
+    """Windows reads a device in a name whatever its case and suffix: ``NUL.txt``, ``com1 .pth``."""
+    stem = part.partition(".")[0].rstrip().lower()
+    return stem in _DEVICES or (stem[:3] in _NUMBERED_DEVICES and len(stem) == 4 and stem[3] in _DEVICE_NUMBERS)
 
 
 def check_paths(names: Iterable[str]) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from sbformat.container import CHUNK_BYTES, STORED, Entry
+from sbformat.container import CHUNK_BYTES
 from sbformat.entry_names import check_name, check_path, check_paths
 from sbformat.errors import MissingEntryError
 from sbformat.source import open_source
+from sbformat.zip_layout import STORED, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ ask for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeGuard
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NoReturn, TypeGuard
 
 from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.names import CALLS, NUMPY_DTYPE, NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME
@@ -39,7 +39,7 @@ class ArrayInfo(NamedTuple):
     dtype: str
     """numpy's array-interface code, ``<f8``."""
     shape: tuple[int, ...]
-    order: str
+    order: Literal["C", "F"]
     """``C`` or ``F``: how ``buffer`` runs through the shape."""
     buffer: bytes
     is_scalar: bool
@@ -48,10 +48,10 @@ class ArrayInfo(NamedTuple):
         """Return the array (read-only, native byte order) or the numpy scalar."""
         import numpy as np
 
-        array: np.ndarray = np.frombuffer(self.buffer, dtype=self.dtype).reshape(self.shape, order=self.order)
+        array: np.ndarray = np.ndarray(self.shape, self.dtype, self.buffer, order=self.order)
         native = array.astype(array.dtype.newbyteorder("="), copy=False)
         native.flags.writeable = False
-        return native[()] if self.is_scalar else native  # type: ignore[no-any-return]
+        return native[()] if self.is_scalar else native
 
 
 def _refuse(message: str) -> NoReturn:
@@ -162,10 +162,12 @@ def _from_buffer(call: Call) -> ArrayInfo:
     args = call.args
     if call.updates or not isinstance(args, tuple) or len(args) != 4 or args[3] not in ("C", "F"):
         _refuse("a numpy array has an unknown order or arguments")
-    return _checked(dtype_code(args[1]), args[2], args[3], encoded_bytes(args[0]))
+    return _checked(dtype_code(args[1]), args[2], "F" if args[3] == "F" else "C", encoded_bytes(args[0]))
 
 
-def _checked(code: str, shape: object, order: str, buffer: bytes | None, *, is_scalar: bool = False) -> ArrayInfo:
+def _checked(
+    code: str, shape: object, order: Literal["C", "F"], buffer: bytes | None, *, is_scalar: bool = False
+) -> ArrayInfo:
     if not isinstance(shape, tuple) or len(shape) > _RANK:
         _refuse("a numpy array has an unknown shape")
     size = ITEM_SIZES[code[1:]]

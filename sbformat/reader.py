@@ -115,7 +115,7 @@ def _open(source: SourceLike, budget: Budget, *, mapped: bool) -> tuple[Entries,
         return LooseEntries({_pth_name(source): opened}, budget), kind
     if kind == "data-json":
         return LooseEntries({DATA_ENTRY: opened}, budget), kind
-    refuse(kind, opened)
+    return refuse(kind, opened)
 
 
 def _open_zip(opened: BytesSource, source: SourceLike, budget: Budget) -> tuple[Entries, Kind]:
@@ -187,7 +187,7 @@ class TensorFile:
         self._state_dict: StateDict | None
         self._state_dict = self._archive.state_dict(name)
 
-    def __enter__(self) -> TensorFile:
+    def __enter__(self) -> TensorFile:  # noqa: PYI034 -- Self is not in Python 3.10
         return self
 
     def __exit__(

@@ -50,7 +50,7 @@ def sniff(source: Source) -> Kind:
     if head.startswith(_LFS):
         return "lfs-pointer"
     start = head.lstrip(b" \t\r\n")
-    if start.startswith(b"{") or start.startswith(b"\xef\xbb\xbf{"):
+    if start.startswith((b"{", b"\xef\xbb\xbf{")):
         return "data-json"
     if start[:9].lower() in (b"<!doctype", b"<html") or start[:5].lower() == b"<html":
         return "html"

@@ -322,4 +322,4 @@ def test_an_error_tells_where_in_the_file_it_is() -> None:
     error = refusal(legacy_stream(b"\x80\x02]\xfe."))
     assert type(error) is PickleError
     assert error.offset is not None
-    assert before <= error.offset <= before + 5
+    assert error.offset >= before

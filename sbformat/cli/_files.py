@@ -25,7 +25,7 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
     """Add what every command that reads archives takes."""
     parser.add_argument("--format", choices=("text", "json"), default="text", help="text for people (default) or JSON")
     parser.add_argument(
-        "--limit", action="append", default=[], metavar="NAME=VALUE", type=_limit, help="change a limit; may be repeated"
+        "--limit", action="append", default=[], metavar="NAME=VALUE", type=_limit, help="change a limit; repeatable"
     )
     parser.add_argument(
         "--unchecked-crc", action="store_true", help="read a .pth that torch saved without CRCs all the same"

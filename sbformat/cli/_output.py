@@ -59,11 +59,12 @@ class Plain:
 
     def line(self, text: str = "") -> None:
         """Print one line that is safe already."""
-        sys.stdout.write(text.encode(sys.stdout.encoding or "utf-8", "backslashreplace").decode(
-            sys.stdout.encoding or "utf-8"
-        ) + "\n")
+        encoding = sys.stdout.encoding or "utf-8"
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
-    def table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
+    def table(
+        self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()
+    ) -> None:
         """Print a table; ``right`` are the columns of numbers."""
         cells = [[escape(cell, _CELL) for cell in row] for row in rows]
         if header:
@@ -100,7 +101,9 @@ class Rich(Plain):
 
         self._console.print(Text(text))
 
-    def table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
+    def table(
+        self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()
+    ) -> None:
         """Print a table."""
         from rich import box
         from rich.table import Table

@@ -136,7 +136,7 @@ def _print_text(
     printer.table(
         "entries",
         ("name", "size", "stored as"),
-        [(entry.name, _output.size(entry.size), _method(entry.size, entry.compressed_size)) for entry in report.entries],
+        [(row.name, _output.size(row.size), _method(row.size, row.compressed_size)) for row in report.entries],
         right=(1,),
     )
     for state_dict in report.state_dicts:

@@ -1,4 +1,4 @@
-"""``sbformat validate``: does an archive keep the schema and the rules?"""
+"""``sbformat validate``: whether an archive keeps the schema and the rules."""
 
 from __future__ import annotations
 

@@ -89,10 +89,11 @@ def _view(info: TensorInfo, dtype: np.dtype[Any], budget: Budget) -> np.ndarray:
     buffer: memoryview | bytes = storage.bytes()
     if storage.byte_order != sys.byteorder:
         buffer = _swapped(storage, DTYPES[name].swap, budget)
-    if steps == _ONE or steps == (*shape[1:], 1) and len(steps) == 2:  # as nearly all are: strides need not be made
-        return np.ndarray(shape, dtype, buffer, offset * itemsize)
-    strides = [stride * itemsize if size > 1 else itemsize for size, stride in zip(shape, steps)]
-    return np.ndarray(shape, dtype, buffer, offset * itemsize, strides)
+    strides = None
+    if steps != _ONE and (len(steps) != 2 or steps != (shape[1], 1)):  # nearly all are, and need none
+        strides = [stride * itemsize if size > 1 else itemsize for size, stride in zip(shape, steps)]
+    array: np.ndarray = np.ndarray(shape, dtype, buffer, offset * itemsize, strides)
+    return array
 
 
 def _half_complex(info: TensorInfo, budget: Budget) -> np.ndarray:

@@ -180,7 +180,7 @@ def _strided(
 
 
 def _check_empty(shape: tuple[int, ...]) -> None:
-    """numpy refuses shapes whose other dimensions multiply past its index type."""
+    """Refuse what numpy does: shapes whose other dimensions multiply past its index type."""
     extent = 16  # bytes of the largest item
     for size in shape:
         extent *= size or 1
@@ -277,17 +277,18 @@ def _parameter(scope: Scope, args: tuple[object, ...]) -> object:
     data, requires_grad, hooks, *state = _arguments(args, "_rebuild_parameter", (3, 4))
     _no_hooks(hooks)
     made = _plain_tensor(scope, data)
-    flags = {"requires_grad": _flag(requires_grad, "requires_grad"), "is_parameter": True}
+    flag = _flag(requires_grad, "requires_grad")
     if isinstance(made, TensorInfo):
-        return made._replace(**flags, state=_attributes(state[0]) if state else None)
+        attributes = _attributes(state[0]) if state else None
+        return made._replace(requires_grad=flag, is_parameter=True, state=attributes)
     if state:
         message = "only a strided tensor is read with attributes"
         raise UnsupportedError(message)
     if isinstance(made, QuantizedTensor):
-        return made._replace(int_repr=made.int_repr._replace(**flags))
+        return made._replace(int_repr=made.int_repr._replace(requires_grad=flag, is_parameter=True))
     if isinstance(made, SparseTensor):
-        return made._replace(values=made.values._replace(**flags))
-    return made._replace(**flags)
+        return made._replace(values=made.values._replace(requires_grad=flag, is_parameter=True))
+    return made._replace(requires_grad=flag, is_parameter=True)
 
 
 def _from_type_v2(scope: Scope, args: tuple[object, ...]) -> object:
@@ -418,10 +419,7 @@ def _layout(scope: Scope | None, args: tuple[object, ...]) -> Layout:  # noqa: A
 def _bytearray(scope: Scope, args: tuple[object, ...]) -> bytearray:  # noqa: ARG001
     if args == ():
         return bytearray()
-    if len(args) == 2:
-        raw = latin1_bytes(*args)
-    else:
-        raw = encoded_bytes(_arguments(args, "bytearray", (1,))[0])
+    raw = latin1_bytes(*args) if len(args) == 2 else encoded_bytes(_arguments(args, "bytearray", (1,))[0])
     if raw is None:
         _refuse("a bytearray is not made of bytes")
     return bytearray(raw)

@@ -7,7 +7,7 @@ walk: depth is counted along the path, shared parts stay shared, and what refers
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.container import Container
 from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote

@@ -130,7 +130,9 @@ class StateDict(Mapping[Any, Any]):
         try:
             return materialize(value, Budget(self._budget.limits), copy=self._copy)
         except SbformatError as error:
-            raise error if self.entry is None else error.within(self.entry)
+            if self.entry is not None:
+                error.within(self.entry)
+            raise
 
     def leaves(self) -> Iterator[Leaf]:
         """Yield every value that is no container, with its path, in the order of the file.
@@ -187,7 +189,9 @@ class StateDict(Mapping[Any, Any]):
             for storage in self.storages():
                 storage.bytes()
         except SbformatError as error:
-            raise error if self.entry is None else error.within(self.entry)
+            if self.entry is not None:
+                error.within(self.entry)
+            raise
 
     def info(self, path: str) -> Any:  # noqa: ANN401 -- TensorInfo, or one of torch's other kinds
         """Return what is known of the tensor at a path, without numpy.

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from sbformat.algorithm import Algorithm
     from sbformat.archive import Archive
-    from sbformat.container import Entry
     from sbformat.sniff import Kind
+    from sbformat.zip_layout import Entry
 
 
 class TensorRow(NamedTuple):

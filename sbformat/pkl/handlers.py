@@ -1,0 +1,362 @@
+"""The less frequent opcodes, one function each, in the order of the table in ``opcodes``.
+
+Contract: take the state and the position behind the opcode's byte, return the position behind its
+argument. IndexError and struct.error stand for a pickle that ends early or takes from an empty stack;
+``decode`` turns them into PickleError in one place.
+"""
+
+from __future__ import annotations
+
+import re
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from sbformat.errors import PickleError, quote
+from sbformat.pkl.opcodes import BY_CODE
+from sbformat.pkl.state import State, make_call, make_global
+from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Node, Persistent, Set
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HIGHEST_PROTOCOL: Final = 5
+
+_INT4: Final = Struct("<i").unpack_from
+_UINT4: Final = Struct("<I").unpack_from
+_UINT8: Final = Struct("<Q").unpack_from
+
+# Compiled when first used: text opcodes are rare, and compiling costs more than reading an archive.
+_INT: Final = rb"-?(?:0|[1-9][0-9]*)"
+_FLOAT: Final = rb"(?i)-?(?:inf|nan|[0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]{1,4})?)"
+_QUOTED: Final = rb"""(['"])((?:[^\\\n]|\\[\\'"nrt]|\\x[0-9a-fA-F]{2})*)\1"""
+_ESCAPE: Final = rb"(?s)\\(x..|.)"
+_ESCAPES: Final = {b"\\": b"\\", b"'": b"'", b'"': b'"', b"n": b"\n", b"r": b"\r", b"t": b"\t"}
+_LINE_DIGITS: Final = 600  # below the least cap on digits that an interpreter can be given
+
+
+def _pop(state: State, position: int) -> int:
+    if state.stack:
+        state.stack.pop()
+    else:
+        state.pop_mark()
+    return position
+
+
+def _pop_mark(state: State, position: int) -> int:
+    state.pop_mark()
+    return position
+
+
+def _dup(state: State, position: int) -> int:
+    state.stack.append(state.stack[-1])
+    return position
+
+
+def _float(state: State, position: int) -> int:
+    text, position = state.line(position)
+    if not re.fullmatch(_FLOAT, text):
+        message = f"{quote(text.decode('latin-1'))} is no float"
+        raise PickleError(message, offset=position)
+    state.stack.append(float(text))
+    return position
+
+
+def _whole(text: bytes, position: int) -> int:
+    if not re.fullmatch(_INT, text):
+        message = f"{quote(text.decode('latin-1'))} is no integer"
+        raise PickleError(message, offset=position)
+    if len(text) > _LINE_DIGITS:
+        message = f"a number of {len(text)} decimal digits; a pickler writes long ones in binary"
+        raise PickleError(message, offset=position)
+    return int(text)
+
+
+def _int(state: State, position: int) -> int:
+    text, position = state.line(position)
+    state.stack.append(text == b"01" if text in (b"00", b"01") else _whole(text, position))
+    return position
+
+
+def _long(state: State, position: int) -> int:
+    text, position = state.line(position)
+    state.stack.append(_whole(text.removesuffix(b"L"), position))
+    return position
+
+
+def _binint(state: State, position: int) -> int:
+    state.stack.append(_INT4(state.data, position)[0])
+    return position + 4
+
+
+def _persid(state: State, position: int) -> int:
+    text, position = state.line(position)
+    state.push_built(Persistent(text.decode("ascii")))
+    return position
+
+
+def _string(state: State, position: int) -> int:
+    text, position = state.line(position)
+    match = re.fullmatch(_QUOTED, text)
+    if not match:
+        message = "a STRING is not quoted, or holds an escape that Python 2 never wrote"
+        raise PickleError(message, offset=position)
+    raw = re.sub(_ESCAPE, lambda m: _ESCAPES.get(m[1]) or bytes([int(m[1][1:], 16)]), match[2])
+    state.stack.append(raw.decode(state.encoding))
+    return position
+
+
+def _binstring(state: State, position: int) -> int:
+    raw, position = state.counted(position, 4, signed=True)
+    state.stack.append(raw.decode(state.encoding))
+    return position
+
+
+def _short_binstring(state: State, position: int) -> int:
+    raw, position = state.counted(position, 1)
+    state.stack.append(raw.decode(state.encoding))
+    return position
+
+
+def _unicode(state: State, position: int) -> int:
+    text, position = state.line(position)
+    state.stack.append(text.decode("raw-unicode-escape"))
+    return position
+
+
+def _append(state: State, position: int) -> int:
+    value = state.stack.pop()
+    state.append_items(state.stack[-1], [value])
+    return position
+
+
+def _build(state: State, position: int) -> int:
+    attributes = state.stack.pop()
+    state.update("BUILD", state.stack[-1], attributes)
+    return position
+
+
+def _global(state: State, position: int) -> int:
+    module, position = state.line(position)
+    name, position = state.line(position)
+    state.push_call(make_global(state, module.decode("utf-8"), name.decode("utf-8")))
+    return position
+
+
+def _dict(state: State, position: int) -> int:
+    items = state.pop_mark()
+    pairs = Dict()
+    state.set_items(pairs, items)
+    state.built += len(items) >> 1
+    state.push_built(pairs)
+    return position
+
+
+def _appends(state: State, position: int) -> int:
+    items = state.pop_mark()
+    state.append_items(state.stack[-1], items)
+    return position
+
+
+def _get(state: State, position: int) -> int:
+    index, position = state.decimal(position)
+    state.stack.append(state.get(index))
+    return position
+
+
+def _inst(state: State, position: int) -> int:
+    args = tuple(state.pop_mark())
+    position = _global(state, position)
+    state.push_call(make_call("INST", state.stack.pop(), args))
+    return position
+
+
+def _long_binget(state: State, position: int) -> int:
+    state.stack.append(state.get(_UINT4(state.data, position)[0]))
+    return position + 4
+
+
+def _list(state: State, position: int) -> int:
+    state.push_built(state.pop_mark())
+    return position
+
+
+def _empty_list(state: State, position: int) -> int:
+    state.push_built([])
+    return position
+
+
+def _obj(state: State, position: int) -> int:
+    items = state.pop_mark()
+    state.push_call(make_call("OBJ", items[0], tuple(items[1:])))
+    return position
+
+
+def _put(state: State, position: int) -> int:
+    index, position = state.decimal(position)
+    state.put(index, state.stack[-1])
+    return position
+
+
+def _long_binput(state: State, position: int) -> int:
+    state.put(_UINT4(state.data, position)[0], state.stack[-1])
+    return position + 4
+
+
+def _proto(state: State, position: int) -> int:
+    protocol = state.data[position]
+    if protocol > HIGHEST_PROTOCOL:
+        message = f"protocol {protocol} is not known; 0 to {HIGHEST_PROTOCOL} are"
+        raise PickleError(message, offset=position)
+    state.protocol = protocol
+    return position + 1
+
+
+def _newobj(state: State, position: int) -> int:
+    args = state.stack.pop()
+    state.push_call(make_call("NEWOBJ", state.stack.pop(), args))
+    return position
+
+
+def _extension(state: State, position: int, code: int, size: int) -> int:
+    if code <= 0:
+        message = f"{code} is no extension code"
+        raise PickleError(message, offset=position)
+    state.push_call(Extension(code))
+    return position + size
+
+
+def _ext1(state: State, position: int) -> int:
+    return _extension(state, position, state.data[position], 1)
+
+
+def _ext2(state: State, position: int) -> int:
+    return _extension(state, position, state.data[position] | state.data[position + 1] << 8, 2)
+
+
+def _ext4(state: State, position: int) -> int:
+    return _extension(state, position, _INT4(state.data, position)[0], 4)
+
+
+def _tuple3(state: State, position: int) -> int:
+    stack = state.stack
+    last = stack.pop()
+    middle = stack.pop()
+    state.push_built((stack.pop(), middle, last))
+    return position
+
+
+def _newtrue(state: State, position: int) -> int:
+    state.stack.append(True)
+    return position
+
+
+def _long1(state: State, position: int) -> int:
+    raw, position = state.counted(position, 1)
+    state.stack.append(int.from_bytes(raw, "little", signed=True))
+    return position
+
+
+def _long4(state: State, position: int) -> int:
+    raw, position = state.counted(position, 4, signed=True)
+    state.stack.append(int.from_bytes(raw, "little", signed=True))
+    return position
+
+
+def _binbytes(state: State, position: int) -> int:
+    raw, position = state.counted(position, 4)
+    state.stack.append(raw)
+    return position
+
+
+def _short_binbytes(state: State, position: int) -> int:
+    raw, position = state.counted(position, 1)
+    state.stack.append(raw)
+    return position
+
+
+def _binunicode8(state: State, position: int) -> int:
+    raw, position = state.counted(position, 8)
+    state.stack.append(raw.decode("utf-8", "surrogatepass"))
+    return position
+
+
+def _binbytes8(state: State, position: int) -> int:
+    raw, position = state.counted(position, 8)
+    state.stack.append(raw)
+    return position
+
+
+def _empty_set(state: State, position: int) -> int:
+    state.push_built(Set())
+    return position
+
+
+def _additems(state: State, position: int) -> int:
+    items = state.pop_mark()
+    state.add_items(state.stack[-1], items)
+    return position
+
+
+def _frozenset(state: State, position: int) -> int:
+    state.push_built(FrozenSet(state.pop_mark()))
+    return position
+
+
+def _newobj_ex(state: State, position: int) -> int:
+    kwargs = state.stack.pop()
+    args = state.stack.pop()
+    if not isinstance(kwargs, (Dict, Node)):
+        message = f"NEWOBJ_EX with keywords of type {type(kwargs).__name__.lower()}, not a dict"
+        raise PickleError(message, offset=position)
+    state.push_call(make_call("NEWOBJ_EX", state.stack.pop(), args, kwargs))
+    return position
+
+
+def _stack_global(state: State, position: int) -> int:
+    name = state.stack.pop()
+    module = state.stack.pop()
+    if isinstance(module, str) and isinstance(name, str):
+        state.push_call(make_global(state, module, name))
+    elif isinstance(module, (str, Node)) and isinstance(name, (str, Node)):
+        state.push_call(Call("STACK_GLOBAL", None, (module, name)))
+    else:
+        message = "STACK_GLOBAL takes a module and a name that are not text"
+        raise PickleError(message, offset=position)
+    return position
+
+
+def _frame(state: State, position: int) -> int:
+    state.enter_frame(position + 8, _UINT8(state.data, position)[0])
+    return 0
+
+
+def _bytearray8(state: State, position: int) -> int:
+    raw, position = state.counted(position, 8)
+    state.push_built(bytearray(raw))
+    return position
+
+
+def _next_buffer(state: State, position: int) -> NoReturn:  # noqa: ARG001 -- the handlers' signature
+    message = "the pickle refers to an out-of-band buffer, which no archive holds"
+    raise PickleError(message, offset=position)
+
+
+def _readonly_buffer(state: State, position: int) -> int:
+    if isinstance(state.stack[-1], bytearray):
+        state.stack[-1] = bytes(state.stack[-1])
+    elif not isinstance(state.stack[-1], (bytes, Node)):
+        message = f"READONLY_BUFFER on a value of type {type(state.stack[-1]).__name__.lower()}"
+        raise PickleError(message, offset=position)
+    return position
+
+
+IN_LINE: Final = frozenset({
+    "BINPUT", "MEMOIZE", "BINGET", "BININT1", "BINUNICODE", "MARK", "REDUCE", "TUPLE", "EMPTY_TUPLE", "EMPTY_DICT",
+    "NEWFALSE", "BINPERSID", "TUPLE1", "TUPLE2", "SHORT_BINUNICODE", "BINFLOAT", "SETITEM", "SETITEMS", "BININT2",
+    "NONE", "STOP",
+})  # fmt: skip
+"""Opcodes that the loop executes itself; each other one has a function of its name above."""
+
+HANDLERS: Final[dict[int, Callable[[State, int], int]]] = {
+    code: globals()[f"_{row.name.lower()}"] for code, row in BY_CODE.items() if row.name not in IN_LINE
+}

@@ -1,0 +1,215 @@
+"""The state of the inert pickle machine, and what its opcodes do to it.
+
+Stack, marks, memo and log, with CPython's rules for each (FORMAT.md 5.1 to 5.3). The loop in ``decode``
+keeps the hot parts of it in local variables and writes them back before a handler runs.
+"""
+
+from __future__ import annotations
+
+import re
+from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from sbformat.errors import LimitError, PickleError, quote
+from sbformat.pkl.tree import Call, Dict, Extension, Global, Node, Set, Update
+
+if TYPE_CHECKING:
+    from sbformat.limits import Limits
+    from sbformat.pkl.tree import How, UpdateHow
+
+FIX_IMPORTS_BELOW: Final = 3
+"""Below this protocol CPython renames Python 2 modules before it imports (``fix_imports``)."""
+
+# Patterns are compiled when first used: text opcodes are rare, and compiling costs more than an archive.
+_INDEX: Final = rb"0|[1-9][0-9]{0,18}"
+
+
+class State:
+    """One pickle's stack, memo and log.
+
+    :param data: the pickle, and whatever follows it
+    :param limits: what it may ask for
+    :param encoding: of Python 2's 8-bit strings
+    """
+
+    __slots__ = (
+        "base", "below", "built", "data", "encoding", "far_memo", "is_short", "limits", "log", "marked", "memo",
+        "protocol", "stack", "whole",
+    )  # fmt: skip
+
+    def __init__(self, data: bytes, limits: Limits, encoding: str) -> None:
+        self.whole = data
+        self.data = data
+        """The frame, or all when in none."""
+        self.base = 0
+        """Where the frame begins; 0 when in none."""
+        self.limits = limits
+        self.is_short = len(data) <= limits.pickle_opcodes
+        """No more bytes than opcodes are allowed: they need no count."""
+        self.encoding = encoding
+        self.stack: list[object] = []
+        """What lies above the last mark."""
+        self.marked: list[list[object]] = []
+        """The stacks below each mark."""
+        self.below = 0
+        """Values on them."""
+        self.memo: list[object] = []
+        """Entries 0..n-1, while indexes come in order."""
+        self.far_memo: dict[str, object] = {}
+        """Entries that came out of order: keyed by text, whose hash no file can choose."""
+        self.built = 0
+        """Composite values made so far."""
+        self.protocol = 0
+        self.log: list[Node | Update] = []
+    # -- memo and stack -------------------------------------------------------------------------------
+
+    def put(self, index: int, value: object) -> None:
+        """Set a memo entry, in order or out of it."""
+        memo = self.memo
+        if index < len(memo):
+            memo[index] = value
+        elif index == len(memo):
+            memo.append(value)
+            self.far_memo.pop(str(index), None)
+        elif index > self.limits.pickle_memo_index:
+            self.exceeded("pickle_memo_index", index)
+        else:
+            self.far_memo[str(index)] = value
+
+    def get(self, index: int) -> object:
+        """Return a memo entry."""
+        if index < len(self.memo):
+            return self.memo[index]
+        try:
+            return self.far_memo[str(index)]
+        except KeyError:
+            message = f"the memo has no entry {index}"
+            raise PickleError(message) from None
+
+    def pop_mark(self) -> list[object]:
+        """Return what lies above the last mark and drop the mark."""
+        items = self.stack
+        self.stack = self.marked.pop()
+        self.below -= len(self.stack)
+        return items
+
+    def push_built(self, value: object) -> None:
+        """Push a composite value."""
+        self.built += 1
+        self.stack.append(value)
+
+    def push_call(self, call: Call | Global | Extension) -> None:
+        """Push what CPython would have imported or called, and log it."""
+        self.log.append(call)
+        self.push_built(call)
+
+    # -- changes --------------------------------------------------------------------------------------
+
+    def update(self, how: UpdateHow, target: object, value: object) -> None:
+        """Note a change to a node; anything else has no such method."""
+        if not isinstance(target, Node):
+            message = f"{how} on a value of type {type(target).__name__.lower()}"
+            raise PickleError(message)
+        change = Update(how, target, value)
+        if target.updates is None:
+            target.updates = []
+        target.updates.append(change)
+        self.log.append(change)
+        self.built += 1
+
+    def set_items(self, target: object, items: list[object]) -> None:
+        """SETITEM(S): keys and values, alternating."""
+        if len(items) & 1:
+            message = "SETITEMS with a key that has no value"
+            raise PickleError(message)
+        pairs = zip(items[::2], items[1::2])
+        if type(target) is Dict:
+            target.extend(pairs)
+        else:
+            self.update("SETITEMS", target, list(pairs))
+
+    def append_items(self, target: object, items: list[object]) -> None:
+        """APPEND(S)."""
+        if type(target) is list:
+            target.extend(items)
+        else:
+            self.update("APPENDS", target, items)
+
+    def add_items(self, target: object, items: list[object]) -> None:
+        """ADDITEMS."""
+        if type(target) is Set:
+            target.extend(items)
+        else:
+            self.update("ADDITEMS", target, items)
+
+    # -- arguments ------------------------------------------------------------------------------------
+
+    def line(self, position: int) -> tuple[bytes, int]:
+        """Return the text line at ``position`` without its newline, and the position behind it."""
+        stop = self.data.find(b"\n", position)
+        if stop < 0:
+            message = "a text argument has no end"
+            raise PickleError(message, offset=position)
+        return self.data[position:stop], stop + 1
+
+    def counted(self, position: int, size: int, *, signed: bool = False) -> tuple[bytes, int]:
+        """Return the bytes behind a length of ``size`` bytes, and the position behind them."""
+        start = position + size
+        length = int.from_bytes(self.data[position:start], "little", signed=signed)
+        stop = start + length
+        if not start <= stop <= len(self.data):
+            too_long(start, stop)
+        return self.data[start:stop], stop
+
+    def decimal(self, position: int) -> tuple[int, int]:
+        """Return the memo index in a text line."""
+        text, position = self.line(position)
+        if not re.fullmatch(_INDEX, text):
+            message = f"{quote(text.decode('latin-1'))} is no memo index"
+            raise PickleError(message, offset=position)
+        return int(text), position
+
+    # -- limits and frames ----------------------------------------------------------------------------
+
+    def exceeded(self, limit: str, actual: int) -> NoReturn:
+        """Raise for a count that passed its limit."""
+        raise LimitError(limit, allowed=getattr(self.limits, limit), actual=actual)
+
+    def enter_frame(self, start: int, size: int) -> None:
+        """Go on in a frame: a slice of its own, so that no opcode can reach out of it."""
+        if self.base:
+            message = "a frame lies within a frame"
+            raise PickleError(message, offset=start)
+        if size > len(self.whole) - start:
+            too_long(start, start + size)
+        self.data = self.whole[start : start + size]
+        self.base = start
+
+
+def too_long(start: int, stop: int) -> NoReturn:
+    """Refuse an argument that claims more bytes than are left."""
+    message = f"an argument of {stop - start} bytes does not fit in what is left"
+    raise PickleError(message, offset=start)
+
+
+def make_call(how: How, func: object, args: object, kwargs: object = None) -> Call:
+    """Return the call that an opcode asks for, when what it calls and with could be that."""
+    if type(func) is Global and type(args) is tuple:
+        return Call(how, func, args, kwargs)
+    if not isinstance(func, Node):
+        message = f"{how} calls a value of type {type(func).__name__.lower()}"
+        raise PickleError(message)
+    if type(args) is not tuple and not isinstance(args, Node):
+        message = f"{how} with arguments of type {type(args).__name__.lower()}, not a tuple"
+        raise PickleError(message)
+    return Call(how, func, args, kwargs)
+
+
+def make_global(state: State, module: str, name: str) -> Global:
+    """Return the name as CPython would look it up: below protocol 3, Python 2 names are renamed first."""
+    if state.protocol < FIX_IMPORTS_BELOW:
+        if (module, name) in NAME_MAPPING:
+            module, name = NAME_MAPPING[module, name]
+        elif module in IMPORT_MAPPING:
+            module = IMPORT_MAPPING[module]
+    return Global(module, name)
