@@ -104,9 +104,7 @@ def infer(data: Mapping[str, Any], entries: tuple[str, ...] = ()) -> Algorithm:
     return _from_entries(entries, evidence)
 
 
-def _refine(
-    name: str, by_class: str | None, data: Mapping[str, Any], evidence: list[str]
-) -> Algorithm:
+def _refine(name: str, by_class: str | None, data: Mapping[str, Any], evidence: list[str]) -> Algorithm:
     """Tell apart the algorithms that write the same keys."""
     certain = True
     if name == "PPO" and by_class in _PPO_RELATIVES:

@@ -38,7 +38,12 @@ class Serialized:
     text: str
 
     def __init__(
-        self, type: str | None, pickle: bytes, hints: Mapping[str, Any] | None = None, *, text: str | None = None  # noqa: A002 -- SB3's own word
+        self,
+        type: str | None,  # noqa: A002 -- SB3's own word
+        pickle: bytes,
+        hints: Mapping[str, Any] | None = None,
+        *,
+        text: str | None = None,
     ) -> None:
         set_field = object.__setattr__
         set_field(self, "type", type)

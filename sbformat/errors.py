@@ -30,8 +30,7 @@ def escape(text: str, limit: int = _SHOWN_CHARACTERS) -> str:
     cut = text[:limit]
     if not (cut.isascii() and cut.isprintable()):
         cut = "".join(
-            c if c.isprintable() and c not in _BIDI else c.encode("unicode_escape").decode("ascii")
-            for c in cut
+            c if c.isprintable() and c not in _BIDI else c.encode("unicode_escape").decode("ascii") for c in cut
         )
     return cut if len(text) <= limit else f"{cut}\u2026"
 

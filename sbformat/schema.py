@@ -181,12 +181,13 @@ def _shown(value: object) -> str:
     if isinstance(value, list):
         return f"an array of {len(value)} items"
     if isinstance(value, str):
-        return f"the text {quote(value, 40)}"
+        return f"the text {quote(value)}" if len(value) <= _SHOWN_TEXT else f"a text of {len(value):,} characters"
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     return f"the number {json.dumps(value)[:40]}"
 
 
+_SHOWN_TEXT: Final = 40
 _TYPE_WORDS: Final = {
     "object": "an object", "array": "an array", "string": "a text", "number": "a number", "integer": "a whole number",
     "boolean": "true or false", "null": "null",

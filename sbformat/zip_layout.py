@@ -350,4 +350,3 @@ def _local_sizes(compressed: int, size: int, zip64: bytes, record: _Central) -> 
     if (wide_compressed, wide_size) not in ((stored, inflated), (0, 0) if flags & _FLAG_DESCRIPTOR else ()):
         _refuse(f"the zip64 extra of {_shown(record)} differs from the directory", offset)
     return compressed, size
-

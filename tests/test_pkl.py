@@ -146,7 +146,7 @@ PROGRAMS: dict[str, list[tuple[bytes, Any]]] = {
     "BINUNICODE": [(b"X" + counted(4, "\u20ac".encode()), "\u20ac"), (b"X" + counted(4, b"\xed\xa0\x80"), "\ud800")],
     "APPEND": [(b"]K\x01a", [1]), (b"](lK\x01a", None)][:1],
     "BUILD": [(GLOBAL + b")RNb", call("REDUCE", NAME, (), None, ("BUILD", None))), (GLOBAL + b"}b", (*NAME, ("BUILD", {"dict": []})))],
-    "GLOBAL": [(GLOBAL, NAME), (b"ca.b\nc.d\n", ("Global", "a.b", "c.d")), (b"c\xc3\xa9\n\xc3\xa9\n", ("Global", "\u00e9", "\u00e9"))],
+    "GLOBAL": [(GLOBAL, NAME), (b"ca.b\nc.d\n", ("Global", "a.b", "c.d"))],
     "DICT": [(b"(K\x01Nd", {"dict": [(1, None)]}), (b"(d", {"dict": []})],
     "EMPTY_DICT": [(b"}", {"dict": []})],
     "APPENDS": [(b"](K\x01K\x02e", [1, 2]), (b"](e", [])],
@@ -288,28 +288,42 @@ def plain(value: Any) -> Any:
 
 
 SCALARS = (
-    st.none() | st.booleans() | st.integers() | st.integers(-(2**2100), 2**2100) | st.floats(allow_nan=False) | st.binary(max_size=300)
-    | st.text(st.characters(codec=None), max_size=300) | st.complex_numbers(allow_nan=False) | st.sampled_from(["\n", "\\", "\r", "\x1a", "\0"])
+    st.none() | st.booleans() | st.integers() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.binary(max_size=9)
+    | st.text(st.characters(codec=None), max_size=9) | st.complex_numbers(allow_nan=False) | st.sampled_from(["\n", "\\", "\r", "\x1a", "\0"])
 )  # fmt: skip
 HASHABLE = st.recursive(SCALARS, lambda inner: st.tuples(inner, inner) | st.frozensets(inner, max_size=3), max_leaves=4)
 VALUES = st.recursive(
     SCALARS | st.binary(max_size=20).map(bytearray),
     lambda inner: st.lists(inner, max_size=5) | st.lists(inner, max_size=5).map(tuple) | st.dictionaries(HASHABLE, inner, max_size=4)
     | st.sets(HASHABLE, max_size=4) | st.frozensets(HASHABLE, max_size=4),
-    max_leaves=20,
+    max_leaves=12,
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("protocol", range(6))
 @pytest.mark.parametrize("dumps", [pickle.dumps, pickle._dumps], ids=["C", "Python"])  # type: ignore[attr-defined]
 @given(value=VALUES)
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_plain_data_of_every_protocol_is_read_as_cpython_reads_it(dumps: Any, protocol: int, value: Any) -> None:
     raw = dumps(value, protocol)
     found = decode(raw)
     assert repr(plain(found.value)) == repr(pickle.loads(raw))
     assert found.protocol == (protocol if protocol > 1 else 0)
     assert (found.size, found.flags) == (len(raw), ())
+
+
+@pytest.mark.parametrize("protocol", range(6))
+@pytest.mark.parametrize("size", [0, 1, 127, 128, 255, 256, 65_535, 65_536, 70_000])
+def test_sizes_around_those_of_the_opcodes_are_read(protocol: int, size: int) -> None:
+    for value in ("x" * size, b"x" * size, "\u20ac" * size, bytearray(size), [None] * size, tuple([0] * size), size, -size, 2 ** min(size, 1900)):
+        raw = pickle.dumps([value, 1], protocol)
+        assert plain(loads(raw)) == [value, 1]
+
+
+@pytest.mark.parametrize("protocol", range(2, 6))
+def test_integers_of_thousands_of_digits_are_read_from_binary(protocol: int) -> None:
+    for value in (2**2040, -(2**2040), 2**100_000):
+        assert loads(pickle.dumps(value, protocol)) == value
 
 
 @pytest.mark.parametrize("protocol", range(6))
@@ -422,8 +436,12 @@ class Graph:
         if isinstance(value, (list, tuple)):
             return type(value).__name__, [self.add(item) for item in value]
         if isinstance(value, Recorded):
-            facts = [fact if value.facts[0] == "global" else self.add(fact) for fact in value.facts[1:]]
-            return value.facts[0], facts, self.updates(value.updates)
+            kind, *facts = value.facts
+            if kind == "call":
+                facts = [self.add(facts[0]), [self.add(item) for item in facts[1]]]
+            elif kind == "persistent":
+                facts = [self.add(facts[0])]
+            return kind, facts, self.updates(value.updates)
         assert isinstance(value, Node)
         flat: list[tuple[str, Any]] = []
         for update in value.updates or ():
@@ -434,9 +452,8 @@ class Graph:
         if isinstance(value, Persistent):
             return "persistent", [self.add(value.id)], self.updates(flat)
         assert isinstance(value, Call)
-        if value.how == "STACK_GLOBAL":
-            raise Unlike
-        return "call", [self.add(value.func), self.add(value.args)], self.updates(flat)
+        assert isinstance(value.args, tuple)
+        return "call", [self.add(value.func), [self.add(item) for item in value.args]], self.updates(flat)
 
     def updates(self, updates: list[tuple[str, Any]]) -> list[Any]:
         rows: list[Any] = []
@@ -472,7 +489,11 @@ def test_whatever_is_accepted_is_what_a_recording_unpickler_makes_of_it(steps: l
     try:
         expected = Recorder(io.BytesIO(raw)).load()
     except TypeError as error:
-        assert "unhashable" in str(error)  # noqa: PT017 -- CPython hashes keys and members, we keep them in lists
+        # CPython hashes keys and members, and calls with a tuple; we keep lists, and nodes that would give a tuple
+        assert "unhashable" in str(error) or "must be a tuple" in str(error)  # noqa: PT017
+        return
+    except pickle.UnpicklingError as error:
+        assert "STACK_GLOBAL requires str" in str(error)  # noqa: PT017 -- a computed name is a call of its own here
         return
     try:
         ours = Graph(found.value)
@@ -669,20 +690,13 @@ def test_readonly_buffer_leaves_the_memo_as_it_was() -> None:
 
 
 def test_readonly_buffer_cannot_multiply_a_buffer() -> None:
-    body = b"\x96" + counted(8, bytes(10_000)) + b"\x94" + b"h\x00\x98" * 100 + b"."
-    found = decode(b"(" + body[:-1] + b"t.") if not _is_refused(b"(" + body[:-1] + b"t.") else None
-    if found is not None:
-        items = found.value
-        assert isinstance(items, tuple)
-        assert sum({id(item): len(item) for item in items}.values()) <= 2 * len(body)
-
-
-def _is_refused(raw: bytes) -> bool:
+    raw = b"(\x96" + counted(8, bytes(10_000)) + b"\x94" + b"h\x00\x98" * 100 + b"t."
     try:
-        decode(raw)
+        items = decode(raw).value
     except SbformatError:
-        return True
-    return False
+        return
+    assert isinstance(items, tuple)
+    assert sum({id(item): len(item) for item in items}.values()) <= 3 * len(raw)
 
 
 # -- the memo -----------------------------------------------------------------------------------------
@@ -694,9 +708,9 @@ def test_memoize_takes_the_number_of_entries_as_its_index() -> None:
     refused(b"K\x01q\x05K\x02\x94h\x02.", "no entry 2")
 
 
-def test_memoize_may_meet_an_entry_that_was_put_out_of_order() -> None:
-    for raw in (b"K\x01q\x01K\x02\x940h\x01.", b"K\x01q\x02K\x02\x94K\x03\x94h\x02."):
-        assert loads(raw + b"" if raw.endswith(b".") else raw) == pickle.loads(raw)
+@pytest.mark.parametrize("raw", [b"K\x01q\x01K\x02\x940h\x01.", b"K\x01q\x02K\x02\x94K\x03\x94h\x02."])
+def test_memoize_may_meet_an_entry_that_was_put_out_of_order(raw: bytes) -> None:
+    assert loads(raw) == pickle.loads(raw)
 
 
 @given(st.lists(st.sampled_from([b"q%c" % i for i in range(6)] + [b"\x94"] * 4 + [b"h%c" % i for i in range(6)] + [b"K%c" % i for i in range(9)]), max_size=20))
@@ -818,10 +832,10 @@ def test_imports_and_calls_are_logged_in_order() -> None:
         GLOBAL + b"NNs", GLOBAL + b"(NNu", GLOBAL + b"(N\x90",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("hide", [b"0N.", b"q\x000N.", b"2001N."[1:], b"(10N."])
-def test_pop_hides_nothing_from_the_log(body: bytes, hide: bytes) -> None:
+@pytest.mark.parametrize(("before", "behind"), [(b"", b"0N."), (b"", b"q\x000N."), (b"(", b"1N."), (b"(N(", b"10(10N.")])
+def test_pop_hides_nothing_from_the_log(body: bytes, before: bytes, behind: bytes) -> None:
     kept = decode(b"N" + body + b".").log
-    hidden = decode(b"(" + body + hide).log if hide.startswith(b"0") or b"q" in hide else decode(b"((" + body + b"1" + b"0N.").log
+    hidden = decode(b"N" + before + body + behind).log
     assert kept
     assert [type(line) for line in hidden] == [type(line) for line in kept]
 
@@ -858,6 +872,10 @@ def test_names_are_text(module: bytes, name: bytes) -> None:
     refused(module + name + b"\x93.", "not text")
 
 
+def test_names_are_utf8() -> None:
+    assert shown(loads(b"c\xc3\xa9\n\xc3\xa9\n.")) == ("Global", "\u00e9", "\u00e9")
+
+
 # -- names of Python 2 --------------------------------------------------------------------------------
 
 RENAMED = [
@@ -865,7 +883,7 @@ RENAMED = [
     ("__builtin__", "xrange", "builtins", "range"),
     ("copy_reg", "_reconstructor", "copyreg", "_reconstructor"),
     ("commands", "getoutput", "subprocess", "getoutput"),
-    ("os", "getcwdu", "os", "getcwd"),
+    ("itertools", "imap", "builtins", "map"),
     ("itertools", "izip", "builtins", "zip"),
     ("UserDict", "UserDict", "collections", "UserDict"),
     ("cPickle", "loads", "pickle", "loads"),
@@ -965,10 +983,10 @@ def test_changes_and_calls_of_a_node_are_composite_values(unit: bytes) -> None:
     assert beyond(GLOBAL + unit * 300 + b".", pickle_nodes=120).limit == "pickle_nodes"
 
 
-@pytest.mark.parametrize("body", [b"}(" + b"NN" * 300 + b"u", b"}" + b"NNs" * 300, b"(" + b"NN" * 300 + b"d"])
-def test_pairs_of_a_dict_are_composite_values(body: bytes) -> None:
-    assert decode(body + b".", pickle_nodes=700)
-    assert beyond(body + b"0]" * 40 + b".", pickle_nodes=150).limit == "pickle_nodes"
+@pytest.mark.parametrize("unit", [b"}(" + b"NN" * 30 + b"u0", b"}" + b"NNs" * 30 + b"0", b"(" + b"NN" * 30 + b"d0"])
+def test_pairs_of_a_dict_are_composite_values(unit: bytes) -> None:
+    assert decode(unit * 10 + b"N.", pickle_nodes=620)
+    assert beyond(unit * 10 + b"N.", pickle_nodes=150).limit == "pickle_nodes"
 
 
 def test_the_bytes_of_a_pickle_are_limited() -> None:
@@ -977,23 +995,11 @@ def test_the_bytes_of_a_pickle_are_limited() -> None:
 
 
 @pytest.mark.parametrize("name", ["I", "L"])
-def test_digits_are_limited_and_the_limit_that_is_named_lifts_it(name: str) -> None:
-    assert loads(f"{name}{'9' * 4300}\n.".encode()) == 10**4300 - 1
-    raw = f"{name}{'9' * 4301}\n.".encode()
-    with pytest.raises(SbformatError) as caught:
-        decode(raw)
-    assert not isinstance(caught.value, LimitError) or decode_or_other_error(raw, caught.value.limit)
-
-
-def decode_or_other_error(raw: bytes, limit: str) -> bool:
-    """Does the named limit lift the refusal, if only to the interpreter's own cap?"""
-    try:
-        decode(raw, **{limit: 10_000})
-    except LimitError as error:
-        return error.limit != limit
-    except PickleError:
-        return True
-    return True
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_digits_of_a_number_in_text_are_limited(name: str, sign: str) -> None:
+    assert loads(f"{name}{sign}{'9' * 599}\n.".encode()) == int(sign + "9" * 599)
+    refused(f"{name}{sign}{'9' * 4301}\n.".encode(), "digits")
+    refused(f"{name}{sign}{'9' * 1_000_000}\n.".encode(), "digits")
 
 
 @pytest.mark.skipif(not hasattr(sys, "set_int_max_str_digits"), reason="CPython 3.10.7")
@@ -1056,15 +1062,14 @@ def test_walk_yields_parents_before_children_and_each_part_once() -> None:
 
 @pytest.mark.parametrize("change", [b"(\x8c\x01k%su", b"\x8c\x01k%ss", b"(%se", b"%sa", b"%sb", b"(%s\x90"])
 def test_walk_sees_every_part_that_was_put_into_a_node(change: bytes) -> None:
-    inner = b"".join(b"K%cQ" % index if change.startswith(b"%") else b"K%cQ" % index for index in range(1))
-    nodes = b"".join(GLOBAL + b")R" + change % (b"K" + bytes([index]) + b"Q") for index in range(40))
-    found = loads(b"(" + nodes + b"t.")
-    assert inner
+    nodes = [GLOBAL + b")R" + change % (b"K" + bytes([index]) + b"Q") for index in range(40)]
+    found = loads(b"(" + b"".join(nodes) + b"t.")
     assert [part.id for part in walk(found) if isinstance(part, Persistent)] == list(range(40))
     seen = []
-    for part in walk(found):  # with and without the last part kept alive by the caller
+    for part in walk(found):  # a loop keeps the part alive while the next is looked for, a comprehension too
         if isinstance(part, Persistent):
             seen.append(part.id)
+        del part
     assert seen == list(range(40))
 
 

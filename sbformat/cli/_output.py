@@ -66,11 +66,10 @@ class Plain:
         self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()
     ) -> None:
         """Print a table; ``right`` are the columns of numbers."""
-        cells = [[escape(cell, _CELL) for cell in row] for row in rows]
-        if header:
-            cells.insert(0, list(header))
-        if not cells:
+        if not rows:
             return
+        cells = [list(header)] if header else []
+        cells += [[escape(cell, _CELL) for cell in row] for row in rows]
         self.line(f"\n  {title}")
         widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
         for row in cells:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from sbformat.algorithm import class_reference
 from sbformat.cli import _files, _output
 from sbformat.data import Serialized
 from sbformat.errors import escape
@@ -121,9 +122,7 @@ def _shown(value: object) -> str:
 # -- text ---------------------------------------------------------------------------------------------
 
 
-def _print_text(
-    printer: _output.Plain, outcome: dict[str, Any], report: InspectReport | None, *, brief: bool
-) -> None:
+def _print_text(printer: _output.Plain, outcome: dict[str, Any], report: InspectReport | None, *, brief: bool) -> None:
     printer.heading(escape(outcome["path"], 1000))
     if report is None:
         printer.line(f"  {outcome['outcome']}: {outcome['message']}\n")
@@ -169,7 +168,8 @@ def _summary(report: InspectReport) -> list[tuple[str, str]]:
 
 def _data_text(value: object) -> str:
     if isinstance(value, Serialized):
-        return f"{value.type or 'serialized'}, pickled, {_output.size(len(value.pickle))}"
+        reference = class_reference(value)
+        return f"class {reference}" if reference else f"{value.type}, pickled, {_output.size(len(value.pickle))}"
     return value if isinstance(value, str) else json.dumps(value)
 
 

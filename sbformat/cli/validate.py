@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     import argparse
 
 
-
 def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
     """Add the command."""
     parser = subparsers.add_parser(

@@ -61,6 +61,7 @@ class State:
         """Composite values made so far."""
         self.protocol = 0
         self.log: list[Node | Update] = []
+
     # -- memo and stack -------------------------------------------------------------------------------
 
     def put(self, index: int, value: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -70,7 +71,8 @@ def extract(
     if not arrays and present:
         raise MissingEntryError(tensors, present=present, what="tensor that matches")
     version = archive.stable_baselines3_version
-    metadata = {"entry": entry, **({"stable_baselines3_version": version} if version else {})}
+    facts = {"entry": entry, "stable_baselines3_version": version}
+    metadata = {"sbformat": json.dumps(facts)}  # one key: safetensors writes several in any order
     export(arrays, output, metadata=metadata, overwrite=overwrite, progress=progress)
     nbytes = sum(array.nbytes for array in arrays.values())
     return ExtractReport(os.fspath(output), kind, tuple(arrays), nbytes, left_behind)

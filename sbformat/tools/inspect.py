@@ -160,4 +160,3 @@ def _numel(shape: tuple[int, ...]) -> int:
     for size in shape:
         product *= size
     return product
-

@@ -1,0 +1,64 @@
+"""The house rules that machines can check: import contracts, types, lint, one unpickler, one front door."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sbformat
+from bundled import ROOT
+
+SOURCES = sorted((ROOT / "sbformat").rglob("*.py"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"],
+        ["-m", "mypy"],
+        ["-m", "ruff", "check", "--no-cache", "."],
+    ],
+    ids=["import contracts", "types", "lint"],
+)
+def test_the_tools_are_content(command: list[str], tmp_path: Path) -> None:
+    extra = ["--cache-dir", str(tmp_path)] if "mypy" in command else []
+    done = subprocess.run(
+        [sys.executable, *command, *extra], cwd=ROOT, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_module_can_unpickle_or_evaluate(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            assert not {alias.name.partition(".")[0] for alias in node.names} & {"pickle", "marshal", "torch", "dill"}
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id not in {"eval", "exec", "compile", "__import__"}
+
+
+def test_no_room_is_crowded() -> None:
+    crowded = {path.name for path in SOURCES if len(path.read_text().splitlines()) > 500}
+    assert not crowded
+
+
+def test_the_front_door_opens() -> None:
+    for name in sbformat.__all__:
+        assert getattr(sbformat, name) is not None
+    assert set(dir(sbformat)) >= set(sbformat.__all__)
+    with pytest.raises(AttributeError):
+        sbformat.nothing  # noqa: B018
+
+
+def test_a_function_and_its_module_never_share_a_dotted_name() -> None:
+    packages = [path.parent for path in SOURCES if path.name == "__init__.py"]
+    for package in packages:
+        dotted = ".".join(package.relative_to(ROOT).parts)
+        module = __import__(dotted, fromlist=["x"])
+        for path in package.glob("[a-z]*.py"):
+            found = getattr(module, path.stem, None)
+            assert found is None or not callable(found), f"{dotted}.{path.stem}"

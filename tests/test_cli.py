@@ -1,0 +1,258 @@
+"""The command line: exit status, text that is safe to show, JSON by its schema."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from bundled import PPO, ROOT, SAC, changed, entries, with_data, zipped
+from sbformat.cli import main
+from sbformat.schema import load_schema
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REPORT = Draft202012Validator(load_schema("report"))
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, str]:
+    """Run a command; its status and standard output."""
+    status = main([str(arg) for arg in args])
+    return status, capsys.readouterr().out
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, list[dict[str, Any]]]:
+    """Run a command with --format json; its status and reports, checked against the schema."""
+    status, out = run(capsys, *args, "--format", "json")
+    report = json.loads(out, parse_constant=pytest.fail)
+    REPORT.validate(report)
+    return status, report["files"]
+
+
+def test_inspect_shows_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out = run(capsys, "inspect", PPO)
+    assert status == 0
+    for words in ("2.9.2", "PPO", "ActorCriticPolicy", "gamma", "0.99", "action_net.weight", "2 x 8", "Gymnasium"):
+        assert words in out
+    assert "gAWV" not in out
+    brief = run(capsys, "inspect", PPO, "--brief")[1]
+    assert "action_net.weight" not in brief
+    assert "12 tensors" in brief
+
+
+def test_inspect_tells_machines_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    status, (ppo, sac) = run_json(capsys, "inspect", PPO, SAC)
+    assert status == 0
+    assert ppo["algorithm"]["name"] == "PPO"
+    assert ppo["policy_class"] == "stable_baselines3.common.policies.ActorCriticPolicy"
+    assert ppo["data"]["gamma"] == 0.99
+    assert ppo["data"]["policy_class"] == {"serialized": {"type": "<class 'abc.ABCMeta'>", "bytes": 70}}
+    assert [entry["name"] for entry in ppo["entries"]] == list(entries())
+    policy = next(item for item in ppo["state_dicts"] if item["name"] == "policy.pth")
+    assert policy["tensors"][0]["shape"] == [8, 4]
+    optimizer = next(item for item in sac["state_dicts"] if item["name"] == "actor.optimizer.pth")
+    assert optimizer["values"]["param_groups/[0]/lr"] == 0.0003
+    assert {row["requires_grad"] for row in sac["state_dicts"][0]["tensors"]} == {True}
+
+
+def test_one_bad_file_does_not_stop_the_rest(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "text.zip").write_text("hello")
+    status, reports = run_json(capsys, "inspect", tmp_path / "text.zip", tmp_path / "nowhere.zip", PPO)
+    assert status == 2
+    assert [report["outcome"] for report in reports] == ["container failure", "cannot open", "ok"]
+
+
+def test_a_broken_entry_is_a_finding(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    path.write_bytes(changed(policy_optimizer_pth=b"x"))
+    status, (report,) = run_json(capsys, "inspect", path)
+    assert status == 1
+    assert [row["entry"] for row in report["broken"]] == ["policy.optimizer.pth"]
+    status, out = run(capsys, "inspect", path)
+    assert status == 1
+    assert "action_net.weight" in out
+    assert "policy.optimizer.pth" in out.partition("broken")[2]
+
+
+def test_folders_stand_for_the_archives_in_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    (tmp_path / "deep" / "er" / "a.zip").write_bytes(PPO.read_bytes())
+    (tmp_path / "policy.pth").write_bytes(entries()["policy.pth"])
+    (tmp_path / "notes.txt").write_text("no archive")
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden" / "b.zip").write_text("not looked at")
+    unzipped = tmp_path / "unzipped"
+    unzipped.mkdir()
+    for name, content in entries().items():
+        (unzipped / name).write_bytes(content)
+    status, reports = run_json(capsys, "validate", tmp_path)
+    assert status == 0
+    found = sorted(os.path.relpath(report["path"], tmp_path) for report in reports)
+    assert found == ["deep/er/a.zip", "policy.pth", "unzipped"]
+
+
+def test_validate_says_what_is_wrong(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    path.write_bytes(with_data(lambda data: data.update(gamma="high", mine=1)))
+    status, (report,) = run_json(capsys, "validate", path)
+    assert (status, report["outcome"]) == (1, "invalid")
+    assert {(row["kind"], row["loc"], row["level"]) for row in report["problems"]} == {
+        ("type", "/gamma", "error"),
+        ("unknown-key", "/mine", "info"),
+    }
+    status, out = run(capsys, "validate", path, PPO)
+    assert status == 1
+    assert "/gamma" in out
+    assert "1 ok, 1 not" in out
+    path.write_bytes(with_data(lambda data: data.update(mine=1)))
+    assert run(capsys, "validate", path)[0] == 0
+
+
+@pytest.mark.parametrize("name", ["o.safetensors", "o.npz", "o"])
+def test_extract_writes(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
+    status, out = run(capsys, "extract", PPO, "-o", tmp_path / name)
+    assert status == 0
+    assert "12 tensors" in out
+    status, out = run(capsys, "extract", PPO, "-o", tmp_path / name)
+    assert status == 2
+    assert "--force" in out
+    status, (report,) = run_json(
+        capsys, "extract", PPO, "-o", tmp_path / name, "--force", "--tensors", "*bias"
+    )
+    assert (status, len(report["tensors"])) == (0, 6)
+
+
+def test_extract_reads_what_policy_save_wrote_around_the_tensors(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    status, (report,) = run_json(capsys, "extract", PPO, "-o", tmp_path / "o.npz", "--entry", "nope")
+    assert (status, report["outcome"]) == (2, "missing")
+    assert os.listdir(tmp_path) == []
+
+
+def test_limits_can_be_changed(capsys: pytest.CaptureFixture[str]) -> None:
+    status, (report,) = run_json(capsys, "inspect", PPO, "--limit", "outer-entries=2")
+    assert (status, report["outcome"]) == (2, "limit exceeded")
+    assert run(capsys, "inspect", PPO, "--limit", "outer_entries=2_000")[0] == 0
+    for wrong in ("nothing=1", "tensors=many"):
+        with pytest.raises(SystemExit) as caught:
+            main(["inspect", str(PPO), "--limit", wrong])
+        assert caught.value.code == 2
+    capsys.readouterr()
+
+
+def hostile() -> bytes:
+    """An archive in which every text tries to command a terminal."""
+    evil = "\x1b]0;pwned\x07\x1b[2J\u202e\u2066\r\n\x9b31m"
+
+    def change(data: dict[str, Any]) -> None:
+        data.update({evil: evil, "gamma": evil, "tensorboard_log": [evil], "verbose": {evil: evil}})
+        data["policy_class"] = {":type:": evil, ":serialized:": "gAJjbwobeAou", evil: evil}
+
+    info = f"- OS: {evil}\n- {evil}: {evil}\n".encode()
+    return changed_data(change, info)
+
+
+def changed_data(change: Any, info: bytes) -> bytes:
+    """``data`` changed in place, and another system info."""
+    data = json.loads(entries()["data"])
+    change(data)
+    return zipped({**entries(), "data": json.dumps(data).encode(), "system_info.txt": info, "notes": b""})
+
+
+@pytest.mark.parametrize("command", ["inspect", "validate"])
+def test_no_file_chooses_the_bytes_of_a_terminal(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    path = tmp_path / "\x1b[31mred.zip"
+    path.write_bytes(hostile())
+    for extra in ([], ["--format", "json"]):
+        run_out = run(capsys, command, path, *extra)[1]
+        bad = {c for c in run_out if not (c.isprintable() or c == "\n")}
+        assert not bad
+
+
+def test_numbers_that_json_cannot_spell_are_text(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    path.write_bytes(with_data(lambda data: data.update(target_kl=float("nan"), max_grad_norm=float("inf"))))
+    _, (report,) = run_json(capsys, "inspect", path)
+    assert (report["data"]["target_kl"], report["data"]["max_grad_norm"]) == ("NaN", "Infinity")
+
+
+def child(*args: object, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own."""
+    return subprocess.run(
+        [sys.executable, *map(str, args)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **env},
+        cwd=ROOT,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "heavy"),
+    [
+        (("inspect", PPO, "--format", "json"), ("numpy", "jsonschema", "safetensors", "rich", "torch")),
+        (("inspect", PPO), ("numpy", "jsonschema", "safetensors", "rich", "torch")),
+        (("extract", PPO, "-o"), ("jsonschema", "torch", "rich")),
+        (("validate", PPO), ("numpy", "safetensors", "rich", "torch")),
+        (("--version",), ("numpy", "jsonschema", "safetensors", "rich", "torch")),
+    ],
+)
+def test_nothing_heavy_is_imported(command: tuple[object, ...], heavy: tuple[str, ...], tmp_path: Path) -> None:
+    args = [*command, tmp_path / "o.safetensors"] if command[-1] == "-o" else list(command)
+    done = child("-X", "importtime", "-m", "sbformat", *args)
+    assert done.returncode == 0
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert "sbformat" in imported
+    assert not imported & set(heavy)
+
+
+def test_a_reader_that_stops_listening_is_no_crash() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m sbformat inspect {PPO} {PPO} {PPO} | head -1",
+        shell=True,  # noqa: S602 -- a pipe is the point
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+
+
+def test_text_without_unicode_output() -> None:
+    done = child("-m", "sbformat", "inspect", PPO, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert done.stdout.isascii()
+
+
+def test_a_terminal_gets_tables() -> None:
+    import pty
+
+    read_end, write_end = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "sbformat", "inspect", str(PPO), "--brief"], stdout=write_end, cwd=ROOT
+    ) as process:
+        os.close(write_end)
+        shown = b""
+        while True:
+            try:
+                chunk = os.read(read_end, 65536)
+            except OSError:
+                break
+            if not chunk:
+                break
+            shown += chunk
+    assert process.returncode == 0
+    os.close(read_end)
+    assert b"hyper-parameters" in shown
+    assert b"gamma" in shown

@@ -1,0 +1,199 @@
+"""export, extract and atomic: files that are whole or not there."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+import ml_dtypes
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import sbformat
+from bundled import PPO, SAC
+from sbformat.atomic import new_file, new_folder
+from sbformat.export import export, format_of
+from sbformat.tools.extract import extract
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EXPECTED = sbformat.read(PPO).parameters["policy"].to_numpy()
+
+
+def load(path: Path) -> dict[str, np.ndarray]:
+    """What a file or folder of arrays holds, by the libraries that users have."""
+    if path.suffix == ".safetensors":
+        return load_file(path)
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as file:
+            return dict(file)
+    return {item.relative_to(path).as_posix().removesuffix(".npy"): np.load(item) for item in path.rglob("*.npy")}
+
+
+@pytest.mark.parametrize("name", ["out.safetensors", "out.npz", "out"])
+def test_extract_writes_what_the_libraries_read(tmp_path: Path, name: str) -> None:
+    report = extract(sbformat.read(PPO), tmp_path / name)
+    found = load(tmp_path / name)
+    assert set(found) == set(EXPECTED) == set(report.tensors)
+    assert all(np.array_equal(found[key], EXPECTED[key]) for key in EXPECTED)
+    assert report.nbytes == sum(array.nbytes for array in EXPECTED.values())
+    assert report.left_behind == 0
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("name", ["out.safetensors", "out.npz", "out"])
+def test_extract_all_names_the_entry(tmp_path: Path, name: str) -> None:
+    archive = sbformat.read(SAC)
+    report = extract(archive, tmp_path / name, entry="all")
+    separator = "/" if name == "out" else ":"
+    assert f"pytorch_variables{separator}log_ent_coef" in report.tensors
+    assert f"actor.optimizer{separator}state/[0]/exp_avg" in report.tensors
+    assert report.left_behind > 0
+    found = load(tmp_path / name)
+    assert set(found) == set(report.tensors)
+    key = f"critic.optimizer{separator}state/[0]/exp_avg"
+    assert np.array_equal(found[key], archive.parameters["critic.optimizer"]["state"][0]["exp_avg"])
+
+
+@pytest.mark.parametrize("name", ["out.safetensors", "out.npz"])
+def test_the_same_tensors_give_the_same_bytes(tmp_path: Path, name: str) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        extract(sbformat.read(PPO), tmp_path / folder / name)
+    assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_a_glob_selects(tmp_path: Path) -> None:
+    report = extract(sbformat.read(PPO), tmp_path / "o.npz", tensors="*.bias")
+    assert len(report.tensors) == 6
+    with pytest.raises(sbformat.MissingEntryError, match="matches"):
+        extract(sbformat.read(PPO), tmp_path / "p.npz", tensors="nothing*")
+    with pytest.raises(sbformat.MissingEntryError, match="'policy'"):
+        extract(sbformat.read(PPO), tmp_path / "p.npz", entry="polcy")
+    assert os.listdir(tmp_path) == ["o.npz"]
+
+
+@pytest.mark.parametrize("name", ["out.safetensors", "out.npz", "out"])
+def test_nothing_is_overwritten_unasked(tmp_path: Path, name: str) -> None:
+    extract(sbformat.read(PPO), tmp_path / name)
+    before = load(tmp_path / name)
+    with pytest.raises(FileExistsError):
+        extract(sbformat.read(SAC), tmp_path / name)
+    assert set(load(tmp_path / name)) == set(before)
+    extract(sbformat.read(SAC), tmp_path / name, overwrite=True)
+    assert set(load(tmp_path / name)) != set(before)
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_folder_with_anything_else_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+    with pytest.raises(FileExistsError, match=r"no \.npy"):
+        extract(sbformat.read(PPO), tmp_path / "mine", overwrite=True)
+    assert (tmp_path / "mine" / "thesis.tex").read_text() == "years of work"
+    assert os.listdir(tmp_path) == ["mine"]
+
+
+def test_the_suffix_tells_the_format(tmp_path: Path) -> None:
+    assert [format_of(name) for name in ("a.safetensors", "a.npz", "a", "a.b/")] == [
+        "safetensors", "npz", "npy-folder", "npy-folder",
+    ]  # fmt: skip
+    with pytest.raises(sbformat.UnsupportedError, match="suffix"):
+        extract(sbformat.read(PPO), tmp_path / "out.h5")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "name", "words"),
+    [
+        ({"__metadata__": np.zeros(1)}, "o.safetensors", "__metadata__"),
+        ({"a": np.zeros(1, "c16")}, "o.safetensors", "cannot hold"),
+        ({"a": np.zeros(1), "a.npy": np.zeros(1)}, "o.npz", "beside"),
+        ({"a": np.zeros(1, ml_dtypes.bfloat16)}, "o.npz", "bfloat16"),
+        ({"a": np.zeros(1, ml_dtypes.bfloat16)}, "o", "bfloat16"),
+        ({"A": np.zeros(1), "a": np.zeros(1)}, "o", "meet"),
+        ({"../a": np.zeros(1)}, "o", "file names"),
+        ({"a:b": np.zeros(1)}, "o", "file names"),
+        ({"nul": np.zeros(1)}, "o", "file names"),
+        ({"a": "no array"}, "o.npz", "not an array"),
+    ],
+)
+def test_what_a_format_cannot_hold_is_refused_before_anything_is_written(
+    tmp_path: Path, arrays: dict[str, np.ndarray], name: str, words: str
+) -> None:
+    with pytest.raises(sbformat.UnsupportedError, match=words):
+        export(arrays, tmp_path / name)
+    assert os.listdir(tmp_path) == []
+
+
+def test_npz_holds_the_names_that_savez_cannot(tmp_path: Path) -> None:
+    arrays = {"file": np.arange(2), "allow_pickle": np.arange(3), "a/b:c": np.array(1, "f4")}
+    export(arrays, tmp_path / "o.npz")
+    assert {key: value.tolist() for key, value in load(tmp_path / "o.npz").items()} == {
+        key: value.tolist() for key, value in arrays.items()
+    }
+
+
+def test_safetensors_holds_bfloat16_strided_and_zero_dim(tmp_path: Path) -> None:
+    arrays = {
+        "b": np.arange(4).astype(ml_dtypes.bfloat16),
+        "t": np.arange(6, dtype="f4").reshape(2, 3).T,
+        "z": np.array(2.5, "f4"),
+    }
+    export(arrays, tmp_path / "o.safetensors", metadata={"entry": "policy"})
+    from safetensors import safe_open
+
+    with safe_open(tmp_path / "o.safetensors", "np") as file:
+        assert file.metadata() == {"entry": "policy"}
+        assert file.get_tensor("t").tolist() == [[0, 3], [1, 4], [2, 5]]
+        assert file.get_tensor("z").shape == ()
+        assert file.get_slice("b").get_dtype() == "BF16"
+
+
+# -- atomic -------------------------------------------------------------------------------------------
+
+
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    target = tmp_path / "o"
+    target.write_text("old")
+    with pytest.raises(KeyError), new_file(target, overwrite=True) as temporary:
+        temporary.write_text("half")
+        raise KeyError
+    assert target.read_text() == "old"
+    assert os.listdir(tmp_path) == ["o"]
+
+
+def test_the_mode_is_kept_and_links_are_followed(tmp_path: Path) -> None:
+    target, link = tmp_path / "o", tmp_path / "link"
+    target.write_text("old")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    with new_file(link, overwrite=True) as temporary:
+        temporary.write_text("new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+
+
+def test_a_file_that_another_process_made_meanwhile_is_kept(tmp_path: Path) -> None:
+    target = tmp_path / "o"
+    with pytest.raises(FileExistsError), new_file(target, overwrite=False) as temporary:
+        temporary.write_text("mine")
+        target.write_text("theirs")
+    assert target.read_text() == "theirs"
+    assert os.listdir(tmp_path) == ["o"]
+
+
+def test_a_target_that_is_no_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="regular"), new_file(tmp_path / "pipe", overwrite=True):
+        pass
+
+
+def test_a_folder_is_whole_or_not_there(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), new_folder(tmp_path / "o", overwrite=False, replaceable_suffix=".npy") as temporary:
+        (temporary / "a.npy").write_text("half")
+        raise KeyError
+    assert os.listdir(tmp_path) == []

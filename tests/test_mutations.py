@@ -1,0 +1,154 @@
+"""Every truncation and every flipped byte of a small archive gives its content or an error, never another value."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from typing import Any
+
+import pytest
+import sbformat
+from making import DATA, POLICY, SYSTEM_INFO, fit_for_terminal, sb3_archive, state_dict_zip
+from sbformat import data as data_entry, pkl, pth
+from sbformat.container import Container
+from sbformat.errors import ContainerError, SbformatError
+
+FLIPS = (0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0xFF)
+
+
+def with_zipfile(*, method: int = zipfile.ZIP_STORED, seekable: bool = True, force_zip64: bool = False) -> bytes:
+    """The archive as SB3 writes it: through zipfile, with the torch zip inside."""
+
+    class Pipe(io.RawIOBase):
+        written = b""
+
+        def writable(self) -> bool:
+            return True
+
+        def write(self, data: Any) -> int:
+            self.written += bytes(data)
+            return len(data)
+
+    file: Any = io.BytesIO() if seekable else Pipe()
+    with zipfile.ZipFile(file, "w", method) as opened:
+        for name, content in (
+            ("data", json.dumps(DATA).encode()),
+            ("policy.pth", state_dict_zip(POLICY, align=4)),
+            ("_stable_baselines3_version", b"2.3.2"),
+            ("system_info.txt", SYSTEM_INFO),
+        ):
+            info = zipfile.ZipInfo(name)
+            info.compress_type = method
+            with opened.open(info, "w", force_zip64=force_zip64) as member:
+                member.write(content)
+    return bytes(file.getvalue() if seekable else file.written)
+
+
+def facts(raw: bytes) -> dict[str, Any]:
+    """All that the archive holds, decoded."""
+    archive = sbformat.reads(raw)
+    tensors = {}
+    for name, state_dict in archive.parameters.items():
+        tensors[name] = {key: value.tolist() for key, value in state_dict.to_numpy().items()}
+    return {
+        "data": data_entry.to_json(archive.data),
+        "tensors": tensors,
+        "version": archive.stable_baselines3_version,
+        "system_info": archive.system_info,
+        "extra": dict(archive.extra),
+    }
+
+
+EXPECTED: dict[str, Any] = {
+    "data": DATA,
+    "tensors": {"policy": {name: list(values) for name, values in POLICY.items()}},
+    "version": "2.3.2",
+    "system_info": ({"OS": "Linux", "Python": "3.11.2"}, SYSTEM_INFO.decode()),
+    "extra": {},
+}
+ARCHIVES = {
+    "by hand": sb3_archive(align=4),
+    "Python 3.11 and later": with_zipfile(force_zip64=True),
+    "into a pipe": with_zipfile(seekable=False, force_zip64=True),
+    "deflated again": with_zipfile(method=zipfile.ZIP_DEFLATED),
+}
+archives = pytest.mark.parametrize("raw", ARCHIVES.values(), ids=list(ARCHIVES))
+
+
+def mutants(raw: bytes) -> list[tuple[str, bytes]]:
+    made = []
+    for at, byte in enumerate(raw):
+        for flip in FLIPS:
+            made.append((f"byte {at} ^ {flip:#04x}", raw[:at] + bytes([byte ^ flip]) + raw[at + 1 :]))
+    return made
+
+
+@archives
+def test_the_archives_are_read(raw: bytes) -> None:
+    assert facts(raw) == EXPECTED
+
+
+@archives
+def test_every_truncation_is_refused_with_one_error(raw: bytes) -> None:
+    for size in range(len(raw)):
+        with pytest.raises(ContainerError) as caught:
+            facts(raw[:size])
+        assert fit_for_terminal(str(caught.value)), size
+
+
+@archives
+def test_every_flipped_byte_gives_the_same_content_or_one_error(raw: bytes) -> None:
+    for mutation, mutant in mutants(raw):
+        try:
+            found = facts(mutant)
+        except SbformatError as error:
+            assert fit_for_terminal(str(error)), mutation  # noqa: PT017
+        else:
+            assert found == EXPECTED, mutation
+
+
+@archives
+def test_bytes_put_in_front_or_behind_are_refused(raw: bytes) -> None:
+    for mutant in (b"\0" + raw, raw + b"\0", raw[:30] + raw, raw + raw, raw[1:], raw + raw[-22:]):
+        with pytest.raises(SbformatError):
+            facts(mutant)
+
+
+def test_every_truncation_and_flip_of_a_lone_torch_zip_gives_the_same_or_one_error() -> None:
+    raw = state_dict_zip(POLICY, align=4)
+    expected = {name: list(values) for name, values in POLICY.items()}
+    for mutation, mutant in [*mutants(raw), *((f"cut to {size}", raw[:size]) for size in range(len(raw)))]:
+        try:
+            found = {name: value.tolist() for name, value in pth.loads(mutant).to_numpy().items()}
+        except SbformatError as error:
+            assert fit_for_terminal(str(error)), mutation  # noqa: PT017
+        else:
+            assert found == expected, mutation
+
+
+def test_every_truncation_and_flip_of_data_is_read_or_one_error() -> None:
+    """Without a CRC around it, a flip may give other JSON; never another error."""
+    raw = json.dumps(DATA).encode()
+    for mutation, mutant in [*mutants(raw), *((f"cut to {size}", raw[:size]) for size in range(len(raw)))]:
+        try:
+            found = data_entry.loads(mutant)
+        except SbformatError as error:
+            assert fit_for_terminal(str(error)), mutation  # noqa: PT017
+        else:
+            assert isinstance(found, dict), mutation
+            assert data_entry.equal_json(found, found), mutation
+
+
+def test_every_truncation_and_flip_of_a_pickle_is_read_or_one_error() -> None:
+    """Without a CRC around it, a flip may give another tree; never another error, and never a shorter pickle."""
+    with Container(state_dict_zip(POLICY)).read("archive/data.pkl") as view:
+        raw = bytes(view)
+    for size in range(len(raw)):
+        with pytest.raises(SbformatError):
+            pkl.loads(raw[:size])
+    for mutation, mutant in mutants(raw):
+        try:
+            pkl.loads(mutant)
+        except SbformatError as error:
+            assert fit_for_terminal(str(error)), mutation  # noqa: PT017

@@ -1,0 +1,141 @@
+"""Reading, and every command, in a process that watches every audit event: nothing of a file is run.
+
+The child makes files whose pickles would run, import, open and connect, preloads what sbformat itself
+imports, then forbids every event that could come of believing a file.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from bundled import ROOT
+
+CHILD = r'''
+import base64, contextlib, io, json, os, sys, zipfile
+from pathlib import Path
+
+root, folder = Path(sys.argv[1]), Path(sys.argv[2])
+sys.path[:0] = [str(root), str(root / "tests")]
+import encodings.unicode_escape, encodings.raw_unicode_escape
+import numpy, jsonschema, safetensors.numpy, ml_dtypes, rich.console  # what is imported lazily
+import sbformat, sbformat.schema, sbformat.reader, sbformat.archive, sbformat.pth.arrays, sbformat.pth.compare
+import sbformat.export, sbformat.tools.inspect, sbformat.tools.extract, sbformat.cli, difflib, unicodedata
+from sbformat import data, pkl, pth
+from sbformat.container import Container
+from bundled import PPO, SAC, changed, entries, zipped
+
+EVIL = {
+    "system": b"\x80\x02cos\nsystem\nX\x05\x00\x00\x00true \x85R.",
+    "exec": b"\x80\x02c__builtin__\nexec\nX\x09\x00\x00\x00import os\x85R.",
+    "import": b"\x80\x04\x8c\x0cevil_module_\x8c\x01f\x93)R.",
+    "open": b"\x80\x02c__builtin__\nopen\nX\x09\x00\x00\x00/evilfile\x85R.",
+    "socket": b"\x80\x02csocket\nsocket\n)R.",
+    "subprocess": b"\x80\x02csubprocess\nPopen\n]X\x04\x00\x00\x00truea\x85R.",
+    "inst": b"(S'true'\nios\nsystem\n.",
+    "obj": b"(cos\nsystem\nS'true'\no.",
+    "newobj": b"\x80\x02csubprocess\nPopen\nX\x04\x00\x00\x00true\x85\x81.",
+    "build": b"\x80\x02csys\nmodules\n}X\x04\x00\x00\x00evilNsb.",
+    "cloudpickle": b"\x80\x02cstable_baselines3.common.save_util\njson_to_data\nX\x02\x00\x00\x00{}\x85R.",
+}
+
+def torch_zip(pickle):
+    return zipped({"archive/data.pkl": pickle, "archive/version": b"3\n"})
+
+def archive_of(pickle):
+    values = json.loads(entries()["data"])
+    for key in ("policy_class", "learning_rate", "observation_space", "replay_buffer_class", "mine"):
+        values[key] = {":type:": "<class 'x'>", ":serialized:": base64.b64encode(pickle).decode()}
+    contents = {**entries(), "data": json.dumps(values).encode(), "extra.pth": torch_zip(pickle)}
+    contents["policy.optimizer.pth"] = pickle
+    return zipped(contents)
+
+files = [PPO, SAC]
+for name, pickle in EVIL.items():
+    for suffix, content in ((".zip", archive_of(pickle)), (".pth", torch_zip(pickle)), ("-legacy.pth", pickle)):
+        (folder / (name + suffix)).write_bytes(content)
+        files.append(folder / (name + suffix))
+corpus = root.parent / "shared" / "corpus" / "sb3"
+files += sorted(corpus.glob("*"))[:20] if corpus.is_dir() else []
+
+def everything(path):
+    for on_unknown in ("error", "inert"):
+        try:
+            archive = sbformat.read(path, on_unknown=on_unknown)
+        except sbformat.SbformatError:
+            continue
+        for get in (lambda: archive.data, lambda: archive.algorithm, lambda: archive.system_info,
+                    lambda: archive.pytorch_variables, lambda: archive == archive, lambda: repr(archive.data)):
+            with contextlib.suppress(sbformat.SbformatError):
+                get()
+        for name in archive.parameters:
+            with contextlib.suppress(sbformat.SbformatError):
+                repr(archive.parameters[name].to_numpy())
+        with contextlib.suppress(sbformat.SbformatError):
+            list(sbformat.iter_problems(archive))
+        with contextlib.suppress(sbformat.SbformatError):
+            with sbformat.safe_open(path) as opened:
+                [opened.get_tensor(key) for key in opened.keys()]
+
+def commands():
+    names = [str(path) for path in files]
+    for args in (["inspect", *names], ["inspect", *names, "--format", "json"], ["validate", *names],
+                 ["validate", *names, "--format", "json"]):
+        with contextlib.redirect_stdout(io.StringIO()):
+            sbformat.cli.main(args)
+    for number, path in enumerate(files):
+        for suffix in (".npz", ".safetensors", ""):
+            with contextlib.redirect_stdout(io.StringIO()):
+                sbformat.cli.main(["extract", str(path), "-o", str(folder / f"out{number}{suffix}"), "--entry", "all"])
+
+sbformat.validate(PPO)  # jsonschema loads its metaschemas at first use
+everything(PPO)
+with contextlib.redirect_stdout(io.StringIO()):
+    for suffix in (".npz", ".safetensors", ""):
+        sbformat.cli.main(["extract", str(PPO), "-o", str(folder / f"warm{suffix}")])
+    sbformat.cli.main(["inspect", str(PPO)])
+
+allowed = (str(folder), str(root), str(corpus))
+before = set(sys.modules), dict(os.environ), os.getcwd(), sys.getrecursionlimit(), len(os.listdir("/proc/self/fd"))
+seen = []
+
+def watch(event, args):
+    if event.startswith(("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.", "socket.", "exec",
+                         "compile", "marshal.", "pickle.", "ctypes.", "urllib.", "code.", "builtins.input")):
+        seen.append((event, repr(args)[:200]))
+    elif event == "import" and any(part in str(args[0]) for part in ("evil", "socket", "stable_baselines3")):
+        seen.append((event, repr(args)[:200]))
+    elif event == "open" and not str(args[0]).startswith(allowed) and not str(args[0]).startswith((sys.prefix, sys.base_prefix)):
+        if not isinstance(args[0], int):
+            seen.append((event, repr(args)[:200]))
+
+sys.addaudithook(watch)
+for path in files:
+    everything(path)
+commands()
+for pickle in EVIL.values():
+    pkl.loads(pickle)
+    pth.loads(torch_zip(pickle), on_unknown="inert")
+result = list(seen)
+after = set(sys.modules), dict(os.environ), os.getcwd(), sys.getrecursionlimit(), len(os.listdir("/proc/self/fd"))
+new_modules = {name for name in after[0] - before[0]}
+print(json.dumps({"seen": result, "files": len(files), "modules": sorted(new_modules), "same": before[1:] == after[1:]}))
+'''
+
+
+def test_nothing_in_a_file_is_run(tmp_path: object) -> None:
+    import json
+
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, str(ROOT), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert report["files"] >= 35
+    assert report["seen"] == [], report["modules"]
+    assert report["modules"] == []
+    assert report["same"]

@@ -1,0 +1,274 @@
+"""read, reads, read_parameters, safe_open: every form an archive comes in."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import sbformat
+from bundled import PPO, SAC, changed, entries, zipped
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_every_kind_of_source_gives_the_same() -> None:
+    data = PPO.read_bytes()
+    with PPO.open("rb") as file, PPO.open("rb", buffering=0) as raw:
+        sources = [str(PPO), PPO, data, bytearray(data), memoryview(data), io.BytesIO(data), file, raw]
+        archives = [sbformat.read(source) for source in sources]
+    assert all(archive == archives[0] for archive in archives)
+    assert sbformat.reads(data) == archives[0]
+
+
+def test_a_buffer_is_read_from_its_start_as_sb3_does() -> None:
+    buffer = io.BytesIO()
+    buffer.write(PPO.read_bytes())
+    assert sbformat.read(buffer) == sbformat.read(PPO)
+
+
+def test_a_bare_name_falls_back_to_zip(tmp_path: Path) -> None:
+    (tmp_path / "model.zip").write_bytes(PPO.read_bytes())
+    assert sbformat.read(tmp_path / "model") == sbformat.read(PPO)
+
+
+def test_a_path_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        sbformat.read(tmp_path / "model")
+    assert caught.value.filename == str(tmp_path / "model") or caught.value.filename == tmp_path / "model"
+
+
+def test_a_pipe_is_read(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(PPO.read_bytes()))
+    writer.start()
+    assert sbformat.read(pipe) == sbformat.read(PPO)
+    writer.join()
+
+
+def test_read_holds_the_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "model.zip"
+    path.write_bytes(PPO.read_bytes())
+    archive = sbformat.read(path)
+    path.write_bytes(b"overwritten")
+    assert archive == sbformat.read(PPO)
+    data = bytearray(PPO.read_bytes())
+    archive = sbformat.reads(data)
+    data[:] = bytes(len(data))
+    assert archive == sbformat.read(PPO)
+
+
+def test_a_folder_that_was_unzipped(tmp_path: Path) -> None:
+    with zipfile.ZipFile(PPO) as file:
+        file.extractall(tmp_path)
+    archive = sbformat.read(tmp_path)
+    assert archive.format == "folder"
+    assert archive == sbformat.read(PPO)
+    with sbformat.safe_open(tmp_path) as opened:
+        assert len(opened.keys()) == 12
+
+
+def test_a_folder_without_an_archive(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(sbformat.MissingEntryError, match="data"):
+        sbformat.read(tmp_path)
+
+
+def test_a_lone_pth(tmp_path: Path) -> None:
+    path = tmp_path / "actor.optimizer.pth"
+    path.write_bytes(entries(SAC)["actor.optimizer.pth"])
+    archive = sbformat.read(path)
+    assert archive.format == "torch-zip"
+    assert list(archive.parameters) == ["actor.optimizer"]
+    assert archive.algorithm.name is None
+    with pytest.raises(sbformat.MissingEntryError):
+        archive.data  # noqa: B018
+    assert list(sbformat.reads(path.read_bytes()).parameters) == ["policy"]
+    with sbformat.safe_open(path) as opened:
+        assert "state/[0]/exp_avg" in opened.keys()  # noqa: SIM118 -- its own method
+
+
+def test_a_bare_data() -> None:
+    archive = sbformat.reads(entries()["data"])
+    assert archive.format == "data-json"
+    assert archive.data == sbformat.read(PPO).data
+    assert archive.algorithm.name == "PPO"
+    assert not archive.parameters
+
+
+REFUSED: dict[str, tuple[bytes, type[sbformat.SbformatError], str]] = {
+    "empty": (b"", sbformat.ContainerError, "empty"),
+    "text": (b"hello, this is a text file\n", sbformat.ContainerError, "text file"),
+    "html": (b"<!DOCTYPE html><html></html>", sbformat.ContainerError, "HTML page"),
+    "lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n", sbformat.UnsupportedError, "LFS"),
+    "binary": (b"\x00\x01\x02\x03" * 20, sbformat.ContainerError, "no archive"),
+    "other zip": (zipped({"a.txt": b"x"}), sbformat.UnsupportedError, "no 'data'"),
+    "empty zip": (zipped({}), sbformat.ContainerError, "nothing in it"),
+    "zipped folder": (
+        zipped({f"ppo/{name}": content for name, content in entries().items()}),
+        sbformat.UnsupportedError,
+        "lies in a folder",
+    ),
+    "npz": (zipped({"a.npy": b"x"}), sbformat.UnsupportedError, "npz"),
+    "sb2": (zipped({"data": b"{}", "parameters": b"", "parameter_list": b"[]"}), sbformat.UnsupportedError, "TensorFl"),
+    "pickle": (b"\x80\x04N.", sbformat.UnsupportedError, "pickle"),
+    "truncated": (PPO.read_bytes()[:-30], sbformat.ContainerError, "cut short"),
+    "truncated at a member": (PPO.read_bytes()[:20_000], sbformat.ContainerError, "cut short"),
+    "leading bytes": (b"x" + PPO.read_bytes(), sbformat.ContainerError, "no archive|text"),
+    "trailing bytes": (PPO.read_bytes() + b"x", sbformat.ContainerError, "behind it"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_archive_gets_one_sentence(name: str) -> None:
+    data, error, words = REFUSED[name]
+    with pytest.raises(error, match=words) as caught:
+        sbformat.reads(data)
+    assert "\n" not in str(caught.value)
+
+
+def test_limits_reach_the_outer_zip() -> None:
+    with pytest.raises(sbformat.LimitError, match="--limit outer_entries=") as caught:
+        sbformat.read(PPO, limits=sbformat.Limits(outer_entries=5))
+    assert (caught.value.limit, caught.value.allowed, caught.value.actual) == ("outer_entries", 5, 6)
+    assert sbformat.read(PPO, limits=sbformat.Limits(outer_entries=6))
+
+
+@pytest.mark.parametrize(
+    ("limit", "get"),
+    [
+        ("json_bytes", lambda archive: archive.data),
+        ("json_depth", lambda archive: archive.data),
+        ("json_nodes", lambda archive: archive.data),
+        ("blob_bytes", lambda archive: archive.data),
+        ("blobs_bytes", lambda archive: archive.data),
+        ("version_bytes", lambda archive: archive.stable_baselines3_version),
+        ("system_info_bytes", lambda archive: archive.system_info),
+        ("inner_entries", lambda archive: archive.parameters["policy"]),
+        ("pickle_bytes", lambda archive: archive.parameters["policy"]),
+        ("pickle_opcodes", lambda archive: archive.parameters["policy"]),
+        ("pickle_memo", lambda archive: archive.parameters["policy"]),
+        ("pickle_stack", lambda archive: archive.parameters["policy"]),
+        ("pickle_nodes", lambda archive: archive.parameters["policy"]),
+        ("value_depth", lambda archive: archive.parameters["policy.optimizer"]),
+        ("tensors", lambda archive: archive.parameters["policy"]),
+        ("tensor_rank", lambda archive: archive.parameters["policy"]),
+        ("tensor_name_bytes", lambda archive: archive.parameters["policy"]),
+    ],
+)
+def test_every_limit_has_two_sides(limit: str, get: Any) -> None:
+    low, high = 0, 10**6
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            get(sbformat.read(PPO, limits=sbformat.Limits()._replace(**{limit: middle})))
+            high = middle
+        except sbformat.LimitError:
+            low = middle
+    assert 0 < high < 10**6
+    with pytest.raises(sbformat.LimitError) as caught:
+        get(sbformat.read(PPO, limits=sbformat.Limits()._replace(**{limit: high - 1})))
+    assert caught.value.limit == limit
+
+
+def test_read_parameters_has_the_shape_of_get_parameters() -> None:
+    parameters = sbformat.read_parameters(SAC)
+    assert list(parameters) == ["policy", "actor.optimizer", "critic.optimizer", "ent_coef_optimizer"]
+    assert isinstance(parameters["policy"], dict)
+    assert isinstance(parameters["policy"]["actor.mu.weight"], np.ndarray)
+    assert set(parameters["actor.optimizer"]) == {"state", "param_groups"}
+    assert parameters["actor.optimizer"]["param_groups"][0]["lr"] == pytest.approx(3e-4)
+
+
+def test_arrays_are_read_only_views_and_copies_on_request() -> None:
+    archive = sbformat.read(PPO)
+    weight = archive.parameters["policy"]["action_net.weight"]
+    assert not weight.flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        weight[0] = 0
+    with pytest.raises(ValueError, match=r"cannot set|WRITEABLE"):
+        weight.flags.writeable = True
+    copied = sbformat.read(PPO, copy=True).parameters["policy"]["action_net.weight"]
+    assert copied.flags.writeable
+    assert copied.flags.aligned
+    assert np.array_equal(copied, weight)
+
+
+# -- safe_open ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mmap", [True, False])
+def test_safe_open_has_the_interface_of_safetensors(mmap: bool) -> None:  # noqa: FBT001
+    expected = sbformat.read(PPO).parameters["policy"].to_numpy()
+    with sbformat.safe_open(PPO, mmap=mmap) as opened:
+        assert opened.keys() == list(expected)
+        for name in opened.keys():  # noqa: SIM118
+            assert np.array_equal(opened.get_tensor(name), expected[name])
+        part = opened.get_slice("action_net.weight")
+        assert part.get_shape() == [2, 8]
+        assert part.get_dtype() == "float32"
+        assert np.array_equal(part[1:, ::2], expected["action_net.weight"][1:, ::2])
+        assert opened.metadata()["stable_baselines3_version"] == "2.9.2"
+        with pytest.raises(sbformat.MissingEntryError, match="action_net"):
+            opened.get_tensor("action_net.weigth")
+
+
+def test_arrays_outlive_safe_open() -> None:
+    with sbformat.safe_open(PPO, entry="policy.optimizer") as opened:
+        array = opened.get_tensor("state/[0]/exp_avg")
+    assert array.sum() == array.copy().sum()
+    with pytest.raises(ValueError, match="closed"):
+        opened.keys()
+
+
+def test_safe_open_names_what_there_is() -> None:
+    with pytest.raises(sbformat.MissingEntryError, match="'actor.optimizer'"):
+        sbformat.safe_open(SAC, entry="actor.optimiser")
+    with pytest.raises(ValueError, match="framework"):
+        sbformat.safe_open(PPO, framework="pt")
+    with sbformat.safe_open(SAC, entry="pytorch_variables") as opened:
+        assert opened.keys() == ["log_ent_coef"]
+
+
+def test_safe_open_checks_the_record_it_hands_out_and_no_other() -> None:
+    policy = bytearray(entries()["policy.pth"])
+    with sbformat.safe_open(bytes(policy)) as opened:
+        weight = opened.get_tensor("action_net.weight").tobytes()
+    at = bytes(policy).index(weight)
+    policy[at] ^= 1
+    archive = changed(policy_pth=bytes(policy))
+    with sbformat.safe_open(archive) as opened:
+        assert opened.get_tensor("action_net.bias").shape == (2,)
+        with pytest.raises(sbformat.ContainerError, match="CRC-32") as caught:
+            opened.get_tensor("action_net.weight")
+    assert caught.value.entry is not None
+    assert caught.value.entry.startswith("policy.pth/archive/data/")
+
+
+def test_read_checks_the_crc_of_the_entry() -> None:
+    data = bytearray(PPO.read_bytes())
+    with zipfile.ZipFile(PPO) as file:
+        at = file.getinfo("policy.pth").header_offset + 5000
+    data[at] ^= 1
+    archive = sbformat.reads(bytes(data))
+    assert archive.data["gamma"] == 0.99
+    with pytest.raises(sbformat.ContainerError, match="CRC-32") as caught:
+        archive.parameters["policy"]
+    assert caught.value.entry == "policy.pth"
+
+
+def test_asking_twice_costs_nothing_twice() -> None:
+    data = zipped(entries(), zipfile.ZIP_DEFLATED)
+    total = sum(map(len, entries().values()))
+    archive = sbformat.reads(data, limits=sbformat.Limits(total_bytes=total))
+    for _ in range(3):
+        for name in archive.entries:
+            assert b"".join(archive.stream(name)) == entries()[name]
+        assert archive.parameters["policy"].to_numpy()
