@@ -47,11 +47,11 @@ class Limits(NamedTuple):
     blobs_bytes: int = 64 * _MIB
     """All of them in one ``data``."""
     pickle_bytes: int = 64 * _MIB
-    """The pickle of one ``.pth`` entry, its tensors' bytes not counted (largest real: 20 KB)."""
+    """The pickle of one ``.pth`` entry, its tensors' bytes not counted (largest seen: 11 KB)."""
     pickle_opcodes: int = 2_000_000
     """Opcodes of one pickle (largest real: 422,911; in a ``.pth``: 2,387)."""
     pickle_nodes: int = 500_000
-    """Tuples, lists, dicts, calls and other composite values of one pickle (largest real: 39,632)."""
+    """Tuples, lists, dicts, calls and other composite values of one pickle (largest seen: 12,021)."""
     pickle_memo: int = 1_000_000
     """Memo entries of one pickle (largest real: 64,689)."""
     pickle_memo_index: int = 2**31 - 1
@@ -65,7 +65,7 @@ class Limits(NamedTuple):
     tensors: int = 65_536
     """Tensors of one ``.pth`` entry (largest real: 66)."""
     leaves: int = 1_000_000
-    """Values of one ``.pth`` entry by path: a shared one counts once a path (largest real: 452)."""
+    """Values of one ``.pth`` entry by path: a shared one counts once a path (largest seen: 92)."""
     tensor_rank: int = 32
     """Dimensions of one tensor (largest real: 4)."""
     tensor_name_bytes: int = 1024
