@@ -14,7 +14,7 @@ Pair: TypeAlias = tuple[str, str]
 PthRole: TypeAlias = Literal[
     "tensor", "tensor_v2", "tensor_v3", "qtensor", "parameter", "parameter_with_state", "from_type_v2", "sparse",
     "meta", "size", "device", "layout", "ordered_dict", "set", "frozenset", "bytearray", "complex", "encode",
-    "numpy_scalar", "numpy_array",
+    "bytes", "numpy_scalar", "numpy_array",
 ]  # fmt: skip
 
 CALLS: Final[dict[Pair, PthRole]] = {
@@ -37,6 +37,7 @@ CALLS: Final[dict[Pair, PthRole]] = {
     ("builtins", "bytearray"): "bytearray",
     ("builtins", "complex"): "complex",
     ("_codecs", "encode"): "encode",
+    ("builtins", "bytes"): "bytes",  # protocol 2 has no other spelling of b""
     ("numpy.core.multiarray", "scalar"): "numpy_scalar",
     ("numpy._core.multiarray", "scalar"): "numpy_scalar",
     ("numpy.core.multiarray", "_reconstruct"): "numpy_array",
@@ -96,6 +97,9 @@ DTYPES: Final[dict[Pair, str]] = {
 MEMORY_FORMATS: Final[dict[Pair, str]] = {
     ("torch", name): name for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 }
+
+PACKED_STORAGES: Final = frozenset({("torch", "QUInt4x2Storage"), ("torch", "QUInt2x4Storage")})
+"""Storages of several items a byte."""
 
 LAYOUTS: Final = frozenset({"strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"})
 

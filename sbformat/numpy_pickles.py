@@ -69,13 +69,15 @@ def _is_reduced(value: object) -> TypeGuard[_Reduced]:
 
 
 def encoded_bytes(value: object) -> bytes | None:
-    """Return the bytes of ``_codecs.encode(text, "latin1")``, protocol 2's spelling, or of bytes."""
+    """Return the bytes of ``_codecs.encode(text, "latin1")`` or ``bytes()``, protocol 2's spellings, or of bytes."""
     if isinstance(value, (bytes, bytearray)):
         return bytes(value)
-    if not _is_reduced(value) or value.updates or CALLS.get(value.func.pair) != "encode":
+    if not _is_reduced(value) or value.updates:
         return None
-    args = value.args
-    if not isinstance(args, tuple) or len(args) != 2:
+    args, role = value.args, CALLS.get(value.func.pair)
+    if role == "bytes" and args == ():
+        return b""
+    if role != "encode" or len(args) != 2:
         return None
     return latin1_bytes(*args)
 
@@ -170,11 +172,14 @@ def _checked(
 ) -> ArrayInfo:
     if not isinstance(shape, tuple) or len(shape) > _RANK:
         _refuse("a numpy array has an unknown shape")
-    size = ITEM_SIZES[code[1:]]
+    size = extent = ITEM_SIZES[code[1:]]
     for length in shape:
         if type(length) is not int or not 0 <= length < 2**63:
             _refuse("a numpy array has an unknown shape")
         size *= length
+        extent *= length or 1
+    if extent >= 2**63:
+        _refuse(f"a numpy array of shape {shape} is larger than any memory")
     if buffer is None:
         message = f"a numpy value of dtype {code} does not hold its items as bytes"
         raise UnsupportedError(message)

@@ -50,7 +50,8 @@ def read(
     :param on_unknown: ``error`` refuses a ``.pth`` that names a constructor that is not known, ``inert``
         keeps an inert node in its place (files of ``policy.save`` need it)
     :param unchecked_crc: read a ``.pth`` that torch wrote without CRCs
-    :param copy: give aligned, writable arrays instead of read-only views of the bytes
+    :param copy: give aligned, writable arrays instead of read-only views of the bytes; those that share
+        memory in the file share it still
     :raises OSError: from the path, unchanged
     :raises ContainerError: when the zip breaks a rule of FORMAT.md 2, or it is no archive
     :raises UnsupportedError: for another format, which the message names

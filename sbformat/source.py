@@ -37,13 +37,15 @@ class Source(Protocol):
 class BytesSource:
     """A source over bytes that are held in memory or mapped.
 
-    :param buffer: a C-contiguous buffer; it is viewed, not copied
+    :param buffer: it is viewed, not copied, unless it is not contiguous
     """
 
     __slots__ = ("_view", "size")
 
     def __init__(self, buffer: bytes | bytearray | memoryview | mmap) -> None:
         view = memoryview(buffer)
+        if not view.c_contiguous:
+            view = memoryview(bytes(view))
         if view.format != "B" or view.ndim != 1:
             view = view.cast("B")
         self._view = view.toreadonly()

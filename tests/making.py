@@ -227,7 +227,8 @@ def torch_zip(records: Mapping[str, bytes], *, root: str = "archive", align: int
         room = at + 30 + len(name) + 4
         padding = extra_field(0x4246, b"Z" * (-room % align))
         member = Member(
-            name, data, flags=UTF8_FLAG, extra=padding, descriptor="32" if data else "", local={"version": 0, "date": 0},
+            name, data, flags=UTF8_FLAG, extra=padding, descriptor="32" if data else "",
+            local={"version": 0, "date": 0},
             central={"made_by": 0, "version": 0, "date": 0, "attributes": 0},
         )  # fmt: skip
         members.append(member)
@@ -244,9 +245,9 @@ def state_dict_zip(tensors: Mapping[str, Sequence[float]], *, align: int = 64) -
 
 # -- the archive --------------------------------------------------------------------------------------
 
-SCHEDULE_PICKLE: Final = b"\x80\x04K\x07."
+SEVEN: Final = base64.b64encode(b"\x80\x04K\x07.").decode("ascii")
 DATA: Final = {
-    "policy_class": {":type:": "<class 'abc.ABCMeta'>", ":serialized:": base64.b64encode(SCHEDULE_PICKLE).decode("ascii")},
+    "policy_class": {":type:": "<class 'abc.ABCMeta'>", ":serialized:": SEVEN},
     "verbose": 1,
     "gamma": 0.5,
     "seed": None,
@@ -274,4 +275,4 @@ BIDI: Final = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u206
 
 def fit_for_terminal(shown: str) -> bool:
     """Is a message short, on one line, without escape sequences and changes of direction?"""
-    return len(shown.encode("utf-8")) <= 2048 and shown.isprintable() and not set(shown) & set(BIDI)  # noqa: PLR2004
+    return len(shown.encode("utf-8")) <= 2048 and shown.isprintable() and not set(shown) & set(BIDI)

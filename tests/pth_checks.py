@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CHILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hostile_child.py")
 
+PATIENCE = 20
+"""Seconds until a child is killed: an answer is expected in a tenth of it."""
+
 SECONDS = 2.0
 """RULES.md: what a hostile file may cost, in time of one processor."""
 BASE_BYTES = 64 << 20
@@ -58,14 +61,12 @@ def weigh(data: bytes, **options: Any) -> list[dict[str, Any]]:
 
     Asserts that nothing but our own errors came out, and that each took no more than a hostile file may.
     """
-    done = subprocess.run(
-        [sys.executable, CHILD, json.dumps(options)],
-        input=data,
-        capture_output=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, "PYTHONPATH": ROOT},
-    )
+    command = [sys.executable, CHILD, json.dumps(options)]
+    environment = {**os.environ, "PYTHONPATH": ROOT}
+    try:
+        done = subprocess.run(command, input=data, capture_output=True, timeout=PATIENCE, check=False, env=environment)
+    except subprocess.TimeoutExpired:
+        pytest.fail(f"no answer within {PATIENCE} s")
     assert done.returncode == 0, done.stderr.decode()[-2000:]
     rows: list[dict[str, Any]] = json.loads(done.stdout)
     for row in rows:

@@ -187,6 +187,27 @@ def test_quote_takes_any_object() -> None:
     assert quote("a") == "'a'"
 
 
+class Unreadable:
+    """A part of a tree whose text must not be asked for: trees are deep, shared and endless."""
+
+    def __repr__(self) -> str:
+        raise AssertionError
+
+
+@pytest.mark.parametrize("kind", [list, tuple, set, frozenset])
+def test_quote_never_spells_out_what_a_container_holds(kind: Any) -> None:
+    assert fit_for_terminal(quote(kind([Unreadable()])))
+    assert fit_for_terminal(quote({"key": Unreadable()}))
+
+
+def test_quote_takes_deep_values_and_numbers_of_more_digits_than_python_converts() -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    for value in (deep, 10**5000, b"x" * 100_000):
+        assert len(quote(value)) < 300
+
+
 @given(st.text(st.characters(codec=None)))
 def test_no_text_can_choose_the_bytes_of_a_terminal(name: str) -> None:
     assert fit_for_terminal(quote(name))

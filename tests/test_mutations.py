@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import zipfile
 from typing import Any
 
 import pytest
 import sbformat
-from making import DATA, POLICY, SYSTEM_INFO, fit_for_terminal, sb3_archive, state_dict_zip
+from making import (
+    DATA,
+    POLICY,
+    SYSTEM_INFO,
+    fit_for_terminal,
+    sb3_archive,
+    state_dict_pickle,
+    state_dict_zip,
+    torch_zip,
+)
 from sbformat import data as data_entry, pkl, pth
 from sbformat.container import Container
 from sbformat.errors import ContainerError, SbformatError
@@ -77,11 +87,11 @@ archives = pytest.mark.parametrize("raw", ARCHIVES.values(), ids=list(ARCHIVES))
 
 
 def mutants(raw: bytes) -> list[tuple[str, bytes]]:
-    made = []
-    for at, byte in enumerate(raw):
-        for flip in FLIPS:
-            made.append((f"byte {at} ^ {flip:#04x}", raw[:at] + bytes([byte ^ flip]) + raw[at + 1 :]))
-    return made
+    return [
+        (f"byte {at} ^ {flip:#04x}", raw[:at] + bytes([byte ^ flip]) + raw[at + 1 :])
+        for at, byte in enumerate(raw)
+        for flip in FLIPS
+    ]
 
 
 @archives
@@ -152,3 +162,24 @@ def test_every_truncation_and_flip_of_a_pickle_is_read_or_one_error() -> None:
             pkl.loads(mutant)
         except SbformatError as error:
             assert fit_for_terminal(str(error)), mutation  # noqa: PT017
+
+
+# -- changes that another reader of the same file would see otherwise ---------------------------------
+
+
+def two_in_case(**more: bytes) -> bytes:
+    """A torch zip with records besides; torch looks names up without regard to case."""
+    records = {
+        "data.pkl": state_dict_pickle(POLICY),
+        "data/0": struct.pack("<2f", 1, 2),
+        "data/1": struct.pack("<f", 3),
+    }
+    return torch_zip({**records, "version": b"3\n", **more})
+
+
+@pytest.mark.parametrize("name", ["DATA.PKL", "Data.pkl", "BYTEORDER", "Version", "data/A", ".DATA/version"])
+def test_a_record_that_torch_could_take_for_another_is_refused(name: str) -> None:
+    assert pth.loads(two_in_case(**{"data/a": b"", ".data/version": b"3\n"}))
+    more = {"data/a": b"", ".data/version": b"3\n", name: b"big" if name == "BYTEORDER" else b"x"}
+    with pytest.raises(SbformatError):
+        pth.loads(two_in_case(**more))

@@ -121,7 +121,13 @@ def test_what_is_no_archive_at_all_is_a_container_error(kind: Kind, word: str) -
 
 @pytest.mark.parametrize(
     ("kind", "word"),
-    [("lfs-pointer", "git lfs pull"), ("sb2-zip", "Stable Baselines 2"), ("npz", "npz"), ("pickle", "bare pickle"), ("zip", "no 'data'")],
+    [
+        ("lfs-pointer", "git lfs pull"),
+        ("sb2-zip", "Stable Baselines 2"),
+        ("npz", "npz"),
+        ("pickle", "bare pickle"),
+        ("zip", "no 'data'"),
+    ],
 )
 def test_what_is_something_else_is_unsupported(kind: Kind, word: str) -> None:
     error = refusal(kind, b"some bytes", ("a", "b"))
@@ -138,7 +144,9 @@ def test_of_several_archives_in_folders_the_first_is_named() -> None:
     assert "'agent0'" in str(refusal("zip", names=names))
 
 
-@pytest.mark.parametrize("head", [b"\x1b[31mred", b"\xff" * 40, "\u202e".encode(), b"\n\n\n", b"<html>\x1b]0;title\x07"])
+@pytest.mark.parametrize(
+    "head", [b"\x1b[31mred", b"\xff" * 40, "\u202e".encode(), b"\n\n\n", b"<html>\x1b]0;title\x07"]
+)
 @pytest.mark.parametrize("kind", ["text", "html", "unknown"])
 def test_the_first_bytes_are_shown_escaped(kind: Kind, head: bytes) -> None:
     refusal(kind, head)

@@ -135,7 +135,7 @@ def test_a_missing_file_is_an_os_error_with_the_name_that_was_asked_for(tmp_path
 
 
 def test_a_folder_is_an_os_error(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="directory|denied"):
+    with pytest.raises(OSError, match=r"directory|denied"):
         open_source(tmp_path)
 
 

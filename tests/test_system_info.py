@@ -37,7 +37,9 @@ def test_lines_of_key_and_value_are_fields_with_or_without_a_bullet(text: str) -
     assert found.text == text
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "no colon", "colon:without space", "- bullet", ":", "\x00\x01", "a : "[:2]])
+@pytest.mark.parametrize(
+    "text", ["", "\n\n", "no colon", "colon:without space", "- bullet", ":", "\x00\x01", "a : "[:2]]
+)
 def test_lines_of_any_other_form_stay_in_the_text_only(text: str) -> None:
     assert parse_system_info(text.encode()) == SystemInfo({}, text)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 from sbformat.errors import PickleError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.handlers import HANDLERS
-from sbformat.pkl.state import State, make_call, too_long
+from sbformat.pkl.state import REFERRED, State, make_call, too_long
 from sbformat.pkl.tree import Call, Dict, Global, Node, Persistent, Update
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ class Pickle(NamedTuple):
     size: int
     """Bytes up to and with STOP."""
     flags: tuple[str, ...]
-    """What a pickler never leaves behind: values or marks on the stack at STOP, a frame past it."""
+    """What a pickler of plain data never does: leave values or marks on the stack at STOP or a frame past it,
+    or change a value after it was referred to a second time (what holds itself needs that)."""
 
 
 def loads(data: bytes | bytearray | memoryview, *, limits: Limits = DEFAULT_LIMITS) -> object:
@@ -132,6 +133,7 @@ class _Machine(State):
         marked = self.marked
         memo = self.memo
         far_memo = self.far_memo
+        referred = self.referred
         log = self.log
         marks_allowed = self.limits.pickle_marks
         below = built = executed = position = 0
@@ -201,7 +203,10 @@ class _Machine(State):
                 elif code < 0x80:
                     if code == 0x68:  # BINGET
                         index = operand()
-                        stack.append(memo[index] if index < len(memo) else self.get(index))
+                        value = memo[index] if index < len(memo) else self.get(index)
+                        if type(value) in REFERRED:
+                            referred.add(id(value))
+                        stack.append(value)
                         continue
                     if code == 0x74:  # TUPLE
                         items = stack
@@ -217,10 +222,10 @@ class _Machine(State):
                     if code == 0x73:  # SETITEM
                         value = stack.pop()
                         key = stack.pop()
-                        if type(stack[-1]) is Dict:
+                        if type(stack[-1]) is Dict and not referred:
                             stack[-1].append((key, value))
                         else:
-                            self.update("SETITEMS", stack[-1], [(key, value)])
+                            self.set_items(stack[-1], [key, value])
                         built += 1
                         continue
                     if code == 0x75:  # SETITEMS
@@ -311,6 +316,8 @@ class _Machine(State):
             flags.append("values are left on the stack at STOP")
         if self.marked:
             flags.append("marks are left on the stack at STOP")
+        if self.changed_late:
+            flags.append("a value is changed after it was referred to a second time")
         if position < len(self.data) and self.base:
             flags.append("a frame reaches past STOP")
         return Pickle(value, self.log, self.protocol, self.base + position, tuple(flags))

@@ -48,7 +48,7 @@ def _pop_mark(state: State, position: int) -> int:
 
 
 def _dup(state: State, position: int) -> int:
-    state.stack.append(state.stack[-1])
+    state.stack.append(state.refer(state.stack[-1]))
     return position
 
 
@@ -159,7 +159,7 @@ def _appends(state: State, position: int) -> int:
 
 def _get(state: State, position: int) -> int:
     index, position = state.decimal(position)
-    state.stack.append(state.get(index))
+    state.stack.append(state.refer(state.get(index)))
     return position
 
 
@@ -171,7 +171,7 @@ def _inst(state: State, position: int) -> int:
 
 
 def _long_binget(state: State, position: int) -> int:
-    state.stack.append(state.get(_UINT4(state.data, position)[0]))
+    state.stack.append(state.refer(state.get(_UINT4(state.data, position)[0])))
     return position + 4
 
 

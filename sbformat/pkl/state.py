@@ -11,7 +11,7 @@ from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from sbformat.errors import LimitError, PickleError, quote
-from sbformat.pkl.tree import Call, Dict, Extension, Global, Node, Set, Update
+from sbformat.pkl.tree import Call, Dict, Extension, Global, Node, Persistent, Set, Update
 
 if TYPE_CHECKING:
     from sbformat.limits import Limits
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 FIX_IMPORTS_BELOW: Final = 3
 """Below this protocol CPython renames Python 2 modules before it imports (``fix_imports``)."""
+
+REFERRED: Final = frozenset({list, Dict, Set, Call, Persistent, Extension})
+"""What can be changed after it was made; a Global can too, but is what it names wherever it stands."""
 
 # Patterns are compiled when first used: text opcodes are rare, and compiling costs more than an archive.
 _INDEX: Final = rb"0|[1-9][0-9]{0,18}"
@@ -33,8 +36,8 @@ class State:
     """
 
     __slots__ = (
-        "base", "below", "built", "data", "encoding", "far_memo", "is_short", "limits", "log", "marked", "memo",
-        "protocol", "stack", "whole",
+        "base", "below", "built", "changed_late", "data", "encoding", "far_memo", "is_short", "limits", "log", "marked",
+        "memo", "protocol", "referred", "stack", "whole",
     )  # fmt: skip
 
     def __init__(self, data: bytes, limits: Limits, encoding: str) -> None:
@@ -47,6 +50,10 @@ class State:
         self.is_short = len(data) <= limits.pickle_opcodes
         """No more bytes than opcodes are allowed: they need no count."""
         self.encoding = encoding
+        self.referred: set[int] = set()
+        """Values that can change, by identity, once they were taken from the memo or doubled."""
+        self.changed_late = False
+        """Was one of those changed? A call that it is an argument of would have seen it as it was before."""
         self.stack: list[object] = []
         """What lies above the last mark."""
         self.marked: list[list[object]] = []
@@ -111,12 +118,23 @@ class State:
         if not isinstance(target, Node):
             message = f"{how} on a value of type {type(target).__name__.lower()}"
             raise PickleError(message)
+        self._note_change(target)
         change = Update(how, target, value)
         if target.updates is None:
             target.updates = []
         target.updates.append(change)
         self.log.append(change)
         self.built += 1
+
+    def _note_change(self, target: object) -> None:
+        if id(target) in self.referred:
+            self.changed_late = True
+
+    def refer(self, value: object) -> object:
+        """Note that a value is referred to a second time, and return it."""
+        if type(value) in REFERRED:
+            self.referred.add(id(value))
+        return value
 
     def set_items(self, target: object, items: list[object]) -> None:
         """SETITEM(S): keys and values, alternating."""
@@ -125,6 +143,7 @@ class State:
             raise PickleError(message)
         pairs = zip(items[::2], items[1::2])
         if type(target) is Dict:
+            self._note_change(target)
             target.extend(pairs)
         else:
             self.update("SETITEMS", target, list(pairs))
@@ -132,6 +151,7 @@ class State:
     def append_items(self, target: object, items: list[object]) -> None:
         """APPEND(S)."""
         if type(target) is list:
+            self._note_change(target)
             target.extend(items)
         else:
             self.update("APPENDS", target, items)
@@ -139,6 +159,7 @@ class State:
     def add_items(self, target: object, items: list[object]) -> None:
         """ADDITEMS."""
         if type(target) is Set:
+            self._note_change(target)
             target.extend(items)
         else:
             self.update("ADDITEMS", target, items)

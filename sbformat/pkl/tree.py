@@ -179,5 +179,10 @@ def children(value: object) -> list[object]:
     elif isinstance(value, Persistent):
         parts = [value.id]
     for update in (value.updates if isinstance(value, Node) else None) or ():
-        parts.append(Dict(update.value) if update.how == "SETITEMS" else update.value)  # type: ignore[call-overload]
+        if update.how == "BUILD":
+            parts.append(update.value)
+        elif update.how == "SETITEMS":
+            parts += [part for pair in update.value for part in pair]  # type: ignore[attr-defined]
+        else:
+            parts += update.value  # type: ignore[operator]
     return parts

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -28,6 +28,10 @@ _NUMPY_DTYPES: Final[dict[str, np.dtype[Any]]] = {
 }
 _HALF: Final = np.dtype("f2")
 _ONE: Final = (1,)
+_RANK: Final = 32
+
+Copies: TypeAlias = dict[int, np.ndarray]
+"""Copies of storages, by the storage's identity, for one call of :func:`materialize`."""
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -50,12 +54,13 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     return found
 
 
-def to_array(info: TensorInfo, budget: Budget, *, copy: bool = False) -> np.ndarray:
+def to_array(info: TensorInfo, budget: Budget, *, copies: Copies | None = None) -> np.ndarray:
     """Make the array of a tensor.
 
     :param info: the tensor
     :param budget: charged when bytes are copied
-    :param copy: give an aligned, writable, C-contiguous array of its own
+    :param copies: where to keep copies of storages: the array is then writable and aligned; None for a
+        read-only view
     :return: shape ``info.shape``; complex32 comes as complex64, quantized dtypes as their integers
     :raises ContainerError: when the CRC of its record is wrong
     :raises TensorError: for a bool tensor with bytes other than 0 and 1
@@ -65,7 +70,7 @@ def to_array(info: TensorInfo, budget: Budget, *, copy: bool = False) -> np.ndar
     if name == "complex32":
         array = _half_complex(info, budget)
     else:
-        array = _view(info, _NUMPY_DTYPES.get(name) or numpy_dtype(name), budget)
+        array = _view(info, _NUMPY_DTYPES.get(name) or numpy_dtype(name), budget, copies)
     if name == "bool" and array.size and array.view(np.uint8).max() > 1:
         message = f"the bool storage {info.storage.key!r} holds bytes other than 0 and 1"
         raise TensorError(message)
@@ -73,27 +78,39 @@ def to_array(info: TensorInfo, budget: Budget, *, copy: bool = False) -> np.ndar
         budget.inflate(array.nbytes)
         array = np.conjugate(array) if conj else array
         array = np.asarray(np.negative(array) if neg else array)
-    if copy:
-        budget.inflate(array.nbytes)
-        return np.array(array, order="C", copy=True)
-    if array.flags.writeable:
+    if copies is None and array.flags.writeable:
         array.flags.writeable = False
     return array
 
 
-def _view(info: TensorInfo, dtype: np.dtype[Any], budget: Budget) -> np.ndarray:
+def _view(info: TensorInfo, dtype: np.dtype[Any], budget: Budget, copies: Copies | None = None) -> np.ndarray:
     itemsize = dtype.itemsize
     name, shape, steps, offset, storage, _, _, _, _, _ = info
-    if 0 in shape:
+    if 0 in shape and len(shape) <= _RANK:
         return np.empty(shape, dtype)
-    buffer: memoryview | bytes = storage.bytes()
+    buffer: Any = storage.bytes()
     if storage.byte_order != sys.byteorder:
         buffer = _swapped(storage, DTYPES[name].swap, budget)
+    if copies is not None:
+        buffer = _copied(storage, buffer, budget, copies)
     strides = None
     if steps != _ONE and (len(steps) != 2 or steps != (shape[1], 1)):  # nearly all are, and need none
         strides = [stride * itemsize if size > 1 else itemsize for size, stride in zip(shape, steps)]
-    array: np.ndarray = np.ndarray(shape, dtype, buffer, offset * itemsize, strides)
+    try:
+        array: np.ndarray = np.ndarray(shape, dtype, buffer, offset * itemsize, strides)
+    except ValueError as error:
+        message = f"numpy cannot hold a tensor of {len(shape)} dimensions and {info.numel} items: {error}"
+        raise UnsupportedError(message) from None
     return array
+
+
+def _copied(storage: Storage, buffer: memoryview | bytes, budget: Budget, copies: Copies) -> np.ndarray:
+    """Return the writable copy of a storage: one for all tensors over it, which share it as in the file."""
+    copied = copies.get(id(storage))
+    if copied is None:
+        budget.inflate(len(buffer))
+        copied = copies[id(storage)] = np.frombuffer(buffer, np.uint8).copy()
+    return copied
 
 
 def _half_complex(info: TensorInfo, budget: Budget) -> np.ndarray:
@@ -126,10 +143,10 @@ def _swapped(storage: Storage, swap: int, budget: Budget) -> memoryview | bytes:
     return swapped
 
 
-def storage_array(storage: Storage, budget: Budget, *, copy: bool = False) -> np.ndarray:
+def storage_array(storage: Storage, budget: Budget, *, copies: Copies | None = None) -> np.ndarray:
     """Make the one-dimensional array of a bare storage: uint8 when it is untyped."""
     dtype = storage.dtype or "uint8"
-    return to_array(TensorInfo(dtype, (storage.numel,), (1,), 0, storage), budget, copy=copy)
+    return to_array(TensorInfo(dtype, (storage.numel,), (1,), 0, storage), budget, copies=copies)
 
 
 def materialize(value: object, budget: Budget, *, copy: bool = False) -> Any:  # noqa: ANN401 -- a tree of any shape
@@ -137,17 +154,18 @@ def materialize(value: object, budget: Budget, *, copy: bool = False) -> Any:  #
 
     The tree is at most ``value_depth`` deep and holds no cycle (``decode`` saw to that).
     """
+    copies: Copies | None = {} if copy else None
     leaves: dict[type, Callable[[Any], object]] = {
-        TensorInfo: lambda info: to_array(info, budget, copy=copy),
-        Storage: lambda storage: storage_array(storage, budget, copy=copy),
+        TensorInfo: lambda info: to_array(info, budget, copies=copies),
+        Storage: lambda storage: storage_array(storage, budget, copies=copies),
         ArrayInfo: lambda info: info.to_numpy(),
         SparseTensor: lambda sparse: sparse._replace(
-            indices=tuple(to_array(part, budget, copy=copy) for part in sparse.indices),
-            values=to_array(sparse.values, budget, copy=copy),
+            indices=tuple(to_array(part, budget, copies=copies) for part in sparse.indices),
+            values=to_array(sparse.values, budget, copies=copies),
         ),
         QuantizedTensor: lambda quantized: quantized._replace(
             **{
-                field: to_array(part, budget, copy=copy)
+                field: to_array(part, budget, copies=copies)
                 for field in ("int_repr", "scale", "zero_point")
                 if type(part := getattr(quantized, field)) is TensorInfo
             }

@@ -30,7 +30,8 @@ def equal(first: object, second: object, first_budget: Budget, second_budget: Bu
             continue
         if type(left) is not type(right):
             return False
-        seen.add((id(left), id(right)))
+        if isinstance(left, (*_KEYED, *_PARTS, Node)):  # others may be temporary, and their ids used again
+            seen.add((id(left), id(right)))
         if type(left) in _KEYED:
             if list(map(_bits, left)) != list(map(_bits, right)):
                 return False
@@ -44,9 +45,13 @@ def equal(first: object, second: object, first_budget: Budget, second_budget: Bu
             if _facts(left) != _facts(right) or len(children(left)) != len(children(right)):
                 return False
             todo.extend(zip(children(left), children(right)))
-        elif isinstance(left, TensorInfo) and left.state is not None:
-            todo.append((Dict((left.state or {}).items()), Dict((right.state or {}).items())))
-            todo.append((left._replace(state=None), right._replace(state=None)))
+        elif isinstance(left, TensorInfo):
+            if not _same_tensor(left, right, first_budget, second_budget):
+                return False
+            if left.state is not right.state:
+                if left.state is None or right.state is None or list(left.state) != list(right.state):
+                    return False
+                todo.extend(zip(left.state.values(), right.state.values()))
         elif not _equal_leaves(left, right, first_budget, second_budget):
             return False
     return True
@@ -61,18 +66,21 @@ def _bits(value: object) -> object:
 
 
 def _equal_leaves(left: Any, right: Any, first: Budget, second: Budget) -> bool:  # noqa: ANN401
-    if isinstance(left, (TensorInfo, Storage)):
-        return _tensor_bits(left, first) == _tensor_bits(right, second)
+    if isinstance(left, Storage):
+        from sbformat.pth.arrays import storage_array
+
+        same = left.dtype == right.dtype and left.nbytes == right.nbytes
+        return same and storage_array(left, first).tobytes() == storage_array(right, second).tobytes()
     return bool(_bits(left) == _bits(right))
 
 
-def _tensor_bits(value: TensorInfo | Storage, budget: Budget) -> tuple[object, ...]:
-    from sbformat.pth.arrays import storage_array, to_array
+def _same_tensor(left: TensorInfo, right: TensorInfo, first: Budget, second: Budget) -> bool:
+    from sbformat.pth.arrays import to_array
 
-    if isinstance(value, Storage):
-        return value.dtype, storage_array(value, budget).tobytes()
-    facts = (value.dtype, value.shape, value.requires_grad, value.is_parameter)
-    return *facts, to_array(value, budget).tobytes()
+    for field in ("dtype", "shape", "requires_grad", "is_parameter"):
+        if getattr(left, field) != getattr(right, field):
+            return False
+    return to_array(left, first).tobytes() == to_array(right, second).tobytes()
 
 
 def _facts(node: Node) -> tuple[object, ...]:

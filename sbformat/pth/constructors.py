@@ -16,6 +16,7 @@ from sbformat.names import (
     DTYPES as DTYPE_NAMES,
     LAYOUTS,
     MEMORY_FORMATS,
+    PACKED_STORAGES,
     QUANTIZATION_SCHEMES,
     STORAGES,
     TENSOR_CLASSES,
@@ -43,7 +44,14 @@ if TYPE_CHECKING:
 
 INT64: Final = 2**63
 _info: Final = partial(tuple.__new__, TensorInfo)  # half the price of TensorInfo(...), once a tensor
+_DIFFERENTIABLE: Final = frozenset(name for name in DTYPES if name.startswith(("float", "bfloat", "complex")))
 _VIEW_TIMES_STORAGE: Final = 4
+_ALL_TIMES_STORAGES: Final = 8
+_TENSOR_ATTRIBUTES: Final = frozenset({
+    "data", "grad", "grad_dtype", "imag", "names", "output_nr", "post_accumulate_grad_hook", "real", "requires_grad",
+    "retains_grad", "volatile",
+})  # fmt: skip
+"""Attributes of ``torch.Tensor`` that can be set, and give it other values or a gradient."""
 _ORDERED_DICT: Final = Global("collections", "OrderedDict")
 
 
@@ -56,13 +64,15 @@ class Scope:
     :param id_items: items of a persistent id: 5 in the zip, 6 in the legacy stream
     """
 
-    __slots__ = ("_open_storage", "_storages", "budget", "id_items", "limits", "tensors")
+    __slots__ = ("_open_storage", "_storages", "budget", "id_items", "items", "limits", "tensors")
 
     def __init__(self, budget: Budget, open_storage: Callable[..., Storage], id_items: int) -> None:
         self.budget = budget
         self.limits = budget.limits
         self.id_items = id_items
         self.tensors = 0
+        self.items = 0
+        """Of all tensors."""
         self._open_storage = open_storage
         self._storages: dict[str | tuple[str, object], Storage] = {}
 
@@ -80,6 +90,9 @@ class Scope:
         view = parts[5] if self.id_items == 6 else None
         dtype = STORAGES.get(cls.pair) if type(cls) is Global and not cls.updates else None
         if dtype is None:
+            if _pair(cls) in PACKED_STORAGES:
+                message = f"{quote(cls)} holds several items a byte, which numpy cannot"
+                raise UnsupportedError(message)
             _refuse(f"{quote(cls)} is no storage class that is known")
         if type(key) is not str or type(location) is not str or type(numel) is not int or not 0 <= numel < INT64:
             _refuse("a persistent id has a key, location or size of a wrong type")
@@ -98,9 +111,16 @@ class Scope:
             _refuse(f"the storage {quote(key)} is named with two sizes")
         return storage
 
-    def check_count(self) -> None:
-        """Charge the tensors, once all are described: the limits of the pickle bound them meanwhile."""
+    def check_totals(self) -> None:
+        """Charge the tensors, once all are described: the limits of the pickle bound them meanwhile.
+
+        Tensors may share storages, but not so many that copies of them all would dwarf the file.
+        """
         self.budget.spend("tensors", self.tensors)
+        if self.items > self.limits.expanded_items:
+            stored = sum(storage.nbytes for storage in self._storages.values())
+            if self.items > _ALL_TIMES_STORAGES * stored:
+                self.budget.spend("expanded_items", self.items)
 
 
 def _refuse(message: str) -> NoReturn:
@@ -168,14 +188,15 @@ def _strided(
         numel *= size
         last += (size - 1) * stride
     available = storage.numel if storage.dtype else storage.nbytes // DTYPES[dtype].itemsize
+    scope.items += numel
     if not numel:
         _check_empty(shape)
     elif last >= available:
         _refuse(f"a tensor of shape {shape} at {offset} ends at element {last} of {available} in its storage")
     if numel > _VIEW_TIMES_STORAGE * available and numel > scope.limits.expanded_items:
         scope.budget.spend("expanded_items", numel)
-    if type(requires_grad) is not bool:
-        _refuse("requires_grad is not a bool")
+    if requires_grad is not False and (requires_grad is not True or dtype not in _DIFFERENTIABLE):
+        _refuse(f"requires_grad is no bool, or True for a tensor of {dtype}")
     return _info((dtype, shape, strides, offset, storage, requires_grad, False, False, False, None))
 
 
@@ -233,7 +254,9 @@ def _with_bits(info: TensorInfo, metadata: object) -> TensorInfo:
         if key not in ("conj", "neg") or key in bits:
             message = "a tensor was saved with metadata other than conj and neg"
             raise UnsupportedError(message)
-        bits[key] = _flag(value, "a tensor's metadata")
+        if value is not True:
+            _refuse(f"a tensor has a {key} bit that is not set: torch writes only those that are")
+        bits[key] = True
     if bits.get("conj") and not info.dtype.startswith("complex"):
         _refuse(f"a tensor of {info.dtype} has a conj bit")
     if bits.get("neg") and info.dtype == "bool":
@@ -270,7 +293,12 @@ def _attributes(value: object) -> dict[str, object]:
     if type(value) is not Dict or any(type(key) is not str for key, _ in value):
         message = "a tensor was saved with a state that is not a dict of attributes"
         raise UnsupportedError(message)
-    return {str(key): item for key, item in value}
+    attributes = {str(key): item for key, item in value}
+    for key in attributes:
+        if key.startswith("_") or key in _TENSOR_ATTRIBUTES:
+            message = f"a tensor was saved with the attribute {quote(key)}, which would change it"
+            raise UnsupportedError(message)
+    return attributes
 
 
 def _parameter(scope: Scope, args: tuple[object, ...]) -> object:
@@ -432,6 +460,13 @@ def _encode(scope: Scope, args: tuple[object, ...]) -> bytes:  # noqa: ARG001
     return raw
 
 
+def _bytes(scope: Scope, args: tuple[object, ...]) -> bytes:  # noqa: ARG001
+    if args != ():
+        message = "bytes are made of something, where protocol 2 makes only empty ones so"
+        raise UnsupportedError(message)
+    return b""
+
+
 def _complex(scope: Scope, args: tuple[object, ...]) -> complex:  # noqa: ARG001
     real, imaginary = _arguments(args, "complex", (2,))
     if type(real) is not float or type(imaginary) is not float:
@@ -460,6 +495,7 @@ CONSTRUCTORS: Final[dict[str, Callable[[Scope, tuple[object, ...]], object]]] = 
     "bytearray": _bytearray,
     "complex": _complex,
     "encode": _encode,
+    "bytes": _bytes,
 }
 """By role in :data:`sbformat.names.CALLS`; containers are built by the walker in ``decode``, numpy's
 values in ``numpy_pickles``."""

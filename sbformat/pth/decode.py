@@ -13,7 +13,7 @@ from sbformat.container import Container
 from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.names import CALLS
-from sbformat.numpy_pickles import array_info
+from sbformat.numpy_pickles import array_info, encoded_bytes
 from sbformat.pkl.decode import decode_pickle
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Persistent, Set, Update
 from sbformat.pth import legacy
@@ -141,6 +141,8 @@ def _root(container: Container) -> str:
     for name in container:
         if not name.startswith(root):
             _refuse(f"its records lie in two folders, {quote(root)} and {quote(name)}: this is no torch zip")
+    if len(set(map(str.casefold, container))) != len(container):
+        _refuse("two of its records differ only in case, and torch takes either for the other")
     if root + TORCHSCRIPT_RECORD in container:
         message = "this is a TorchScript archive: a program, not a state dict; torch.jit.load reads it"
         raise UnsupportedError(message)
@@ -247,7 +249,7 @@ def _build(root: object, scope: Scope, on_unknown: OnUnknown) -> object:
         else:
             frames.pop()
             if not frames:
-                scope.check_count()
+                scope.check_totals()
                 return parts[0]
             value = frame.make(parts)
             key = id(frame.node)
@@ -381,7 +383,7 @@ def _keys(pairs: Dict, scope: Scope) -> list[Any]:
     Text is hashed with a salt, and whole numbers 0..n-1 cannot collide; of others, which a file could
     choose so that they do, only few are allowed. No key may stand twice.
     """
-    keys: list[Any] = [key for key, _ in pairs]
+    keys: list[Any] = [_key(key) if type(key) is Call else key for key, _ in pairs]
     if set(map(type, keys)) != _TEXT:
         _check_other_keys(keys, scope)
     allowed = scope.budget.limits.tensor_name_bytes
@@ -391,6 +393,12 @@ def _keys(pairs: Dict, scope: Scope) -> list[Any]:
     if len(set(keys)) != len(keys):
         _refuse("a key stands twice in one dict")
     return keys
+
+
+def _key(call: Call) -> object:
+    """Bytes as protocol 2 spells them; no other call can be a key."""
+    raw = encoded_bytes(call)
+    return call if raw is None else raw
 
 
 def _check_other_keys(keys: list[Any], scope: Scope) -> None:

@@ -63,7 +63,7 @@ class _Storages:
     refers to the storage. So the references are opened first, then the runs are laid out.
     """
 
-    __slots__ = ("_cursor", "_dtypes", "_keys", "_listed", "_runs")
+    __slots__ = ("_cursor", "_dtypes", "_keys", "_listed", "_runs", "_views")
 
     def __init__(self, cursor: Cursor, keys: object, budget: Budget) -> None:
         if type(keys) is not list or any(type(key) is not str for key in keys):
@@ -76,6 +76,7 @@ class _Storages:
             _refuse("its list of storage keys names one twice", cursor.position)
         self._dtypes: dict[str, tuple[str, int]] = {}
         self._runs: dict[str, memoryview] = {}
+        self._views: dict[str, tuple[str, int, int]] = {}
 
     def open(self, key: str, dtype: str, numel: int, location: str, view: tuple[str, int, int] | None) -> Storage:
         """Return the storage that a persistent id describes; a view is a part of it (pre torch 0.4)."""
@@ -87,7 +88,9 @@ class _Storages:
         itemsize = DTYPES[dtype].itemsize if dtype else 1
         if view is None:
             return Storage(key, dtype, numel, location, "little", self._runs.__getitem__, key)
-        _, offset, size = view
+        name, offset, size = view
+        if name in self._listed or self._views.setdefault(name, (key, offset, size)) != (key, offset, size):
+            _refuse(f"the view {quote(name)} of the storage {quote(key)} has the name of something else", None)
         if offset + size > numel:
             _refuse(f"a view of the storage {quote(key)} reaches past it", None)
         start, stop = offset * itemsize, (offset + size) * itemsize

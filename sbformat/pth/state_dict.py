@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+_DECIMAL_BITS: Final = 64
 _KEYED: Final = (dict, OrderedDict)
 _INDEXED: Final = (list, tuple)
 _TENSORS: Final = (TensorInfo, SparseTensor, QuantizedTensor, MetaTensor)
@@ -27,6 +28,8 @@ def segment(key: object) -> str:
     Text stands as it is, with ``~`` as ``~0``, ``/`` as ``~1`` and a leading ``[`` as ``~2``; empty text
     is ``~3``; every other key stands in brackets.
     """
+    if type(key) is int:
+        return f"[{key if key.bit_length() <= _DECIMAL_BITS else hex(key)}]"  # long decimals cost, or are refused
     if type(key) is not str:
         return f"[{key!r}]".replace("~", "~0").replace("/", "~1")
     if "~" in key or "/" in key:
@@ -89,6 +92,9 @@ class StateDict(Mapping[Any, Any]):
         except KeyError:
             raise MissingEntryError(str(key), present=map(str, self._keyed()), what="key") from None
         return self._make(value)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keyed()
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._keyed())

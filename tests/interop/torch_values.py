@@ -99,7 +99,7 @@ def _compare_tensor(real: torch.Tensor, info: Any, made: Any, at: str) -> None:
         assert isinstance(info, SparseTensor), at
         assert (info.layout, info.shape) == ("sparse_coo", tuple(real.shape)), at
         _compare_strided(real._indices(), info.indices[0], made.indices[0], f"{at}.indices")
-        _compare_strided(real._values(), info.values, made.values, f"{at}.values")
+        _compare_values(real._values(), real, info, made, at)
         assert info.is_coalesced in (None, real.is_coalesced()), at
     elif real.layout != torch.strided:
         _compare_compressed(real, info, made, at)
@@ -116,12 +116,22 @@ def _compare_compressed(real: torch.Tensor, info: Any, made: Any, at: str) -> No
     assert (info.layout, info.shape) == (str(real.layout).removeprefix("torch."), tuple(real.shape)), at
     _compare_strided(compressed, info.indices[0], made.indices[0], f"{at}.compressed")
     _compare_strided(plain, info.indices[1], made.indices[1], f"{at}.plain")
-    _compare_strided(real.values(), info.values, made.values, f"{at}.values")
+    _compare_values(real.values(), real, info, made, at)
+
+
+def _compare_values(values: torch.Tensor, real: torch.Tensor, info: Any, made: Any, at: str) -> None:
+    """The values of a sparse tensor bear its flags."""
+    bare = info.values._replace(requires_grad=False, is_parameter=False)
+    _compare_strided(values.detach(), bare, made.values, f"{at}.values")
+    assert info.values.is_parameter == isinstance(real, torch.nn.Parameter), at
+    if real.is_leaf:
+        assert info.values.requires_grad == real.requires_grad, at
 
 
 def _compare_quantized(real: torch.Tensor, info: Any, made: Any, at: str) -> None:
     assert isinstance(made, QuantizedTensor), at
-    assert made.scheme == str(real.qscheme()).removeprefix("torch."), at
+    scheme = str(real.qscheme()).removeprefix("torch.")
+    assert made.scheme in (scheme, scheme.removesuffix("_float_qparams")), at  # torch saves both by one name
     assert made.int_repr.shape == tuple(real.shape), at
     assert made.int_repr.tobytes() == item_bytes(real), at
     assert info.int_repr.dtype == _name(real), at
