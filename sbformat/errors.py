@@ -114,6 +114,9 @@ class PickleError(FormatError):
 
     outcome = "pickle failure"
 
+    is_cut_short: bool = False
+    """Could more bytes mend it? Whoever read only a part of a file tries again with more."""
+
 
 class TensorError(FormatError):
     """A ``.pth`` entry: records, storages, geometry (FORMAT.md 6, 7)."""

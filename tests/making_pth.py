@@ -101,7 +101,7 @@ class _Pickler:
         self.memo: dict[int, int] = {}
         self.kept: list[object] = []
 
-    def encode(self, value: Any) -> bytes:
+    def encode(self, value: Any) -> bytes:  # noqa: PLR0911 -- a case a kind
         kind = type(value)
         if value is None:
             return b"N"
@@ -313,5 +313,7 @@ def legacy_stream(
 ) -> bytes:
     """The stream that torch wrote before 1.6: five pickles, then the storages."""
     names = [run.key for run in runs] if keys is None else keys
-    head = [part if isinstance(part, bytes) else dumps(part, protocol) for part in (magic, version, system, tree, names)]
+    head = [
+        part if isinstance(part, bytes) else dumps(part, protocol) for part in (magic, version, system, tree, names)
+    ]
     return b"".join([*head, *(struct.pack("<q", run.numel) + run.data for run in runs), tail])

@@ -12,6 +12,7 @@ import pytest
 
 from making_pth import torch_zip
 from sbformat import SbformatError, pth
+from sbformat.errors import MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,5 +72,6 @@ def weigh(data: bytes, **options: Any) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = json.loads(done.stdout)
     for row in rows:
         assert row["seconds"] <= SECONDS, row
+        assert row["shown"] <= MESSAGE_BYTES, row
         assert row["grown"] <= 3 * len(data) + BASE_BYTES, row
     return rows

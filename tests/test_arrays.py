@@ -108,7 +108,9 @@ def test_every_dtype_as_a_copy(name: str, order: str) -> None:
     needs(name)
     case = CASES[name]
     raw = case.raw if order == "little" else reversed_groups(case.raw, DTYPES[name].swap)
-    data = torch_zip([one(name), one(name, (2, 2), (1, 1)), one(name, (), (), 1)], {"0": raw}, byte_order=order.encode())
+    data = torch_zip(
+        [one(name), one(name, (2, 2), (1, 1)), one(name, (), (), 1)], {"0": raw}, byte_order=order.encode()
+    )
     for view, copy in zip(everything(data), everything(data, copy=True)):
         assert copy.flags.writeable
         assert copy.flags.aligned
@@ -185,7 +187,13 @@ def test_views_are_what_as_strided_makes_of_the_storage(
 
 @pytest.mark.parametrize(
     ("shape", "strides", "offset"),
-    [((0,), (1,), 0), ((2, 0, 3), (3, 3, 1), 0), ((0,), (5,), 1000), ((0, 0), (0, 0), 2**62), ((2**50, 0), (2**60, 1), 3)],
+    [
+        ((0,), (1,), 0),
+        ((2, 0, 3), (3, 3, 1), 0),
+        ((0,), (5,), 1000),
+        ((0, 0), (0, 0), 2**62),
+        ((2**50, 0), (2**60, 1), 3),
+    ],
     ids=str,
 )
 def test_empty_tensors(shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> None:
@@ -212,7 +220,10 @@ def test_channels_last_keeps_its_strides() -> None:
 
 @pytest.mark.parametrize("items", [1, 3])
 def test_an_untyped_storage_need_not_hold_whole_items(items: int) -> None:
-    call = Apply(REBUILD_V3, (storage(4 * items + 3, "0", UNTYPED), 0, (items,), (1,), False, ordered(), Name("torch", "float32")))
+    call = Apply(
+        REBUILD_V3,
+        (storage(4 * items + 3, "0", UNTYPED), 0, (items,), (1,), False, ordered(), Name("torch", "float32")),
+    )
     for order in (b"little", b"big"):
         made = everything(torch_zip(call, {"0": bytes(4 * items + 3)}, byte_order=order))
         assert made.tolist() == [0.0] * items
@@ -344,7 +355,7 @@ def test_the_neg_bit_of_real_numbers(name: str) -> None:
 
 def test_zero_dimensional_tensors_stay_arrays() -> None:
     for bits in ({}, {"conj": True}, {"neg": True}):
-        call = tensor(storage(3, "0", "ComplexFloatStorage"), (), (), 1, False, bits)  # noqa: FBT003
+        call = tensor(storage(3, "0", "ComplexFloatStorage"), (), (), 1, False, bits)
         for copy in (False, True):
             made = decode(call, {"0": CASES["complex64"].raw}, copy=copy).to_numpy()
             assert isinstance(made, np.ndarray)
@@ -353,7 +364,7 @@ def test_zero_dimensional_tensors_stay_arrays() -> None:
 
 def test_the_signs_of_zeros_and_nans_flip() -> None:
     raw = np.array([0x7FC00001, 0x00000000, 0xFFC00002, 0x80000000], "<u4").tobytes()
-    call = tensor(storage(2, "0", "ComplexFloatStorage"), (2,), None, 0, False, {"conj": True})  # noqa: FBT003
+    call = tensor(storage(2, "0", "ComplexFloatStorage"), (2,), None, 0, False, {"conj": True})
     made = decode(call, {"0": raw}).to_numpy()
     assert made.view("u4").tolist() == [0x7FC00001, 0x80000000, 0xFFC00002, 0x00000000]
 
@@ -367,7 +378,9 @@ def test_a_bool_is_0_or_1() -> None:
 
 def test_every_half_complex_number_is_exact() -> None:
     raw = np.arange(65536, dtype="<u2").tobytes()
-    call = Apply(REBUILD_V3, (storage(len(raw), "0", UNTYPED), 0, (32768,), (1,), False, ordered(), Name("torch", "complex32")))
+    call = Apply(
+        REBUILD_V3, (storage(len(raw), "0", UNTYPED), 0, (32768,), (1,), False, ordered(), Name("torch", "complex32"))
+    )
     made = decode(call, {"0": raw}).to_numpy()
     with np.errstate(invalid="ignore"):
         expected = np.frombuffer(raw, "<f2").astype(np.float32)

@@ -86,7 +86,9 @@ def test_special_numbers_keep_their_bits() -> None:
     assert made.tobytes() == raw
 
 
-@pytest.mark.parametrize("value", [np.array(["a"]), np.array([b"a"]), np.array([object()]), np.array(["2020"], "M8[D]")])
+@pytest.mark.parametrize(
+    "value", [np.array(["a"]), np.array([b"a"]), np.array([object()]), np.array(["2020"], "M8[D]")]
+)
 def test_what_is_no_plain_number_is_unsupported(value: np.ndarray) -> None:
     with pytest.raises(UnsupportedError, match="plain number"):
         info_of(pickle.dumps(value, 4))
@@ -103,11 +105,11 @@ def test_structured_dtypes_are_refused() -> None:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_the_three_constructors_of_both_packages(package: str) -> None:
     by_state = info_of(array((1, (2,), dtype(), False, TWO), f"{package}.multiarray"))
-    assert by_state == ArrayInfo("<f8", (2,), "C", TWO, False)  # noqa: FBT003
+    assert by_state == ArrayInfo("<f8", (2,), "C", TWO, False)
     by_buffer = info_of(Apply(Name(f"{package}.numeric", "_frombuffer"), (bytearray(TWO), dtype(), (2,), "C")))
     assert by_buffer == by_state
     number = info_of(scalar(dtype(), TWO[:8], f"{package}.multiarray"))
-    assert number == ArrayInfo("<f8", (), "C", TWO[:8], True)  # noqa: FBT003
+    assert number == ArrayInfo("<f8", (), "C", TWO[:8], True)
     assert type(number.to_numpy()) is np.float64
 
 
@@ -122,7 +124,9 @@ def test_each_code_in_each_byte_order(code: str, order: str | None, said: str) -
     assert found.to_numpy().tolist() == numbers.tolist()
 
 
-@pytest.mark.parametrize("raw", [TWO, bytearray(TWO), Apply(Name("_codecs", "encode"), (TWO.decode("latin-1"), "latin1"))])
+@pytest.mark.parametrize(
+    "raw", [TWO, bytearray(TWO), Apply(Name("_codecs", "encode"), (TWO.decode("latin-1"), "latin1"))]
+)
 def test_each_spelling_of_the_bytes(raw: object) -> None:
     assert info_of(array((1, (2,), dtype(), False, raw))).to_numpy().tolist() == [1.5, -2.0]
 
@@ -148,7 +152,9 @@ def test_a_dtype_with_the_ninth_item() -> None:
 # -- broken -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("code", ["f16", "c32", "O", "O8", "U1", "S1", "V8", "M8", "m8", "<f8", "float64", "i3", "", "f8,f8"])
+@pytest.mark.parametrize(
+    "code", ["f16", "c32", "O", "O8", "U1", "S1", "V8", "M8", "m8", "<f8", "float64", "i3", "", "f8,f8"]
+)
 def test_a_code_outside_the_table_is_unsupported(code: str) -> None:
     refused(array((1, (2,), dtype(code), False, TWO)), UnsupportedError)
 

@@ -18,7 +18,6 @@ from making_pth import (
     REBUILD_META,
     REBUILD_PARAMETER_WITH_STATE,
     REBUILD_Q,
-    REBUILD_SPARSE,
     REBUILD_V2,
     REBUILD_V3,
     UNTYPED,
@@ -65,7 +64,7 @@ PLACES: Final[dict[str, Callable[[Raw], object]]] = {
     "a size": lambda value: tensor(storage(8), (value,), (1,)),
     "a stride": lambda value: tensor(storage(8), (2,), (value,)),
     "hooks": lambda value: Apply(REBUILD_V2, (storage(8), 0, (2,), (1,), False, value)),
-    "metadata": lambda value: tensor(storage(8), (2,), (1,), 0, False, value),  # noqa: FBT003
+    "metadata": lambda value: tensor(storage(8), (2,), (1,), 0, False, value),
     "a dtype": lambda value: Apply(REBUILD_V3, (storage(8, "0", UNTYPED), 0, (2,), (1,), False, ordered(), value)),
     "a meta dtype": lambda value: Apply(REBUILD_META, (value, (2,), (1,), False)),
     "a class": lambda value: Apply(REBUILD_FROM_TYPE, (REBUILD_V2, value, (), {})),
@@ -85,7 +84,9 @@ PLACES: Final[dict[str, Callable[[Raw], object]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("value", [DEEP, DOUBLING, HUGE, HOLDING_ITSELF, LONG], ids=["deep", "doubling", "huge", "itself", "long"])
+@pytest.mark.parametrize(
+    "value", [DEEP, DOUBLING, HUGE, HOLDING_ITSELF, LONG], ids=["deep", "doubling", "huge", "itself", "long"]
+)
 def test_no_place_in_a_pickle_is_hashed_shown_or_recursed_into(value: Raw) -> None:
     """One file a place and a value: the tree may hold anything anywhere."""
     for make in PLACES.values():
@@ -97,9 +98,17 @@ def test_no_place_in_a_pickle_is_hashed_shown_or_recursed_into(value: Raw) -> No
 
 def tensors(numel: int, cls: str, geometry: bytes, count: int) -> bytes:
     """A pickle of one storage and a list of that many tensors of one geometry: 21 bytes each."""
-    reference = b"(" + text("storage") + f"ctorch\n{cls}\n".encode() + text("0") + text("cpu") + whole(numel) + b"tQq\x000"
+    reference = (
+        b"(" + text("storage") + f"ctorch\n{cls}\n".encode() + text("0") + text("cpu") + whole(numel) + b"tQq\x000"
+    )
     head = reference + b"ccollections\nOrderedDict\n)Rq\x010" + geometry + b"ctorch._utils\n_rebuild_tensor_v2\nq\x040"
-    return b"\x80\x02" + head + b"]" + (b"(" + b"h\x04(h\x00K\x00h\x02h\x03\x89h\x01tR" * 1000 + b"e") * (count // 1000) + b"."
+    return (
+        b"\x80\x02"
+        + head
+        + b"]"
+        + (b"(" + b"h\x04(h\x00K\x00h\x02h\x03\x89h\x01tR" * 1000 + b"e") * (count // 1000)
+        + b"."
+    )
 
 
 def row(size: int, stride: int) -> bytes:
@@ -115,9 +124,7 @@ def with_bits(pickled: bytes, bits: bytes) -> bytes:
 def lists_of(item: bytes, count: int, head: bytes = b"", protocol: int = 2) -> bytes:
     """A pickle of lists of 90,000 items: the stack holds no more than 100,000."""
     full, rest = divmod(count, 90_000)
-    return (
-        b"\x80" + bytes([protocol]) + head + b"]" + (b"(" + item * 90_000 + b"e") * full + b"(" + item * rest + b"e."
-    )
+    return b"\x80" + bytes([protocol]) + head + b"]" + (b"(" + item * 90_000 + b"e") * full + b"(" + item * rest + b"e."
 
 
 def legacy_keys(count: int) -> bytes:
@@ -200,7 +207,7 @@ def test_many_storages_of_the_legacy_stream() -> None:
 
 def test_many_records_that_are_missed() -> None:
     names = [("a" * 3 + "b" * 3) * 30 + str(number) for number in range(1000)]
-    weigh(torch_zip(tensor(storage(8, "ab" * 90), (2,)), {name: b"" for name in names}))
+    weigh(torch_zip(tensor(storage(8, "ab" * 90), (2,)), dict.fromkeys(names, b"")))
 
 
 # -- nesting ------------------------------------------------------------------------------------------
@@ -235,7 +242,10 @@ def test_lists_that_all_hold_each_other() -> None:
     count = 900
     lists = b"".join(b"]r" + struct.pack("<I", number) + b"0" for number in range(count))
     refs = b"".join(b"j" + struct.pack("<I", number) for number in range(count))
-    filled = b"".join(b"j" + struct.pack("<I", number) + b"(" + refs[: 5 * (count // 4)] + b"e0" for number in range(count // 4, count))
+    filled = b"".join(
+        b"j" + struct.pack("<I", number) + b"(" + refs[: 5 * (count // 4)] + b"e0"
+        for number in range(count // 4, count)
+    )
     weigh(torch_zip(b"\x80\x02" + lists + filled + b"](" + refs + b"e."))
 
 

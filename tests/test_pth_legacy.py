@@ -66,7 +66,12 @@ def test_the_order_of_the_runs_is_that_of_the_list() -> None:
 
 
 def test_each_run_has_the_item_size_of_its_storage() -> None:
-    kinds = {"d": ("DoubleStorage", "<f8"), "b": ("BoolStorage", "?"), "h": ("HalfStorage", "<f2"), "c": ("CharStorage", "i1")}
+    kinds = {
+        "d": ("DoubleStorage", "<f8"),
+        "b": ("BoolStorage", "?"),
+        "h": ("HalfStorage", "<f2"),
+        "c": ("CharStorage", "i1"),
+    }
     tree = {key: tensor(whole(3, key, cls), (3,)) for key, (cls, _) in kinds.items()}
     values = {key: np.array([0, 1, 1]).astype(code) for key, (_, code) in kinds.items()}
     runs = [Run(key, 3, value.tobytes()) for key, value in values.items()]
@@ -228,7 +233,7 @@ def test_one_key_has_one_class_and_size(second: Persist) -> None:
         Persist("0"),
         whole(8, "0", "os.system"),
         whole(-1),
-        whole(True),  # noqa: FBT003
+        whole(True),
         viewed(()),
         viewed(("v",)),
         viewed(("v", 0)),

@@ -27,6 +27,7 @@ from making_pth import (
     Change,
     Name,
     Raw,
+    Run,
     floats,
     legacy_stream,
     ordered,
@@ -34,7 +35,6 @@ from making_pth import (
     tensor,
     torch_zip,
 )
-from making_pth import Run
 from pth_checks import decode
 from sbformat import LimitError, Limits, MissingEntryError, SbformatError, pth
 from sbformat.pth import StateDict, TensorInfo
@@ -160,7 +160,24 @@ def test_each_key_has_its_segment(key: object, part: str) -> None:
 
 
 def test_segments_of_different_keys_differ() -> None:
-    keys: list[Any] = [0, "0", "[0]", "~2", "~0", "~", "~1", "/", "a/b", "a~1b", b"0", (0,), "(0,)", "[(0,)]", None, "None"]
+    keys: list[Any] = [
+        0,
+        "0",
+        "[0]",
+        "~2",
+        "~0",
+        "~",
+        "~1",
+        "/",
+        "a/b",
+        "a~1b",
+        b"0",
+        (0,),
+        "(0,)",
+        "[(0,)]",
+        None,
+        "None",
+    ]
     keys += ["[None]", 1.5, "1.5", "[1.5]", "[", "]", "[]", (), "()", "[()]", -1, "-1", "", "~3", "[''", "['']"]
     assert len({segment(key) for key in keys}) == len(keys)
     assert len(decode(dict.fromkeys(keys, floats((8,))), BYTES).tensors()) == len(keys)
@@ -168,7 +185,14 @@ def test_segments_of_different_keys_differ() -> None:
 
 def test_paths_of_different_places_differ() -> None:
     weight = floats((8,))
-    tree = {"": {"a": weight, "": {"a": weight}}, "a": weight, "/a": weight, "b": {"": weight}, "b/": weight, "[0]": [weight]}
+    tree = {
+        "": {"a": weight, "": {"a": weight}},
+        "a": weight,
+        "/a": weight,
+        "b": {"": weight},
+        "b/": weight,
+        "[0]": [weight],
+    }
     places = 7
     assert len(decode(tree, BYTES).tensors()) == places
 
@@ -286,7 +310,9 @@ NAN = struct.unpack("<d", bytes.fromhex("010000000000f87f"))[0]
         {"a": float("nan"), "b": [NAN, -0.0, complex], "c": {1, 2}} | {"b": 1},
         [floats((8,)), None, True, 1, 1.0, "x", b"x", bytearray(b"x"), frozenset({"a"})],
         Apply(REBUILD_PARAMETER, (floats((8,)), True, ordered())),
-        Apply(REBUILD_PARAMETER_WITH_STATE, (floats((8,)), True, ordered(), {"a": floats((8,), "1"), "b": [1, {"c": 2}]})),
+        Apply(
+            REBUILD_PARAMETER_WITH_STATE, (floats((8,)), True, ordered(), {"a": floats((8,), "1"), "b": [1, {"c": 2}]})
+        ),
         storage(8),
         Apply(SIZE, ((1, 2),)),
     ],
@@ -321,11 +347,11 @@ DIFFERENT: list[tuple[Any, Any]] = [
     (floats((8,)), floats((2, 4))),
     (floats((8,)), floats((8,), "1")),
     (floats((8,)), tensor(storage(8, "0", "IntStorage"), (8,))),
-    (floats((8,)), tensor(storage(8), (8,), None, 0, True)),  # noqa: FBT003
+    (floats((8,)), tensor(storage(8), (8,), None, 0, True)),
     (floats((8,)), Apply(REBUILD_PARAMETER, (floats((8,)), False, ordered()))),
     (floats((8,)), storage(8)),
     (floats((8,)), [floats((8,))]),
-    (floats((8,)), tensor(storage(8), (8,), None, 0, False, {"neg": True})),  # noqa: FBT003
+    (floats((8,)), tensor(storage(8), (8,), None, 0, False, {"neg": True})),
     (storage(8), storage(8, "1")),
     (storage(8), storage(8, "0", "IntStorage")),
     (Apply(SIZE, ((1, 2),)), (1, 2)),
@@ -345,10 +371,14 @@ def test_where_the_bytes_lie_does_not_count() -> None:
     whole = decode(tensor(storage(8), (2, 2), None, 4), {"0": EIGHT})
     raw = np.arange(4, 8, dtype="<f4")
     assert whole == decode(floats((2, 2)), {"0": raw.tobytes()})
-    assert whole == decode(tensor(storage(4, "7", "FloatStorage", "cuda:0"), (2, 2), (1, 2)), {"7": raw.reshape(2, 2).T.tobytes()})
+    assert whole == decode(
+        tensor(storage(4, "7", "FloatStorage", "cuda:0"), (2, 2), (1, 2)), {"7": raw.reshape(2, 2).T.tobytes()}
+    )
     assert whole == pth.loads(torch_zip(floats((2, 2)), {"0": raw.byteswap().tobytes()}, byte_order=b"big"))
-    assert whole == pth.loads(legacy_stream(tensor(storage(4, "0", "FloatStorage", "cpu", None), (2, 2)), [Run("0", 4, raw.tobytes())]))
-    negative = tensor(storage(4), (2, 2), None, 0, False, {"neg": True})  # noqa: FBT003
+    assert whole == pth.loads(
+        legacy_stream(tensor(storage(4, "0", "FloatStorage", "cpu", None), (2, 2)), [Run("0", 4, raw.tobytes())])
+    )
+    negative = tensor(storage(4), (2, 2), None, 0, False, {"neg": True})
     assert whole == decode(negative, {"0": (-raw).tobytes()})
 
 
@@ -377,7 +407,9 @@ def test_equality_compares_what_is_kept_inert() -> None:
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 10, 20])
 def test_one_attribute_among_many_parameters_makes_a_difference(count: int) -> None:
     def tree(numbers: list[int]) -> list[Apply]:
-        return [Apply(REBUILD_PARAMETER_WITH_STATE, (floats((8,)), True, ordered(), {"n": number})) for number in numbers]
+        return [
+            Apply(REBUILD_PARAMETER_WITH_STATE, (floats((8,)), True, ordered(), {"n": number})) for number in numbers
+        ]
 
     numbers = list(range(count))
     for at in range(count):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 from sbformat.errors import PickleError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.handlers import HANDLERS
-from sbformat.pkl.state import REFERRED, State, make_call, too_long
+from sbformat.pkl.state import REFERRED, State, cut_short, make_call, too_long
 from sbformat.pkl.tree import Call, Dict, Global, Node, Persistent, Update
 
 if TYPE_CHECKING:
@@ -82,19 +82,21 @@ def decode_next(cursor: Cursor, budget: Budget) -> Pickle:
 
     Only the bytes that the pickle needs are copied: what follows may be gigabytes of storages.
     """
+    allowed = budget.limits.pickle_bytes
     window = _WINDOW
     while True:
-        data = bytes(cursor.view[cursor.position : cursor.position + window])
+        data = bytes(cursor.view[cursor.position : cursor.position + min(window, allowed)])
         try:
             pickle = _Machine(data, budget.limits, "utf-8").run()
         except PickleError as error:
-            if window < cursor.left and window < budget.limits.pickle_bytes:
+            if error.is_cut_short and len(data) < cursor.left:
+                if len(data) == allowed:
+                    budget.spend("pickle_bytes", allowed + 1)
                 window *= 4
                 continue
             if error.offset is not None:
                 error.offset += cursor.position
             raise
-        budget.spend("pickle_bytes", pickle.size)
         cursor.position += pickle.size
         return pickle
 
@@ -108,17 +110,16 @@ class _Machine(State):
         """Decode up to STOP, turning every way to fail into PickleError."""
         try:
             return self._run()
-        except KeyError as error:
-            message = f"{error.args[0]:#04x} is no pickle opcode"
         except (IndexError, StopIteration, struct.error):
             message = "the pickle or a frame of it is cut short, or an opcode takes from an empty stack or past a mark"
+            raise cut_short(message, self.base + len(self.data)) from None
         except UnicodeDecodeError as error:
             message = f"a text is not {error.encoding}"
+            raise PickleError(message) from None
         except PickleError as error:
             if error.offset is not None:
                 error.offset += self.base
             raise
-        raise PickleError(message, offset=self.base + len(self.data))
 
     def _run(self) -> Pickle:  # noqa: C901, PLR0912, PLR0915 -- a call an opcode costs half as much again
         """Execute opcodes: the frequent ones in line, by range and falling frequency, the others by table.
@@ -226,6 +227,7 @@ class _Machine(State):
                             stack[-1].append((key, value))
                         else:
                             self.set_items(stack[-1], [key, value])
+                            built += 1
                         built += 1
                         continue
                     if code == 0x75:  # SETITEMS
@@ -233,7 +235,7 @@ class _Machine(State):
                         stack = marked.pop()
                         below -= len(stack)
                         self.set_items(stack[-1], items)
-                        built += len(items) >> 1
+                        built += (len(items) >> 1) + 1
                         continue
                 else:
                     if code == 0x94:  # MEMOIZE
@@ -264,7 +266,12 @@ class _Machine(State):
                         built += 1
                         continue
                 self.stack, self.below, self.built = stack, below, built
-                position = HANDLERS[code](self, size - codes.__length_hint__())
+                position = size - codes.__length_hint__()
+                handler = HANDLERS.get(code)
+                if handler is None:
+                    message = f"{code:#04x} is no pickle opcode"
+                    raise PickleError(message, offset=position - 1)
+                position = handler(self, position)
                 stack, below, built = self.stack, self.below, self.built
                 if self.data is not data:  # a frame begins
                     break
@@ -303,7 +310,7 @@ class _Machine(State):
         """Go on behind the frame; return where that is."""
         if not self.base:
             message = "the pickle is cut short: there is no STOP"
-            raise PickleError(message, offset=len(self.whole))
+            raise cut_short(message, len(self.whole))
         position = self.base + len(self.data)
         self.data = self.whole
         self.base = 0
@@ -317,7 +324,7 @@ class _Machine(State):
         if self.marked:
             flags.append("marks are left on the stack at STOP")
         if self.changed_late:
-            flags.append("a value is changed after it was referred to a second time")
+            flags.append("a value is changed after it was referred to a second time, as what holds itself is")
         if position < len(self.data) and self.base:
             flags.append("a frame reaches past STOP")
         return Pickle(value, self.log, self.protocol, self.base + position, tuple(flags))

@@ -342,9 +342,7 @@ def _next_buffer(state: State, position: int) -> NoReturn:  # noqa: ARG001 -- th
 
 
 def _readonly_buffer(state: State, position: int) -> int:
-    if isinstance(state.stack[-1], bytearray):
-        state.stack[-1] = bytes(state.stack[-1])
-    elif not isinstance(state.stack[-1], (bytes, Node)):
+    if not isinstance(state.stack[-1], (bytes, bytearray, Node)):  # nothing here could write to one
         message = f"READONLY_BUFFER on a value of type {type(state.stack[-1]).__name__.lower()}"
         raise PickleError(message, offset=position)
     return position

@@ -171,7 +171,7 @@ class State:
         stop = self.data.find(b"\n", position)
         if stop < 0:
             message = "a text argument has no end"
-            raise PickleError(message, offset=position)
+            raise cut_short(message, position)
         return self.data[position:stop], stop + 1
 
     def counted(self, position: int, size: int, *, signed: bool = False) -> tuple[bytes, int]:
@@ -211,7 +211,14 @@ class State:
 def too_long(start: int, stop: int) -> NoReturn:
     """Refuse an argument that claims more bytes than are left."""
     message = f"an argument of {stop - start} bytes does not fit in what is left"
-    raise PickleError(message, offset=start)
+    raise cut_short(message, start)
+
+
+def cut_short(message: str, offset: int) -> PickleError:
+    """Return an error that more bytes could mend."""
+    error = PickleError(message, offset=offset)
+    error.is_cut_short = True
+    return error
 
 
 def make_call(how: How, func: object, args: object, kwargs: object = None) -> Call:

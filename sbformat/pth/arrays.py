@@ -30,8 +30,9 @@ _HALF: Final = np.dtype("f2")
 _ONE: Final = (1,)
 _RANK: Final = 32
 
-Copies: TypeAlias = dict[int, np.ndarray]
-"""Copies of storages, by the storage's identity, for one call of :func:`materialize`."""
+Copies: TypeAlias = dict[tuple[int, int], np.ndarray]
+"""Copies of storages for one call of :func:`materialize`, by the storage's identity and the bytes swapped together
+in it."""
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -89,10 +90,12 @@ def _view(info: TensorInfo, dtype: np.dtype[Any], budget: Budget, copies: Copies
     if 0 in shape and len(shape) <= _RANK:
         return np.empty(shape, dtype)
     buffer: Any = storage.bytes()
+    swap = 1
     if storage.byte_order != sys.byteorder:
-        buffer = _swapped(storage, DTYPES[name].swap, budget)
+        swap = DTYPES[name].swap
+        buffer = _swapped(storage, swap, budget)
     if copies is not None:
-        buffer = _copied(storage, buffer, budget, copies)
+        buffer = _copied((id(storage), swap), buffer, budget, copies)
     strides = None
     if steps != _ONE and (len(steps) != 2 or steps != (shape[1], 1)):  # nearly all are, and need none
         strides = [stride * itemsize if size > 1 else itemsize for size, stride in zip(shape, steps)]
@@ -104,12 +107,12 @@ def _view(info: TensorInfo, dtype: np.dtype[Any], budget: Budget, copies: Copies
     return array
 
 
-def _copied(storage: Storage, buffer: memoryview | bytes, budget: Budget, copies: Copies) -> np.ndarray:
+def _copied(key: tuple[int, int], buffer: memoryview | bytes, budget: Budget, copies: Copies) -> np.ndarray:
     """Return the writable copy of a storage: one for all tensors over it, which share it as in the file."""
-    copied = copies.get(id(storage))
+    copied = copies.get(key)
     if copied is None:
         budget.inflate(len(buffer))
-        copied = copies[id(storage)] = np.frombuffer(buffer, np.uint8).copy()
+        copied = copies[key] = np.frombuffer(buffer, np.uint8).copy()
     return copied
 
 

@@ -195,9 +195,14 @@ def _strided(
         _refuse(f"a tensor of shape {shape} at {offset} ends at element {last} of {available} in its storage")
     if numel > _VIEW_TIMES_STORAGE * available and numel > scope.limits.expanded_items:
         scope.budget.spend("expanded_items", numel)
-    if requires_grad is not False and (requires_grad is not True or dtype not in _DIFFERENTIABLE):
-        _refuse(f"requires_grad is no bool, or True for a tensor of {dtype}")
+    if requires_grad is not False:
+        _check_gradient(dtype, requires_grad)
     return _info((dtype, shape, strides, offset, storage, requires_grad, False, False, False, None))
+
+
+def _check_gradient(dtype: str, requires_grad: object) -> None:
+    if _flag(requires_grad, "requires_grad") and dtype not in _DIFFERENTIABLE:
+        _refuse(f"a tensor of {dtype} has no gradient to require")
 
 
 def _check_empty(shape: tuple[int, ...]) -> None:
@@ -301,22 +306,28 @@ def _attributes(value: object) -> dict[str, object]:
     return attributes
 
 
-def _parameter(scope: Scope, args: tuple[object, ...]) -> object:
-    data, requires_grad, hooks, *state = _arguments(args, "_rebuild_parameter", (3, 4))
+def _parameter(scope: Scope, args: tuple[object, ...]) -> Any:  # noqa: ANN401 -- a tensor of any kind
+    data, requires_grad, hooks = _arguments(args, "_rebuild_parameter", (3,))
     _no_hooks(hooks)
     made = _plain_tensor(scope, data)
     flag = _flag(requires_grad, "requires_grad")
     if isinstance(made, TensorInfo):
-        attributes = _attributes(state[0]) if state else None
-        return made._replace(requires_grad=flag, is_parameter=True, state=attributes)
-    if state:
-        message = "only a strided tensor is read with attributes"
-        raise UnsupportedError(message)
+        _check_gradient(made.dtype, requires_grad)
+        return made._replace(requires_grad=flag, is_parameter=True)
     if isinstance(made, QuantizedTensor):
         return made._replace(int_repr=made.int_repr._replace(requires_grad=flag, is_parameter=True))
     if isinstance(made, SparseTensor):
         return made._replace(values=made.values._replace(requires_grad=flag, is_parameter=True))
     return made._replace(requires_grad=flag, is_parameter=True)
+
+
+def _parameter_with_state(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
+    *parts, state = _arguments(args, "_rebuild_parameter_with_state", (4,))
+    made = _parameter(scope, tuple(parts))
+    if not isinstance(made, TensorInfo):
+        message = "only a strided tensor is read with attributes"
+        raise UnsupportedError(message)
+    return made._replace(state=_attributes(state))
 
 
 def _from_type_v2(scope: Scope, args: tuple[object, ...]) -> object:
@@ -487,7 +498,7 @@ _UNWRAPPED: Final[dict[str | None, Callable[[Scope, tuple[object, ...]], Any]]] 
 CONSTRUCTORS: Final[dict[str, Callable[[Scope, tuple[object, ...]], object]]] = {
     **{role: function for role, function in _UNWRAPPED.items() if role},
     "parameter": _parameter,
-    "parameter_with_state": _parameter,
+    "parameter_with_state": _parameter_with_state,
     "from_type_v2": _from_type_v2,
     "size": _size,
     "device": _device,

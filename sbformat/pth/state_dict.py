@@ -90,7 +90,7 @@ class StateDict(Mapping[Any, Any]):
         try:
             value = self._keyed()[key]
         except KeyError:
-            raise MissingEntryError(str(key), present=map(str, self._keyed()), what="key") from None
+            raise MissingEntryError(segment(key), present=map(segment, self._keyed()), what="key") from None
         return self._make(value)
 
     def __contains__(self, key: object) -> bool:

@@ -1,11 +1,13 @@
 """Real Stable-Baselines3 and sb3-contrib train and save, sbformat reads: every algorithm, bit for bit."""
 
+# ruff: noqa: E402 -- importorskip stands before what needs it
 from __future__ import annotations
 
 import io
 import json
 import os
 import zipfile
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -187,7 +189,7 @@ def test_shared_parameters_stay_shared(trained: tuple[str, Any, str]) -> None:
     assert len(set(pointers.values())) == len(set(storages.values()))
     arrays = policy.to_numpy()
     names = list(real)
-    for first, second in zip(names, names[1:]):
+    for first, second in pairwise(names):
         assert np.shares_memory(arrays[first], arrays[second]) == (
             pointers[first] == pointers[second] and overlap(real[first], real[second])
         )
