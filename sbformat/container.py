@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sbformat.source import Source
 
 CHUNK_BYTES: Final = 1 << 18
+_RATIO_FREE: Final = 1 << 20
 
 Names = Literal["path", "record"]
 """What names must be fit for: ``path`` for what may be extracted to disk, ``record`` for records that
@@ -43,7 +44,7 @@ class Container:
     :raises LimitError: for more entries or bytes than allowed
     """
 
-    __slots__ = ("_budget", "_charged", "_source", "_verified", "entries", "unchecked_crc")
+    __slots__ = ("_budget", "_charged", "_inflated", "_source", "_verified", "entries", "unchecked_crc")
 
     entries: dict[str, Entry]
     """The members by name, in the order of the directory."""
@@ -64,6 +65,7 @@ class Container:
         self._budget = budget or Budget(limits)
         self._verified: set[str] = set()
         self._charged: set[str] = set()
+        self._inflated = (0, 0)
         self.unchecked_crc = unchecked_crc
         self.entries = read_layout(source, self._budget, entry_limit)
         if names == "path":
@@ -165,12 +167,12 @@ class Container:
             if not pending:
                 pending = compressed[position : position + CHUNK_BYTES]
                 position += len(pending)
-                if not pending:
-                    _refuse_member(entry, "its deflate stream does not end where its bytes end")
             try:
                 chunk = inflater.decompress(pending, chunk_bytes)
             except zlib.error:
                 _refuse_member(entry, "its deflate stream is damaged")
+            if not chunk and not pending and not inflater.eof:
+                _refuse_member(entry, "its deflate stream does not end where its bytes end")
             pending = inflater.unconsumed_tail
             produced += len(chunk)
             if produced > entry.size:
@@ -188,10 +190,14 @@ class Container:
     def _charge(self, entry: Entry) -> None:
         if entry.name in self._charged:
             return
-        self._charged.add(entry.name)
+        stored, inflated = self._inflated
+        totals = stored + entry.compressed_size, inflated + entry.size
+        for cost, size in ((entry.compressed_size, entry.size), totals):
+            if size > _RATIO_FREE:
+                self._budget.spend("ratio", -(-size // max(cost, 1)))
         self._budget.inflate(entry.size)
-        if entry.size > 1 << 20:
-            self._budget.spend("ratio", -(-entry.size // max(entry.compressed_size, 1)))
+        self._charged.add(entry.name)
+        self._inflated = totals
 
     def _refuse_crc(self, entry: Entry, actual: int) -> None:
         """Say that a CRC is wrong, unless none was saved and that was accepted."""

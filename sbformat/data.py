@@ -55,7 +55,8 @@ class Serialized:
         message = f"Serialized is a value; make a new one instead of setting {name}"
         raise AttributeError(message)
 
-    __delattr__ = __setattr__  # type: ignore[assignment]
+    def __delattr__(self, name: str) -> NoReturn:
+        self.__setattr__(name, None)
 
     @property
     def is_canonical(self) -> bool:
@@ -121,6 +122,8 @@ def decode(data: bytes | bytearray | memoryview, budget: Budget) -> dict[str, An
         value = json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
         _refuse(f"it is not JSON: {error.msg}", len(text[: error.pos].encode("utf-8")))
+    except DataError:
+        raise
     except RecursionError:
         _refuse(f"it is nested {deepest} deep, more than this interpreter can parse")
     except ValueError as error:  # a number that the interpreter's own cap on digits refuses

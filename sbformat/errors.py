@@ -17,6 +17,7 @@ MESSAGE_BYTES: Final = 2048
 """A message is cut to this many bytes: no file decides how long an error is."""
 
 _SHOWN_CHARACTERS: Final = 200
+_SHOWN_BITS: Final = 200
 _BIDI: Final = frozenset("\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
@@ -36,7 +37,15 @@ def escape(text: str, limit: int = _SHOWN_CHARACTERS) -> str:
 
 
 def quote(name: object, limit: int = _SHOWN_CHARACTERS) -> str:
-    """Like :func:`escape`, within single quotes: for names inside a sentence."""
+    """Like :func:`escape`, within single quotes: for names inside a sentence.
+
+    What is no text is named by its type unless it is short by nature: containers may be deep or hold
+    themselves, and Python refuses to spell long numbers.
+    """
+    if isinstance(name, (list, tuple, dict, set, frozenset, bytearray, bytes)):
+        return f"a {type(name).__name__.lower()}"
+    if isinstance(name, int) and name.bit_length() > _SHOWN_BITS:
+        return f"a number of {name.bit_length()} bits"
     return f"'{escape(str(name), limit)}'"
 
 

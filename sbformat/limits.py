@@ -23,13 +23,15 @@ class Limits(NamedTuple):
     """Entries of an archive (largest real: 8)."""
     inner_entries: int = 65_536
     """Records of one torch zip (largest real: 70)."""
+    directory_bytes: int = 16 * _MIB
+    """The central directory of one zip (largest seen: 5 KB)."""
     member_bytes: int = 2 * _GIB
     """One member, inflated or copied (largest real: 4.2 MB; larger ones exist). A stored member that is
     only viewed is not charged."""
     total_bytes: int = 4 * _GIB
     """All members of one archive, inflated or copied."""
     ratio: int = 200
-    """Inflated to compressed size of a member above 1 MiB (largest real: 16)."""
+    """Inflated to compressed size, above 1 MiB, of a member and of all together (largest real: 16)."""
     version_bytes: int = 4 * _KIB
     """``_stable_baselines3_version`` (largest real: 6 bytes)."""
     system_info_bytes: int = _MIB
@@ -50,7 +52,7 @@ class Limits(NamedTuple):
     """The pickle of one ``.pth`` entry, its tensors' bytes not counted (largest seen: 11 KB)."""
     pickle_opcodes: int = 2_000_000
     """Opcodes of one pickle (largest real: 422,911; in a ``.pth``: 2,387)."""
-    pickle_nodes: int = 500_000
+    pickle_nodes: int = 250_000
     """Tuples, lists, dicts, calls and other composite values of one pickle (largest seen: 12,021)."""
     pickle_memo: int = 1_000_000
     """Memo entries of one pickle (largest real: 64,689)."""
@@ -64,7 +66,7 @@ class Limits(NamedTuple):
     """Nesting of a decoded value (largest real: 26)."""
     tensors: int = 65_536
     """Tensors of one ``.pth`` entry (largest real: 66)."""
-    leaves: int = 1_000_000
+    leaves: int = 250_000
     """Values of one ``.pth`` entry by path: a shared one counts once a path (largest seen: 92)."""
     tensor_rank: int = 32
     """Dimensions of one tensor (largest real: 4)."""

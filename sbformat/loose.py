@@ -63,7 +63,8 @@ class LooseEntries:
 
     def view(self, name: str) -> memoryview:
         """Return an entry's bytes; nothing checks them."""
-        return self._sources[name].view(0, self.entry(name).size)
+        size = self.entry(name).size
+        return self._sources[name].view(0, size)
 
     def stream(self, name: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[memoryview | bytes]:
         """Yield an entry's bytes in chunks."""

@@ -111,7 +111,7 @@ _SOMETHING_ELSE: Final[dict[Kind, str]] = {
 
 def _other_zip(names: Collection[str]) -> str:
     shown = ", ".join(quote(name, 40) for name, _ in zip(names, range(4)))
-    folders = {name.partition("/")[0] for name in names if "/" in name}
+    folders = dict.fromkeys(name.partition("/")[0] for name in names if "/" in name)
     for folder in folders:
         if f"{folder}/{DATA_ENTRY}" in names:
             return (

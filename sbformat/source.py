@@ -75,6 +75,9 @@ def open_source(source: SourceLike, *, mapped: bool = False, budget: Budget | No
     if isinstance(source, (str, os.PathLike)):
         with open_path(source) as file:
             return _open_file(file, quote(os.fspath(source)), mapped, budget)
+    if not hasattr(source, "read"):
+        message = f"a source is a path, bytes or a binary file object, not {type(source).__name__}"
+        raise TypeError(message)
     return BytesSource(_read_stream(source, budget))
 
 
@@ -99,9 +102,10 @@ def _held(buffer: bytearray | memoryview) -> bytes | memoryview:
 def _open_file(file: IO[bytes], name: str, mapped: bool, budget: Budget | None) -> BytesSource:  # noqa: FBT001
     status = os.fstat(file.fileno())
     size = status.st_size
-    if stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode) or not size:
+    is_regular = stat.S_ISREG(status.st_mode)
+    if stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode) or (is_regular and not size):
         return BytesSource(_read_stream(file, budget))
-    if not stat.S_ISREG(status.st_mode):
+    if not is_regular:
         message = f"{name} is neither a file, a folder nor a pipe"
         raise UnsupportedError(message)
     if mapped:

@@ -49,7 +49,7 @@ _EXTRA_TORCH_PADDING: Final = 0x4246  # "FB": aligns a record's data; may repeat
 _TORCH_PADDING: Final = b"FB"
 _EXTRA_UNICODE_PATH: Final = 0x7075  # a second name for the entry: some readers believe it
 
-_SYSTEM_UNIX: Final = 3
+_DOS_FOLDER: Final = 0x10
 _MODE_TYPE: Final = 0o170000
 _MODE_FILE: Final = 0o100000
 _MODE_FOLDER: Final = 0o040000
@@ -119,6 +119,7 @@ def _read_directory(source: Source, budget: Budget, entry_limit: str) -> tuple[l
     if count * _CENTRAL.size > length:
         _refuse(f"{count} entries cannot fit in a directory of {length} bytes", end)
     budget.spend(entry_limit, count, offset=end)
+    budget.spend("directory_bytes", length, offset=end)
     return _read_central(bytes(source.view(start, length)), count, start), start
 
 
@@ -182,7 +183,7 @@ def _read_central(directory: bytes, count: int, start: int) -> list[_Central]:
         if size - at < _CENTRAL.size:
             _refuse("the directory ends within a record", start + at)
         fields = _CENTRAL.unpack_from(directory, at)
-        signature, made_by, _, flags, method, _, _, crc, compressed, inflated = fields[:10]
+        signature, _, _, flags, method, _, _, crc, compressed, inflated = fields[:10]
         name_size, extra_size, comment_size, disk, _, attributes, offset = fields[10:]
         if signature != CENTRAL_SIGNATURE:
             _refuse("a record of the directory has a wrong signature", start + at)
@@ -199,7 +200,7 @@ def _read_central(directory: bytes, count: int, start: int) -> list[_Central]:
         if flags & ~_FLAGS_ALLOWED or disk or method or compressed != inflated:
             _check_central(flags, method, disk, compressed, inflated, start + at)
         if attributes:
-            _check_kind(name, made_by >> 8, attributes, start + at)
+            _check_kind(name, attributes, start + at)
         records.append((name, offset, compressed, inflated, crc, method, flags))
         at = following
     if at != size:
@@ -218,9 +219,11 @@ def _check_central(flags: int, method: int, disk: int, compressed: int, inflated
         _refuse("a member is on another disk", offset)
 
 
-def _check_kind(name: bytes, system: int, attributes: int, offset: int) -> None:
-    """A member is a regular file or a folder: no link, no device (FORMAT.md 2.6)."""
-    kind = attributes >> 16 & _MODE_TYPE if system == _SYSTEM_UNIX else 0
+def _check_kind(name: bytes, attributes: int, offset: int) -> None:
+    """Refuse links and devices, whatever system the record names (FORMAT.md 2.6)."""
+    kind = attributes >> 16 & _MODE_TYPE
+    if attributes & _DOS_FOLDER and not name.endswith(b"/"):
+        _refuse(f"the member {quote(name.decode('utf-8', 'replace'))} is not a regular file: its attributes call it a folder", offset)
     expected = _MODE_FOLDER if name.endswith(b"/") else _MODE_FILE
     if kind not in (0, expected):
         _refuse(f"the member {quote(name.decode('utf-8', 'replace'))} is not a regular file", offset)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CHILD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hostile_child.py")
 
-PATIENCE = 20
+PATIENCE = 30
 """Seconds until a child is killed: an answer is expected in a tenth of it."""
 
 SECONDS = 2.0

@@ -729,6 +729,21 @@ def test_values_and_marks_left_at_stop_are_flagged() -> None:
 
 
 @pytest.mark.parametrize(
+    "body", [b"]q\x00h\x00Na0", b"]2Na0", b"}q\x00h\x00NNs0", b"\x8f2(N\x900", GLOBAL + b")R2Nb0", b"K\x01Q2Nb0"]
+)
+def test_a_value_that_changes_after_it_was_referred_to_again_is_flagged(body: bytes) -> None:
+    (flag,) = decode(body + b".").flags
+    assert "changed" in flag
+    assert decode(body.replace(b"q\x00h\x00", b"q\x00").replace(b"2", b"")[:-1] + b".").flags == ()
+
+
+@pytest.mark.parametrize("gone", [b"]200", b"}200", b"\x8f200", b"K\x01Q200", b"]q\x00h\x0000Nq\x000"])
+def test_a_value_that_is_gone_is_not_taken_for_the_new_one_in_its_place(gone: bytes) -> None:
+    for made in (b"]Na", b"](NNe", b"}NNs", b"}(NNu", b"\x8f(N\x90", b"K\x01QNb", GLOBAL + b")RNb"):
+        assert decode(gone * 5 + made + b".").flags == ()
+
+
+@pytest.mark.parametrize(
     "body",
     [
         b"}NNa", b")Na", b"\x8fNa", b"KaNa", b"\x8c\x01aNa", b"](NN\x90", b"}(N\x90", b"}(Ne", b"](NNu", b")NNs",

@@ -46,6 +46,8 @@ class Pickle(NamedTuple):
     """The last PROTO, or 0."""
     size: int
     """Bytes up to and with STOP."""
+    shared: frozenset[int]
+    """The ``id()`` of every composite value and node that stands in more than one place."""
     flags: tuple[str, ...]
     """What a pickler of plain data never does: leave values or marks on the stack at STOP or a frame past it,
     or change a value after it was referred to a second time (what holds itself needs that)."""
@@ -327,4 +329,5 @@ class _Machine(State):
             flags.append("a value is changed after it was referred to a second time, as what holds itself is")
         if position < len(self.data) and self.base:
             flags.append("a frame reaches past STOP")
-        return Pickle(value, self.log, self.protocol, self.base + position, tuple(flags))
+        shared = frozenset(self.referred)
+        return Pickle(value, self.log, self.protocol, self.base + position, shared, tuple(flags))

@@ -11,7 +11,7 @@ from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from sbformat.errors import LimitError, PickleError, quote
-from sbformat.pkl.tree import Call, Dict, Extension, Global, Node, Persistent, Set, Update
+from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Global, Node, Persistent, Set, Update
 
 if TYPE_CHECKING:
     from sbformat.limits import Limits
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 FIX_IMPORTS_BELOW: Final = 3
 """Below this protocol CPython renames Python 2 modules before it imports (``fix_imports``)."""
 
-REFERRED: Final = frozenset({list, Dict, Set, Call, Persistent, Extension})
-"""What can be changed after it was made; a Global can too, but is what it names wherever it stands."""
+REFERRED: Final = frozenset({list, tuple, Dict, Set, FrozenSet, Call, Persistent, Extension})
+"""What has parts or can be changed. A Global can be changed too, but is what it names wherever it stands."""
 
 # Patterns are compiled when first used: text opcodes are rare, and compiling costs more than an archive.
 _INDEX: Final = rb"0|[1-9][0-9]{0,18}"
@@ -51,7 +51,7 @@ class State:
         """No more bytes than opcodes are allowed: they need no count."""
         self.encoding = encoding
         self.referred: set[int] = set()
-        """Values that can change, by identity, once they were taken from the memo or doubled."""
+        """Values of those types, by identity, once they were taken from the memo or doubled."""
         self.changed_late = False
         """Was one of those changed? A call that it is an argument of would have seen it as it was before."""
         self.stack: list[object] = []

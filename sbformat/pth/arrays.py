@@ -67,7 +67,12 @@ def to_array(info: TensorInfo, budget: Budget, *, copies: Copies | None = None) 
     :raises TensorError: for a bool tensor with bytes other than 0 and 1
     :raises UnsupportedError: when its dtype needs an extra
     """
-    name, _, _, _, _, _, _, conj, neg, _ = info
+    name, shape, steps, _, _, _, _, conj, neg, _ = info
+    if 0 in steps and (conj or neg or name == "complex32"):
+        array = to_array(_collapsed(info), budget, copies=copies)
+        strides = [0 if step == 0 else stride for step, stride in zip(steps, array.strides)]
+        expanded: np.ndarray = np.lib.stride_tricks.as_strided(array, shape, strides, writeable=copies is not None)
+        return expanded
     if name == "complex32":
         array = _half_complex(info, budget)
     else:
@@ -82,6 +87,24 @@ def to_array(info: TensorInfo, budget: Budget, *, copies: Copies | None = None) 
     if copies is None and array.flags.writeable:
         array.flags.writeable = False
     return array
+
+
+def _collapsed(info: TensorInfo) -> TensorInfo:
+    """One item along each dimension that is expanded: what has to be computed is computed once."""
+    shape = tuple(1 if step == 0 and size else size for size, step in zip(info.shape, info.strides))
+    return info._replace(shape=shape, strides=tuple(step or 1 for step in info.strides))
+
+
+def same_bits(left: TensorInfo, right: TensorInfo, left_budget: Budget, right_budget: Budget) -> bool:
+    """Say whether two tensors of one dtype and shape have the same items, bit for bit.
+
+    Dimensions that both expand are compared once.
+    """
+    both = [step == other == 0 for step, other in zip(left.strides, right.strides)]
+    arrays = [to_array(left, left_budget), to_array(right, right_budget)]
+    index = tuple(slice(0, 1) if expanded else slice(None) for expanded in both)
+    first, second = (array[index] for array in arrays)
+    return first.tobytes() == second.tobytes()
 
 
 def _view(info: TensorInfo, dtype: np.dtype[Any], budget: Budget, copies: Copies | None = None) -> np.ndarray:
@@ -179,7 +202,7 @@ def materialize(value: object, budget: Budget, *, copy: bool = False) -> Any:  #
         return leaf(value)
     if type(value) in (dict, OrderedDict) and not any(type(part) in _CONTAINERS for part in value.values()):  # type: ignore[attr-defined]
         return _flat(value, leaves)  # type: ignore[arg-type]
-    return _nested(value, leaves)
+    return _nested(value, leaves) if type(value) in _CONTAINERS else value
 
 
 _CONTAINERS: Final = frozenset({dict, OrderedDict, list, tuple})
@@ -212,22 +235,29 @@ def _nested(root: object, leaves: dict[type, Callable[[Any], object]]) -> object
     """Containers in containers, depth first with a stack of its own."""
     done: dict[int, object] = {}
     todo: list[tuple[Any, bool]] = [(root, False)]
+
+    def made(part: object) -> object:
+        kind = type(part)
+        if kind in _CONTAINERS:
+            return done[id(part)]
+        leaf = leaves.get(kind)
+        if leaf is None:
+            return part
+        if id(part) not in done:
+            done[id(part)] = leaf(part)
+        return done[id(part)]
+
     while todo:
         value, children_are_done = todo.pop()
         if id(value) in done:
             continue
-        kind = type(value)
-        if kind not in _CONTAINERS:
-            leaf = leaves.get(kind)
-            done[id(value)] = value if leaf is None else leaf(value)
-        elif not children_are_done:
+        parts = value.values() if isinstance(value, dict) else value
+        if not children_are_done:
             todo.append((value, True))
-            parts = value.values() if isinstance(value, dict) else value
-            todo.extend((part, False) for part in parts)
+            todo.extend((part, False) for part in parts if type(part) in _CONTAINERS)
         elif isinstance(value, dict):
-            made = kind((key, done[id(part)]) for key, part in value.items())
-            _keep_metadata(value, made)
-            done[id(value)] = made
+            copy = done[id(value)] = type(value)((key, made(part)) for key, part in value.items())
+            _keep_metadata(value, copy)
         else:
-            done[id(value)] = kind(done[id(part)] for part in value)
+            done[id(value)] = type(value)(made(part) for part in value)
     return done[id(root)]

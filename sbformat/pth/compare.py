@@ -75,12 +75,12 @@ def _equal_leaves(left: Any, right: Any, first: Budget, second: Budget) -> bool:
 
 
 def _same_tensor(left: TensorInfo, right: TensorInfo, first: Budget, second: Budget) -> bool:
-    from sbformat.pth.arrays import to_array
+    from sbformat.pth.arrays import same_bits
 
     for field in ("dtype", "shape", "requires_grad", "is_parameter"):
         if getattr(left, field) != getattr(right, field):
             return False
-    return to_array(left, first).tobytes() == to_array(right, second).tobytes()
+    return same_bits(left, right, first, second)
 
 
 def _facts(node: Node) -> tuple[object, ...]:

@@ -288,10 +288,13 @@ def _plain_tensor(scope: Scope, value: object) -> TensorInfo | QuantizedTensor |
 
 
 def _strided_tensor(scope: Scope, value: object) -> TensorInfo:
-    info = _plain_tensor(scope, value)
-    if type(info) is not TensorInfo:
-        _refuse("a tensor is made of a tensor that is not a strided one")
-    return info
+    """A part of a sparse or quantized tensor: never one of those again."""
+    for role in _STRIDED:
+        args = _reduced(value, role)
+        if args is not None:
+            info: TensorInfo = _UNWRAPPED[role](scope, args)
+            return info
+    return _refuse("a tensor is made of something that is not a strided tensor")
 
 
 def _attributes(value: object) -> dict[str, object]:
@@ -484,6 +487,8 @@ def _complex(scope: Scope, args: tuple[object, ...]) -> complex:  # noqa: ARG001
         _refuse("a complex number is not made of two floats")
     return complex(real, imaginary)
 
+
+_STRIDED: Final = ("tensor_v2", "tensor_v3", "tensor")
 
 _UNWRAPPED: Final[dict[str | None, Callable[[Scope, tuple[object, ...]], Any]]] = {
     "tensor": _tensor,

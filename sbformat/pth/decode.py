@@ -36,7 +36,12 @@ from sbformat.spec import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sbformat.pkl.decode import Pickle
+
 _METADATA: Final = "_metadata"
+_SPECIAL_RECORDS: Final = (
+    PICKLE_RECORD, BYTE_ORDER_RECORD, TORCH_VERSION_RECORD, TORCH_VERSION_RECORD_OLD, TORCHSCRIPT_RECORD,
+)  # fmt: skip
 _PROTO_BYTE: Final = b"\x80"
 _TAR_MAGIC_AT: Final = 257
 _TAR_MAGIC: Final = b"ustar"
@@ -89,8 +94,8 @@ def decode_pth(
         )
         return decode_zip(container, budget, on_unknown=on_unknown, copy=copy)
     if head[:1] == _PROTO_BYTE:
-        value, scope = legacy.decode(data, budget)
-        return StateDict(_build(value, scope, on_unknown), budget, copy=copy)
+        pickle, scope = legacy.decode(data, budget)
+        return StateDict(_build(pickle, scope, on_unknown), budget, copy=copy)
     if bytes(data[_TAR_MAGIC_AT : _TAR_MAGIC_AT + len(_TAR_MAGIC)]) == _TAR_MAGIC:
         message = "this is the tar that torch wrote before 0.1.10; torch.load reads it"
         raise UnsupportedError(message)
@@ -126,7 +131,7 @@ def decode_zip(
         pickle = decode_pickle(container.read(pickle_name, limit="pickle_bytes"), budget, encoding="utf-8")
         if pickle.flags:
             _refuse("; ".join(pickle.flags))
-        tree = _build(pickle.value, Scope(budget, open_storage, id_items=5), on_unknown)
+        tree = _build(pickle, Scope(budget, open_storage, id_items=5), on_unknown)
     except SbformatError as error:
         if error.entry is None:
             error.within(pickle_name)
@@ -141,8 +146,12 @@ def _root(container: Container) -> str:
     for name in container:
         if not name.startswith(root):
             _refuse(f"its records lie in two folders, {quote(root)} and {quote(name)}: this is no torch zip")
-    if len(set(map(str.casefold, container))) != len(container):
+    folded = {name.casefold(): name for name in container}
+    if len(folded) != len(container):
         _refuse("two of its records differ only in case, and torch takes either for the other")
+    for name in _SPECIAL_RECORDS:
+        if folded.get((root + name).casefold(), root + name) != root + name:
+            _refuse(f"a record differs only in case from {quote(name)}, and torch takes it for that")
     if root + TORCHSCRIPT_RECORD in container:
         message = "this is a TorchScript archive: a program, not a state dict; torch.jit.load reads it"
         raise UnsupportedError(message)
@@ -199,63 +208,64 @@ class _Frame:
 _PLAIN: Final = frozenset({str, int, float, bool, type(None), bytes})
 
 
-def _build(root: object, scope: Scope, on_unknown: OnUnknown) -> object:
+def _build(pickle: Pickle, scope: Scope, on_unknown: OnUnknown) -> object:
     """Turn the inert tree into containers and leaves: depth first, with a stack of its own.
 
-    Shared parts are made once and stay shared; what holds itself is refused. Depth is counted along
-    the path: a shared part counts with all its levels wherever it stands.
+    Parts that the pickle shares are made once and stay shared; what holds itself is refused. Depth is
+    counted along the path: a shared part counts with all its levels wherever it stands.
     """
-    done: dict[int, object] = {}
-    heights: dict[int, int] = {}
+    shared = pickle.shared
+    done: dict[int, tuple[object, int]] = {}
     opened: set[int] = set()
-    frame = _Frame(None, [root], list)
+    frame = _Frame(None, [pickle.value], list)
     frames = [frame]
-    deepest = scope.budget.limits.value_depth
-    longest_key = scope.budget.limits.tensor_name_bytes // 4  # characters that surely fit
+    deepest = scope.limits.value_depth
+    longest_key = scope.limits.tensor_name_bytes // 4  # characters that surely fit
     while True:
         parts = frame.parts
         for at in range(frame.at, len(parts)):
             node = parts[at]
             if type(node) in _PLAIN:
                 continue
-            key = id(node)
-            if key in done:
-                parts[at] = done[key]
-                height = heights.get(key, 0)
+            is_shared = id(node) in shared
+            if is_shared and id(node) in done:
+                value, height = done[id(node)]
             else:
-                if key in opened:
-                    _refuse("a value holds itself")
                 height = 0
                 if type(node) is Call:
                     value = _visit_call(node, scope, on_unknown)
                 elif type(node) is Dict and (flat := _flat(node, longest_key)) is not None:
                     value = flat
-                    height = heights[key] = 1
+                    height = 1
                 else:
                     value = _visit(node, scope, on_unknown)
                 if type(value) is _Frame:
+                    if is_shared:
+                        if id(node) in opened:
+                            _refuse("a value holds itself")
+                        opened.add(id(node))
                     frame.at = at
                     scope.budget.spend("value_depth", len(frames))
-                    opened.add(key)
                     frames.append(value)
                     frame = value
                     break
-                parts[at] = done[key] = value
+                if is_shared:
+                    done[id(node)] = value, height
+            parts[at] = value
             if height:
                 if len(frames) + height - 1 > deepest:
                     scope.budget.spend("value_depth", len(frames) + height - 1)
-                if height >= frame.height:
-                    frame.height = height + 1
+                frame.height = max(frame.height, height + 1)
         else:
             frames.pop()
             if not frames:
                 scope.check_totals()
                 return parts[0]
             value = frame.make(parts)
-            key = id(frame.node)
-            opened.discard(key)
-            done[key] = value
-            heights[key] = height = frame.height
+            height = frame.height
+            if id(frame.node) in shared:
+                opened.discard(id(frame.node))
+                done[id(frame.node)] = value, height
             frame = frames[-1]
             frame.parts[frame.at] = value
             frame.at += 1
@@ -279,7 +289,7 @@ def _visit(node: object, scope: Scope, on_unknown: OnUnknown) -> object:
         keys = _keys(node, scope)  # type: ignore[arg-type]
         return _Frame(node, [value for _, value in node], lambda values: dict(zip(keys, values)))  # type: ignore[attr-defined]
     if kind is list:
-        return _Frame(node, list(node), list)  # type: ignore[call-overload]
+        return _Frame(node, list(node), _itself)  # type: ignore[call-overload]
     if kind is tuple:
         return _Frame(node, list(node), tuple)  # type: ignore[call-overload]
     if kind is Persistent:
@@ -290,6 +300,10 @@ def _visit(node: object, scope: Scope, on_unknown: OnUnknown) -> object:
         return _members(list(node), scope, set if kind is Set else frozenset)  # type: ignore[call-overload]
     value = named_value(node) if type(node) is Global else None
     return _unknown(node, on_unknown) if value is None else value
+
+
+def _itself(parts: list[Any]) -> list[Any]:
+    return parts
 
 
 def _visit_call(node: Call, scope: Scope, on_unknown: OnUnknown) -> object:

@@ -18,15 +18,16 @@ from sbformat.spec import LEGACY_MAGIC, LEGACY_PROTOCOL
 
 if TYPE_CHECKING:
     from sbformat.limits import Budget
+    from sbformat.pkl.decode import Pickle
 
 _SYSTEM_INFO_KEYS: Final = frozenset({"protocol_version", "little_endian", "type_sizes"})
 _COUNT_BYTES: Final = 8
 
 
-def decode(data: memoryview, budget: Budget) -> tuple[object, Scope]:
+def decode(data: memoryview, budget: Budget) -> tuple[Pickle, Scope]:
     """Decode the pickles and find the storages behind them.
 
-    :return: the inert tree of the object, and the scope that knows its storages
+    :return: the pickle of the object, and the scope that knows its storages
     :raises TensorError: when it is no such stream, or its storages are not where they must be
     """
     cursor = Cursor(data, TensorError)
@@ -41,7 +42,7 @@ def decode(data: memoryview, budget: Budget) -> tuple[object, Scope]:
         if type(node) is Persistent:
             scope.storage(node)
     storages.lay_out()
-    return pickle.value, scope
+    return pickle, scope
 
 
 def _check_head(cursor: Cursor, budget: Budget) -> None:

@@ -50,6 +50,14 @@ def _storages_of(value: object) -> list[Storage]:
     return []
 
 
+def _below(path: str, value: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 -- a container
+    """The parts of a container with their paths, one at a time."""
+    prefix = f"{path}/" if path else ""
+    if type(value) in _KEYED:
+        return ((prefix + segment(key), part) for key, part in value.items())
+    return ((f"{prefix}[{index}]", part) for index, part in enumerate(value))
+
+
 class Leaf(NamedTuple):
     """A value that is no container, and where it stands."""
 
@@ -145,24 +153,20 @@ class StateDict(Mapping[Any, Any]):
 
         Containers that are empty count as values. Shared parts come once a path.
         """
-        todo: list[tuple[str, Any]] = [("", self.tree)]
         allowed = self._budget.limits.leaves
         count = 0
+        todo = [iter([("", self.tree)])]
         while todo:
-            path, value = todo.pop()
-            count += 1
-            if count > allowed:
-                self._budget.spend("leaves", count)
-            kind = type(value)
-            if kind in _KEYED and value:
-                below = [(segment(key), part) for key, part in value.items()]
-            elif kind in _INDEXED and value:
-                below = [(f"[{index}]", part) for index, part in enumerate(value)]
-            else:
+            for path, value in todo[-1]:
+                count += 1
+                if count > allowed:
+                    self._budget.spend("leaves", count)
+                if value and (type(value) in _KEYED or type(value) in _INDEXED):
+                    todo.append(_below(path, value))
+                    break
                 yield Leaf(path, value)
-                continue
-            prefix = f"{path}/" if path else ""
-            todo.extend((prefix + name, part) for name, part in reversed(below))
+            else:
+                todo.pop()
 
     def tensors(self) -> dict[str, Any]:
         """Return every tensor by path, without numpy: ``TensorInfo``, or one of torch's other kinds."""

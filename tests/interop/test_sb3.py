@@ -7,6 +7,7 @@ import io
 import json
 import os
 import zipfile
+from copy import deepcopy
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -75,7 +76,7 @@ OFF: Final = {"learning_starts": 4, "buffer_size": 50, "batch_size": 4, "policy_
 
 
 def on_policy(cls: Any, policy: str, observation: Any, action: Any, **options: Any) -> Callable[[], Any]:
-    return lambda: cls(policy, Small(observation, action), seed=1, **options)
+    return lambda: cls(policy, Small(observation, action), seed=1, **deepcopy(options))  # it changes policy_kwargs
 
 
 def with_goals(cls: Any, action: Any) -> Callable[[], Any]:
@@ -85,13 +86,13 @@ def with_goals(cls: Any, action: Any) -> Callable[[], Any]:
         seed=1,
         replay_buffer_class=sb3.HerReplayBuffer,
         replay_buffer_kwargs={"n_sampled_goal": 2},
-        **OFF,
+        **deepcopy(OFF),
     )
 
 
 def noisy(cls: Any) -> Callable[[], Any]:
     noise = NormalActionNoise(np.zeros(2), np.full(2, 0.1))
-    return lambda: cls("MlpPolicy", Small(BOX, CONTINUOUS), seed=1, action_noise=noise, **OFF)
+    return lambda: cls("MlpPolicy", Small(BOX, CONTINUOUS), seed=1, action_noise=noise, **deepcopy(OFF))
 
 
 MODELS: Final[dict[str, tuple[str, Callable[[], Any]]]] = {

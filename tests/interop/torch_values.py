@@ -93,7 +93,8 @@ def _scalar(value: Any) -> object:
 
 def _compare_tensor(real: torch.Tensor, info: Any, made: Any, at: str) -> None:
     if real.is_meta:
-        expected = MetaTensor(_name(real), tuple(real.shape), real.stride(), real.requires_grad)
+        is_parameter = isinstance(real, torch.nn.Parameter)
+        expected = MetaTensor(_name(real), tuple(real.shape), real.stride(), real.requires_grad, is_parameter)
         assert info == made == expected, at
     elif real.layout == torch.sparse_coo:
         assert isinstance(info, SparseTensor), at
