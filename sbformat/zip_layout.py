@@ -223,7 +223,7 @@ def _check_kind(name: bytes, attributes: int, offset: int) -> None:
     """Refuse links and devices, whatever system the record names (FORMAT.md 2.6)."""
     kind = attributes >> 16 & _MODE_TYPE
     if attributes & _DOS_FOLDER and not name.endswith(b"/"):
-        _refuse(f"the member {quote(name.decode('utf-8', 'replace'))} is not a regular file: its attributes call it a folder", offset)
+        _refuse(f"{quote(name.decode('utf-8', 'replace'))} is not a regular file: its attributes say folder", offset)
     expected = _MODE_FOLDER if name.endswith(b"/") else _MODE_FILE
     if kind not in (0, expected):
         _refuse(f"the member {quote(name.decode('utf-8', 'replace'))} is not a regular file", offset)

@@ -398,8 +398,12 @@ def test_half_complex_numbers_in_views() -> None:
 
 @pytest.mark.parametrize("name", ["complex32", "complex64"])
 def test_a_tensor_of_the_highest_rank(name: str) -> None:
-    made = decode(one(name, (1,) * 32), {"0": CASES[name].raw}).to_numpy()
-    assert made.shape == (1,) * 32
+    state_dict = decode(one(name, (1,) * 32), {"0": CASES[name].raw})
+    try:
+        assert state_dict.to_numpy().shape == (1,) * 32
+    except UnsupportedError:
+        assert name == "complex32"  # it is widened by way of one dimension more, and numpy 1 has 32
+        assert np.__version__ < "2"
 
 
 def test_a_damaged_neighbour_changes_nothing() -> None:

@@ -122,9 +122,7 @@ def test_extract_writes(capsys: pytest.CaptureFixture[str], tmp_path: Path, name
     status, out = run(capsys, "extract", PPO, "-o", tmp_path / name)
     assert status == 2
     assert "--force" in out
-    status, (report,) = run_json(
-        capsys, "extract", PPO, "-o", tmp_path / name, "--force", "--tensors", "*bias"
-    )
+    status, (report,) = run_json(capsys, "extract", PPO, "-o", tmp_path / name, "--force", "--tensors", "*bias")
     assert (status, len(report["tensors"])) == (0, 6)
 
 
@@ -220,7 +218,7 @@ def test_nothing_heavy_is_imported(command: tuple[object, ...], heavy: tuple[str
 def test_a_reader_that_stops_listening_is_no_crash() -> None:
     done = subprocess.run(
         f"{sys.executable} -m sbformat inspect {PPO} {PPO} {PPO} | head -1",
-        shell=True,  # noqa: S602 -- a pipe is the point
+        shell=True,
         capture_output=True,
         text=True,
         cwd=ROOT,

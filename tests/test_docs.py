@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 README = (ROOT / "README.md").read_text("utf-8")
-CONSOLE = re.findall(r"```console\n(.*?)```", README, re.S)
+CONSOLE = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
 SHOWN = [
     (command, output)
     for block in CONSOLE
-    for command, output in re.findall(r"^\$ (sbformat (?:inspect|extract|validate) .*)\n((?:(?!\$ ).*\n)*)", block, re.M)
+    for command, output in re.findall(
+        r"^\$ (sbformat (?:inspect|extract|validate) .*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE
+    )
     if output.strip()
 ]
 
@@ -39,7 +41,7 @@ def test_every_command_is_shown() -> None:
 
 
 def test_the_first_two_commands_are_the_readmes() -> None:
-    commands = re.findall(r"^\$ (.*)$", README, re.M)
+    commands = re.findall(r"^\$ (.*)$", README, re.MULTILINE)
     assert commands[0] == "pip install '.[cli]' && sbformat inspect tests/archives/ppo-cartpole.zip"
     assert "pip install -e '.[test]' && python -m pytest" in commands
     assert "pip install --quiet --disable-pip-version-check -e '.[test]' && python -m pytest" in (
@@ -48,12 +50,12 @@ def test_the_first_two_commands_are_the_readmes() -> None:
 
 
 def test_the_code_runs_and_gives_what_its_comments_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    (block,) = re.findall(r"```python\n(.*?)```", README, re.S)
+    (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     monkeypatch.chdir(ROOT)
     scope: dict[str, object] = {}
     exec(block, scope)  # noqa: S102 -- the README's own code
     checked = 0
-    for expression, comment in re.findall(r"^(\S.*?)\s+# (.+)$", block, re.M):
+    for expression, comment in re.findall(r"^(\S.*?)\s+# (.+)$", block, re.MULTILINE):
         if comment.startswith(("'", "(", "<")) or comment[0].isdigit():
             shown = repr(eval(expression, scope))  # noqa: S307 -- the README's own code
             assert shown == comment.removesuffix(", without numpy"), expression
@@ -75,7 +77,7 @@ def test_every_option_is_documented() -> None:
 
 def test_every_section_of_the_format_that_is_cited_is_there() -> None:
     text = (ROOT / "schema" / "FORMAT.md").read_text("utf-8")
-    sections = set(re.findall(r"^#+ (\d+(?:\.\d+)?)", text, re.M))
+    sections = set(re.findall(r"^#+ (\d+(?:\.\d+)?)", text, re.MULTILINE))
     for path in (ROOT / "sbformat").rglob("*.py"):
         for numbers in re.findall(r"FORMAT\.md ((?:\d+(?:\.\d+)?(?:, | to )?)+)", path.read_text("utf-8")):
             for number in re.findall(r"\d+(?:\.\d+)?", numbers):

@@ -11,7 +11,7 @@ import sys
 
 from bundled import ROOT
 
-CHILD = r'''
+CHILD = r"""
 import base64, contextlib, io, json, os, sys, zipfile
 from pathlib import Path
 
@@ -105,8 +105,8 @@ def watch(event, args):
         seen.append((event, repr(args)[:200]))
     elif event == "import" and any(part in str(args[0]) for part in ("evil", "socket", "stable_baselines3")):
         seen.append((event, repr(args)[:200]))
-    elif event == "open" and not str(args[0]).startswith(allowed) and not str(args[0]).startswith((sys.prefix, sys.base_prefix)):
-        if not isinstance(args[0], int):
+    elif event == "open" and not isinstance(args[0], int):
+        if not str(args[0]).startswith((*allowed, sys.prefix, sys.base_prefix)):
             seen.append((event, repr(args)[:200]))
 
 sys.addaudithook(watch)
@@ -119,8 +119,9 @@ for pickle in EVIL.values():
 result = list(seen)
 after = set(sys.modules), dict(os.environ), os.getcwd(), sys.getrecursionlimit(), len(os.listdir("/proc/self/fd"))
 new_modules = {name for name in after[0] - before[0]}
-print(json.dumps({"seen": result, "files": len(files), "modules": sorted(new_modules), "same": before[1:] == after[1:]}))
-'''
+same = before[1:] == after[1:]
+print(json.dumps({"seen": result, "files": len(files), "modules": sorted(new_modules), "same": same}))
+"""
 
 
 def test_nothing_in_a_file_is_run(tmp_path: object) -> None:

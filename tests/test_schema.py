@@ -66,7 +66,9 @@ def test_a_wrong_type_in_an_archive_is_found_at_its_key(key: str) -> None:
 
 @pytest.mark.parametrize("key", sorted(keys_of("BaseAlgorithm")))
 def test_every_key_is_described(key: str) -> None:
-    described = [definition["properties"][key] for definition in DEFINITIONS.values() if key in definition.get("properties", ())]
+    described = [
+        definition["properties"][key] for definition in DEFINITIONS.values() if key in definition.get("properties", ())
+    ]
     assert all(len(item["description"]) > 10 for item in described)
 
 

@@ -208,7 +208,7 @@ class _Machine(State):
                         index = operand()
                         value = memo[index] if index < len(memo) else self.get(index)
                         if type(value) in REFERRED:
-                            referred.add(id(value))
+                            referred[id(value)] = value
                         stack.append(value)
                         continue
                     if code == 0x74:  # TUPLE

@@ -50,8 +50,9 @@ class State:
         self.is_short = len(data) <= limits.pickle_opcodes
         """No more bytes than opcodes are allowed: they need no count."""
         self.encoding = encoding
-        self.referred: set[int] = set()
-        """Values of those types, by identity, once they were taken from the memo or doubled."""
+        self.referred: dict[int, object] = {}
+        """Values of those types, by identity, once they were taken from the memo or doubled; held here, so that
+        no other value can come by their identity."""
         self.changed_late = False
         """Was one of those changed? A call that it is an argument of would have seen it as it was before."""
         self.stack: list[object] = []
@@ -133,7 +134,7 @@ class State:
     def refer(self, value: object) -> object:
         """Note that a value is referred to a second time, and return it."""
         if type(value) in REFERRED:
-            self.referred.add(id(value))
+            self.referred[id(value)] = value
         return value
 
     def set_items(self, target: object, items: list[object]) -> None:

@@ -184,5 +184,5 @@ def children(value: object) -> list[object]:
         elif update.how == "SETITEMS":
             parts += [part for pair in update.value for part in pair]  # type: ignore[attr-defined]
         else:
-            parts += update.value  # type: ignore[operator]
+            parts += update.value  # type: ignore[arg-type]
     return parts

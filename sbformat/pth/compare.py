@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.pkl.tree import Call, Dict, Global, Node, Set, children
 from sbformat.pth.values import QuantizedTensor, SparseTensor, Storage, TensorInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sbformat.limits import Budget
 
 _KEYED: Final = (dict, OrderedDict)
@@ -28,33 +30,41 @@ def equal(first: object, second: object, first_budget: Budget, second_budget: Bu
         left, right = todo.pop()
         if left is right or (id(left), id(right)) in seen:
             continue
-        if type(left) is not type(right):
-            return False
         if isinstance(left, (*_KEYED, *_PARTS, Node)):  # others may be temporary, and their ids used again
             seen.add((id(left), id(right)))
-        if type(left) in _KEYED:
-            if list(map(_bits, left)) != list(map(_bits, right)):
-                return False
-            todo.extend(zip(left.values(), right.values()))
-            todo.append((getattr(left, "_metadata", None), getattr(right, "_metadata", None)))
-        elif type(left) in _PARTS:
-            if len(left) != len(right):
-                return False
-            todo.extend(zip(left, right))
-        elif isinstance(left, Node):
-            if _facts(left) != _facts(right) or len(children(left)) != len(children(right)):
-                return False
-            todo.extend(zip(children(left), children(right)))
-        elif isinstance(left, TensorInfo):
-            if not _same_tensor(left, right, first_budget, second_budget):
-                return False
-            if left.state is not right.state:
-                if left.state is None or right.state is None or list(left.state) != list(right.state):
-                    return False
-                todo.extend(zip(left.state.values(), right.state.values()))
-        elif not _equal_leaves(left, right, first_budget, second_budget):
+        pairs = _compare(left, right, first_budget, second_budget)
+        if pairs is None:
             return False
+        todo.extend(pairs)
     return True
+
+
+_Pairs: TypeAlias = "Iterable[tuple[Any, Any]] | None"
+"""What is left to compare, or None for what differs already."""
+
+
+def _compare(left: Any, right: Any, first: Budget, second: Budget) -> _Pairs:  # noqa: ANN401
+    if type(left) is not type(right):
+        return None
+    if type(left) in _KEYED:
+        if list(map(_bits, left)) != list(map(_bits, right)):
+            return None
+        metadata = (getattr(left, "_metadata", None), getattr(right, "_metadata", None))
+        return [*zip(left.values(), right.values()), metadata]
+    if type(left) in _PARTS:
+        return zip(left, right) if len(left) == len(right) else None
+    if isinstance(left, Node):
+        parts, others = children(left), children(right)
+        return zip(parts, others) if _facts(left) == _facts(right) and len(parts) == len(others) else None
+    if isinstance(left, TensorInfo):
+        return _compare_states(left, right) if _same_tensor(left, right, first, second) else None
+    return () if _equal_leaves(left, right, first, second) else None
+
+
+def _compare_states(left: TensorInfo, right: TensorInfo) -> _Pairs:
+    if left.state is None or right.state is None:
+        return () if left.state is right.state else None
+    return zip(left.state.values(), right.state.values()) if list(left.state) == list(right.state) else None
 
 
 def _bits(value: object) -> object:

@@ -20,7 +20,9 @@ def main() -> None:
     net = {"net_arch": [8, 8]}
     ppo = sb3.PPO("MlpPolicy", "CartPole-v1", n_steps=32, batch_size=32, n_epochs=1, policy_kwargs=net, seed=0)
     ppo.learn(32).save(HERE / "ppo-cartpole.zip")
-    sac = sb3.SAC("MlpPolicy", "Pendulum-v1", buffer_size=64, learning_starts=4, batch_size=4, policy_kwargs=net, seed=0)
+    sac = sb3.SAC(
+        "MlpPolicy", "Pendulum-v1", buffer_size=64, learning_starts=4, batch_size=4, policy_kwargs=net, seed=0
+    )
     sac.learn(8).save(HERE / "sac-pendulum.zip")
 
 
