@@ -72,6 +72,10 @@ def _bits(value: object) -> object:
     if type(value) in (float, complex):
         number = complex(value)  # type: ignore[call-overload]
         return type(value), struct.pack("<2d", number.real, number.imag)
+    if type(value) is tuple:  # a key: a few plain values
+        return type(value), tuple(map(_bits, value))
+    if isinstance(value, (set, frozenset)):
+        return type(value), frozenset(map(_bits, value))
     return type(value), value
 
 

@@ -16,14 +16,13 @@ from sbformat.names import (
     DTYPES as DTYPE_NAMES,
     LAYOUTS,
     MEMORY_FORMATS,
-    PACKED_STORAGES,
     QUANTIZATION_SCHEMES,
-    STORAGES,
     TENSOR_CLASSES,
 )
 from sbformat.numpy_pickles import encoded_bytes, latin1_bytes
-from sbformat.pkl.tree import Call, Dict, Global, Persistent
+from sbformat.pkl.tree import Call, Dict, Global
 from sbformat.pth.dtypes import DTYPES, QUANTIZED
+from sbformat.pth.scope import INT64, Scope
 from sbformat.pth.values import (
     Device,
     DTypeName,
@@ -40,87 +39,16 @@ from sbformat.pth.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sbformat.limits import Budget
 
-INT64: Final = 2**63
 _info: Final = partial(tuple.__new__, TensorInfo)  # half the price of TensorInfo(...), once a tensor
 _DIFFERENTIABLE: Final = frozenset(name for name in DTYPES if name.startswith(("float", "bfloat", "complex")))
 _VIEW_TIMES_STORAGE: Final = 4
-_ALL_TIMES_STORAGES: Final = 8
 _TENSOR_ATTRIBUTES: Final = frozenset({
     "data", "grad", "grad_dtype", "imag", "names", "output_nr", "post_accumulate_grad_hook", "real", "requires_grad",
     "retains_grad", "volatile",
 })  # fmt: skip
 """Attributes of ``torch.Tensor`` that can be set, and give it other values or a gradient."""
 _ORDERED_DICT: Final = Global("collections", "OrderedDict")
-
-
-class Scope:
-    """One ``.pth`` while it is decoded: its storages by key, and its counts.
-
-    :param budget: the operation's
-    :param open_storage: takes key, dtype, numel, location and view metadata of a persistent id and
-        returns the storage, or raises TensorError
-    :param id_items: items of a persistent id: 5 in the zip, 6 in the legacy stream
-    """
-
-    __slots__ = ("_open_storage", "_storages", "budget", "id_items", "items", "limits", "tensors")
-
-    def __init__(self, budget: Budget, open_storage: Callable[..., Storage], id_items: int) -> None:
-        self.budget = budget
-        self.limits = budget.limits
-        self.id_items = id_items
-        self.tensors = 0
-        self.items = 0
-        """Of all tensors."""
-        self._open_storage = open_storage
-        self._storages: dict[str | tuple[str, object], Storage] = {}
-
-    def storage(self, reference: object) -> Storage:
-        """Return the storage that a persistent id names: one dtype and size a key (FORMAT.md 6.3)."""
-        if type(reference) is not Persistent or reference.updates:
-            _refuse("a tensor has something else where its storage belongs")
-        parts = reference.id
-        if type(parts) is tuple and parts[:1] == ("module",):
-            message = "a whole nn.Module was pickled, which only its own code can read"
-            raise UnsupportedError(message)
-        if type(parts) is not tuple or len(parts) != self.id_items or parts[0] != "storage":
-            _refuse(f"a persistent id is not ('storage', class, key, location, numel) of {self.id_items} items")
-        _, cls, key, location, numel = parts[:5]
-        view = parts[5] if self.id_items == 6 else None
-        dtype = STORAGES.get(cls.pair) if type(cls) is Global and not cls.updates else None
-        if dtype is None:
-            if _pair(cls) in PACKED_STORAGES:
-                message = f"{quote(cls)} holds several items a byte, which numpy cannot"
-                raise UnsupportedError(message)
-            _refuse(f"{quote(cls)} is no storage class that is known")
-        if type(key) is not str or type(location) is not str or type(numel) is not int or not 0 <= numel < INT64:
-            _refuse("a persistent id has a key, location or size of a wrong type")
-        if view is not None:
-            if type(view) is not tuple or len(view) != 3 or type(view[0]) is not str:
-                _refuse("a persistent id has unknown view metadata")
-            if any(type(part) is not int or not 0 <= part < INT64 for part in view[1:]):
-                _refuse("a persistent id has unknown view metadata")
-        name = key if view is None else (key, view)
-        storage = self._storages.get(name)
-        if storage is None:
-            storage = self._storages[name] = self._open_storage(key, dtype, numel, location, view)
-        elif storage.dtype != dtype or storage.location != location:
-            _refuse(f"the storage {quote(key)} is named with two classes or locations")
-        elif view is None and storage.numel != numel:
-            _refuse(f"the storage {quote(key)} is named with two sizes")
-        return storage
-
-    def check_totals(self) -> None:
-        """Charge the tensors, once all are described: the limits of the pickle bound them meanwhile.
-
-        Tensors may share storages, but not so many that copies of them all would dwarf the file.
-        """
-        self.budget.spend("tensors", self.tensors)
-        if self.items > self.limits.expanded_items:
-            stored = sum(storage.nbytes for storage in self._storages.values())
-            if self.items > _ALL_TIMES_STORAGES * stored:
-                self.budget.spend("expanded_items", self.items)
 
 
 def _refuse(message: str) -> NoReturn:

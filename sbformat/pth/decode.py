@@ -17,8 +17,9 @@ from sbformat.numpy_pickles import array_info, encoded_bytes
 from sbformat.pkl.decode import decode_pickle
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Persistent, Set, Update
 from sbformat.pth import legacy
-from sbformat.pth.constructors import CONSTRUCTORS, Scope, named_value
+from sbformat.pth.constructors import CONSTRUCTORS, named_value
 from sbformat.pth.dtypes import DTYPES
+from sbformat.pth.scope import Scope
 from sbformat.pth.state_dict import StateDict
 from sbformat.pth.values import OnUnknown, Storage
 from sbformat.source import BytesSource

@@ -11,7 +11,7 @@ from sbformat.cursor import Cursor
 from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.pkl.decode import decode_next
 from sbformat.pkl.tree import Dict, Persistent, walk
-from sbformat.pth.constructors import INT64, Scope
+from sbformat.pth.scope import INT64, Scope
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import Storage
 from sbformat.spec import LEGACY_MAGIC, LEGACY_PROTOCOL
