@@ -439,9 +439,15 @@ def test_one_item_among_many_inert_calls_makes_a_difference(count: int) -> None:
         Raw(b")" + b"2\x86" * 40),
         Raw(b"}q\xf0K\x00h\xf0s"),
         Raw(b"cos\nsystem\n)R"),
+        Raw(b"(" + b")" + b"\x85" * 5000 + b"\x91"),
+        Raw(b"(" + b")\x85" + b"2\x86" * 40 + b"\x91"),
+        Raw(b"\x8f(" + b")" + b"\x85" * 5000 + b"\x90"),
     ],
-    ids=["holds itself", "deep", "doubling", "dict that holds itself", "a call"],
-)
+    ids=[
+        "holds itself", "deep", "doubling", "dict that holds itself", "a call", "deep in a frozenset",
+        "doubling in a frozenset", "deep in a set",
+    ],
+)  # fmt: skip
 def test_the_attributes_of_a_tensor_may_be_anything(state: Raw) -> None:
     data = torch_zip(Apply(REBUILD_PARAMETER_WITH_STATE, (floats((8,)), True, ordered(), {"x": state})), BYTES)
     try:
@@ -450,6 +456,14 @@ def test_the_attributes_of_a_tensor_may_be_anything(state: Raw) -> None:
         return
     assert first == pth.loads(data)
     assert first.to_numpy().tobytes() == EIGHT
+    inert = torch_zip(Apply(EXIT, (state,)))
+    assert pth.loads(inert, on_unknown="inert") == pth.loads(inert, on_unknown="inert")
+
+
+def test_changes_are_compared_one_by_one() -> None:
+    first = Apply(EXIT, (), Change("SETITEMS", ["a", 1]), Change("APPENDS", ["x", "y"]))
+    second = Apply(EXIT, (), Change("SETITEMS", ["a", 1, "x", "y"]), Change("APPENDS", []))
+    assert decode(first, on_unknown="inert") != decode(second, on_unknown="inert")
 
 
 def test_a_tree_that_shares_equals_one_that_does_not() -> None:

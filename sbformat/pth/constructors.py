@@ -43,11 +43,14 @@ if TYPE_CHECKING:
 _info: Final = partial(tuple.__new__, TensorInfo)  # half the price of TensorInfo(...), once a tensor
 _DIFFERENTIABLE: Final = frozenset(name for name in DTYPES if name.startswith(("float", "bfloat", "complex")))
 _VIEW_TIMES_STORAGE: Final = 4
-_TENSOR_ATTRIBUTES: Final = frozenset({
-    "data", "grad", "grad_dtype", "imag", "names", "output_nr", "post_accumulate_grad_hook", "real", "requires_grad",
-    "retains_grad", "volatile",
-})  # fmt: skip
-"""Attributes of ``torch.Tensor`` that can be set, and give it other values or a gradient."""
+_TENSOR_ATTRIBUTES: Final = frozenset(
+    {
+        "H", "T", "_backward_hooks", "_base", "_cdata", "_grad", "_grad_fn", "_post_accumulate_grad_hooks", "_version",
+        "data", "device", "dtype", "grad", "grad_dtype", "grad_fn", "imag", "is_leaf", "itemsize", "layout", "mH", "mT",
+        "name", "names", "nbytes", "ndim", "output_nr", "real", "requires_grad", "retains_grad", "shape", "volatile",
+    }
+)  # fmt: skip
+"""Attributes of ``torch.Tensor`` itself: torch refuses to set them, or gives the tensor other values by it."""
 _ORDERED_DICT: Final = Global("collections", "OrderedDict")
 
 
@@ -231,7 +234,7 @@ def _attributes(value: object) -> dict[str, object]:
         raise UnsupportedError(message)
     attributes = {str(key): item for key, item in value}
     for key in attributes:
-        if key.startswith("_") or key in _TENSOR_ATTRIBUTES:
+        if key.startswith("__") or key in _TENSOR_ATTRIBUTES:
             message = f"a tensor was saved with the attribute {quote(key)}, which would change it"
             raise UnsupportedError(message)
     return attributes

@@ -378,7 +378,12 @@ def test_any_alignment_of_records(alignment: int) -> None:
 
 
 def test_a_large_file() -> None:
-    agree({f"layer{number}.weight": torch.randn(64, 64) for number in range(500)})
+    """More than a thousand of everything: Python's pickler writes items by the thousand."""
+    weights = {f"layer{number}.weight": torch.randn(3, number % 5) for number in range(2500)}
+    for way in WAYS.values():
+        agree(OrderedDict(weights), **way)
+        agree({"state": {number: {"w": weight} for number, weight in enumerate(weights.values())}}, **way)
+        agree([list(range(2500)), list(weights.values()), set(range(2500))], **way)
 
 
 @pytest.mark.parametrize(
