@@ -299,8 +299,9 @@ def _match_local(source: Source, record: _Central, following: int) -> Entry:
     if not _LOCAL.size <= overhead <= _LARGEST_OVERHEAD:
         _refuse(f"{_shown(record)} does not end where the next header begins", offset)
     head = bytes(source.view(offset, overhead))
-    signature, _, local_flags, local_method, _, _, local_crc, *sizes = _LOCAL.unpack_from(head)
-    local_stored, local_inflated, name_size, extra_size = sizes
+    header = _LOCAL.unpack_from(head)
+    signature, _, local_flags, local_method, _, _, local_crc, local_stored, local_inflated = header[:9]
+    name_size, extra_size = header[9:]
     extra_at = _LOCAL.size + name_size
     data_at = extra_at + extra_size
     if (

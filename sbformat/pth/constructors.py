@@ -8,29 +8,23 @@ than the grammar says, so nothing recurses.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.errors import TensorError, UnsupportedError, quote
+from sbformat.errors import UnsupportedError, quote
 from sbformat.names import (
     CALLS,
     DTYPES as DTYPE_NAMES,
-    LAYOUTS,
-    MEMORY_FORMATS,
     QUANTIZATION_SCHEMES,
     TENSOR_CLASSES,
 )
-from sbformat.numpy_pickles import encoded_bytes, latin1_bytes
 from sbformat.pkl.tree import Call, Dict, Global
+from sbformat.pth.arguments import arguments, flag, pair_of, reduced, refuse, whole_numbers
 from sbformat.pth.dtypes import DTYPES, QUANTIZED
 from sbformat.pth.scope import INT64, Scope
+from sbformat.pth.small_values import SMALL_VALUES, layout_of, size_of
 from sbformat.pth.values import (
-    Device,
-    DTypeName,
-    Layout,
-    MemoryFormat,
     MetaTensor,
     QuantizedTensor,
-    Size,
     SparseTensor,
     Storage,
     TensorInfo,
@@ -54,26 +48,6 @@ _TENSOR_ATTRIBUTES: Final = frozenset(
 _ORDERED_DICT: Final = Global("collections", "OrderedDict")
 
 
-def _refuse(message: str) -> NoReturn:
-    raise TensorError(message)
-
-
-def _arguments(args: tuple[object, ...], what: str, lengths: tuple[int, ...]) -> tuple[Any, ...]:
-    if len(args) not in lengths:
-        _refuse(f"{what} takes {' or '.join(map(str, lengths))} arguments, here are {len(args)}")
-    return args
-
-
-def _pair(value: object) -> tuple[str, str] | None:
-    return value.pair if type(value) is Global and not value.updates else None
-
-
-def _flag(value: object, what: str) -> bool:
-    if type(value) is not bool:
-        _refuse(f"{what} is not a bool")
-    return value
-
-
 def _no_hooks(value: object) -> None:
     """Backward hooks are functions: torch writes an empty OrderedDict for none."""
     if type(value) is Call and value.args == () and value.func == _ORDERED_DICT and not value.updates:
@@ -84,7 +58,7 @@ def _no_hooks(value: object) -> None:
 
 def dtype_of(value: object) -> str:
     """Return the name of a dtype given as ``torch.X``."""
-    name = DTYPE_NAMES.get(_pair(value) or ("", ""))
+    name = DTYPE_NAMES.get(pair_of(value) or ("", ""))
     if name is None:
         message = f"{quote(value)} is no dtype that is known"
         raise UnsupportedError(message)
@@ -106,16 +80,16 @@ def _strided(
     """Check offset, shape and strides against the storage; every number is a whole one, none a bool."""
     scope.tensors += 1
     if type(shape) is not tuple or type(strides) is not tuple or len(shape) != len(strides):
-        _refuse("a tensor's shape and strides are not tuples of one length")
+        refuse("a tensor's shape and strides are not tuples of one length")
     if type(offset) is not int or not 0 <= offset < INT64:
-        _refuse("a tensor's offset is not a whole number >= 0")
+        refuse("a tensor's offset is not a whole number >= 0")
     if len(shape) > scope.limits.tensor_rank:
         scope.budget.spend("tensor_rank", len(shape))
     numel = 1
     last = offset
     for size, stride in zip(shape, strides):
         if type(size) is not int or type(stride) is not int or not 0 <= size < INT64 or not 0 <= stride < INT64:
-            _refuse("a tensor's shape or strides are not whole numbers >= 0")
+            refuse("a tensor's shape or strides are not whole numbers >= 0")
         numel *= size
         last += (size - 1) * stride
     available = storage.numel if storage.dtype else storage.nbytes // DTYPES[dtype].itemsize
@@ -123,7 +97,7 @@ def _strided(
     if not numel:
         _check_empty(shape)
     elif last >= available:
-        _refuse(f"a tensor of shape {shape} at {offset} ends at element {last} of {available} in its storage")
+        refuse(f"a tensor of shape {shape} at {offset} ends at element {last} of {available} in its storage")
     if numel > _VIEW_TIMES_STORAGE * available and numel > scope.limits.expanded_items:
         scope.budget.spend("expanded_items", numel)
     if requires_grad is not False:
@@ -132,8 +106,8 @@ def _strided(
 
 
 def _check_gradient(dtype: str, requires_grad: object) -> None:
-    if _flag(requires_grad, "requires_grad") and dtype not in _DIFFERENTIABLE:
-        _refuse(f"a tensor of {dtype} has no gradient to require")
+    if flag(requires_grad, "requires_grad") and dtype not in _DIFFERENTIABLE:
+        refuse(f"a tensor of {dtype} has no gradient to require")
 
 
 def _check_empty(shape: tuple[int, ...]) -> None:
@@ -142,11 +116,11 @@ def _check_empty(shape: tuple[int, ...]) -> None:
     for size in shape:
         extent *= size or 1
     if extent >= INT64:
-        _refuse(f"the shape {shape} is larger than any memory")
+        refuse(f"the shape {shape} is larger than any memory")
 
 
 def _tensor(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
-    reference, offset, shape, strides = _arguments(args, "_rebuild_tensor", (4,))
+    reference, offset, shape, strides = arguments(args, "_rebuild_tensor", (4,))
     storage = scope.storage(reference)
     return _strided(scope, storage, _typed(storage), offset, shape, strides, False)
 
@@ -154,7 +128,7 @@ def _tensor(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
 def _tensor_v2(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
     if len(args) == 7:
         return _with_bits(_tensor_v2(scope, args[:6]), args[6])
-    reference, offset, shape, strides, requires_grad, hooks = _arguments(args, "_rebuild_tensor_v2", (6,))
+    reference, offset, shape, strides, requires_grad, hooks = arguments(args, "_rebuild_tensor_v2", (6,))
     storage = scope.storage(reference)
     _no_hooks(hooks)
     return _strided(scope, storage, _typed(storage), offset, shape, strides, requires_grad)
@@ -163,23 +137,23 @@ def _tensor_v2(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
 def _tensor_v3(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
     if len(args) == 8:
         return _with_bits(_tensor_v3(scope, args[:7]), args[7])
-    reference, offset, shape, strides, requires_grad, hooks, kind = _arguments(args, "_rebuild_tensor_v3", (7,))
+    reference, offset, shape, strides, requires_grad, hooks, kind = arguments(args, "_rebuild_tensor_v3", (7,))
     storage = scope.storage(reference)
     _no_hooks(hooks)
     dtype = dtype_of(kind)
     if storage.dtype not in ("", dtype):
-        _refuse(f"a tensor of {dtype} lies in a storage of {storage.dtype}")
+        refuse(f"a tensor of {dtype} lies in a storage of {storage.dtype}")
     if dtype in QUANTIZED:
-        _refuse(f"a tensor of {dtype} has no scale")
+        refuse(f"a tensor of {dtype} has no scale")
     return _strided(scope, storage, dtype, offset, shape, strides, requires_grad)
 
 
 def _typed(storage: Storage) -> str:
     dtype = storage.dtype
     if not dtype:
-        _refuse("a tensor names no dtype, and neither does its untyped storage")
+        refuse("a tensor names no dtype, and neither does its untyped storage")
     if dtype in QUANTIZED:
-        _refuse(f"a tensor over a storage of {dtype} has no scale")
+        refuse(f"a tensor over a storage of {dtype} has no scale")
     return dtype
 
 
@@ -191,12 +165,12 @@ def _with_bits(info: TensorInfo, metadata: object) -> TensorInfo:
             message = "a tensor was saved with metadata other than conj and neg"
             raise UnsupportedError(message)
         if value is not True:
-            _refuse(f"a tensor has a {key} bit that is not set: torch writes only those that are")
+            refuse(f"a tensor has a {key} bit that is not set: torch writes only those that are")
         bits[key] = True
     if bits.get("conj") and not info.dtype.startswith("complex"):
-        _refuse(f"a tensor of {info.dtype} has a conj bit")
+        refuse(f"a tensor of {info.dtype} has a conj bit")
     if bits.get("neg") and info.dtype == "bool":
-        _refuse("a tensor of bool has a neg bit")
+        refuse("a tensor of bool has a neg bit")
     return info._replace(conj=bits.get("conj", False), neg=bits.get("neg", False))
 
 
@@ -205,7 +179,7 @@ def _with_bits(info: TensorInfo, metadata: object) -> TensorInfo:
 
 def _plain_tensor(scope: Scope, value: object) -> TensorInfo | QuantizedTensor | SparseTensor | MetaTensor:
     """A tensor within another constructor: any kind but those that wrap one again."""
-    role = CALLS.get(_pair(value.func) or ("", "")) if type(value) is Call else None
+    role = CALLS.get(pair_of(value.func) or ("", "")) if type(value) is Call else None
     if (
         role not in _UNWRAPPED
         or type(value) is not Call
@@ -213,7 +187,7 @@ def _plain_tensor(scope: Scope, value: object) -> TensorInfo | QuantizedTensor |
         or value.updates
         or type(value.args) is not tuple
     ):
-        _refuse("a tensor has something else where a plain tensor belongs")
+        refuse("a tensor has something else where a plain tensor belongs")
     made: TensorInfo | QuantizedTensor | SparseTensor | MetaTensor = _UNWRAPPED[role](scope, value.args)
     return made
 
@@ -221,11 +195,11 @@ def _plain_tensor(scope: Scope, value: object) -> TensorInfo | QuantizedTensor |
 def _strided_tensor(scope: Scope, value: object) -> TensorInfo:
     """A part of a sparse or quantized tensor: never one of those again."""
     for role in _STRIDED:
-        args = _reduced(value, role)
+        args = reduced(value, role)
         if args is not None:
             info: TensorInfo = _UNWRAPPED[role](scope, args)
             return info
-    return _refuse("a tensor is made of something that is not a strided tensor")
+    return refuse("a tensor is made of something that is not a strided tensor")
 
 
 def _attributes(value: object) -> dict[str, object]:
@@ -241,22 +215,22 @@ def _attributes(value: object) -> dict[str, object]:
 
 
 def _parameter(scope: Scope, args: tuple[object, ...]) -> Any:  # noqa: ANN401 -- a tensor of any kind
-    data, requires_grad, hooks = _arguments(args, "_rebuild_parameter", (3,))
+    data, requires_grad, hooks = arguments(args, "_rebuild_parameter", (3,))
     _no_hooks(hooks)
     made = _plain_tensor(scope, data)
-    flag = _flag(requires_grad, "requires_grad")
+    learns = flag(requires_grad, "requires_grad")
     if isinstance(made, TensorInfo):
         _check_gradient(made.dtype, requires_grad)
-        return made._replace(requires_grad=flag, is_parameter=True)
+        return made._replace(requires_grad=learns, is_parameter=True)
     if isinstance(made, QuantizedTensor):
-        return made._replace(int_repr=made.int_repr._replace(requires_grad=flag, is_parameter=True))
+        return made._replace(int_repr=made.int_repr._replace(requires_grad=learns, is_parameter=True))
     if isinstance(made, SparseTensor):
-        return made._replace(values=made.values._replace(requires_grad=flag, is_parameter=True))
-    return made._replace(requires_grad=flag, is_parameter=True)
+        return made._replace(values=made.values._replace(requires_grad=learns, is_parameter=True))
+    return made._replace(requires_grad=learns, is_parameter=True)
 
 
 def _parameter_with_state(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
-    *parts, state = _arguments(args, "_rebuild_parameter_with_state", (4,))
+    *parts, state = arguments(args, "_rebuild_parameter_with_state", (4,))
     made = _parameter(scope, tuple(parts))
     if not isinstance(made, TensorInfo):
         message = "only a strided tensor is read with attributes"
@@ -265,9 +239,9 @@ def _parameter_with_state(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
 
 
 def _from_type_v2(scope: Scope, args: tuple[object, ...]) -> object:
-    func, cls, func_args, state = _arguments(args, "_rebuild_from_type_v2", (4,))
-    is_parameter = TENSOR_CLASSES.get(_pair(cls) or ("", ""))
-    role = CALLS.get(_pair(func) or ("", ""))
+    func, cls, func_args, state = arguments(args, "_rebuild_from_type_v2", (4,))
+    is_parameter = TENSOR_CLASSES.get(pair_of(cls) or ("", ""))
+    role = CALLS.get(pair_of(func) or ("", ""))
     if is_parameter is None or role not in _UNWRAPPED or type(func_args) is not tuple:
         message = f"a tensor of the class {quote(cls)} is rebuilt by {quote(func)}"
         raise UnsupportedError(message)
@@ -279,23 +253,23 @@ def _from_type_v2(scope: Scope, args: tuple[object, ...]) -> object:
 
 
 def _qtensor(scope: Scope, args: tuple[object, ...]) -> QuantizedTensor:
-    storage, offset, shape, strides, scheme, requires_grad, hooks = _arguments(args, "_rebuild_qtensor", (7,))
+    storage, offset, shape, strides, scheme, requires_grad, hooks = arguments(args, "_rebuild_qtensor", (7,))
     found = scope.storage(storage)
     _no_hooks(hooks)
     if found.dtype not in QUANTIZED:
-        _refuse(f"a quantized tensor lies in a storage of {found.dtype or 'no dtype'}")
+        refuse(f"a quantized tensor lies in a storage of {found.dtype or 'no dtype'}")
     info = _strided(scope, found, found.dtype, offset, shape, strides, requires_grad)
-    pair = _pair(scheme[0]) if type(scheme) is tuple and scheme else None
+    pair = pair_of(scheme[0]) if type(scheme) is tuple and scheme else None
     if pair not in QUANTIZATION_SCHEMES:
-        _refuse("a quantized tensor names no scheme that is known")
+        refuse("a quantized tensor names no scheme that is known")
     if not QUANTIZATION_SCHEMES[pair]:
-        _, scale, zero_point = _arguments(scheme, pair[1], (3,))
+        _, scale, zero_point = arguments(scheme, pair[1], (3,))
         if type(scale) is not float or type(zero_point) is not int:
-            _refuse("a quantized tensor has a scale or zero point of a wrong type")
+            refuse("a quantized tensor has a scale or zero point of a wrong type")
         return QuantizedTensor(info, pair[1], scale, zero_point, None)
-    _, scales, zero_points, axis = _arguments(scheme, pair[1], (4,))
+    _, scales, zero_points, axis = arguments(scheme, pair[1], (4,))
     if type(axis) is not int or not 0 <= axis < len(info.shape):
-        _refuse("a quantized tensor has no such axis")
+        refuse("a quantized tensor has no such axis")
     parts = [_per_channel(scope, part, info.shape[axis]) for part in (scales, zero_points)]
     return QuantizedTensor(info, pair[1], parts[0], parts[1], axis)
 
@@ -304,119 +278,39 @@ def _per_channel(scope: Scope, value: object, channels: int) -> object:
     """Scales or zero points: a tensor, or the list of numbers that torch <= 1.4 wrote."""
     if type(value) is list:
         if len(value) != channels or any(type(item) not in (int, float) for item in value):
-            _refuse("a quantized tensor has not one scale and zero point a channel")
+            refuse("a quantized tensor has not one scale and zero point a channel")
         return tuple(value)
     info = _strided_tensor(scope, value)
     if info.shape != (channels,):
-        _refuse("a quantized tensor has not one scale and zero point a channel")
+        refuse("a quantized tensor has not one scale and zero point a channel")
     return info
 
 
 def _sparse(scope: Scope, args: tuple[object, ...]) -> SparseTensor:
-    layout, data = _arguments(args, "_rebuild_sparse_tensor", (2,))
-    name = _layout_of(layout)
+    layout, data = arguments(args, "_rebuild_sparse_tensor", (2,))
+    name = layout_of(layout)
     if type(data) is not tuple:
-        _refuse("a sparse tensor's parts are not a tuple")
+        refuse("a sparse tensor's parts are not a tuple")
     if name == "sparse_coo":
-        indices, values, shape, *coalesced = _arguments(data, name, (3, 4))
-        flag = _flag(coalesced[0], "is_coalesced") if coalesced else None
+        indices, values, shape, *coalesced = arguments(data, name, (3, 4))
+        is_coalesced = flag(coalesced[0], "is_coalesced") if coalesced else None
         parts = (_strided_tensor(scope, indices),)
-        return SparseTensor(name, _size_of(shape), parts, _strided_tensor(scope, values), flag)
+        return SparseTensor(name, size_of(shape), parts, _strided_tensor(scope, values), is_coalesced)
     if name == "strided":
-        _refuse("a sparse tensor has a strided layout")
-    compressed, plain, values, shape = _arguments(data, name, (4,))
+        refuse("a sparse tensor has a strided layout")
+    compressed, plain, values, shape = arguments(data, name, (4,))
     pair = (_strided_tensor(scope, compressed), _strided_tensor(scope, plain))
-    return SparseTensor(name, _size_of(shape), pair, _strided_tensor(scope, values))
+    return SparseTensor(name, size_of(shape), pair, _strided_tensor(scope, values))
 
 
 def _meta(scope: Scope, args: tuple[object, ...]) -> MetaTensor:
-    dtype, shape, strides, requires_grad = _arguments(args, "_rebuild_meta_tensor_no_storage", (4,))
+    dtype, shape, strides, requires_grad = arguments(args, "_rebuild_meta_tensor_no_storage", (4,))
     scope.tensors += 1
     name = dtype_of(dtype)
-    sizes, steps = _whole_numbers(shape, "shape"), _whole_numbers(strides, "strides")
+    sizes, steps = whole_numbers(shape, "shape"), whole_numbers(strides, "strides")
     if len(sizes) != len(steps) or len(sizes) > scope.budget.limits.tensor_rank:
-        _refuse("a meta tensor's shape and strides do not fit each other")
-    return MetaTensor(name, sizes, steps, _flag(requires_grad, "requires_grad"))
-
-
-# -- small values (FORMAT.md 6.6) ---------------------------------------------------------------------
-
-
-def _whole_numbers(value: object, what: str) -> tuple[int, ...]:
-    if not isinstance(value, tuple) or any(type(item) is not int or not 0 <= item < INT64 for item in value):
-        _refuse(f"a {what} is not a tuple of whole numbers >= 0")
-    return value
-
-
-def _reduced(value: object, role: str) -> tuple[object, ...] | None:
-    """Return the arguments when this is a call of a name with that role."""
-    if type(value) is not Call or value.how != "REDUCE" or value.updates or type(value.args) is not tuple:
-        return None
-    return value.args if CALLS.get(_pair(value.func) or ("", "")) == role else None
-
-
-def _size_of(value: object) -> Size:
-    """A shape: ``torch.Size((2, 3))``, or the plain tuple."""
-    args = _reduced(value, "size")
-    return Size(_whole_numbers(value if args is None else _arguments(args, "torch.Size", (1,))[0], "size"))
-
-
-def _size(scope: Scope, args: tuple[object, ...]) -> Size:  # noqa: ARG001
-    (items,) = _arguments(args, "torch.Size", (1,))
-    return Size(_whole_numbers(items, "size"))
-
-
-def _device(scope: Scope, args: tuple[object, ...]) -> Device:  # noqa: ARG001
-    kind, *index = _arguments(args, "torch.device", (1, 2))
-    if type(kind) is not str or (index and type(index[0]) is not int):
-        _refuse("torch.device takes a name and a number")
-    return Device(kind, index[0] if index else None)
-
-
-def _layout_of(value: object) -> str:
-    args = _reduced(value, "layout")
-    if args is None:
-        _refuse("a sparse tensor names no layout")
-    return _layout(None, args).name
-
-
-def _layout(scope: Scope | None, args: tuple[object, ...]) -> Layout:  # noqa: ARG001
-    (name,) = _arguments(args, "_get_layout", (1,))
-    short = name.removeprefix("torch.") if type(name) is str else ""
-    if short not in LAYOUTS:
-        message = f"{quote(name)} is no layout that is known"
-        raise UnsupportedError(message)
-    return Layout(short)
-
-
-def _bytearray(scope: Scope, args: tuple[object, ...]) -> bytearray:  # noqa: ARG001
-    if args == ():
-        return bytearray()
-    raw = latin1_bytes(*args) if len(args) == 2 else encoded_bytes(_arguments(args, "bytearray", (1,))[0])
-    if raw is None:
-        _refuse("a bytearray is not made of bytes")
-    return bytearray(raw)
-
-
-def _encode(scope: Scope, args: tuple[object, ...]) -> bytes:  # noqa: ARG001
-    raw = latin1_bytes(*_arguments(args, "_codecs.encode", (2,)))
-    if raw is None:
-        _refuse("bytes are spelled as no release of torch spells them")
-    return raw
-
-
-def _bytes(scope: Scope, args: tuple[object, ...]) -> bytes:  # noqa: ARG001
-    if args != ():
-        message = "bytes are made of something, where protocol 2 makes only empty ones so"
-        raise UnsupportedError(message)
-    return b""
-
-
-def _complex(scope: Scope, args: tuple[object, ...]) -> complex:  # noqa: ARG001
-    real, imaginary = _arguments(args, "complex", (2,))
-    if type(real) is not float or type(imaginary) is not float:
-        _refuse("a complex number is not made of two floats")
-    return complex(real, imaginary)
+        refuse("a meta tensor's shape and strides do not fit each other")
+    return MetaTensor(name, sizes, steps, flag(requires_grad, "requires_grad"))
 
 
 _STRIDED: Final = ("tensor_v2", "tensor_v3", "tensor")
@@ -436,26 +330,7 @@ CONSTRUCTORS: Final[dict[str, Callable[[Scope, tuple[object, ...]], object]]] = 
     "parameter": _parameter,
     "parameter_with_state": _parameter_with_state,
     "from_type_v2": _from_type_v2,
-    "size": _size,
-    "device": _device,
-    "layout": _layout,
-    "bytearray": _bytearray,
-    "complex": _complex,
-    "encode": _encode,
-    "bytes": _bytes,
+    **SMALL_VALUES,
 }
 """By role in :data:`sbformat.names.CALLS`; containers are built by the walker in ``decode``, numpy's
 values in ``numpy_pickles``."""
-
-
-def named_value(value: Global) -> object:
-    """Return the dtype, memory format or layout that a bare name stands for; None when it is none."""
-    if value.updates:
-        return None
-    if value.pair in DTYPE_NAMES:
-        return DTypeName(DTYPE_NAMES[value.pair])
-    if value.pair in MEMORY_FORMATS:
-        return MemoryFormat(MEMORY_FORMATS[value.pair])
-    if value.module == "torch" and value.name in LAYOUTS:
-        return Layout(value.name)
-    return None

@@ -1,0 +1,48 @@
+"""Checks that the constructors share: what their arguments are, each named when it is not that."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from sbformat.errors import TensorError
+from sbformat.names import CALLS
+from sbformat.pkl.tree import Call, Global
+from sbformat.pth.scope import INT64
+
+
+def refuse(message: str) -> NoReturn:
+    """Raise for arguments that torch never writes."""
+    raise TensorError(message)
+
+
+def arguments(args: tuple[object, ...], what: str, lengths: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return arguments of one of these numbers."""
+    if len(args) not in lengths:
+        refuse(f"{what} takes {' or '.join(map(str, lengths))} arguments, here are {len(args)}")
+    return args
+
+
+def pair_of(value: object) -> tuple[str, str] | None:
+    """Return module and name of a plain name."""
+    return value.pair if type(value) is Global and not value.updates else None
+
+
+def flag(value: object, what: str) -> bool:
+    """Return a bool that is one."""
+    if type(value) is not bool:
+        refuse(f"{what} is not a bool")
+    return value
+
+
+def whole_numbers(value: object, what: str) -> tuple[int, ...]:
+    """Return a shape or strides that are whole numbers."""
+    if not isinstance(value, tuple) or any(type(item) is not int or not 0 <= item < INT64 for item in value):
+        refuse(f"a {what} is not a tuple of whole numbers >= 0")
+    return value
+
+
+def reduced(value: object, role: str) -> tuple[object, ...] | None:
+    """Return the arguments when this is a call of a name with that role."""
+    if type(value) is not Call or value.how != "REDUCE" or value.updates or type(value.args) is not tuple:
+        return None
+    return value.args if CALLS.get(pair_of(value.func) or ("", "")) == role else None

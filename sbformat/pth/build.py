@@ -1,0 +1,276 @@
+"""From the inert tree to values: plain containers with :mod:`sbformat.pth.values` as leaves (FORMAT.md 6.6).
+
+One iterative walk: depth is counted along the path, shared parts stay shared, and what refers to itself is
+refused. Keys are the only values of a file that are hashed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from sbformat.errors import TensorError, UnsupportedError, quote
+from sbformat.names import CALLS
+from sbformat.numpy_pickles import array_info, encoded_bytes
+from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Persistent, Set, Update
+from sbformat.pth.constructors import CONSTRUCTORS
+from sbformat.pth.small_values import named_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sbformat.pkl.decode import Pickle
+    from sbformat.pth.scope import Scope
+    from sbformat.pth.values import OnUnknown
+
+_METADATA: Final = "_metadata"
+_KEY_PARTS: Final = 8
+_TEXT: Final = {str}
+
+
+def _refuse(message: str) -> NoReturn:
+    raise TensorError(message)
+
+
+class _Frame:
+    """A container whose parts are being made: leaves in place, containers in frames of their own."""
+
+    __slots__ = ("at", "height", "make", "node", "parts")
+
+    def __init__(self, node: object, parts: list[Any], make: Callable[[list[Any]], object]) -> None:
+        self.node = node
+        self.parts = parts
+        """A list of its own: each part is replaced by its value."""
+        self.make = make
+        self.at = 0
+        """The part that is being made."""
+        self.height = 1
+        """Levels of containers from here down, as far as they are made."""
+
+
+_PLAIN: Final = frozenset({str, int, float, bool, type(None), bytes})
+
+
+def build_values(pickle: Pickle, scope: Scope, on_unknown: OnUnknown) -> object:  # noqa: C901, PLR0912 -- once a value
+    """Turn the inert tree into containers and leaves: depth first, with a stack of its own.
+
+    Parts that the pickle shares are made once and stay shared; what holds itself is refused. Depth is
+    counted along the path: a shared part counts with all its levels wherever it stands.
+    """
+    shared = pickle.shared
+    done: dict[int, tuple[object, int]] = {}
+    opened: set[int] = set()
+    frame = _Frame(None, [pickle.value], list)
+    frames = [frame]
+    deepest = scope.limits.value_depth
+    longest_key = scope.limits.tensor_name_bytes // 4  # characters that surely fit
+    while True:
+        parts = frame.parts
+        for at in range(frame.at, len(parts)):
+            node = parts[at]
+            if type(node) in _PLAIN:
+                continue
+            is_shared = id(node) in shared
+            if is_shared and id(node) in done:
+                value, height = done[id(node)]
+            else:
+                height = 0
+                if type(node) is Call:
+                    value = _visit_call(node, scope, on_unknown)
+                elif type(node) is Dict and (flat := _flat(node, longest_key)) is not None:
+                    value = flat
+                    height = 1
+                else:
+                    value = _visit(node, scope, on_unknown)
+                if type(value) is _Frame:
+                    if is_shared:
+                        if id(node) in opened:
+                            _refuse("a value holds itself")
+                        opened.add(id(node))
+                    frame.at = at
+                    scope.budget.spend("value_depth", len(frames))
+                    frames.append(value)
+                    frame = value
+                    break
+                if is_shared:
+                    done[id(node)] = value, height
+            parts[at] = value
+            if height:
+                if len(frames) + height - 1 > deepest:
+                    scope.budget.spend("value_depth", len(frames) + height - 1)
+                frame.height = max(frame.height, height + 1)
+        else:
+            frames.pop()
+            if not frames:
+                scope.check_totals()
+                return parts[0]
+            value = frame.make(parts)
+            height = frame.height
+            if id(frame.node) in shared:
+                opened.discard(id(frame.node))
+                done[id(frame.node)] = value, height
+            frame = frames[-1]
+            frame.parts[frame.at] = value
+            frame.at += 1
+            frame.height = max(frame.height, height + 1)
+
+
+def _flat(pairs: Dict, longest_key: int) -> dict[str, object] | None:
+    """Return a dict of text keys and plain values at once, or None for any other: half of all dicts."""
+    made: dict[str, object] = {}
+    for key, value in pairs:
+        if type(key) is not str or type(value) not in _PLAIN or len(key) > longest_key:
+            return None
+        made[key] = value
+    return made if len(made) == len(pairs) else None
+
+
+def _visit(node: object, scope: Scope, on_unknown: OnUnknown) -> object:
+    """Return a leaf's value, or the frame of a container; calls have a function of their own."""
+    kind = type(node)
+    if kind is Dict:
+        keys = _keys(node, scope)  # type: ignore[arg-type]
+        return _Frame(node, [value for _, value in node], lambda values: dict(zip(keys, values)))  # type: ignore[attr-defined]
+    if kind is list:
+        return _Frame(node, list(node), _itself)  # type: ignore[call-overload]
+    if kind is tuple:
+        return _Frame(node, list(node), tuple)  # type: ignore[call-overload]
+    if kind is Persistent:
+        return scope.storage(node)
+    if kind is bytearray:
+        return node
+    if kind is Set or kind is FrozenSet:
+        return _members(list(node), scope, set if kind is Set else frozenset)  # type: ignore[call-overload]
+    value = named_value(node) if type(node) is Global else None
+    return _unknown(node, on_unknown) if value is None else value
+
+
+def _itself(parts: list[Any]) -> list[Any]:
+    return parts
+
+
+def _visit_call(node: Call, scope: Scope, on_unknown: OnUnknown) -> object:
+    func = node.func
+    role = CALLS.get(func.pair) if type(func) is Global and not func.updates else None
+    if role is None or node.how != "REDUCE":
+        return _unknown(node, on_unknown)
+    make = CONSTRUCTORS.get(role)
+    if make is not None:
+        if node.updates or type(node.args) is not tuple:
+            _refuse(f"a {role} is changed after it was made, or has computed arguments")
+        return make(scope, node.args)
+    if role == "ordered_dict":
+        return _ordered_dict(node, scope)
+    if role in ("set", "frozenset"):
+        return _set_of(node, scope, set if role == "set" else frozenset)
+    return array_info(node)
+
+
+def _unknown(node: object, on_unknown: OnUnknown) -> object:
+    if on_unknown == "inert":
+        return node
+    message = f"{_described(node)} is no constructor or name that is known; on_unknown='inert' keeps it as it stands"
+    raise UnsupportedError(message)
+
+
+def _described(node: object) -> str:
+    if type(node) is Call and type(node.func) is Global:
+        return f"{quote(node.func)}, called here,"
+    return quote(node) if type(node) is Global else f"a {type(node).__name__}"
+
+
+def _ordered_dict(node: Call, scope: Scope) -> _Frame:
+    """An OrderedDict, with the ``_metadata`` that ``Module.state_dict`` hangs on it."""
+    pairs = Dict(_initial_pairs(node.args))
+    metadata: list[object] = []
+    for update in node.updates or ():
+        if update.how == "SETITEMS" and not metadata:
+            pairs.extend(update.value)  # type: ignore[arg-type]
+        else:
+            metadata.append(_metadata_of(update))
+    if len(metadata) > 1:
+        _refuse("an OrderedDict has its attributes set twice")
+    keys = _keys(pairs, scope)
+
+    def make(values: list[Any]) -> OrderedDict[Any, Any]:
+        made = OrderedDict(zip(keys, values))
+        if metadata:
+            made._metadata = values[-1]  # type: ignore[attr-defined]  # noqa: SLF001 -- torch's own name
+        return made
+
+    return _Frame(node, [value for _, value in pairs] + metadata, make)
+
+
+def _initial_pairs(args: object) -> list[tuple[object, object]]:
+    """``OrderedDict()`` or, as Python 2 wrote it, ``OrderedDict([[key, value], ...])``."""
+    if args == ():
+        return []
+    if type(args) is tuple and len(args) == 1 and type(args[0]) is list:
+        pairs = [tuple(item) if type(item) in (list, tuple) else () for item in args[0]]
+        if all(len(pair) == 2 for pair in pairs):
+            return pairs
+    _refuse("an OrderedDict is not made of pairs")
+
+
+def _metadata_of(update: Update) -> object:
+    state = update.value
+    if update.how != "BUILD" or type(state) is not Dict or len(state) != 1 or state[0][0] != _METADATA:
+        _refuse("an OrderedDict is given attributes other than _metadata")
+    return state[0][1]
+
+
+def _set_of(node: Call, scope: Scope, kind: Callable[[Any], object]) -> object:
+    args = node.args
+    if node.updates or type(args) is not tuple or len(args) > 1 or (args and type(args[0]) not in (list, tuple)):
+        _refuse("a set is not made of a list")
+    return _members(list(args[0]) if args else [], scope, kind)
+
+
+def _members(items: list[object], scope: Scope, kind: Callable[[Any], object]) -> object:
+    _keys(Dict([(item, None) for item in items]), scope)
+    return kind(items)
+
+
+# -- keys: the only values of a file that are hashed (FORMAT.md 6.6) ----------------------------------
+
+
+def _keys(pairs: Dict, scope: Scope) -> list[Any]:
+    """Check a dict's keys and return them.
+
+    Text is hashed with a salt, and whole numbers 0..n-1 cannot collide; of others, which a file could
+    choose so that they do, only few are allowed. No key may stand twice.
+    """
+    keys: list[Any] = [_key(key) if type(key) is Call else key for key, _ in pairs]
+    if set(map(type, keys)) != _TEXT:
+        _check_other_keys(keys, scope)
+    allowed = scope.budget.limits.tensor_name_bytes
+    for key in keys:
+        if type(key) is str and len(key) * 4 > allowed:
+            scope.budget.spend("tensor_name_bytes", len(key.encode("utf-8", "surrogatepass")))
+    if len(set(keys)) != len(keys):
+        _refuse("a key stands twice in one dict")
+    return keys
+
+
+def _key(call: Call) -> object:
+    """Bytes as protocol 2 spells them; no other call can be a key."""
+    raw = encoded_bytes(call)
+    return call if raw is None else raw
+
+
+def _check_other_keys(keys: list[Any], scope: Scope) -> None:
+    others = 0
+    for key in keys:
+        if type(key) is not str and not (type(key) is int and 0 <= key < len(keys)):
+            others += 1
+            _check_other_key(key)
+    scope.budget.spend("other_keys", others)
+
+
+def _check_other_key(key: object) -> None:
+    parts = key if type(key) is tuple else (key,)
+    if len(parts) > _KEY_PARTS or any(type(part) not in _PLAIN for part in parts):
+        if isinstance(key, Node):
+            message = f"a dict has {_described(key)} as a key"
+            raise UnsupportedError(message)
+        _refuse(f"a dict has a key of type {type(key).__name__.lower()}")
