@@ -6,7 +6,7 @@ import struct
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sbformat.pkl.tree import Call, Dict, Global, Node, Set, children
+from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Set, children
 from sbformat.pth.values import QuantizedTensor, SparseTensor, Storage, TensorInfo
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sbformat.limits import Budget
 
 _KEYED: Final = (dict, OrderedDict)
-_PARTS: Final = (list, tuple, Dict, Set, SparseTensor, QuantizedTensor)
+_PARTS: Final = (list, tuple, Dict, FrozenSet, Set, SparseTensor, QuantizedTensor)
 
 
 def equal(first: object, second: object, first_budget: Budget, second_budget: Budget) -> bool:
@@ -98,9 +98,7 @@ def _same_tensor(left: TensorInfo, right: TensorInfo, first: Budget, second: Bud
 
 
 def _facts(node: Node) -> tuple[object, ...]:
-    """What an inert node says besides its children."""
-    if isinstance(node, Global):
-        return node.pair
-    if isinstance(node, Call):
-        return (node.how, *(update.how for update in node.updates or ()))
-    return (getattr(node, "code", None),)
+    """What an inert node says besides its children, and how those divide into changes."""
+    changes = [(update.how, len(update.value) if update.how != "BUILD" else 1) for update in node.updates or ()]  # type: ignore[arg-type]
+    own = node.pair if isinstance(node, Global) else node.how if isinstance(node, Call) else getattr(node, "code", None)
+    return own, *changes
