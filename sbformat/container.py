@@ -145,6 +145,9 @@ class Container:
         :raises ContainerError: at the end when the CRC is wrong, or where it stops inflating
         """
         entry = self.entry(name)
+        if chunk_bytes < 1:
+            message = f"chunk_bytes must be at least 1, not {chunk_bytes}"
+            raise ValueError(message)
         return self._stored_chunks(entry, chunk_bytes) if entry.method == STORED else self._inflate(entry, chunk_bytes)
 
     def _stored_chunks(self, entry: Entry, chunk_bytes: int) -> Iterator[memoryview]:

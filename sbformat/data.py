@@ -18,6 +18,7 @@ from sbformat.spec import SERIALIZED_MARKER, TYPE_MARKER
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_CONTAINER_COST: Final = 7
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -144,7 +145,8 @@ def _count(text: str, budget: Budget) -> int:
     """
     plain = text.replace("\\\\", "").replace('\\"', "") if "\\" in text else text
     outside = "".join(plain.split('"')[::2])
-    budget.spend("json_nodes", 1 + outside.count(",") + outside.count("[") + outside.count("{"))
+    containers = outside.count("[") + outside.count("{")
+    budget.spend("json_nodes", 1 + outside.count(",") + _CONTAINER_COST * containers)
     depth = deepest = 0
     for bracket in re.findall(r"[\[\]{}]", outside):
         if bracket in "[{":
@@ -155,7 +157,7 @@ def _count(text: str, budget: Budget) -> int:
     budget.spend("json_depth", deepest)
     allowed = budget.limits.json_digits
     if len(outside) > allowed:
-        runs = re.findall(f"[0-9]{{{allowed + 1},}}", outside)
+        runs = re.findall(f"(?<![0-9])[0-9]{{{allowed + 1},}}", outside)
         budget.spend("json_digits", max(map(len, runs), default=0))
     return deepest
 

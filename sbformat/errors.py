@@ -18,6 +18,8 @@ MESSAGE_BYTES: Final = 2048
 
 _SHOWN_CHARACTERS: Final = 200
 _SHOWN_BITS: Final = 200
+_COMPARED: Final = 60
+"""Characters of a name that are compared with others: the time grows with their square."""
 _BIDI: Final = frozenset("\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
@@ -195,9 +197,9 @@ class MissingEntryError(SbformatError, KeyError):
     def __init__(self, name: str, *, present: Iterable[str] = (), what: str = "entry") -> None:
         import difflib
 
-        known = [p for p, _ in zip(present, range(1000))]
+        known = [p[:_COMPARED] for p, _ in zip(present, range(1000))]
         message = f"there is no {what} {quote(name)}"
-        close = difflib.get_close_matches(name[:200], known, n=1, cutoff=0.5)
+        close = difflib.get_close_matches(name[:_COMPARED], known, n=1, cutoff=0.5)
         if close:
             message += f"; did you mean {quote(close[0])}?"
         elif known:

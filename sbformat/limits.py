@@ -41,7 +41,7 @@ class Limits(NamedTuple):
     json_depth: int = 64
     """Nesting of ``data`` (largest real: 6)."""
     json_nodes: int = 2_000_000
-    """Values in ``data``: commas and opening brackets outside strings, and one."""
+    """Values in ``data``, where a list or object counts as seven, as much as it costs (largest seen: 1,265)."""
     json_digits: int = 4300
     """Digits of one number in ``data`` (largest real: 19)."""
     blob_bytes: int = 32 * _MIB

@@ -123,8 +123,9 @@ def _open_file(file: IO[bytes], name: str, mapped: bool, budget: Budget | None) 
 
 def _read_stream(file: IO[bytes], budget: Budget | None) -> bytes:
     """Read a stream whose size is not known, charged as it comes."""
-    seekable = hasattr(file, "seekable") and file.seekable()
-    if seekable:
+    size = 0
+    if hasattr(file, "seekable") and file.seekable():
+        size = file.seek(0, os.SEEK_END)
         file.seek(0)
     budget = budget or Budget()
     chunks = []
@@ -132,7 +133,7 @@ def _read_stream(file: IO[bytes], budget: Budget | None) -> bytes:
         if not isinstance(chunk, bytes):
             message = f"a binary file object must return bytes, this one returned {type(chunk).__name__}"
             raise TypeError(message)
-        if not seekable:
+        if not size:  # a pipe, or a file of the system that tells no size
             budget.spend("total_bytes", len(chunk))
         chunks.append(chunk)
     return b"".join(chunks)

@@ -276,8 +276,8 @@ def _match_local_headers(source: Source, directory: tuple[list[_Central], int]) 
     boundaries.append(stop)
     ends = boundaries[1:]
     if boundaries[:-1] != offsets:
-        following = dict(zip(boundaries, ends))
-        ends = [following[offset] for offset in offsets]
+        order = sorted(range(len(offsets)), key=offsets.__getitem__)
+        ends = [end for _, end in sorted(zip(order, ends))]
     entries: dict[str, Entry] = {}
     for record, end in zip(records, ends):
         entry = _match_local(source, record, end)

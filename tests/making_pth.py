@@ -114,7 +114,7 @@ class _Pickler:
         if kind is str:
             return text(value)
         if kind is bytes:
-            return b"B" + struct.pack("<I", len(value)) + value
+            return b"B" + struct.pack("<I", len(value)) + bytes(value)
         if kind is bytearray:
             return b"\x96" + struct.pack("<Q", len(value)) + bytes(value)
         if kind is Raw:

@@ -36,7 +36,7 @@ def decode(tree: object, storages: Mapping[str, bytes] | None = None, **options:
     return pth.loads(torch_zip(tree, storages), **options)
 
 
-def everything(data: bytes, **options: Any) -> Any:
+def everything(data: bytes | bytearray | memoryview, **options: Any) -> Any:
     """Decode a file and make every array in it."""
     state_dict = pth.loads(data, **options)
     state_dict.check()

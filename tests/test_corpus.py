@@ -35,13 +35,15 @@ READ: Final[Counter[str]] = Counter()
 
 @pytest.fixture(scope="module", autouse=True)
 def _summary(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Tell the terminal how much was read, whatever pytest captures."""
+    """Tell the terminal how much was read, whatever pytest captures: at the teardown of the module."""
     READ.clear()
     yield
-    reporter = request.config.pluginmanager.getplugin("terminalreporter")
-    if reporter is not None:
+    plugins = request.config.pluginmanager
+    reporter, capture = plugins.getplugin("terminalreporter"), plugins.getplugin("capturemanager")
+    if reporter is not None and capture is not None:
         counts = ", ".join(f"{count:,} {what}" for what, count in READ.items())
-        reporter.write_line(f"\ntest_corpus.py read {counts or 'nothing'}")
+        with capture.global_and_fixture_disabled():
+            reporter.write_line(f"\ntest_corpus.py read {counts or 'nothing'}")
 
 
 def load(*parts: str) -> Any:

@@ -195,12 +195,12 @@ def test_any_bytes_are_refused_or_read(raw: bytes) -> None:
 
 
 def cost(value: Any) -> tuple[int, int]:
-    """Depth and values: 1, and one for each comma and each opening bracket."""
+    """Depth and values: one for each comma and seven for each opening bracket."""
     if not isinstance(value, (list, dict)):
         return 0, 0
     children = [cost(item) for item in (value.values() if isinstance(value, dict) else value)]
     depth = 1 + max((depth for depth, _ in children), default=0)
-    return depth, 1 + max(len(value) - 1, 0) + sum(count for _, count in children)
+    return depth, 7 + max(len(value) - 1, 0) + sum(count for _, count in children)
 
 
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=5), st.booleans())
@@ -244,7 +244,7 @@ def test_nesting_that_the_interpreter_refuses_is_our_error_too() -> None:
 def test_brackets_in_strings_and_behind_escaped_quotes_are_no_depth() -> None:
     assert loads(
         b'{"a":"' + b"[" * 100 + b'\\"' + b"{" * 100 + b'\\\\","b":"\\\\\\"[["}',
-        limits=Limits(json_depth=1, json_nodes=3),
+        limits=Limits(json_depth=1, json_nodes=9),
     )
 
 
@@ -257,8 +257,8 @@ def test_brackets_behind_a_string_that_ends_with_backslashes_are_counted(raw: by
 
 def test_values_are_limited() -> None:
     raw = b'{"a":[1,2,3],"b":{}}'
-    assert loads(raw, limits=Limits(json_nodes=7))
-    assert beyond(raw, json_nodes=6).actual == 7
+    assert loads(raw, limits=Limits(json_nodes=25))  # 1, three commas, and seven for each of three containers
+    assert beyond(raw, json_nodes=24).actual == 25
 
 
 @pytest.mark.parametrize("number", ["%s", "-%s", "%s.5", "0.%s", "1e%s", "1E+%s"])

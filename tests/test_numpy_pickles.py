@@ -117,7 +117,7 @@ def test_the_three_constructors_of_both_packages(package: str) -> None:
 @pytest.mark.parametrize(("order", "said"), [("<", "<"), (">", ">"), ("|", "<"), ("=", "<"), (None, "<")])
 def test_each_code_in_each_byte_order(code: str, order: str | None, said: str) -> None:
     kind = Apply(DTYPE, (code, False, True)) if order is None else dtype(code, order)
-    numbers = np.array([0, 1]).astype(np.dtype(code).newbyteorder(said))
+    numbers = np.array([0, 1]).astype(np.dtype(said + code))
     found = info_of(array((1, (2,), kind, False, numbers.tobytes())))
     assert found.dtype == ("|" if ITEM_SIZES[code] == 1 else said) + code
     assert np.dtype(found.dtype).itemsize == ITEM_SIZES[code]

@@ -275,20 +275,21 @@ def test_views_of_one_storage_share_its_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    "tree",
+    ("references", "runs"),
     [
-        [tensor(viewed(("v", 0, 2)), (2,)), tensor(viewed(("v", 4, 2)), (2,))],
-        [tensor(viewed(("v", 0, 2)), (2,)), tensor(viewed(("v", 4, 2), 8, "1"), (2,)), tensor(whole(8, "1"), (1,))],
-        [tensor(whole(), (2,)), tensor(viewed(("0", 4, 2)), (2,))],
-        [tensor(whole(8, "1"), (2,)), tensor(viewed(("1", 4, 2)), (2,))],
+        ([viewed(("v", 0, 2)), viewed(("v", 4, 2))], "0"),
+        ([viewed(("v", 0, 2)), viewed(("v", 4, 2), 8, "1")], "01"),
+        ([whole(), viewed(("0", 4, 2))], "0"),
+        ([whole(8, "1"), viewed(("1", 4, 2))], "01"),
     ],
     ids=["another part", "of another storage", "named as its storage", "named as another storage"],
 )
-def test_one_view_key_names_one_view(tree: list[Apply]) -> None:
+def test_one_view_key_names_one_view(references: list[Persist], runs: str) -> None:
     # torch keeps views and storages in one table, and takes the first of a name for all of them
-    used = {call.args[0].id[2] for call in tree}  # type: ignore[attr-defined]
-    runs = [run for run in (RUN, Run("1", 8, OTHER)) if run.key in used]
-    assert isinstance(refusal(legacy_stream(tree, runs)), TensorError)
+    tree = [tensor(reference, (2,)) for reference in references]
+    assert isinstance(
+        refusal(legacy_stream(tree, [Run(key, 8, {"0": EIGHT, "1": OTHER}[key]) for key in runs])), TensorError
+    )
 
 
 def test_a_whole_module_is_unsupported() -> None:

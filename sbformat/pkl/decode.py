@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from sbformat.cursor import Cursor
 
 _WINDOW: Final = 1 << 16
+_LEAST_ROOM: Final = 64
+"""Opcodes between two looks at the counts: right at a limit, a look an opcode would cost ten times as much."""
 _UINT4: Final = Struct("<I").unpack_from
 _FLOAT8: Final = Struct(">d").unpack_from
 
@@ -294,19 +296,19 @@ class _Machine(State):
     def _room(self, executed: int, depth: int) -> int:
         """How many opcodes may run before a count has to be looked at again."""
         limits = self.limits
-        room = limits.pickle_opcodes - executed
+        opcodes = room = limits.pickle_opcodes - executed
         if room <= 0:
             self.exceeded("pickle_opcodes", executed + 1)
         for limit, count in (
             ("pickle_stack", depth),
-            ("pickle_memo", len(self.memo) + len(self.far_memo)),
+            ("pickle_memo", len(self.memo) + 2 * len(self.far_memo)),
             ("pickle_nodes", self.built),
         ):
             left = getattr(limits, limit) - count
             if left < 0:
                 self.exceeded(limit, count)
             room = min(room, left)
-        return max(room, 1)
+        return min(max(room, _LEAST_ROOM), opcodes)
 
     def _leave_frame(self) -> int:
         """Go on behind the frame; return where that is."""
