@@ -59,10 +59,11 @@ def new_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Path]
         mode = stat.S_IMODE(status.st_mode)
     temporary = _beside(target)
     os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    if mode is None:
+        mode = stat.S_IMODE(temporary.stat().st_mode)
     try:
         yield temporary
-        if mode is not None:
-            temporary.chmod(mode)
+        temporary.chmod(mode)  # whoever wrote it may have put a file of their own in its place
         _sync(temporary)
         if overwrite:
             temporary.replace(target)

@@ -177,6 +177,13 @@ def test_the_mode_is_kept_and_links_are_followed(tmp_path: Path) -> None:
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
 
 
+@pytest.mark.parametrize("name", ["o.safetensors", "o.npz"])
+def test_a_new_file_has_the_mode_that_any_new_file_has(tmp_path: Path, name: str) -> None:
+    (tmp_path / "plain").write_text("")
+    export({"a": np.zeros(1)}, tmp_path / name)
+    assert stat.S_IMODE((tmp_path / name).stat().st_mode) == stat.S_IMODE((tmp_path / "plain").stat().st_mode)
+
+
 def test_a_file_that_another_process_made_meanwhile_is_kept(tmp_path: Path) -> None:
     target = tmp_path / "o"
     with pytest.raises(FileExistsError), new_file(target, overwrite=False) as temporary:
