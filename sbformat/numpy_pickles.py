@@ -48,7 +48,11 @@ class ArrayInfo(NamedTuple):
         """Return the array (read-only, native byte order) or the numpy scalar."""
         import numpy as np
 
-        array: np.ndarray = np.ndarray(self.shape, self.dtype, self.buffer, order=self.order)
+        try:
+            array: np.ndarray = np.ndarray(self.shape, self.dtype, self.buffer, order=self.order)
+        except ValueError as error:
+            message = f"this numpy cannot hold an array of {len(self.shape)} dimensions: {error}"
+            raise UnsupportedError(message) from None
         native = array.astype(array.dtype.newbyteorder("="), copy=False)
         native.flags.writeable = False
         return native[()] if self.is_scalar else native

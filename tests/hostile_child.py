@@ -1,4 +1,4 @@
-"""Reads a hostile ``.pth`` from standard input, in every way there is, and prints what each cost as JSON.
+"""Reads hostile ``.pth`` files from standard input, in every way there is, and prints what each cost as JSON.
 
 Runs as a process of its own (``pth_checks.weigh``): a crash, a hang or the memory it takes must not be the
 test run's. Anything but an answer or an ``SbformatError`` ends it with a traceback.
@@ -7,6 +7,7 @@ test run's. Anything but an answer or an ``SbformatError`` ends it with a traceb
 from __future__ import annotations
 
 import json
+import struct
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ import numpy as np
 from sbformat import SbformatError, pth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 def peak() -> int:
@@ -37,36 +38,49 @@ def forget() -> None:
         pass
 
 
+def files() -> Iterator[bytes]:
+    """The files on standard input, each behind its length."""
+    while head := sys.stdin.buffer.read(8):
+        yield sys.stdin.buffer.read(struct.unpack("<Q", head)[0])
+
+
 def main() -> None:
-    """Decode, then ask for everything; each row is one question."""
+    """Decode each file, then ask for everything in it; each row is one question."""
     options: dict[str, Any] = json.loads(sys.argv[1])
-    data = sys.stdin.buffer.read()
     np.zeros(1).tobytes()
     rows: list[dict[str, Any]] = []
+    for number, data in enumerate(files()):
+        for what, outcome, shown, seconds, grown in questions(data, options):
+            row = {"what": what, "outcome": outcome, "shown": shown, "seconds": seconds, "grown": grown}
+            rows.append({"file": number, **row})
+    sys.stdout.write(json.dumps(rows))
+
+
+def questions(data: bytes, options: dict[str, Any]) -> Iterator[tuple[str, str, int, float, int]]:
+    """What each question came to: its name, the outcome, the length of the message, seconds, bytes."""
     found: list[pth.StateDict] = []
-
-    def ask(what: str, question: Callable[[], object]) -> None:
-        forget()
-        before, start = peak(), time.process_time()
-        try:
-            question()
-            outcome, shown = "read", 0
-        except SbformatError as error:
-            outcome = error.outcome
-            shown = len(str(error))
-        seconds = time.process_time() - start
-        rows.append({"what": what, "outcome": outcome, "shown": shown, "seconds": seconds, "grown": peak() - before})
-
-    ask("decode", lambda: found.append(pth.loads(data, **options)))
+    yield ask("decode", lambda: found.append(pth.loads(data, **options)))
     if found:
         state_dict = found[0]
         again = pth.loads(data, **options)
-        ask("tensors", state_dict.tensors)
-        ask("repr", lambda: repr(state_dict))
-        ask("check", state_dict.check)
-        ask("to_numpy", state_dict.to_numpy)
-        ask("equal", lambda: state_dict == again)
-    sys.stdout.write(json.dumps(rows))
+        yield ask("tensors", state_dict.tensors)
+        yield ask("repr", lambda: repr(state_dict))
+        yield ask("check", state_dict.check)
+        yield ask("to_numpy", state_dict.to_numpy)
+        yield ask("equal", lambda: state_dict == again)
+
+
+def ask(what: str, question: Callable[[], object]) -> tuple[str, str, int, float, int]:
+    """Ask one question; anything but an answer or an error of ours passes through."""
+    forget()
+    before, start = peak(), time.process_time()
+    try:
+        question()
+        outcome, shown = "read", 0
+    except SbformatError as error:
+        outcome = error.outcome
+        shown = len(str(error))
+    return what, outcome, shown, time.process_time() - start, peak() - before
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -57,21 +58,23 @@ def refuses(kind: type[SbformatError], words: str, tree: object, storages: Mappi
     assert words in str(error)
 
 
-def weigh(data: bytes, **options: Any) -> list[dict[str, Any]]:
-    """Read a hostile file in a process of its own: what each way to look at it gave, and what it cost.
+def weigh(*files: bytes, **options: Any) -> list[dict[str, Any]]:
+    """Read hostile files in a process of its own: what each way to look at each gave, and what it cost.
 
     Asserts that nothing but our own errors came out, and that each took no more than a hostile file may.
     """
     command = [sys.executable, CHILD, json.dumps(options)]
     environment = {**os.environ, "PYTHONPATH": ROOT}
+    sent = b"".join(struct.pack("<Q", len(data)) + data for data in files)
     try:
-        done = subprocess.run(command, input=data, capture_output=True, timeout=PATIENCE, check=False, env=environment)
+        done = subprocess.run(command, input=sent, capture_output=True, timeout=PATIENCE, check=False, env=environment)
     except subprocess.TimeoutExpired:
         pytest.fail(f"no answer within {PATIENCE} s")
     assert done.returncode == 0, done.stderr.decode()[-2000:]
     rows: list[dict[str, Any]] = json.loads(done.stdout)
+    assert {row["file"] for row in rows} == set(range(len(files)))
     for row in rows:
         assert row["seconds"] <= SECONDS, row
         assert row["shown"] <= MESSAGE_BYTES, row
-        assert row["grown"] <= 3 * len(data) + BASE_BYTES, row
+        assert row["grown"] <= 3 * len(files[row["file"]]) + BASE_BYTES, row
     return rows

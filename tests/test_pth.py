@@ -576,13 +576,13 @@ SPARSE = {"0": EIGHT, "i": np.array([0, 1, 1, 0], "<i8").tobytes()}
 
 
 def test_sparse_tensors() -> None:
-    values, size = floats((8,)), Apply(SIZE, ((2, 2),))
+    values, size = floats((2,), "0", 8), Apply(SIZE, ((2, 2),))
     coo = decode(Apply(REBUILD_SPARSE, (layout(), (INDICES, values, size, True))), SPARSE)
     assert isinstance(coo.tree, SparseTensor)
     assert (coo.tree.layout, coo.tree.shape, coo.tree.is_coalesced) == ("sparse_coo", (2, 2), True)
     made = coo.to_numpy()
     assert made.indices[0].tolist() == [[0, 1], [1, 0]]
-    assert made.values.tobytes() == EIGHT
+    assert made.values.tobytes() == EIGHT[:8]
     old = decode(Apply(REBUILD_SPARSE, (layout(), (INDICES, values, (2, 2)))), SPARSE)
     assert (old.tree.is_coalesced, type(old.tree.shape)) == (None, Size)
     names = ["sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"]
@@ -614,6 +614,10 @@ def test_sparse_tensors() -> None:
         (UnsupportedError, Apply(REBUILD_SPARSE, (layout(3), ()))),
     ],
 )
+    few = Apply(REBUILD_SPARSE, (layout(), (INDICES, floats((3,), "0", 8), size, True)))
+    assert isinstance(refusal(torch_zip(few, SPARSE)), TensorError)
+
+
 def test_a_sparse_tensor_of_other_parts_is_refused(kind: type[SbformatError], call: Apply) -> None:
     assert type(refusal(torch_zip(call, SPARSE))) is kind
 

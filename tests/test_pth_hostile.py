@@ -36,12 +36,11 @@ from making_pth import (
     torch_zip,
     whole,
 )
+import pth_checks
 from pth_checks import weigh
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-pytest.importorskip("resource", reason="the child process is weighed by what POSIX tells")
 
 EIGHT: Final = bytes(32)
 
@@ -91,8 +90,7 @@ PLACES: Final[dict[str, Callable[[Raw], object]]] = {
 )
 def test_no_place_in_a_pickle_is_hashed_shown_or_recursed_into(value: Raw) -> None:
     """One file a place and a value: the tree may hold anything anywhere."""
-    for make in PLACES.values():
-        weigh(torch_zip([make(value)], {"0": EIGHT}))
+    weigh(*[torch_zip([make(value)], {"0": EIGHT}) for make in PLACES.values()])
 
 
 # -- many of something small --------------------------------------------------------------------------
@@ -285,3 +283,15 @@ def test_many_storages_that_inflate() -> None:
     storages = {str(number): bytes(1 << 20) for number in range(count)}
     tree = [tensor(storage(1 << 18, str(number)), (1 << 18,)) for number in range(count)]
     weigh(torch_zip(tree, storages, deflated=True))
+
+
+# -- the scales ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "allowed"), [("SECONDS", 0.0), ("BASE_BYTES", -(1 << 30)), ("MESSAGE_BYTES", 5)])
+def test_the_scales_are_not_blind(name: str, allowed: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = torch_zip(Apply(Name("os", "system"), ("id",)))
+    assert [row["outcome"] for row in weigh(refused)] == ["unsupported"]
+    monkeypatch.setattr(pth_checks, name, allowed)
+    with pytest.raises(AssertionError):
+        weigh(refused)

@@ -112,13 +112,12 @@ def _view(info: TensorInfo, dtype: np.dtype[Any], budget: Budget, copies: Copies
     name, shape, steps, offset, storage, _, _, _, _, _ = info
     if 0 in shape and len(shape) <= _RANK:
         return np.empty(shape, dtype)
-    buffer: Any = storage.bytes()
-    swap = 1
-    if storage.byte_order != sys.byteorder:
-        swap = DTYPES[name].swap
-        buffer = _swapped(storage, swap, budget)
-    if copies is not None:
-        buffer = _copied((id(storage), swap), buffer, budget, copies)
+    swap = 1 if storage.byte_order == sys.byteorder else DTYPES[name].swap
+    if copies is None:
+        buffer: Any = storage.bytes() if swap == 1 else _swapped(storage, swap, budget)
+    else:
+        root, start = storage.part_of or (storage, 0)
+        buffer = _copied(root, swap, budget, copies)[start : start + storage.nbytes]
     strides = None
     if steps != _ONE and (len(steps) != 2 or steps != (shape[1], 1)):  # nearly all are, and need none
         strides = [stride * itemsize if size > 1 else itemsize for size, stride in zip(shape, steps)]
@@ -130,12 +129,13 @@ def _view(info: TensorInfo, dtype: np.dtype[Any], budget: Budget, copies: Copies
     return array
 
 
-def _copied(key: tuple[int, int], buffer: memoryview | bytes, budget: Budget, copies: Copies) -> np.ndarray:
+def _copied(storage: Storage, swap: int, budget: Budget, copies: Copies) -> np.ndarray:
     """Return the writable copy of a storage: one for all tensors over it, which share it as in the file."""
-    copied = copies.get(key)
+    copied = copies.get((id(storage), swap))
     if copied is None:
+        buffer = storage.bytes() if swap == 1 else _swapped(storage, swap, budget)
         budget.inflate(len(buffer))
-        copied = copies[key] = np.frombuffer(buffer, np.uint8).copy()
+        copied = copies[id(storage), swap] = np.frombuffer(buffer, np.uint8).copy()
     return copied
 
 
@@ -156,8 +156,6 @@ def _half_complex(info: TensorInfo, budget: Budget) -> np.ndarray:
 def _swapped(storage: Storage, swap: int, budget: Budget) -> memoryview | bytes:
     """Return the storage's bytes in this machine's order, from a file of the other."""
     data = storage.bytes()
-    if swap == 1:
-        return data
     if storage.swapped is None:
         storage.swapped = {}
     swapped = storage.swapped.get(swap)

@@ -271,6 +271,11 @@ def _qtensor(scope: Scope, args: tuple[object, ...]) -> QuantizedTensor:
     if type(axis) is not int or not 0 <= axis < len(info.shape):
         refuse("a quantized tensor has no such axis")
     parts = [_per_channel(scope, part, info.shape[axis]) for part in (scales, zero_points)]
+    whole = ("float32",) if pair[1].endswith("float_qparams") else ("int64", "int32", "float32")
+    if any(
+        isinstance(part, TensorInfo) and part.dtype not in allowed for part, allowed in zip(parts, (_SCALES, whole))
+    ):
+        refuse("a quantized tensor has scales or zero points of a dtype that torch never writes")
     return QuantizedTensor(info, pair[1], parts[0], parts[1], axis)
 
 
@@ -295,7 +300,10 @@ def _sparse(scope: Scope, args: tuple[object, ...]) -> SparseTensor:
         indices, values, shape, *coalesced = arguments(data, name, (3, 4))
         is_coalesced = flag(coalesced[0], "is_coalesced") if coalesced else None
         parts = (_strided_tensor(scope, indices),)
-        return SparseTensor(name, size_of(shape), parts, _strided_tensor(scope, values), is_coalesced)
+        entries = _strided_tensor(scope, values)
+        if len(parts[0].shape) != 2 or parts[0].shape[1:] != entries.shape[:1]:
+            refuse("a sparse tensor has not as many values as indices")
+        return SparseTensor(name, size_of(shape), parts, entries, is_coalesced)
     if name == "strided":
         refuse("a sparse tensor has a strided layout")
     compressed, plain, values, shape = arguments(data, name, (4,))
@@ -313,6 +321,7 @@ def _meta(scope: Scope, args: tuple[object, ...]) -> MetaTensor:
     return MetaTensor(name, sizes, steps, flag(requires_grad, "requires_grad"))
 
 
+_SCALES: Final = ("float64", "float32")
 _STRIDED: Final = ("tensor_v2", "tensor_v3", "tensor")
 
 _UNWRAPPED: Final[dict[str | None, Callable[[Scope, tuple[object, ...]], Any]]] = {

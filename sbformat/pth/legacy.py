@@ -64,7 +64,7 @@ class _Storages:
     refers to the storage. So the references are opened first, then the runs are laid out.
     """
 
-    __slots__ = ("_cursor", "_dtypes", "_keys", "_listed", "_runs", "_views")
+    __slots__ = ("_cursor", "_dtypes", "_keys", "_listed", "_roots", "_runs", "_views")
 
     def __init__(self, cursor: Cursor, keys: object, budget: Budget) -> None:
         if type(keys) is not list or any(type(key) is not str for key in keys):
@@ -76,6 +76,7 @@ class _Storages:
         if len(self._listed) != len(keys):
             _refuse("its list of storage keys names one twice", cursor.position)
         self._dtypes: dict[str, tuple[str, int]] = {}
+        self._roots: dict[str, Storage] = {}
         self._runs: dict[str, memoryview] = {}
         self._views: dict[str, tuple[str, int, int]] = {}
 
@@ -87,15 +88,20 @@ class _Storages:
         if known != (dtype, numel):
             _refuse(f"the storage {quote(key)} is named with two dtypes or sizes", None)
         itemsize = DTYPES[dtype].itemsize if dtype else 1
+        root = self._roots.get(key)
+        if root is None:
+            root = self._roots[key] = Storage(key, dtype, numel, location, "little", self._runs.__getitem__, key)
         if view is None:
-            return Storage(key, dtype, numel, location, "little", self._runs.__getitem__, key)
+            return root
         name, offset, size = view
         if name in self._listed or self._views.setdefault(name, (key, offset, size)) != (key, offset, size):
             _refuse(f"the view {quote(name)} of the storage {quote(key)} has the name of something else", None)
         if offset + size > numel:
             _refuse(f"a view of the storage {quote(key)} reaches past it", None)
         start, stop = offset * itemsize, (offset + size) * itemsize
-        return Storage(key, dtype, size, location, "little", lambda root: self._runs[root][start:stop], key)
+        part = Storage(key, dtype, size, location, "little", lambda name: self._runs[name][start:stop], key)
+        part.part_of = root, start
+        return part
 
     def lay_out(self) -> None:
         """Find every run; nothing may be left behind the last one."""

@@ -27,7 +27,9 @@ class Storage:
     :param load: gives its bytes, checked, from ``where``; called once
     """
 
-    __slots__ = ("_bytes", "_load", "_where", "byte_order", "dtype", "key", "location", "nbytes", "numel", "swapped")
+    __slots__ = (
+        "_bytes", "_load", "_where", "byte_order", "dtype", "key", "location", "nbytes", "numel", "part_of", "swapped",
+    )  # fmt: skip
 
     def __init__(
         self, key: str, dtype: str, numel: int, location: str, byte_order: str,
@@ -42,6 +44,8 @@ class Storage:
         self._load = load
         self._where = where
         self._bytes: memoryview | None = None
+        self.part_of: tuple[Storage, int] | None = None
+        """The storage that this is a view of, and where in its bytes it starts (torch < 0.4)."""
         self.swapped: dict[int, bytes] | None = None
         """Copies in this machine's byte order, by the bytes swapped together."""
 
