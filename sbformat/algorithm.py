@@ -63,6 +63,9 @@ _POLICY_PACKAGES: Final = {
 }
 """The module of a policy class that comes with an algorithm; a user's own class lies elsewhere."""
 
+_REFERENCE_BYTES: Final = 4096
+"""No reference to a class is longer; what is holds something else, and is not looked into."""
+
 _PPO_RELATIVES: Final = frozenset({"MaskablePPO", "RecurrentPPO"})
 _DDPG_VALUES: Final = {"policy_delay": 1, "target_noise_clip": 0.0}
 """What DDPG, a TD3 without its tricks, fixes."""
@@ -76,7 +79,7 @@ def class_reference(value: object) -> str | None:
 
     :param value: a value of ``data``
     """
-    if not isinstance(value, Serialized):
+    if not isinstance(value, Serialized) or len(value.pickle) > _REFERENCE_BYTES:
         return None
     try:
         tree = pkl.loads(value.pickle)

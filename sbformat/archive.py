@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sbformat.algorithm import Algorithm
-    from sbformat.limits import Budget
+    from sbformat.limits import Budget, Limits
     from sbformat.pth import StateDict
     from sbformat.pth.values import OnUnknown
     from sbformat.sniff import Kind
@@ -43,6 +43,7 @@ class Entries(Protocol):
 
     def entry(self, name: str) -> Entry: ...
     def read(self, name: str, *, limit: str | None = None) -> memoryview: ...
+    def raw(self, name: str) -> memoryview: ...
     def stream(self, name: str) -> Iterator[memoryview | bytes]: ...
 
 
@@ -83,6 +84,11 @@ class Archive:
 
     def __repr__(self) -> str:
         return f"<Archive {self.format} {' '.join(self.entries)!r:.200}>"
+
+    @property
+    def limits(self) -> Limits:
+        """What it may ask for."""
+        return self._budget.limits
 
     @property
     def entries(self) -> Mapping[str, Entry]:
@@ -221,7 +227,10 @@ class Archive:
                 return self.state_dict(name) == other.state_dict(name)
             except SbformatError:
                 pass
-        return bytes(self._entries.read(name)) == bytes(other._entries.read(name))
+        try:
+            return self._entries.read(name) == other._entries.read(name)
+        except SbformatError:
+            return self._entries.raw(name) == other._entries.raw(name)
 
 
 class _Lazy(Mapping[str, T]):

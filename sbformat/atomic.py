@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _beside(target: Path) -> Path:
-    return target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
+    return target.with_name(f".{secrets.token_hex(8)}.tmp")
 
 
 def _sync(path: Path) -> None:
@@ -89,6 +89,21 @@ def _move_unless_there(temporary: Path, target: Path) -> None:
         temporary.unlink()
 
 
+def _check_replaceable(target: Path, suffix: str | None) -> None:
+    """Refuse a target that holds anything but real folders and files of ``suffix``; None: anything at all."""
+    if target.is_symlink() or not target.is_dir() or target == Path.cwd() or target.is_mount():
+        raise _exists(target)
+    with os.scandir(target) as found:
+        for item in found:
+            if suffix is None:
+                raise _exists(target)
+            if item.is_dir(follow_symlinks=False):
+                _check_replaceable(Path(item.path), suffix)
+            elif not item.is_file(follow_symlinks=False) or not item.name.endswith(suffix):
+                message = f"holds what is no {suffix}; it is not replaced"
+                raise FileExistsError(17, message, str(target))
+
+
 @contextlib.contextmanager
 def new_folder(path: str | os.PathLike[str], *, overwrite: bool, replaceable_suffix: str) -> Iterator[Path]:
     """Give a temporary folder to fill; when the block ends well it becomes the folder.
@@ -100,12 +115,7 @@ def new_folder(path: str | os.PathLike[str], *, overwrite: bool, replaceable_suf
     """
     target = Path(os.path.realpath(path))
     if os.path.lexists(target):
-        files = [item for item in target.rglob("*") if not item.is_dir()] if target.is_dir() else [target]
-        if files and not overwrite:
-            raise _exists(target)
-        if any(item.suffix != replaceable_suffix for item in files):
-            message = f"holds files that are no {replaceable_suffix}; it is not replaced"
-            raise FileExistsError(17, message, str(target))
+        _check_replaceable(target, replaceable_suffix if overwrite else None)
     temporary = _beside(target)
     temporary.mkdir()
     old = _beside(target)

@@ -137,6 +137,11 @@ class Container:
             return self._source.view(entry.data_offset, entry.size)
         return self.read(name)
 
+    def raw(self, name: str) -> memoryview:
+        """Return a member's bytes as they are stored, compressed or not; nothing is checked."""
+        entry = self.entry(name)
+        return self._source.view(entry.data_offset, entry.compressed_size)
+
     def stream(self, name: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[memoryview | bytes]:
         """Yield a member's bytes in chunks; its CRC is checked after the last one.
 

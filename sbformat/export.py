@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import numpy as np
 
 from sbformat.atomic import new_file, new_folder
-from sbformat.entry_names import check_path, check_paths
+from sbformat.entry_names import check_name, check_path, check_paths
 from sbformat.errors import ContainerError, UnsupportedError, quote
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 ExportFormat: TypeAlias = Literal["safetensors", "npz", "npy-folder"]
 
+_NAME_BYTES: Final = 65_000  # a member of a zip can have little more
 _RESERVED: Final = "__metadata__"
 _FIXED_DATE: Final = (1980, 1, 1, 0, 0, 0)
 
@@ -32,6 +33,9 @@ def format_of(path: str | os.PathLike[str]) -> ExportFormat:
     :raises UnsupportedError: for any other suffix
     """
     text = os.fspath(path)
+    if not text:
+        message = "the output has no name"
+        raise UnsupportedError(message)
     suffix = Path(text).suffix
     if suffix == ".safetensors":
         return "safetensors"
@@ -65,9 +69,20 @@ def export(
         if not isinstance(array, np.ndarray):
             message = f"{quote(name)} is a {type(array).__name__}, not an array; leave it out with --tensors"
             raise UnsupportedError(message)
+        _check_text(name)
     kind = format_of(path)
     write = {"safetensors": _safetensors, "npz": _npz, "npy-folder": _npy_folder}[kind]
     write(arrays, path, dict(metadata or {}), overwrite, progress or (lambda _: None))
+
+
+def _check_text(name: str) -> None:
+    try:
+        size = len(name.encode("utf-8"))
+    except UnicodeEncodeError:
+        size = 0
+    if not 0 < size <= _NAME_BYTES or "\0" in name:
+        message = f"{quote(name)} cannot be a name: it is empty, too long, or holds NUL or a lone surrogate"
+        raise UnsupportedError(message)
 
 
 def _safetensors(
@@ -88,6 +103,8 @@ def _safetensors(
         try:
             save_file(dense, temporary, metadata=metadata or None)
         except SafetensorError as error:
+            if "I/O error" in str(error):
+                raise OSError(5, str(error)[:200], os.fspath(path)) from None
             message = f"safetensors cannot hold these tensors: {str(error)[:200]}"
             raise UnsupportedError(message) from None
     for name in arrays:
@@ -124,7 +141,7 @@ def _npy_folder(
     files = {name: f"{name}.npy" for name in arrays}
     try:
         for file in files.values():
-            check_path(file)
+            check_path(check_name(file.encode("utf-8")))
         check_paths(files.values())
     except ContainerError as error:
         message = f"as file names: {error.message}; write .safetensors or .npz"

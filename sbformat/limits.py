@@ -66,8 +66,10 @@ class Limits(NamedTuple):
     """Nesting of a decoded value (largest real: 26)."""
     tensors: int = 65_536
     """Tensors of one ``.pth`` entry (largest real: 66)."""
-    leaves: int = 250_000
+    leaves: int = 100_000
     """Values of one ``.pth`` entry by path: a shared one counts once a path (largest seen: 92)."""
+    reported_values: int = 200_000
+    """Values of all ``.pth`` entries of one archive that a report lists."""
     tensor_rank: int = 32
     """Dimensions of one tensor (largest real: 4)."""
     tensor_name_bytes: int = 1024
@@ -75,12 +77,13 @@ class Limits(NamedTuple):
     other_keys: int = 1024
     """Keys of one dict of a ``.pth`` that are neither text nor 0..n-1 (largest real: 66)."""
     expanded_items: int = 16 * 1024 * 1024
-    """Items of a tensor that is larger than four times its storage: an expanded view."""
+    """Items of tensors that are larger than four times their storage (expanded views), and what all tensors of
+    an entry have beyond eight times the bytes of all its storages; of one archive in all."""
 
 
 DEFAULT_LIMITS: Final = Limits()
 
-_RUNNING_TOTALS: Final = frozenset({"total_bytes", "blobs_bytes"})
+_RUNNING_TOTALS: Final = frozenset({"total_bytes", "blobs_bytes", "expanded_items", "reported_values"})
 """These add up over one operation; every other limit is about a single thing."""
 
 
@@ -93,6 +96,9 @@ class Budget:
     __slots__ = ("_spent", "limits")
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        if not isinstance(limits, Limits):
+            message = f"limits must be a Limits, not {type(limits).__name__}"
+            raise TypeError(message)
         self.limits = limits
         self._spent: dict[str, int] = {}
 

@@ -6,19 +6,23 @@ The same interface as :class:`~sbformat.container.Container`, without its CRCs: 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sbformat.container import CHUNK_BYTES
 from sbformat.entry_names import check_name, check_path, check_paths
-from sbformat.errors import MissingEntryError
+from sbformat.errors import ContainerError, MissingEntryError
 from sbformat.source import open_source
+from sbformat.spec import DATA_ENTRY, PTH_SUFFIX, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.zip_layout import STORED, Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from sbformat.limits import Budget
     from sbformat.source import Path, Source
+
+
+_PLAIN_ENTRIES: Final = frozenset({DATA_ENTRY, VERSION_ENTRY, SYSTEM_INFO_ENTRY})
 
 
 class LooseEntries:
@@ -66,6 +70,10 @@ class LooseEntries:
         size = self.entry(name).size
         return self._sources[name].view(0, size)
 
+    def raw(self, name: str) -> memoryview:
+        """Return an entry's bytes, as :meth:`view` does: nothing is compressed here."""
+        return self.view(name)
+
     def stream(self, name: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[memoryview | bytes]:
         """Yield an entry's bytes in chunks."""
         view = self.view(name)
@@ -75,18 +83,50 @@ class LooseEntries:
 def open_folder(path: Path, budget: Budget, *, mapped: bool = False) -> LooseEntries:
     """Open a folder that an archive was unzipped into: the files directly in it.
 
-    Files whose names start with a dot, and folders, belong to something else and are left out.
+    Folders, files whose names start with a dot, and those with names that no archive could have belong to
+    something else and are left out.
 
     :param path: the folder
     :param budget: the operation's
     :param mapped: map the files instead of reading them
-    :raises ContainerError: for names that no archive could have
+    :raises ContainerError: for names that differ only in case
     :raises LimitError: for more files than an archive may have entries
     """
     with os.scandir(path) as found:
         files = sorted((item.name, item.path) for item in found if item.is_file() and not item.name.startswith("."))
-    budget.spend("outer_entries", len(files))
-    for name, _ in files:
+    names = [name for name, _ in files if _is_entry_name(name)]
+    budget.spend("outer_entries", len(names))
+    check_paths(names)
+    paths, read_now = dict(files), _known(names)
+    sources: dict[str, Source] = {
+        name: open_source(paths[name], mapped=mapped, budget=budget) if name in read_now else _Later(paths[name])
+        for name in names
+    }
+    return LooseEntries(sources, budget)
+
+
+def _is_entry_name(name: str) -> bool:
+    try:
         check_path(check_name(os.fsencode(name)))
-    check_paths(name for name, _ in files)
-    return LooseEntries({name: open_source(file, mapped=mapped, budget=budget) for name, file in files}, budget)
+    except ContainerError:
+        return False
+    return True
+
+
+def _known(names: Iterable[str]) -> frozenset[str]:
+    """Return the names that SB3 knows: they are read at once, others when they are asked for."""
+    return frozenset(name for name in names if name in _PLAIN_ENTRIES or name.endswith(PTH_SUFFIX))
+
+
+class _Later:
+    """A file that is not opened before it is asked for: it lies beside an archive, and may be anything."""
+
+    __slots__ = ("_path", "size")
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.size = os.stat(path).st_size
+
+    def view(self, offset: int, length: int) -> memoryview:
+        """Return ``length`` bytes from ``offset``, as they are now."""
+        return open_source(self._path).view(offset, length)

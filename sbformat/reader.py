@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive import Archive, Options, is_state_dict
 from sbformat.container import Container
-from sbformat.errors import MissingEntryError, SbformatError
+from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.loose import LooseEntries, open_folder
+from sbformat.pth.values import TensorInfo
 from sbformat.sniff import Kind, refuse, sniff, sniff_zip
 from sbformat.source import BytesSource, open_source
 from sbformat.spec import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from sbformat.source import SourceLike
 
 _FRAMEWORKS: Final = ("np", "numpy")
+_ON_UNKNOWN: Final = ("error", "inert")
 
 
 def read(
@@ -57,6 +59,9 @@ def read(
     :raises UnsupportedError: for another format, which the message names
     :raises LimitError: when it asks for more than allowed
     """
+    if on_unknown not in _ON_UNKNOWN:
+        message = f"on_unknown must be one of {', '.join(_ON_UNKNOWN)}, not {on_unknown!r}"
+        raise ValueError(message)
     budget = Budget(limits)
     entries, kind = _open(source, budget, mapped=False)
     return Archive(entries, kind, budget, Options(on_unknown, unchecked_crc, copy))
@@ -97,6 +102,8 @@ def read_parameters(
     :raises SbformatError: when one of them is broken; ask for the others by name then
     """
     parameters = read(source, limits=limits, unchecked_crc=unchecked_crc, copy=copy).parameters
+    if isinstance(entries, str):
+        entries = [entries]
     names = list(parameters) if entries is None else list(entries)
     return {name: parameters[name].to_numpy() for name in names}
 
@@ -134,8 +141,10 @@ def _open_zip(opened: BytesSource, source: SourceLike, budget: Budget) -> tuple[
 def _pth_name(source: SourceLike) -> str:
     """A lone ``.pth`` keeps its name, as the entry it was; without one it is the policy."""
     if isinstance(source, (str, os.PathLike)):
-        name = os.path.basename(os.fspath(source))
-        return name if name.endswith(PTH_SUFFIX) else name + PTH_SUFFIX
+        name = os.path.basename(os.fsdecode(source))
+        if not name.endswith(PTH_SUFFIX):
+            name += PTH_SUFFIX
+        return name if is_state_dict(name) else POLICY_ENTRY
     return POLICY_ENTRY
 
 
@@ -185,8 +194,7 @@ class TensorFile:
 
     def __init__(self, entries: Entries, name: str, budget: Budget, options: Options) -> None:
         self._archive = Archive(_Unswept(entries), "sb3", budget, options)
-        self._state_dict: StateDict | None
-        self._state_dict = self._archive.state_dict(name)
+        self._state_dict: StateDict | None = self._archive.state_dict(name)
 
     def __enter__(self) -> TensorFile:  # noqa: PYI034 -- Self is not in Python 3.10
         return self
@@ -196,7 +204,6 @@ class TensorFile:
     ) -> None:
         """Let the file go; arrays that were handed out keep it mapped as long as they live."""
         self._state_dict = None
-        del self._archive
 
     def _opened(self) -> StateDict:
         if self._state_dict is None:
@@ -222,6 +229,7 @@ class TensorFile:
 
     def metadata(self) -> dict[str, str]:
         """Return what the archive says of itself: version and system info, as text."""
+        self._opened()
         archive = self._archive
         found: dict[str, str] = {}
         try:
@@ -243,6 +251,9 @@ class TensorSlice:
         self._state_dict = state_dict
         self._name = name
         self._info = state_dict.info(name)
+        if not isinstance(self._info, TensorInfo):
+            message = f"{quote(name)} is a {type(self._info).__name__}, which has no slices; get_tensor gives it whole"
+            raise UnsupportedError(message)
 
     def get_shape(self) -> list[int]:
         """Its shape."""
@@ -272,6 +283,9 @@ class _Unswept:
     def read(self, name: str, *, limit: str | None = None) -> memoryview:
         view: memoryview = self._entries.view(name) if is_state_dict(name) else self._entries.read(name, limit=limit)  # type: ignore[attr-defined]
         return view
+
+    def raw(self, name: str) -> memoryview:
+        return self._entries.raw(name)
 
     def stream(self, name: str) -> Any:  # noqa: ANN401
         return self._entries.stream(name)

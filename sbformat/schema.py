@@ -7,6 +7,7 @@ first ``data`` is checked. No message ever prints a blob.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -19,7 +20,7 @@ from sbformat.reader import read
 from sbformat.spec import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX, SERIALIZED_MARKER, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from sbformat.source import SourceLike
 
@@ -29,6 +30,7 @@ ProblemKind: TypeAlias = Literal[
 Level: TypeAlias = Literal["error", "info"]
 
 _ROOT_SCHEMA: Final = "BaseAlgorithm"
+_UNKNOWN_SHOWN: Final = 100
 _NEEDED_KEYS: Final = ("policy_class", "observation_space", "action_space")
 """Without these ``load`` of every SB3 release raises; all others fall back to defaults (FORMAT.md 3.3)."""
 
@@ -90,10 +92,10 @@ def iter_problems(
     :param limits: as in :func:`sbformat.read`
     :raises SbformatError: when it is no archive at all
     """
-    if isinstance(source, dict):
+    if isinstance(source, Mapping):
         yield from _data_problems(source, _algorithm_of(source))
         return
-    archive = source if isinstance(source, Archive) else read(source, limits=limits)  # type: ignore[arg-type]
+    archive = source if isinstance(source, Archive) else read(source, limits=limits)
     yield from _unreadable(archive)
     if DATA_ENTRY in archive.entries:
         try:
@@ -153,13 +155,20 @@ def _data_problems(data: Mapping[str, Any], algorithm: str | None) -> Iterator[P
         if key not in data:
             message = f"there is no {key}, and SB3's load needs it"
             yield Problem(DATA_ENTRY, "", "missing-key", "error", message)
+    unknown = 0
     for key, value in data.items():
         if isinstance(value, Serialized) and not value.is_canonical:
             message = "its base64 is not what an encoder writes; stricter decoders than Python's see other bytes"
             yield Problem(DATA_ENTRY, _pointer([key]), "base64", "error", message)
         if key not in known:
+            unknown += 1
+            if unknown > _UNKNOWN_SHOWN:
+                continue
             message = f"{quote(key, 80)} is no key that {algorithm or 'an algorithm'} of SB3 or sb3-contrib writes"
             yield Problem(DATA_ENTRY, _pointer([key]), "unknown-key", "info", message)
+    if unknown > _UNKNOWN_SHOWN:
+        message = f"{unknown - _UNKNOWN_SHOWN:,} more keys are not known"
+        yield Problem(DATA_ENTRY, "", "unknown-key", "info", message)
 
 
 def _pointer(path: list[Any]) -> str:

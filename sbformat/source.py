@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import IO, TYPE_CHECKING, Protocol, TypeAlias
+from typing import IO, TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from sbformat.errors import ContainerError, UnsupportedError, quote
 from sbformat.limits import Budget
@@ -70,15 +70,19 @@ def open_source(source: SourceLike, *, mapped: bool = False, budget: Budget | No
     """
     if isinstance(source, bytes):
         return BytesSource(source)
-    if isinstance(source, (bytearray, memoryview)):
-        return BytesSource(_held(source))
     if isinstance(source, (str, os.PathLike)):
         with open_path(source) as file:
             return _open_file(file, quote(os.fspath(source)), mapped, budget)
+    try:
+        view = memoryview(source)  # type: ignore[arg-type]
+    except TypeError:
+        view = None
+    if view is not None:
+        return BytesSource(_held(view))
     if not hasattr(source, "read"):
         message = f"a source is a path, bytes or a binary file object, not {type(source).__name__}"
         raise TypeError(message)
-    return BytesSource(_read_stream(source, budget))
+    return BytesSource(_read_stream(cast("IO[bytes]", source), budget))
 
 
 def open_path(path: Path) -> IO[bytes]:
@@ -92,11 +96,9 @@ def open_path(path: Path) -> IO[bytes]:
         return open(fallback, "rb", buffering=0)
 
 
-def _held(buffer: bytearray | memoryview) -> bytes | memoryview:
+def _held(view: memoryview) -> bytes | memoryview:
     """Keep an immutable buffer as it is, copy one that its owner could still change."""
-    if isinstance(buffer, memoryview) and isinstance(buffer.obj, bytes) and buffer.c_contiguous:
-        return buffer
-    return bytes(buffer)
+    return view if isinstance(view.obj, bytes) and view.c_contiguous else view.tobytes()
 
 
 def _open_file(file: IO[bytes], name: str, mapped: bool, budget: Budget | None) -> BytesSource:  # noqa: FBT001
@@ -112,6 +114,8 @@ def _open_file(file: IO[bytes], name: str, mapped: bool, budget: Budget | None) 
         import mmap
 
         return BytesSource(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+    if budget is not None:
+        Budget(budget.limits).spend("total_bytes", size)  # what is read is held
     data = file.read()
     if len(data) < size:
         data += file.read(size - len(data))
@@ -129,7 +133,10 @@ def _read_stream(file: IO[bytes], budget: Budget | None) -> bytes:
         file.seek(0)
     budget = budget or Budget()
     chunks = []
-    while chunk := file.read(_CHUNK):
+    while (chunk := file.read(_CHUNK)) or chunk is None:
+        if chunk is None:
+            message = "the source has no data yet: it does not block"
+            raise BlockingIOError(11, message)
         if not isinstance(chunk, bytes):
             message = f"a binary file object must return bytes, this one returned {type(chunk).__name__}"
             raise TypeError(message)

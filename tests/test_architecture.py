@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import sbformat
@@ -25,6 +26,8 @@ SOURCES = sorted((ROOT / "sbformat").rglob("*.py"))
     ids=["import contracts", "types", "lint"],
 )
 def test_the_tools_are_content(command: list[str], tmp_path: Path) -> None:
+    if "mypy" in command and tuple(map(int, np.__version__.split(".")[:2])) < (2, 3):
+        pytest.skip("numpy before 2.3 does not tell the types of all that is used")
     extra = ["--cache-dir", str(tmp_path)] if "mypy" in command else []
     done = subprocess.run(
         [sys.executable, *command, *extra], cwd=ROOT, capture_output=True, text=True, check=False, timeout=300

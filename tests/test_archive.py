@@ -181,3 +181,11 @@ def test_a_blob_is_looked_into_for_a_class_reference_only() -> None:
     assert class_reference(Serialized(None, b"\x80\x02cos\nsystem\nX\x02\x00\x00\x00ls\x85R.")) is None
     assert class_reference(Serialized(None, b"garbage")) is None
     assert class_reference(0.99) is None
+
+
+def test_entries_with_a_wrong_crc_compare_by_their_bytes() -> None:
+    data = bytearray(PPO.read_bytes())
+    with zipfile.ZipFile(PPO) as file:
+        data[file.getinfo("system_info.txt").header_offset + 60] ^= 1
+    assert sbformat.reads(bytes(data)) == sbformat.reads(bytes(data))
+    assert sbformat.reads(bytes(data)) != sbformat.read(PPO)

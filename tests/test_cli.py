@@ -254,3 +254,57 @@ def test_a_terminal_gets_tables() -> None:
     os.close(read_end)
     assert b"hyper-parameters" in shown
     assert b"gamma" in shown
+
+
+def test_a_folder_without_archives_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    status, (report,) = run_json(capsys, "inspect", tmp_path)
+    assert (status, report["path"]) == (2, str(tmp_path))
+
+
+def test_only_regular_files_of_a_folder_are_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.zip")
+    (tmp_path / "b.zip").write_bytes(PPO.read_bytes())
+    status, reports = run_json(capsys, "validate", tmp_path)
+    assert (status, len(reports)) == (0, 1)
+
+
+def test_the_input_is_never_the_output(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "in.npz"
+    path.write_bytes(PPO.read_bytes())
+    status, _ = run_json(capsys, "extract", path, "-o", path, "--force")
+    assert status == 2
+    assert path.read_bytes() == PPO.read_bytes()
+
+
+@pytest.mark.parametrize("extra", [[], ["--format", "json"]])
+def test_values_of_any_size_are_told(capsys: pytest.CaptureFixture[str], tmp_path: Path, extra: list[str]) -> None:
+    from making_pth import torch_zip
+
+    path = tmp_path / "a.pth"
+    path.write_bytes(torch_zip({"huge": 1 << 80_000, "set": {1 << 80_000}, "text": "x" * 100_000}))
+    status, out = run(capsys, "inspect", path, *extra)
+    assert status == 0
+    assert len(out) < 5000
+
+
+def test_a_full_disk_is_one_line() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m sbformat inspect {PPO} > /dev/full",
+        shell=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_tables_are_cut(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    path.write_bytes(with_data(lambda data: data.update({f"mine{n}": n for n in range(5000)})))
+    status, out = run(capsys, "inspect", path)
+    assert status == 0
+    assert len(out.splitlines()) < 1500
+    _, (report,) = run_json(capsys, "validate", path)
+    assert len(report["problems"]) == 101

@@ -204,3 +204,38 @@ def test_a_folder_is_whole_or_not_there(tmp_path: Path) -> None:
         (temporary / "a.npy").write_text("half")
         raise KeyError
     assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_is_replaced_only_when_it_is_one_of_arrays(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "a.npy").write_text("mine")
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / "link").symlink_to(elsewhere)
+    for overwrite in (False, True):
+        with pytest.raises(FileExistsError):
+            export({"a": np.zeros(1)}, target, overwrite=overwrite)
+    assert (target / "link").is_symlink()
+    assert (elsewhere / "a.npy").read_text() == "mine"
+    (target / "link").unlink()
+    export({"a": np.zeros(1)}, target)
+    assert os.listdir(target) == ["a.npy"]
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800", "", "x" * 70_000])
+@pytest.mark.parametrize("output", ["o.safetensors", "o.npz", "o"])
+def test_names_that_no_file_can_hold_are_refused(tmp_path: Path, name: str, output: str) -> None:
+    with pytest.raises(sbformat.UnsupportedError):
+        export({name: np.zeros(1)}, tmp_path / output)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_gets_no_terminal_commands_as_names(tmp_path: Path) -> None:
+    with pytest.raises(sbformat.UnsupportedError):
+        export({"a\x1b[31m": np.zeros(1)}, tmp_path / "o")
+
+
+def test_a_long_name_leaves_room_for_a_temporary(tmp_path: Path) -> None:
+    export({"a": np.zeros(1)}, tmp_path / ("\U0001f916" * 62 + ".npz"))
+    assert len(os.listdir(tmp_path)) == 1

@@ -8,7 +8,7 @@ from sbformat.errors import LimitError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 
 MIB = 1024 * 1024
-RUNNING_TOTALS = ("total_bytes", "blobs_bytes")
+RUNNING_TOTALS = ("total_bytes", "blobs_bytes", "expanded_items", "reported_values")
 DOCUMENTED = {
     "outer_entries": 1024,
     "inner_entries": 65_536,

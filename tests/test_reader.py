@@ -272,3 +272,47 @@ def test_asking_twice_costs_nothing_twice() -> None:
         for name in archive.entries:
             assert b"".join(archive.stream(name)) == entries()[name]
         assert archive.parameters["policy"].to_numpy()
+
+
+def test_a_closed_file_says_so() -> None:
+    opened = sbformat.safe_open(PPO)
+    with opened:
+        pass
+    with opened:
+        pass
+    with pytest.raises(ValueError, match="closed"):
+        opened.metadata()
+
+
+def test_what_has_no_slices_says_so() -> None:
+    from making_pth import torch_zip
+    from test_pth import REBUILD_META, Apply, Name
+
+    meta = Apply(REBUILD_META, (Name("torch", "float32"), (2,), (1,), False))
+    with sbformat.safe_open(torch_zip({"m": meta}, {})) as opened, pytest.raises(sbformat.UnsupportedError):
+        opened.get_slice("m")
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(ValueError, match="on_unknown"):
+        sbformat.read(PPO, on_unknown="skip")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Limits"):
+        sbformat.read(PPO, limits={})  # type: ignore[arg-type]
+    assert list(sbformat.read_parameters(PPO, entries="policy")) == ["policy"]
+
+
+def test_other_buffers_are_bytes_too(tmp_path: Path) -> None:
+    import array
+    import mmap
+
+    data = PPO.read_bytes()
+    assert sbformat.read(np.frombuffer(data, np.uint8)) == sbformat.read(PPO)  # type: ignore[arg-type]
+    assert sbformat.read(array.array("B", data)) == sbformat.read(PPO)  # type: ignore[arg-type]
+    with PPO.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        mapped.seek(0, 2)
+        assert sbformat.read(mapped) == sbformat.read(PPO)  # type: ignore[arg-type]
+
+
+def test_a_file_called_pth_is_the_policy(tmp_path: Path) -> None:
+    (tmp_path / ".pth").write_bytes(entries()["policy.pth"])
+    assert list(sbformat.read(tmp_path / ".pth").parameters) == ["policy"]

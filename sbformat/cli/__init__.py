@@ -61,12 +61,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     :param argv: the arguments; those of the process when None
     """
+    if sys.stdout is None:
+        return EXIT_COULD_NOT
+    if hasattr(sys.stdout, "reconfigure"):  # a terminal that cannot show a character gets its escape
+        sys.stdout.reconfigure(errors="backslashreplace")
     args = build_parser().parse_args(argv)
     try:
         status: int = args.run(args)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of a pipe had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_COULD_NOT
+    except OSError as error:
+        sys.stderr.write(f"sbformat: {error.strerror or error}\n")
         return EXIT_COULD_NOT
     except KeyboardInterrupt:
         return _EXIT_INTERRUPTED

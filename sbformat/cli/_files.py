@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from sbformat.pth.values import OnUnknown
 
 ARCHIVE_SUFFIXES: Final = (".zip", ".pth")
+_DEPTHS: Final = ("json_depth", "value_depth")
+_DEEPEST: Final = 200
 COULD_NOT_OPEN: Final = "cannot open"
 """The outcome of a path that the operating system refuses."""
 
@@ -39,10 +41,14 @@ def _limit(text: str) -> tuple[str, int]:
         message = f"no limit is named {escape(name)}; there are {', '.join(Limits._fields)}"
         raise argparse.ArgumentTypeError(message)
     try:
-        return name, int(value.replace("_", ""))
+        number = int(value.replace("_", ""))
     except ValueError:
         message = f"{escape(value)} is no whole number"
         raise argparse.ArgumentTypeError(message) from None
+    if name in _DEPTHS and number > _DEEPEST:
+        message = f"{name} can be {_DEEPEST} at most: no report is nested deeper"
+        raise argparse.ArgumentTypeError(message)
+    return name, number
 
 
 def read_archive(path: str, args: argparse.Namespace, on_unknown: OnUnknown = "error") -> Archive:
@@ -59,13 +65,21 @@ def expand(paths: Iterable[str]) -> Iterator[str]:
         if not os.path.isdir(path) or os.path.isfile(os.path.join(path, DATA_ENTRY)):
             yield path
             continue
+        found = False
         for folder, below, files in os.walk(path):
             below[:] = sorted(name for name in below if not name.startswith("."))
             if DATA_ENTRY in files:
+                found = True
                 yield folder
                 below.clear()
                 continue
-            yield from (os.path.join(folder, name) for name in sorted(files) if name.endswith(ARCHIVE_SUFFIXES))
+            for name in sorted(files):
+                file = os.path.join(folder, name)
+                if name.endswith(ARCHIVE_SUFFIXES) and os.path.isfile(file):
+                    found = True
+                    yield file
+        if not found:
+            yield path  # to be told that it is no archive
 
 
 def guarded(path: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ REPORT_VERSION: Final = 1
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _CELL: Final = 100
 _LONG_WORK: Final = 50
+_ROWS: Final = 1000
 
 
 def size(nbytes: int) -> str:
@@ -50,6 +51,13 @@ def _finite(value: Any) -> Any:  # noqa: ANN401 -- a tree of JSON values
     return value
 
 
+def shortened(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+    """Cut a table that nobody would read: no file chooses how much is printed."""
+    if len(rows) <= _ROWS:
+        return rows
+    return [*rows[:_ROWS], (f"\u2026 and {len(rows) - _ROWS:,} more", *[""] * (len(rows[0]) - 1))]
+
+
 class Plain:
     """Text to a pipe or file: aligned columns, no colour."""
 
@@ -68,6 +76,7 @@ class Plain:
         """Print a table; ``right`` are the columns of numbers."""
         if not rows:
             return
+        rows = shortened(rows)
         cells = [list(header)] if header else []
         cells += [[escape(cell, _CELL) for cell in row] for row in rows]
         self.line(f"\n  {title}")
@@ -110,6 +119,7 @@ class Rich(Plain):
 
         if not rows:
             return
+        rows = shortened(rows)
         table = Table(
             title=Text(title, style="bold cyan"),
             title_justify="left",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from sbformat.cli import _files, _output
-from sbformat.errors import escape
+from sbformat.errors import UnsupportedError, escape
 
 if TYPE_CHECKING:
     import argparse
@@ -35,6 +36,9 @@ def run(args: argparse.Namespace) -> int:
     def work() -> dict[str, Any]:
         from sbformat.tools.extract import extract
 
+        if os.path.exists(args.path) and os.path.exists(args.output) and os.path.samefile(args.path, args.output):
+            message = "the output is the input"
+            raise UnsupportedError(message)
         archive = _files.read_archive(args.path, args, on_unknown="inert")
         with _output.progress("extracting", _tensor_count(archive, args.entry)) as advance:
             report = extract(

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from sbformat.tools.inspect import InspectReport, StateDictReport
 
+_JSON_BITS = 64
+_JSON_TEXT = 200
 _KINDS = {
     "sb3": "Stable-Baselines3 archive",
     "folder": "unzipped Stable-Baselines3 archive",
@@ -108,7 +110,11 @@ def _data_json(value: object) -> object:
 
 def _leaf_json(value: object) -> object:
     """A value of a state dict that is no tensor."""
-    if value is None or type(value) in (bool, int, float, str):
+    if value is None or type(value) in (bool, float):
+        return value
+    if type(value) is int and value.bit_length() <= _JSON_BITS:
+        return value
+    if type(value) is str and len(value) <= _JSON_TEXT:
         return value
     if value in ({}, [], ()):
         return value
@@ -116,7 +122,13 @@ def _leaf_json(value: object) -> object:
 
 
 def _shown(value: object) -> str:
-    return f"{len(value)} bytes" if isinstance(value, (bytes, bytearray)) else escape(repr(value))
+    if isinstance(value, (bytes, bytearray)):
+        return f"{len(value)} bytes"
+    if isinstance(value, (set, frozenset)):
+        return f"{len(value)} items"
+    if isinstance(value, int):
+        return f"a number of {value.bit_length()} bits"
+    return escape(value if isinstance(value, str) else repr(value))
 
 
 # -- text ---------------------------------------------------------------------------------------------

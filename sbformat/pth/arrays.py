@@ -77,7 +77,7 @@ def to_array(info: TensorInfo, budget: Budget, *, copies: Copies | None = None) 
         array = _half_complex(info, budget)
     else:
         array = _view(info, _NUMPY_DTYPES.get(name) or numpy_dtype(name), budget, copies)
-    if name == "bool" and array.size and array.view(np.uint8).max() > 1:
+    if name == "bool" and (array.view(np.uint8) > 1).any():
         message = f"the bool storage {info.storage.key!r} holds bytes other than 0 and 1"
         raise TensorError(message)
     if conj or neg:

@@ -98,8 +98,8 @@ def _strided(
         _check_empty(shape)
     elif last >= available:
         refuse(f"a tensor of shape {shape} at {offset} ends at element {last} of {available} in its storage")
-    if numel > _VIEW_TIMES_STORAGE * available and numel > scope.limits.expanded_items:
-        scope.budget.spend("expanded_items", numel)
+    if numel > _VIEW_TIMES_STORAGE * available:
+        scope.expanded += numel
     if requires_grad is not False:
         _check_gradient(dtype, requires_grad)
     return _info((dtype, shape, strides, offset, storage, requires_grad, False, False, False, None))
@@ -318,6 +318,7 @@ def _meta(scope: Scope, args: tuple[object, ...]) -> MetaTensor:
     sizes, steps = whole_numbers(shape, "shape"), whole_numbers(strides, "strides")
     if len(sizes) != len(steps) or len(sizes) > scope.budget.limits.tensor_rank:
         refuse("a meta tensor's shape and strides do not fit each other")
+    _check_empty(sizes)
     return MetaTensor(name, sizes, steps, flag(requires_grad, "requires_grad"))
 
 

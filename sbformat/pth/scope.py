@@ -31,7 +31,7 @@ class Scope:
     :param id_items: items of a persistent id: 5 in the zip, 6 in the legacy stream
     """
 
-    __slots__ = ("_open_storage", "_storages", "budget", "id_items", "items", "limits", "tensors")
+    __slots__ = ("_open_storage", "_storages", "budget", "expanded", "id_items", "items", "limits", "tensors")
 
     def __init__(self, budget: Budget, open_storage: Callable[..., Storage], id_items: int) -> None:
         self.budget = budget
@@ -40,6 +40,8 @@ class Scope:
         self.tensors = 0
         self.items = 0
         """Of all tensors."""
+        self.expanded = 0
+        """Of those that are larger than four times their storage."""
         self._open_storage = open_storage
         self._storages: dict[str | tuple[str, object], Storage] = {}
 
@@ -84,7 +86,7 @@ class Scope:
         Tensors may share storages, but not so many that copies of them all would dwarf the file.
         """
         self.budget.spend("tensors", self.tensors)
-        if self.items > self.limits.expanded_items:
-            stored = sum(storage.nbytes for storage in self._storages.values())
-            if self.items > _ALL_TIMES_STORAGES * stored:
-                self.budget.spend("expanded_items", self.items)
+        stored = sum(storage.nbytes for storage in self._storages.values())
+        excess = max(self.expanded, self.items - _ALL_TIMES_STORAGES * stored)
+        if excess > 0:
+            self.budget.spend("expanded_items", excess)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 
 _DECIMAL_BITS: Final = 64
+_PATH_COST: Final = 256
+"""Characters of a path that count as one more value."""
 _KEYED: Final = (dict, OrderedDict)
 _INDEXED: Final = (list, tuple)
 _TENSORS: Final = (TensorInfo, SparseTensor, QuantizedTensor, MetaTensor)
@@ -158,7 +160,7 @@ class StateDict(Mapping[Any, Any]):
         todo = [iter([("", self.tree)])]
         while todo:
             for path, value in todo[-1]:
-                count += 1
+                count += 1 + len(path) // _PATH_COST
                 if count > allowed:
                     self._budget.spend("leaves", count)
                 if value and (type(value) in _KEYED or type(value) in _INDEXED):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sbformat.algorithm import class_reference
 from sbformat.archive import is_state_dict
 from sbformat.errors import SbformatError
+from sbformat.limits import Budget
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import MetaTensor, QuantizedTensor, SparseTensor, TensorInfo
 from sbformat.spec import DATA_ENTRY
@@ -81,6 +82,7 @@ def inspect(archive: Archive) -> InspectReport:
     :param archive: the archive, read
     """
     broken: list[BrokenEntry] = []
+    budget = Budget(archive.limits)
 
     def ask(entry: str, get: Callable[[], Any]) -> Any:  # noqa: ANN401
         try:
@@ -94,7 +96,7 @@ def inspect(archive: Archive) -> InspectReport:
     data = ask(DATA_ENTRY, lambda: archive.data) if DATA_ENTRY in archive.entries else None
     system_info = ask("system_info.txt", lambda: archive.system_info)
     state_dicts = [
-        ask(name, partial(_state_dict_report, name, archive)) for name in archive.entries if is_state_dict(name)
+        ask(name, partial(_state_dict_report, name, archive, budget)) for name in archive.entries if is_state_dict(name)
     ]
     return InspectReport(
         format=archive.format,
@@ -110,8 +112,9 @@ def inspect(archive: Archive) -> InspectReport:
     )
 
 
-def _state_dict_report(name: str, archive: Archive) -> StateDictReport:
+def _state_dict_report(name: str, archive: Archive, budget: Budget) -> StateDictReport:
     state_dict = archive.state_dict(name)
+    budget.spend("reported_values", sum(1 for _ in state_dict.leaves()))
     rows = []
     values: dict[str, Any] = {}
     owners: dict[int, str] = {}
