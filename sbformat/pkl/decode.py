@@ -141,21 +141,24 @@ class _Machine(State):
         referred = self.referred
         log = self.log
         marks_allowed = self.limits.pickle_marks
-        below = built = executed = position = 0
+        entries = 0  # of the memo; -1 once some came out of order
+        built = executed = position = 0
         codes = cast("_ByteIterator", iter(data))
         operand = codes.__next__
         size = len(data)
         while True:
             self.built = built
-            room = self._room(executed, below + len(stack))
+            room = self._room(executed, len(stack))
             steps = repeat(0, room)
             for code in islice(codes, room) if self.is_short else map(add, steps, codes):
                 if code == 0x71:  # BINPUT
                     index = operand()
-                    if index == len(memo) and not far_memo:
+                    if index == entries:
                         memo.append(stack[-1])
+                        entries += 1
                     else:
                         self.put(index, stack[-1])
+                        entries = -1 if far_memo else len(memo)
                     continue
                 if code < 0x60:
                     if code == 0x4B:  # BININT1
@@ -166,12 +169,14 @@ class _Machine(State):
                         stop = start + _UINT4(data, start - 4)[0]
                         if stop > size:
                             too_long(start, stop)
-                        stack.append(data[start:stop].decode("utf-8", "surrogatepass"))
+                        try:
+                            stack.append(data[start:stop].decode())
+                        except UnicodeDecodeError:  # rare, and costs a fifth when it is asked of every text
+                            stack.append(data[start:stop].decode("utf-8", "surrogatepass"))
                         codes.__setstate__(stop)
                         continue
                     if code == 0x28:  # MARK
                         marked.append(stack)
-                        below += len(stack)
                         if len(marked) > marks_allowed:
                             self.exceeded("pickle_marks", len(marked))
                         stack = []
@@ -208,7 +213,7 @@ class _Machine(State):
                 elif code < 0x80:
                     if code == 0x68:  # BINGET
                         index = operand()
-                        value = memo[index] if index < len(memo) else self.get(index)
+                        value = memo[index] if index < entries else self.get(index)
                         if type(value) in REFERRED:
                             referred[id(value)] = value
                         stack.append(value)
@@ -216,7 +221,6 @@ class _Machine(State):
                     if code == 0x74:  # TUPLE
                         items = stack
                         stack = marked.pop()
-                        below -= len(stack)
                         stack.append(tuple(items))
                         built += 1
                         continue
@@ -237,7 +241,6 @@ class _Machine(State):
                     if code == 0x75:  # SETITEMS
                         items = stack
                         stack = marked.pop()
-                        below -= len(stack)
                         self.set_items(stack[-1], items)
                         built += (len(items) >> 1) + 1
                         continue
@@ -247,6 +250,7 @@ class _Machine(State):
                             self.put(len(memo) + len(far_memo), stack[-1])
                         else:
                             memo.append(stack[-1])
+                            entries += 1
                         continue
                     if code == 0x8C:  # SHORT_BINUNICODE
                         length = operand()
@@ -269,14 +273,15 @@ class _Machine(State):
                         stack[-1] = (stack[-1], last)
                         built += 1
                         continue
-                self.stack, self.below, self.built = stack, below, built
+                self.stack, self.built = stack, built
                 position = size - codes.__length_hint__()
                 handler = HANDLERS.get(code)
                 if handler is None:
                     message = f"{code:#04x} is no pickle opcode"
                     raise PickleError(message, offset=position - 1)
                 position = handler(self, position)
-                stack, below, built = self.stack, self.below, self.built
+                stack, built = self.stack, self.built
+                entries = -1 if far_memo else len(memo)
                 if self.data is not data:  # a frame begins
                     break
                 codes.__setstate__(position)
@@ -293,9 +298,10 @@ class _Machine(State):
 
     # -- limits, frames, the end ----------------------------------------------------------------------
 
-    def _room(self, executed: int, depth: int) -> int:
+    def _room(self, executed: int, above_mark: int) -> int:
         """How many opcodes may run before a count has to be looked at again."""
         limits = self.limits
+        depth = above_mark + sum(map(len, self.marked))
         opcodes = room = limits.pickle_opcodes - executed
         if room <= 0:
             self.exceeded("pickle_opcodes", executed + 1)

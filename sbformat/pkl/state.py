@@ -36,7 +36,7 @@ class State:
     """
 
     __slots__ = (
-        "base", "below", "built", "changed_late", "data", "encoding", "far_memo", "is_short", "limits", "log", "marked",
+        "base", "built", "changed_late", "data", "encoding", "far_memo", "is_short", "limits", "log", "marked",
         "memo", "protocol", "referred", "stack", "whole",
     )  # fmt: skip
 
@@ -59,8 +59,6 @@ class State:
         """What lies above the last mark."""
         self.marked: list[list[object]] = []
         """The stacks below each mark."""
-        self.below = 0
-        """Values on them."""
         self.memo: list[object] = []
         """Entries 0..n-1, while indexes come in order."""
         self.far_memo: dict[str, object] = {}
@@ -99,7 +97,6 @@ class State:
         """Return what lies above the last mark and drop the mark."""
         items = self.stack
         self.stack = self.marked.pop()
-        self.below -= len(self.stack)
         return items
 
     def push_built(self, value: object) -> None:

@@ -26,6 +26,7 @@ _CODES: Final = {row.name: row.numpy for row in DTYPES.values()}
 _NUMPY_DTYPES: Final[dict[str, np.dtype[Any]]] = {
     name: np.dtype(code) for name, code in _CODES.items() if not code.startswith("ml_dtypes.")
 }
+_DIRECT: Final = {name: dtype for name, dtype in _NUMPY_DTYPES.items() if name not in ("bool", "complex32")}
 _HALF: Final = np.dtype("f2")
 _ONE: Final = (1,)
 _RANK: Final = 32
@@ -67,7 +68,17 @@ def to_array(info: TensorInfo, budget: Budget, *, copies: Copies | None = None) 
     :raises TensorError: for a bool tensor with bytes other than 0 and 1
     :raises UnsupportedError: when its dtype needs an extra
     """
-    name, shape, steps, _, _, _, _, conj, neg, _ = info
+    name, shape, steps, offset, storage, _, _, conj, neg, _ = info
+    dtype = _DIRECT.get(name)
+    if (  # as nearly every tensor is: a contiguous view of its storage
+        dtype is not None
+        and copies is None
+        and (steps == _ONE or (len(steps) == 2 and steps == (shape[1], 1)))
+        and not (conj or neg or 0 in shape)
+        and storage.byte_order == sys.byteorder
+    ):
+        direct: np.ndarray = np.ndarray(shape, dtype, storage.bytes(), offset * dtype.itemsize)
+        return direct
     if 0 in steps and (conj or neg or name == "complex32"):
         array = to_array(_collapsed(info), budget, copies=copies)
         strides = [0 if step == 0 else stride for step, stride in zip(steps, array.strides)]

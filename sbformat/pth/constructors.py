@@ -17,7 +17,7 @@ from sbformat.names import (
     QUANTIZATION_SCHEMES,
     TENSOR_CLASSES,
 )
-from sbformat.pkl.tree import Call, Dict, Global
+from sbformat.pkl.tree import Call, Dict
 from sbformat.pth.arguments import arguments, flag, pair_of, reduced, refuse, whole_numbers
 from sbformat.pth.dtypes import DTYPES, QUANTIZED
 from sbformat.pth.scope import INT64, Scope
@@ -45,12 +45,13 @@ _TENSOR_ATTRIBUTES: Final = frozenset(
     }
 )  # fmt: skip
 """Attributes of ``torch.Tensor`` itself: torch refuses to set them, or gives the tensor other values by it."""
-_ORDERED_DICT: Final = Global("collections", "OrderedDict")
+_ORDERED_DICT: Final = ("collections", "OrderedDict")
+_PLAIN: Final = frozenset(name for name in DTYPES if name not in QUANTIZED)
 
 
 def _no_hooks(value: object) -> None:
     """Backward hooks are functions: torch writes an empty OrderedDict for none."""
-    if type(value) is Call and value.args == () and value.func == _ORDERED_DICT and not value.updates:
+    if type(value) is Call and value.args == () and not value.updates and pair_of(value.func) == _ORDERED_DICT:
         return
     message = "a tensor was saved with backward hooks, which are code"
     raise UnsupportedError(message)
@@ -128,10 +129,13 @@ def _tensor(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
 def _tensor_v2(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
     if len(args) == 7:
         return _with_bits(_tensor_v2(scope, args[:6]), args[6])
-    reference, offset, shape, strides, requires_grad, hooks = arguments(args, "_rebuild_tensor_v2", (6,))
+    if len(args) != 6:
+        arguments(args, "_rebuild_tensor_v2", (6, 7))
+    reference, offset, shape, strides, requires_grad, hooks = args
     storage = scope.storage(reference)
     _no_hooks(hooks)
-    return _strided(scope, storage, _typed(storage), offset, shape, strides, requires_grad)
+    dtype = storage.dtype if storage.dtype in _PLAIN else _typed(storage)
+    return _strided(scope, storage, dtype, offset, shape, strides, requires_grad)
 
 
 def _tensor_v3(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
