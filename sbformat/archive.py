@@ -196,11 +196,13 @@ class Archive:
                 self._entries.entry(name)
                 self._cache[name] = decode(name)
             except SbformatError as error:
-                own = error.entry == name or isinstance(error, MissingEntryError)
-                self._cache[name] = error if own else error.within(name)
+                if error.entry != name and not isinstance(error, MissingEntryError):
+                    error.within(name)
+                self._cache[name] = error.again()
+                raise
         found = self._cache[name]
         if isinstance(found, SbformatError):
-            raise found.with_traceback(None)
+            raise found.again()
         return found  # type: ignore[no-any-return]
 
     # -- equality -------------------------------------------------------------------------------------

@@ -87,6 +87,10 @@ class SbformatError(Exception):
         self.entry = entry if self.entry is None else f"{entry}/{self.entry}"
         return self
 
+    def again(self) -> SbformatError:
+        """Return an equal error to raise or keep: without a traceback, which would hold what failed."""
+        return _rebuild(type(self), dict(self.__dict__))
+
     def __str__(self) -> str:
         place = [escape(self.entry)] if self.entry is not None else []
         if self.offset is not None:

@@ -190,11 +190,11 @@ def safe_open(
 class TensorFile:
     """What :func:`safe_open` returns: a context manager over the tensors of one state dict."""
 
-    __slots__ = ("_archive", "_state_dict")
+    __slots__ = ("_opened",)
 
     def __init__(self, entries: Entries, name: str, budget: Budget, options: Options) -> None:
-        self._archive = Archive(_Unswept(entries), "sb3", budget, options)
-        self._state_dict: StateDict | None = self._archive.state_dict(name)
+        archive = Archive(_Unswept(entries), "sb3", budget, options)
+        self._opened: tuple[Archive, StateDict] | None = archive, archive.state_dict(name)
 
     def __enter__(self) -> TensorFile:  # noqa: PYI034 -- Self is not in Python 3.10
         return self
@@ -203,17 +203,17 @@ class TensorFile:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Let the file go; arrays that were handed out keep it mapped as long as they live."""
-        self._state_dict = None
+        self._opened = None
 
-    def _opened(self) -> StateDict:
-        if self._state_dict is None:
+    def _parts(self) -> tuple[Archive, StateDict]:
+        if self._opened is None:
             message = "this file was closed"
             raise ValueError(message)
-        return self._state_dict
+        return self._opened
 
     def keys(self) -> list[str]:
         """The tensors' names, in the order of the file: ``mlp_extractor.policy_net.0.weight``."""
-        return list(self._opened().tensors())
+        return list(self._parts()[1].tensors())
 
     def get_tensor(self, name: str) -> np.ndarray:
         """Return a tensor as a read-only array, or as a value type where numpy has none.
@@ -221,16 +221,15 @@ class TensorFile:
         :raises MissingEntryError: when there is none of that name
         :raises ContainerError: when its record's CRC is wrong
         """
-        return self._opened().array(name)
+        return self._parts()[1].array(name)
 
     def get_slice(self, name: str) -> TensorSlice:
         """Return a tensor that can be indexed; nothing is read before that."""
-        return TensorSlice(self._opened(), name)
+        return TensorSlice(self._parts()[1], name)
 
     def metadata(self) -> dict[str, str]:
         """Return what the archive says of itself: version and system info, as text."""
-        self._opened()
-        archive = self._archive
+        archive, _ = self._parts()
         found: dict[str, str] = {}
         try:
             if archive.stable_baselines3_version is not None:

@@ -119,8 +119,9 @@ for pickle in EVIL.values():
 result = list(seen)
 after = set(sys.modules), dict(os.environ), os.getcwd(), sys.getrecursionlimit(), len(os.listdir("/proc/self/fd"))
 new_modules = {name for name in after[0] - before[0]}
-same = before[1:] == after[1:]
-print(json.dumps({"seen": result, "files": len(files), "modules": sorted(new_modules), "same": same}))
+changed = [was for was, is_ in zip(before[1:], after[1:]) if was != is_]
+shown = [repr(part) for part in changed]
+print(json.dumps({"seen": result, "files": len(files), "modules": sorted(new_modules), "changed": shown}))
 """
 
 
@@ -139,4 +140,4 @@ def test_nothing_in_a_file_is_run(tmp_path: object) -> None:
     assert report["files"] >= 35
     assert report["seen"] == [], report["modules"]
     assert report["modules"] == []
-    assert report["same"]
+    assert report["changed"] == []
