@@ -43,6 +43,7 @@ class Entries(Protocol):
 
     def entry(self, name: str) -> Entry: ...
     def read(self, name: str, *, limit: str | None = None) -> memoryview: ...
+    def view(self, name: str) -> memoryview: ...
     def raw(self, name: str) -> memoryview: ...
     def stream(self, name: str) -> Iterator[memoryview | bytes]: ...
 
@@ -53,6 +54,8 @@ class Options(NamedTuple):
     on_unknown: OnUnknown = "error"
     unchecked_crc: bool = False
     copy: bool = False
+    is_swept: bool = True
+    """Check the CRC of a ``.pth`` as a whole, besides those of the records that are handed out."""
 
 
 def is_state_dict(name: str) -> bool:
@@ -180,7 +183,7 @@ class Archive:
     def _decode_state_dict(self, name: str) -> StateDict:
         options = self._options
         state_dict = pth.decode_pth(
-            self._entries.read(name),
+            self._entries.read(name) if options.is_swept else self._entries.view(name),
             self._budget,
             on_unknown=options.on_unknown,
             unchecked_crc=options.unchecked_crc,

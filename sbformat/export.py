@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -72,7 +72,17 @@ def export(
         _check_text(name)
     kind = format_of(path)
     write = {"safetensors": _safetensors, "npz": _npz, "npy-folder": _npy_folder}[kind]
-    write(arrays, path, dict(metadata or {}), overwrite, progress or (lambda _: None))
+    write(_Job(arrays, path, dict(metadata or {}), overwrite, progress or (lambda _: None)))
+
+
+class _Job(NamedTuple):
+    """What :func:`export` was asked for, checked."""
+
+    arrays: Mapping[str, Any]
+    path: str | os.PathLike[str]
+    metadata: dict[str, str]
+    overwrite: bool
+    progress: Callable[[str], None]
 
 
 def _check_text(name: str) -> None:
@@ -85,60 +95,42 @@ def _check_text(name: str) -> None:
         raise UnsupportedError(message)
 
 
-def _safetensors(
-    arrays: Mapping[str, Any],
-    path: str | os.PathLike[str],
-    metadata: dict[str, str],
-    overwrite: bool,  # noqa: FBT001
-    progress: Callable[[str], None],
-) -> None:
+def _safetensors(job: _Job) -> None:
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
-    if _RESERVED in arrays:
+    if _RESERVED in job.arrays:
         message = f"safetensors keeps the name {_RESERVED} for itself; write .npz"
         raise UnsupportedError(message)
-    dense = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    with new_file(path, overwrite=overwrite) as temporary:
+    dense = {name: np.asarray(array, order="C") for name, array in job.arrays.items()}
+    with new_file(job.path, overwrite=job.overwrite) as temporary:
         try:
-            save_file(dense, temporary, metadata=metadata or None)
+            save_file(dense, temporary, metadata=job.metadata or None)
         except SafetensorError as error:
             if "I/O error" in str(error):
-                raise OSError(5, str(error)[:200], os.fspath(path)) from None
+                raise OSError(5, str(error)[:200], os.fspath(job.path)) from None
             message = f"safetensors cannot hold these tensors: {str(error)[:200]}"
             raise UnsupportedError(message) from None
-    for name in arrays:
-        progress(name)
+    for name in job.arrays:
+        job.progress(name)
 
 
-def _npz(
-    arrays: Mapping[str, Any],
-    path: str | os.PathLike[str],
-    _metadata: dict[str, str],
-    overwrite: bool,  # noqa: FBT001
-    progress: Callable[[str], None],
-) -> None:
-    for name, array in arrays.items():
+def _npz(job: _Job) -> None:
+    for name, array in job.arrays.items():
         _check_npy(name, array)
-        if name.endswith(".npy") and name.removesuffix(".npy") in arrays:
+        if name.endswith(".npy") and name.removesuffix(".npy") in job.arrays:
             message = f"a .npz cannot hold {quote(name)} beside {quote(name.removesuffix('.npy'))}"
             raise UnsupportedError(message)
-    with new_file(path, overwrite=overwrite) as temporary, zipfile.ZipFile(temporary, "w") as file:
-        for name, array in arrays.items():
+    with new_file(job.path, overwrite=job.overwrite) as temporary, zipfile.ZipFile(temporary, "w") as file:
+        for name, array in job.arrays.items():
             member = zipfile.ZipInfo(f"{name}.npy", _FIXED_DATE)
             with file.open(member, "w", force_zip64=True) as stream:
                 np.lib.format.write_array(stream, array, allow_pickle=False)
-            progress(name)
+            job.progress(name)
 
 
-def _npy_folder(
-    arrays: Mapping[str, Any],
-    path: str | os.PathLike[str],
-    _metadata: dict[str, str],
-    overwrite: bool,  # noqa: FBT001
-    progress: Callable[[str], None],
-) -> None:
-    files = {name: f"{name}.npy" for name in arrays}
+def _npy_folder(job: _Job) -> None:
+    files = {name: f"{name}.npy" for name in job.arrays}
     try:
         for file in files.values():
             check_path(check_name(file.encode("utf-8")))
@@ -146,15 +138,15 @@ def _npy_folder(
     except ContainerError as error:
         message = f"as file names: {error.message}; write .safetensors or .npz"
         raise UnsupportedError(message) from None
-    for name, array in arrays.items():
+    for name, array in job.arrays.items():
         _check_npy(name, array)
-    with new_folder(path, overwrite=overwrite, replaceable_suffix=".npy") as temporary:
-        for name, array in arrays.items():
+    with new_folder(job.path, overwrite=job.overwrite, replaceable_suffix=".npy") as temporary:
+        for name, array in job.arrays.items():
             target = temporary / files[name]
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb") as stream:
                 np.lib.format.write_array(stream, array, allow_pickle=False)
-            progress(name)
+            job.progress(name)
 
 
 def _check_npy(name: str, array: np.ndarray) -> None:

@@ -59,12 +59,17 @@ def read(
     :raises UnsupportedError: for another format, which the message names
     :raises LimitError: when it asks for more than allowed
     """
+    options = _options(on_unknown, unchecked_crc=unchecked_crc, copy=copy)
+    budget = Budget(limits)
+    entries, kind = _open(source, budget, mapped=False)
+    return Archive(entries, kind, budget, options)
+
+
+def _options(on_unknown: OnUnknown, **others: bool) -> Options:
     if on_unknown not in _ON_UNKNOWN:
         message = f"on_unknown must be one of {', '.join(_ON_UNKNOWN)}, not {on_unknown!r}"
         raise ValueError(message)
-    budget = Budget(limits)
-    entries, kind = _open(source, budget, mapped=False)
-    return Archive(entries, kind, budget, Options(on_unknown, unchecked_crc, copy))
+    return Options(on_unknown, **others)
 
 
 def reads(
@@ -176,6 +181,7 @@ def safe_open(
     if framework not in _FRAMEWORKS:
         message = f"framework must be one of {', '.join(_FRAMEWORKS)}: arrays of numpy, not {framework!r}"
         raise ValueError(message)
+    options = _options(on_unknown, unchecked_crc=unchecked_crc, is_swept=False)
     budget = Budget(limits)
     entries, _ = _open(source, budget, mapped=mmap)
     names = [name for name in entries.entries if is_state_dict(name)]
@@ -184,7 +190,7 @@ def safe_open(
         name = names[0]
     if name not in names:
         raise MissingEntryError(entry, present=[n.removesuffix(PTH_SUFFIX) for n in names], what="state dict")
-    return TensorFile(entries, name, budget, Options(on_unknown, unchecked_crc))
+    return TensorFile(entries, name, budget, options)
 
 
 class TensorFile:
@@ -193,7 +199,7 @@ class TensorFile:
     __slots__ = ("_opened",)
 
     def __init__(self, entries: Entries, name: str, budget: Budget, options: Options) -> None:
-        archive = Archive(_Unswept(entries), "sb3", budget, options)
+        archive = Archive(entries, "sb3", budget, options)
         self._opened: tuple[Archive, StateDict] | None = archive, archive.state_dict(name)
 
     def __enter__(self) -> TensorFile:  # noqa: PYI034 -- Self is not in Python 3.10
@@ -265,26 +271,3 @@ class TensorSlice:
     def __getitem__(self, index: Any) -> np.ndarray:  # noqa: ANN401 -- numpy's own
         part: np.ndarray = self._state_dict.array(self._name)[index]
         return part
-
-
-class _Unswept:
-    """Entries whose ``.pth`` are viewed without their outer CRC: each record has one of its own."""
-
-    __slots__ = ("_entries", "entries")
-
-    def __init__(self, entries: Entries) -> None:
-        self._entries = entries
-        self.entries = entries.entries
-
-    def entry(self, name: str) -> Any:  # noqa: ANN401
-        return self._entries.entry(name)
-
-    def read(self, name: str, *, limit: str | None = None) -> memoryview:
-        view: memoryview = self._entries.view(name) if is_state_dict(name) else self._entries.read(name, limit=limit)  # type: ignore[attr-defined]
-        return view
-
-    def raw(self, name: str) -> memoryview:
-        return self._entries.raw(name)
-
-    def stream(self, name: str) -> Any:  # noqa: ANN401
-        return self._entries.stream(name)

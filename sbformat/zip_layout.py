@@ -46,7 +46,7 @@ _FLAGS_ALLOWED: Final = 0x2 | 0x4 | _FLAG_DESCRIPTOR | 0x800  # deflate level, d
 
 _EXTRA_ZIP64: Final = 0x0001
 _EXTRA_TORCH_PADDING: Final = 0x4246  # "FB": aligns a record's data; may repeat
-_TORCH_PADDING: Final = b"FB"
+_TORCH_PADDING: Final = _EXTRA_TORCH_PADDING.to_bytes(2, "little")
 _EXTRA_UNICODE_PATH: Final = 0x7075  # a second name for the entry: some readers believe it
 
 _DOS_FOLDER: Final = 0x10

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sbformat
 from sbformat.cli import extract, inspect, validate
+from sbformat.cli._files import EXIT_COULD_NOT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-EXIT_FINE: Final = 0
-EXIT_FINDINGS: Final = 1
-EXIT_COULD_NOT: Final = 2
 _EXIT_INTERRUPTED: Final = 130
 
 

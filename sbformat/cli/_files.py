@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 ARCHIVE_SUFFIXES: Final = (".zip", ".pth")
 _DEPTHS: Final = ("json_depth", "value_depth")
 _DEEPEST: Final = 200
+EXIT_FINE: Final = 0
+EXIT_FINDINGS: Final = 1
+EXIT_COULD_NOT: Final = 2
 COULD_NOT_OPEN: Final = "cannot open"
 """The outcome of a path that the operating system refuses."""
 

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         _output.print_json("extract", [report])
     else:
         _print_text(report)
-    return 0 if report["outcome"] == "ok" else 2
+    return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT
 
 
 def _tensor_count(archive: Any, entry: str) -> int:  # noqa: ANN401

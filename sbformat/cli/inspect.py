@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     """Inspect each file; 1 when an entry is broken, 2 when a file could not be read."""
     from sbformat.tools.inspect import inspect
 
-    status = 0
+    status = _files.EXIT_FINE
     reports: list[dict[str, Any]] = []
     printer = _output.printer() if args.format == "text" else None
     for path in _files.expand(args.paths):
@@ -54,7 +54,10 @@ def run(args: argparse.Namespace) -> int:
             return {}
 
         outcome = _files.guarded(path, work)
-        status = max(status, (1 if found[0].broken else 0) if found else 2)
+        if not found:
+            status = _files.EXIT_COULD_NOT
+        elif found[0].broken:
+            status = max(status, _files.EXIT_FINDINGS)
         if printer is not None:
             _print_text(printer, outcome, found[0] if found else None, brief=args.brief)
         else:

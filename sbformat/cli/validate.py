@@ -46,8 +46,8 @@ def run(args: argparse.Namespace) -> int:
         _output.print_json("validate", reports)
     else:
         _print_text(reports)
-    statuses = [{"ok": 0, "invalid": 1}.get(report["outcome"], 2) for report in reports]
-    return max(statuses, default=0)
+    known = {"ok": _files.EXIT_FINE, "invalid": _files.EXIT_FINDINGS}
+    return max((known.get(report["outcome"], _files.EXIT_COULD_NOT) for report in reports), default=_files.EXIT_FINE)
 
 
 def _print_text(reports: list[dict[str, Any]]) -> None:

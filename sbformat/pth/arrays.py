@@ -125,13 +125,11 @@ def _view(info: TensorInfo, dtype: np.dtype[Any], budget: Budget, copies: Copies
         return np.empty(shape, dtype)
     swap = 1 if storage.byte_order == sys.byteorder else DTYPES[name].swap
     if copies is None:
-        buffer: Any = storage.bytes() if swap == 1 else _swapped(storage, swap, budget)
+        buffer: Any = _native_bytes(storage, swap, budget)
     else:
         root, start = storage.part_of or (storage, 0)
         buffer = _copied(root, swap, budget, copies)[start : start + storage.nbytes]
-    strides = None
-    if steps != _ONE and (len(steps) != 2 or steps != (shape[1], 1)):  # nearly all are, and need none
-        strides = [stride * itemsize if size > 1 else itemsize for size, stride in zip(shape, steps)]
+    strides = [stride * itemsize if size > 1 else itemsize for size, stride in zip(shape, steps)]
     try:
         array: np.ndarray = np.ndarray(shape, dtype, buffer, offset * itemsize, strides)
     except ValueError as error:
@@ -144,7 +142,7 @@ def _copied(storage: Storage, swap: int, budget: Budget, copies: Copies) -> np.n
     """Return the writable copy of a storage: one for all tensors over it, which share it as in the file."""
     copied = copies.get((id(storage), swap))
     if copied is None:
-        buffer = storage.bytes() if swap == 1 else _swapped(storage, swap, budget)
+        buffer = _native_bytes(storage, swap, budget)
         budget.inflate(len(buffer))
         copied = copies[id(storage), swap] = np.frombuffer(buffer, np.uint8).copy()
     return copied
@@ -164,9 +162,11 @@ def _half_complex(info: TensorInfo, budget: Budget) -> np.ndarray:
     return numbers
 
 
-def _swapped(storage: Storage, swap: int, budget: Budget) -> memoryview | bytes:
-    """Return the storage's bytes in this machine's order, from a file of the other."""
+def _native_bytes(storage: Storage, swap: int, budget: Budget) -> memoryview | bytes:
+    """Return the storage's bytes in this machine's order: each ``swap`` of them reversed, 1 for as they are."""
     data = storage.bytes()
+    if swap == 1:
+        return data
     if storage.swapped is None:
         storage.swapped = {}
     swapped = storage.swapped.get(swap)

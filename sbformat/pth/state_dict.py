@@ -146,9 +146,12 @@ class StateDict(Mapping[Any, Any]):
         try:
             return materialize(value, Budget(self._budget.limits), copy=self._copy)
         except SbformatError as error:
-            if self.entry is not None:
-                error.within(self.entry)
+            self._place(error)
             raise
+
+    def _place(self, error: SbformatError) -> None:
+        if self.entry is not None:
+            error.within(self.entry)
 
     def leaves(self) -> Iterator[Leaf]:
         """Yield every value that is no container, with its path, in the order of the file.
@@ -201,8 +204,7 @@ class StateDict(Mapping[Any, Any]):
             for storage in self.storages():
                 storage.bytes()
         except SbformatError as error:
-            if self.entry is not None:
-                error.within(self.entry)
+            self._place(error)
             raise
 
     def info(self, path: str) -> Any:  # noqa: ANN401 -- TensorInfo, or one of torch's other kinds

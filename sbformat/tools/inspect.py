@@ -114,7 +114,6 @@ def inspect(archive: Archive) -> InspectReport:
 
 def _state_dict_report(name: str, archive: Archive, budget: Budget) -> StateDictReport:
     state_dict = archive.state_dict(name)
-    budget.spend("reported_values", sum(1 for _ in state_dict.leaves()))
     rows = []
     values: dict[str, Any] = {}
     owners: dict[int, str] = {}
@@ -124,6 +123,7 @@ def _state_dict_report(name: str, archive: Archive, budget: Budget) -> StateDict
             values[path] = value
         else:
             rows.append(row)
+    budget.spend("reported_values", len(rows) + len(values))
     if values == {"": {}}:
         values = {}
     storages = sum(storage.nbytes for storage in state_dict.storages())
