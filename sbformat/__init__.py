@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sbformat.reader import read, read_parameters, reads, safe_open
     from sbformat.schema import Problem, iter_problems, validate
     from sbformat.system_info import SystemInfo
+    from sbformat.writer import new, write, writes
 
 __version__ = "0.1.0"
 
@@ -41,11 +42,14 @@ _LAZY = {
     "SystemInfo": "sbformat.system_info",
     "TensorInfo": "sbformat.pth",
     "iter_problems": "sbformat.schema",
+    "new": "sbformat.writer",
     "read": "sbformat.reader",
     "read_parameters": "sbformat.reader",
     "reads": "sbformat.reader",
     "safe_open": "sbformat.reader",
     "validate": "sbformat.schema",
+    "write": "sbformat.writer",
+    "writes": "sbformat.writer",
 }
 
 __all__ = [
@@ -70,11 +74,14 @@ __all__ = [
     "ValidationError",
     "__version__",
     "iter_problems",
+    "new",
     "read",
     "read_parameters",
     "reads",
     "safe_open",
     "validate",
+    "write",
+    "writes",
 ]
 
 

@@ -1,15 +1,17 @@
 """``Archive``: an SB3 archive as a value; each entry is decoded when it is first asked for.
 
-One bad entry breaks only itself: its error is raised whenever it is asked for, the others are read.
+An edit gives another archive, which shares what was not edited. One bad entry breaks only itself: its error is raised
+whenever it is asked for, the others are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from sbformat import algorithm, data as data_entry, pth, system_info
-from sbformat.errors import MissingEntryError, SbformatError
+from sbformat import algorithm, data as data_entry, pth, system_info as system_info_entry
+from sbformat.errors import ContainerError, MissingEntryError, SbformatError, quote
+from sbformat.limits import Budget
 from sbformat.spec import (
     DATA_ENTRY,
     PTH_SUFFIX,
@@ -21,31 +23,22 @@ from sbformat.spec import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import EllipsisType
 
     from sbformat.algorithm import Algorithm
-    from sbformat.limits import Budget, Limits
+    from sbformat.entries import Entries
+    from sbformat.limits import Limits
+    from sbformat.overlay import Content
     from sbformat.pth import StateDict
     from sbformat.pth.values import OnUnknown
     from sbformat.sniff import Kind
     from sbformat.system_info import SystemInfo
-    from sbformat.zip_layout import Entry
+    from sbformat.zip_records import Entry
 
 T = TypeVar("T")
 
 _VARIABLES_ENTRIES: Final = (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY)
 _PLAIN_ENTRIES: Final = frozenset({DATA_ENTRY, VERSION_ENTRY, SYSTEM_INFO_ENTRY})
-
-
-class Entries(Protocol):
-    """Where an archive's entries come from: a :class:`Container`, or loose files."""
-
-    entries: dict[str, Entry]
-
-    def entry(self, name: str) -> Entry: ...
-    def read(self, name: str, *, limit: str | None = None) -> memoryview: ...
-    def view(self, name: str) -> memoryview: ...
-    def raw(self, name: str) -> memoryview: ...
-    def stream(self, name: str) -> Iterator[memoryview | bytes]: ...
 
 
 class Options(NamedTuple):
@@ -145,7 +138,7 @@ class Archive:
             return None
         return self._once(
             VERSION_ENTRY,
-            lambda name: system_info.parse_version(bytes(self._entries.read(name, limit="version_bytes"))),
+            lambda name: system_info_entry.parse_version(bytes(self._entries.read(name, limit="version_bytes"))),
         )
 
     @property
@@ -155,7 +148,9 @@ class Archive:
             return None
         return self._once(
             SYSTEM_INFO_ENTRY,
-            lambda name: system_info.parse_system_info(bytes(self._entries.read(name, limit="system_info_bytes"))),
+            lambda name: system_info_entry.parse_system_info(
+                bytes(self._entries.read(name, limit="system_info_bytes"))
+            ),
         )
 
     @property
@@ -208,6 +203,119 @@ class Archive:
             raise found.again()
         return found  # type: ignore[no-any-return]
 
+    # -- edits ----------------------------------------------------------------------------------------
+
+    def replace(
+        self,
+        *,
+        data: Mapping[str, Any] | EllipsisType | None = ...,
+        parameters: Mapping[str, Any] | None = None,
+        pytorch_variables: Any = ...,  # noqa: ANN401 -- whatever can be a state dict
+        stable_baselines3_version: str | EllipsisType | None = ...,
+        system_info: str | EllipsisType | None = ...,
+        extra: Mapping[str, bytes | None] | None = None,
+    ) -> Archive:
+        """Return an archive with some entries replaced; every other one is kept, and written, byte for byte.
+
+        An entry is replaced as a whole, None removes it, and ``...``, the default, keeps it:
+        ``replace(data={**archive.data, "gamma": 0.98})``, ``replace(parameters={"policy": weights, "policy.optimizer":
+        None})``.
+
+        :param data: all of ``data``, as :attr:`data` gives it
+        :param parameters: by SB3's names; a state dict, or arrays as :meth:`StateDict.to_numpy` gives them, which are
+            referred to, not copied. Those that are not named are kept.
+        :param pytorch_variables: as one of ``parameters``
+        :param stable_baselines3_version: the release to name
+        :param system_info: its text
+        :param extra: bytes by entry name; those that are not named are kept
+        :raises DataError: for values that JSON cannot hold
+        :raises UnsupportedError: for values that a ``.pth`` cannot hold
+        :raises ContainerError: for names that no entry can have
+        """
+        changes: dict[str, Content] = {}
+        if data is not ...:
+            changes[DATA_ENTRY] = None if data is None else data_entry.dumps(data)
+        for name, value in (parameters or {}).items():
+            changes[name + PTH_SUFFIX] = self._state_dict_of(name + PTH_SUFFIX, value)
+        if pytorch_variables is not ...:
+            name = self._variables_entry or PYTORCH_VARIABLES_ENTRY
+            changes[name] = self._state_dict_of(name, pytorch_variables)
+        for name, text, parse in (
+            (VERSION_ENTRY, stable_baselines3_version, system_info_entry.parse_version),
+            (SYSTEM_INFO_ENTRY, system_info, system_info_entry.parse_system_info),
+        ):
+            if text is not ...:
+                raw = changes[name] = None if text is None else text.encode("utf-8", "surrogatepass")
+                parse(raw or b"")
+        for name, content in (extra or {}).items():
+            if name in _PLAIN_ENTRIES or is_state_dict(name):
+                message = f"{quote(name)} is no extra entry: SB3 has a meaning for it"
+                raise ContainerError(message)
+            changes[name] = content if content is None else bytes(content)
+        return self._with(changes)
+
+    def without(self, *names: str) -> Archive:
+        """Return an archive that lacks some entries.
+
+        :param names: full names, ``system_info.txt``
+        :raises MissingEntryError: when there is no such entry
+        """
+        for name in names:
+            self._entries.entry(name)
+        return self._with(dict.fromkeys(names))
+
+    def _state_dict_of(self, name: str, value: Any) -> Content:  # noqa: ANN401
+        if not is_state_dict(name):
+            message = f"{quote(name)} cannot be a state dict's name"
+            raise ContainerError(message)
+        if value is None or isinstance(value, pth.StateDict):
+            return value
+        return pth.StateDict.from_arrays(value, limits=self.limits)
+
+    def _with(self, changes: dict[str, Content]) -> Archive:
+        from sbformat.overlay import Overlay
+
+        kept = {
+            name: content
+            for name, content in changes.items()
+            if not (content is not None and content is self._cache.get(name))
+            and (content is not None or name in self.entries)
+        }
+        made = Archive(Overlay(self._entries, kept), self.format, Budget(self.limits), self._options)
+        made._cache = {name: value for name, value in self._cache.items() if name not in kept and name != DATA_ENTRY}
+        for name, content in kept.items():
+            if isinstance(content, pth.StateDict):
+                made._cache[name] = content.named(name)
+        return made
+
+    def encoded(self, name: str, *, reencode: bool = False) -> tuple[int, Callable[[], Iterable[bytes | memoryview]]]:
+        """Return an entry's size and what gives its bytes, as they are to be written.
+
+        ``data`` that was changed in place is written as it is now.
+
+        :param name: of an entry
+        :param reencode: make the bytes anew from the values
+        :raises SbformatError: when it has to be decoded, and cannot be
+        """
+        if name == DATA_ENTRY and (reencode or self._is_data_changed()):
+            content = data_entry.dumps(self.data)
+            return len(content), lambda: (content,)
+        if reencode and is_state_dict(name):
+            made = pth.encode_pth(self.state_dict(name))
+            return made.size, made.chunks
+        return self._entries.entry(name).size, lambda: self._entries.stream(name)
+
+    def is_new(self, name: str) -> bool:
+        """Say whether an entry differs from what was read: replaced, added, or ``data`` changed in place."""
+        return getattr(self._entries, "is_new", _never)(name) or (name == DATA_ENTRY and self._is_data_changed())
+
+    def _is_data_changed(self) -> bool:
+        held = self._cache.get(DATA_ENTRY)
+        if not isinstance(held, dict):
+            return False
+        fresh = data_entry.decode(self._entries.read(DATA_ENTRY), Budget(self.limits))
+        return not data_entry.equal_json(held, fresh)
+
     # -- equality -------------------------------------------------------------------------------------
 
     __hash__ = None  # type: ignore[assignment]
@@ -228,7 +336,7 @@ class Archive:
         if name == DATA_ENTRY or is_state_dict(name):
             try:
                 if name == DATA_ENTRY:
-                    return self.data == other.data and data_entry.equal_json(self.data, other.data)
+                    return data_entry.equal_json(self.data, other.data)
                 return self.state_dict(name) == other.state_dict(name)
             except SbformatError:
                 pass
@@ -236,6 +344,10 @@ class Archive:
             return self._entries.read(name) == other._entries.read(name)
         except SbformatError:
             return self._entries.raw(name) == other._entries.raw(name)
+
+
+def _never(_: str) -> bool:
+    return False
 
 
 class _Lazy(Mapping[str, T]):

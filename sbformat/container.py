@@ -15,7 +15,8 @@ from sbformat.entry_names import check_path, check_paths
 from sbformat.errors import ContainerError, MissingEntryError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.source import BytesSource
-from sbformat.zip_layout import STORED, Entry, read_layout
+from sbformat.zip_layout import read_layout
+from sbformat.zip_records import STORED, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

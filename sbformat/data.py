@@ -1,4 +1,4 @@
-"""The entry ``data``: strict JSON to a dict of JSON values and opaque ``Serialized`` (FORMAT.md 3).
+"""The entry ``data``: strict JSON to a dict of JSON values and opaque ``Serialized``, and back (FORMAT.md 3, 12.4).
 
 What the text may cost is counted before it is parsed: bytes, depth, values, digits. NaN, Infinity and
 lone surrogates are kept, as SB3's ``json.dumps`` can write them. Nothing looks into a blob here.
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _CONTAINER_COST: Final = 7
 _BOM: Final = b"\xef\xbb\xbf"
+_INDENT: Final = 4
+_LARGEST_WALK: Final = 10_000_000
+"""Values looked at before one is written: a list that holds itself has no end."""
 
 
 class Serialized:
@@ -185,6 +188,44 @@ def _wrap(key: str, item: dict[str, Any], budget: Budget) -> Serialized | dict[s
         _refuse(f"{quote(key)}: {SERIALIZED_MARKER} is not base64: {str(error)[:80]}")
     hints = {name: hint for name, hint in item.items() if name not in (SERIALIZED_MARKER, TYPE_MARKER)}
     return Serialized(type_, pickle, hints, text=text)
+
+
+def dumps(data: Mapping[str, Any]) -> bytes:
+    """Write ``data`` as SB3 does (FORMAT.md 12.4).
+
+    The bytes are those of ``json.dumps(..., indent=4)`` of the same values.
+
+    :param data: text keys; JSON values (tuples become arrays) and :class:`Serialized` at the top level
+    :raises DataError: for what JSON cannot hold, and for keys that would not come back as they are
+    """
+    for key, value in data.items():
+        _check_value(key, value)
+    try:
+        return json.dumps(to_json(data), indent=_INDENT).encode("ascii")
+    except (ValueError, RecursionError) as error:
+        _refuse(f"it cannot be written as JSON: {error}")
+
+
+def _check_value(key: object, value: object) -> None:
+    """Refuse what JSON has no word for, by its top-level key: deeper keys than texts would change their type."""
+    if not isinstance(key, str):
+        _refuse(f"the key {quote(key)} is no text")
+    if isinstance(value, Serialized):
+        value = value.to_json()
+    todo: list[object] = [value]
+    for _ in range(_LARGEST_WALK):
+        if not todo:
+            return
+        part = todo.pop()
+        if isinstance(part, dict):
+            if not all(isinstance(name, str) for name in part):
+                _refuse(f"{quote(key)} holds a dict with keys that are no text")
+            todo.extend(part.values())
+        elif isinstance(part, (list, tuple)):
+            todo.extend(part)
+        elif part is not None and not isinstance(part, (bool, int, float, str)):
+            _refuse(f"{quote(key)} holds a {type(part).__name__}, which JSON cannot")
+    _refuse(f"{quote(key)} is too large, or holds itself")
 
 
 def to_json(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from sbformat.entry_names import check_name, check_path, check_paths
 from sbformat.errors import ContainerError, MissingEntryError
 from sbformat.source import open_source
 from sbformat.spec import DATA_ENTRY, PTH_SUFFIX, SYSTEM_INFO_ENTRY, VERSION_ENTRY
-from sbformat.zip_layout import STORED, Entry
+from sbformat.zip_records import STORED, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -84,6 +84,12 @@ STORAGES: Final[dict[Pair, str]] = {
 }
 """Storage classes and the dtype of their elements; an untyped storage counts bytes."""
 
+STORAGE_CLASSES: Final[dict[str, Pair]] = {
+    **{dtype: ("torch", name) for name, dtype in _STORAGE_DTYPES.items()},
+    "": ("torch.storage", "UntypedStorage"),
+}
+"""The class that is written for a storage of a dtype."""
+
 DTYPES: Final[dict[Pair, str]] = {
     ("torch", name): name
     for name in (

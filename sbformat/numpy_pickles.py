@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NoReturn, TypeGuar
 
 from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.names import CALLS, NUMPY_DTYPE, NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME
-from sbformat.pkl.tree import Call, Global
+from sbformat.pkl.tree import Call, Global, Update
 
 if TYPE_CHECKING:
     import numpy as np
@@ -190,3 +190,25 @@ def _checked(
     if size != len(buffer):
         _refuse(f"a numpy value of dtype {code} and shape {shape} needs {size} bytes and has {len(buffer)}")
     return ArrayInfo(code, shape, order, buffer, is_scalar)
+
+
+# -- and back (FORMAT.md 12.3) ------------------------------------------------------------------------
+
+_MULTIARRAY: Final = "numpy.core.multiarray"
+"""Its name before numpy 2, which both know."""
+
+
+def to_tree(info: ArrayInfo) -> Call:
+    """Return the call that numpy pickles an array or scalar as."""
+    if info.is_scalar:
+        return Call("REDUCE", Global(_MULTIARRAY, "scalar"), (_dtype_tree(info.dtype), info.buffer))
+    array = Call("REDUCE", Global(_MULTIARRAY, NUMPY_RECONSTRUCT_NAME), (Global(*NUMPY_NDARRAY), (0,), b"b"))
+    state = (1, info.shape, _dtype_tree(info.dtype), info.order == "F", info.buffer)
+    array.updates = [Update("BUILD", array, state)]
+    return array
+
+
+def _dtype_tree(code: str) -> Call:
+    dtype = Call("REDUCE", Global(*NUMPY_DTYPE), (code[1:], False, True))
+    dtype.updates = [Update("BUILD", dtype, (3, code[0], None, None, None, -1, -1, 0))]
+    return dtype

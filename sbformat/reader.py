@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from sbformat.archive import Entries
+    from sbformat.entries import Entries
     from sbformat.pth import StateDict
     from sbformat.pth.values import OnUnknown
     from sbformat.source import SourceLike

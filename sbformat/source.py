@@ -56,6 +56,62 @@ class BytesSource:
         return self._view[offset : offset + length]
 
 
+class FileSource:
+    """A source that reads from a file what is asked for, and keeps nothing: for files larger than memory.
+
+    :param path: a regular file; use it as a context manager
+    """
+
+    __slots__ = ("_file", "size")
+
+    def __init__(self, path: Path) -> None:
+        self._file = open(path, "rb", buffering=0)  # noqa: SIM115 -- __exit__ closes it
+        self.size = os.fstat(self._file.fileno()).st_size
+
+    def __enter__(self) -> FileSource:  # noqa: PYI034 -- Self is not in Python 3.10
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def view(self, offset: int, length: int) -> memoryview:
+        """Return ``length`` bytes from ``offset``.
+
+        :raises OSError: when they cannot be read
+        """
+        self._file.seek(offset)
+        chunks = []
+        left = length
+        while left:
+            chunk = self._file.read(left)
+            if not chunk:
+                message = "the file ends before it should"
+                raise OSError(5, message)
+            chunks.append(chunk)
+            left -= len(chunk)
+        return memoryview(b"".join(chunks))
+
+
+class Part:
+    """A run of another source's bytes, as a source.
+
+    :param source: the other one
+    :param start: where it begins in that
+    :param size: its bytes
+    """
+
+    __slots__ = ("_source", "_start", "size")
+
+    def __init__(self, source: Source, start: int, size: int) -> None:
+        self._source = source
+        self._start = start
+        self.size = size
+
+    def view(self, offset: int, length: int) -> memoryview:
+        """Return ``length`` bytes from ``offset``."""
+        return self._source.view(self._start + offset, min(length, self.size - offset))
+
+
 def open_source(source: SourceLike, *, mapped: bool = False, budget: Budget | None = None) -> BytesSource:
     """Open what the caller gave.
 

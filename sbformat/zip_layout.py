@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from sbformat.entry_names import check_name
 from sbformat.errors import ContainerError, quote
@@ -19,61 +19,39 @@ from sbformat.spec import (
     ZIP64_END_SIGNATURE,
     ZIP64_LOCATOR_SIGNATURE,
 )
+from sbformat.zip_records import (
+    CENTRAL,
+    DEFLATED,
+    DESCRIPTOR,
+    DESCRIPTOR64,
+    DOS_FOLDER,
+    END,
+    EXTRA,
+    EXTRA_TORCH_PADDING,
+    EXTRA_ZIP64,
+    FLAG_DESCRIPTOR,
+    FLAG_UTF8,
+    LOCAL,
+    MAX16,
+    MAX32,
+    MODE_FILE,
+    MODE_FOLDER,
+    STORED,
+    ZIP64_END,
+    ZIP64_LOCATOR,
+    Entry,
+)
 
 if TYPE_CHECKING:
     from sbformat.limits import Budget
     from sbformat.source import Source
 
-STORED: Final = 0
-DEFLATED: Final = 8
-
-_END: Final = Struct("<4s4H2IH")
-_ZIP64_END: Final = Struct("<4sQ2H2I4Q")
-_ZIP64_LOCATOR: Final = Struct("<4sIQI")
-_CENTRAL: Final = Struct("<4s6H3I5H2I")
-_LOCAL: Final = Struct("<4s5H3I2H")
-_EXTRA: Final = Struct("<2H")
-_DESCRIPTOR: Final = Struct("<4s3I")
-_DESCRIPTOR64: Final = Struct("<4sI2Q")
-
-_MAX16: Final = 0xFFFF
-_MAX32: Final = 0xFFFFFFFF
 _LARGEST_COMMENT: Final = 0xFFFF
-_LARGEST_OVERHEAD: Final = _LOCAL.size + 2 * 0xFFFF + _DESCRIPTOR64.size
-
-_FLAG_DESCRIPTOR: Final = 0x8
-_FLAGS_ALLOWED: Final = 0x2 | 0x4 | _FLAG_DESCRIPTOR | 0x800  # deflate level, descriptor, UTF-8 names
-
-_EXTRA_ZIP64: Final = 0x0001
-_EXTRA_TORCH_PADDING: Final = 0x4246  # "FB": aligns a record's data; may repeat
-_TORCH_PADDING: Final = _EXTRA_TORCH_PADDING.to_bytes(2, "little")
+_LARGEST_OVERHEAD: Final = LOCAL.size + 2 * 0xFFFF + DESCRIPTOR64.size
+_FLAGS_ALLOWED: Final = 0x2 | 0x4 | FLAG_DESCRIPTOR | FLAG_UTF8  # deflate level, descriptor, UTF-8 names
+_TORCH_PADDING: Final = EXTRA_TORCH_PADDING.to_bytes(2, "little")
 _EXTRA_UNICODE_PATH: Final = 0x7075  # a second name for the entry: some readers believe it
-
-_DOS_FOLDER: Final = 0x10
 _MODE_TYPE: Final = 0o170000
-_MODE_FILE: Final = 0o100000
-_MODE_FOLDER: Final = 0o040000
-
-
-class Entry(NamedTuple):
-    """One member, as the directory and its local header agree on it."""
-
-    name: str
-    offset: int
-    """Of the local header, from the start of the container."""
-    data_offset: int
-    """Of the member's bytes as stored."""
-    compressed_size: int
-    size: int
-    crc: int
-    method: int
-    """0 stored, 8 deflated."""
-
-    @property
-    def is_folder(self) -> bool:
-        """A directory entry: its name ends with a slash and it is empty."""
-        return self.name.endswith("/")
-
 
 _entry: Final = partial(tuple.__new__, Entry)  # half the price of Entry(...), once a record
 
@@ -108,7 +86,7 @@ def _read_directory(source: Source, budget: Budget, entry_limit: str) -> tuple[l
     if head != LOCAL_SIGNATURE:
         _refuse("not a zip: it does not start with a local header" if size else "the file is empty", 0)
     end = _find_end(source)
-    _, disk, start_disk, count_here, count, length, start, _ = _END.unpack(source.view(end, _END.size))
+    _, disk, start_disk, count_here, count, length, start, _ = END.unpack(source.view(end, END.size))
     if disk or start_disk:
         _refuse("the zip is split over several disks", end)
     if count_here != count:
@@ -116,7 +94,7 @@ def _read_directory(source: Source, budget: Budget, entry_limit: str) -> tuple[l
     count, length, start, stop = _apply_zip64(source, end, count, length, start)
     if start + length != stop:
         _refuse(f"the directory claims bytes {start} to {start + length}, the end records start at {stop}", end)
-    if count * _CENTRAL.size > length:
+    if count * CENTRAL.size > length:
         _refuse(f"{count} entries cannot fit in a directory of {length} bytes", end)
     budget.spend(entry_limit, count, offset=end)
     budget.spend("directory_bytes", length, offset=end)
@@ -130,7 +108,7 @@ def _find_end(source: Source) -> int:
     a member, as every inner zip has, is that member's bytes.
     """
     size = source.size
-    at = size - _END.size
+    at = size - END.size
     if at < 0:
         _refuse(f"cut short: {size} bytes hold no zip", size)
     if bytes(source.view(at, 4)) == END_SIGNATURE:
@@ -141,34 +119,34 @@ def _find_end(source: Source) -> int:
         last = start + found
         if found < 0 or last > at:
             _refuse("no end record ends this file: it is cut short or has bytes behind it", size)
-    comment_size = int.from_bytes(source.view(last + _END.size - 2, 2), "little")
-    if last + _END.size + comment_size != size:
+    comment_size = int.from_bytes(source.view(last + END.size - 2, 2), "little")
+    if last + END.size + comment_size != size:
         _refuse("the last end record does not end this file: it is cut short or has bytes behind it", last)
     return last
 
 
 def _apply_zip64(source: Source, end: int, count: int, length: int, start: int) -> tuple[int, int, int, int]:
     """Read the zip64 end record when there is one (FORMAT.md 2.2); return count, length, start, stop."""
-    at = end - _ZIP64_LOCATOR.size
+    at = end - ZIP64_LOCATOR.size
     signature, disk, record_at, disks = b"", 0, 0, 0
     if at >= 0:
-        signature, disk, record_at, disks = _ZIP64_LOCATOR.unpack(source.view(at, _ZIP64_LOCATOR.size))
+        signature, disk, record_at, disks = ZIP64_LOCATOR.unpack(source.view(at, ZIP64_LOCATOR.size))
     if signature != ZIP64_LOCATOR_SIGNATURE:
-        if count == _MAX16 or _MAX32 in (length, start):
+        if count == MAX16 or MAX32 in (length, start):
             _refuse("the end record points to a zip64 record that is not there", end)
         return count, length, start, end
     if disk or disks > 1:
         _refuse("the zip is split over several disks", at)
-    stop = at - _ZIP64_END.size
+    stop = at - ZIP64_END.size
     if record_at != stop or stop < 0:
         _refuse(f"the zip64 record must end at its locator, but is said to start at {record_at}", at)
-    record = _ZIP64_END.unpack(source.view(stop, _ZIP64_END.size))
+    record = ZIP64_END.unpack(source.view(stop, ZIP64_END.size))
     signature, record_size, _, _, disk, start_disk, count_here, count64, length64, start64 = record
-    if signature != ZIP64_END_SIGNATURE or record_size != _ZIP64_END.size - 12:
+    if signature != ZIP64_END_SIGNATURE or record_size != ZIP64_END.size - 12:
         _refuse("there is no zip64 record of 56 bytes before its locator", stop)
     if disk or start_disk or count_here != count64:
         _refuse("the zip64 record contradicts itself on disks or entries", stop)
-    for narrow, wide, sentinel in ((count, count64, _MAX16), (length, length64, _MAX32), (start, start64, _MAX32)):
+    for narrow, wide, sentinel in ((count, count64, MAX16), (length, length64, MAX32), (start, start64, MAX32)):
         if narrow not in (sentinel, wide):
             _refuse(f"the end record says {narrow} where the zip64 record says {wide}", end)
     return count64, length64, start64, stop
@@ -180,22 +158,22 @@ def _read_central(directory: bytes, count: int, start: int) -> list[_Central]:
     at = 0
     size = len(directory)
     for _ in range(count):
-        if size - at < _CENTRAL.size:
+        if size - at < CENTRAL.size:
             _refuse("the directory ends within a record", start + at)
-        fields = _CENTRAL.unpack_from(directory, at)
+        fields = CENTRAL.unpack_from(directory, at)
         signature, _, _, flags, method, _, _, crc, compressed, inflated = fields[:10]
         name_size, extra_size, comment_size, disk, _, attributes, offset = fields[10:]
         if signature != CENTRAL_SIGNATURE:
             _refuse("a record of the directory has a wrong signature", start + at)
-        extra_at = at + _CENTRAL.size + name_size
+        extra_at = at + CENTRAL.size + name_size
         following = extra_at + extra_size + comment_size
         if following > size:
             _refuse("the directory ends within a record", start + at)
-        name = directory[at + _CENTRAL.size : extra_at]
+        name = directory[at + CENTRAL.size : extra_at]
         zip64 = None
         if extra_size:
             zip64 = _read_extras(directory[extra_at : extra_at + extra_size], name, start + extra_at)
-        if zip64 is not None or _MAX32 in (compressed, inflated, offset):
+        if zip64 is not None or MAX32 in (compressed, inflated, offset):
             inflated, compressed, offset = _widen((inflated, compressed, offset), zip64, start + at)
         if flags & ~_FLAGS_ALLOWED or disk or method or compressed != inflated:
             _check_central(flags, method, disk, compressed, inflated, start + at)
@@ -222,20 +200,20 @@ def _check_central(flags: int, method: int, disk: int, compressed: int, inflated
 def _check_kind(name: bytes, attributes: int, offset: int) -> None:
     """Refuse links and devices, whatever system the record names (FORMAT.md 2.6)."""
     kind = attributes >> 16 & _MODE_TYPE
-    if attributes & _DOS_FOLDER and not name.endswith(b"/"):
+    if attributes & DOS_FOLDER and not name.endswith(b"/"):
         _refuse(f"{quote(name.decode('utf-8', 'replace'))} is not a regular file: its attributes say folder", offset)
-    expected = _MODE_FOLDER if name.endswith(b"/") else _MODE_FILE
+    expected = MODE_FOLDER if name.endswith(b"/") else MODE_FILE
     if kind not in (0, expected):
         _refuse(f"the member {quote(name.decode('utf-8', 'replace'))} is not a regular file", offset)
 
 
 def _widen(narrow: tuple[int, int, int], zip64: bytes | None, offset: int) -> tuple[int, ...]:
     """Replace the sentinels among size, compressed size and offset, in that order (FORMAT.md 2.4)."""
-    sentinels = sum(value == _MAX32 for value in narrow)
+    sentinels = sum(value == MAX32 for value in narrow)
     if zip64 is None or len(zip64) != 8 * sentinels or not sentinels:
         _refuse("a member's zip64 sizes are not those that its record asks for", offset)
     wide = iter(Struct(f"<{sentinels}Q").unpack(zip64))
-    return tuple(next(wide) if value == _MAX32 else value for value in narrow)
+    return tuple(next(wide) if value == MAX32 else value for value in narrow)
 
 
 def _read_extras(extras: bytes, name: bytes, offset: int) -> bytes | None:
@@ -244,18 +222,18 @@ def _read_extras(extras: bytes, name: bytes, offset: int) -> bytes | None:
     seen: set[int] = set()
     zip64 = None
     while at < len(extras):
-        if len(extras) - at < _EXTRA.size:
+        if len(extras) - at < EXTRA.size:
             _refuse("an extra field is cut short", offset + at)
-        kind, size = _EXTRA.unpack_from(extras, at)
+        kind, size = EXTRA.unpack_from(extras, at)
         value = extras[at + 4 : at + 4 + size]
         if len(value) != size:
             _refuse("an extra field is cut short", offset + at)
-        if kind in seen and kind != _EXTRA_TORCH_PADDING:
+        if kind in seen and kind != EXTRA_TORCH_PADDING:
             _refuse(f"the extra field {kind:#06x} stands twice", offset + at)
         if kind == _EXTRA_UNICODE_PATH and value[5:] != name:
             _refuse("an extra field gives the member a second name", offset + at)
         seen.add(kind)
-        if kind == _EXTRA_ZIP64:
+        if kind == EXTRA_ZIP64:
             zip64 = value
         at += 4 + size
     return zip64
@@ -296,18 +274,18 @@ def _match_local(source: Source, record: _Central, following: int) -> Entry:
     """Check one local header against its record; what it heads must end where the next one begins."""
     raw_name, offset, stored, inflated, crc, method, flags = record
     overhead = following - offset - stored  # the header, its name and extras, and a descriptor
-    if not _LOCAL.size <= overhead <= _LARGEST_OVERHEAD:
+    if not LOCAL.size <= overhead <= _LARGEST_OVERHEAD:
         _refuse(f"{_shown(record)} does not end where the next header begins", offset)
     head = bytes(source.view(offset, overhead))
-    header = _LOCAL.unpack_from(head)
+    header = LOCAL.unpack_from(head)
     signature, _, local_flags, local_method, _, _, local_crc, local_stored, local_inflated = header[:9]
     name_size, extra_size = header[9:]
-    extra_at = _LOCAL.size + name_size
+    extra_at = LOCAL.size + name_size
     data_at = extra_at + extra_size
     if (
         signature != LOCAL_SIGNATURE
         or data_at > overhead
-        or head[_LOCAL.size : extra_at] != raw_name
+        or head[LOCAL.size : extra_at] != raw_name
         or local_flags != flags
         or local_method != method
     ):
@@ -316,14 +294,14 @@ def _match_local(source: Source, record: _Central, following: int) -> Entry:
         zip64 = _read_extras(head[extra_at:data_at], raw_name, offset + extra_at)
         if zip64 is not None:
             local_stored, local_inflated = _local_sizes(local_stored, local_inflated, zip64, record)
-    described = flags & _FLAG_DESCRIPTOR
+    described = flags & FLAG_DESCRIPTOR
     if (local_crc != crc or local_stored != stored or local_inflated != inflated) and (
         local_crc or local_stored or local_inflated or not described
     ):
         _refuse(f"the local header of {_shown(record)} differs from the directory in CRC or sizes", offset)
     trailer = overhead - data_at
     if described:
-        layout = _DESCRIPTOR if trailer == _DESCRIPTOR.size and stored <= _MAX32 >= inflated else _DESCRIPTOR64
+        layout = DESCRIPTOR if trailer == DESCRIPTOR.size and stored <= MAX32 >= inflated else DESCRIPTOR64
         if source.view(following - trailer, trailer) != layout.pack(DESCRIPTOR_SIGNATURE, crc, stored, inflated):
             _refuse(f"no data descriptor that agrees with the directory follows {_shown(record)}", following - trailer)
     elif trailer:
@@ -336,21 +314,28 @@ def _match_local(source: Source, record: _Central, following: int) -> Entry:
 
 def _is_one_extra(head: bytes, at: int, size: int) -> bool:
     """Say whether the extra field at ``at`` is all of the ``size`` bytes there."""
-    return size >= _EXTRA.size and head[at + 2] | head[at + 3] << 8 == size - _EXTRA.size
+    return size >= EXTRA.size and head[at + 2] | head[at + 3] << 8 == size - EXTRA.size
 
 
 def _local_sizes(compressed: int, size: int, zip64: bytes, record: _Central) -> tuple[int, int]:
     """Return compressed and inflated size as the local header and its zip64 extra give them.
 
-    Both fields are sentinels and the extra holds both sizes (Python >= 3.11), or neither is and an extra
-    is redundant but equal (Python < 3.11.4 wrote it); zeros in it stand for a descriptor.
+    The extra holds both sizes, the header's own offset (torch, past 4 GiB), or all three. When both fields of the
+    header are sentinels the sizes replace them (Python >= 3.11), else they are redundant but equal (Python before
+    3.11.4); with a descriptor each may be 0 (torch gives the size, and 0 for the compressed one).
     """
-    if len(zip64) != 16:
-        _refuse(f"the zip64 extra of {_shown(record)} must hold both sizes", record[1])
-    wide_size, wide_compressed = Struct("<2Q").unpack(zip64)
-    if (compressed, size) == (_MAX32, _MAX32):
-        return wide_compressed, wide_size
     _, offset, stored, inflated, *_, flags = record
-    if (wide_compressed, wide_size) not in ((stored, inflated), (0, 0) if flags & _FLAG_DESCRIPTOR else ()):
+    sizes, place = (b"", zip64) if len(zip64) == 8 else (zip64[:16], zip64[16:])
+    if len(zip64) not in (8, 16, 24):
+        _refuse(f"the zip64 extra of {_shown(record)} must hold both sizes, its offset, or all three", offset)
+    if place and int.from_bytes(place, "little") != offset:
+        _refuse(f"the zip64 extra of {_shown(record)} says another offset than its own", offset)
+    if not sizes:
+        return compressed, size
+    wide_size, wide_compressed = Struct("<2Q").unpack(sizes)
+    if (compressed, size) == (MAX32, MAX32):
+        return wide_compressed, wide_size
+    unknown = 0 if flags & FLAG_DESCRIPTOR else None
+    if wide_size not in (inflated, unknown) or wide_compressed not in (stored, unknown):
         _refuse(f"the zip64 extra of {_shown(record)} differs from the directory", offset)
     return compressed, size

@@ -696,10 +696,21 @@ def test_an_offset_past_the_file_is_refused(offset: int) -> None:
 
 
 @pytest.mark.parametrize(
+    "extra", [zip64_field(36), zip64_field(10, 0), zip64_field(10, 0, 36), zip64_field(10, 10, 36)]
+)
+def test_torch_writes_size_zero_and_offset_into_the_local_extra_past_4_gib(extra: bytes) -> None:
+    made = build_zip(ONE, Member(TWO.name, TWO.data, descriptor="64", extra=extra))
+    assert contents(Container(made)) == {"data": b"{}", "policy.pth": TWO.data}
+
+
+@pytest.mark.parametrize(
     ("extra", "local", "match"),
     [
-        (zip64_field(10), {"compressed": MAX32, "size": MAX32}, "must hold both sizes"),
-        (zip64_field(10, 10, 0), {"compressed": MAX32, "size": MAX32}, "must hold both sizes"),
+        (zip64_field(10), {"compressed": MAX32, "size": MAX32}, "says another offset"),
+        (zip64_field(36), {"compressed": MAX32, "size": MAX32}, "differs"),
+        (zip64_field(10, 10, 0), {"compressed": MAX32, "size": MAX32}, "says another offset"),
+        (zip64_field(9, 10, 36), {}, "differs"),
+        (zip64_field(10, 10, 36, 0), {}, "must hold both sizes"),
         (extra_field(1, b""), {}, "must hold both sizes"),
         (zip64_field(11, 11), {"compressed": MAX32, "size": MAX32}, "differs"),
         (zip64_field(9, 10), {"compressed": MAX32, "size": MAX32}, "differs"),

@@ -234,9 +234,11 @@ def make_call(how: How, func: object, args: object, kwargs: object = None) -> Ca
 
 def make_global(state: State, module: str, name: str) -> Global:
     """Return the name as CPython would look it up: below protocol 3, Python 2 names are renamed first."""
-    if state.protocol < FIX_IMPORTS_BELOW:
-        if (module, name) in NAME_MAPPING:
-            module, name = NAME_MAPPING[module, name]
-        elif module in IMPORT_MAPPING:
-            module = IMPORT_MAPPING[module]
-    return Global(module, name)
+    return Global(*(rename(module, name) if state.protocol < FIX_IMPORTS_BELOW else (module, name)))
+
+
+def rename(module: str, name: str) -> tuple[str, str]:
+    """Return what Python 3 calls a name of Python 2 (FORMAT.md 5.4)."""
+    if (module, name) in NAME_MAPPING:
+        return NAME_MAPPING[module, name]
+    return IMPORT_MAPPING.get(module, module), name

@@ -1,6 +1,8 @@
 """``.pth`` entries as state dicts: the torch zip and the legacy stream, without torch (FORMAT.md 6, 7)."""
 
 from sbformat.pth.decode import decode_pth, decode_zip, loads
+from sbformat.pth.encode import dumps, encode_pth
+from sbformat.pth.optimizers import emptied
 from sbformat.pth.state_dict import Leaf, StateDict
 from sbformat.pth.values import (
     Device,
@@ -30,5 +32,8 @@ __all__ = [
     "TensorInfo",
     "decode_pth",
     "decode_zip",
+    "dumps",
+    "emptied",
+    "encode_pth",
     "loads",
 ]

@@ -142,7 +142,7 @@ def _visit(node: object, scope: Scope, on_unknown: OnUnknown) -> object:
     if kind is Set or kind is FrozenSet:
         return _members(list(node), scope, set if kind is Set else frozenset)  # type: ignore[call-overload]
     value = named_value(node) if type(node) is Global else None
-    return _unknown(node, on_unknown) if value is None else value
+    return _unknown(node, scope, on_unknown) if value is None else value
 
 
 def _itself(parts: list[Any]) -> list[Any]:
@@ -153,7 +153,7 @@ def _visit_call(node: Call, scope: Scope, on_unknown: OnUnknown) -> object:
     func = node.func
     role = CALLS.get(func.pair) if type(func) is Global and not func.updates else None
     if role is None or node.how != "REDUCE":
-        return _unknown(node, on_unknown)
+        return _unknown(node, scope, on_unknown)
     make = CONSTRUCTORS.get(role)
     if make is not None:
         if node.updates or type(node.args) is not tuple:
@@ -166,8 +166,9 @@ def _visit_call(node: Call, scope: Scope, on_unknown: OnUnknown) -> object:
     return array_info(node)
 
 
-def _unknown(node: object, on_unknown: OnUnknown) -> object:
+def _unknown(node: object, scope: Scope, on_unknown: OnUnknown) -> object:
     if on_unknown == "inert":
+        scope.resolve(node)
         return node
     message = f"{_described(node)} is no constructor or name that is known; on_unknown='inert' keeps it as it stands"
     raise UnsupportedError(message)

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Set, children
-from sbformat.pth.values import QuantizedTensor, SparseTensor, Storage, TensorInfo
+from sbformat.pth.values import QuantizedTensor, SparseTensor, Storage, StorageId, TensorInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sbformat.limits import Budget
 
 _KEYED: Final = (dict, OrderedDict)
-_PARTS: Final = (list, tuple, Dict, FrozenSet, Set, SparseTensor, QuantizedTensor)
+_PARTS: Final = (list, tuple, Dict, FrozenSet, Set, SparseTensor, QuantizedTensor, StorageId)
 
 
 def equal(first: object, second: object, first_budget: Budget, second_budget: Budget) -> bool:

@@ -206,7 +206,7 @@ def _strided_tensor(scope: Scope, value: object) -> TensorInfo:
     return refuse("a tensor is made of something that is not a strided tensor")
 
 
-def _attributes(value: object) -> dict[str, object]:
+def _attributes(scope: Scope, value: object) -> dict[str, object]:
     if type(value) is not Dict or any(type(key) is not str for key, _ in value):
         message = "a tensor was saved with a state that is not a dict of attributes"
         raise UnsupportedError(message)
@@ -215,6 +215,7 @@ def _attributes(value: object) -> dict[str, object]:
         if key.startswith("__") or key in _TENSOR_ATTRIBUTES:
             message = f"a tensor was saved with the attribute {quote(key)}, which would change it"
             raise UnsupportedError(message)
+    scope.resolve(value)
     return attributes
 
 
@@ -239,7 +240,7 @@ def _parameter_with_state(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
     if not isinstance(made, TensorInfo):
         message = "only a strided tensor is read with attributes"
         raise UnsupportedError(message)
-    return made._replace(state=_attributes(state))
+    return made._replace(state=_attributes(scope, state))
 
 
 def _from_type_v2(scope: Scope, args: tuple[object, ...]) -> object:
@@ -253,7 +254,7 @@ def _from_type_v2(scope: Scope, args: tuple[object, ...]) -> object:
     if type(info) is not TensorInfo:
         message = "only a strided tensor is read with attributes"
         raise UnsupportedError(message)
-    return info._replace(is_parameter=is_parameter, state=_attributes(state))
+    return info._replace(is_parameter=is_parameter, state=_attributes(scope, state))
 
 
 def _qtensor(scope: Scope, args: tuple[object, ...]) -> QuantizedTensor:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.names import PACKED_STORAGES, STORAGES
-from sbformat.pkl.tree import Global, Persistent
+from sbformat.pkl.tree import Global, Persistent, walk
+from sbformat.pth.values import StorageId
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,13 @@ _ALL_TIMES_STORAGES: Final = 8
 
 def _refuse(message: str) -> NoReturn:
     raise TensorError(message)
+
+
+def _check_view(view: object) -> None:
+    if type(view) is not tuple or len(view) != 3 or type(view[0]) is not str:
+        _refuse("a persistent id has unknown view metadata")
+    if any(type(part) is not int or not 0 <= part < INT64 for part in view[1:]):
+        _refuse("a persistent id has unknown view metadata")
 
 
 class Scope:
@@ -45,11 +53,19 @@ class Scope:
         self._open_storage = open_storage
         self._storages: dict[str | tuple[str, object], Storage] = {}
 
+    def resolve(self, kept: object) -> None:
+        """Find the storages that inert nodes refer to: keys are numbered anew when they are written again."""
+        for node in walk(kept):
+            if type(node) is Persistent and type(node.id) is tuple and node.id[:1] == ("storage",):
+                node.id = StorageId(self.storage(node))
+
     def storage(self, reference: object) -> Storage:
         """Return the storage that a persistent id names: one dtype and size a key (FORMAT.md 6.3)."""
         if type(reference) is not Persistent or reference.updates:
             _refuse("a tensor has something else where its storage belongs")
         parts = reference.id
+        if type(parts) is StorageId:
+            return parts.storage
         if type(parts) is tuple and parts[:1] == ("module",):
             message = "a whole nn.Module was pickled, which only its own code can read"
             raise UnsupportedError(message)
@@ -66,10 +82,7 @@ class Scope:
         if type(key) is not str or type(location) is not str or type(numel) is not int or not 0 <= numel < INT64:
             _refuse("a persistent id has a key, location or size of a wrong type")
         if view is not None:
-            if type(view) is not tuple or len(view) != 3 or type(view[0]) is not str:
-                _refuse("a persistent id has unknown view metadata")
-            if any(type(part) is not int or not 0 <= part < INT64 for part in view[1:]):
-                _refuse("a persistent id has unknown view metadata")
+            _check_view(view)
         name = key if view is None else (key, view)
         storage = self._storages.get(name)
         if storage is None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import MissingEntryError, SbformatError
-from sbformat.limits import Budget
+from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pth.values import MetaTensor, QuantizedTensor, SparseTensor, Storage, TensorInfo
 
 if TYPE_CHECKING:
@@ -90,6 +90,46 @@ class StateDict(Mapping[Any, Any]):
         self._budget = budget
         self._copy = copy
         self._leaves: dict[str, Any] | None = None
+
+    @classmethod
+    def from_arrays(cls, value: object, *, limits: Limits = DEFAULT_LIMITS) -> StateDict:
+        """Make a state dict of numpy arrays: the mirror of :meth:`to_numpy`.
+
+        Arrays are referred to, not copied, and read when they are written; those that overlap in memory share it in the
+        file. What has ``__array__`` counts as an array, a numpy scalar as the number it is.
+
+        :param value: a mapping (or whatever is to be saved) of arrays, numbers, text, lists, tuples and mappings
+        :param limits: for what is done with it later
+        :raises UnsupportedError: for a value or dtype that a ``.pth`` cannot hold, by its path
+        """
+        from sbformat.pth.from_arrays import state_dict_of
+
+        return cls(state_dict_of(value), Budget(limits))
+
+    def with_arrays(self, arrays: Mapping[str, Any]) -> StateDict:
+        """Return it with other tensors, each of the same shape; all else in it stays.
+
+        :param arrays: by path, as in :meth:`tensors`. float64 becomes float32 where that stands, float never int. A
+            name may be left out when another one has the same tensor here.
+        :raises ValidationError: when names, shapes or dtypes do not fit: all that do not are in ``problems``
+        """
+        from sbformat.pth.template import with_arrays
+
+        return with_arrays(self, arrays)
+
+    def with_tree(self, tree: object) -> StateDict:
+        """Return a state dict of the same entry with another tree."""
+        made = StateDict(tree, self._budget, copy=self._copy)
+        made.entry = self.entry
+        return made
+
+    def named(self, entry: str) -> StateDict:
+        """Return it as the state dict of an entry, for messages."""
+        if self.entry == entry:
+            return self
+        made = self.with_tree(self.tree)
+        made.entry = entry
+        return made
 
     # -- as a mapping ---------------------------------------------------------------------------------
 

@@ -6,14 +6,19 @@ inside (sparse, quantized) hold :class:`TensorInfo` in the tree and arrays once 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.pth.dtypes import DTYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import numpy as np
+
+
+Chunk: TypeAlias = "bytes | memoryview"
+
+_CHUNK: Final = 1 << 20
 
 
 class Storage:
@@ -58,8 +63,33 @@ class Storage:
             self._bytes = self._load(self._where)
         return self._bytes
 
+    def chunks(self, swap: int = 1) -> Iterator[Chunk]:
+        """Yield its bytes in pieces.
+
+        :param swap: bytes that are reversed together: 1 for as they are
+        """
+        data = self.bytes()
+        for start in range(0, self.nbytes, _CHUNK):
+            piece = data[start : start + _CHUNK]
+            yield piece if swap == 1 else _swapped(piece, swap)
+
     def __repr__(self) -> str:
         return f"<Storage {self.key!r} {self.dtype or 'untyped'} {self.nbytes} bytes>"
+
+
+def _swapped(piece: memoryview, swap: int) -> bytes:
+    """Reverse each group of bytes; what is too short to be one stays, as when it is read."""
+    whole = len(piece) - len(piece) % swap
+    made = bytearray(piece)
+    for at in range(swap):
+        made[at:whole:swap] = piece[swap - 1 - at : whole : swap]
+    return bytes(made)
+
+
+class StorageId(NamedTuple):
+    """The persistent id of a storage, once it is known which one it is."""
+
+    storage: Storage
 
 
 class TensorInfo(NamedTuple):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sbformat.algorithm import Algorithm
     from sbformat.archive import Archive
     from sbformat.sniff import Kind
-    from sbformat.zip_layout import Entry
+    from sbformat.zip_records import Entry
 
 
 class TensorRow(NamedTuple):

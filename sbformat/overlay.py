@@ -1,0 +1,81 @@
+"""Entries with some of them replaced: what an edited archive is made of.
+
+The same interface as :class:`~sbformat.container.Container`. What was not replaced is the old entries' own; a state
+dict is encoded when its bytes are asked for, so that no copy of its tensors is held.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from sbformat.errors import MissingEntryError
+from sbformat.pth import StateDict, encode_pth
+from sbformat.zip_records import STORED, Entry
+from sbformat.zip_writer import TorchZip
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from sbformat.entries import Entries
+
+Content: TypeAlias = "bytes | StateDict | None"
+"""What an entry becomes: bytes, a state dict, or None for nothing."""
+
+
+class Overlay:
+    """Old entries, and what stands in place of some.
+
+    :param base: the old ones
+    :param changes: by name; names that are new come last
+    :raises UnsupportedError: for a state dict that no ``.pth`` can hold
+    """
+
+    __slots__ = ("_base", "_made", "entries")
+
+    entries: dict[str, Entry]
+
+    def __init__(self, base: Entries, changes: Mapping[str, Content]) -> None:
+        self._base = base
+        self._made: dict[str, bytes | TorchZip] = {
+            name: encode_pth(content) if isinstance(content, StateDict) else content
+            for name, content in changes.items()
+            if content is not None
+        }
+        self.entries = {name: entry for name, entry in base.entries.items() if changes.get(name, b"") is not None}
+        for name, made in self._made.items():
+            size = made.size if isinstance(made, TorchZip) else len(made)
+            self.entries[name] = Entry(name, 0, 0, size, size, 0, STORED)
+
+    def entry(self, name: str) -> Entry:
+        """Return what is known of an entry; a new one has no CRC yet."""
+        try:
+            return self.entries[name]
+        except KeyError:
+            raise MissingEntryError(name, present=self.entries) from None
+
+    def is_new(self, name: str) -> bool:
+        """Say whether an entry was replaced or added here."""
+        return name in self._made
+
+    def read(self, name: str, *, limit: str | None = None) -> memoryview:
+        """Return an entry's bytes."""
+        self.entry(name)
+        if name in self._made:
+            return memoryview(b"".join(self._chunks(self._made[name])))
+        return self._base.read(name, limit=limit)
+
+    def view(self, name: str) -> memoryview:
+        """Return an entry's bytes; nothing checks them."""
+        return self.read(name) if name in self._made else self._base.view(self.entry(name).name)
+
+    def raw(self, name: str) -> memoryview:
+        """Return an entry's bytes as they are stored."""
+        return self.read(name) if name in self._made else self._base.raw(self.entry(name).name)
+
+    def stream(self, name: str) -> Iterator[memoryview | bytes]:
+        """Yield an entry's bytes in chunks."""
+        self.entry(name)
+        return self._chunks(self._made[name]) if name in self._made else self._base.stream(name)
+
+    def _chunks(self, made: bytes | TorchZip) -> Iterator[memoryview | bytes]:
+        return made.chunks() if isinstance(made, TorchZip) else iter((made,))

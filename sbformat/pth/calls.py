@@ -1,0 +1,178 @@
+"""From values to the inert tree: the calls that torch would pickle, and what it numbers its storages (FORMAT.md 12.3).
+
+The mirror of ``constructors`` and ``small_values``: for each value one level of nodes, whose parts may be values again;
+:func:`sbformat.pkl.encode.encode` asks for the next level when it gets there.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.errors import UnsupportedError, quote
+from sbformat.names import STORAGE_CLASSES
+from sbformat.numpy_pickles import ArrayInfo, to_tree
+from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Persistent, Set, Update
+from sbformat.pth.dtypes import DTYPES
+from sbformat.pth.values import (
+    Device,
+    DTypeName,
+    Layout,
+    MemoryFormat,
+    MetaTensor,
+    QuantizedTensor,
+    Size,
+    SparseTensor,
+    Storage,
+    StorageId,
+    TensorInfo,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_BATCH: Final = 1000
+"""Items of an OrderedDict that are set at once, as CPython's pickler does."""
+_UTILS: Final = "torch._utils"
+
+
+def _call(module: str, name: str, *args: object) -> Call:
+    return Call("REDUCE", Global(module, name), args)
+
+
+def _ordered(pairs: Iterable[tuple[object, object]] = ()) -> Call:
+    made = _call("collections", "OrderedDict")
+    items = list(pairs)
+    made.updates = [Update("SETITEMS", made, items[start : start + _BATCH]) for start in range(0, len(items), _BATCH)]
+    return made
+
+
+class Calls:
+    """One ``.pth`` while it is encoded: its storages, in the order in which they are met.
+
+    Storages are numbered from 0, whatever they were called; a part of another storage (torch < 0.4) becomes an offset
+    into that one.
+    """
+
+    def __init__(self) -> None:
+        self.storages: list[tuple[Storage, int]] = []
+        """Each with the bytes of it that are reversed together: files are written little-endian."""
+        self._ids: dict[int, tuple[object, ...]] = {}
+        self._kinds: dict[type, Callable[[Any], object]] = {
+            dict: lambda value: Dict(value.items()),
+            OrderedDict: _ordered_dict,
+            set: lambda value: Set(_in_order(value)),
+            frozenset: lambda value: FrozenSet(_in_order(value)),
+            complex: lambda value: _call("builtins", "complex", value.real, value.imag),
+            Size: lambda value: _call("torch", "Size", tuple(value)),
+            Device: lambda value: _call("torch", "device", *(part for part in value if part is not None)),
+            DTypeName: lambda value: Global("torch", value.name),
+            MemoryFormat: lambda value: Global("torch", value.name),
+            Layout: lambda value: _call("torch.serialization", "_get_layout", f"torch.{value.name}"),
+            ArrayInfo: to_tree,
+            Storage: lambda value: Persistent(StorageId(value)),
+            StorageId: lambda value: self._id(value.storage),
+            TensorInfo: self._tensor,
+            QuantizedTensor: self._quantized,
+            SparseTensor: self._sparse,
+            MetaTensor: self._meta,
+        }
+
+    def reduce(self, value: object) -> object:
+        """Return what stands for a value that no opcode says.
+
+        :raises UnsupportedError: when a ``.pth`` cannot hold such a value
+        """
+        for kind in type(value).__mro__:
+            make = self._kinds.get(kind)
+            if make is not None:
+                return make(value)
+        message = f"a .pth cannot hold a {type(value).__name__}"
+        raise UnsupportedError(message)
+
+    # -- storages -------------------------------------------------------------------------------------
+
+    def _id(self, storage: Storage, swap: int | None = None) -> tuple[object, ...]:
+        """Return a storage's persistent id, one for all that refer to it."""
+        known = self._ids.get(id(storage))
+        swap = swap or (DTYPES[storage.dtype].swap if storage.dtype else 1)
+        if known is None:
+            key = len(self.storages)
+            cls = Global(*STORAGE_CLASSES[storage.dtype])
+            known = self._ids[id(storage)] = ("storage", cls, str(key), storage.location, storage.numel)
+            self.storages.append((storage, 1 if storage.byte_order == "little" else swap))
+        elif storage.byte_order != "little" and self.storages[int(str(known[2]))][1] != swap:
+            message = f"the big-endian storage {quote(storage.key)} holds items of two sizes: no bytes say both"
+            raise UnsupportedError(message)
+        return known
+
+    # -- tensors --------------------------------------------------------------------------------------
+
+    def _strided(self, info: TensorInfo, *, learns: bool) -> tuple[str, tuple[object, ...]]:
+        """The function that rebuilds a strided tensor, and its arguments."""
+        storage, start = info.storage.part_of or (info.storage, 0)
+        self._id(storage, DTYPES[info.dtype].swap)
+        offset = info.offset + start // DTYPES[info.dtype].itemsize
+        args: tuple[object, ...] = (
+            Persistent(StorageId(storage)), offset, info.shape, info.strides, learns, _ordered(),
+        )  # fmt: skip
+        bits = Dict((name, True) for name in ("conj", "neg") if getattr(info, name))
+        more: tuple[object, ...] = (bits,) if bits else ()
+        if storage.dtype:
+            return "_rebuild_tensor_v2", args + more
+        return "_rebuild_tensor_v3", (*args, Global("torch", info.dtype), *more)
+
+    def _tensor(self, info: TensorInfo) -> Call:
+        name, args = self._strided(info, learns=info.requires_grad and not info.is_parameter)
+        attributes = None if info.state is None else Dict(info.state.items())
+        if info.is_parameter:
+            return _parameter(_call(_UTILS, name, *args), attributes, learns=info.requires_grad)
+        if attributes is None:
+            return _call(_UTILS, name, *args)
+        cls = Global("torch", "Tensor")
+        return _call("torch._tensor", "_rebuild_from_type_v2", Global(_UTILS, name), cls, args, attributes)
+
+    def _quantized(self, value: QuantizedTensor) -> Call:
+        info = value.int_repr
+        _, args = self._strided(info, learns=info.requires_grad and not info.is_parameter)
+        *geometry, learns, hooks = args
+        numbers = [list(part) if type(part) is tuple else part for part in (value.scale, value.zero_point)]
+        scheme = (Global("torch", value.scheme), *numbers, *(() if value.axis is None else (value.axis,)))
+        made = _call(_UTILS, "_rebuild_qtensor", *geometry, scheme, learns, hooks)
+        return _parameter(made, learns=info.requires_grad) if info.is_parameter else made
+
+    def _sparse(self, value: SparseTensor) -> Call:
+        entries = value.values._replace(is_parameter=False)
+        if value.values.is_parameter:
+            entries = entries._replace(requires_grad=False)
+        parts = (*value.indices, entries, Size(value.shape))
+        if value.is_coalesced is not None:
+            parts += (value.is_coalesced,)
+        made = _call(_UTILS, "_rebuild_sparse_tensor", Layout(value.layout), parts)
+        return _parameter(made, learns=value.values.requires_grad) if value.values.is_parameter else made
+
+    def _meta(self, value: MetaTensor) -> Call:
+        learns = value.requires_grad and not value.is_parameter
+        name = "_rebuild_meta_tensor_no_storage"
+        made = _call(_UTILS, name, Global("torch", value.dtype), value.shape, value.strides, learns)
+        return _parameter(made, learns=value.requires_grad) if value.is_parameter else made
+
+
+def _parameter(data: Call, attributes: Dict | None = None, *, learns: bool) -> Call:
+    if attributes is None:
+        return _call(_UTILS, "_rebuild_parameter", data, learns, _ordered())
+    return _call(_UTILS, "_rebuild_parameter_with_state", data, learns, _ordered(), attributes)
+
+
+def _ordered_dict(value: OrderedDict[Any, Any]) -> Call:
+    """With the ``_metadata`` that ``Module.state_dict`` hangs on it."""
+    made = _ordered(value.items())
+    metadata = getattr(value, "_metadata", None)
+    if metadata is not None:
+        made.updates = [*(made.updates or ()), Update("BUILD", made, Dict([("_metadata", metadata)]))]
+    return made
+
+
+def _in_order(members: Iterable[object]) -> list[object]:
+    """Members of a set in an order that no hash decides."""
+    return sorted(members, key=lambda member: (type(member).__name__, repr(member)))

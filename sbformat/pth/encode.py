@@ -1,0 +1,52 @@
+"""A state dict to a ``.pth`` entry: the mirror of ``decode`` (FORMAT.md 12.2, 12.3).
+
+The pickle is made at once, for it is small; the storages' bytes are asked for when they are written.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from sbformat.pkl.encode import encode
+from sbformat.pth.calls import Calls
+from sbformat.spec import BYTE_ORDER_RECORD, PICKLE_RECORD, STORAGE_FOLDER, TORCH_VERSION_RECORD
+from sbformat.zip_writer import Member, TorchZip
+
+if TYPE_CHECKING:
+    from sbformat.pth.state_dict import StateDict
+
+_ROOT: Final = "archive/"
+_BYTE_ORDER: Final = b"little"
+_VERSION: Final = b"3\n"
+_PROTOCOL: Final = 2
+
+
+def encode_pth(state_dict: StateDict) -> TorchZip:
+    """Lay out the torch zip of a state dict; its bytes are made when they are asked for.
+
+    :param state_dict: decoded, or of arrays; tensors that share a storage share it in the file, too
+    :return: its ``size``, and its ``chunks()``
+    :raises UnsupportedError: when a ``.pth`` cannot hold a value of it
+    """
+    calls = Calls()
+    pickle = encode(state_dict.tree, protocol=_PROTOCOL, reduce=calls.reduce)
+    records = [_held(PICKLE_RECORD, pickle), _held(BYTE_ORDER_RECORD, _BYTE_ORDER)]
+    for key, (storage, swap) in enumerate(calls.storages):
+        name = f"{_ROOT}{STORAGE_FOLDER}{key}"
+        records.append(Member(name, storage.nbytes, partial(storage.chunks, swap)))
+    records.append(_held(TORCH_VERSION_RECORD, _VERSION))
+    return TorchZip(records)
+
+
+def dumps(state_dict: StateDict) -> bytes:
+    """Encode a state dict as torch saves it: what ``torch.load(..., weights_only=True)`` of torch >= 1.6 reads.
+
+    :param state_dict: as in :func:`encode_pth`; :meth:`StateDict.from_arrays` makes one of arrays
+    :return: the bytes of a ``.pth``; the same for the same values
+    """
+    return b"".join(encode_pth(state_dict).chunks())
+
+
+def _held(name: str, data: bytes) -> Member:
+    return Member(_ROOT + name, len(data), lambda: (data,))

@@ -1,0 +1,194 @@
+"""``write``, ``writes`` and ``new``: the ways out, the mirror of ``reader`` (FORMAT.md 12).
+
+An archive is written as SB3 writes it: the same order, stored, with fixed dates, so that equal archives give equal
+bytes. What was not edited is copied byte for byte. What is written is read again by the strict reader before it
+counts.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from io import BytesIO
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from sbformat import data as data_entry, system_info
+from sbformat.archive import Archive, is_state_dict
+from sbformat.atomic import new_file
+from sbformat.container import Container
+from sbformat.errors import ContainerError, SbformatError, ValidationError
+from sbformat.limits import Budget
+from sbformat.pth import StateDict, decode_zip, emptied
+from sbformat.pth.misfits import check_like, misfit
+from sbformat.source import BytesSource, FileSource, Part
+from sbformat.spec import (
+    DATA_ENTRY,
+    POLICY_ENTRY,
+    PTH_SUFFIX,
+    PYTORCH_VARIABLES_ENTRY,
+    SYSTEM_INFO_ENTRY,
+    TENSORS_ENTRY,
+    VERSION_ENTRY,
+)
+from sbformat.zip_writer import ContainerWriter, Member
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from sbformat.pth.misfits import Mismatch
+    from sbformat.source import Source
+
+_FIRST: Final = (DATA_ENTRY, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY, POLICY_ENTRY)
+_LAST: Final = (VERSION_ENTRY, SYSTEM_INFO_ENTRY)
+_OPTIMIZER: Final = "optimizer"
+
+
+def write(
+    archive: Archive,
+    path: str | os.PathLike[str],
+    *,
+    overwrite: bool = True,
+    reencode: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> None:
+    """Write an archive to a file, whole or not at all.
+
+    It is written beside the target, synced, read again by the strict reader, and then renamed over it: on any failure
+    the old file is as it was. The target's mode is kept; of a symbolic link, what it points to is replaced. Writing
+    over the archive that was read works. Tensors are streamed: no copy of them is held.
+
+    :param archive: what to write
+    :param path: the target, exactly: no ``.zip`` is added
+    :param overwrite: False refuses a target that exists
+    :param reencode: make every ``.pth`` and ``data`` anew from its values, instead of copying what was not edited
+    :param progress: called with the number of bytes, each time some were written
+    :raises FileExistsError: when it exists and ``overwrite`` is False
+    :raises OSError: when it cannot be written, or is no regular file
+    :raises SbformatError: when an entry cannot be encoded, or what was written would be refused by
+        :func:`sbformat.read`
+    """
+    with new_file(path, overwrite=overwrite) as temporary:
+        with temporary.open("wb", buffering=0) as file:
+            encoded = _write_entries(archive, file, reencode=reencode, progress=progress)
+        with FileSource(temporary) as source:
+            _check(source, archive, encoded, is_swept=True)
+
+
+def writes(archive: Archive, *, reencode: bool = False) -> bytes:
+    """Return the bytes that :func:`write` writes; the same for equal archives.
+
+    :param archive: what to write
+    :param reencode: as in :func:`write`
+    :raises SbformatError: as in :func:`write`
+    """
+    file = BytesIO()
+    encoded = _write_entries(archive, file, reencode=reencode)
+    _check(BytesSource(file.getbuffer()), archive, encoded, is_swept=False)
+    return file.getvalue()
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    """SB3's order (FORMAT.md 1.2); optimizers, and what else there is, as they stand."""
+    rank = {**{name: at for at, name in enumerate(_FIRST)}, **{name: 9 + at for at, name in enumerate(_LAST)}}
+    return sorted(names, key=lambda name: rank.get(name, 8 if is_state_dict(name) else 99))
+
+
+def _write_entries(
+    archive: Archive, file: IO[bytes], *, reencode: bool, progress: Callable[[int], None] | None = None
+) -> frozenset[str]:
+    """Write the zip; return the names of the entries that were encoded, not copied."""
+    writer = ContainerWriter(file)
+    encoded = set()
+    for name in _in_order(archive.entries):
+        try:
+            if archive.is_new(name) or (reencode and (name == DATA_ENTRY or is_state_dict(name))):
+                encoded.add(name)
+            size, chunks = archive.encoded(name, reencode=reencode)
+            writer.add(Member(name, size, partial(_reported, chunks, progress) if progress else chunks))
+        except SbformatError as error:
+            if error.entry is None:
+                error.within(name)
+            raise
+    writer.finish()
+    return frozenset(encoded)
+
+
+def _reported(
+    chunks: Callable[[], Iterable[bytes | memoryview]], progress: Callable[[int], None]
+) -> Iterator[bytes | memoryview]:
+    for chunk in chunks():
+        yield chunk
+        progress(len(chunk))
+
+
+def _check(source: Source, archive: Archive, encoded: frozenset[str], *, is_swept: bool) -> None:
+    """Read what was written by the reader's rules: what it would refuse does not become a file.
+
+    :param encoded: entries whose content was made here; the others are as they were read
+    :param is_swept: check every CRC, so what a disk gave back
+    """
+    budget = Budget(archive.limits)
+    container = Container(source, budget=budget)
+    if list(container) != _in_order(archive.entries):
+        message = "what was written does not hold the entries that it should"
+        raise ContainerError(message)
+    for name, entry in container.entries.items():
+        try:
+            if name in encoded:
+                _decode(container, name, Part(source, entry.data_offset, entry.size), budget)
+        except SbformatError as error:
+            raise error.within(name) from None
+        if is_swept:
+            for _ in container.stream(name):
+                pass
+
+
+def _decode(container: Container, name: str, part: Source, budget: Budget) -> None:
+    """Decode one entry, without its tensors' bytes."""
+    if is_state_dict(name):
+        records = Container(part, budget=budget, names="record", entry_limit="inner_entries")
+        decode_zip(records, budget)
+    elif name == DATA_ENTRY:
+        data_entry.decode(container.read(name, limit="json_bytes"), budget)
+    elif name == VERSION_ENTRY:
+        system_info.parse_version(bytes(container.read(name, limit="version_bytes")))
+    elif name == SYSTEM_INFO_ENTRY:
+        system_info.parse_system_info(bytes(container.read(name, limit="system_info_bytes")))
+
+
+# -- a new archive ------------------------------------------------------------------------------------
+
+
+def new(template: Archive, parameters: Mapping[str, Any], *, data: Mapping[str, Any] | None = None) -> Archive:
+    """Return an archive with the template's hyper-parameters and spaces, and weights of your own.
+
+    :param template: an archive of the same algorithm, spaces and architecture
+    :param parameters: arrays as :func:`sbformat.read_parameters` and SB3's ``get_parameters`` give them:
+        ``{"policy": {name: array}}``, optimizers as well if you have them. Names and shapes must be the template's;
+        dtypes become its dtypes. Optimizers that are not given are emptied: their moments belong to other weights.
+    :param data: keys of ``data`` with other values than the template's
+    :raises ValidationError: when something does not fit: all that does not is in ``problems``
+    :raises MissingEntryError: for a state dict that the template does not have
+    """
+    made: dict[str, StateDict] = {}
+    problems: list[Mismatch] = []
+    for name, value in parameters.items():
+        try:
+            made[name] = _like(template.state_dict(name + PTH_SUFFIX), value)
+        except ValidationError as error:
+            problems += [row._replace(loc=f"{name}:{row.loc}") for row in error.problems]
+    if problems:
+        raise misfit(problems)
+    for name, state_dict in template.parameters.items():
+        if _OPTIMIZER in name and name not in made:
+            made[name] = emptied(state_dict)
+    return template.replace(data={**template.data, **data} if data else ..., parameters=made)
+
+
+def _like(template: StateDict, value: Any) -> StateDict:  # noqa: ANN401 -- arrays in containers
+    """An optimizer's containers are taken as given, once they fit; other state dicts only lend their arrays."""
+    given = value if isinstance(value, StateDict) else StateDict.from_arrays(value)
+    if "param_groups" in given:
+        check_like(template, given)
+        return given
+    return template.with_arrays({path: given.array(path) for path in given.tensors()})
