@@ -7,6 +7,7 @@ whenever it is asked for, the others are read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from sbformat import algorithm, data as data_entry, pth, system_info as system_info_entry
@@ -87,6 +88,11 @@ class Archive:
         return self._budget.limits
 
     @property
+    def on_unknown(self) -> OnUnknown:
+        """What was asked for constructors that are not known; see :func:`sbformat.read`."""
+        return self._options.on_unknown
+
+    @property
     def entries(self) -> Mapping[str, Entry]:
         """Every entry by name, in order, with its size as stored and inflated."""
         return self._entries.entries
@@ -94,6 +100,13 @@ class Archive:
     def stream(self, name: str) -> Iterator[memoryview | bytes]:
         """Yield an entry's bytes in chunks, verbatim; its CRC is checked after the last."""
         return self._entries.stream(name)
+
+    def raw(self, name: str) -> memoryview:
+        """Return an entry's bytes, or as they are stored when they cannot be had otherwise."""
+        try:
+            return self._entries.read(name)
+        except SbformatError:
+            return self._entries.raw(name)
 
     # -- entries --------------------------------------------------------------------------------------
 
@@ -217,9 +230,9 @@ class Archive:
     ) -> Archive:
         """Return an archive with some entries replaced; every other one is kept, and written, byte for byte.
 
-        An entry is replaced as a whole, None removes it, and ``...``, the default, keeps it:
-        ``replace(data={**archive.data, "gamma": 0.98})``, ``replace(parameters={"policy": weights, "policy.optimizer":
-        None})``.
+        ``data`` that was changed in place goes along. An entry is replaced as a whole, None removes it, and ``...``,
+        the default, keeps it: ``replace(data={**archive.data, "gamma": 0.98})``, ``replace(parameters={"policy":
+        weights, "policy.optimizer": None})``.
 
         :param data: all of ``data``, as :attr:`data` gives it
         :param parameters: by SB3's names; a state dict, or arrays as :meth:`StateDict.to_numpy` gives them, which are
@@ -234,7 +247,7 @@ class Archive:
         """
         changes: dict[str, Content] = {}
         if data is not ...:
-            changes[DATA_ENTRY] = None if data is None else data_entry.dumps(data)
+            changes[DATA_ENTRY] = None if data is None else _within(DATA_ENTRY, data_entry.dumps, data)
         for name, value in (parameters or {}).items():
             changes[name + PTH_SUFFIX] = self._state_dict_of(name + PTH_SUFFIX, value)
         if pytorch_variables is not ...:
@@ -246,12 +259,12 @@ class Archive:
         ):
             if text is not ...:
                 raw = changes[name] = None if text is None else text.encode("utf-8", "surrogatepass")
-                parse(raw or b"")
+                _within(name, parse, raw or b"")
         for name, content in (extra or {}).items():
             if name in _PLAIN_ENTRIES or is_state_dict(name):
                 message = f"{quote(name)} is no extra entry: SB3 has a meaning for it"
                 raise ContainerError(message)
-            changes[name] = content if content is None else bytes(content)
+            changes[name] = content if content is None else bytes(memoryview(content))  # a number has no bytes
         return self._with(changes)
 
     def without(self, *names: str) -> Archive:
@@ -270,11 +283,13 @@ class Archive:
             raise ContainerError(message)
         if value is None or isinstance(value, pth.StateDict):
             return value
-        return pth.StateDict.from_arrays(value, limits=self.limits)
+        return _within(name, partial(pth.StateDict.from_arrays, limits=self.limits), value)
 
     def _with(self, changes: dict[str, Content]) -> Archive:
         from sbformat.overlay import Overlay
 
+        if DATA_ENTRY not in changes and self._is_data_changed():
+            changes[DATA_ENTRY] = _within(DATA_ENTRY, data_entry.dumps, self.data)
         kept = {
             name: content
             for name, content in changes.items()
@@ -340,14 +355,21 @@ class Archive:
                 return self.state_dict(name) == other.state_dict(name)
             except SbformatError:
                 pass
-        try:
-            return self._entries.read(name) == other._entries.read(name)
-        except SbformatError:
-            return self._entries.raw(name) == other._entries.raw(name)
+        return self.raw(name) == other.raw(name)
 
 
 def _never(_: str) -> bool:
     return False
+
+
+def _within(name: str, make: Callable[[Any], T], value: object) -> T:
+    """Make an entry's content; what is wrong with it is told with the entry's name."""
+    try:
+        return make(value)
+    except SbformatError as error:
+        if error.entry is None:
+            error.within(name)
+        raise
 
 
 class _Lazy(Mapping[str, T]):

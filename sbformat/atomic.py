@@ -21,17 +21,24 @@ def _beside(target: Path) -> Path:
     return target.with_name(f".{secrets.token_hex(8)}.tmp")
 
 
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
+def _settle(path: Path, mode: int | None = None) -> None:
+    """Give a file its mode, and see that it is on the disk."""
+    handle = os.open(path, os.O_RDWR)  # Windows syncs only what it may write
     try:
+        if mode is not None and mode != stat.S_IMODE(os.fstat(handle).st_mode):  # not every file system has modes
+            os.chmod(path, mode)
         os.fsync(handle)
     finally:
         os.close(handle)
 
 
-def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # not every file system lets a folder be opened
-        _sync(folder)
+def _settle_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # not every system lets a folder be opened
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _exists(target: Path) -> FileExistsError:
@@ -58,21 +65,32 @@ def new_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Path]
             raise OSError(22, message, str(target))
         mode = stat.S_IMODE(status.st_mode)
     temporary = _beside(target)
-    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-    if mode is None:
-        mode = stat.S_IMODE(temporary.stat().st_mode)
+    handle = _create(temporary, target, mode)
     try:
+        if mode is None:
+            mode = stat.S_IMODE(os.fstat(handle).st_mode)
+        os.close(handle)
         yield temporary
-        temporary.chmod(mode)  # whoever wrote it may have put a file of their own in its place
-        _sync(temporary)
+        _settle(temporary, mode)  # whoever wrote it may have put a file of their own in its place
         if overwrite:
-            temporary.replace(target)
+            os.replace(temporary, target)
         else:
             _move_unless_there(temporary, target)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # what went wrong before matters more
+            os.unlink(temporary)
         raise
-    _sync_folder(target.parent)
+    _settle_folder(target.parent)
+
+
+def _create(temporary: Path, target: Path, mode: int | None) -> int:
+    """Make the file, for no more eyes than those that the target is for."""
+    allowed = 0o666 if mode is None else mode & 0o666 | 0o600
+    try:
+        return os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, allowed)
+    except OSError as error:
+        error.filename = str(target)  # the name that whoever asked for it knows
+        raise
 
 
 def _move_unless_there(temporary: Path, target: Path) -> None:
@@ -84,9 +102,9 @@ def _move_unless_there(temporary: Path, target: Path) -> None:
     except OSError:  # a file system without hard links
         if os.path.lexists(target):
             raise _exists(target) from None
-        temporary.rename(target)
+        os.rename(temporary, target)
     else:
-        temporary.unlink()
+        os.unlink(temporary)
 
 
 def _check_replaceable(target: Path, suffix: str | None) -> None:
@@ -122,7 +140,7 @@ def new_folder(path: str | os.PathLike[str], *, overwrite: bool, replaceable_suf
     try:
         yield temporary
         for item in temporary.rglob("*"):
-            _sync(item)
+            (_settle_folder if item.is_dir() else _settle)(item)
         if target.is_dir():
             target.rename(old)
         temporary.rename(target)
@@ -132,4 +150,4 @@ def new_folder(path: str | os.PathLike[str], *, overwrite: bool, replaceable_suf
             old.rename(target)
         raise
     shutil.rmtree(old, ignore_errors=True)
-    _sync_folder(target.parent)
+    _settle_folder(target.parent)

@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 
 ExportFormat: TypeAlias = Literal["safetensors", "npz", "npy-folder"]
 
+SAFETENSORS_DTYPES: Final = frozenset(
+    {
+        "bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16",
+        "float32", "float64", "float8_e4m3fn", "float8_e5m2",
+    }
+)  # fmt: skip
+"""torch's dtypes that every release of safetensors can hold."""
+
 _NAME_BYTES: Final = 65_000  # a member of a zip can have little more
 _RESERVED: Final = "__metadata__"
 _FIXED_DATE: Final = (1980, 1, 1, 0, 0, 0)
@@ -57,7 +65,7 @@ def export(
 ) -> None:
     """Write arrays to a file or folder.
 
-    :param arrays: by name; every one a numpy array
+    :param arrays: by name; every one a numpy array, or bytes, which count as an array of them
     :param path: its suffix tells the format, see :func:`format_of`
     :param metadata: text that a ``.safetensors`` keeps in its header; the others have no place for it
     :param overwrite: replace what is there
@@ -65,6 +73,9 @@ def export(
     :raises UnsupportedError: for a tensor or name that the format cannot hold
     :raises FileExistsError: when the target exists and ``overwrite`` is False
     """
+    arrays = {
+        name: np.frombuffer(array, np.uint8) if isinstance(array, bytes) else array for name, array in arrays.items()
+    }
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray):
             message = f"{quote(name)} is a {type(array).__name__}, not an array; leave it out with --tensors"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from sbformat.errors import MissingEntryError
+from sbformat.entry_names import check_name, check_path, check_paths
+from sbformat.errors import ContainerError, MissingEntryError, SbformatError, quote
 from sbformat.pth import StateDict, encode_pth
 from sbformat.zip_records import STORED, Entry
 from sbformat.zip_writer import TorchZip
@@ -25,26 +26,38 @@ Content: TypeAlias = "bytes | StateDict | None"
 class Overlay:
     """Old entries, and what stands in place of some.
 
-    :param base: the old ones
-    :param changes: by name; names that are new come last
+    :param base: the old ones; when they are an overlay, its changes are taken over, so that none lies upon another
+    :param changes: by name
     :raises UnsupportedError: for a state dict that no ``.pth`` can hold
+    :raises ContainerError: for names that no entry can have
     """
 
     __slots__ = ("_base", "_made", "entries")
 
     entries: dict[str, Entry]
+    """The old ones in their order, then the new by name: edits in another order give the same."""
 
     def __init__(self, base: Entries, changes: Mapping[str, Content]) -> None:
         self._base = base
-        self._made: dict[str, bytes | TorchZip] = {
-            name: encode_pth(content) if isinstance(content, StateDict) else content
-            for name, content in changes.items()
-            if content is not None
+        self._made: dict[str, bytes | TorchZip] = {}
+        if isinstance(base, Overlay):
+            self._base, self._made = base._base, dict(base._made)  # noqa: SLF001 -- its own class
+        for name, content in changes.items():
+            self._made.pop(name, None)
+            if content is not None:
+                self._made[name] = _encoded(name, content)
+        kept = {name for name in base.entries if name not in changes} | self._made.keys()
+        old = self._base.entries
+        self.entries = {
+            name: self._entry_of(name) if name in self._made else old[name]
+            for name in [*filter(kept.__contains__, old), *sorted(kept - old.keys())]
         }
-        self.entries = {name: entry for name, entry in base.entries.items() if changes.get(name, b"") is not None}
-        for name, made in self._made.items():
-            size = made.size if isinstance(made, TorchZip) else len(made)
-            self.entries[name] = Entry(name, 0, 0, size, size, 0, STORED)
+        check_paths(self.entries)
+
+    def _entry_of(self, name: str) -> Entry:
+        made = self._made[name]
+        size = made.size if isinstance(made, TorchZip) else len(made)
+        return Entry(name, 0, 0, size, size, 0, STORED)
 
     def entry(self, name: str) -> Entry:
         """Return what is known of an entry; a new one has no CRC yet."""
@@ -79,3 +92,22 @@ class Overlay:
 
     def _chunks(self, made: bytes | TorchZip) -> Iterator[memoryview | bytes]:
         return made.chunks() if isinstance(made, TorchZip) else iter((made,))
+
+
+def _encoded(name: str, content: bytes | StateDict) -> bytes | TorchZip:
+    _check_new(name)
+    if not isinstance(content, StateDict):
+        return content
+    try:
+        return encode_pth(content)
+    except SbformatError as error:
+        raise error.within(name) from None
+
+
+def _check_new(name: str) -> None:
+    """Refuse a name that no entry can have before anything is written under it."""
+    try:
+        check_path(check_name(name.encode("utf-8")))
+    except UnicodeEncodeError:
+        message = f"the name {quote(name)} holds a lone surrogate"
+        raise ContainerError(message) from None

@@ -147,6 +147,11 @@ def _known_keys(definitions: dict[str, Any], name: str) -> Iterator[str]:
         yield from _known_keys(definitions, parent["$ref"].rpartition("/")[2])
 
 
+def known_keys(algorithm: str | None) -> frozenset[str]:
+    """Return the keys of ``data`` that an algorithm wrote in any release; of all of them when None."""
+    return _validator(algorithm)[1]
+
+
 def _data_problems(data: Mapping[str, Any], algorithm: str | None) -> Iterator[Problem]:
     validator, known = _validator(algorithm)
     for error in validator.iter_errors(data_entry.to_json(data)):

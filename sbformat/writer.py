@@ -1,12 +1,13 @@
 """``write``, ``writes`` and ``new``: the ways out, the mirror of ``reader`` (FORMAT.md 12).
 
-An archive is written as SB3 writes it: the same order, stored, with fixed dates, so that equal archives give equal
+An archive is written as SB3 writes it: the same order, stored, with fixed dates, so that the same entries give the same
 bytes. What was not edited is copied byte for byte. What is written is read again by the strict reader before it
 counts.
 """
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from io import BytesIO
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -15,10 +16,11 @@ from sbformat import data as data_entry, system_info
 from sbformat.archive import Archive, is_state_dict
 from sbformat.atomic import new_file
 from sbformat.container import Container
-from sbformat.errors import ContainerError, SbformatError, ValidationError
+from sbformat.errors import ContainerError, SbformatError, UnsupportedError, ValidationError
 from sbformat.limits import Budget
-from sbformat.pth import StateDict, decode_zip, emptied
+from sbformat.pth import StateDict, decode_zip, emptied, encode_pth
 from sbformat.pth.misfits import check_like, misfit
+from sbformat.sniff import refuse, sniff_zip
 from sbformat.source import BytesSource, FileSource, Part
 from sbformat.spec import (
     DATA_ENTRY,
@@ -29,13 +31,13 @@ from sbformat.spec import (
     TENSORS_ENTRY,
     VERSION_ENTRY,
 )
-from sbformat.zip_writer import ContainerWriter, Member
+from sbformat.zip_writer import ContainerWriter, Member, write_all
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from sbformat.pth.misfits import Mismatch
+    from sbformat.pth.values import OnUnknown
     from sbformat.source import Source
 
 _FIRST: Final = (DATA_ENTRY, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY, POLICY_ENTRY)
@@ -70,12 +72,13 @@ def write(
     with new_file(path, overwrite=overwrite) as temporary:
         with temporary.open("wb", buffering=0) as file:
             encoded = _write_entries(archive, file, reencode=reencode, progress=progress)
+            os.fsync(file.fileno())
         with FileSource(temporary) as source:
             _check(source, archive, encoded, is_swept=True)
 
 
 def writes(archive: Archive, *, reencode: bool = False) -> bytes:
-    """Return the bytes that :func:`write` writes; the same for equal archives.
+    """Return the bytes that :func:`write` writes; the same whenever the entries are the same.
 
     :param archive: what to write
     :param reencode: as in :func:`write`
@@ -85,6 +88,34 @@ def writes(archive: Archive, *, reencode: bool = False) -> bytes:
     encoded = _write_entries(archive, file, reencode=reencode)
     _check(BytesSource(file.getbuffer()), archive, encoded, is_swept=False)
     return file.getvalue()
+
+
+def write_pth(
+    state_dict: StateDict,
+    path: str | os.PathLike[str],
+    *,
+    overwrite: bool = True,
+    progress: Callable[[int], None] | None = None,
+) -> None:
+    """Write one state dict to a ``.pth`` file, as :func:`write` does: whole or not at all, streamed, and read again.
+
+    :param state_dict: of an archive, or :meth:`StateDict.from_arrays`
+    :param path: the target
+    :param overwrite: as in :func:`write`
+    :param progress: as in :func:`write`
+    :raises SbformatError: when it cannot be encoded
+    """
+    made = encode_pth(state_dict)
+    chunks = partial(_reported, made.chunks, progress) if progress else made.chunks
+    with new_file(path, overwrite=overwrite) as temporary:
+        with temporary.open("wb", buffering=0) as file:
+            for chunk in chunks():
+                write_all(file, chunk)
+        with FileSource(temporary) as source:
+            budget = state_dict.new_budget()
+            records = Container(source, budget=budget, names="record", entry_limit="inner_entries")
+            decode_zip(records, budget, on_unknown="inert")
+            _sweep(records)
 
 
 def _in_order(names: Iterable[str]) -> list[str]:
@@ -106,8 +137,8 @@ def _write_entries(
             size, chunks = archive.encoded(name, reencode=reencode)
             writer.add(Member(name, size, partial(_reported, chunks, progress) if progress else chunks))
         except SbformatError as error:
-            if error.entry is None:
-                error.within(name)
+            if error.entry is None or not f"{error.entry}/".startswith(f"{name}/"):
+                error.within(name)  # a record of a .pth knows its own name only
             raise
     writer.finish()
     return frozenset(encoded)
@@ -132,28 +163,43 @@ def _check(source: Source, archive: Archive, encoded: frozenset[str], *, is_swep
     if list(container) != _in_order(archive.entries):
         message = "what was written does not hold the entries that it should"
         raise ContainerError(message)
+    kind = sniff_zip(container.entries)
+    if kind != "sb3":
+        refuse(kind, source, container.entries)
     for name, entry in container.entries.items():
         try:
             if name in encoded:
-                _decode(container, name, Part(source, entry.data_offset, entry.size), budget)
+                records = _decode(
+                    container, name, Part(source, entry.data_offset, entry.size), budget, archive.on_unknown
+                )
+                if is_swept and records is not None:
+                    _sweep(records)
         except SbformatError as error:
             raise error.within(name) from None
-        if is_swept:
-            for _ in container.stream(name):
-                pass
+    if is_swept:
+        _sweep(container)
 
 
-def _decode(container: Container, name: str, part: Source, budget: Budget) -> None:
-    """Decode one entry, without its tensors' bytes."""
+def _sweep(container: Container) -> None:
+    """Check every CRC."""
+    for name in container:
+        for _ in container.stream(name):
+            pass
+
+
+def _decode(container: Container, name: str, part: Source, budget: Budget, on_unknown: OnUnknown) -> Container | None:
+    """Decode one entry, without its tensors' bytes; return the records of a state dict."""
     if is_state_dict(name):
         records = Container(part, budget=budget, names="record", entry_limit="inner_entries")
-        decode_zip(records, budget)
-    elif name == DATA_ENTRY:
+        decode_zip(records, budget, on_unknown=on_unknown)
+        return records
+    if name == DATA_ENTRY:
         data_entry.decode(container.read(name, limit="json_bytes"), budget)
     elif name == VERSION_ENTRY:
         system_info.parse_version(bytes(container.read(name, limit="version_bytes")))
     elif name == SYSTEM_INFO_ENTRY:
         system_info.parse_system_info(bytes(container.read(name, limit="system_info_bytes")))
+    return None
 
 
 # -- a new archive ------------------------------------------------------------------------------------
@@ -177,11 +223,13 @@ def new(template: Archive, parameters: Mapping[str, Any], *, data: Mapping[str, 
             made[name] = _like(template.state_dict(name + PTH_SUFFIX), value)
         except ValidationError as error:
             problems += [row._replace(loc=f"{name}:{row.loc}") for row in error.problems]
+        except UnsupportedError as error:
+            raise error if error.entry else error.within(name + PTH_SUFFIX) from None
     if problems:
         raise misfit(problems)
-    for name, state_dict in template.parameters.items():
+    for name in template.parameters:
         if _OPTIMIZER in name and name not in made:
-            made[name] = emptied(state_dict)
+            made[name] = emptied(template.parameters[name])
     return template.replace(data={**template.data, **data} if data else ..., parameters=made)
 
 

@@ -130,7 +130,14 @@ class ContainerWriter:
 
         :raises ContainerError: when its name breaks the path rules (FORMAT.md 2.6), or it has not the size it claims
         """
-        name = _checked(member.name)
+        name = _encoded(member.name)
+        check_path(member.name)
+        if member.name in self._names:
+            message = "a member of this name is there already"
+            raise ContainerError(message, entry=member.name)
+        if member.size and name.endswith(b"/"):
+            message = "a folder holds no bytes of its own"
+            raise ContainerError(message, entry=member.name)
         flags = 0 if name.isascii() else FLAG_UTF8
         start = self._at
         self._put(_outer_header(name, flags, member.size, 0))
@@ -139,12 +146,10 @@ class ContainerWriter:
             crc = zlib.crc32(chunk, crc)
             written += len(chunk)
             self._put(chunk)
-        if written != member.size:
-            message = f"it gave {written:,} bytes where {member.size:,} were announced: it changed meanwhile"
-            raise ContainerError(message, entry=member.name)
+        _check_size(member, written)
         if crc:
             self._file.seek(start)
-            _write(self._file, _outer_header(name, flags, member.size, crc))
+            write_all(self._file, _outer_header(name, flags, member.size, crc))
             self._file.seek(self._at)
         self._names.append(member.name)
         self._records.append(_Record(name, start, member.size, crc, flags))
@@ -152,8 +157,11 @@ class ContainerWriter:
     def finish(self) -> None:
         """Write the directory.
 
-        :raises ContainerError: when two names meet on some file system
+        :raises ContainerError: when two names meet on some file system, or there is no member
         """
+        if not self._records:
+            message = "a zip without members is no archive"
+            raise ContainerError(message)
         check_paths(self._names)
         start = self._at
         for record in self._records:
@@ -162,25 +170,31 @@ class ContainerWriter:
         self._put(_end(len(self._records), self._at - start, start, always_zip64=False))
 
     def _put(self, chunk: bytes | memoryview) -> None:
-        _write(self._file, chunk)
+        write_all(self._file, chunk)
         self._at += len(chunk)
 
 
-def _write(file: IO[bytes], chunk: bytes | memoryview) -> None:
+def write_all(file: IO[bytes], chunk: bytes | memoryview) -> None:
     """Write all of it: a raw file may take less at a time."""
     left = memoryview(chunk)
     while left:
         left = left[file.write(left) :]
 
 
-def _checked(name: str) -> bytes:
+def _encoded(name: str) -> bytes:
     try:
         encoded = name.encode("utf-8")
     except UnicodeEncodeError:
         message = f"the name {quote(name)} holds a lone surrogate"
         raise ContainerError(message) from None
-    check_path(check_name(encoded))
+    check_name(encoded)
     return encoded
+
+
+def _check_size(member: Member, written: int) -> None:
+    if written != member.size:
+        message = f"it gave {written:,} bytes where {member.size:,} were announced: it changed meanwhile"
+        raise ContainerError(message, entry=member.name)
 
 
 def _outer_header(name: bytes, flags: int, size: int, crc: int) -> bytes:
@@ -215,8 +229,7 @@ class TorchZip:
         self._records: list[tuple[bytes, _Record, bytes]] = []
         at = 0
         for member in members:
-            name = member.name.encode("utf-8")
-            check_name(name)
+            name = _encoded(member.name)
             flags = FLAG_UTF8 | (FLAG_DESCRIPTOR if member.size else 0)
             header = _torch_header(name, flags, member.size, at)
             record = _Record(name, at, member.size, 0, flags)
@@ -226,15 +239,20 @@ class TorchZip:
         self.size = at + directory + len(_end(len(members), directory, at, always_zip64=True))
 
     def chunks(self) -> Iterator[bytes | memoryview]:
-        """Yield its bytes from the start."""
+        """Yield its bytes from the start.
+
+        :raises ContainerError: when a record has not the size it claims
+        """
         central = bytearray()
         at = 0
         for member, (header, record, blank) in zip(self._members, self._records):
             yield header
-            crc = 0
+            crc = written = 0
             for chunk in member.chunks():
                 crc = zlib.crc32(chunk, crc)
+                written += len(chunk)
                 yield chunk
+            _check_size(member, written)
             if blank:
                 yield _descriptor(crc, member.size)
             central += _central(record._replace(crc=crc), 0, 0, 0, 0)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sbformat.errors import SbformatError, escape
+from sbformat.errors import SbformatError, ValidationError, escape
 from sbformat.limits import Limits
 from sbformat.spec import DATA_ENTRY
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from sbformat.archive import Archive
     from sbformat.pth.values import OnUnknown
+
+T = TypeVar("T")
 
 ARCHIVE_SUFFIXES: Final = (".zip", ".pth")
 _DEPTHS: Final = ("json_depth", "value_depth")
@@ -58,8 +60,27 @@ def read_archive(path: str, args: argparse.Namespace, on_unknown: OnUnknown = "e
     """Read an archive as the command line asks."""
     from sbformat.reader import read
 
-    limits = Limits()._replace(**dict(args.limit))
-    return read(path, limits=limits, on_unknown=on_unknown, unchecked_crc=args.unchecked_crc)
+    return read(path, limits=limits(args), on_unknown=on_unknown, unchecked_crc=args.unchecked_crc)
+
+
+def limits(args: argparse.Namespace) -> Limits:
+    """Return the limits that the command line asks for."""
+    return Limits()._replace(**dict(args.limit))
+
+
+def named(path: str, work: Callable[[], T]) -> T:
+    """Do the work on a second file: what goes wrong there names it."""
+    try:
+        return work()
+    except SbformatError as error:
+        error.message = f"{escape(path, 1000)}: {error}"
+        error.entry = error.offset = None
+        raise
+
+
+def is_same(path: str, output: str) -> bool:
+    """Say whether two paths are one file."""
+    return os.path.exists(path) and os.path.exists(output) and os.path.samefile(path, output)
 
 
 def expand(paths: Iterable[str]) -> Iterator[str]:
@@ -89,6 +110,9 @@ def guarded(path: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Do the work on one file; what goes wrong becomes its report, so that the rest goes on."""
     try:
         return {"path": path, "outcome": "ok", **work()}
+    except ValidationError as error:
+        rows = [{"loc": row.loc, "kind": row.kind, "message": row.message} for row in error.problems]
+        return {"path": path, "outcome": error.outcome, "message": str(error), "problems": rows}
     except SbformatError as error:
         return {"path": path, "outcome": error.outcome, "message": str(error)}
     except OSError as error:

@@ -20,6 +20,8 @@ REPORT_VERSION: Final = 1
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _CELL: Final = 100
 _LONG_WORK: Final = 50
+_LISTED: Final = 3
+_MANY_BYTES: Final = 1 << 26
 _ROWS: Final = 1000
 
 
@@ -135,6 +137,17 @@ class Rich(Plain):
         self._console.print(table)
 
 
+def print_failure(printer: Plain, report: dict[str, Any]) -> None:
+    """Print the report of a file that something went wrong with; all that does not fit, one a line."""
+    head = f"{escape(report['path'], 1000)}: {report['outcome']}"
+    rows = report.get("problems", [])
+    if len(rows) < _LISTED:
+        printer.line(f"{head}: {report['message']}")
+        return
+    printer.line(f"{head}: {len(rows)} things do not fit")
+    printer.table("what does not fit", ("where", "what", "how"), [tuple(map(str, row.values())) for row in rows])
+
+
 def printer() -> Plain:
     """Return the printer for wherever standard output goes."""
     if sys.stdout.isatty():
@@ -150,7 +163,24 @@ def progress(label: str, total: int) -> Iterator[Callable[[str], None]]:
     :param label: what is done
     :param total: how many there are
     """
-    if total < _LONG_WORK or not sys.stderr.isatty():
+    with _bar(label, total, shown=total >= _LONG_WORK) as advance:
+        yield lambda _: advance(1)
+
+
+@contextlib.contextmanager
+def bytes_progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show a bar on the terminal while many bytes are written; silent elsewhere and for few.
+
+    :param label: what is done
+    :param total: how many there are
+    """
+    with _bar(label, total, shown=total >= _MANY_BYTES) as advance:
+        yield advance
+
+
+@contextlib.contextmanager
+def _bar(label: str, total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
+    if not shown or not sys.stderr.isatty():
         yield lambda _: None
         return
     try:
@@ -161,4 +191,4 @@ def progress(label: str, total: int) -> Iterator[Callable[[str], None]]:
         return
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
-        yield lambda _: bar.advance(task)
+        yield lambda amount: bar.advance(task, amount)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from sbformat.cli import _files, _output
@@ -36,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     def work() -> dict[str, Any]:
         from sbformat.tools.extract import extract
 
-        if os.path.exists(args.path) and os.path.exists(args.output) and os.path.samefile(args.path, args.output):
+        if _files.is_same(args.path, args.output):
             message = "the output is the input"
             raise UnsupportedError(message)
         archive = _files.read_archive(args.path, args, on_unknown="inert")
@@ -65,9 +64,8 @@ def _tensor_count(archive: Any, entry: str) -> int:  # noqa: ANN401
 
 def _print_text(report: dict[str, Any]) -> None:
     printer = _output.printer()
-    path = escape(report["path"], 1000)
     if report["outcome"] != "ok":
-        printer.line(f"{path}: {report['outcome']}: {report['message']}")
+        _output.print_failure(printer, report)
         return
     count = len(report["tensors"])
     printer.line(

@@ -39,6 +39,8 @@ _UINT8: Final = Struct("<Q").pack
 _INT4_PACK: Final = Struct("<i").pack
 _FLOAT8: Final = Struct(">d").pack
 _LEAVES: Final = frozenset({type(None), bool, int, float})
+_VALUES: Final = _LEAVES | {str, bytes, bytearray, tuple, list, Dict, Set, FrozenSet}
+"""What nothing can call, and what is no arguments but for a tuple."""
 _TUPLES: Final = ("EMPTY_TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")
 _TWICE: Final = 2
 
@@ -52,7 +54,7 @@ def encode(tree: object, *, protocol: Protocol = 4, reduce: Callable[[object], o
         again, as a pickler's ``reducer_override`` does
     :return: one pickle; decoding it gives an equal tree, but for what the protocol spells as a call: bytearrays below
         5, bytes and sets in 2
-    :raises PickleError: for names, calls and numbers that the protocol cannot say, and for calls that hold themselves
+    :raises PickleError: for names, calls and numbers that the protocol cannot say or a reader would refuse
     :raises TypeError: for a value that is no part of a tree, without ``reduce``
     """
     if protocol not in _PROTOCOLS:
@@ -292,8 +294,17 @@ class _Pass:
     def save_call(self, value: Call) -> Steps:
         """The opcode that decoding found, on its parts; then the changes."""
         how = value.how
+        _check_call(value)
         if how in ("INST", "OBJ"):
-            yield from self._save_marked_call(value)
+            self.out += _CODE["MARK"]
+            if how == "OBJ":
+                yield value.func
+            yield from value.args  # type: ignore[misc]
+            if self.memo.get(_key(value)) is not None:  # an argument of it held it, and wrote it
+                self.out += _CODE["POP_MARK"]
+                self.taken(value, 0)
+                return
+            self.out += _CODE[how] + (_lines(value.func, self.protocol) if how == "INST" else b"")  # type: ignore[arg-type]
         else:
             parts = [value.func, value.args]
             if how == "STACK_GLOBAL":
@@ -308,17 +319,6 @@ class _Pass:
             self.out += _CODE[how]
         self.put(value)
         yield from self.updates(value)
-
-    def _save_marked_call(self, value: Call) -> Steps:
-        if type(value.args) is not tuple or (value.how == "INST" and type(value.func) is not Global):
-            _refuse(f"{value.how} calls with arguments that stand on the stack, and INST a name")
-        self.out += _CODE["MARK"]
-        if value.how == "OBJ":
-            yield value.func
-        yield from value.args
-        self.out += _CODE[value.how]
-        if value.how == "INST":
-            self.out += _lines(value.func, self.protocol)  # type: ignore[arg-type]
 
     def save_persistent(self, value: Persistent) -> Steps:
         """A reference; its id is a value like any other."""
@@ -383,6 +383,24 @@ _PROTOCOLS: Final = {2: _OLD_WRITERS, 4: _WRITERS, 5: {**_WRITERS, bytearray: _P
 """What has opcodes of its own, by protocol."""
 
 
+def _check_call(call: Call) -> None:
+    """Refuse a call that no reader takes (FORMAT.md 5.1), or reads as something else."""
+    how, func, args = call.how, call.func, call.args
+    if how == "STACK_GLOBAL":
+        parts = args if type(args) is tuple and len(args) == 2 else (None,)
+        if any(type(part) in _VALUES - {str} for part in parts) or set(map(type, parts)) == {str}:
+            _refuse("a computed name is made of two texts or nodes, at least one of them a node")
+        return
+    if type(func) in _VALUES or (type(args) in _VALUES and type(args) is not tuple):
+        _refuse(f"{how} calls a node, with a tuple or a node")
+    if how == "NEWOBJ_EX" and type(call.kwargs) in _VALUES and type(call.kwargs) is not Dict:
+        _refuse("NEWOBJ_EX takes a dict or a node as keywords")
+    if how in ("INST", "OBJ") and type(args) is not tuple:
+        _refuse(f"{how} calls with arguments that stand on the stack")
+    if how == "INST" and (type(func) is not Global or func.updates):
+        _refuse("INST calls a name that was not changed")
+
+
 # -- values that a protocol has no opcode for, as CPython spells them ---------------------------------
 
 
@@ -433,12 +451,11 @@ def _lines(name: Global, protocol: int) -> bytes:
     """Module and name as two lines, in Python 2's spelling below protocol 3 (FORMAT.md 5.4)."""
     module, attribute = pair = name.pair
     if protocol < FIX_IMPORTS_BELOW:
-        if pair in REVERSE_NAME_MAPPING:
-            module, attribute = REVERSE_NAME_MAPPING[pair]
-        elif module in REVERSE_IMPORT_MAPPING:
-            module = REVERSE_IMPORT_MAPPING[module]
-        if rename(module, attribute) != pair:
+        old = REVERSE_NAME_MAPPING.get(pair) or (REVERSE_IMPORT_MAPPING.get(module, module), attribute)
+        spelling = next((known for known in (old, pair) if rename(*known) == pair), None)
+        if spelling is None:
             _refuse(f"protocol {protocol} cannot say the name {quote(name)}: it is read as Python 2's")
+        module, attribute = spelling
     text = f"{module}\n{attribute}\n"
     if text.count("\n") != 2:
         _refuse(f"a name holds a newline: {quote(name)}")

@@ -101,6 +101,24 @@ def state_dict_of(value: object) -> Any:  # noqa: ANN401 -- a tree
     return walk.convert(value)
 
 
+def tensors_of(arrays: Mapping[str, np.ndarray]) -> dict[str, TensorInfo]:
+    """Describe arrays by name.
+
+    :raises UnsupportedError: for a dtype that torch does not have
+    """
+    for name, array in arrays.items():
+        _require_dtype(name, array)
+    return dict(zip(arrays, describe(list(arrays.values()))))
+
+
+def _require_dtype(name: str, array: np.ndarray) -> None:
+    try:
+        torch_dtype(array.dtype)
+    except UnsupportedError as error:
+        message = f"{quote(name)}: {error.message}"
+        raise UnsupportedError(message) from None
+
+
 class _Walk:
     """One tree: first its arrays are found, then described together, then put where they stood."""
 
@@ -119,11 +137,7 @@ class _Walk:
             return
         if _is_array(value):
             array = np.asarray(value)
-            try:
-                torch_dtype(array.dtype)
-            except UnsupportedError as error:
-                message = f"{quote(path)}: {error.message}"
-                raise UnsupportedError(message) from None
+            _require_dtype(path, array)
             self._arrays[id(value)] = value, array
             return
         for key, part in _parts(value, path):

@@ -123,6 +123,10 @@ class StateDict(Mapping[Any, Any]):
         made.entry = self.entry
         return made
 
+    def new_budget(self) -> Budget:
+        """Return a fresh budget for one operation on it."""
+        return Budget(self._budget.limits)
+
     def named(self, entry: str) -> StateDict:
         """Return it as the state dict of an entry, for messages."""
         if self.entry == entry:
@@ -184,7 +188,7 @@ class StateDict(Mapping[Any, Any]):
         from sbformat.pth.arrays import materialize
 
         try:
-            return materialize(value, Budget(self._budget.limits), copy=self._copy)
+            return materialize(value, self.new_budget(), copy=self._copy)
         except SbformatError as error:
             self._place(error)
             raise
@@ -261,4 +265,8 @@ class StateDict(Mapping[Any, Any]):
 
     def array(self, path: str) -> np.ndarray:
         """Return the tensor at a path as an array, or as a value type where numpy has none."""
-        return self._make(self.info(path))  # type: ignore[no-any-return]
+        return self.array_of(self.info(path))
+
+    def array_of(self, info: TensorInfo) -> np.ndarray:
+        """Return the array of a tensor of :meth:`tensors`."""
+        return self._make(info)  # type: ignore[no-any-return]

@@ -1,0 +1,62 @@
+"""``sbformat convert``: archives to safetensors and back, arrays to ``.pth``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sbformat.cli import _files, _output
+from sbformat.errors import UnsupportedError, escape
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "convert",
+        help="convert archives to safetensors and back, arrays to .pth",
+        description="Convert between archives (.zip), safetensors files that hold all of one, and .pth files. "
+        "The suffixes tell the formats; .npz and plain .safetensors become .pth.",
+    )
+    parser.add_argument("path", metavar="FILE", help="an archive in any form, a .safetensors or an .npz")
+    parser.add_argument("-o", "--output", required=True, metavar="OUT", help=".zip, .safetensors or .pth")
+    parser.add_argument("--entry", default="policy", metavar="NAME", help="what a .pth gets: policy (default), ...")
+    parser.add_argument("--force", action="store_true", help="overwrite what is there")
+    _files.add_reading_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Convert; 2 when it could not."""
+
+    def work() -> dict[str, Any]:
+        from sbformat.archive import Archive
+        from sbformat.tools.convert import convert, read_any
+
+        if _files.is_same(args.path, args.output):
+            message = "the output is the input"
+            raise UnsupportedError(message)
+        source = read_any(args.path, lambda path: _files.read_archive(path, args), limits=_files.limits(args))
+        total = sum(entry.size for entry in source.entries.values()) if isinstance(source, Archive) else 0
+        with _output.bytes_progress("converting", total) as advance:
+            return convert(source, args.output, entry=args.entry, overwrite=args.force, progress=advance)._asdict()
+
+    report = _files.guarded(args.path, work)
+    if args.format == "json":
+        _output.print_json("convert", [report])
+    else:
+        _print_text(report)
+    return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT
+
+
+def _print_text(report: dict[str, Any]) -> None:
+    printer = _output.printer()
+    if report["outcome"] != "ok":
+        _output.print_failure(printer, report)
+        return
+    parts = [f"{len(report['entries'])} entries"] if report["entries"] else []
+    parts += [f"{report['tensors']} tensor{'' if report['tensors'] == 1 else 's'}", _output.size(report["nbytes"])]
+    printer.line(f"{escape(report['output'], 1000)}: {', '.join(parts)}")
+    for name in report["as_bytes"]:
+        printer.line(f"  {escape(name)} is held as its bytes: it is no text, and has no form as tensors")

@@ -1,0 +1,87 @@
+"""``sbformat diff``: what differs between two archives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sbformat.cli import _files, _output
+from sbformat.errors import escape
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "diff",
+        help="show what differs between two archives",
+        description="Compare two archives: hyper-parameters, tensors (dtype, shape, values), entries and versions. "
+        "Exit status 1 when they differ.",
+    )
+    parser.add_argument("path", metavar="A", help="an archive or a .pth file")
+    parser.add_argument("other", metavar="B", help="the one to compare it with")
+    _files.add_reading_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare; 1 when they differ, 2 when one could not be read."""
+
+    def work() -> dict[str, Any]:
+        from sbformat.tools.diff import diff
+
+        old = _files.read_archive(args.path, args, on_unknown="inert")
+        new = _files.named(args.other, lambda: _files.read_archive(args.other, args, on_unknown="inert"))
+        report = diff(old, new)
+        return {
+            "other": args.other,
+            "equal": not report.changes,
+            "changes": change_rows(report.changes),
+            "state_dicts": [row._asdict() for row in report.state_dicts],
+        }
+
+    report = _files.guarded(args.path, work)
+    if args.format == "json":
+        _output.print_json("diff", [report])
+    else:
+        _print_text(report)
+    if report["outcome"] != "ok":
+        return _files.EXIT_COULD_NOT
+    return _files.EXIT_FINE if report["equal"] else _files.EXIT_FINDINGS
+
+
+def change_rows(changes: Any) -> list[dict[str, Any]]:  # noqa: ANN401 -- Change, whose module loads with the command
+    """Return changes as a report has them."""
+    return [change._asdict() for change in changes]
+
+
+def print_changes(printer: _output.Plain, changes: list[dict[str, Any]]) -> None:
+    """Print changes as a table a entry."""
+    for entry in dict.fromkeys(change["entry"] for change in changes):
+        rows = [(row["loc"] or "(all of it)", row["kind"], row["message"]) for row in changes if row["entry"] == entry]
+        printer.table(escape(entry), ("where", "what", "how"), rows)
+
+
+def _print_text(report: dict[str, Any]) -> None:
+    printer = _output.printer()
+    path = escape(report["path"], 1000)
+    if report["outcome"] != "ok":
+        _output.print_failure(printer, report)
+        return
+    count = len(report["changes"])
+    what = "equal" if report["equal"] else f"{count} difference{'' if count == 1 else 's'}"
+    printer.line(f"{path} -> {escape(report['other'], 1000)}: {what}")
+    print_changes(printer, report["changes"])
+    rows = [
+        (
+            escape(row["name"]),
+            str(row["equal"]),
+            str(row["different"]),
+            "" if row["max_abs_difference"] is None else f"{row['max_abs_difference']:.6g}",
+        )
+        for row in report["state_dicts"]
+        if row["different"]
+    ]
+    header = ("state dict", "equal", "different", "max abs difference")
+    printer.table("tensors", header, rows, right=(1, 2, 3))

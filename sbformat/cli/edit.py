@@ -1,0 +1,126 @@
+"""``sbformat edit``: an archive with other values, weights or entries, without torch or SB3."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from sbformat.cli import _files, _output
+from sbformat.cli.diff import change_rows, print_changes
+from sbformat.errors import UnsupportedError, escape
+
+if TYPE_CHECKING:
+    from sbformat.archive import Archive
+
+
+def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "edit",
+        help="change hyper-parameters, weights or entries",
+        description="Write an archive with other hyper-parameters, weights or entries. What is not edited is copied "
+        "byte for byte; the output is read again before it takes its name.",
+    )
+    parser.add_argument("path", metavar="FILE", help="an archive")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("-o", "--output", metavar="OUT", help="the archive to write")
+    where.add_argument("--in-place", action="store_true", help="write over FILE; it stays whole on any failure")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=JSON",
+        type=_assignment,
+        help="give a key of data (or a JSON pointer) a JSON value, checked against the schema; repeatable",
+    )
+    parser.add_argument("--unset", action="append", default=[], metavar="KEY", help="remove a key of data; repeatable")
+    parser.add_argument("--weights", metavar="FILE", help="tensors from a .safetensors or .npz file, checked by name")
+    parser.add_argument(
+        "--drop-optimizer", action="store_true", help="empty the optimizers' states; SB3 still loads it"
+    )
+    parser.add_argument("--drop", action="append", default=[], metavar="ENTRY", help="leave an entry out; repeatable")
+    parser.add_argument("--unknown-keys", action="store_true", help="let --set add keys that SB3 does not know")
+    parser.add_argument("--force", action="store_true", help="overwrite OUT")
+    _files.add_reading_options(parser)
+    parser.set_defaults(run=run, refuse=parser.error)
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        message = f"{escape(text)} is not KEY=JSON"
+        raise argparse.ArgumentTypeError(message)
+    try:
+        return key, json.loads(value)
+    except (ValueError, RecursionError):
+        message = f"{escape(value)} is no JSON; a text stands in double quotes: --set '{escape(key)}=\"...\"'"
+        raise argparse.ArgumentTypeError(message) from None
+
+
+def run(args: argparse.Namespace) -> int:
+    """Edit; 2 when it could not."""
+    if not (args.set or args.unset or args.weights or args.drop_optimizer or args.drop):
+        args.refuse("nothing to edit: give --set, --unset, --weights, --drop-optimizer or --drop")
+    report = _files.guarded(args.path, lambda: _edit(args))
+    if args.format == "json":
+        _output.print_json("edit", [report])
+    else:
+        _print_text(report)
+    return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT
+
+
+def _edit(args: argparse.Namespace) -> dict[str, Any]:
+    from sbformat.tools.diff import diff
+    from sbformat.tools.edit import edit
+    from sbformat.writer import write
+
+    output = args.path if args.in_place else args.output
+    if not args.in_place and _files.is_same(args.path, output):
+        message = "the output is the input; --in-place writes over it"
+        raise UnsupportedError(message)
+    archive = _files.read_archive(args.path, args)
+    if args.in_place and archive.format != "sb3":
+        message = "--in-place is for archives: this would become one; write it to another file with -o"
+        raise UnsupportedError(message)
+    edited, problems = edit(
+        archive,
+        assign=dict(args.set),
+        unset=args.unset,
+        weights=_weights(args),
+        drop_optimizer=args.drop_optimizer,
+        drop=args.drop,
+        unknown_keys=args.unknown_keys,
+    )
+    with _output.bytes_progress("writing", _total(edited)) as advance:
+        write(edited, output, overwrite=args.in_place or args.force, progress=advance)
+    return {
+        "output": os.fspath(output),
+        "changes": change_rows(diff(archive, edited).changes),
+        "problems": [row._asdict() for row in problems],
+    }
+
+
+def _weights(args: argparse.Namespace) -> dict[str, Any] | None:
+    if args.weights is None:
+        return None
+    from sbformat.weights import read_arrays
+
+    return _files.named(args.weights, lambda: read_arrays(args.weights, limits=_files.limits(args)))
+
+
+def _total(archive: Archive) -> int:
+    return sum(entry.size for entry in archive.entries.values())
+
+
+def _print_text(report: dict[str, Any]) -> None:
+    printer = _output.printer()
+    if report["outcome"] != "ok":
+        _output.print_failure(printer, report)
+        return
+    count = len(report["changes"])
+    printer.line(f"{escape(report['output'], 1000)}: {count} change{'' if count == 1 else 's'}")
+    print_changes(printer, report["changes"])
+    for row in report["problems"]:
+        printer.line(f"  now an error: {escape(row['entry'])}: {escape(row['message'], 600)}")

@@ -1,0 +1,277 @@
+"""State dicts as JSON and tensors by name: what a safetensors file can hold (FORMAT.md 12.6).
+
+A tree is plain JSON where JSON says it all, and objects of one word where it does not: ``{"tuple": [...]}``. What has
+no word here (sparse and quantized tensors, inert nodes) makes :func:`to_portable` refuse; the entry then travels as
+bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import struct
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from sbformat.errors import DataError, UnsupportedError, quote
+from sbformat.pth.state_dict import StateDict, segment
+from sbformat.pth.values import Device, DTypeName, Layout, MemoryFormat, Size, TensorInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_DEEPEST: Final = 15
+"""Containers in containers; each takes three levels of JSON, of which a reader allows 64."""
+_EXACT_INTEGERS: Final = 2**53
+_DOUBLE: Final = struct.Struct(">d")
+_HEX_DIGITS: Final = 16
+_NAMED: Final[dict[str, Callable[[str], Any]]] = {"dtype": DTypeName, "layout": Layout, "memory_format": MemoryFormat}
+
+
+def to_portable(state_dict: StateDict, name: str) -> tuple[Any, dict[str, TensorInfo]]:
+    """Split a state dict into a JSON value and its tensors.
+
+    Tensors that are the same view of one storage are one, under the first path.
+
+    :param state_dict: what to split
+    :param name: its name in the archive, ``policy``: tensors are called ``policy:path``
+    :raises UnsupportedError: when there is no word for a value of it
+    """
+    split = _Split(name)
+    return split.value(state_dict.tree, "", 0), split.tensors
+
+
+class _Split:
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._known: dict[tuple[Any, ...], str] = {}
+        self.tensors: dict[str, TensorInfo] = {}
+
+    def value(self, value: Any, path: str, depth: int) -> Any:  # noqa: ANN401 -- one kind a line
+        """Return the JSON of one value."""
+        if value is None or type(value) in (bool, str):
+            return value
+        if depth > _DEEPEST:
+            message = "nested too deep for JSON"
+            raise UnsupportedError(message)
+        if type(value) is int:
+            return value if abs(value) < _EXACT_INTEGERS else {"int": hex(value)}
+        if type(value) is float:
+            return {"float": _float_text(value)}
+        if isinstance(value, TensorInfo):
+            return self._tensor(value, path)
+        if type(value) in (dict, OrderedDict):
+            return self._dict(value, path, depth)
+        if type(value) in (list, tuple):
+            word = "list" if type(value) is list else "tuple"
+            return {word: [self.value(part, _join(path, f"[{at}]"), depth + 1) for at, part in enumerate(value)]}
+        for word, kind in _NAMED.items():
+            if type(value) is kind:
+                return {word: value.name}
+        return self._small(value, path, depth)
+
+    def _small(self, value: Any, path: str, depth: int) -> Any:  # noqa: ANN401
+        if type(value) in (bytes, bytearray):
+            return {type(value).__name__: base64.b64encode(value).decode("ascii")}
+        if type(value) is complex:
+            return {"complex": [_float_text(value.real), _float_text(value.imag)]}
+        if type(value) is Size:
+            return {"size": list(value)}
+        if type(value) is Device:
+            return {"device": [value.type, value.index]}
+        if type(value) in (set, frozenset):
+            members = sorted(value, key=lambda member: (type(member).__name__, repr(member)))
+            return {type(value).__name__: [self.value(member, path, depth + 1) for member in members]}
+        message = f"{quote(path)} is a {type(value).__name__}, which has no portable form"
+        raise UnsupportedError(message)
+
+    def _tensor(self, info: TensorInfo, path: str) -> dict[str, Any]:
+        if info.state is not None or info.dtype == "complex32":
+            message = f"{quote(path)} has attributes, or is of complex32: it has no portable form"
+            raise UnsupportedError(message)
+        view = (id(info.storage), info.dtype, info.offset, info.shape, info.strides, info.conj, info.neg)
+        name = self._known.setdefault(view, f"{self._name}:{path}")
+        self.tensors.setdefault(name, info)
+        flags = {"requires_grad": info.requires_grad, "is_parameter": info.is_parameter}
+        return {"tensor": name, **{flag: True for flag, is_set in flags.items() if is_set}}
+
+    def _dict(self, value: dict[Any, Any], path: str, depth: int) -> dict[str, Any]:
+        pairs = [
+            [self.value(key, path, depth + 1), self.value(part, _join(path, segment(key)), depth + 1)]
+            for key, part in value.items()
+        ]
+        if type(value) is dict:
+            return {"dict": pairs}
+        metadata = getattr(value, "_metadata", None)
+        made = {"ordered_dict": pairs}
+        if metadata is not None:
+            made["_metadata"] = self.value(metadata, path, depth + 1)
+        return made
+
+
+def _join(path: str, part: str) -> str:
+    return f"{path}/{part}" if path else part
+
+
+def _float_text(value: float) -> float | str:
+    """A number where JSON says it exactly, else the 16 hexadecimal digits of the binary64."""
+    return value if math.isfinite(value) else _DOUBLE.pack(value).hex()
+
+
+# -- and back -----------------------------------------------------------------------------------------
+
+
+def from_portable(value: object, tensors: Mapping[str, TensorInfo]) -> Any:  # noqa: ANN401 -- a tree
+    """Return the tree that a JSON value and tensors were split from.
+
+    :param value: as :func:`to_portable` gives it, from a file: every word of it is checked
+    :param tensors: by name
+    :raises DataError: when it is not that
+    """
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if type(value) is not dict or not value:
+        _refuse(f"a {type(value).__name__} stands where a tagged value belongs")
+    word = next(iter(value))
+    made = _WORDS.get(word)
+    if made is None:
+        _refuse(f"the word {quote(word)} is not known")
+    return made(value, value[word], tensors)
+
+
+def _refuse(message: str) -> NoReturn:
+    raise DataError(message)
+
+
+def _items(value: object) -> list[Any]:
+    if type(value) is not list:
+        _refuse("an array is missing")
+    return value
+
+
+def _pairs(value: object, tensors: Mapping[str, TensorInfo]) -> list[tuple[Any, Any]]:
+    rows = [_items(row) for row in _items(value)]
+    if any(len(row) != 2 for row in rows):
+        _refuse("a dict is not made of pairs")
+    made = [(from_portable(key, tensors), from_portable(part, tensors)) for key, part in rows]
+    try:
+        if len(dict(made)) != len(made):
+            _refuse("a key stands twice in one dict")
+    except TypeError:
+        _refuse("a dict has a container as a key")
+    return made
+
+
+def _dict(_: dict[str, Any], body: object, tensors: Mapping[str, TensorInfo]) -> dict[Any, Any]:
+    return dict(_pairs(body, tensors))
+
+
+def _ordered_dict(whole: dict[str, Any], body: object, tensors: Mapping[str, TensorInfo]) -> OrderedDict[Any, Any]:
+    made = OrderedDict(_pairs(body, tensors))
+    if "_metadata" in whole:
+        made._metadata = from_portable(whole["_metadata"], tensors)  # type: ignore[attr-defined]  # noqa: SLF001
+    return made
+
+
+def _tensor(whole: dict[str, Any], body: object, tensors: Mapping[str, TensorInfo]) -> TensorInfo:
+    info = tensors.get(body) if type(body) is str else None
+    if info is None:
+        _refuse(f"there is no tensor {quote(body)}")
+    flags = {flag: whole.get(flag, False) for flag in ("requires_grad", "is_parameter")}
+    if any(type(flag) is not bool for flag in flags.values()):
+        _refuse("a tensor's flags are not booleans")
+    return info._replace(**flags)
+
+
+def _integer(_: dict[str, Any], body: object, __: object) -> int:
+    try:
+        return int(_text(body), 16)
+    except ValueError:
+        return _refuse("a long number is not hexadecimal")
+
+
+def _float(_: dict[str, Any], body: object, __: object) -> float:
+    return _number(body)
+
+
+def _number(body: object) -> float:
+    if type(body) in (int, float):
+        return float(body)  # type: ignore[arg-type]
+    text = _text(body)
+    if len(text) != _HEX_DIGITS:
+        _refuse("a float is no number, and not 16 hexadecimal digits")
+    try:
+        return float(_DOUBLE.unpack(bytes.fromhex(text))[0])
+    except (ValueError, struct.error):
+        return _refuse("a float is not hexadecimal")
+
+
+def _text(body: object) -> str:
+    if type(body) is not str:
+        _refuse("a text is missing")
+    return body
+
+
+def _bytes(_: dict[str, Any], body: object, __: object) -> bytes:
+    try:
+        return base64.b64decode(_text(body), validate=True)
+    except (binascii.Error, ValueError):
+        return _refuse("bytes are not base64")
+
+
+def _complex(_: dict[str, Any], body: object, __: object) -> complex:
+    parts = _items(body)
+    if len(parts) != 2:
+        _refuse("a complex number is not two floats")
+    return complex(_number(parts[0]), _number(parts[1]))
+
+
+def _size(_: dict[str, Any], body: object, __: object) -> Size:
+    if any(type(part) is not int or part < 0 for part in _items(body)):
+        _refuse("a size is not made of whole numbers")
+    return Size(_items(body))
+
+
+def _device(_: dict[str, Any], body: object, __: object) -> Device:
+    parts = _items(body)
+    if len(parts) != 2 or type(parts[0]) is not str or not (parts[1] is None or type(parts[1]) is int):
+        _refuse("a device is not a name and a number")
+    return Device(*parts)
+
+
+def _members(kind: Callable[[Any], Any]) -> Callable[..., Any]:
+    def make(_: dict[str, Any], body: object, tensors: Mapping[str, TensorInfo]) -> Any:  # noqa: ANN401
+        try:
+            return kind([from_portable(part, tensors) for part in _items(body)])
+        except TypeError:
+            return _refuse("a set has a container as a member")
+
+    return make
+
+
+def _sequence(kind: Callable[[Any], Any]) -> Callable[..., Any]:
+    return lambda _, body, tensors: kind([from_portable(part, tensors) for part in _items(body)])
+
+
+def _named(kind: Callable[[str], Any]) -> Callable[..., Any]:
+    return lambda _, body, __: kind(_text(body))
+
+
+_WORDS: Final[dict[str, Callable[[dict[str, Any], object, Mapping[str, TensorInfo]], Any]]] = {
+    "dict": _dict,
+    "ordered_dict": _ordered_dict,
+    "list": _sequence(list),
+    "tuple": _sequence(tuple),
+    "set": _members(set),
+    "frozenset": _members(frozenset),
+    "tensor": _tensor,
+    "int": _integer,
+    "float": _float,
+    "bytes": _bytes,
+    "bytearray": lambda whole, body, _: bytearray(_bytes(whole, body, None)),
+    "complex": _complex,
+    "size": _size,
+    "device": _device,
+    **{word: _named(kind) for word, kind in _NAMED.items()},
+}
