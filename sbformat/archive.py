@@ -244,11 +244,14 @@ class Archive:
         :raises DataError: for values that JSON cannot hold
         :raises UnsupportedError: for values that a ``.pth`` cannot hold
         :raises ContainerError: for names that no entry can have
+        :raises MissingEntryError: for a state dict or extra entry that is to be removed and is not there
         """
         changes: dict[str, Content] = {}
         if data is not ...:
             changes[DATA_ENTRY] = None if data is None else _within(DATA_ENTRY, data_entry.dumps, data)
         for name, value in (parameters or {}).items():
+            if value is None:
+                self._entries.entry(name + PTH_SUFFIX)
             changes[name + PTH_SUFFIX] = self._state_dict_of(name + PTH_SUFFIX, value)
         if pytorch_variables is not ...:
             name = self._variables_entry or PYTORCH_VARIABLES_ENTRY
@@ -264,6 +267,8 @@ class Archive:
             if name in _PLAIN_ENTRIES or is_state_dict(name):
                 message = f"{quote(name)} is no extra entry: SB3 has a meaning for it"
                 raise ContainerError(message)
+            if content is None:
+                self._entries.entry(name)
             changes[name] = content if content is None else bytes(memoryview(content))  # a number has no bytes
         return self._with(changes)
 

@@ -200,6 +200,9 @@ def dumps(data: Mapping[str, Any]) -> bytes:
     """
     for key, value in data.items():
         _check_value(key, value)
+        reserved = value.hints if isinstance(value, Serialized) else value if isinstance(value, dict) else ()
+        if SERIALIZED_MARKER in reserved or (TYPE_MARKER in reserved and isinstance(value, Serialized)):
+            _refuse(f"{quote(key)} holds the key {SERIALIZED_MARKER} or {TYPE_MARKER}, which only Serialized writes")
     try:
         return json.dumps(to_json(data), indent=_INDENT).encode("ascii")
     except (ValueError, RecursionError) as error:

@@ -94,7 +94,7 @@ def open_folder(path: Path, budget: Budget, *, mapped: bool = False) -> LooseEnt
     """
     with os.scandir(path) as found:
         files = sorted((item.name, item.path) for item in found if item.is_file() and not item.name.startswith("."))
-    names = [name for name, _ in files if _is_entry_name(name)]
+    names = [name for name, _ in files if is_entry_name(name)]
     budget.spend("outer_entries", len(names))
     check_paths(names)
     paths, read_now = dict(files), _known(names)
@@ -105,7 +105,8 @@ def open_folder(path: Path, budget: Budget, *, mapped: bool = False) -> LooseEnt
     return LooseEntries(sources, budget)
 
 
-def _is_entry_name(name: str) -> bool:
+def is_entry_name(name: str) -> bool:
+    """Say whether a file's name can be that of an entry (FORMAT.md 2.6)."""
     try:
         check_path(check_name(os.fsencode(name)))
     except ContainerError:

@@ -13,7 +13,7 @@ from sbformat.archive import Archive, Options, is_state_dict
 from sbformat.container import Container
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
-from sbformat.loose import LooseEntries, open_folder
+from sbformat.loose import LooseEntries, is_entry_name, open_folder
 from sbformat.pth.values import TensorInfo
 from sbformat.sniff import Kind, refuse, sniff, sniff_zip
 from sbformat.source import BytesSource, open_source
@@ -149,7 +149,7 @@ def _pth_name(source: SourceLike) -> str:
         name = os.path.basename(os.fsdecode(source))
         if not name.endswith(PTH_SUFFIX):
             name += PTH_SUFFIX
-        return name if is_state_dict(name) else POLICY_ENTRY
+        return name if is_state_dict(name) and is_entry_name(name) else POLICY_ENTRY
     return POLICY_ENTRY
 
 

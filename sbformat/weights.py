@@ -1,40 +1,30 @@
 """Arrays from files that other tools write: ``.safetensors`` and ``.npz``; the mirror of ``export``.
 
-No pickle is read: an ``.npz`` goes through the strict zip and numpy's own header reader, and object arrays are refused.
+Both are read here, strictly and without copies: no pickle, no header that is evaluated, no hole and no overlap. An
+``.npz`` goes through the strict zip, object arrays are refused.
 """
 
 from __future__ import annotations
 
-import io
 import os
-from typing import TYPE_CHECKING, Any, Final
+import re
+import sys
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 import numpy as np
 
+from sbformat import data as data_entry
 from sbformat.container import Container
-from sbformat.errors import ContainerError, SbformatError, TensorError, UnsupportedError, quote
+from sbformat.errors import ContainerError, DataError, SbformatError, TensorError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pth.arrays import numpy_dtype
 from sbformat.source import open_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable
 
 WEIGHT_SUFFIXES: Final = (".safetensors", ".npz")
-
-_NPY_SUFFIX: Final = ".npy"
-_HEADER_BYTES: Final = 1 << 16
-_HEADERS: Final[dict[tuple[int, int], Callable[..., Any]]] = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
-_TORCH_NAMES: Final = {
-    "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "F16": "float16", "BF16": "bfloat16",
-    "U32": "uint32", "I32": "int32", "F32": "float32", "U64": "uint64", "I64": "int64", "F64": "float64",
-    "C64": "complex64", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E4M3FNUZ": "float8_e4m3fnuz",
-    "F8_E5M2FNUZ": "float8_e5m2fnuz", "F8_E8M0": "float8_e8m0fnu",
-}  # fmt: skip
-"""torch's dtypes by the names that safetensors has for them."""
 
 
 def read_arrays(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> dict[str, np.ndarray]:
@@ -42,9 +32,10 @@ def read_arrays(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS
 
     :param path: its suffix tells the format
     :param limits: what it may ask for
-    :return: by name, in the order of the file
+    :return: by name, in the order of the file; read-only
     :raises OSError: from the path, unchanged
     :raises ContainerError: when it is damaged
+    :raises TensorError: when an array does not fit its bytes
     :raises UnsupportedError: for another suffix, object arrays, and dtypes that need an extra
     """
     suffix = os.path.splitext(os.fspath(path))[1]
@@ -56,7 +47,43 @@ def read_arrays(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS
     raise UnsupportedError(message)
 
 
+def _array(
+    data: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...], budget: Budget, *, order: Literal["C", "F"] = "C"
+) -> np.ndarray:
+    """Return the array over these bytes, which must be exactly what it needs."""
+    budget.spend("tensor_rank", len(shape))
+    size = dtype.itemsize
+    for length in shape:
+        size *= length
+    if size != len(data):
+        message = f"its shape asks for {_number(size)} bytes, it has {len(data)}"
+        raise TensorError(message)
+    try:
+        array: np.ndarray = np.ndarray(shape, dtype, data, order=order)
+    except ValueError as error:  # no items, and a size that no memory has
+        message = f"numpy cannot hold it: {str(error)[:100]}"
+        raise UnsupportedError(message) from None
+    if dtype.kind == "b" and (array.view(np.uint8) > 1).any():
+        message = "it is bool and holds bytes other than 0 and 1"
+        raise TensorError(message)
+    return array
+
+
+def _number(value: int) -> str:
+    return str(value) if value.bit_length() <= 64 else f"2^{value.bit_length() - 1} or more"
+
+
 # -- safetensors --------------------------------------------------------------------------------------
+
+_LENGTH_BYTES: Final = 8
+_METADATA: Final = "__metadata__"
+_DTYPES: Final = {
+    "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "F16": "float16", "BF16": "bfloat16",
+    "U32": "uint32", "I32": "int32", "F32": "float32", "U64": "uint64", "I64": "int64", "F64": "float64",
+    "C64": "complex64", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz", "F8_E8M0": "float8_e8m0fnu",
+}  # fmt: skip
+"""torch's dtypes by the names that safetensors has for them."""
 
 
 def read_safetensors(
@@ -64,51 +91,91 @@ def read_safetensors(
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Read the arrays of a ``.safetensors`` file, and its metadata.
 
+    The library's releases differ in the dtypes that they hand to numpy, and some fail on those they know; the format is
+    a page, so it is read here.
+
     :param path: the file
-    :param limits: what it may ask for
-    :raises ContainerError: when it is damaged
+    :param limits: what it may ask for; the header counts as JSON
+    :raises ContainerError: when it is damaged: tensors must cover the bytes without hole and overlap
     """
-    from safetensors import SafetensorError, safe_open
-
-    Budget(limits).inflate(os.stat(path).st_size)
+    budget = Budget(limits)
+    opened = open_source(path, budget=budget)
+    if opened.size < _LENGTH_BYTES:
+        _refuse(f"it has {opened.size} bytes")
+    length = int.from_bytes(opened.view(0, _LENGTH_BYTES), "little")
+    start = _LENGTH_BYTES + length
+    if start > opened.size:
+        _refuse(f"its header would have {length:,} bytes, the file has {opened.size:,}")
     try:
-        with safe_open(path, framework="np") as file:
-            metadata = dict(file.metadata() or {})
-            facts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 -- it is no mapping
-            dtypes = {name: str(part.get_dtype()) for name, part in facts.items()}
-            known = {name: file.get_tensor(name) for name, dtype in dtypes.items() if not _is_narrow(dtype)}
-        return known if len(known) == len(dtypes) else _with_narrow(path, dtypes, known), metadata
-    except SafetensorError as error:
-        message = f"not a whole safetensors file: {str(error)[:200]}"
-        raise ContainerError(message) from None
+        header = data_entry.decode(opened.view(_LENGTH_BYTES, length), budget)
+    except DataError as error:
+        _refuse(f"its header is no JSON: {error.message}")
+    metadata = header.pop(_METADATA, {})
+    if type(metadata) is not dict or any(type(text) is not str for text in metadata.values()):
+        _refuse("its metadata is not text by name")
+    budget.spend("leaves", len(header))
+    rows = {name: _row(name, row) for name, row in header.items()}
+    _check_cover((span for _, _, span in rows.values()), opened.size - start)
+    arrays = {}
+    for name, (dtype, shape, (begin, end)) in sorted(rows.items(), key=lambda item: item[1][2]):
+        try:
+            arrays[name] = _array(opened.view(start + begin, end - begin), _little(dtype), shape, budget)
+        except SbformatError as error:
+            raise error.within(name) from None
+    return arrays, metadata
 
 
-def _is_narrow(dtype: str) -> bool:
-    """A dtype that numpy lacks: the library knows its bytes, but not in every release an array of it."""
-    return dtype.startswith(("BF", "F8"))
+def _refuse(message: str) -> NoReturn:
+    whole = f"not a whole safetensors file: {message}"
+    raise ContainerError(whole)
 
 
-def _with_narrow(
-    path: str | os.PathLike[str], dtypes: dict[str, str], known: dict[str, np.ndarray]
-) -> dict[str, np.ndarray]:
-    from safetensors import deserialize
+def _row(name: str, row: object) -> tuple[str, tuple[int, ...], tuple[int, int]]:
+    """A tensor's dtype, shape and span of bytes, each of the type that it must have."""
+    if type(row) is not dict:
+        _refuse(f"{quote(name)} is no description of a tensor")
+    dtype, shape, span = (row.get(key, ()) for key in ("dtype", "shape", "data_offsets"))
+    if type(dtype) is not str or not _are_sizes(shape) or not _are_sizes(span) or len(span) != 2:
+        _refuse(f"{quote(name)} has no dtype, shape and offsets")
+    begin, end = span
+    if begin > end:
+        _refuse(f"{quote(name)} ends before it begins")
+    return dtype, tuple(shape), (begin, end)
 
-    with open(path, "rb") as file:
-        raw = dict(deserialize(file.read()))  # type: ignore[no-untyped-call]
-    made = {}
-    for name, dtype in dtypes.items():
-        if name in known:
-            made[name] = known[name]
-            continue
-        if dtype not in _TORCH_NAMES:
-            message = f"{quote(name)} is {dtype}, which numpy cannot hold"
-            raise UnsupportedError(message)
-        flat = np.frombuffer(raw[name]["data"], np.uint8)
-        made[name] = flat.view(numpy_dtype(_TORCH_NAMES[dtype])).reshape(raw[name]["shape"])
-    return made
+
+def _are_sizes(value: Any) -> bool:  # noqa: ANN401 -- a JSON value
+    return type(value) is list and all(type(size) is int and size >= 0 for size in value)
+
+
+def _check_cover(spans: Iterable[tuple[int, int]], size: int) -> None:
+    ordered = [(0, 0), *sorted(spans), (size, size)]
+    if any(mine[1] != following[0] for mine, following in pairwise(ordered)):
+        _refuse("its tensors do not cover its bytes one behind the other")
+
+
+def _little(name: str) -> np.dtype[Any]:
+    if name not in _DTYPES:
+        message = f"it is {quote(name, 40)}, which numpy cannot hold"
+        raise UnsupportedError(message)
+    dtype = numpy_dtype(_DTYPES[name])
+    return dtype if sys.byteorder == "little" else dtype.newbyteorder("<")
 
 
 # -- npz ----------------------------------------------------------------------------------------------
+
+_NPY_SUFFIX: Final = ".npy"
+_NPY_MAGIC: Final = b"\x93NUMPY"
+_NPY_LENGTH_BYTES: Final = {1: 2, 2: 4, 3: 4}
+"""Bytes of the header's length by version."""
+_HEADER_BYTES: Final = 1 << 16
+_ITEM: Final = (
+    r"'(?:descr'\s*:\s*'(?P<descr>[^']*)'"
+    r"|fortran_order'\s*:\s*(?P<order>True|False)"
+    r"|shape'\s*:\s*\((?P<shape>[0-9L, ]*)\))\s*(?:,\s*)?"
+)
+_HEADER: Final = re.compile(r"\{\s*(?:" + re.sub(r"\?P<\w+>", "?:", _ITEM) + r"){3}\}\s*")
+_DESCR: Final = re.compile(r"[<>=|]?[biufc][0-9]{1,2}")
+_SHAPE: Final = re.compile(r"(?:[0-9]{1,19}L?(?:, ?[0-9]{1,19}L?)*,?)?")
 
 
 def _read_npz(path: str | os.PathLike[str], budget: Budget) -> dict[str, np.ndarray]:
@@ -120,34 +187,43 @@ def _read_npz(path: str | os.PathLike[str], budget: Budget) -> dict[str, np.ndar
             if not name.endswith(_NPY_SUFFIX):
                 message = "it is no .npy, so this is no .npz"
                 raise UnsupportedError(message)
-            arrays[name.removesuffix(_NPY_SUFFIX)] = _npy(container.read(name))
+            arrays[name.removesuffix(_NPY_SUFFIX)] = _npy(container.read(name), budget)
         except SbformatError as error:
             raise error if error.entry == name else error.within(name) from None
     return arrays
 
 
-def _npy(data: memoryview) -> np.ndarray:
-    """The array of a ``.npy``: a view of its bytes, which must be exactly those that its header asks for."""
-    head = io.BytesIO(bytes(data[:_HEADER_BYTES]))
-    try:
-        read_header = _HEADERS[np.lib.format.read_magic(head)]
-        shape, is_fortran, dtype = read_header(head)
-    except (ValueError, KeyError, TypeError, SyntaxError, RecursionError) as error:
-        message = f"its .npy header cannot be read: {str(error)[:100]}"
-        raise TensorError(message) from None
-    if dtype.hasobject or dtype.names or dtype.subdtype:
-        message = f"it holds {quote(dtype)}, not plain numbers; objects would have to be unpickled"
-        raise UnsupportedError(message)
-    size = dtype.itemsize
-    for length in shape:
-        size *= length
-    items = data[head.tell() :]
-    if any(length < 0 for length in shape) or size != len(items):
-        message = f"its header asks for {size} bytes, it has {len(items)}"
+def _npy(data: memoryview, budget: Budget) -> np.ndarray:
+    """The array of a ``.npy``: a view of its bytes.
+
+    The header is the text of a Python dict. numpy parses it as Python; what its writers can write is one pattern.
+    """
+    head = bytes(data[:12])
+    counted = _NPY_LENGTH_BYTES.get(head[6]) if len(head) == 12 and head.startswith(_NPY_MAGIC) else None
+    if counted is None:
+        message = "it does not start as a .npy of version 1 to 3 does"
         raise TensorError(message)
+    length = int.from_bytes(head[8 : 8 + counted], "little")
+    if length > _HEADER_BYTES or 8 + counted + length > len(data):
+        message = f"its header would have {length} bytes"
+        raise TensorError(message)
+    text = bytes(data[8 + counted : 8 + counted + length]).decode("latin-1")
+    dtype, shape, is_fortran = _parse_header(text)
+    return _array(data[8 + counted + length :], dtype, shape, budget, order="F" if is_fortran else "C")
+
+
+def _parse_header(text: str) -> tuple[np.dtype[Any], tuple[int, ...], bool]:
+    found = {key: value for item in re.finditer(_ITEM, text) for key, value in item.groupdict().items() if value}
+    if not _HEADER.fullmatch(text):
+        message = "its header is not that of plain numbers; objects would have to be unpickled"
+        raise UnsupportedError(message)
+    descr, order, shape = found.get("descr", ""), found.get("order"), found.get("shape", "")
+    if not _DESCR.fullmatch(descr) or order is None or not _SHAPE.fullmatch(shape.strip()):
+        message = f"it holds {quote(descr, 40)}, not plain numbers; objects would have to be unpickled"
+        raise UnsupportedError(message)
     try:
-        array: np.ndarray = np.ndarray(shape, dtype, items, order="F" if is_fortran else "C")
-    except ValueError as error:
-        message = f"numpy cannot hold it: {error}"
+        dtype = np.dtype(descr)
+    except TypeError:
+        message = f"numpy has no dtype {quote(descr, 40)}"
         raise UnsupportedError(message) from None
-    return array
+    return dtype, tuple(int(size.strip(" L")) for size in shape.split(",") if size.strip()), order == "True"

@@ -111,6 +111,7 @@ def write_pth(
         with temporary.open("wb", buffering=0) as file:
             for chunk in chunks():
                 write_all(file, chunk)
+            os.fsync(file.fileno())
         with FileSource(temporary) as source:
             budget = state_dict.new_budget()
             records = Container(source, budget=budget, names="record", entry_limit="inner_entries")
@@ -235,7 +236,7 @@ def new(template: Archive, parameters: Mapping[str, Any], *, data: Mapping[str, 
 
 def _like(template: StateDict, value: Any) -> StateDict:  # noqa: ANN401 -- arrays in containers
     """An optimizer's containers are taken as given, once they fit; other state dicts only lend their arrays."""
-    given = value if isinstance(value, StateDict) else StateDict.from_arrays(value)
+    given = value if isinstance(value, StateDict) else StateDict.from_arrays(value, like=template)
     if "param_groups" in given:
         check_like(template, given)
         return given

@@ -249,9 +249,10 @@ class TorchZip:
             yield header
             crc = written = 0
             for chunk in member.chunks():
-                crc = zlib.crc32(chunk, crc)
-                written += len(chunk)
-                yield chunk
+                piece = bytes(chunk)  # an array may change between here and the file: CRC and bytes must agree
+                crc = zlib.crc32(piece, crc)
+                written += len(piece)
+                yield piece
             _check_size(member, written)
             if blank:
                 yield _descriptor(crc, member.size)

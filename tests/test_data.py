@@ -5,17 +5,20 @@ from __future__ import annotations
 import base64
 import binascii
 import copy
+import glob
 import json
 import math
+import os
 import pickle
 import struct
 import sys
+import zipfile
 from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 from making import BIDI, fit_for_terminal
-from sbformat.data import Serialized, equal_json, loads, to_json
+from sbformat.data import Serialized, dumps, equal_json, loads, to_json
 from sbformat.errors import DataError, LimitError, SbformatError
 from sbformat.limits import Limits
 
@@ -473,3 +476,112 @@ def test_floats_travel_bit_for_bit() -> None:
     for number in (0.1, 5e-324, 1.7976931348623157e308, -0.0, 3e-05):
         found = loads(json.dumps({"a": number}).encode())["a"]
         assert struct.pack("<d", found) == struct.pack("<d", number)
+
+
+# -- written again ------------------------------------------------------------------------------------
+
+SHARED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), os.pardir, "shared")
+
+
+@given(st.dictionaries(st.text(max_size=5), JSON, max_size=4))
+def test_what_is_written_is_what_json_dumps_gives_and_comes_back(value: dict[str, Any]) -> None:
+    """``dumps`` is ``json.dumps(indent=4)`` in ASCII, and ``loads`` of it is the value."""
+    raw = dumps(value)
+    assert raw == json.dumps(value, indent=4).encode("ascii")
+    assert equal_json(loads(raw), value)
+    assert dumps(loads(raw)) == raw
+
+
+def test_serialized_values_are_written_as_they_were_read() -> None:
+    """The base64 text is the file's own, canonical or not; the type comes first, the hints last."""
+    text = json.dumps(
+        {
+            "a": {":type:": "<class 'a.B'>", ":serialized:": BASE64 + "\n", "low": "[-1.]", "n": [1, {"x": None}]},
+            "b": {":serialized:": "", "z": math.nan},
+            "c": {"deep": {":serialized:": "no blob"}},
+            "d": [1, -0.0, 1e300, 10**30, "\ud800", True, None, [], {}],
+        },
+        indent=4,
+    )
+    assert dumps(loads(text.encode())) == text.encode()
+
+
+def test_a_new_serialized_value_is_canonical() -> None:
+    raw = dumps({"x": Serialized("<class 'int'>", BLOB, {"hint": 1}), "y": Serialized(None, b"")})
+    assert loads(raw) == {"x": Serialized("<class 'int'>", BLOB, {"hint": 1}), "y": Serialized(None, b"")}
+    assert json.loads(raw)["x"] == {":type:": "<class 'int'>", ":serialized:": BASE64, "hint": 1}
+
+
+def test_tuples_become_arrays() -> None:
+    assert loads(dumps({"a": (1, (2, [3]))})) == {"a": [1, [2, [3]]]}
+
+
+def unwritable(value: Any, match: str = ".") -> None:
+    with pytest.raises(DataError, match=match) as caught:
+        dumps(value)
+    assert fit_for_terminal(str(caught.value))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [object(), b"bytes", {1}, 1j, Serialized(None, b""), {1: 2}, {None: 1}, {"a": {True: 1}}, [b""], range(3), {(): 1}],
+    ids=repr,
+)
+def test_what_json_has_no_word_for_is_refused_by_its_key(value: Any) -> None:
+    unwritable({"fine": 1, "the key": {"deep": [value]}}, "'the key' holds")
+
+
+@pytest.mark.parametrize("key", [1, None, True, 1.5, ("a",), b"a"])
+def test_keys_that_would_come_back_as_text_are_refused(key: Any) -> None:
+    unwritable({key: 1}, "no text")
+
+
+@pytest.mark.parametrize("hints", [{1: 2}, {"a": object()}, {"a": [b""]}, {"a": Serialized(None, b"")}])
+def test_hints_are_json_too(hints: Any) -> None:
+    unwritable({"x": Serialized(None, b"", hints)}, "'x' holds")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {":serialized:": "gAQu"}, {":serialized:": 5, "a": 1}, Serialized(None, b"", {":serialized:": "gAQu"}),
+        Serialized("t", b"", {":type:": "other"}), Serialized(None, b"", {":type:": "other"}),
+    ],
+)  # fmt: skip
+def test_markers_that_would_make_another_value_are_refused(value: Any) -> None:
+    """A plain dict would come back as a blob, and a hint in place of the type or the blob itself."""
+    unwritable({"x": value}, "'x' holds the key")
+
+
+def test_a_plain_dict_may_hold_a_type_and_deeper_markers() -> None:
+    value = {"x": {":type:": "text"}, "y": {"z": {":serialized:": 1}}}
+    assert loads(dumps(value)) == value
+
+
+def test_what_holds_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sbformat.data._LARGEST_WALK", 10_000)
+    for made in ([], {}):
+        value: Any = made
+        value.append(value) if isinstance(value, list) else value.update(k=value)
+        unwritable({"x": value}, "holds itself|cannot be written")
+
+
+def test_depth_beyond_the_interpreter_is_refused() -> None:
+    value: Any = 1
+    for _ in range(100_000):
+        value = [value]
+    unwritable({"x": value}, "cannot be written")
+
+
+def test_the_data_of_real_archives_is_written_byte_for_byte() -> None:
+    """FORMAT.md 12.4: for every archive that SB3 wrote, the bytes of the file."""
+    paths = sorted(glob.glob(os.path.join(SHARED, "corpus", "sb3", "*")))
+    if not paths:
+        pytest.skip("there are no real archives beside the project")
+    for path in paths:
+        try:
+            with zipfile.ZipFile(path) as opened:
+                raw = opened.read("data")
+        except (zipfile.BadZipFile, KeyError):
+            continue
+        assert dumps(loads(raw)) == raw, path

@@ -6,13 +6,13 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
-import pytest
-
 from bundled import ROOT
 from sbformat.cli import build_parser, main
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 README = (ROOT / "README.md").read_text("utf-8")
 CONSOLE = re.findall(r"```console\n(.*?)```", README, re.DOTALL)

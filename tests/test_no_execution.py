@@ -12,7 +12,7 @@ import sys
 from bundled import ROOT
 
 CHILD = r"""
-import base64, contextlib, io, json, os, sys, zipfile
+import base64, contextlib, io, json, os, struct, sys, zipfile
 from pathlib import Path
 
 root, folder = Path(sys.argv[1]), Path(sys.argv[2])
@@ -21,6 +21,8 @@ import encodings.unicode_escape, encodings.raw_unicode_escape
 import numpy, jsonschema, safetensors.numpy, ml_dtypes, rich.console  # what is imported lazily
 import sbformat, sbformat.schema, sbformat.reader, sbformat.archive, sbformat.pth.arrays, sbformat.pth.compare
 import sbformat.export, sbformat.tools.inspect, sbformat.tools.extract, sbformat.cli, difflib, unicodedata
+import sbformat.tools.diff, sbformat.tools.edit, sbformat.tools.convert, sbformat.weights, sbformat.writer
+import sbformat.pth.portable, sbformat.pth.differences, sbformat.pth.template, sbformat.pth.from_arrays
 from sbformat import data, pkl, pth
 from sbformat.container import Container
 from bundled import PPO, SAC, changed, entries, zipped
@@ -58,6 +60,32 @@ for name, pickle in EVIL.items():
 corpus = root.parent / "shared" / "corpus" / "sb3"
 files += sorted(corpus.glob("*"))[:20] if corpus.is_dir() else []
 
+def npy(header, data):
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + data
+
+def safetensors_of(document):
+    header = json.dumps({"__metadata__": {"sbformat": json.dumps(document)}}).encode()
+    return struct.pack("<Q", len(header)) + header
+
+PLAIN = b"{'descr': %s, 'fortran_order': False, 'shape': (1,), }"
+call = b"__import__('os').system('true')"
+arrays = []
+for name, content in {
+    "object.npz": zipped({"a.npy": npy(PLAIN % b"'|O'", EVIL["system"])}),
+    "call.npz": zipped({"a.npy": npy(PLAIN % call, bytes(8))}),
+    "shape.npz": zipped({"a.npy": npy(PLAIN.replace(b"(1,)", call) % b"'<f4'", bytes(8))}),
+    "escape.npz": zipped({"a.npy": npy(PLAIN % rb"'\d'", bytes(8))}),
+    "plain.npz": zipped({"a.npy": npy(PLAIN % b"'<f4'", bytes(4))}),
+    "tree.safetensors": safetensors_of({"version": 1, "entries": [{"name": "policy.pth", "tree": {"eval": "1"}}]}),
+    "dtype.safetensors": safetensors_of(
+        {"version": 1, "entries": [{"name": "policy.pth", "tree": {"dtype": "x\nos\nsystem"}}]}),
+    "path.safetensors": safetensors_of({"version": 1, "entries": [{"name": "../../evilfile", "text": "x"}]}),
+    "blob.safetensors": safetensors_of(
+        {"version": 1, "entries": [{"name": "data", "text": archive_of(EVIL["system"])[64:4000].decode("latin-1")}]}),
+}.items():
+    (folder / name).write_bytes(content)
+    arrays.append(folder / name)
+
 def everything(path):
     for on_unknown in ("error", "inert"):
         try:
@@ -88,12 +116,36 @@ def commands():
             with contextlib.redirect_stdout(io.StringIO()):
                 sbformat.cli.main(["extract", str(path), "-o", str(folder / f"out{number}{suffix}"), "--entry", "all"])
 
+def writing_commands():
+    def run(*args):
+        with contextlib.redirect_stdout(io.StringIO()):
+            return sbformat.cli.main([str(arg) for arg in args])
+
+    for number, path in enumerate([*files, *arrays]):
+        for suffix in (".zip", ".safetensors", ".pth"):
+            out = folder / f"converted{number}{suffix}"
+            if run("convert", path, "-o", out) == 0 and suffix == ".safetensors":
+                run("convert", out, "-o", folder / f"back{number}.zip")
+        run("edit", PPO, "--weights", path, "-o", folder / f"weighted{number}.zip")
+    for number, path in enumerate(files):
+        run("diff", path, PPO)
+        run("diff", PPO, path, "--format", "json")
+        run("edit", path, "--set", "gamma=0.5", "--set", "/policy_class/x=1", "-o", folder / f"a{number}.zip")
+        run("edit", path, "--set", "gamma=0.5", "--drop-optimizer", "-o", folder / f"b{number}.zip")
+        run("edit", path, "--unset", "policy_class", "--drop", "policy", "-o", folder / f"c{number}.zip")
+    run("edit", PPO, "--set", 'lr_schedule={":serialized:": "Y3Bvc2l4CnN5c3RlbQouCg=="}', "-o", folder / "d.zip")
+    run("edit", PPO, "--weights", folder / "converted0.safetensors", "-o", folder / "e.zip")
+
 sbformat.validate(PPO)  # jsonschema loads its metaschemas at first use
 everything(PPO)
 with contextlib.redirect_stdout(io.StringIO()):
     for suffix in (".npz", ".safetensors", ""):
         sbformat.cli.main(["extract", str(PPO), "-o", str(folder / f"warm{suffix}")])
     sbformat.cli.main(["inspect", str(PPO)])
+    for output in ("warm.zip", "warm.safetensors", "warm.pth"):
+        sbformat.cli.main(["convert", str(PPO), "-o", str(folder / output), "--force"])
+    sbformat.cli.main(["edit", str(PPO), "--weights", str(folder / "warm.safetensors"), "-o", str(folder / "w.zip")])
+    sbformat.cli.main(["diff", str(PPO), str(SAC)])
 
 allowed = (str(folder), str(root), str(corpus))
 before = set(sys.modules), dict(os.environ), os.getcwd(), sys.getrecursionlimit(), len(os.listdir("/proc/self/fd"))
@@ -113,6 +165,7 @@ sys.addaudithook(watch)
 for path in files:
     everything(path)
 commands()
+writing_commands()
 for pickle in EVIL.values():
     pkl.loads(pickle)
     pth.loads(torch_zip(pickle), on_unknown="inert")
@@ -121,7 +174,8 @@ after = set(sys.modules), dict(os.environ), os.getcwd(), sys.getrecursionlimit()
 new_modules = {name for name in after[0] - before[0]}
 changed = [was for was, is_ in zip(before[1:], after[1:]) if was != is_]
 shown = [repr(part) for part in changed]
-print(json.dumps({"seen": result, "files": len(files), "modules": sorted(new_modules), "changed": shown}))
+counts = {"files": len(files), "written": len(list(folder.glob("back*")))}
+print(json.dumps({"seen": result, **counts, "modules": sorted(new_modules), "changed": shown}))
 """
 
 
@@ -138,6 +192,7 @@ def test_nothing_in_a_file_is_run(tmp_path: object) -> None:
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout.splitlines()[-1])
     assert report["files"] >= 35
+    assert report["written"] >= 20
     assert report["seen"] == [], report["modules"]
     assert report["modules"] == []
     assert report["changed"] == []

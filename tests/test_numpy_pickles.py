@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import pytest
 from making_pth import Apply, Change, Name, Raw, dumps, torch_zip
 from pth_checks import decode, refusal
 from sbformat import SbformatError, TensorError, UnsupportedError, pkl
-from sbformat.numpy_pickles import ITEM_SIZES, ArrayInfo, array_info, dtype_code, encoded_bytes
+from sbformat.numpy_pickles import ITEM_SIZES, ArrayInfo, array_info, dtype_code, encoded_bytes, to_tree
+from sbformat.pkl.encode import encode_pickle
 
 PACKAGES = ["numpy.core", "numpy._core"]
 DTYPE = Name("numpy", "dtype")
@@ -280,3 +282,32 @@ def test_a_refusal_inside_a_pth_is_an_error_of_the_entry() -> None:
     error = refusal(torch_zip({"lr": scalar(dtype("O8"), b"")}))
     assert type(error) is UnsupportedError
     assert error.entry == "archive/data.pkl"
+
+
+# -- and back -----------------------------------------------------------------------------------------
+
+CODES = ["|b1", "|i1", "|u1", "<i2", ">u2", "<f2", ">i4", "<u4", "<f4", ">f8", "<i8", "<u8", "<c8", ">c16"]
+
+
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+@pytest.mark.parametrize("code", CODES)
+def test_numpy_itself_reads_what_to_tree_says(code: str, protocol: Any) -> None:
+    """Scalars, and arrays in C and Fortran order, in either byte order; and so do we."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numpy.core is an old name, which both numpy 1 and 2 know
+        items = np.arange(6).astype(code)
+        for info in (
+            ArrayInfo(code, (), "C", items[:1].tobytes(), True),
+            ArrayInfo(code, (2, 3), "C", items.tobytes(), False),
+            ArrayInfo(code, (2, 3), "F", items.tobytes(), False),
+            ArrayInfo(code, (), "C", items[:1].tobytes(), False),
+            ArrayInfo(code, (0, 4), "C", b"", False),
+        ):
+            raw = encode_pickle(to_tree(info), protocol=protocol)
+            found = pickle.loads(raw)
+            expected = info.to_numpy()
+            assert isinstance(found, np.generic) == info.is_scalar
+            assert np.array_equal(found, expected)
+            assert found.shape == info.shape
+            assert found.dtype.newbyteorder("=") == np.dtype(code).newbyteorder("=")
+            assert array_info(pkl.loads(raw)) == info

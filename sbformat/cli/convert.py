@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from sbformat.cli import _files, _output
@@ -34,7 +35,8 @@ def run(args: argparse.Namespace) -> int:
         from sbformat.archive import Archive
         from sbformat.tools.convert import convert, read_any
 
-        if _files.is_same(args.path, args.output):
+        path = args.path if os.path.exists(args.path) else f"{args.path}.zip"  # as it is read
+        if _files.is_same(path, args.output):
             message = "the output is the input"
             raise UnsupportedError(message)
         source = read_any(args.path, lambda path: _files.read_archive(path, args), limits=_files.limits(args))
@@ -55,7 +57,8 @@ def _print_text(report: dict[str, Any]) -> None:
     if report["outcome"] != "ok":
         _output.print_failure(printer, report)
         return
-    parts = [f"{len(report['entries'])} entries"] if report["entries"] else []
+    count = len(report["entries"])
+    parts = [f"{count} entr{'y' if count == 1 else 'ies'}"] if count else []
     parts += [f"{report['tensors']} tensor{'' if report['tensors'] == 1 else 's'}", _output.size(report["nbytes"])]
     printer.line(f"{escape(report['output'], 1000)}: {', '.join(parts)}")
     for name in report["as_bytes"]:

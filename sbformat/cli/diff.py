@@ -57,9 +57,12 @@ def change_rows(changes: Any) -> list[dict[str, Any]]:  # noqa: ANN401 -- Change
 
 
 def print_changes(printer: _output.Plain, changes: list[dict[str, Any]]) -> None:
-    """Print changes as a table a entry."""
-    for entry in dict.fromkeys(change["entry"] for change in changes):
-        rows = [(row["loc"] or "(all of it)", row["kind"], row["message"]) for row in changes if row["entry"] == entry]
+    """Print changes as a table for each entry."""
+    tables: dict[str, list[tuple[str, str, str]]] = {}
+    for row in changes:
+        cells = (row["loc"] or "(all of it)", row["kind"], row["message"])
+        tables.setdefault(row["entry"], []).append(cells)
+    for entry, rows in tables.items():
         printer.table(escape(entry), ("where", "what", "how"), rows)
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from typing import TYPE_CHECKING, Any
 
 from sbformat.cli import _files, _output
 from sbformat.cli.diff import change_rows, print_changes
-from sbformat.errors import UnsupportedError, escape
+from sbformat.errors import DataError, UnsupportedError, escape
 
 if TYPE_CHECKING:
     from sbformat.archive import Archive
+    from sbformat.limits import Limits
 
 
 def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
@@ -47,16 +47,30 @@ def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no pub
     parser.set_defaults(run=run, refuse=parser.error)
 
 
-def _assignment(text: str) -> tuple[str, Any]:
+def _assignment(text: str) -> tuple[str, str]:
     key, separator, value = text.partition("=")
     if not separator or not key:
         message = f"{escape(text)} is not KEY=JSON"
         raise argparse.ArgumentTypeError(message)
+    return key, value
+
+
+def _parsed(key: str, text: str, limits: Limits) -> Any:  # noqa: ANN401 -- a value of data
+    """Read a JSON value by the rules of ``data``, in which it will stand."""
+    from sbformat.data import loads
+
     try:
-        return key, json.loads(value)
-    except (ValueError, RecursionError):
-        message = f"{escape(value)} is no JSON; a text stands in double quotes: --set '{escape(key)}=\"...\"'"
-        raise argparse.ArgumentTypeError(message) from None
+        found = loads(b'{"":%b\n}' % text.encode("utf-8", "surrogatepass"), limits=limits)
+    except DataError as error:
+        message = (
+            f"{escape(key)}: {escape(text)} is no JSON value ({error.message}); "
+            f"a text stands in double quotes: --set '{escape(key)}=\"...\"'"
+        )
+        raise DataError(message) from None
+    if len(found) != 1:
+        message = f"{escape(key)}: {escape(text)} is more than one JSON value"
+        raise DataError(message)
+    return found[""]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -76,8 +90,8 @@ def _edit(args: argparse.Namespace) -> dict[str, Any]:
     from sbformat.tools.edit import edit
     from sbformat.writer import write
 
-    output = args.path if args.in_place else args.output
-    if not args.in_place and _files.is_same(args.path, output):
+    output = _found(args.path) if args.in_place else args.output
+    if not args.in_place and _files.is_same(_found(args.path), output):
         message = "the output is the input; --in-place writes over it"
         raise UnsupportedError(message)
     archive = _files.read_archive(args.path, args)
@@ -86,7 +100,7 @@ def _edit(args: argparse.Namespace) -> dict[str, Any]:
         raise UnsupportedError(message)
     edited, problems = edit(
         archive,
-        assign=dict(args.set),
+        assign=[(key, _parsed(key, text, _files.limits(args))) for key, text in args.set],
         unset=args.unset,
         weights=_weights(args),
         drop_optimizer=args.drop_optimizer,
@@ -100,6 +114,11 @@ def _edit(args: argparse.Namespace) -> dict[str, Any]:
         "changes": change_rows(diff(archive, edited).changes),
         "problems": [row._asdict() for row in problems],
     }
+
+
+def _found(path: str) -> str:
+    """The file that a path means: ``name`` falls back to ``name.zip``, as when it is read."""
+    return path if os.path.exists(path) else f"{path}.zip"
 
 
 def _weights(args: argparse.Namespace) -> dict[str, Any] | None:

@@ -8,13 +8,23 @@ the tree holds the same one twice.
 
 from __future__ import annotations
 
-from _compat_pickle import REVERSE_IMPORT_MAPPING, REVERSE_NAME_MAPPING
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from sbformat.errors import PickleError, quote
-from sbformat.pkl.opcodes import OPCODES
-from sbformat.pkl.state import FIX_IMPORTS_BELOW, rename
+from sbformat.pkl.spellings import (
+    CODE,
+    INT4,
+    INT4_PACK,
+    LEAVES,
+    MAX8,
+    MAX16,
+    SPELLED,
+    UINT2,
+    check_call,
+    leaf,
+    name_lines,
+    refuse,
+)
 from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Global, Node, Persistent, Set
 
 if TYPE_CHECKING:
@@ -26,26 +36,27 @@ Protocol: TypeAlias = Literal[2, 4, 5]
 Steps: TypeAlias = "Iterator[object]"
 """Writes a value's opcodes, and yields each part where it has to be written."""
 
-_CODE: Final = {row.name: bytes([row.code]) for row in OPCODES}
 _BATCH: Final = 1000
 """Items between two marks, as CPython's pickler has it: the stack stays small."""
-_MAX8: Final = 0xFF
-_MAX16: Final = 0xFFFF
 _MAX32: Final = 0xFFFFFFFF
-_INT4: Final = range(-(2**31), 2**31)
-_UINT2: Final = Struct("<H").pack
 _UINT4: Final = Struct("<I").pack
 _UINT8: Final = Struct("<Q").pack
-_INT4_PACK: Final = Struct("<i").pack
-_FLOAT8: Final = Struct(">d").pack
-_LEAVES: Final = frozenset({type(None), bool, int, float})
-_VALUES: Final = _LEAVES | {str, bytes, bytearray, tuple, list, Dict, Set, FrozenSet}
-"""What nothing can call, and what is no arguments but for a tuple."""
 _TUPLES: Final = ("EMPTY_TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")
 _TWICE: Final = 2
 
 
-def encode(tree: object, *, protocol: Protocol = 4, reduce: Callable[[object], object] | None = None) -> bytes:
+def dumps(tree: object, *, protocol: Protocol = 4) -> bytes:
+    """Encode an inert tree: the mirror of :func:`sbformat.pkl.loads`.
+
+    :param tree: plain values and nodes of :mod:`sbformat.pkl.tree`
+    :param protocol: 2, 4 or 5
+    :raises PickleError: as in :func:`encode_pickle`
+    :raises TypeError: for a value that is no part of a tree
+    """
+    return encode_pickle(tree, protocol=protocol)
+
+
+def encode_pickle(tree: object, *, protocol: Protocol = 4, reduce: Callable[[object], object] | None = None) -> bytes:
     """Encode an inert tree.
 
     :param tree: plain values and nodes of :mod:`sbformat.pkl.tree`; parts that are shared stay shared
@@ -63,10 +74,6 @@ def encode(tree: object, *, protocol: Protocol = 4, reduce: Callable[[object], o
     counter = _Pass(protocol, reduce, None)
     counter.run(tree)
     return _Pass(protocol, reduce, counter).run(tree)
-
-
-def _refuse(message: str) -> NoReturn:
-    raise PickleError(message)
 
 
 def _key(value: object) -> object:
@@ -102,7 +109,7 @@ class _Pass:
 
     def run(self, tree: object) -> bytes:
         """Walk the tree with a stack of its own, and return the pickle."""
-        self.out += _CODE["PROTO"] + bytes([self.protocol])
+        self.out += CODE["PROTO"] + bytes([self.protocol])
         todo: list[Steps] = [iter((tree,))]
         while todo:
             for value in todo[-1]:
@@ -112,14 +119,14 @@ class _Pass:
                     break
             else:
                 todo.pop()
-        self.out += _CODE["STOP"]
+        self.out += CODE["STOP"]
         return bytes(self.out)
 
     def save(self, value: object) -> Steps | None:
         """Write a leaf, or what the memo holds, at once; return the steps of anything else."""
         kind = type(value)
-        if kind in _LEAVES or (kind is tuple and not value):
-            self.out += _leaf(value)
+        if kind in LEAVES or (kind is tuple and not value):
+            self.out += leaf(value)
             return None
         write = self.writers.get(kind)
         if write is None:
@@ -133,7 +140,7 @@ class _Pass:
             return None
         self.open[key] = self.open.get(key, 0) + 1
         if self.open[key] > _TWICE:
-            _refuse("a value holds itself in a way that no pickle can say")
+            refuse("a value holds itself in a way that no pickle can say")
         return write(self, value)
 
     def _stand_in(self, value: object) -> object:
@@ -141,7 +148,7 @@ class _Pass:
         key = _key(value)
         known = self.reduced.get(key)
         if known is None:
-            spell = _SPELLED.get(type(value)) or self.reduce
+            spell = SPELLED.get(type(value)) or self.reduce
             if spell is None:
                 message = f"an inert tree holds no {type(value).__name__}"
                 raise TypeError(message)
@@ -159,24 +166,24 @@ class _Pass:
         index = self.memo[key] = self.indexes
         self.indexes += 1
         if self.protocol >= 4:
-            self.out += _CODE["MEMOIZE"]
-        elif index <= _MAX8:
-            self.out += _CODE["BINPUT"] + bytes([index])
+            self.out += CODE["MEMOIZE"]
+        elif index <= MAX8:
+            self.out += CODE["BINPUT"] + bytes([index])
         else:
-            self.out += _CODE["LONG_BINPUT"] + _UINT4(index)
+            self.out += CODE["LONG_BINPUT"] + _UINT4(index)
 
     def _get(self, index: int) -> None:
-        if index <= _MAX8:
-            self.out += _CODE["BINGET"] + bytes([index])
+        if index <= MAX8:
+            self.out += CODE["BINGET"] + bytes([index])
         else:
-            self.out += _CODE["LONG_BINGET"] + _UINT4(index)
+            self.out += CODE["LONG_BINGET"] + _UINT4(index)
 
     def taken(self, value: object, parts: int) -> bool:
         """Say whether a part that holds this value wrote it already; then drop the parts and take that one."""
         index = self.memo.get(_key(value))
         if index is None:
             return False
-        self.out += _CODE["POP"] * parts
+        self.out += CODE["POP"] * parts
         self._get(index)
         return True
 
@@ -185,33 +192,33 @@ class _Pass:
     def save_text(self, value: str) -> Steps:
         """Unicode text; surrogates pass."""
         raw = value.encode("utf-8", "surrogatepass")
-        if self.protocol >= 4 and len(raw) <= _MAX8:
-            self.out += _CODE["SHORT_BINUNICODE"] + bytes([len(raw)])
+        if self.protocol >= 4 and len(raw) <= MAX8:
+            self.out += CODE["SHORT_BINUNICODE"] + bytes([len(raw)])
         elif len(raw) <= _MAX32:
-            self.out += _CODE["BINUNICODE"] + _UINT4(len(raw))
+            self.out += CODE["BINUNICODE"] + _UINT4(len(raw))
         elif self.protocol >= 4:
-            self.out += _CODE["BINUNICODE8"] + _UINT8(len(raw))
+            self.out += CODE["BINUNICODE8"] + _UINT8(len(raw))
         else:
-            _refuse("protocol 2 holds no text of 4 GiB")
+            refuse("protocol 2 holds no text of 4 GiB")
         self.out += raw
         self.put(value)
         yield from ()
 
     def save_bytes(self, value: bytes) -> Steps:
         """Bytes, since protocol 4."""
-        if len(value) <= _MAX8:
-            self.out += _CODE["SHORT_BINBYTES"] + bytes([len(value)])
+        if len(value) <= MAX8:
+            self.out += CODE["SHORT_BINBYTES"] + bytes([len(value)])
         elif len(value) <= _MAX32:
-            self.out += _CODE["BINBYTES"] + _UINT4(len(value))
+            self.out += CODE["BINBYTES"] + _UINT4(len(value))
         else:
-            self.out += _CODE["BINBYTES8"] + _UINT8(len(value))
+            self.out += CODE["BINBYTES8"] + _UINT8(len(value))
         self.out += value
         self.put(value)
         yield from ()
 
     def save_bytearray(self, value: bytearray) -> Steps:
         """A bytearray, since protocol 5."""
-        self.out += _CODE["BYTEARRAY8"] + _UINT8(len(value)) + value
+        self.out += CODE["BYTEARRAY8"] + _UINT8(len(value)) + value
         self.put(value)
         yield from ()
 
@@ -227,35 +234,35 @@ class _Pass:
         """No mark."""
         yield from value
         if not self.taken(value, len(value)):
-            self.out += _CODE[_TUPLES[len(value)]]
+            self.out += CODE[_TUPLES[len(value)]]
             self.put(value)
 
     def save_marked(self, value: tuple[object, ...], opcode: str) -> Steps:
         """Items behind a mark, made into one value when they are all there."""
-        self.out += _CODE["MARK"]
+        self.out += CODE["MARK"]
         yield from value
         if self.memo.get(_key(value)) is None:
-            self.out += _CODE[opcode]
+            self.out += CODE[opcode]
             self.put(value)
         else:  # a part of it held it, and wrote it
-            self.out += _CODE["POP_MARK"]
+            self.out += CODE["POP_MARK"]
             self.taken(value, 0)
 
     def save_list(self, value: list[object]) -> Steps:
         """Empty first, then filled: it may hold itself."""
-        self.out += _CODE["EMPTY_LIST"]
+        self.out += CODE["EMPTY_LIST"]
         self.put(value)
         yield from self.batches(value, "APPENDS", "APPEND")
 
     def save_dict(self, value: Dict) -> Steps:
         """As a list."""
-        self.out += _CODE["EMPTY_DICT"]
+        self.out += CODE["EMPTY_DICT"]
         self.put(value)
         yield from self.batches(value, "SETITEMS", "SETITEM")
 
     def save_set(self, value: Set) -> Steps:
         """As a list."""
-        self.out += _CODE["EMPTY_SET"]
+        self.out += CODE["EMPTY_SET"]
         self.put(value)
         yield from self.batches(value, "ADDITEMS", None)
 
@@ -269,14 +276,14 @@ class _Pass:
             part = items[start : start + batch]
             is_alone = len(part) == 1 and one is not None
             if not is_alone:
-                self.out += _CODE["MARK"]
+                self.out += CODE["MARK"]
             for item in part:
                 if many == "SETITEMS":
                     yield item[0]
                     yield item[1]
                 else:
                     yield item
-            self.out += _CODE[one if is_alone and one else many]
+            self.out += CODE[one if is_alone and one else many]
 
     # -- nodes ----------------------------------------------------------------------------------------
 
@@ -285,26 +292,26 @@ class _Pass:
         if self.protocol >= 4:
             yield value.module
             yield value.name
-            self.out += _CODE["STACK_GLOBAL"]
+            self.out += CODE["STACK_GLOBAL"]
         else:
-            self.out += _CODE["GLOBAL"] + _lines(value, self.protocol)
+            self.out += CODE["GLOBAL"] + name_lines(value, self.protocol)
         self.put(value)
         yield from self.updates(value)
 
     def save_call(self, value: Call) -> Steps:
         """The opcode that decoding found, on its parts; then the changes."""
         how = value.how
-        _check_call(value)
+        check_call(value)
         if how in ("INST", "OBJ"):
-            self.out += _CODE["MARK"]
+            self.out += CODE["MARK"]
             if how == "OBJ":
                 yield value.func
             yield from value.args  # type: ignore[misc]
             if self.memo.get(_key(value)) is not None:  # an argument of it held it, and wrote it
-                self.out += _CODE["POP_MARK"]
+                self.out += CODE["POP_MARK"]
                 self.taken(value, 0)
                 return
-            self.out += _CODE[how] + (_lines(value.func, self.protocol) if how == "INST" else b"")  # type: ignore[arg-type]
+            self.out += CODE[how] + (name_lines(value.func, self.protocol) if how == "INST" else b"")  # type: ignore[arg-type]
         else:
             parts = [value.func, value.args]
             if how == "STACK_GLOBAL":
@@ -312,11 +319,11 @@ class _Pass:
             elif how == "NEWOBJ_EX":
                 parts.append(value.kwargs)
             if self.protocol < 4 and how in ("NEWOBJ_EX", "STACK_GLOBAL"):
-                _refuse(f"protocol {self.protocol} has no {how}")
+                refuse(f"protocol {self.protocol} has no {how}")
             yield from parts
             if self.taken(value, len(parts)):
                 return
-            self.out += _CODE[how]
+            self.out += CODE[how]
         self.put(value)
         yield from self.updates(value)
 
@@ -325,21 +332,21 @@ class _Pass:
         yield value.id
         if self.taken(value, 1):
             return
-        self.out += _CODE["BINPERSID"]
+        self.out += CODE["BINPERSID"]
         self.put(value)
         yield from self.updates(value)
 
     def save_extension(self, value: Extension) -> Steps:
         """A number of the extension registry."""
         code = value.code
-        if 0 < code <= _MAX8:
-            self.out += _CODE["EXT1"] + bytes([code])
-        elif _MAX8 < code <= _MAX16:
-            self.out += _CODE["EXT2"] + _UINT2(code)
-        elif _MAX16 < code < _INT4.stop:
-            self.out += _CODE["EXT4"] + _INT4_PACK(code)
+        if 0 < code <= MAX8:
+            self.out += CODE["EXT1"] + bytes([code])
+        elif MAX8 < code <= MAX16:
+            self.out += CODE["EXT2"] + UINT2(code)
+        elif MAX16 < code < INT4.stop:
+            self.out += CODE["EXT4"] + INT4_PACK(code)
         else:
-            _refuse(f"{code} is no extension code")
+            refuse(f"{code} is no extension code")
         self.put(value)
         yield from self.updates(value)
 
@@ -351,13 +358,13 @@ class _Pass:
     def _update(self, update: Update) -> Steps:
         if update.how == "BUILD":
             yield update.value
-            self.out += _CODE["BUILD"]
+            self.out += CODE["BUILD"]
             return
         items: Any = update.value
         if update.how == "ADDITEMS" and self.protocol < 4:
-            _refuse(f"protocol {self.protocol} has no ADDITEMS")
+            refuse(f"protocol {self.protocol} has no ADDITEMS")
         if not items:
-            self.out += _CODE["MARK"] + _CODE[update.how]
+            self.out += CODE["MARK"] + CODE[update.how]
             return
         one = {"APPENDS": "APPEND", "SETITEMS": "SETITEM"}.get(update.how)
         yield from self.batches(items, update.how, one, batch=len(items))
@@ -381,85 +388,3 @@ _WRITERS: Final[dict[type, Callable[[_Pass, Any], Steps]]] = {
 }
 _PROTOCOLS: Final = {2: _OLD_WRITERS, 4: _WRITERS, 5: {**_WRITERS, bytearray: _Pass.save_bytearray}}
 """What has opcodes of its own, by protocol."""
-
-
-def _check_call(call: Call) -> None:
-    """Refuse a call that no reader takes (FORMAT.md 5.1), or reads as something else."""
-    how, func, args = call.how, call.func, call.args
-    if how == "STACK_GLOBAL":
-        parts = args if type(args) is tuple and len(args) == 2 else (None,)
-        if any(type(part) in _VALUES - {str} for part in parts) or set(map(type, parts)) == {str}:
-            _refuse("a computed name is made of two texts or nodes, at least one of them a node")
-        return
-    if type(func) in _VALUES or (type(args) in _VALUES and type(args) is not tuple):
-        _refuse(f"{how} calls a node, with a tuple or a node")
-    if how == "NEWOBJ_EX" and type(call.kwargs) in _VALUES and type(call.kwargs) is not Dict:
-        _refuse("NEWOBJ_EX takes a dict or a node as keywords")
-    if how in ("INST", "OBJ") and type(args) is not tuple:
-        _refuse(f"{how} calls with arguments that stand on the stack")
-    if how == "INST" and (type(func) is not Global or func.updates):
-        _refuse("INST calls a name that was not changed")
-
-
-# -- values that a protocol has no opcode for, as CPython spells them ---------------------------------
-
-
-def _called(name: str, *args: object) -> Call:
-    return Call("REDUCE", Global("builtins", name), args)
-
-
-def _bytes_as_text(value: bytes) -> Call:
-    if not value:
-        return _called("bytes")
-    return Call("REDUCE", Global("_codecs", "encode"), (value.decode("latin-1"), "latin1"))
-
-
-_SPELLED: Final[dict[type, Callable[[Any], Call]]] = {
-    bytes: _bytes_as_text,
-    bytearray: lambda value: (
-        _called("bytearray", value.decode("latin-1"), "latin-1") if value else _called("bytearray")
-    ),
-    Set: lambda value: _called("set", list(value)),
-    FrozenSet: lambda value: _called("frozenset", list(value)),
-}
-
-
-def _leaf(value: Any) -> bytes:  # noqa: ANN401 -- None, bool, int, float or ()
-    if value is None:
-        return _CODE["NONE"]
-    if type(value) is tuple:
-        return _CODE["EMPTY_TUPLE"]
-    if value is True or value is False:
-        return _CODE["NEWTRUE" if value else "NEWFALSE"]
-    if type(value) is float:
-        return _CODE["BINFLOAT"] + _FLOAT8(value)
-    if 0 <= value <= _MAX8:
-        return _CODE["BININT1"] + bytes([value])
-    if 0 <= value <= _MAX16:
-        return _CODE["BININT2"] + _UINT2(value)
-    if value in _INT4:
-        return _CODE["BININT"] + _INT4_PACK(value)
-    raw: bytes = value.to_bytes((value.bit_length() >> 3) + 1, "little", signed=True)
-    if value < 0 and len(raw) > 1 and raw[-1] == _MAX8 and raw[-2] & 0x80:
-        raw = raw[:-1]  # as CPython's encode_long: -128 takes one byte
-    if len(raw) <= _MAX8:
-        return _CODE["LONG1"] + bytes([len(raw)]) + raw
-    return _CODE["LONG4"] + _INT4_PACK(len(raw)) + raw
-
-
-def _lines(name: Global, protocol: int) -> bytes:
-    """Module and name as two lines, in Python 2's spelling below protocol 3 (FORMAT.md 5.4)."""
-    module, attribute = pair = name.pair
-    if protocol < FIX_IMPORTS_BELOW:
-        old = REVERSE_NAME_MAPPING.get(pair) or (REVERSE_IMPORT_MAPPING.get(module, module), attribute)
-        spelling = next((known for known in (old, pair) if rename(*known) == pair), None)
-        if spelling is None:
-            _refuse(f"protocol {protocol} cannot say the name {quote(name)}: it is read as Python 2's")
-        module, attribute = spelling
-    text = f"{module}\n{attribute}\n"
-    if text.count("\n") != 2:
-        _refuse(f"a name holds a newline: {quote(name)}")
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError:
-        _refuse(f"a name holds a lone surrogate: {quote(name)}")

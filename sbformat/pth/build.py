@@ -228,8 +228,7 @@ def _set_of(node: Call, scope: Scope, kind: Callable[[Any], object]) -> object:
 
 
 def _members(items: list[object], scope: Scope, kind: Callable[[Any], object]) -> object:
-    _keys(Dict([(item, None) for item in items]), scope)
-    return kind(items)
+    return kind(_keys(Dict([(item, None) for item in items]), scope))
 
 
 # -- keys: the only values of a file that are hashed (FORMAT.md 6.6) ----------------------------------
@@ -241,7 +240,7 @@ def _keys(pairs: Dict, scope: Scope) -> list[Any]:
     Text is hashed with a salt, and whole numbers 0..n-1 cannot collide; of others, which a file could
     choose so that they do, only few are allowed. No key may stand twice.
     """
-    keys: list[Any] = [_key(key) if type(key) is Call else key for key, _ in pairs]
+    keys: list[Any] = [_key(key) if type(key) in (Call, tuple) else key for key, _ in pairs]
     if set(map(type, keys)) != _TEXT:
         _check_other_keys(keys, scope)
     allowed = scope.budget.limits.tensor_name_bytes
@@ -253,10 +252,12 @@ def _keys(pairs: Dict, scope: Scope) -> list[Any]:
     return keys
 
 
-def _key(call: Call) -> object:
-    """Bytes as protocol 2 spells them; no other call can be a key."""
-    raw = encoded_bytes(call)
-    return call if raw is None else raw
+def _key(key: Any) -> object:  # noqa: ANN401 -- a Call or a tuple
+    """Bytes as protocol 2 spells them, also within a tuple; no other call can be a key."""
+    if type(key) is tuple:
+        return tuple(_key(part) if type(part) is Call else part for part in key)
+    raw = encoded_bytes(key)
+    return key if raw is None else raw
 
 
 def _check_other_keys(keys: list[Any], scope: Scope) -> None:

@@ -1,7 +1,7 @@
 """From values to the inert tree: the calls that torch would pickle, and what it numbers its storages (FORMAT.md 12.3).
 
 The mirror of ``constructors`` and ``small_values``: for each value one level of nodes, whose parts may be values again;
-:func:`sbformat.pkl.encode.encode` asks for the next level when it gets there.
+:func:`sbformat.pkl.encode.encode_pickle` asks for the next level when it gets there.
 """
 
 from __future__ import annotations
@@ -95,13 +95,13 @@ class Calls:
     def _id(self, storage: Storage, swap: int | None = None) -> tuple[object, ...]:
         """Return a storage's persistent id, one for all that refer to it."""
         known = self._ids.get(id(storage))
-        swap = swap or (DTYPES[storage.dtype].swap if storage.dtype else 1)
         if known is None:
+            swap = swap or (DTYPES[storage.dtype].swap if storage.dtype else 1)
             key = len(self.storages)
             cls = Global(*STORAGE_CLASSES[storage.dtype])
             known = self._ids[id(storage)] = ("storage", cls, str(key), storage.location, storage.numel)
             self.storages.append((storage, 1 if storage.byte_order == "little" else swap))
-        elif storage.byte_order != "little" and self.storages[int(str(known[2]))][1] != swap:
+        elif swap is not None and storage.byte_order != "little" and self.storages[int(str(known[2]))][1] != swap:
             message = f"the big-endian storage {quote(storage.key)} holds items of two sizes: no bytes say both"
             raise UnsupportedError(message)
         return known
@@ -110,9 +110,12 @@ class Calls:
 
     def _strided(self, info: TensorInfo, *, learns: bool) -> tuple[str, tuple[object, ...]]:
         """The function that rebuilds a strided tensor, and its arguments."""
+        _, itemsize, _, swap = DTYPES[info.dtype]
         storage, start = info.storage.part_of or (info.storage, 0)
-        self._id(storage, DTYPES[info.dtype].swap)
-        offset = info.offset + start // DTYPES[info.dtype].itemsize
+        if start % itemsize:  # a part of an untyped storage, at no multiple of its items
+            storage, start = info.storage, 0
+        self._id(storage, swap)
+        offset = info.offset + start // itemsize
         args: tuple[object, ...] = (
             Persistent(StorageId(storage)), offset, info.shape, info.strides, learns, _ordered(),
         )  # fmt: skip

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sbformat.pth.values import TensorInfo
 
 _PIECE: Final = 1 << 18
-_SUBTRACTED: Final = {"b": np.uint8, "u": np.uint64, "i": np.int64, "c": np.complex128}
+_SUBTRACTED: Final = {"u": np.uint64, "i": np.int64, "c": np.complex128}
 """What items of a kind are subtracted as; all others as float64."""
 
 
@@ -23,7 +23,8 @@ class Difference(NamedTuple):
     differing: int
     """Items that differ in a bit."""
     largest: float | None
-    """The largest absolute difference; None when a NaN stands against something else, or nothing differs in value."""
+    """The largest absolute difference, 0 between zeros of two signs; None when nothing differs, and when one difference
+    is no number: a NaN on one side, say."""
 
 
 def difference(left: TensorInfo, right: TensorInfo, left_budget: Budget, right_budget: Budget) -> Difference:
@@ -52,7 +53,8 @@ def _distance(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     if kind in "iu":
         wide = _SUBTRACTED[kind]
         high, low = np.maximum(mine, theirs).astype(wide), np.minimum(mine, theirs).astype(wide)
-        return (high.astype(np.uint64) - low.astype(np.uint64)).astype(np.float64)
+        apart: np.ndarray = (high.astype(np.uint64) - low.astype(np.uint64)).astype(np.float64)
+        return apart
     wide = _SUBTRACTED.get(kind, np.float64)
     with np.errstate(all="ignore"):
         same = mine == theirs  # infinities of one sign, and the two zeros

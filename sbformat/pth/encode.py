@@ -6,15 +6,13 @@ The pickle is made at once, for it is small; the storages' bytes are asked for w
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from sbformat.pkl.encode import encode
+from sbformat.pkl.encode import encode_pickle
 from sbformat.pth.calls import Calls
+from sbformat.pth.state_dict import StateDict
 from sbformat.spec import BYTE_ORDER_RECORD, PICKLE_RECORD, STORAGE_FOLDER, TORCH_VERSION_RECORD
 from sbformat.zip_writer import Member, TorchZip
-
-if TYPE_CHECKING:
-    from sbformat.pth.state_dict import StateDict
 
 _ROOT: Final = "archive/"
 _BYTE_ORDER: Final = b"little"
@@ -30,7 +28,7 @@ def encode_pth(state_dict: StateDict) -> TorchZip:
     :raises UnsupportedError: when a ``.pth`` cannot hold a value of it
     """
     calls = Calls()
-    pickle = encode(state_dict.tree, protocol=_PROTOCOL, reduce=calls.reduce)
+    pickle = encode_pickle(state_dict.tree, protocol=_PROTOCOL, reduce=calls.reduce)
     records = [_held(PICKLE_RECORD, pickle), _held(BYTE_ORDER_RECORD, _BYTE_ORDER)]
     for key, (storage, swap) in enumerate(calls.storages):
         name = f"{_ROOT}{STORAGE_FOLDER}{key}"
@@ -39,13 +37,15 @@ def encode_pth(state_dict: StateDict) -> TorchZip:
     return TorchZip(records)
 
 
-def dumps(state_dict: StateDict) -> bytes:
+def dumps(state_dict: object) -> bytes:
     """Encode a state dict as torch saves it: what ``torch.load(..., weights_only=True)`` of torch >= 1.6 reads.
 
-    :param state_dict: as in :func:`encode_pth`; :meth:`StateDict.from_arrays` makes one of arrays
+    :param state_dict: a :class:`StateDict`, or the arrays that :meth:`StateDict.from_arrays` takes
     :return: the bytes of a ``.pth``; the same for the same values
+    :raises UnsupportedError: for a value or dtype that a ``.pth`` cannot hold, by its path
     """
-    return b"".join(encode_pth(state_dict).chunks())
+    made = state_dict if isinstance(state_dict, StateDict) else StateDict.from_arrays(state_dict)
+    return b"".join(encode_pth(made).chunks())
 
 
 def _held(name: str, data: bytes) -> Member:

@@ -6,7 +6,6 @@ tensors over one storage.
 
 from __future__ import annotations
 
-import sys
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -16,8 +15,8 @@ import numpy as np
 from sbformat.errors import UnsupportedError, quote
 from sbformat.numpy_pickles import ArrayInfo
 from sbformat.pkl.tree import Node
-from sbformat.pth.dtypes import DTYPES
-from sbformat.names import STORAGE_CLASSES
+from sbformat.pth.array_storages import describe, torch_dtype
+from sbformat.pth.dtypes import QUANTIZED
 from sbformat.pth.state_dict import StateDict, segment
 from sbformat.pth.values import (
     Device,
@@ -33,72 +32,45 @@ from sbformat.pth.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Sequence
 
-    from sbformat.pth.values import Chunk
-
-_CODES: Final = {np.dtype(row.numpy).str[1:]: row.name for row in reversed(DTYPES.values()) if "." not in row.numpy} | {
-    "c8": "complex64", "i1": "int8", "u1": "uint8", "i4": "int32",
-}  # fmt: skip
-"""torch's dtype by numpy's code: where two share one, the one that is no half, no quantized dtype."""
 _QUANTIZED: Final = {"int8": "qint8", "uint8": "quint8", "int32": "qint32"}
 _KEPT: Final = (TensorInfo, Storage, MetaTensor, Size, Device, DTypeName, Layout, MemoryFormat, ArrayInfo, Node)
 _PLAIN: Final[tuple[Any, ...]] = (bool, int, float, complex, str, bytes, bytearray, set, frozenset)
+_KEYS: Final[tuple[Any, ...]] = (type(None), bool, int, float, str, bytes)
+_KEY_PARTS: Final = 8
+_PARTS: Final = frozenset({"indices", "values", "int_repr", "scale", "zero_point"})
+_MADE: Final = frozenset({dict, OrderedDict, list, tuple, QuantizedTensor, SparseTensor})
 _DEEPEST: Final = 200
-_PIECE: Final = 1 << 18
 
 
-def torch_dtype(dtype: np.dtype[Any]) -> str:
-    """Return torch's name of a numpy dtype.
-
-    :raises UnsupportedError: when torch has none
-    """
-    name = dtype.name if dtype.name in DTYPES else _CODES.get(dtype.str[1:])
-    if name is None or dtype.hasobject or dtype.names:
-        message = f"torch has no dtype for numpy's {dtype}"
-        raise UnsupportedError(message)
-    return name
-
-
-class _ScatteredStorage(Storage):
-    """The items of an array that are not one run of memory: put in a row piece by piece, and never held."""
-
-    __slots__ = ("_array",)
-
-    def __init__(self, array: np.ndarray, dtype: str) -> None:
-        self._array = array
-        super().__init__("", dtype, _numel(array, dtype), "cpu", "little", self._whole, "")
-
-    def _whole(self, _: str) -> memoryview:
-        return memoryview(b"".join(self.chunks()))
-
-    def bytes(self) -> memoryview:
-        """Return its bytes, made anew."""
-        return self._whole("")
-
-    def chunks(self, swap: int = 1) -> Iterator[Chunk]:  # noqa: ARG002 -- it is little-endian already
-        """Yield its items in C order."""
-        flags = ["external_loop", "buffered", "zerosize_ok"]
-        dtype = self._array.dtype.newbyteorder("<") if self._array.dtype.kind != "V" else self._array.dtype
-        for piece in np.nditer(self._array, flags, order="C", op_dtypes=[dtype], casting="equiv", buffersize=_PIECE):  # type: ignore[call-overload]
-            yield np.ascontiguousarray(piece).view(np.uint8).tobytes()
-
-
-def _numel(array: np.ndarray, dtype: str) -> int:
-    return array.size if dtype in STORAGE_CLASSES else array.nbytes
-
-
-def state_dict_of(value: object) -> Any:  # noqa: ANN401 -- a tree
+def state_dict_of(value: object, tensors: Collection[str] = ()) -> Any:  # noqa: ANN401 -- a tree
     """Return the tree of a state dict whose tensors are numpy arrays.
 
     :param value: what :meth:`StateDict.to_numpy` gives: mappings, lists and tuples of arrays and plain values. What has
         ``__array__`` counts as an array, a numpy scalar as the number it is.
+    :param tensors: paths where a numpy scalar is an array, too: arithmetic makes one of an array without dimensions
     :raises UnsupportedError: for a value or dtype that a ``.pth`` cannot hold
     """
-    walk = _Walk()
-    walk.collect(value, "", 0)
+    walk = _Walk(tensors)
+    plain, _ = walk.plain(value, "")
     walk.describe()
-    return walk.convert(value)
+    return walk.filled(plain)
+
+
+def as_array(value: Any, path: str) -> np.ndarray:  # noqa: ANN401 -- whatever has ``__array__``
+    """Return the array that a value is, or stands for; a torch tensor without its gradient.
+
+    :raises UnsupportedError: when it stands for none, by its path
+    """
+    if np.ma.is_masked(value):
+        message = f"{quote(path)} is a masked array, and a .pth holds no masks"
+        raise UnsupportedError(message)
+    try:
+        return np.asarray(value.detach() if hasattr(value, "detach") else value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        message = f"{quote(path)} is no array: {str(error)[:200]}"
+        raise UnsupportedError(message) from None
 
 
 def tensors_of(arrays: Mapping[str, np.ndarray]) -> dict[str, TensorInfo]:
@@ -111,7 +83,7 @@ def tensors_of(arrays: Mapping[str, np.ndarray]) -> dict[str, TensorInfo]:
     return dict(zip(arrays, describe(list(arrays.values()))))
 
 
-def _require_dtype(name: str, array: np.ndarray) -> None:
+def _require_dtype(name: str, array: np.ndarray | np.generic) -> None:
     try:
         torch_dtype(array.dtype)
     except UnsupportedError as error:
@@ -120,76 +92,119 @@ def _require_dtype(name: str, array: np.ndarray) -> None:
 
 
 class _Walk:
-    """One tree: first its arrays are found, then described together, then put where they stood."""
+    """One tree: plain containers are made of what was given, then its arrays are described together and put in.
 
-    def __init__(self) -> None:
-        self._arrays: dict[int, tuple[object, np.ndarray]] = {}
-        """By the identity of what gave it, which is held, too."""
+    What was given is asked for its parts once: a mapping may make them anew each time, as an ``NpzFile`` does.
+    """
+
+    def __init__(self, tensors: Collection[str]) -> None:
+        self._tensors = tensors
+        self._done: dict[int, tuple[Any, int, object]] = {}
+        """By identity: what was made of a value, its levels of containers, and the value, so that no other gets its
+        ``id()``."""
+        self._open: set[int] = set()
+        self._arrays: dict[int, np.ndarray] = {}
         self._infos: dict[int, TensorInfo] = {}
-        self._done: dict[int, object] = {}
+        self._filled: dict[int, Any] = {}
 
-    def collect(self, value: Any, path: str, depth: int) -> None:  # noqa: ANN401
-        """Find the arrays, and refuse what a ``.pth`` cannot hold by its path."""
-        if depth > _DEEPEST:
+    # -- what was given -------------------------------------------------------------------------------
+
+    def plain(self, value: Any, path: str, depth: int = 0) -> tuple[Any, int]:  # noqa: ANN401
+        """Return plain containers of arrays and values, and how many levels they have.
+
+        :raises UnsupportedError: for what a ``.pth`` cannot hold, by its path
+        """
+        done = self._done.get(id(value))
+        if id(value) in self._open or depth + (done[1] if done else 0) > _DEEPEST:
             message = f"nested more than {_DEEPEST} deep, or holds itself: {quote(path)}"
             raise UnsupportedError(message)
-        if id(value) in self._arrays:
-            return
-        if _is_array(value):
-            array = np.asarray(value)
-            _require_dtype(path, array)
-            self._arrays[id(value)] = value, array
-            return
-        for key, part in _parts(value, path):
-            self.collect(part, f"{path}/{key}" if path else key, depth + 1)
+        if done is None:
+            self._open.add(id(value))
+            made, levels = self._made(value, path, depth)
+            self._open.discard(id(value))
+            done = self._done[id(value)] = made, levels, value
+        return done[:2]
+
+    def _made(self, value: Any, path: str, depth: int) -> tuple[Any, int]:  # noqa: ANN401
+        if isinstance(value, StateDict):
+            self._filled[id(value.tree)] = value.tree
+            return value.tree, 0
+        if value is None or isinstance(value, _KEPT):
+            self._filled[id(value)] = value
+            return value, 0
+        if _is_array(value) or (isinstance(value, np.generic) and path in self._tensors):
+            return self._array(value, path), 0
+        if isinstance(value, np.generic):
+            return _number(value, path), 0
+        if isinstance(value, Mapping):
+            return self._mapping(value, path, depth)
+        if isinstance(value, (QuantizedTensor, SparseTensor)):
+            parts = value._asdict()
+            for name in _PARTS & set(parts):
+                parts[name], _ = self.plain(parts[name], path, depth)
+            return type(value)(**parts), 0
+        if isinstance(value, (list, tuple)):
+            return self._sequence(value, path, depth)
+        return _leaf(value, path), 0
+
+    def _array(self, value: Any, path: str) -> np.ndarray:  # noqa: ANN401
+        array = as_array(value, path)
+        _require_dtype(path, array)
+        self._arrays[id(array)] = array
+        return array
+
+    def _mapping(self, value: Mapping[Any, Any], path: str, depth: int) -> tuple[dict[Any, Any], int]:
+        made: dict[Any, Any] = OrderedDict() if isinstance(value, OrderedDict) else {}
+        prefix = f"{path}/" if path else ""
+        levels = 0
+        for key, part in value.items():
+            name = _plain_key(key, path)
+            made[name], below = self.plain(part, prefix + segment(name), depth + 1)
+            levels = max(levels, below)
+        metadata = getattr(value, "_metadata", None)
+        if metadata is not None and isinstance(made, OrderedDict):
+            made._metadata, below = self.plain(metadata, f"{prefix}_metadata", depth + 1)  # type: ignore[attr-defined]  # noqa: SLF001 -- torch's own name
+            levels = max(levels, below)
+        return made, levels + 1
+
+    def _sequence(self, value: Sequence[Any], path: str, depth: int) -> tuple[Sequence[Any], int]:
+        made = []
+        prefix = f"{path}/" if path else ""
+        levels = 0
+        for index, part in enumerate(value):
+            item, below = self.plain(part, f"{prefix}[{index}]", depth + 1)
+            made.append(item)
+            levels = max(levels, below)
+        return made if isinstance(value, list) else tuple(made), levels + 1
+
+    # -- and with tensors -----------------------------------------------------------------------------
 
     def describe(self) -> None:
         """Describe all arrays: those that overlap, over one storage."""
-        described = describe([array for _, array in self._arrays.values()])
-        self._infos = dict(zip(self._arrays, described))
+        self._infos = dict(zip(self._arrays, describe(list(self._arrays.values()))))
 
-    def convert(self, value: Any) -> Any:  # noqa: ANN401
-        """Return the value with tensors for arrays; what is shared stays shared."""
-        info = self._infos.get(id(value))
-        if info is not None:
-            return info
-        if id(value) in self._done:
-            return self._done[id(value)]
-        made = self._converted(value)
-        if isinstance(value, (Mapping, list, tuple)):
-            self._done[id(value)] = made
+    def filled(self, value: Any) -> Any:  # noqa: ANN401
+        """Return what :meth:`plain` made, with tensors for arrays; what is shared stays shared."""
+        kind = type(value)
+        if kind is np.ndarray:
+            return self._infos[id(value)]
+        if id(value) in self._filled or kind not in _MADE:
+            return self._filled.get(id(value), value)
+        made: Any
+        if kind is dict or kind is OrderedDict:
+            made = kind()
+            for key, part in value.items():
+                made[key] = self.filled(part)
+            if hasattr(value, "_metadata"):
+                made._metadata = self.filled(value._metadata)  # noqa: SLF001 -- torch's own name
+        elif kind is list or kind is tuple:
+            made = kind(map(self.filled, value))
+        else:
+            made = kind(*map(self.filled, value))
+            if kind is QuantizedTensor:
+                made = made._replace(int_repr=_as_quantized(made.int_repr))
+        self._filled[id(value)] = made
         return made
-
-    def _converted(self, value: Any) -> Any:  # noqa: ANN401
-        if isinstance(value, StateDict):
-            return value.tree
-        if value is None or isinstance(value, _KEPT):
-            return value
-        if isinstance(value, QuantizedTensor):
-            info = _as_quantized(self.convert(value.int_repr))
-            return value._replace(
-                int_repr=info, scale=self._number(value.scale), zero_point=self._number(value.zero_point)
-            )
-        if isinstance(value, SparseTensor):
-            return value._replace(indices=tuple(map(self.convert, value.indices)), values=self.convert(value.values))
-        if isinstance(value, np.generic):
-            return self._number(value)
-        if isinstance(value, Mapping):
-            return self._mapping(value)
-        if isinstance(value, (list, tuple)):
-            return (list if isinstance(value, list) else tuple)(map(self.convert, value))
-        return next(kind(value) for kind in _PLAIN if isinstance(value, kind))
-
-    def _mapping(self, value: Mapping[Any, Any]) -> dict[Any, Any]:
-        made: dict[Any, Any] = OrderedDict() if isinstance(value, OrderedDict) else {}
-        made.update((_plain_key(key), self.convert(part)) for key, part in value.items())
-        metadata = getattr(value, "_metadata", None)
-        if metadata is not None and isinstance(made, OrderedDict):
-            made._metadata = self.convert(metadata)  # type: ignore[attr-defined]  # noqa: SLF001 -- torch's own name
-        return made
-
-    def _number(self, value: Any) -> Any:  # noqa: ANN401
-        return value.item() if isinstance(value, np.generic) else self.convert(value)
 
 
 def _is_array(value: object) -> bool:
@@ -198,152 +213,46 @@ def _is_array(value: object) -> bool:
     return not isinstance(value, (np.generic, *_PLAIN, Mapping)) and hasattr(value, "__array__")
 
 
-def _plain_key(key: Any) -> Any:  # noqa: ANN401
+def _number(value: np.generic, path: str) -> object:
+    """A numpy scalar as the Python value that says the same: an instant or a time would come as a mere number."""
+    if value.dtype.kind not in "US":
+        _require_dtype(path, value)
+    return value.item()
+
+
+def _leaf(value: Any, path: str) -> object:  # noqa: ANN401
+    for kind in _PLAIN:
+        if isinstance(value, kind):
+            return kind(_plain_key(item, path) for item in value) if kind in (set, frozenset) else kind(value)
+    message = f"{quote(path)} is a {type(value).__name__}, which a .pth cannot hold"
+    raise UnsupportedError(message)
+
+
+def _plain_key(key: Any, path: str) -> Any:  # noqa: ANN401
+    """A key, or a member of a set: what a reader hashes (FORMAT.md 6.6)."""
+    if type(key) is tuple and len(key) <= _KEY_PARTS:
+        return tuple(_plain_part(part, path) for part in key)
+    return _plain_part(key, path)
+
+
+def _plain_part(key: Any, path: str) -> Any:  # noqa: ANN401
     if isinstance(key, np.generic):
-        key = key.item()
-    if key is None or isinstance(key, tuple):
-        return key
-    return next((kind(key) for kind in _PLAIN[:6] if isinstance(key, kind)), key)
-
-
-def _parts(value: Any, path: str) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
-    """The parts of a container; an error for what is neither container nor value."""
-    if value is None or isinstance(value, (*_KEPT, *_PLAIN, np.generic, StateDict)):
-        return
-    if isinstance(value, (QuantizedTensor, SparseTensor)):
-        for part in value:
-            if _is_array(part) or type(part) is tuple:
-                yield "", part
-    elif isinstance(value, Mapping):
-        for key, part in value.items():
-            yield segment(_plain_key(key)), part
-    elif isinstance(value, (list, tuple)):
-        for index, part in enumerate(value):
-            yield f"[{index}]", part
-    else:
-        message = f"{quote(path)} is a {type(value).__name__}, which a .pth cannot hold"
-        raise UnsupportedError(message)
+        key = _number(key, path)
+    for kind in _KEYS:
+        if isinstance(key, kind):
+            return kind(key) if key is not None else None
+    message = f"{quote(path)} has a key or member of type {type(key).__name__}, which a .pth cannot hold"
+    raise UnsupportedError(message)
 
 
 def _as_quantized(info: Any) -> Any:  # noqa: ANN401 -- a TensorInfo
     """The same integers in a storage of torch's quantized dtype."""
     if info.dtype not in _QUANTIZED:
+        if info.dtype not in QUANTIZED:
+            message = f"the integers of a quantized tensor are int8, uint8 or int32, not {info.dtype}"
+            raise UnsupportedError(message)
         return info
     old = info.storage
     name = _QUANTIZED[info.dtype]
     storage = Storage("", name, old.numel, "cpu", old.byte_order, lambda _: old.bytes(), "")
     return info._replace(dtype=name, storage=storage)
-
-
-# -- arrays over storages -----------------------------------------------------------------------------
-
-
-def describe(arrays: Sequence[np.ndarray]) -> list[TensorInfo]:
-    """Describe arrays as tensors: zero-copy where their items are one run of memory, or overlap with others'.
-
-    Two that overlap share a storage when they have one dtype, and when that holds no more bytes than they do.
-
-    :param arrays: of dtypes that torch has
-    :return: one tensor an array, in order
-    """
-    found: dict[int, TensorInfo] = {}
-    runs: dict[tuple[Any, ...], list[tuple[int, int, int]]] = {}
-    for index, array in enumerate(arrays):
-        bounds = _bounds(array)
-        if bounds is None:
-            found[index] = _scattered(array)
-        else:
-            low, high = bounds
-            runs.setdefault((array.dtype.str, array.dtype.name, low % array.itemsize), []).append((low, high, index))
-    for spans in runs.values():
-        for group in _overlapping(sorted(spans)):
-            found.update(_described_together([(index, arrays[index]) for _, _, index in group], group))
-    return [found[index] for index in range(len(arrays))]
-
-
-def _bounds(array: np.ndarray) -> tuple[int, int] | None:
-    """First and last address of its items; None when torch has no strides for them, or it has none."""
-    if not array.size:
-        return None
-    if any(step < 0 or step % array.itemsize for size, step in zip(array.shape, array.strides) if size > 1):
-        return None
-    low = array.__array_interface__["data"][0] if array.dtype.kind != "V" else array.ctypes.data
-    extent = sum((size - 1) * step for size, step in zip(array.shape, array.strides))
-    return low, low + extent + array.itemsize
-
-
-def _overlapping(spans: list[tuple[int, int, int]]) -> Iterator[list[tuple[int, int, int]]]:
-    group: list[tuple[int, int, int]] = []
-    end = 0
-    for span in spans:
-        if group and span[0] >= end:
-            yield group
-            group = []
-        group.append(span)
-        end = max(end, span[1]) if len(group) > 1 else span[1]
-    if group:
-        yield group
-
-
-def _described_together(
-    members: list[tuple[int, np.ndarray]], spans: list[tuple[int, int, int]]
-) -> dict[int, TensorInfo]:
-    low, high = spans[0][0], max(span[1] for span in spans)
-    distinct = {_place(array): array for _, array in members}
-    if high - low > sum(_distinct_bytes(array) for array in distinct.values()):
-        return {index: _scattered(array) for index, array in members}
-    first = members[0][1]
-    storage = _run(first, (high - low) // first.itemsize)
-    return {
-        index: _tensor(array, storage, (span[0] - low) // array.itemsize)
-        for (index, array), span in zip(members, spans)
-    }
-
-
-def _place(array: np.ndarray) -> tuple[Any, ...]:
-    return array.ctypes.data, array.shape, array.strides
-
-
-def _distinct_bytes(array: np.ndarray) -> int:
-    """Bytes of its items, those that are expanded once."""
-    product = array.itemsize
-    for size, step in zip(array.shape, array.strides):
-        product *= size if step else 1
-    return product
-
-
-def _run(first: np.ndarray, numel: int) -> Storage:
-    """Return a storage over the memory that begins with an array's first item."""
-    flat = np.lib.stride_tricks.as_strided(first, (numel,), (first.itemsize,), writeable=False)
-    raw = memoryview(flat.view(np.uint8).data)
-    name = torch_dtype(first.dtype)
-    is_native = first.dtype.isnative
-    order = sys.byteorder if is_native else {"little": "big", "big": "little"}[sys.byteorder]
-    typed = name in STORAGE_CLASSES
-    return Storage("", name if typed else "", numel if typed else len(raw), "cpu", order, lambda _: raw, "")
-
-
-def _tensor(array: np.ndarray, storage: Storage, offset: int) -> TensorInfo:
-    strides = _contiguous(array.shape)
-    if not array.flags.c_contiguous:
-        strides = tuple(
-            step // array.itemsize if size > 1 else plain
-            for size, step, plain in zip(array.shape, array.strides, strides)
-        )
-    return TensorInfo(torch_dtype(array.dtype), array.shape, strides, offset, storage)
-
-
-def _scattered(array: np.ndarray) -> TensorInfo:
-    name = torch_dtype(array.dtype)
-    storage = _ScatteredStorage(array, name if name in STORAGE_CLASSES else "")
-    return TensorInfo(name, array.shape, _contiguous(array.shape), 0, storage)
-
-
-def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """C-order strides in items, as torch has them: a size of 0 counts as 1."""
-    steps = []
-    step = 1
-    for size in reversed(shape):
-        steps.append(step)
-        step *= size or 1
-    return tuple(reversed(steps))

@@ -22,4 +22,4 @@ def emptied(state_dict: StateDict) -> StateDict:
     if not isinstance(tree, dict) or not isinstance(tree.get("state"), dict) or "param_groups" not in tree:
         message = "not an optimizer's state dict: it has no 'state' and 'param_groups'"
         raise UnsupportedError(message, entry=state_dict.entry)
-    return state_dict.with_tree({**tree, "state": {}})
+    return state_dict.with_tree(type(tree)((key, {} if key == "state" else part) for key, part in tree.items()))

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import math
 import struct
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from sbformat.errors import DataError, UnsupportedError, quote
+from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
+from sbformat.names import DTYPES, LAYOUTS, MEMORY_FORMATS
 from sbformat.pth.state_dict import StateDict, segment
 from sbformat.pth.values import Device, DTypeName, Layout, MemoryFormat, Size, TensorInfo
 
@@ -26,7 +29,16 @@ _DEEPEST: Final = 15
 _EXACT_INTEGERS: Final = 2**53
 _DOUBLE: Final = struct.Struct(">d")
 _HEX_DIGITS: Final = 16
-_NAMED: Final[dict[str, Callable[[str], Any]]] = {"dtype": DTypeName, "layout": Layout, "memory_format": MemoryFormat}
+_MOST_VALUES: Final = 200_000
+"""Values of one tree, where a shared one counts once a place, and a text as one more each 256 characters."""
+_TEXT_COST: Final = 256
+_NAME_BYTES: Final = 60_000
+_NAMED: Final[dict[str, tuple[Callable[[str], Any], frozenset[str]]]] = {
+    "dtype": (DTypeName, frozenset(DTYPES.values())),
+    "layout": (Layout, LAYOUTS),
+    "memory_format": (MemoryFormat, frozenset(MEMORY_FORMATS.values())),
+}
+"""torch's small values that are a name, and the names there are."""
 
 
 def to_portable(state_dict: StateDict, name: str) -> tuple[Any, dict[str, TensorInfo]]:
@@ -36,8 +48,10 @@ def to_portable(state_dict: StateDict, name: str) -> tuple[Any, dict[str, Tensor
 
     :param state_dict: what to split
     :param name: its name in the archive, ``policy``: tensors are called ``policy:path``
-    :raises UnsupportedError: when there is no word for a value of it
+    :raises UnsupportedError: when there is no word for a value of it, or there are too many values
+    :raises LimitError: when it has more values by path than ``leaves`` allows
     """
+    state_dict.tensors()  # counts its paths, which shared containers could make any number of
     split = _Split(name)
     return split.value(state_dict.tree, "", 0), split.tensors
 
@@ -46,10 +60,15 @@ class _Split:
     def __init__(self, name: str) -> None:
         self._name = name
         self._known: dict[tuple[Any, ...], str] = {}
+        self._values = 0
         self.tensors: dict[str, TensorInfo] = {}
 
     def value(self, value: Any, path: str, depth: int) -> Any:  # noqa: ANN401 -- one kind a line
         """Return the JSON of one value."""
+        self._values += 1 + (len(value) // _TEXT_COST if isinstance(value, (str, bytes, bytearray)) else 0)
+        if self._values > _MOST_VALUES:
+            message = "more values than a description should hold"
+            raise UnsupportedError(message)
         if value is None or type(value) in (bool, str):
             return value
         if depth > _DEEPEST:
@@ -66,7 +85,7 @@ class _Split:
         if type(value) in (list, tuple):
             word = "list" if type(value) is list else "tuple"
             return {word: [self.value(part, _join(path, f"[{at}]"), depth + 1) for at, part in enumerate(value)]}
-        for word, kind in _NAMED.items():
+        for word, (kind, _) in _NAMED.items():
             if type(value) is kind:
                 return {word: value.name}
         return self._small(value, path, depth)
@@ -81,8 +100,8 @@ class _Split:
         if type(value) is Device:
             return {"device": [value.type, value.index]}
         if type(value) in (set, frozenset):
-            members = sorted(value, key=lambda member: (type(member).__name__, repr(member)))
-            return {type(value).__name__: [self.value(member, path, depth + 1) for member in members]}
+            members = [self.value(member, path, depth + 1) for member in value]
+            return {type(value).__name__: sorted(members, key=json.dumps)}  # no hash decides the order
         message = f"{quote(path)} is a {type(value).__name__}, which has no portable form"
         raise UnsupportedError(message)
 
@@ -92,7 +111,9 @@ class _Split:
             raise UnsupportedError(message)
         view = (id(info.storage), info.dtype, info.offset, info.shape, info.strides, info.conj, info.neg)
         name = self._known.setdefault(view, f"{self._name}:{path}")
-        self.tensors.setdefault(name, info)
+        if name not in self.tensors:
+            _require_name(name)
+            self.tensors[name] = info
         flags = {"requires_grad": info.requires_grad, "is_parameter": info.is_parameter}
         return {"tensor": name, **{flag: True for flag, is_set in flags.items() if is_set}}
 
@@ -110,6 +131,16 @@ class _Split:
         return made
 
 
+def _require_name(name: str) -> None:
+    try:
+        size = len(name.encode("utf-8"))
+    except UnicodeEncodeError:
+        size = _NAME_BYTES + 1
+    if size > _NAME_BYTES or "\0" in name:
+        message = f"{quote(name)} cannot be the name of a tensor in a safetensors file"
+        raise UnsupportedError(message)
+
+
 def _join(path: str, part: str) -> str:
     return f"{path}/{part}" if path else part
 
@@ -122,22 +153,43 @@ def _float_text(value: float) -> float | str:
 # -- and back -----------------------------------------------------------------------------------------
 
 
-def from_portable(value: object, tensors: Mapping[str, TensorInfo]) -> Any:  # noqa: ANN401 -- a tree
+class _Scope(NamedTuple):
+    """What a tree refers to."""
+
+    tensors: Mapping[str, TensorInfo]
+    used: set[str]
+    budget: Budget
+
+
+def from_portable(
+    value: object, tensors: Mapping[str, TensorInfo], *, used: set[str] | None = None, limits: Limits = DEFAULT_LIMITS
+) -> Any:  # noqa: ANN401 -- a tree
     """Return the tree that a JSON value and tensors were split from.
 
     :param value: as :func:`to_portable` gives it, from a file: every word of it is checked
     :param tensors: by name
+    :param used: gets the names of the tensors that it refers to
+    :param limits: for dicts and sets whose keys are no text
     :raises DataError: when it is not that
     """
+    try:
+        return _value(value, _Scope(tensors, set() if used is None else used, Budget(limits)))
+    except RecursionError:
+        return _refuse("it is nested too deep")
+
+
+def _value(value: object, scope: _Scope) -> Any:  # noqa: ANN401
     if value is None or type(value) in (bool, int, str):
         return value
     if type(value) is not dict or not value:
         _refuse(f"a {type(value).__name__} stands where a tagged value belongs")
-    word = next(iter(value))
+    word, *beside = value
     made = _WORDS.get(word)
     if made is None:
         _refuse(f"the word {quote(word)} is not known")
-    return made(value, value[word], tensors)
+    if not _BESIDE.get(word, frozenset()).issuperset(beside):
+        _refuse(f"beside {quote(word)} stands what does not belong there: {quote(beside[0])}")
+    return made(value, value[word], scope)
 
 
 def _refuse(message: str) -> NoReturn:
@@ -150,11 +202,20 @@ def _items(value: object) -> list[Any]:
     return value
 
 
-def _pairs(value: object, tensors: Mapping[str, TensorInfo]) -> list[tuple[Any, Any]]:
+def _check_keys(keys: list[Any], scope: _Scope) -> None:
+    """Cap the keys that a file could choose to have one hash, as the decoder of a ``.pth`` does."""
+    scope.budget.spend(
+        "other_keys",
+        sum(type(key) is not str and not (type(key) is int and 0 <= key < len(keys)) for key in keys),
+    )
+
+
+def _pairs(value: object, scope: _Scope) -> list[tuple[Any, Any]]:
     rows = [_items(row) for row in _items(value)]
     if any(len(row) != 2 for row in rows):
         _refuse("a dict is not made of pairs")
-    made = [(from_portable(key, tensors), from_portable(part, tensors)) for key, part in rows]
+    made = [(_value(key, scope), _value(part, scope)) for key, part in rows]
+    _check_keys([key for key, _ in made], scope)
     try:
         if len(dict(made)) != len(made):
             _refuse("a key stands twice in one dict")
@@ -163,32 +224,35 @@ def _pairs(value: object, tensors: Mapping[str, TensorInfo]) -> list[tuple[Any, 
     return made
 
 
-def _dict(_: dict[str, Any], body: object, tensors: Mapping[str, TensorInfo]) -> dict[Any, Any]:
-    return dict(_pairs(body, tensors))
+def _dict(_: dict[str, Any], body: object, scope: _Scope) -> dict[Any, Any]:
+    return dict(_pairs(body, scope))
 
 
-def _ordered_dict(whole: dict[str, Any], body: object, tensors: Mapping[str, TensorInfo]) -> OrderedDict[Any, Any]:
-    made = OrderedDict(_pairs(body, tensors))
+def _ordered_dict(whole: dict[str, Any], body: object, scope: _Scope) -> OrderedDict[Any, Any]:
+    made = OrderedDict(_pairs(body, scope))
     if "_metadata" in whole:
-        made._metadata = from_portable(whole["_metadata"], tensors)  # type: ignore[attr-defined]  # noqa: SLF001
+        made._metadata = _value(whole["_metadata"], scope)  # type: ignore[attr-defined]  # noqa: SLF001
     return made
 
 
-def _tensor(whole: dict[str, Any], body: object, tensors: Mapping[str, TensorInfo]) -> TensorInfo:
-    info = tensors.get(body) if type(body) is str else None
+def _tensor(whole: dict[str, Any], body: object, scope: _Scope) -> TensorInfo:
+    info = scope.tensors.get(body) if type(body) is str else None
     if info is None:
         _refuse(f"there is no tensor {quote(body)}")
-    flags = {flag: whole.get(flag, False) for flag in ("requires_grad", "is_parameter")}
+    flags = {flag: whole.get(flag, False) for flag in _FLAGS}
     if any(type(flag) is not bool for flag in flags.values()):
         _refuse("a tensor's flags are not booleans")
+    scope.used.add(str(body))
     return info._replace(**flags)
 
 
 def _integer(_: dict[str, Any], body: object, __: object) -> int:
+    text = _text(body)
     try:
-        return int(_text(body), 16)
+        made = int(text, 16)
     except ValueError:
         return _refuse("a long number is not hexadecimal")
+    return made if hex(made) == text else _refuse("a long number is not spelled as Python spells it")
 
 
 def _float(_: dict[str, Any], body: object, __: object) -> float:
@@ -196,8 +260,8 @@ def _float(_: dict[str, Any], body: object, __: object) -> float:
 
 
 def _number(body: object) -> float:
-    if type(body) in (int, float):
-        return float(body)  # type: ignore[arg-type]
+    if type(body) is float or (type(body) is int and abs(body) <= _EXACT_INTEGERS):
+        return float(body)
     text = _text(body)
     if len(text) != _HEX_DIGITS:
         _refuse("a float is no number, and not 16 hexadecimal digits")
@@ -240,25 +304,36 @@ def _device(_: dict[str, Any], body: object, __: object) -> Device:
     return Device(*parts)
 
 
-def _members(kind: Callable[[Any], Any]) -> Callable[..., Any]:
-    def make(_: dict[str, Any], body: object, tensors: Mapping[str, TensorInfo]) -> Any:  # noqa: ANN401
+def _members(kind: Callable[[Any], Any]) -> _Maker:
+    def make(_: dict[str, Any], body: object, scope: _Scope) -> Any:  # noqa: ANN401
+        members = [_value(part, scope) for part in _items(body)]
+        _check_keys(members, scope)
         try:
-            return kind([from_portable(part, tensors) for part in _items(body)])
+            made = kind(members)
         except TypeError:
             return _refuse("a set has a container as a member")
+        return made if len(made) == len(members) else _refuse("a member stands twice in one set")
 
     return make
 
 
-def _sequence(kind: Callable[[Any], Any]) -> Callable[..., Any]:
-    return lambda _, body, tensors: kind([from_portable(part, tensors) for part in _items(body)])
+def _sequence(kind: Callable[[Any], Any]) -> _Maker:
+    return lambda _, body, scope: kind([_value(part, scope) for part in _items(body)])
 
 
-def _named(kind: Callable[[str], Any]) -> Callable[..., Any]:
-    return lambda _, body, __: kind(_text(body))
+def _named(kind: Callable[[str], Any], known: frozenset[str]) -> _Maker:
+    def make(_: dict[str, Any], body: object, __: object) -> Any:  # noqa: ANN401
+        return kind(text) if (text := _text(body)) in known else _refuse(f"torch has no {quote(body)} of this kind")
+
+    return make
 
 
-_WORDS: Final[dict[str, Callable[[dict[str, Any], object, Mapping[str, TensorInfo]], Any]]] = {
+_Maker: TypeAlias = "Callable[[dict[str, Any], object, _Scope], Any]"
+
+_FLAGS: Final = ("requires_grad", "is_parameter")
+_BESIDE: Final = {"tensor": frozenset(_FLAGS), "ordered_dict": frozenset({"_metadata"})}
+"""The keys that may stand beside a word."""
+_WORDS: Final[dict[str, _Maker]] = {
     "dict": _dict,
     "ordered_dict": _ordered_dict,
     "list": _sequence(list),
@@ -273,5 +348,5 @@ _WORDS: Final[dict[str, Callable[[dict[str, Any], object, Mapping[str, TensorInf
     "complex": _complex,
     "size": _size,
     "device": _device,
-    **{word: _named(kind) for word, kind in _NAMED.items()},
+    **{word: _named(kind, known) for word, (kind, known) in _NAMED.items()},
 }

@@ -92,19 +92,20 @@ class StateDict(Mapping[Any, Any]):
         self._leaves: dict[str, Any] | None = None
 
     @classmethod
-    def from_arrays(cls, value: object, *, limits: Limits = DEFAULT_LIMITS) -> StateDict:
+    def from_arrays(cls, value: object, *, like: StateDict | None = None, limits: Limits = DEFAULT_LIMITS) -> StateDict:
         """Make a state dict of numpy arrays: the mirror of :meth:`to_numpy`.
 
         Arrays are referred to, not copied, and read when they are written; those that overlap in memory share it in the
         file. What has ``__array__`` counts as an array, a numpy scalar as the number it is.
 
         :param value: a mapping (or whatever is to be saved) of arrays, numbers, text, lists, tuples and mappings
+        :param like: where it has a tensor, a numpy scalar is one without dimensions, as arithmetic leaves it
         :param limits: for what is done with it later
         :raises UnsupportedError: for a value or dtype that a ``.pth`` cannot hold, by its path
         """
         from sbformat.pth.from_arrays import state_dict_of
 
-        return cls(state_dict_of(value), Budget(limits))
+        return cls(state_dict_of(value, like.tensors() if like else ()), Budget(limits))
 
     def with_arrays(self, arrays: Mapping[str, Any]) -> StateDict:
         """Return it with other tensors, each of the same shape; all else in it stays.

@@ -9,13 +9,14 @@ import numpy as np
 
 from sbformat.errors import UnsupportedError
 from sbformat.pth.arrays import numpy_dtype
-from sbformat.pth.from_arrays import describe, torch_dtype
+from sbformat.pth.array_storages import describe, torch_dtype
+from sbformat.pth.from_arrays import as_array
 from sbformat.pth.misfits import Mismatch, check_names, misfit
 from sbformat.pth.state_dict import segment
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from sbformat.pth.state_dict import StateDict
 
@@ -28,23 +29,32 @@ def with_arrays(template: StateDict, arrays: Mapping[str, Any]) -> StateDict:
 
     :param template: a state dict, of an archive say
     :param arrays: by path, as in ``template.tensors()``; each of the template's shape, and of a dtype that becomes its
-        dtype without another kind of number (float64 becomes float32, float does not become int). A name may be left
-        out when the template has the same tensor under another one.
+        dtype without another kind of number (float64 becomes float32, float does not become int), nor beyond its
+        range. A name may be left out when the template has the same tensor under another one, or has a tensor there
+        that is no array (sparse, quantized, complex32), which stays.
     :raises ValidationError: when names, shapes or dtypes do not fit: all that do not are in ``problems``
     """
     infos = template.tensors()
-    given = {path: np.asarray(array) for path, array in arrays.items()}
     twins = _twins(infos)
-    for path, first in twins.items():
-        same = next((other for other in [first, *twins] if twins.get(other, other) == first and other in given), None)
-        if path not in given and same is not None:
-            given[path] = given[same]
-        if first not in given and same is not None:
-            given[first] = given[same]
-    mismatches = [*check_names(infos, given), *_check_tensors(infos, given)]
+    given = dict(arrays)
+    present = {twins.get(path, path): path for path in reversed(given) if path in infos}
+    for path in infos:
+        owner = twins.get(path, path)
+        if path not in given and owner in present:
+            given[path] = given[present[owner]]
+    asked = {path: info for path, info in infos.items() if _is_replaceable(info) or path in given}
+    mismatches = [*check_names(asked, given)]
+    fitting: dict[str, np.ndarray] = {}
+    for path in given.keys() & infos.keys():
+        found = _fitted(path, infos[path], given[path])
+        if isinstance(found, Mismatch):
+            mismatches.append(found)
+        else:
+            fitting[path] = found
     if mismatches:
-        raise misfit(mismatches, template.entry)
-    return _replaced(template, infos, given, twins)
+        order = {path: at for at, path in enumerate(infos)}
+        raise misfit(sorted(mismatches, key=lambda row: order.get(row.loc, len(order))), template.entry)
+    return _replaced(template, infos, {path: fitting[path] for path in infos if path in fitting}, twins)
 
 
 def _twins(infos: Mapping[str, Any]) -> dict[str, str]:
@@ -53,24 +63,36 @@ def _twins(infos: Mapping[str, Any]) -> dict[str, str]:
     twins = {}
     for path, info in infos.items():
         if isinstance(info, TensorInfo):
-            owner = first.setdefault((id(info.storage), info.dtype, info.offset, info.shape, info.strides), path)
+            bits = info.conj, info.neg
+            owner = first.setdefault((id(info.storage), info.dtype, info.offset, info.shape, info.strides, bits), path)
             if owner != path:
                 twins[path] = owner
     return twins
 
 
-def _check_tensors(infos: Mapping[str, Any], given: Mapping[str, np.ndarray]) -> Iterable[Mismatch]:
-    for path, array in given.items():
-        info = infos.get(path)
-        if info is None:
-            continue
-        if not isinstance(info, TensorInfo) or info.dtype == "complex32":
-            kind = type(info).__name__ if not isinstance(info, TensorInfo) else info.dtype
-            yield Mismatch(path, "dtype", f"the template has a {kind} here, which no array can replace")
-        elif array.shape != info.shape:
-            yield Mismatch(path, "shape", f"has shape {array.shape} where {info.shape} belongs")
-        elif not _fits(array.dtype, info.dtype):
-            yield Mismatch(path, "dtype", f"is {array.dtype}, which does not become {info.dtype}")
+def _is_replaceable(info: object) -> bool:
+    return isinstance(info, TensorInfo) and info.dtype != "complex32"
+
+
+def _fitted(path: str, info: Any, value: Any) -> np.ndarray | Mismatch:  # noqa: ANN401
+    """Return the array in the dtype of the template's tensor, or how it does not fit."""
+    try:
+        array = as_array(value, path)
+    except UnsupportedError as error:
+        return Mismatch(path, "dtype", error.message)
+    if not _is_replaceable(info):
+        kind = type(info).__name__ if not isinstance(info, TensorInfo) else info.dtype
+        return Mismatch(path, "dtype", f"the template has a {kind} here, which no array can replace")
+    if array.shape != info.shape:
+        return Mismatch(path, "shape", f"has shape {array.shape} where {info.shape} belongs")
+    if not _fits(array.dtype, info.dtype):
+        return Mismatch(path, "dtype", f"is {array.dtype}, which does not become {info.dtype}")
+    if torch_dtype(array.dtype) == info.dtype:
+        return array
+    with np.errstate(all="ignore"):
+        cast = array.astype(numpy_dtype(info.dtype))
+        kept = cast == array if _level(info.dtype) == "int" else np.isfinite(cast) | ~np.isfinite(array)
+    return cast if kept.all() else Mismatch(path, "dtype", f"holds numbers that are out of range in {info.dtype}")
 
 
 def _fits(dtype: np.dtype[Any], wanted: str) -> bool:
@@ -89,16 +111,16 @@ def _replaced(
     template: StateDict, infos: Mapping[str, Any], given: Mapping[str, np.ndarray], twins: Mapping[str, str]
 ) -> StateDict:
     made: dict[str, np.ndarray] = {}
-    for path, info in infos.items():
-        array = given[path].astype(numpy_dtype(info.dtype), copy=False)
+    for path, array in given.items():
         twin = made.get(twins.get(path, ""))
         is_same = twin is not None and (twin is array or twin.tobytes() == array.tobytes())
         made[path] = twin if is_same and twin is not None else array
     described = describe(list(made.values()))
-    tensors = {
-        path: info._replace(requires_grad=old.requires_grad, is_parameter=old.is_parameter, state=old.state)
-        for (path, old), info in zip(infos.items(), described)
-    }
+    tensors = {}
+    for path, info in zip(made, described):
+        old = infos[path]
+        flags = dict(requires_grad=old.requires_grad, is_parameter=old.is_parameter, state=old.state)
+        tensors[path] = info._replace(**flags)
     return template.with_tree(_rebuilt(template.tree, "", tensors))
 
 

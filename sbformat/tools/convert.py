@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat import data as data_entry
 from sbformat.archive import Archive, Options, is_state_dict
-from sbformat.errors import DataError, MissingEntryError, SbformatError, UnsupportedError, quote
+from sbformat.entry_names import check_name, check_path, check_paths
+from sbformat.errors import ContainerError, DataError, MissingEntryError, SbformatError, UnsupportedError, quote
 from sbformat.export import SAFETENSORS_DTYPES, export
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.loose import LooseEntries
 from sbformat.overlay import Overlay
 from sbformat.pth import StateDict
 from sbformat.pth.portable import from_portable, to_portable
+from sbformat.source import BytesSource
 from sbformat.spec import PTH_SUFFIX
 from sbformat.writer import write, write_pth
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sbformat.pth import TensorInfo
+    from sbformat.source import Source
 
 ConvertFormat: TypeAlias = Literal["sb3", "pth", "safetensors"]
 
@@ -32,6 +35,12 @@ METADATA_KEY: Final = "sbformat"
 PORTABLE_VERSION: Final = 1
 _TEXT_BYTES: Final = 1 << 20
 """Entries of text up to this size stand in the metadata; larger ones and others become tensors of bytes."""
+_HEADER_BYTES: Final = 60 << 20
+"""Of a safetensors file: readers take 64 MiB of JSON here, and 100 MB in the library."""
+_HEADER_NODES: Final = 1_800_000
+_ROW_BYTES: Final = 200
+_ROW_NODES: Final = 30
+"""Of a tensor in the header, at most, besides its name and shape."""
 _FORMATS: Final[dict[str, ConvertFormat]] = {".zip": "sb3", ".pth": "pth", ".safetensors": "safetensors"}
 
 Arrays: TypeAlias = Mapping[str, Any]
@@ -115,7 +124,7 @@ def convert(
 
 def _one(archive: Archive, entry: str) -> tuple[StateDict, tuple[str, ...]]:
     names = [name for name in archive.entries if is_state_dict(name)]
-    name = names[0] if len(names) == 1 and entry == "policy" else entry + PTH_SUFFIX
+    name = names[0] if len(names) == 1 and entry == "policy" else entry.removesuffix(PTH_SUFFIX) + PTH_SUFFIX
     if name not in names:
         raise MissingEntryError(entry, present=[name.removesuffix(PTH_SUFFIX) for name in names], what="state dict")
     return archive.state_dict(name), (name,)
@@ -152,47 +161,72 @@ def _to_safetensors(
     archive: Archive, output: str | os.PathLike[str], *, overwrite: bool
 ) -> tuple[int, tuple[str, ...]]:
     """Write all of an archive: tensors by address, everything else in the metadata, or as bytes."""
-    arrays: dict[str, Any] = {}
-    rows = []
-    as_bytes = []
-    tensors = 0
+    made = _Description(archive)
     for name in archive.entries:
-        split = _split(archive, name) if is_state_dict(name) else None
-        if split is not None:
-            tree, infos = split
-            state_dict = archive.state_dict(name)
-            arrays.update((key, state_dict.array_of(info)) for key, info in infos.items())
-            tensors += len(infos)
-            rows.append({"name": name, "tree": tree})
-            continue
-        text = None if is_state_dict(name) else _as_text(archive, name)
-        if text is None:
-            as_bytes.append(name)
-            arrays[name] = b"".join(archive.stream(name))
-            rows.append({"name": name})
+        made.add(name)
+    document = json.dumps({"version": PORTABLE_VERSION, "entries": made.rows})
+    export(made.arrays, output, metadata={METADATA_KEY: document}, overwrite=overwrite)
+    return made.tensors, tuple(made.as_bytes)
+
+
+class _Description:
+    """What a safetensors file will hold: arrays, and a document that a reader's limits allow."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._room = _HEADER_BYTES
+        self._nodes = _HEADER_NODES
+        self.arrays: dict[str, Any] = {}
+        self.rows: list[dict[str, Any]] = []
+        self.as_bytes: list[str] = []
+        self.tensors = 0
+
+    def add(self, name: str) -> None:
+        """Add an entry in the best form that there is for it and room for."""
+        if is_state_dict(name):
+            row, arrays = self._split(name)
         else:
-            rows.append({"name": name, "text": text})
-    document = {"version": PORTABLE_VERSION, "entries": rows}
-    export(arrays, output, metadata={METADATA_KEY: json.dumps(document)}, overwrite=overwrite)
-    return tensors, tuple(as_bytes)
+            row, arrays = self._text(name), {}
+        if row is None or not self._has_room(row, arrays):
+            self.as_bytes.append(name)
+            self.arrays[name] = b"".join(self._archive.stream(name))
+            self.rows.append({"name": name})
+            return
+        self.rows.append(row)
+        self.arrays.update(arrays)
+        self.tensors += len(arrays)
 
+    def _split(self, name: str) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+        """The tree of a state dict and its arrays; no tree when it has none, or cannot be read."""
+        try:
+            state_dict = self._archive.state_dict(name)
+            tree, infos = to_portable(state_dict, name.removesuffix(PTH_SUFFIX))
+            if any(info.dtype not in SAFETENSORS_DTYPES for info in infos.values()):
+                return None, {}
+            return {"name": name, "tree": tree}, {key: state_dict.array_of(info) for key, info in infos.items()}
+        except SbformatError:
+            return None, {}
 
-def _split(archive: Archive, name: str) -> tuple[Any, dict[str, TensorInfo]] | None:
-    """The portable form of a state dict, or None when it has none, or cannot be decoded."""
-    try:
-        tree, infos = to_portable(archive.state_dict(name), name.removesuffix(PTH_SUFFIX))
-    except SbformatError:
-        return None
-    return None if any(info.dtype not in SAFETENSORS_DTYPES for info in infos.values()) else (tree, infos)
+    def _text(self, name: str) -> dict[str, Any] | None:
+        if self._archive.entries[name].size > _TEXT_BYTES:
+            return None
+        try:
+            return {"name": name, "text": b"".join(self._archive.stream(name)).decode("utf-8")}
+        except UnicodeDecodeError:
+            return None
 
-
-def _as_text(archive: Archive, name: str) -> str | None:
-    if archive.entries[name].size > _TEXT_BYTES:
-        return None
-    try:
-        return b"".join(archive.stream(name)).decode("utf-8")
-    except UnicodeDecodeError:
-        return None
+    def _has_room(self, row: dict[str, Any], arrays: Arrays) -> bool:
+        """Say whether the header stays within a reader's limits; if so, take the room."""
+        text = json.dumps(row)
+        size = len(json.dumps(text)) + sum(len(json.dumps(key)) + _ROW_BYTES + 21 * arrays[key].ndim for key in arrays)
+        nodes = sum(_ROW_NODES + array.ndim for array in arrays.values())
+        if "tree" in row:  # an upper bound: those in texts are none
+            nodes += text.count(",") + 7 * (text.count("[") + text.count("{"))
+        if size > self._room or nodes > self._nodes:
+            return False
+        self._room -= size
+        self._nodes -= nodes
+        return True
 
 
 # -- and back -----------------------------------------------------------------------------------------
@@ -205,9 +239,9 @@ def _document(text: str | None, limits: Limits) -> list[dict[str, Any]] | None:
     document = data_entry.decode(text.encode("utf-8", "surrogatepass"), Budget(limits))
     if "entries" not in document:
         return None  # what extract writes: facts about the arrays
-    rows = document["entries"]
-    if document.get("version") != PORTABLE_VERSION:
-        message = f"its description has version {document.get('version')!r:.40}; {PORTABLE_VERSION} is known"
+    version, rows = document.get("version"), document["entries"]
+    if type(version) is not int or version != PORTABLE_VERSION:
+        message = f"its description has version {quote(version, 40)}; {PORTABLE_VERSION} is known"
         raise UnsupportedError(message)
     if type(rows) is not list or any(type(row) is not dict or type(row.get("name")) is not str for row in rows):
         message = "its description is not a list of entries"
@@ -216,29 +250,61 @@ def _document(text: str | None, limits: Limits) -> list[dict[str, Any]] | None:
 
 
 def _archive(rows: list[dict[str, Any]], arrays: Arrays, limits: Limits) -> Archive:
+    """The archive that a file describes; every tensor of it belongs to an entry."""
     from sbformat.pth.from_arrays import tensors_of
 
-    infos = tensors_of(arrays)
     budget = Budget(limits)
-    contents: dict[str, bytes | StateDict | None] = {}
+    budget.spend("outer_entries", len(rows))
+    infos = tensors_of(arrays)
+    used: set[str] = set()
+    kept: dict[str, Source] = {}
+    made: dict[str, StateDict | bytes | None] = {}
     for row in rows:
         name = row["name"]
-        if name in contents:
+        if name in kept or name in made:
             message = f"its description names {quote(name)} twice"
             raise DataError(message)
         try:
-            contents[name] = _content(row, arrays, infos, limits)
+            _require_path(name)
+            content = _content(row, arrays, infos, used, limits)
         except SbformatError as error:
             raise error.within(name) from None
-    return Archive(Overlay(LooseEntries({}, budget), contents), "sb3", budget, Options())
+        if isinstance(content, StateDict):
+            made[name] = content
+        else:  # what was broken comes back as it was
+            kept[name] = BytesSource(content)
+    check_paths([*kept, *made])
+    left = next((name for name in arrays if name not in used), None)
+    if left is not None:
+        message = f"no entry of its description has the tensor {quote(left)}"
+        raise DataError(message)
+    return Archive(Overlay(LooseEntries(kept, budget), made), "sb3", budget, Options())
 
 
-def _content(row: dict[str, Any], arrays: Arrays, infos: Mapping[str, TensorInfo], limits: Limits) -> bytes | StateDict:
-    if "tree" in row:
-        return StateDict(from_portable(row["tree"], infos), Budget(limits))
-    if type(row.get("text")) is str:
-        return str(row["text"]).encode("utf-8", "surrogatepass")
-    if row["name"] in arrays and arrays[row["name"]].dtype == "uint8":
-        return bytes(arrays[row["name"]])
+def _require_path(name: str) -> None:
+    try:
+        check_path(check_name(name.encode("utf-8")))
+    except UnicodeEncodeError:
+        message = "the name holds a lone surrogate"
+        raise ContainerError(message) from None
+
+
+def _content(
+    row: dict[str, Any], arrays: Arrays, infos: Mapping[str, TensorInfo], used: set[str], limits: Limits
+) -> bytes | StateDict:
+    name = row["name"]
+    words = row.keys() - {"name"}
+    if words == {"tree"} and is_state_dict(name):
+        return StateDict(from_portable(row["tree"], infos, used=used, limits=limits), Budget(limits))
+    if words == {"text"} and type(row["text"]) is str:
+        try:
+            return str(row["text"]).encode("utf-8")
+        except UnicodeEncodeError:
+            message = "its text holds a lone surrogate, which no bytes of text give"
+            raise DataError(message) from None
+    array = arrays.get(name)
+    if not words and array is not None and array.dtype == "uint8" and array.ndim == 1:
+        used.add(name)
+        return bytes(array.tobytes())
     message = "its description says nothing of this entry, and no tensor of bytes has its name"
     raise DataError(message)

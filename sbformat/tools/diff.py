@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
@@ -9,15 +10,24 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from sbformat.algorithm import class_reference
 from sbformat.archive import is_state_dict
 from sbformat.data import Serialized, equal_json
-from sbformat.errors import SbformatError, escape
-from sbformat.pth import MetaTensor, QuantizedTensor, SparseTensor, TensorInfo
+from sbformat.errors import LimitError, SbformatError, escape
+from sbformat.limits import Budget
+from sbformat.pth import (
+    Device,
+    DTypeName,
+    Layout,
+    MemoryFormat,
+    MetaTensor,
+    QuantizedTensor,
+    SparseTensor,
+    TensorInfo,
+)
 from sbformat.spec import DATA_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from sbformat.archive import Archive
-    from sbformat.limits import Budget
     from sbformat.pth import StateDict
 
 ChangeKind: TypeAlias = Literal[
@@ -25,7 +35,12 @@ ChangeKind: TypeAlias = Literal[
 ]
 
 _SHOWN: Final = 60
+_KEY_SHOWN: Final = 80
+_PATH_COST: Final = 256
+"""Characters of a place that count as one more row."""
 _TENSORS: Final = (TensorInfo, SparseTensor, QuantizedTensor, MetaTensor)
+_NAMED: Final = (DTypeName, Layout, MemoryFormat)
+_FLAGS: Final = ("requires_grad", "is_parameter")
 _ABSENT: Final = object()
 
 
@@ -68,36 +83,55 @@ def diff(old: Archive, new: Archive) -> DiffReport:
 
     :param old: the first
     :param new: the second
+    :raises LimitError: for more changes than ``reported_values`` allows
     """
-    gone = [name for name in old.entries if name not in new.entries]
-    changes = [Change(name, "", "removed", "the second archive has no such entry") for name in gone]
+    budget = Budget(old.limits)
+    changes: list[Change] = []
     compared: list[Compared] = []
-    for name in new.entries:
-        if name not in old.entries:
-            changes.append(Change(name, "", "added", "the first archive has no such entry"))
-            continue
-        try:
-            changes += _entry_changes(name, old, new, compared)
-        except SbformatError as error:
-            if old.raw(name) != new.raw(name):
-                changes.append(Change(name, "", "bytes", f"differs in its bytes; it cannot be decoded: {error}"))
+    for name in (*(name for name in old.entries if name not in new.entries), *new.entries):
+        for change in _entry_changes(name, old, new, compared):
+            budget.spend("reported_values", 1 + len(change.loc) // _PATH_COST)
+            changes.append(change)
     return DiffReport(tuple(changes), tuple(compared))
 
 
-def _entry_changes(name: str, old: Archive, new: Archive, compared: list[Compared]) -> list[Change]:
+def _entry_changes(name: str, old: Archive, new: Archive, compared: list[Compared]) -> Iterator[Change]:
+    if name not in new.entries:
+        yield Change(name, "", "removed", "the second archive has no such entry")
+    elif name not in old.entries:
+        yield Change(name, "", "added", "the first archive has no such entry")
+    else:
+        try:
+            yield from _decoded_changes(name, old, new, compared)
+        except SbformatError as error:
+            if old.raw(name) != new.raw(name):
+                yield Change(name, "", "bytes", f"differs in its bytes; not both can be decoded: {error}")
+
+
+def _decoded_changes(name: str, old: Archive, new: Archive, compared: list[Compared]) -> Iterator[Change]:
     if name == DATA_ENTRY:
-        return list(_data_changes(old.data, new.data))
-    if is_state_dict(name):
+        yield from _data_changes(old.data, new.data)
+    elif is_state_dict(name):
         left, right = old.state_dict(name), new.state_dict(name)
-        rows = [] if left is right else list(_state_dict_changes(name, left, right))
-        compared.append(_summary(name, left, right, rows))
-        return rows
-    left_bytes, right_bytes = old.raw(name), new.raw(name)
-    if left_bytes == right_bytes:
-        return []
-    if name in (VERSION_ENTRY, SYSTEM_INFO_ENTRY):
-        return list(_text_changes(name, old, new))
-    return [Change(name, "", "bytes", f"{len(left_bytes):,} bytes became {len(right_bytes):,} others")]
+        rows = []
+        if left is not right and left != right:
+            for change in _state_dict_changes(name, left, right):
+                rows.append(change)
+                yield change
+        with contextlib.suppress(LimitError):  # too many values to count, and none that differs
+            compared.append(_summary(name, left, right, rows))
+    else:
+        left_bytes, right_bytes = old.raw(name), new.raw(name)
+        if left_bytes == right_bytes:
+            return
+        if name in (VERSION_ENTRY, SYSTEM_INFO_ENTRY):
+            yield from _text_changes(name, old, new)
+        else:
+            yield Change(name, "", "bytes", f"{len(left_bytes):,} bytes became {len(right_bytes):,} others")
+
+
+def _became(left: str, right: str) -> str:
+    return f"{left} became {right}" if left != right else f"{left} became another"
 
 
 # -- data and text ------------------------------------------------------------------------------------
@@ -105,27 +139,35 @@ def _entry_changes(name: str, old: Archive, new: Archive, compared: list[Compare
 
 def _data_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
     """Objects are entered, lists are not; the order of keys counts."""
-    todo: list[tuple[str, Any, Any]] = [("", old, new)]
+    todo = [iter([("", old, new)])]
     while todo:
-        loc, left, right = todo.pop(0)
-        if isinstance(left, dict) and isinstance(right, dict):
-            todo += [
-                (f"{loc}/{_token(key)}", left.get(key, _ABSENT), right.get(key, _ABSENT)) for key in {**left, **right}
-            ]
-            common = [key for key in right if key in left]
-            if [key for key in left if key in right] != common:
-                yield Change(DATA_ENTRY, loc, "order", "the keys stand in another order")
-        elif left is _ABSENT:
-            yield Change(DATA_ENTRY, loc, "added", f"is now {_shown(right)}")
-        elif right is _ABSENT:
-            yield Change(DATA_ENTRY, loc, "removed", f"was {_shown(left)}")
-        elif not equal_json(left, right):
-            kind: ChangeKind = "value" if type(left) is type(right) else "type"
-            yield Change(DATA_ENTRY, loc, kind, f"{_shown(left)} became {_shown(right)}")
+        for loc, left, right in todo[-1]:
+            if isinstance(left, dict) and isinstance(right, dict):
+                if [key for key in left if key in right] != [key for key in right if key in left]:
+                    yield Change(DATA_ENTRY, loc, "order", "the keys stand in another order")
+                todo.append(_parts(loc, left, right))
+                break
+            if left is _ABSENT:
+                yield Change(DATA_ENTRY, loc, "added", f"is now {_shown(right)}")
+            elif right is _ABSENT:
+                yield Change(DATA_ENTRY, loc, "removed", f"was {_shown(left)}")
+            else:
+                kind: ChangeKind = "value" if type(left) is type(right) else "type"
+                yield Change(DATA_ENTRY, loc, kind, _became(_shown(left), _shown(right)))
+        else:
+            todo.pop()
+
+
+def _parts(loc: str, left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """The parts of two objects that are not equal, each with its place."""
+    for key in {**left, **right}:
+        one, other = left.get(key, _ABSENT), right.get(key, _ABSENT)
+        if one is _ABSENT or other is _ABSENT or not equal_json(one, other):
+            yield f"{loc}/{_token(key)}", one, other
 
 
 def _token(key: str) -> str:
-    return escape(key, _SHOWN).replace("~", "~0").replace("/", "~1")
+    return escape(key, _KEY_SHOWN).replace("~", "~0").replace("/", "~1")
 
 
 def _shown(value: object) -> str:
@@ -139,94 +181,118 @@ def _shown(value: object) -> str:
 
 
 def _text_changes(name: str, old: Archive, new: Archive) -> Iterator[Change]:
+    found = False
     if name == VERSION_ENTRY:
-        versions = old.stable_baselines3_version, new.stable_baselines3_version
+        versions = str(old.stable_baselines3_version), str(new.stable_baselines3_version)
         if versions[0] != versions[1]:
-            yield Change(name, "", "value", f"{escape(str(versions[0]))} became {escape(str(versions[1]))}")
-            return
+            found = True
+            yield Change(name, "", "value", f"{escape(versions[0])} became {escape(versions[1])}")
     elif old.system_info and new.system_info:
         left, right = old.system_info.fields, new.system_info.fields
-        rows = [(key, left.get(key, "nothing"), right.get(key, "nothing")) for key in {**left, **right}]
-        found = [
-            Change(name, _token(key), "value", f"{escape(was)} became {escape(now)}")
-            for key, was, now in rows
-            if was != now
-        ]
-        if found:
-            yield from found
-            return
-    yield Change(name, "", "bytes", "differs in white space or in lines that are no field")
+        for key in {**left, **right}:
+            if left.get(key) != right.get(key):
+                found = True
+                yield _field_change(name, key, left.get(key), right.get(key))
+    if not found:
+        yield Change(name, "", "bytes", "differs in white space or in lines that are no field")
+
+
+def _field_change(name: str, key: str, left: str | None, right: str | None) -> Change:
+    loc = f"/{_token(key)}"
+    if left is None:
+        return Change(name, loc, "added", f"is now {escape(right or '')}")
+    if right is None:
+        return Change(name, loc, "removed", f"was {escape(left)}")
+    return Change(name, loc, "value", f"{escape(left)} became {escape(right)}")
 
 
 # -- state dicts --------------------------------------------------------------------------------------
 
 
 def _state_dict_changes(name: str, old: StateDict, new: StateDict) -> Iterator[Change]:
+    """Changes of two that are not equal: at least one."""
     budgets = old.new_budget(), new.new_budget()
     left, right = ({leaf.path: leaf.value for leaf in side.leaves()} for side in (old, new))
     found = False
     for path in {**left, **right}:
-        change = _leaf_change(name, path, left.get(path, _ABSENT), right.get(path, _ABSENT), budgets)
-        if change is not None:
+        for kind, message, distance in _leaf_changes(left.get(path, _ABSENT), right.get(path, _ABSENT), budgets):
             found = True
-            yield change
-    common = [path for path in right if path in left]
-    if [path for path in left if path in right] != common:
+            yield Change(name, path, kind, message, distance)
+    if [path for path in left if path in right] != [path for path in right if path in left]:
         found = True
         yield Change(name, "", "order", "the tensors and values stand in another order")
-    if not found and old != new:
+    if not found:
         yield Change(name, "", "structure", "the containers differ: another kind of dict or list, or another _metadata")
 
 
-def _leaf_change(name: str, path: str, left: Any, right: Any, budgets: tuple[Budget, Budget]) -> Change | None:  # noqa: ANN401
-    if left is right:
-        return None
+_Row: TypeAlias = "tuple[ChangeKind, str, float | None]"
+
+
+def _leaf_changes(left: Any, right: Any, budgets: tuple[Budget, Budget]) -> Iterator[_Row]:  # noqa: ANN401
+    from sbformat.pth.compare import equal
+
     if left is _ABSENT:
-        return Change(name, path, "added", f"is now {_described(right)}")
-    if right is _ABSENT:
-        return Change(name, path, "removed", f"was {_described(left)}")
-    if isinstance(left, TensorInfo) and isinstance(right, TensorInfo):
-        return _tensor_change(name, path, left, right, budgets)
-    if type(left) is not type(right):
-        return Change(name, path, "type", f"{_described(left)} became {_described(right)}")
-    from sbformat.pth.compare import equal
+        yield "added", f"is now {_described(right)}", None
+    elif right is _ABSENT:
+        yield "removed", f"was {_described(left)}", None
+    elif equal(left, right, *budgets):
+        return
+    elif type(left) is not type(right):
+        yield "type", _became(_described(left), _described(right)), None
+    elif isinstance(left, TensorInfo):
+        yield from _tensor_changes(left, right, budgets)
+    else:
+        yield "value", _became(_described(left), _described(right)), None
 
-    if equal(left, right, *budgets):
-        return None
-    return Change(name, path, "value", f"{_described(left)} became {_described(right)}")
 
-
-def _tensor_change(
-    name: str, path: str, left: TensorInfo, right: TensorInfo, budgets: tuple[Budget, Budget]
-) -> Change | None:
-    if left.shape != right.shape:
-        return Change(name, path, "shape", f"{left.shape} became {right.shape}")
-    if left.dtype != right.dtype:
-        return Change(name, path, "dtype", f"{left.dtype} became {right.dtype}")
-    from sbformat.pth.compare import equal
+def _tensor_changes(left: TensorInfo, right: TensorInfo, budgets: tuple[Budget, Budget]) -> Iterator[_Row]:
+    """All in which two tensors that are not equal differ."""
     from sbformat.pth.differences import difference
 
-    differing, largest = difference(left, right, *budgets)
-    if differing:
-        far = "NaN stands against numbers" if largest is None else f"at most {largest:.6g} apart"
-        return Change(name, path, "value", f"{differing:,} of {left.numel:,} items differ, {far}", largest)
-    if not equal(left, right, *budgets):
-        return Change(name, path, "flags", "differs in requires_grad, in being a Parameter, or in attributes")
-    return None
+    if left.shape != right.shape:
+        yield "shape", f"{_sizes(left.shape)} became {_sizes(right.shape)}", None
+    if left.dtype != right.dtype:
+        yield "dtype", f"{left.dtype} became {right.dtype}", None
+    differing = 0
+    if left.shape == right.shape and left.dtype == right.dtype:
+        differing, largest = difference(left, right, *budgets)
+        if differing:
+            far = "some by what is no number" if largest is None else f"at most {largest:.6g} apart"
+            yield "value", f"{differing:,} of {left.numel:,} items differ, {far}", largest
+    flags = [
+        f"{flag} {getattr(left, flag)} became {getattr(right, flag)}"
+        for flag in _FLAGS
+        if getattr(left, flag) != getattr(right, flag)
+    ]
+    if flags:
+        yield "flags", ", ".join(flags), None
+    elif not differing and left[:2] == right[:2]:
+        yield "flags", "differs in its attributes", None
+
+
+def _sizes(shape: tuple[int, ...]) -> str:
+    return f"({', '.join(map(str, shape))})"
 
 
 def _described(value: Any) -> str:  # noqa: ANN401
+    """Name a value of a state dict in short."""
+    if isinstance(value, TensorInfo):
+        return f"a {'parameter' if value.is_parameter else 'tensor'} {value.dtype} {_sizes(value.shape)}"
     if isinstance(value, _TENSORS):
-        dtype = getattr(value, "dtype", "")
-        shape = getattr(value, "shape", "")
-        return f"a {type(value).__name__} {dtype} {shape}".replace("  ", " ").replace("TensorInfo", "tensor").rstrip()
-    if isinstance(value, (dict, OrderedDict, list, tuple, set, frozenset, bytes, bytearray)):
-        return f"a {type(value).__name__} of {len(value)}"
-    return escape(repr(value), _SHOWN) if not isinstance(value, int) else escape(_number(value))
-
-
-def _number(value: int) -> str:
-    return str(value) if value.bit_length() <= _SHOWN else f"a number of {value.bit_length()} bits"
+        shape = (value.int_repr if isinstance(value, QuantizedTensor) else value).shape
+        return f"a {type(value).__name__} {_sizes(shape)}"
+    if isinstance(value, (str, int, float, complex)) or value is None:
+        if isinstance(value, int) and value.bit_length() > _SHOWN:
+            return f"a number of {value.bit_length()} bits"
+        return escape(repr(value[: _SHOWN + 1] if isinstance(value, str) else value), _SHOWN)
+    if isinstance(value, _NAMED):
+        return f"torch.{escape(value.name, _SHOWN)}"
+    if isinstance(value, Device):
+        return f"the device {escape(str(value.type), _SHOWN)}{'' if value.index is None else f':{value.index}'}"
+    if not hasattr(value, "__len__"):
+        return escape(repr(value), _SHOWN)
+    article = "an" if isinstance(value, OrderedDict) else "a"
+    return f"{article} {type(value).__name__} of {len(value)}"
 
 
 def _summary(name: str, left: StateDict, right: StateDict, rows: list[Change]) -> Compared:

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.algorithm import infer
 from sbformat.archive import Archive, is_state_dict
 from sbformat.data import Serialized
-from sbformat.errors import MissingEntryError, UnsupportedError, ValidationError, quote
+from sbformat.errors import MissingEntryError, UnsupportedError, ValidationError, escape, quote
 from sbformat.pth import emptied
-from sbformat.pth.misfits import misfit
+from sbformat.pth.misfits import Mismatch, misfit
 from sbformat.schema import Problem, iter_problems, known_keys
 from sbformat.spec import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from sbformat.pth import StateDict
-    from sbformat.pth.misfits import Mismatch
 
 _OPTIMIZER: Final = "optimizer"
+_POLICY: Final = POLICY_ENTRY.removesuffix(PTH_SUFFIX)
+_OF_VALUES: Final = ("type", "value", "base64")
+"""Kinds of problems that a value has, not a key that is missing."""
+_LOC_SHOWN: Final = 80
+"""Characters of a key in the place of a problem."""
 
 
 class EditReport(NamedTuple):
@@ -34,7 +40,7 @@ class EditReport(NamedTuple):
 def edit(
     archive: Archive,
     *,
-    assign: Mapping[str, Any] | None = None,
+    assign: Mapping[str, Any] | Iterable[tuple[str, Any]] = (),
     unset: Sequence[str] = (),
     weights: Mapping[str, Any] | None = None,
     drop_optimizer: bool = False,
@@ -44,8 +50,9 @@ def edit(
     """Return the archive with edits, in this order.
 
     :param archive: the archive
-    :param assign: JSON values by key of ``data``, or by JSON pointer (``/policy_kwargs/net_arch``); checked against the
-        schema
+    :param assign: JSON values, or :class:`~sbformat.Serialized`, by key of ``data``, or by JSON pointer
+        (``/policy_kwargs/net_arch``); checked against the schema. A mapping, or pairs, where a place may stand twice:
+        ``/policy_kwargs/net_arch/-`` appends.
     :param unset: keys, or JSON pointers, to remove
     :param weights: arrays by the names of the policy, or by address (``policy.optimizer:state/[0]/exp_avg``); names and
         shapes must be those of the state dict, which is replaced as a whole
@@ -55,42 +62,45 @@ def edit(
     :raises ValidationError: for a value against the schema, and for weights that do not fit; all are in ``problems``
     :raises MissingEntryError: for a key, state dict or entry that is not there; a key that SB3 does not know, too
     """
+    before = set(_errors(archive))
     edited = archive
-    if assign or unset:
-        edited = edited.replace(data=_edited_data(archive, assign or {}, unset, unknown_keys=unknown_keys))
-        _require_schema(archive.data, edited.data)
+    pairs = list(assign.items() if isinstance(assign, Mapping) else assign)
+    if pairs or unset:
+        edited = edited.replace(data=_edited_data(archive, pairs, unset, unknown_keys=unknown_keys))
+        edited.data  # noqa: B018 -- what a reader's limits refuse is refused here
+        _require_schema(before, edited, {_loc(_path(target)) for target, _ in pairs})
     if weights:
         edited = edited.replace(parameters=_fitted(archive, weights))
     if drop_optimizer:
         edited = edited.replace(parameters=_emptied(edited))
     if drop:
         edited = edited.without(*(_entry_name(edited, name) for name in drop))
-    before = {problem for problem in iter_problems(archive) if problem.level == "error"}
-    found = [problem for problem in iter_problems(edited) if problem.level == "error" and problem not in before]
-    return EditReport(edited, tuple(found))
+    return EditReport(edited, tuple(problem for problem in _errors(edited) if problem not in before))
+
+
+def _errors(archive: Archive) -> Iterable[Problem]:
+    return (problem for problem in iter_problems(archive) if problem.level == "error")
 
 
 # -- data ---------------------------------------------------------------------------------------------
 
 
 def _edited_data(
-    archive: Archive, assign: Mapping[str, Any], unset: Sequence[str], *, unknown_keys: bool
+    archive: Archive, assign: Iterable[tuple[str, Any]], unset: Sequence[str], *, unknown_keys: bool
 ) -> dict[str, Any]:
     data = {key: value if isinstance(value, Serialized) else _copied(value) for key, value in archive.data.items()}
     known = known_keys(infer(data, tuple(archive.entries)).name)
-    for target, value in assign.items():
+    for target, value in assign:
         path = _path(target)
         if len(path) == 1 and path[0] not in data and path[0] not in known and not unknown_keys:
             raise MissingEntryError(path[0], present=[*data, *sorted(known)], what="key of SB3")
-        holder = _holder(data, path, target)
-        holder[_index(holder, path[-1], target, may_append=True)] = value
+        holder = _holder(data, path)
+        is_nested = len(path) > 1 and isinstance(value, Serialized)  # there it is a plain object
+        holder[_index(holder, path, may_append=True)] = value.to_json() if is_nested else value
     for target in unset:
         path = _path(target)
-        holder = _holder(data, path, target)
-        index = _index(holder, path[-1], target, may_append=False)
-        if isinstance(holder, dict) and index not in holder:
-            raise MissingEntryError(target, present=holder, what="key")
-        del holder[index]
+        holder = _holder(data, path)
+        del holder[_index(holder, path)]
     return data
 
 
@@ -105,47 +115,70 @@ def _path(target: str) -> list[str]:
     """A key, or the parts of a JSON pointer (RFC 6901)."""
     if not target.startswith("/"):
         return [target]
+    if re.search("~(?![01])", target):
+        message = f"{quote(target)} is no JSON pointer: a ~ is written ~0, and a / within a key ~1"
+        raise UnsupportedError(message)
     return [part.replace("~1", "/").replace("~0", "~") for part in target[1:].split("/")]
 
 
-def _holder(data: dict[str, Any], path: list[str], target: str) -> Any:  # noqa: ANN401 -- a dict or list
+def _pointer(path: Iterable[str]) -> str:
+    return "".join(f"/{part.replace('~', '~0').replace('/', '~1')}" for part in path)
+
+
+def _loc(path: Iterable[str]) -> str:
+    """The pointer as a :class:`Problem` has it."""
+    return _pointer(escape(part, _LOC_SHOWN) for part in path)
+
+
+def _holder(data: dict[str, Any], path: list[str]) -> dict[str, Any] | list[Any]:
+    """The object or array that the last part of a path is in."""
     value: Any = data
-    for part in path[:-1]:
-        index = _index(value, part, target, may_append=False)
-        if isinstance(value, dict) and index not in value:
-            raise MissingEntryError(target, present=value, what="key")
-        value = value[index]
-    if isinstance(value, Serialized):
-        message = f"{quote(target)} leads into a pickled value, which cannot be changed in part"
-        raise UnsupportedError(message)
-    if not isinstance(value, (dict, list)):
-        message = f"{quote(target)} leads into a value that has no parts"
-        raise UnsupportedError(message)
-    return value
+    for at in range(1, len(path) + 1):
+        where = quote(_pointer(path[:at]))
+        if isinstance(value, Serialized):
+            message = f"{where} leads into a pickled value, which cannot be changed in part"
+            raise UnsupportedError(message)
+        if not isinstance(value, (dict, list)):
+            message = f"{where} leads into a value that has no parts"
+            raise UnsupportedError(message)
+        if at < len(path):
+            value = value[_index(value, path[:at])]
+    return value  # type: ignore[no-any-return]
 
 
-def _index(holder: Any, part: str, target: str, *, may_append: bool) -> Any:  # noqa: ANN401
-    if not isinstance(holder, list):
+def _index(holder: Any, path: list[str], *, may_append: bool = False) -> Any:  # noqa: ANN401 -- of a dict or list
+    """The key or index that the last part of a path is; it must be there, unless it may be added."""
+    part = path[-1]
+    if isinstance(holder, list):
+        if part == "-" and may_append:
+            holder.append(None)
+            return -1
+        if re.fullmatch("0|[1-9][0-9]{0,8}", part) and int(part) < len(holder):
+            return int(part)
+        what = "item"
+    elif part in holder or may_append:
         return part
-    if part == "-" and may_append:
-        holder.append(None)
-        return -1
-    if not (part.isascii() and part.isdigit()) or len(part) > 9 or int(part) >= len(holder):
-        raise MissingEntryError(target, present=map(str, range(len(holder))), what="item")
-    return int(part)
+    else:
+        what = "key"
+    if len(path) == 1:
+        raise MissingEntryError(part, present=holder, what=what)
+    names = range(len(holder)) if isinstance(holder, list) else holder
+    present = (_pointer([*path[:-1], str(name)]) for name in names)
+    raise MissingEntryError(_pointer(path), present=present, what=what)
 
 
-def _require_schema(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """Refuse values that break the schema and were not there before."""
-    old = set(_errors(before))
-    problems = [problem for problem in _errors(after) if problem not in old]
+def _require_schema(before: set[Problem], edited: Archive, assigned: set[str]) -> None:
+    """Refuse values that break the schema and were not there before; a key that is gone only becomes a problem."""
+    problems = [
+        problem
+        for problem in _errors(edited)
+        if problem.entry == DATA_ENTRY
+        and problem.kind in _OF_VALUES
+        and (problem.loc in assigned or problem not in before)
+    ]
     if problems:
         message = "; ".join(f"{problem.loc or DATA_ENTRY}: {problem.message}" for problem in problems)
         raise ValidationError(message, problems=problems, entry=DATA_ENTRY)
-
-
-def _errors(data: Mapping[str, Any]) -> Iterable[Problem]:
-    return (problem for problem in iter_problems(data) if problem.level == "error")
 
 
 # -- state dicts and entries --------------------------------------------------------------------------
@@ -154,13 +187,18 @@ def _errors(data: Mapping[str, Any]) -> Iterable[Problem]:
 def _fitted(archive: Archive, weights: Mapping[str, Any]) -> dict[str, StateDict]:
     """The state dicts that the weights belong to, with them; every mismatch of all of them in one error."""
     names = {name.removesuffix(PTH_SUFFIX): name for name in archive.entries if is_state_dict(name)}
+    alone = next(iter(names)) if len(names) == 1 else None
     grouped: dict[str, dict[str, Any]] = {}
-    for name, array in weights.items():
-        head, separator, path = name.partition(":")
-        entry, path = (head, path) if separator and head in names else (POLICY_ENTRY.removesuffix(PTH_SUFFIX), name)
-        grouped.setdefault(entry, {})[path] = array
     made: dict[str, StateDict] = {}
     mismatches: list[Mismatch] = []
+    for name, array in weights.items():
+        head, separator, path = name.partition(":")
+        entry, path = (head, path) if separator and head in names else (alone or _POLICY, name)
+        if path in grouped.setdefault(entry, {}):
+            mismatches.append(
+                Mismatch(f"{entry}:{path}", "unexpected", "is given twice: with its entry's name and without")
+            )
+        grouped[entry][path] = array
     for entry, arrays in grouped.items():
         if entry not in names:
             raise MissingEntryError(entry, present=names, what="state dict")
@@ -174,10 +212,12 @@ def _fitted(archive: Archive, weights: Mapping[str, Any]) -> dict[str, StateDict
 
 
 def _emptied(archive: Archive) -> dict[str, StateDict]:
+    """The optimizers that have a state, without it; the others stay byte for byte."""
     names = [name for name in archive.parameters if _OPTIMIZER in name]
     if not names:
         raise MissingEntryError(_OPTIMIZER, present=archive.entries, what="entry of an optimizer")
-    return {name: emptied(archive.parameters[name]) for name in names}
+    made = {name: emptied(archive.parameters[name]) for name in names}
+    return {name: state_dict for name, state_dict in made.items() if archive.parameters[name].tree["state"]}
 
 
 def _entry_name(archive: Archive, name: str) -> str:
