@@ -61,21 +61,19 @@ def read(path: Path) -> Archive:
     return found
 
 
-def there_and_back(archive: Archive, folder: Path) -> ConvertReport:
-    """To safetensors and back to an archive: equal, ``data`` byte for byte, and both files come out the same again."""
+def there_and_back(archive: Archive, folder: Path, *, is_zipped: bool = True) -> ConvertReport:
+    """To safetensors and back, and into a zip: equal, and ``data`` and what has no tree byte for byte."""
     middle, end = folder / "m.safetensors", folder / "e.zip"
     report = convert(archive, middle, overwrite=True)
-    back = read(middle)
-    assert back == archive
-    assert not diff(archive, back).changes
-    convert(back, end, overwrite=True)
-    again = sbformat.read(end)
-    assert again == archive
-    assert set(again.entries) == set(archive.entries)
-    if "data" in archive.entries:
-        assert again.raw("data") == archive.raw("data")
-    for name in report.as_bytes:
-        assert again.raw(name) == archive.raw(name)
+    found = [read(middle)]
+    if is_zipped:
+        convert(found[0], end, overwrite=True)
+        found.append(sbformat.read(end))
+    for back in found:
+        assert not diff(archive, back).changes
+        assert set(back.entries) == set(archive.entries)
+        for name in {"data", *report.as_bytes} & set(archive.entries):
+            assert back.raw(name) == archive.raw(name)
     return report
 
 
@@ -90,12 +88,9 @@ def test_the_way_back_gives_an_equal_archive(tmp_path: Path, path: Path) -> None
     with safe_open(report.output, "np") as file:
         assert len(list(file.keys())) == report.tensors
         assert list(file.metadata()) == ["sbformat"]
-        assert np.array_equal(
-            file.get_tensor("policy.optimizer:state/[0]/exp_avg" if path == PPO else "policy:actor.mu.bias"),
-            archive.parameters["policy.optimizer"].array("state/[0]/exp_avg")
-            if path == PPO
-            else archive.parameters["policy"].array("actor.mu.bias"),
-        )
+        for name in ("policy", "pytorch_variables"):
+            for tensor_name, array in archive.state_dict(f"{name}.pth").to_numpy().items():
+                assert np.array_equal(file.get_tensor(f"{name}:{tensor_name}"), array)
     first = (tmp_path / "m.safetensors").read_bytes()
     convert(read(tmp_path / "m.safetensors"), tmp_path / "again.safetensors")
     convert(sbformat.read(tmp_path / "e.zip"), tmp_path / "third.safetensors")
@@ -109,7 +104,7 @@ def test_every_archive_of_others_comes_back(tmp_path: Path) -> None:
     )
     if not paths:
         pytest.skip("there is no ../shared beside the project")
-    for path in sorted(paths):
+    for number, path in enumerate(sorted(paths)):
         try:
             archive = sbformat.read(path)
             for name in archive.entries:
@@ -118,7 +113,7 @@ def test_every_archive_of_others_comes_back(tmp_path: Path) -> None:
         except SbformatError:
             CONVERTED["refused when read"] += 1
             continue
-        report = there_and_back(archive, tmp_path)
+        report = there_and_back(archive, tmp_path, is_zipped=number % 4 == 0)
         CONVERTED["archives to safetensors and back"] += 1
         CONVERTED["tensors"] += report.tensors
         CONVERTED["entries as bytes"] += len(report.as_bytes)

@@ -15,6 +15,7 @@ import io
 import json
 import os
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -36,6 +37,7 @@ from torch_pairs import assert_alike, assert_equal_values
 from torch_values import assert_same, item_bytes
 
 import sbformat
+from bundled import ROOT
 from sbformat import Archive, SbformatError, Serialized, pth
 from sbformat.archive import is_state_dict
 from sbformat.pth import StateDict, emptied
@@ -921,3 +923,14 @@ def told_by(interpreter: str, folder: Path) -> Any:
     )
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout.splitlines()[-1])
+
+
+def test_the_readmes_agent_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    at = next(index for index, block in enumerate(blocks) if "stable_baselines3 import" in block)
+    scope: dict[str, object] = {}
+    for block in blocks[at - 1 : at + 1]:
+        exec(block, scope)  # noqa: S102 -- the README's own code
+    assert scope["action"] == 1
