@@ -78,8 +78,14 @@ def named(path: str, work: Callable[[], T]) -> T:
         raise
 
 
+def found(path: str) -> str:
+    """Return the file that a path means: ``name`` falls back to ``name.zip``, as when it is read."""
+    return path if os.path.exists(path) else f"{path}.zip"
+
+
 def is_same(path: str, output: str) -> bool:
-    """Say whether two paths are one file."""
+    """Say whether an output is the file that a path means."""
+    path = found(path)
     return os.path.exists(path) and os.path.exists(output) and os.path.samefile(path, output)
 
 

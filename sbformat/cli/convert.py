@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from sbformat.cli import _files, _output
@@ -35,8 +34,7 @@ def run(args: argparse.Namespace) -> int:
         from sbformat.archive import Archive
         from sbformat.tools.convert import convert, read_any
 
-        path = args.path if os.path.exists(args.path) else f"{args.path}.zip"  # as it is read
-        if _files.is_same(path, args.output):
+        if _files.is_same(args.path, args.output):
             message = "the output is the input"
             raise UnsupportedError(message)
         source = read_any(args.path, lambda path: _files.read_archive(path, args), limits=_files.limits(args))

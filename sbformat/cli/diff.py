@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _output
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
     import argparse
+
+_LISTED: Final = 10
 
 
 def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
@@ -63,7 +66,23 @@ def print_changes(printer: _output.Plain, changes: list[dict[str, Any]]) -> None
         cells = (row["loc"] or "(all of it)", row["kind"], row["message"])
         tables.setdefault(row["entry"], []).append(cells)
     for entry, rows in tables.items():
-        printer.table(escape(entry), ("where", "what", "how"), rows)
+        printer.table(escape(entry), ("where", "what", "how"), _gathered(rows))
+
+
+def _gathered(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Name only some of many tensors that came or went: dropping an optimizer removes all that it held."""
+    left = Counter(kind for _, kind, _ in rows)
+    many = {kind for kind in ("added", "removed") if left[kind] > _LISTED}
+    shown: Counter[str] = Counter()
+    made = []
+    for row in rows:
+        kind = row[1]
+        shown[kind] += 1
+        if kind not in many or shown[kind] < _LISTED:
+            made.append(row)
+        elif shown[kind] == _LISTED:
+            made.append((f"\u2026 {left[kind] - _LISTED + 1} more", kind, ""))
+    return made
 
 
 def _print_text(report: dict[str, Any]) -> None:

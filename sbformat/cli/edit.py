@@ -90,8 +90,8 @@ def _edit(args: argparse.Namespace) -> dict[str, Any]:
     from sbformat.tools.edit import edit
     from sbformat.writer import write
 
-    output = _found(args.path) if args.in_place else args.output
-    if not args.in_place and _files.is_same(_found(args.path), output):
+    output = _files.found(args.path) if args.in_place else args.output
+    if not args.in_place and _files.is_same(args.path, output):
         message = "the output is the input; --in-place writes over it"
         raise UnsupportedError(message)
     archive = _files.read_archive(args.path, args)
@@ -114,11 +114,6 @@ def _edit(args: argparse.Namespace) -> dict[str, Any]:
         "changes": change_rows(diff(archive, edited).changes),
         "problems": [row._asdict() for row in problems],
     }
-
-
-def _found(path: str) -> str:
-    """The file that a path means: ``name`` falls back to ``name.zip``, as when it is read."""
-    return path if os.path.exists(path) else f"{path}.zip"
 
 
 def _weights(args: argparse.Namespace) -> dict[str, Any] | None:
