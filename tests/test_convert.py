@@ -16,7 +16,8 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import sbformat
-from bundled import PPO, ROOT, SAC, changed, entries, zipped
+from beside import SHARED, told
+from bundled import PPO, SAC, changed, entries, zipped
 from making import fit_for_terminal
 from making_pth import Apply, Name, floats, legacy_stream, ordered, Run, storage, tensor, torch_zip
 from sbformat import (
@@ -36,23 +37,12 @@ from sbformat.tools.convert import ConvertReport, convert, read_any
 from sbformat.tools.diff import diff
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 BASE: Final = sbformat.read(PPO)
-SHARED: Final = ROOT.parent / "shared"
 CONVERTED: Final[Counter[str]] = Counter()
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _summary(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Tell the terminal how many archives were converted, whatever pytest captures."""
-    yield
-    plugins = request.config.pluginmanager
-    reporter, capture = plugins.getplugin("terminalreporter"), plugins.getplugin("capturemanager")
-    if reporter is not None and capture is not None and CONVERTED:
-        with capture.global_and_fixture_disabled():
-            reporter.write_line(f"\ntest_convert.py: {', '.join(f'{n:,} {what}' for what, n in CONVERTED.items())}")
+_summary = told(CONVERTED, "test_convert.py converted")
 
 
 def read(path: Path) -> Archive:

@@ -17,33 +17,20 @@ import numpy as np
 import pytest
 
 import sbformat
+from beside import CORPUS, DAMAGED, GENERATED, SHARED, told
 from sbformat import ContainerError, PickleError, SbformatError, TensorError, UnsupportedError, pth
 from sbformat.pth import Device, DTypeName, Layout, MetaTensor, QuantizedTensor, SparseTensor, StateDict, TensorInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-SHARED: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), os.pardir, "shared")
-CORPUS: Final = os.path.join(SHARED, "corpus")
-GENERATED: Final = os.path.join(SHARED, "generated")
+    from pathlib import Path
 
 if not os.path.isdir(SHARED):
     pytest.skip("there is no ../shared beside the project", allow_module_level=True)
 
 READ: Final[Counter[str]] = Counter()
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _summary(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Tell the terminal how much was read, whatever pytest captures: at the teardown of the module."""
-    READ.clear()
-    yield
-    plugins = request.config.pluginmanager
-    reporter, capture = plugins.getplugin("terminalreporter"), plugins.getplugin("capturemanager")
-    if reporter is not None and capture is not None:
-        counts = ", ".join(f"{count:,} {what}" for what, count in READ.items())
-        with capture.global_and_fixture_disabled():
-            reporter.write_line(f"\ntest_corpus.py read {counts or 'nothing'}")
+_summary = told(READ, "test_corpus.py read")
 
 
 def load(*parts: str) -> Any:
@@ -51,7 +38,7 @@ def load(*parts: str) -> Any:
         return json.load(file)
 
 
-def named(paths: list[str], root: str) -> list[Any]:
+def named(paths: list[str], root: Path) -> list[Any]:
     return [pytest.param(path, id=os.path.relpath(path, root)) for path in sorted(paths)]
 
 
@@ -359,7 +346,6 @@ def test_the_refused_files_are_there() -> None:
 # -- archives with something particular ---------------------------------------------------------------
 
 EXTRA: Final = named(glob.glob(os.path.join(GENERATED, "extra", "*.zip")), GENERATED)
-DAMAGED: Final = "ppo-corrupt-one-bit.zip"
 
 
 @pytest.mark.parametrize("path", EXTRA)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import sbformat
-from bundled import ROOT, zipped
+from beside import SHARED
+from bundled import zipped
 from sbformat.tools.inspect import inspect
 
-SHARED = ROOT.parent / "shared"
 
 if not SHARED.is_dir():
     pytest.skip("there is no ../shared beside the project", allow_module_level=True)

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from beside import SHARED
 from making import BIDI, fit_for_terminal
 from sbformat.data import Serialized, dumps, equal_json, loads, to_json
 from sbformat.errors import DataError, LimitError, SbformatError
@@ -479,8 +480,6 @@ def test_floats_travel_bit_for_bit() -> None:
 
 
 # -- written again ------------------------------------------------------------------------------------
-
-SHARED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), os.pardir, "shared")
 
 
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=4))

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import sbformat
-from bundled import PPO, ROOT, SAC, changed, entries, with_data, zipped
+from beside import SHARED
+from bundled import PPO, SAC, changed, entries, with_data, zipped
 from making import fit_for_terminal
 from making_pth import Run, floats, legacy_stream, ordered, storage, tensor, torch_zip
 from sbformat import Archive, LimitError, Limits, StateDict
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BASE: Final = sbformat.read(PPO)
-SHARED: Final = ROOT.parent / "shared"
 OTHERS: Final = (
     sorted(glob(str(SHARED / "corpus" / "sb3" / "*")))[::9]
     + sorted(glob(str(SHARED / "generated" / "2*" / "*.zip")))[::9]

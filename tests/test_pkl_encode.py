@@ -23,6 +23,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from beside import SHARED
 from making import fit_for_terminal
 from sbformat import pth
 from sbformat.errors import PickleError, SbformatError
@@ -31,7 +32,6 @@ from sbformat.pkl import Call, Dict, Extension, FrozenSet, Global, Node, Persist
 from sbformat.pkl.encode import encode_pickle
 from sbformat.pkl.tree import walk
 
-SHARED: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), os.pardir, "shared")
 PROTOCOLS: Final = (2, 4, 5)
 SPACIOUS: Final = Limits(
     pickle_nodes=10_000_000, pickle_stack=10_000_000, pickle_opcodes=10_000_000, pickle_marks=10**6

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from beside import SHARED
 from making_pth import Apply, Pairs, Persist, Run, legacy_stream, torch_zip
 from sbformat import SbformatError, pth
 from test_pth_properties import EIGHT, trees
 
 ROOT: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SHARED: Final = os.path.join(ROOT, os.pardir, "shared")
 MIB: Final = 1 << 20
 
 

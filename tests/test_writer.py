@@ -10,7 +10,7 @@ import zipfile
 from collections import Counter
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -18,27 +18,14 @@ import pytest
 import making
 import making_pth
 import sbformat
+from beside import DAMAGED, SHARED, told
 from bundled import PPO, SAC, changed, entries, with_data, zipped
 from sbformat import Archive, Limits, StateDict, pth
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-SHARED: Final = Path(__file__).parent.parent.parent / "shared"
-DAMAGED: Final = "ppo-corrupt-one-bit.zip"
 COUNTS: Final[Counter[str]] = Counter()
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _summary(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Tell the terminal how many archives beside the project were written, whatever pytest captures."""
-    COUNTS.clear()
-    yield
-    plugins = request.config.pluginmanager
-    reporter, capture = plugins.getplugin("terminalreporter"), plugins.getplugin("capturemanager")
-    if COUNTS and reporter is not None and capture is not None:
-        with capture.global_and_fixture_disabled():
-            reporter.write_line(f"\ntest_writer.py wrote {', '.join(f'{n:,} {what}' for what, n in COUNTS.items())}")
+_summary = told(COUNTS, "test_writer.py wrote")
 
 
 def members(data: bytes) -> dict[str, bytes]:

@@ -37,13 +37,14 @@ from torch_pairs import assert_alike, assert_equal_values
 from torch_values import assert_same, item_bytes
 
 import sbformat
+from beside import CORPUS, DAMAGED, GENERATED, SHARED, told
 from bundled import ROOT
 from sbformat import Archive, SbformatError, Serialized, pth
 from sbformat.archive import is_state_dict
 from sbformat.pth import StateDict, emptied
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = [
@@ -52,25 +53,10 @@ pytestmark = [
 ]
 
 HERE: Final = os.path.dirname(os.path.abspath(__file__))
-SHARED: Final = os.path.join(HERE, os.pardir, os.pardir, os.pardir, "shared")
-CORPUS: Final = os.path.join(SHARED, "corpus", "sb3")
-GENERATED: Final = os.path.join(SHARED, "generated")
-DAMAGED: Final = "ppo-corrupt-one-bit.zip"
 
 COUNTED: Final[Counter[str]] = Counter()
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _summary(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Tell the terminal how much was written and loaded, at the teardown of the module."""
-    COUNTED.clear()
-    yield
-    plugins = request.config.pluginmanager
-    reporter, capture = plugins.getplugin("terminalreporter"), plugins.getplugin("capturemanager")
-    if reporter is not None and capture is not None:
-        counts = ", ".join(f"{count:,} {what}" for what, count in COUNTED.items())
-        with capture.global_and_fixture_disabled():
-            reporter.write_line(f"\ntest_writing.py: {counts or 'nothing'}")
+_summary = told(COUNTED, "test_writing.py:")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -130,7 +116,7 @@ def check_written_again(original: bytes, folder: Path, *, trusted: bool, uncheck
 
 
 ARCHIVES: Final = [
-    *files(CORPUS, "*"), *files(GENERATED, "[0-9]*", "*.zip"), *files(GENERATED, "extra", "*.zip"),
+    *files(CORPUS, "sb3", "*"), *files(GENERATED, "[0-9]*", "*.zip"), *files(GENERATED, "extra", "*.zip"),
 ]  # fmt: skip
 
 
@@ -140,7 +126,7 @@ def test_every_entry_of_an_archive_loads_as_the_original(path: str, tmp_path: Pa
     for name in archive.entries:
         if is_state_dict(name):
             original = b"".join(archive.stream(name))
-            check_written_again(original, tmp_path, trusted=path.startswith(GENERATED))
+            check_written_again(original, tmp_path, trusted=path.startswith(str(GENERATED)))
 
 
 UNLOADABLE: Final = ("1.13.1", "sparse-csr")

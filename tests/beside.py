@@ -1,0 +1,35 @@
+"""What may lie beside the project, real archives and generated ones, and how a module tells what it did with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterator
+
+SHARED: Final = Path(__file__).parent.parent.parent / "shared"
+CORPUS: Final = SHARED / "corpus"
+GENERATED: Final = SHARED / "generated"
+DAMAGED: Final = "ppo-corrupt-one-bit.zip"
+"""The one generated archive that must be refused."""
+
+
+def told(counts: Counter[str], what: str) -> Any:
+    """A fixture that tells the terminal what was counted, whatever pytest captures, when the module ends."""
+
+    @pytest.fixture(scope="module", autouse=True)
+    def summary(request: pytest.FixtureRequest) -> Iterator[None]:
+        counts.clear()
+        yield
+        plugins = request.config.pluginmanager
+        reporter, capture = plugins.getplugin("terminalreporter"), plugins.getplugin("capturemanager")
+        if counts and reporter is not None and capture is not None:
+            rows = ", ".join(f"{count:,} {row}" for row, count in counts.items())
+            with capture.global_and_fixture_disabled():
+                reporter.write_line(f"\n{what} {rows}")
+
+    return summary
