@@ -1,4 +1,4 @@
-"""Read, check and explain Stable-Baselines3 archives; nothing in a file is ever run, imported or fetched.
+"""Read, check, edit and write Stable-Baselines3 archives; nothing in a file is ever run, imported or fetched.
 
 Importing this package is cheap: numpy, jsonschema and safetensors load where they are used.
 """

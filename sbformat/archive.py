@@ -6,12 +6,12 @@ whenever it is asked for, the others are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from sbformat import algorithm, data as data_entry, pth, system_info as system_info_entry
 from sbformat.errors import ContainerError, MissingEntryError, SbformatError, quote
+from sbformat.lazy import Lazy
 from sbformat.limits import Budget
 from sbformat.spec import (
     DATA_ENTRY,
@@ -23,7 +23,7 @@ from sbformat.spec import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import EllipsisType
 
     from sbformat.algorithm import Algorithm
@@ -50,6 +50,15 @@ class Options(NamedTuple):
     copy: bool = False
     is_swept: bool = True
     """Check the CRC of a ``.pth`` as a whole, besides those of the records that are handed out."""
+
+
+class Encoded(NamedTuple):
+    """An entry as it is to be written."""
+
+    size: int
+    chunks: Callable[[], Iterable[bytes | memoryview]]
+    is_new: bool
+    """It differs from what was read: replaced, added, or ``data`` changed in place."""
 
 
 def is_state_dict(name: str) -> bool:
@@ -132,7 +141,7 @@ class Archive:
             for name in self.entries
             if is_state_dict(name) and name != self._variables_entry
         }
-        return _Lazy(names, self.state_dict, "state dict")
+        return Lazy(names, self.state_dict, "state dict")
 
     @property
     def pytorch_variables(self) -> StateDict | None:
@@ -170,7 +179,7 @@ class Archive:
     def extra(self) -> Mapping[str, bytes]:
         """Every other entry, verbatim; SB3 ignores them."""
         names = {name: name for name in self.entries if name not in _PLAIN_ENTRIES and not is_state_dict(name)}
-        return _Lazy(names, lambda name: self._once(name, lambda n: bytes(self._entries.read(n))), "extra entry")
+        return Lazy(names, lambda name: self._once(name, lambda n: bytes(self._entries.read(n))), "extra entry")
 
     @property
     def algorithm(self) -> Algorithm:
@@ -283,8 +292,8 @@ class Archive:
         return self._with(dict.fromkeys(names))
 
     def _state_dict_of(self, name: str, value: Any) -> Content:  # noqa: ANN401
-        if not is_state_dict(name):
-            message = f"{quote(name)} cannot be a state dict's name"
+        if not is_state_dict(name) or name.endswith(PTH_SUFFIX * 2):
+            message = f"{quote(name.removesuffix(PTH_SUFFIX))} is no state dict's name: SB3's have no {PTH_SUFFIX}"
             raise ContainerError(message)
         if value is None or isinstance(value, pth.StateDict):
             return value
@@ -308,8 +317,8 @@ class Archive:
                 made._cache[name] = content.named(name)
         return made
 
-    def encoded(self, name: str, *, reencode: bool = False) -> tuple[int, Callable[[], Iterable[bytes | memoryview]]]:
-        """Return an entry's size and what gives its bytes, as they are to be written.
+    def encoded(self, name: str, *, reencode: bool = False) -> Encoded:
+        """Return an entry's bytes as they are to be written.
 
         ``data`` that was changed in place is written as it is now.
 
@@ -319,15 +328,18 @@ class Archive:
         """
         if name == DATA_ENTRY and (reencode or self._is_data_changed()):
             content = data_entry.dumps(self.data)
-            return len(content), lambda: (content,)
+            return Encoded(len(content), lambda: (content,), is_new=True)
         if reencode and is_state_dict(name):
             made = pth.encode_pth(self.state_dict(name))
-            return made.size, made.chunks
-        return self._entries.entry(name).size, lambda: self._entries.stream(name)
+            return Encoded(made.size, made.chunks, is_new=True)
+        is_new = getattr(self._entries, "is_new", _never)(name)
+        return Encoded(self._entries.entry(name).size, lambda: self._entries.stream(name), is_new)
 
-    def is_new(self, name: str) -> bool:
-        """Say whether an entry differs from what was read: replaced, added, or ``data`` changed in place."""
-        return getattr(self._entries, "is_new", _never)(name) or (name == DATA_ENTRY and self._is_data_changed())
+    def _written_data(self) -> dict[str, Any]:
+        """``data`` as it comes back when it is written: what was put in place may be a tuple."""
+        if not self._is_data_changed():
+            return self.data
+        return data_entry.decode(data_entry.dumps(self.data), Budget(self.limits))
 
     def _is_data_changed(self) -> bool:
         held = self._cache.get(DATA_ENTRY)
@@ -335,6 +347,12 @@ class Archive:
             return False
         fresh = data_entry.decode(self._entries.read(DATA_ENTRY), Budget(self.limits))
         return not data_entry.equal_json(held, fresh)
+
+    def __copy__(self) -> Archive:
+        return self._with({})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Archive:
+        return self._with({})
 
     # -- equality -------------------------------------------------------------------------------------
 
@@ -356,7 +374,7 @@ class Archive:
         if name == DATA_ENTRY or is_state_dict(name):
             try:
                 if name == DATA_ENTRY:
-                    return data_entry.equal_json(self.data, other.data)
+                    return data_entry.equal_json(self._written_data(), other._written_data())
                 return self.state_dict(name) == other.state_dict(name)
             except SbformatError:
                 pass
@@ -375,33 +393,3 @@ def _within(name: str, make: Callable[[Any], T], value: object) -> T:
         if error.entry is None:
             error.within(name)
         raise
-
-
-class _Lazy(Mapping[str, T]):
-    """Names that are decoded when they are looked up."""
-
-    __slots__ = ("_decode", "_names", "_what")
-
-    def __init__(self, names: dict[str, str], decode: Callable[[str], T], what: str) -> None:
-        self._names = names
-        self._decode = decode
-        self._what = what
-
-    def __getitem__(self, key: str) -> T:
-        try:
-            name = self._names[key]
-        except KeyError:
-            raise MissingEntryError(key, present=self._names, what=self._what) from None
-        return self._decode(name)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._names
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} of {', '.join(self)}>"

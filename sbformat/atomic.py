@@ -10,11 +10,21 @@ import os
 import secrets
 import shutil
 import stat
+from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+_NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
+_BINARY: Final = getattr(os, "O_BINARY", 0)
+
+
+def open_new(temporary: Path) -> FileIO:
+    """Open what :func:`new_file` gave for writing, unbuffered; never what a link put in its place leads to."""
+    return FileIO(os.open(temporary, os.O_WRONLY | os.O_TRUNC | _NO_LINK | _BINARY), "w")
 
 
 def _beside(target: Path) -> Path:
@@ -23,10 +33,10 @@ def _beside(target: Path) -> Path:
 
 def _settle(path: Path, mode: int | None = None) -> None:
     """Give a file its mode, and see that it is on the disk."""
-    handle = os.open(path, os.O_RDWR)  # Windows syncs only what it may write
+    handle = os.open(path, os.O_RDWR | _NO_LINK)  # Windows syncs only what it may write
     try:
         if mode is not None and mode != stat.S_IMODE(os.fstat(handle).st_mode):  # not every file system has modes
-            os.chmod(path, mode)
+            os.chmod(handle if os.chmod in os.supports_fd else path, mode)
         os.fsync(handle)
     finally:
         os.close(handle)
@@ -59,7 +69,7 @@ def new_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Path]
     if os.path.lexists(target):
         if not overwrite:
             raise _exists(target)
-        status = target.stat()
+        status = os.stat(target)
         if not stat.S_ISREG(status.st_mode):
             message = "is no regular file"
             raise OSError(22, message, str(target))

@@ -214,11 +214,14 @@ def _check_value(key: object, value: object) -> None:
     if not isinstance(key, str):
         _refuse(f"the key {quote(key)} is no text")
     if isinstance(value, Serialized):
+        _check_text(key, value)
         value = value.to_json()
     todo: list[object] = [value]
     for _ in range(_LARGEST_WALK):
         if not todo:
             return
+        if len(todo) > _LARGEST_WALK:
+            break
         part = todo.pop()
         if isinstance(part, dict):
             if not all(isinstance(name, str) for name in part):
@@ -229,6 +232,16 @@ def _check_value(key: object, value: object) -> None:
         elif part is not None and not isinstance(part, (bool, int, float, str)):
             _refuse(f"{quote(key)} holds a {type(part).__name__}, which JSON cannot")
     _refuse(f"{quote(key)} is too large, or holds itself")
+
+
+def _check_text(key: str, value: Serialized) -> None:
+    """Refuse base64 that is not that of the pickle: what is written would be another value."""
+    try:
+        is_same = value.is_canonical or binascii.a2b_base64(value.text.encode("utf-8")) == value.pickle
+    except (binascii.Error, UnicodeEncodeError):
+        is_same = False
+    if not is_same:
+        _refuse(f"{quote(key)}: its text is not the base64 of its pickle")
 
 
 def to_json(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -46,6 +46,26 @@ def _is_plain(name: str) -> bool:
     return not re.search(_BIDI_AND_SEPARATORS, name) and all(unicodedata.category(c) != "Cc" for c in name)
 
 
+def encode_name(name: str) -> bytes:
+    """Return the bytes of a name that a member is to have.
+
+    :raises ContainerError: when it breaks the rules of FORMAT.md 2.6 for every name
+    """
+    try:
+        raw = name.encode("utf-8")
+    except UnicodeEncodeError:
+        _refuse(f"the name {quote(name)} holds a lone surrogate", None)
+    check_name(raw)
+    return raw
+
+
+def encode_path(name: str) -> bytes:
+    """Like :func:`encode_name`, by the path rules as well."""
+    raw = encode_name(name)
+    check_path(name)
+    return raw
+
+
 def check_path(name: str, offset: int | None = None) -> None:
     """Check that a name is safe to create on any file system, as it stands and normalised.
 

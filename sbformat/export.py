@@ -16,6 +16,7 @@ import numpy as np
 from sbformat.atomic import new_file, new_folder
 from sbformat.entry_names import check_name, check_path, check_paths
 from sbformat.errors import ContainerError, UnsupportedError, quote
+from sbformat.weights import check_safetensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -122,6 +123,7 @@ def _safetensors(job: _Job) -> None:
                 raise OSError(5, str(error)[:200], os.fspath(job.path)) from None
             message = f"safetensors cannot hold these tensors: {str(error)[:200]}"
             raise UnsupportedError(message) from None
+        check_safetensors(temporary)
     for name in job.arrays:
         job.progress(name)
 

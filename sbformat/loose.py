@@ -84,7 +84,8 @@ def open_folder(path: Path, budget: Budget, *, mapped: bool = False) -> LooseEnt
     """Open a folder that an archive was unzipped into: the files directly in it.
 
     Folders, files whose names start with a dot, and those with names that no archive could have belong to
-    something else and are left out.
+    something else and are left out. So do links, but for those with the names of SB3's entries, as a download cache has
+    them: what else a link leads to shall not get into an archive.
 
     :param path: the folder
     :param budget: the operation's
@@ -93,7 +94,11 @@ def open_folder(path: Path, budget: Budget, *, mapped: bool = False) -> LooseEnt
     :raises LimitError: for more files than an archive may have entries
     """
     with os.scandir(path) as found:
-        files = sorted((item.name, item.path) for item in found if item.is_file() and not item.name.startswith("."))
+        files = sorted(
+            (item.name, item.path)
+            for item in found
+            if item.is_file(follow_symlinks=bool(_known([item.name]))) and not item.name.startswith(".")
+        )
     names = [name for name, _ in files if is_entry_name(name)]
     budget.spend("outer_entries", len(names))
     check_paths(names)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from sbformat.entry_names import check_name, check_path, check_paths
-from sbformat.errors import ContainerError, MissingEntryError, SbformatError, quote
+from sbformat.entry_names import check_paths, encode_path
+from sbformat.errors import MissingEntryError, SbformatError
 from sbformat.pth import StateDict, encode_pth
 from sbformat.zip_records import STORED, Entry
 from sbformat.zip_writer import TorchZip
@@ -95,19 +95,10 @@ class Overlay:
 
 
 def _encoded(name: str, content: bytes | StateDict) -> bytes | TorchZip:
-    _check_new(name)
+    encode_path(name)
     if not isinstance(content, StateDict):
         return content
     try:
         return encode_pth(content)
     except SbformatError as error:
         raise error.within(name) from None
-
-
-def _check_new(name: str) -> None:
-    """Refuse a name that no entry can have before anything is written under it."""
-    try:
-        check_path(check_name(name.encode("utf-8")))
-    except UnicodeEncodeError:
-        message = f"the name {quote(name)} holds a lone surrogate"
-        raise ContainerError(message) from None

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -19,10 +19,12 @@ from sbformat.container import Container
 from sbformat.errors import ContainerError, DataError, SbformatError, TensorError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pth.arrays import numpy_dtype
-from sbformat.source import open_source
+from sbformat.source import FileSource, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from sbformat.source import Source
 
 WEIGHT_SUFFIXES: Final = (".safetensors", ".npz")
 
@@ -100,6 +102,35 @@ def read_safetensors(
     """
     budget = Budget(limits)
     opened = open_source(path, budget=budget)
+    rows, metadata, start = _header(opened, budget)
+    arrays = {}
+    for name, (dtype, shape, (begin, end)) in sorted(rows.items(), key=lambda item: item[1][2]):
+        try:
+            arrays[name] = _array(opened.view(start + begin, end - begin), _little(dtype), shape, budget)
+        except SbformatError as error:
+            raise error.within(name) from None
+    return arrays, metadata
+
+
+_ANY_HEADER: Final = Limits()._replace(json_bytes=2**31, json_nodes=2**31, leaves=2**31)
+"""For headers that were written here."""
+
+
+def check_safetensors(path: str | os.PathLike[str]) -> None:
+    """Read the header of a file that was just written, of any size.
+
+    :raises ContainerError: when its tensors do not cover its bytes, or it cannot be read
+    """
+    with FileSource(path) as source:
+        _header(source, Budget(_ANY_HEADER))
+
+
+_Row: TypeAlias = "tuple[str, tuple[int, ...], tuple[int, int]]"
+"""A tensor's dtype, shape, and span in the bytes behind the header."""
+
+
+def _header(opened: Source, budget: Budget) -> tuple[dict[str, _Row], dict[str, str], int]:
+    """Return the tensors and the metadata that a file describes, and where its bytes begin."""
     if opened.size < _LENGTH_BYTES:
         _refuse(f"it has {opened.size} bytes")
     length = int.from_bytes(opened.view(0, _LENGTH_BYTES), "little")
@@ -116,13 +147,7 @@ def read_safetensors(
     budget.spend("leaves", len(header))
     rows = {name: _row(name, row) for name, row in header.items()}
     _check_cover((span for _, _, span in rows.values()), opened.size - start)
-    arrays = {}
-    for name, (dtype, shape, (begin, end)) in sorted(rows.items(), key=lambda item: item[1][2]):
-        try:
-            arrays[name] = _array(opened.view(start + begin, end - begin), _little(dtype), shape, budget)
-        except SbformatError as error:
-            raise error.within(name) from None
-    return arrays, metadata
+    return rows, metadata, start
 
 
 def _refuse(message: str) -> NoReturn:
@@ -130,7 +155,7 @@ def _refuse(message: str) -> NoReturn:
     raise ContainerError(whole)
 
 
-def _row(name: str, row: object) -> tuple[str, tuple[int, ...], tuple[int, int]]:
+def _row(name: str, row: object) -> _Row:
     """A tensor's dtype, shape and span of bytes, each of the type that it must have."""
     if type(row) is not dict:
         _refuse(f"{quote(name)} is no description of a tensor")

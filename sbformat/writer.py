@@ -14,12 +14,12 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from sbformat import data as data_entry, system_info
 from sbformat.archive import Archive, is_state_dict
-from sbformat.atomic import new_file
+from sbformat.atomic import new_file, open_new
 from sbformat.container import Container
 from sbformat.errors import ContainerError, SbformatError, UnsupportedError, ValidationError
 from sbformat.limits import Budget
 from sbformat.pth import StateDict, decode_zip, emptied, encode_pth
-from sbformat.pth.misfits import check_like, misfit
+from sbformat.pth.misfits import misfit
 from sbformat.sniff import refuse, sniff_zip
 from sbformat.source import BytesSource, FileSource, Part
 from sbformat.spec import (
@@ -70,7 +70,7 @@ def write(
         :func:`sbformat.read`
     """
     with new_file(path, overwrite=overwrite) as temporary:
-        with temporary.open("wb", buffering=0) as file:
+        with open_new(temporary) as file:
             encoded = _write_entries(archive, file, reencode=reencode, progress=progress)
             os.fsync(file.fileno())
         with FileSource(temporary) as source:
@@ -86,8 +86,9 @@ def writes(archive: Archive, *, reencode: bool = False) -> bytes:
     """
     file = BytesIO()
     encoded = _write_entries(archive, file, reencode=reencode)
-    _check(BytesSource(file.getbuffer()), archive, encoded, is_swept=False)
-    return file.getvalue()
+    data = file.getvalue()
+    _check(BytesSource(data), archive, encoded, is_swept=False)
+    return data
 
 
 def write_pth(
@@ -108,7 +109,7 @@ def write_pth(
     made = encode_pth(state_dict)
     chunks = partial(_reported, made.chunks, progress) if progress else made.chunks
     with new_file(path, overwrite=overwrite) as temporary:
-        with temporary.open("wb", buffering=0) as file:
+        with open_new(temporary) as file:
             for chunk in chunks():
                 write_all(file, chunk)
             os.fsync(file.fileno())
@@ -133,9 +134,9 @@ def _write_entries(
     encoded = set()
     for name in _in_order(archive.entries):
         try:
-            if archive.is_new(name) or (reencode and (name == DATA_ENTRY or is_state_dict(name))):
+            size, chunks, is_new = archive.encoded(name, reencode=reencode)
+            if is_new:
                 encoded.add(name)
-            size, chunks = archive.encoded(name, reencode=reencode)
             writer.add(Member(name, size, partial(_reported, chunks, progress) if progress else chunks))
         except SbformatError as error:
             if error.entry is None or not f"{error.entry}/".startswith(f"{name}/"):
@@ -213,6 +214,7 @@ def new(template: Archive, parameters: Mapping[str, Any], *, data: Mapping[str, 
     :param parameters: arrays as :func:`sbformat.read_parameters` and SB3's ``get_parameters`` give them:
         ``{"policy": {name: array}}``, optimizers as well if you have them. Names and shapes must be the template's;
         dtypes become its dtypes. Optimizers that are not given are emptied: their moments belong to other weights.
+        Against an emptied optimizer only the number of parameters and the groups' options are checked.
     :param data: keys of ``data`` with other values than the template's
     :raises ValidationError: when something does not fit: all that does not is in ``problems``
     :raises MissingEntryError: for a state dict that the template does not have
@@ -238,6 +240,5 @@ def _like(template: StateDict, value: Any) -> StateDict:  # noqa: ANN401 -- arra
     """An optimizer's containers are taken as given, once they fit; other state dicts only lend their arrays."""
     given = value if isinstance(value, StateDict) else StateDict.from_arrays(value, like=template)
     if "param_groups" in given:
-        check_like(template, given)
-        return given
+        return template.like_optimizer(given)
     return template.with_arrays({path: given.array(path) for path in given.tensors()})

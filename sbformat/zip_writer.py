@@ -10,8 +10,8 @@ import zlib
 from struct import Struct
 from typing import IO, TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from sbformat.entry_names import check_name, check_path, check_paths
-from sbformat.errors import ContainerError, quote
+from sbformat.entry_names import check_paths, encode_name, encode_path
+from sbformat.errors import ContainerError
 from sbformat.spec import (
     CENTRAL_SIGNATURE,
     DESCRIPTOR_SIGNATURE,
@@ -130,8 +130,7 @@ class ContainerWriter:
 
         :raises ContainerError: when its name breaks the path rules (FORMAT.md 2.6), or it has not the size it claims
         """
-        name = _encoded(member.name)
-        check_path(member.name)
+        name = encode_path(member.name)
         if member.name in self._names:
             message = "a member of this name is there already"
             raise ContainerError(message, entry=member.name)
@@ -181,16 +180,6 @@ def write_all(file: IO[bytes], chunk: bytes | memoryview) -> None:
         left = left[file.write(left) :]
 
 
-def _encoded(name: str) -> bytes:
-    try:
-        encoded = name.encode("utf-8")
-    except UnicodeEncodeError:
-        message = f"the name {quote(name)} holds a lone surrogate"
-        raise ContainerError(message) from None
-    check_name(encoded)
-    return encoded
-
-
 def _check_size(member: Member, written: int) -> None:
     if written != member.size:
         message = f"it gave {written:,} bytes where {member.size:,} were announced: it changed meanwhile"
@@ -229,7 +218,7 @@ class TorchZip:
         self._records: list[tuple[bytes, _Record, bytes]] = []
         at = 0
         for member in members:
-            name = _encoded(member.name)
+            name = encode_name(member.name)
             flags = FLAG_UTF8 | (FLAG_DESCRIPTOR if member.size else 0)
             header = _torch_header(name, flags, member.size, at)
             record = _Record(name, at, member.size, 0, flags)

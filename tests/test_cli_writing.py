@@ -138,7 +138,7 @@ def test_edit_writes_another_archive(capsys: Capture, ppo: Path, tmp_path: Path)
 def test_edit_tells_what_sb3_will_miss(capsys: Capture, ppo: Path, tmp_path: Path) -> None:
     args = ["edit", ppo, "--unset", "policy_class", "--drop", "policy.optimizer.pth", "-o", tmp_path / "o.zip"]
     status, (report,) = run_json(capsys, *args)
-    assert status == 0
+    assert status == 1
     assert {row["kind"] for row in report["problems"]} == {"missing-key", "missing-entry"}
     out = run(capsys, *args, "--force")[1]
     assert out.count("now an error") == 2
@@ -393,3 +393,24 @@ def test_hostile_arrays_are_reported(capsys: Capture, tmp_path: Path) -> None:
     report = failure(capsys, "convert", tmp_path / "a.safetensors", "-o", tmp_path / "o.zip")
     assert report["outcome"] == "container failure"
     assert sorted(os.listdir(tmp_path)) == ["a.npz", "a.safetensors"]
+
+
+@pytest.mark.parametrize("suffix", [".pth", ".safetensors", ".npz"])
+def test_an_edit_is_an_archive(capsys: Capture, ppo: Path, tmp_path: Path, suffix: str) -> None:
+    status, (report,) = run_json(capsys, "edit", ppo, "-o", tmp_path / f"o{suffix}", "--set", "gamma=0.5")
+    assert (status, report["outcome"]) == (2, "unsupported")
+    assert not (tmp_path / f"o{suffix}").exists()
+
+
+def test_an_edit_that_cannot_be_told_is_not_made(capsys: Capture, ppo: Path) -> None:
+    before = ppo.read_bytes()
+    args = ["--set", "gamma=0.5", "--set", "seed=9", "--limit", "reported_values=1"]
+    assert run(capsys, "edit", ppo, "--in-place", *args)[0] == 2
+    assert ppo.read_bytes() == before
+
+
+def test_weights_without_a_tensor_are_told_to_lack_all(capsys: Capture, ppo: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "w.npz")
+    status, (report,) = run_json(capsys, "edit", ppo, "-o", tmp_path / "o.zip", "--weights", tmp_path / "w.npz")
+    assert status == 2
+    assert len(report.get("problems", [])) == 12 or report["outcome"] == "container failure"

@@ -455,3 +455,29 @@ def test_the_length_of_the_header_is_as_the_format_has_it(tmp_path: Path) -> Non
     document = json.loads(json.loads(raw[8 : 8 + length])["__metadata__"]["sbformat"])
     assert document["version"] == 1
     assert [item["name"] for item in document["entries"]] == list(BASE.entries)
+
+
+def test_data_that_was_changed_in_place_is_converted(tmp_path: Path) -> None:
+    archive = sbformat.read(PPO)
+    archive.data["gamma"] = 0.5
+    convert(archive, tmp_path / "o.safetensors")
+    assert read(tmp_path / "o.safetensors").data["gamma"] == 0.5
+
+
+@pytest.mark.parametrize("value", [{1 << 20000, 1}, {(1 << 20000, 1): 2}], ids=["set", "key"])
+def test_long_numbers_are_converted(tmp_path: Path, value: Any) -> None:
+    archive = BASE.replace(parameters={"q": {"x": value, "w": np.ones(1)}})
+    convert(archive, tmp_path / "o.safetensors")
+    assert read(tmp_path / "o.safetensors") == archive
+
+
+def test_what_cannot_be_read_again_does_not_become_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(tensors: Any, path: Any, metadata: Any) -> None:
+        """What safetensors 0.4.3 writes of metadata alone."""
+        header = b'{},"__metadata__":{}}'
+        path.write_bytes(struct.pack("<Q", len(header)) + header)
+
+    monkeypatch.setattr("safetensors.numpy.save_file", broken)
+    with pytest.raises(ContainerError, match="header"):
+        convert(BASE, tmp_path / "o.safetensors")
+    assert not list(tmp_path.iterdir())

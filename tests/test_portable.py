@@ -38,7 +38,7 @@ scalars = st.one_of(
     texts,
     st.binary(),
     st.builds(complex, finite_or_not, finite_or_not),
-    st.builds(Device, st.text(), st.one_of(st.none(), st.integers())),
+    st.builds(Device, st.text(), st.one_of(st.none(), st.integers(-1, 127))),
     st.sampled_from(sorted(LAYOUTS)).map(Layout),
     st.sampled_from(["float32", "qint8", "bool"]).map(DTypeName),
     st.sampled_from(["channels_last", "preserve_format"]).map(MemoryFormat),

@@ -38,7 +38,7 @@ from making_pth import (
 from pth_checks import decode
 from sbformat import LimitError, Limits, MissingEntryError, SbformatError, pth
 from sbformat.pth import StateDict, TensorInfo
-from sbformat.pth.state_dict import segment
+from sbformat.pth.paths import segment
 
 EIGHT = np.arange(8, dtype="<f4").tobytes()
 OTHER = np.arange(10, 18, dtype="<f4").tobytes()

@@ -23,7 +23,7 @@ from making_pth import (
 )
 from sbformat import UnsupportedError, ValidationError, pth
 from sbformat.pth import StateDict, emptied
-from sbformat.pth.misfits import Mismatch, check_like, misfit
+from sbformat.pth.misfits import Mismatch, misfit
 
 EIGHT: Final = np.arange(8, dtype="<f4").tobytes()
 
@@ -262,15 +262,15 @@ def optimizer(*shapes: tuple[int, ...], groups: Any = None, state: bool = True) 
 
 def unlike(one: StateDict, other: Any) -> list[tuple[str, str]]:
     with pytest.raises(ValidationError) as caught:
-        check_like(one, other)
+        one.like_optimizer(other)
     assert fit_for_terminal(str(caught.value))
     return [(row.loc, row.kind) for row in caught.value.problems]
 
 
 def test_optimizers_of_the_same_parameters_are_alike() -> None:
-    check_like(optimizer((2,), (3, 4)), optimizer((2,), (3, 4)))
-    check_like(optimizer((2,), state=False, groups=[[0]]), optimizer((2,)))
-    check_like(optimizer((2,)), optimizer((2,), state=False))
+    optimizer((2,), (3, 4)).like_optimizer(optimizer((2,), (3, 4)))
+    optimizer((2,), state=False, groups=[[0]]).like_optimizer(optimizer((2,)))
+    optimizer((2,)).like_optimizer(optimizer((2,), state=False))
 
 
 def test_optimizers_of_other_parameters_are_not() -> None:
@@ -290,9 +290,28 @@ def test_optimizers_of_other_parameters_are_not() -> None:
     "groups", [None, 5, [], [5], [{}], [{"params": None}], [{"params": 3}], [{"lr": 1}], {"params": [0]}]
 )
 def test_what_are_no_parameter_groups_is_told(groups: Any) -> None:
-    assert unlike(optimizer((2,)), StateDict.from_arrays({"state": {}, "param_groups": groups})) == [
-        ("param_groups/[0]/params", "shape")
+    found = unlike(optimizer((2,)), StateDict.from_arrays({"state": {}, "param_groups": groups}))
+    assert found[0] == ("param_groups/[0]/params", "shape")
+    assert set(found[1:]) <= {("param_groups/[0]/lr", "missing")}
+
+
+def test_groups_without_an_option_and_state_of_no_parameter_are_told() -> None:
+    made = optimizer((2,)).to_numpy()
+    del made["param_groups"][0]["lr"]
+    made["state"][9] = {"exp_avg": np.zeros(2)}
+    assert unlike(optimizer((2,), state=False, groups=[[0]]), StateDict.from_arrays(made)) == [
+        ("param_groups/[0]/lr", "missing"),
+        ("state/[9]", "unexpected"),
     ]
+
+
+def test_moments_become_the_dtypes_of_the_template() -> None:
+    narrow = StateDict.from_arrays({"state": {0: {"exp_avg": np.zeros(2, "f4")}}, "param_groups": [{"params": [0]}]})
+    wide = StateDict.from_arrays({"state": {0: {"exp_avg": np.ones(2)}}, "param_groups": [{"params": [0]}]})
+    assert narrow.like_optimizer(wide).info("state/[0]/exp_avg").dtype == "float32"
+    assert narrow.like_optimizer(wide).array("state/[0]/exp_avg").tolist() == [1, 1]
+    wide = StateDict.from_arrays({"state": {0: {"exp_avg": np.ones(2, "c8")}}, "param_groups": [{"params": [0]}]})
+    assert unlike(narrow, wide) == [("state/[0]/exp_avg", "dtype")]
 
 
 @pytest.mark.parametrize("kind", [dict, OrderedDict])

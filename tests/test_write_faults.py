@@ -264,15 +264,11 @@ class Unreliable(io.FileIO):
 @pytest.fixture
 def unreliable(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Unreliable]]:
     """The raw file that archives are written to; its class says how it behaves."""
-    opened = Path.open
 
     class Made(Unreliable):
         """One a test."""
 
-    def open_path(path: Path, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
-        return Made(path, mode) if is_temporary(path) and "w" in mode else opened(path, mode, *args, **kwargs)
-
-    monkeypatch.setattr(Path, "open", open_path)
+    monkeypatch.setattr("sbformat.atomic.FileIO", Made)
     yield Made
     assert Made.left < 1 << 30, "nothing was written to it"
 
@@ -498,3 +494,41 @@ def test_a_tensor_beyond_32_bits_is_read_back_by_all(tmp_path: Path) -> None:
     assert write_child.same(loaded["large"].numpy(), large)
     assert loaded["behind"].tolist() == [0, 1, 2, 3, 4]
     sys.stderr.write(f"torch {torch.__version__} read it\n")
+
+
+def test_a_pth_that_the_disk_gives_back_otherwise_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sbformat.writer import write_pth
+
+    class Flipped(sbformat.writer.FileSource):  # type: ignore[name-defined,misc]
+        """One bit of the tensor comes back wrong."""
+
+        def view(self, offset: int, length: int) -> memoryview:
+            found = bytearray(super().view(offset, length))
+            at = found.find(b"\x01\x02\x03\x04")
+            if at >= 0:
+                found[at] ^= 4
+            return memoryview(found)
+
+    monkeypatch.setattr(sbformat.writer, "FileSource", Flipped)
+    with pytest.raises(sbformat.ContainerError, match="CRC"):
+        write_pth(sbformat.StateDict.from_arrays({"x": np.arange(100, dtype=np.uint8)}), tmp_path / "o.pth")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_link_that_takes_the_place_of_the_temporary_is_not_followed(
+    target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"mine")
+    opened = sbformat.atomic.open_new
+
+    def swapped(temporary: Path) -> Any:
+        temporary.unlink()
+        temporary.symlink_to(victim)
+        return opened(temporary)
+
+    monkeypatch.setattr(sbformat.writer, "open_new", swapped)
+    with pytest.raises(OSError, match=os.strerror(errno.ELOOP)):
+        sbformat.write(new_archive(), target)
+    assert victim.read_bytes() == b"mine"
+    assert found(target) == "old"

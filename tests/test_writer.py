@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import glob
 import json
 import os
@@ -651,3 +652,89 @@ def test_a_state_dict_may_stand_under_two_names() -> None:
     again = sbformat.reads(sbformat.writes(archive))
     assert again.parameters["one"] == again.parameters["two"] == shared
     assert again == archive
+
+
+# -- what was changed in place, and what changes meanwhile --------------------------------------------
+
+
+@pytest.mark.parametrize("value", [(64, 64), [(1, 2)], np.float64(0.3), {"a": (1,)}], ids=str)
+def test_data_that_json_gives_back_as_another_type_is_still_equal(value: Any) -> None:
+    archive = sbformat.read(PPO)
+    archive.data["net"] = value
+    assert sbformat.reads(sbformat.writes(archive)) == archive
+    assert sbformat.read(PPO) != archive
+
+
+def test_metadata_that_is_handed_out_is_a_copy() -> None:
+    state_dict = sbformat.read(PPO).parameters["policy"]
+    state_dict.to_numpy()._metadata[""]["version"] = 99
+    assert state_dict.metadata[""]["version"] != 99
+
+
+def test_a_copy_is_another_archive() -> None:
+    archive = sbformat.read(PPO)
+    for again in (copy.copy(archive), copy.deepcopy(archive)):
+        again.data["gamma"] = 0.5
+        assert archive.data["gamma"] == 0.99
+        assert again != archive
+
+
+def test_bools_of_other_bytes_are_not_written() -> None:
+    bools = np.zeros(8, bool)
+    for array in (bools, bools[::2]):
+        archive = sbformat.read(PPO).replace(parameters={"q": {"x": array}})
+        sbformat.writes(archive)
+        bools.view(np.uint8)[:] = 7
+        with pytest.raises(sbformat.TensorError, match="bool"):
+            sbformat.writes(archive)
+        bools[:] = False
+
+
+def test_an_array_that_changes_while_it_is_written_gives_a_whole_file() -> None:
+    """CRC and bytes are of one moment, whichever."""
+    array = np.zeros(1 << 20, np.uint8)
+    made = pth.encode_pth(StateDict.from_arrays({"x": array}))
+    chunks = []
+    for chunk in made.chunks():
+        array += 1  # after the CRC was taken, before the bytes are
+        chunks.append(bytes(chunk))
+    pth.loads(b"".join(chunks)).to_numpy()
+
+
+@pytest.mark.parametrize("name", ["policy.pth", "a.pth"])
+def test_a_state_dict_is_named_without_its_suffix(name: str) -> None:
+    with pytest.raises(sbformat.ContainerError, match="no state dict's name"):
+        sbformat.read(PPO).replace(parameters={name: {"x": np.ones(1)}})
+
+
+def test_base64_that_is_not_of_its_pickle_is_refused() -> None:
+    archive = sbformat.read(PPO)
+    with pytest.raises(sbformat.DataError, match="not the base64"):
+        archive.replace(data={"k": sbformat.Serialized("t", b"x", text="AAAA")})
+
+
+def test_links_in_a_folder_do_not_get_into_an_archive(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"secret")
+    folder = tmp_path / "unzipped"
+    folder.mkdir()
+    for name, content in entries().items():
+        (tmp_path / name).write_bytes(content)
+        (folder / name).symlink_to(tmp_path / name)  # as a download cache has them
+    (folder / "notes.txt").symlink_to(tmp_path / "secret")
+    archive = sbformat.read(folder)
+    assert "notes.txt" not in archive.entries
+    assert sbformat.reads(sbformat.writes(archive)) == sbformat.read(PPO)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{1 << 20000, 1}, frozenset({1 << 20000}), {(1 << 20000, 1): 2}, {(1 << 20000,): [{(1, 1 << 20000)}]}],
+    ids=["set", "frozenset", "key", "nested"],
+)
+def test_numbers_of_any_length_are_written_and_named(value: Any, tmp_path: Path) -> None:
+    archive = sbformat.read(PPO).replace(parameters={"q": {"x": value, "w": np.ones(1)}})
+    again = sbformat.reads(sbformat.writes(archive))
+    assert again == archive
+    assert len(list(again.parameters["q"].leaves())) == 2
+    sbformat.write(again, tmp_path / "o.zip", reencode=True)
+    assert sbformat.read(tmp_path / "o.zip") == archive

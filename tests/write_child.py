@@ -100,12 +100,7 @@ class Watch:
                 written: int = watch("write", super().write, data)
                 return written
 
-        opened = Path.open
-
-        def open_path(path: Path, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
-            return Watched(path, mode) if "w" in mode else opened(path, mode, *args, **kwargs)
-
-        Path.open = open_path  # type: ignore[method-assign,assignment]
+        sbformat.atomic.FileIO = Watched  # type: ignore[attr-defined]
 
     def _watched(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*args: Any, **kwargs: Any) -> Any:

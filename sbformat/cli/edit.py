@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _output
 from sbformat.cli.diff import change_rows, print_changes
-from sbformat.errors import DataError, UnsupportedError, escape
+from sbformat.errors import DataError, UnsupportedError, escape, quote
 
 if TYPE_CHECKING:
     from sbformat.archive import Archive
     from sbformat.limits import Limits
+
+_OTHER_SUFFIXES: Final = (".pth", ".safetensors", ".npz")
 
 
 def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
@@ -21,7 +23,8 @@ def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no pub
         "edit",
         help="change hyper-parameters, weights or entries",
         description="Write an archive with other hyper-parameters, weights or entries. What is not edited is copied "
-        "byte for byte; the output is read again before it takes its name.",
+        "byte for byte; the output is read again before it takes its name. Exit status 1 when SB3 could no longer "
+        "load it.",
     )
     parser.add_argument("path", metavar="FILE", help="an archive")
     where = parser.add_mutually_exclusive_group(required=True)
@@ -74,7 +77,7 @@ def _parsed(key: str, text: str, limits: Limits) -> Any:  # noqa: ANN401 -- a va
 
 
 def run(args: argparse.Namespace) -> int:
-    """Edit; 2 when it could not."""
+    """Edit; 1 when SB3 could not load what was written, 2 when it could not."""
     if not (args.set or args.unset or args.weights or args.drop_optimizer or args.drop):
         args.refuse("nothing to edit: give --set, --unset, --weights, --drop-optimizer or --drop")
     report = _files.guarded(args.path, lambda: _edit(args))
@@ -82,7 +85,9 @@ def run(args: argparse.Namespace) -> int:
         _output.print_json("edit", [report])
     else:
         _print_text(report)
-    return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT
+    if report["outcome"] != "ok":
+        return _files.EXIT_COULD_NOT
+    return _files.EXIT_FINDINGS if report["problems"] else _files.EXIT_FINE
 
 
 def _edit(args: argparse.Namespace) -> dict[str, Any]:
@@ -93,6 +98,9 @@ def _edit(args: argparse.Namespace) -> dict[str, Any]:
     output = _files.found(args.path) if args.in_place else args.output
     if not args.in_place and _files.is_same(args.path, output):
         message = "the output is the input; --in-place writes over it"
+        raise UnsupportedError(message)
+    if os.path.splitext(output)[1] in _OTHER_SUFFIXES:
+        message = f"{quote(output)}: an edit gives an archive, a .zip; sbformat convert makes other files of it"
         raise UnsupportedError(message)
     archive = _files.read_archive(args.path, args)
     if args.in_place and archive.format != "sb3":
@@ -107,11 +115,12 @@ def _edit(args: argparse.Namespace) -> dict[str, Any]:
         drop=args.drop,
         unknown_keys=args.unknown_keys,
     )
+    changes = change_rows(diff(archive, edited).changes)
     with _output.bytes_progress("writing", _total(edited)) as advance:
         write(edited, output, overwrite=args.in_place or args.force, progress=advance)
     return {
         "output": os.fspath(output),
-        "changes": change_rows(diff(archive, edited).changes),
+        "changes": changes,
         "problems": [row._asdict() for row in problems],
     }
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sbformat.errors import UnsupportedError
+from sbformat.errors import TensorError, UnsupportedError
 from sbformat.names import STORAGE_CLASSES
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import Storage, TensorInfo
@@ -36,6 +36,27 @@ def torch_dtype(dtype: np.dtype[Any]) -> str:
     return name
 
 
+class _BoolStorage(Storage):
+    """Memory of bools, in which a view of another dtype can have left other bytes: no reader would take them."""
+
+    __slots__ = ()
+
+    def chunks(self, swap: int = 1) -> Iterator[Chunk]:
+        """Yield its bytes in pieces.
+
+        :raises TensorError: for bytes other than 0 and 1
+        """
+        for piece in super().chunks(swap):
+            _check_bools(piece)
+            yield piece
+
+
+def _check_bools(piece: Chunk) -> None:
+    if np.frombuffer(piece, np.uint8).max(initial=0) > 1:
+        message = "a bool array holds bytes other than 0 and 1"
+        raise TensorError(message)
+
+
 class _ScatteredStorage(Storage):
     """The items of an array that are not one run of memory: put in a row piece by piece, and never held."""
 
@@ -59,7 +80,10 @@ class _ScatteredStorage(Storage):
         if dtype.itemsize > 1 and dtype.kind != "V":  # ml_dtypes has no other order
             dtype = dtype.newbyteorder("<")
         for piece in np.nditer(self._array, flags, order="C", op_dtypes=[dtype], casting="equiv", buffersize=_PIECE):  # type: ignore[call-overload]
-            yield np.ascontiguousarray(piece).view(np.uint8).tobytes()
+            raw = np.ascontiguousarray(piece).view(np.uint8).tobytes()
+            if self.dtype == "bool":
+                _check_bools(raw)
+            yield raw
 
 
 def describe(arrays: Sequence[np.ndarray]) -> list[TensorInfo]:
@@ -172,7 +196,8 @@ def _run(first: np.ndarray, numel: int) -> Storage:
     is_native = first.dtype.isnative
     order = sys.byteorder if is_native else {"little": "big", "big": "little"}[sys.byteorder]
     typed = name in STORAGE_CLASSES
-    return Storage("", name if typed else "", numel if typed else len(raw), "cpu", order, lambda _: raw, "")
+    kind = _BoolStorage if name == "bool" else Storage
+    return kind("", name if typed else "", numel if typed else len(raw), "cpu", order, lambda _: raw, "")
 
 
 def _tensor(array: np.ndarray, storage: Storage, offset: int) -> TensorInfo:

@@ -45,7 +45,7 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     if found is None:
         try:
             import ml_dtypes
-        except ImportError:
+        except (ImportError, AttributeError):  # AttributeError: an ml_dtypes for another numpy
             message = f"numpy has no {name}; install the extra: pip install 'sbformat[dtypes]'"
             raise UnsupportedError(message) from None
         attribute = _CODES[name].removeprefix("ml_dtypes.")
@@ -242,9 +242,11 @@ def _flat(value: dict[Any, Any], leaves: dict[type, Callable[[Any], object]]) ->
 
 
 def _keep_metadata(value: object, made: object) -> None:
+    """A copy of its own: what is handed out may be changed."""
     metadata = getattr(value, "_metadata", None)
     if metadata is not None:
-        made._metadata = metadata  # type: ignore[attr-defined]  # noqa: SLF001 -- torch's own name
+        copied = _nested(metadata, {}) if type(metadata) in _CONTAINERS else metadata
+        made._metadata = copied  # type: ignore[attr-defined]  # noqa: SLF001 -- torch's own name
 
 
 def _nested(root: object, leaves: dict[type, Callable[[Any], object]]) -> object:

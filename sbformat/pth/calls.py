@@ -14,6 +14,7 @@ from sbformat.names import STORAGE_CLASSES
 from sbformat.numpy_pickles import ArrayInfo, to_tree
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Persistent, Set, Update
 from sbformat.pth.dtypes import DTYPES
+from sbformat.pth.paths import key_text
 from sbformat.pth.values import (
     Device,
     DTypeName,
@@ -178,4 +179,4 @@ def _ordered_dict(value: OrderedDict[Any, Any]) -> Call:
 
 def _in_order(members: Iterable[object]) -> list[object]:
     """Members of a set in an order that no hash decides."""
-    return sorted(members, key=lambda member: (type(member).__name__, repr(member)))
+    return sorted(members, key=lambda member: (type(member).__name__, key_text(member)))

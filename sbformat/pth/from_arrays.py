@@ -1,7 +1,7 @@
 """From numpy arrays to tensors as geometry: the mirror of ``arrays`` (FORMAT.md 12.3).
 
-Arrays are referred to, not copied: their bytes are read when they are written. Arrays that overlap in memory become
-tensors over one storage.
+Arrays are referred to, not copied: their bytes are read when they are written. Arrays that overlap in memory without
+gaps become tensors over one storage.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from sbformat.numpy_pickles import ArrayInfo
 from sbformat.pkl.tree import Node
 from sbformat.pth.array_storages import describe, torch_dtype
 from sbformat.pth.dtypes import QUANTIZED
-from sbformat.pth.state_dict import StateDict, segment
+from sbformat.pth.paths import segment
 from sbformat.pth.values import (
+    Decoded,
     Device,
     DTypeName,
     Layout,
@@ -126,7 +127,7 @@ class _Walk:
         return done[:2]
 
     def _made(self, value: Any, path: str, depth: int) -> tuple[Any, int]:  # noqa: ANN401
-        if isinstance(value, StateDict):
+        if isinstance(value, Decoded):
             self._filled[id(value.tree)] = value.tree
             return value.tree, 0
         if value is None or isinstance(value, _KEPT):

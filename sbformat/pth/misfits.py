@@ -7,16 +7,17 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.errors import ValidationError, escape, quote
+from sbformat.pth.paths import segment
 from sbformat.pth.values import QuantizedTensor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from sbformat.pth.state_dict import StateDict
-
 MismatchKind: TypeAlias = Literal["missing", "unexpected", "shape", "dtype"]
 
 _SHOWN: Final = 20
+_HINTED: Final = 3
+"""Names that the nearest one is sought for: it costs time with the template's size."""
 
 
 class Mismatch(NamedTuple):
@@ -36,21 +37,39 @@ def check_names(infos: Mapping[str, Any], given: Mapping[str, Any]) -> Iterable[
             yield Mismatch(path, "missing", "is not given")
     unexpected = [path for path in given if path not in infos]
     for at, path in enumerate(unexpected):
-        close = difflib.get_close_matches(path[:60], list(infos), n=1) if at < _SHOWN else []
+        close = difflib.get_close_matches(path[:60], list(infos), n=1) if at < _HINTED else []
         hint = f"; did you mean {quote(close[0])}?" if close else ""
         yield Mismatch(path, "unexpected", f"the template has no such tensor{hint}")
 
 
-def check_like(template: StateDict, given: StateDict) -> None:
-    """Check that an optimizer's state dict is for the same parameters as the template; either may have no state.
+def optimizer_misfits(
+    template: object, infos: Mapping[str, Any], given: object, tensors: Mapping[str, Any]
+) -> list[Mismatch]:
+    """List how an optimizer's tree is not for the same parameters as the template; either may have no state.
 
-    :raises ValidationError: when names or shapes differ: all that do are in ``problems``
+    Its groups have the options that the template's have, its state is that of its own parameters.
+
+    :param template: the tree to compare with
+    :param infos: its tensors by path
+    :param given: the tree
+    :param tensors: its tensors by path
     """
-    infos, tensors = template.tensors(), given.tensors()
-    mismatches = [
-        Mismatch(f"param_groups/[{at}]/params", "shape", f"has {mine or 'no'} parameters where {theirs or 'no'} belong")
-        for at, (theirs, mine) in enumerate(zip_longest(_groups(template), _groups(given)))
-        if theirs != mine
+    mismatches = []
+    theirs: dict[Any, Any]
+    mine: dict[Any, Any]
+    known: set[object] = set()
+    for at, (theirs, mine) in enumerate(zip_longest(_groups(template), _groups(given), fillvalue={})):
+        wanted, listed = len(_items(theirs.get("params"))), _items(mine.get("params"))
+        known.update(key for key in listed if isinstance(key, (int, str)))
+        if len(listed) != wanted:
+            message = f"has {len(listed) or 'no'} parameters where {wanted or 'no'} belong"
+            mismatches.append(Mismatch(f"param_groups/[{at}]/params", "shape", message))
+        lacking = [key for key in theirs if mine and key not in mine and key != "params"]
+        mismatches += [Mismatch(f"param_groups/[{at}]/{segment(key)}", "missing", "is not given") for key in lacking]
+    mismatches += [
+        Mismatch(f"state/{segment(key)}", "unexpected", "is the state of no parameter")
+        for key in _state(given)
+        if key not in known
     ]
     if infos and tensors:
         mismatches += check_names(infos, tensors)
@@ -59,16 +78,18 @@ def check_like(template: StateDict, given: StateDict) -> None:
             for path, info in tensors.items()
             if path in infos and _shape(info) != _shape(infos[path])
         ]
-    if mismatches:
-        raise misfit(mismatches, template.entry)
+    return mismatches
 
 
-def _groups(state_dict: StateDict) -> list[int]:
-    """How many parameters each group of an optimizer has; 0 for what is no group."""
-    tree: Any = state_dict.tree
+def _groups(tree: object) -> list[dict[Any, Any]]:
+    """The groups of an optimizer; an empty one for what is none."""
     groups = tree.get("param_groups") if isinstance(tree, dict) else None
-    parameters = [group.get("params") if isinstance(group, dict) else None for group in _items(groups)]
-    return [len(_items(listed)) for listed in parameters]
+    return [group if isinstance(group, dict) else {} for group in _items(groups)]
+
+
+def _state(tree: object) -> dict[Any, Any]:
+    state = tree.get("state") if isinstance(tree, dict) else None
+    return state if isinstance(state, dict) else {}
 
 
 def _items(value: object) -> list[Any]:

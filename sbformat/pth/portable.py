@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 from sbformat.errors import DataError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.names import DTYPES, LAYOUTS, MEMORY_FORMATS
-from sbformat.pth.state_dict import StateDict, segment
-from sbformat.pth.values import Device, DTypeName, Layout, MemoryFormat, Size, TensorInfo
+from sbformat.pth.paths import segment
+from sbformat.pth.values import DEVICE_INDEXES, Device, DTypeName, Layout, MemoryFormat, Size, TensorInfo
 
 if TYPE_CHECKING:
+    from sbformat.pth.state_dict import StateDict
     from collections.abc import Callable, Mapping
 
 _DEEPEST: Final = 15
@@ -179,7 +180,7 @@ def from_portable(
 
 
 def _value(value: object, scope: _Scope) -> Any:  # noqa: ANN401
-    if value is None or type(value) in (bool, int, str):
+    if value is None or type(value) in (bool, str) or (type(value) is int and abs(value) < _EXACT_INTEGERS):
         return value
     if type(value) is not dict or not value:
         _refuse(f"a {type(value).__name__} stands where a tagged value belongs")
@@ -299,7 +300,11 @@ def _size(_: dict[str, Any], body: object, __: object) -> Size:
 
 def _device(_: dict[str, Any], body: object, __: object) -> Device:
     parts = _items(body)
-    if len(parts) != 2 or type(parts[0]) is not str or not (parts[1] is None or type(parts[1]) is int):
+    if (
+        len(parts) != 2
+        or type(parts[0]) is not str
+        or not (parts[1] is None or (type(parts[1]) is int and parts[1] in DEVICE_INDEXES))
+    ):
         _refuse("a device is not a name and a number")
     return Device(*parts)
 

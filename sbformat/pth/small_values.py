@@ -8,7 +8,7 @@ from sbformat.errors import UnsupportedError, quote
 from sbformat.names import DTYPES as DTYPE_NAMES, LAYOUTS, MEMORY_FORMATS
 from sbformat.numpy_pickles import encoded_bytes, latin1_bytes
 from sbformat.pth.arguments import arguments, reduced, refuse, whole_numbers
-from sbformat.pth.values import Device, DTypeName, Layout, MemoryFormat, Size
+from sbformat.pth.values import DEVICE_INDEXES, Device, DTypeName, Layout, MemoryFormat, Size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,8 +30,8 @@ def _size(scope: Scope, args: tuple[object, ...]) -> Size:  # noqa: ARG001
 
 def _device(scope: Scope, args: tuple[object, ...]) -> Device:  # noqa: ARG001
     kind, *index = arguments(args, "torch.device", (1, 2))
-    if type(kind) is not str or (index and type(index[0]) is not int):
-        refuse("torch.device takes a name and a number")
+    if type(kind) is not str or (index and (type(index[0]) is not int or index[0] not in DEVICE_INDEXES)):
+        refuse("torch.device takes a name and a number below 128")
     return Device(kind, index[0] if index else None)
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import MissingEntryError, SbformatError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
-from sbformat.pth.values import MetaTensor, QuantizedTensor, SparseTensor, Storage, TensorInfo
+from sbformat.pth.paths import segment
+from sbformat.pth.values import Decoded, MetaTensor, QuantizedTensor, SparseTensor, Storage, TensorInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,27 +17,11 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-_DECIMAL_BITS: Final = 64
 _PATH_COST: Final = 256
 """Characters of a path that count as one more value."""
 _KEYED: Final = (dict, OrderedDict)
 _INDEXED: Final = (list, tuple)
 _TENSORS: Final = (TensorInfo, SparseTensor, QuantizedTensor, MetaTensor)
-
-
-def segment(key: object) -> str:
-    """Return a key's part of a tensor's path (FORMAT.md 6.7).
-
-    Text stands as it is, with ``~`` as ``~0``, ``/`` as ``~1`` and a leading ``[`` as ``~2``; empty text
-    is ``~3``; every other key stands in brackets.
-    """
-    if type(key) is int:
-        return f"[{key if key.bit_length() <= _DECIMAL_BITS else hex(key)}]"  # long decimals cost, or are refused
-    if type(key) is not str:
-        return f"[{key!r}]".replace("~", "~0").replace("/", "~1")
-    if "~" in key or "/" in key:
-        key = key.replace("~", "~0").replace("/", "~1")
-    return f"~2{key[1:]}" if key.startswith("[") else key or "~3"
 
 
 def _storages_of(value: object) -> list[Storage]:
@@ -67,7 +52,7 @@ class Leaf(NamedTuple):
     value: Any
 
 
-class StateDict(Mapping[Any, Any]):
+class StateDict(Decoded, Mapping[Any, Any]):
     """What a ``.pth`` entry holds: a mapping, as torch would load it, with numpy arrays for tensors.
 
     Arrays are made at access; parts that share memory in the file share it here. ``tree`` is the same
@@ -95,8 +80,9 @@ class StateDict(Mapping[Any, Any]):
     def from_arrays(cls, value: object, *, like: StateDict | None = None, limits: Limits = DEFAULT_LIMITS) -> StateDict:
         """Make a state dict of numpy arrays: the mirror of :meth:`to_numpy`.
 
-        Arrays are referred to, not copied, and read when they are written; those that overlap in memory share it in the
-        file. What has ``__array__`` counts as an array, a numpy scalar as the number it is.
+        Arrays are referred to, not copied, and read when they are written; those that overlap in memory share it in
+        the file, unless that held bytes that are none of theirs. What has ``__array__`` counts as an array, a numpy
+        scalar as the number it is.
 
         :param value: a mapping (or whatever is to be saved) of arrays, numbers, text, lists, tuples and mappings
         :param like: where it has a tensor, a numpy scalar is one without dimensions, as arithmetic leaves it
@@ -116,7 +102,18 @@ class StateDict(Mapping[Any, Any]):
         """
         from sbformat.pth.template import with_arrays
 
-        return with_arrays(self, arrays)
+        return self.with_tree(with_arrays(self.tree, self.tensors(), arrays, self.entry))
+
+    def like_optimizer(self, given: StateDict) -> StateDict:
+        """Return another state of the same optimizer, in this one's dtypes.
+
+        :param given: as in :func:`sbformat.new`
+        :raises ValidationError: when it is for other parameters: all that does not fit is in ``problems``
+        """
+        from sbformat.pth.template import like_optimizer
+
+        casts = like_optimizer(self.tree, self.tensors(), given.tree, given.tensors(), given.array_of)
+        return given.with_tree(casts) if casts is not given.tree else given
 
     def with_tree(self, tree: object) -> StateDict:
         """Return a state dict of the same entry with another tree."""

@@ -11,30 +11,29 @@ from sbformat.errors import UnsupportedError
 from sbformat.pth.arrays import numpy_dtype
 from sbformat.pth.array_storages import describe, torch_dtype
 from sbformat.pth.from_arrays import as_array
-from sbformat.pth.misfits import Mismatch, check_names, misfit
-from sbformat.pth.state_dict import segment
+from sbformat.pth.misfits import Mismatch, check_names, misfit, optimizer_misfits
+from sbformat.pth.paths import segment
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from sbformat.pth.state_dict import StateDict
+    from collections.abc import Callable, Mapping
 
 _LEVELS: Final = ("bool", "int", "float", "complex")
 """A dtype may become one of its own level or a higher one."""
 
 
-def with_arrays(template: StateDict, arrays: Mapping[str, Any]) -> StateDict:
-    """Return the template with other tensors; all else in it, order and flags included, stays.
+def with_arrays(template: Any, infos: Mapping[str, Any], arrays: Mapping[str, Any], entry: str | None) -> Any:  # noqa: ANN401 -- trees
+    """Return the template's tree with other tensors; all else in it, order and flags included, stays.
 
-    :param template: a state dict, of an archive say
-    :param arrays: by path, as in ``template.tensors()``; each of the template's shape, and of a dtype that becomes its
+    :param template: the tree of a state dict
+    :param infos: its tensors by path
+    :param entry: its name, for messages
+    :param arrays: by path; each of the template's shape, and of a dtype that becomes its
         dtype without another kind of number (float64 becomes float32, float does not become int), nor beyond its
         range. A name may be left out when the template has the same tensor under another one, or has a tensor there
         that is no array (sparse, quantized, complex32), which stays.
     :raises ValidationError: when names, shapes or dtypes do not fit: all that do not are in ``problems``
     """
-    infos = template.tensors()
     twins = _twins(infos)
     given = dict(arrays)
     present = {twins.get(path, path): path for path in reversed(given) if path in infos}
@@ -53,8 +52,39 @@ def with_arrays(template: StateDict, arrays: Mapping[str, Any]) -> StateDict:
             fitting[path] = found
     if mismatches:
         order = {path: at for at, path in enumerate(infos)}
-        raise misfit(sorted(mismatches, key=lambda row: order.get(row.loc, len(order))), template.entry)
+        raise misfit(sorted(mismatches, key=lambda row: order.get(row.loc, len(order))), entry)
     return _replaced(template, infos, {path: fitting[path] for path in infos if path in fitting}, twins)
+
+
+def like_optimizer(
+    template: object,
+    infos: Mapping[str, Any],
+    given: Any,  # noqa: ANN401 -- a tree
+    tensors: Mapping[str, Any],
+    array_of: Callable[[TensorInfo], np.ndarray],
+) -> Any:  # noqa: ANN401
+    """Return an optimizer's tree as given, for the parameters of the template, in its dtypes.
+
+    :param template: the tree to compare with
+    :param infos: its tensors by path
+    :param given: the tree
+    :param tensors: its tensors by path
+    :param array_of: gives the array of one of those
+    :raises ValidationError: when it is for others, or lacks what the template's groups have: all is in ``problems``
+    """
+    mismatches = optimizer_misfits(template, infos, given, tensors)
+    cast: dict[str, np.ndarray] = {}
+    for path, info in tensors.items():
+        old = infos.get(path)
+        if isinstance(info, TensorInfo) and isinstance(old, TensorInfo) and info.dtype != old.dtype:
+            found = _fitted(path, old, array_of(info))
+            if not isinstance(found, Mismatch):
+                cast[path] = found
+            elif info.shape == old.shape:  # else it is told already
+                mismatches.append(found)
+    if mismatches:
+        raise misfit(mismatches)
+    return _rebuilt(given, "", dict(zip(cast, describe(list(cast.values()))))) if cast else given
 
 
 def _twins(infos: Mapping[str, Any]) -> dict[str, str]:
@@ -108,8 +138,8 @@ def _level(name: str) -> str:
 
 
 def _replaced(
-    template: StateDict, infos: Mapping[str, Any], given: Mapping[str, np.ndarray], twins: Mapping[str, str]
-) -> StateDict:
+    template: object, infos: Mapping[str, Any], given: Mapping[str, np.ndarray], twins: Mapping[str, str]
+) -> Any:  # noqa: ANN401 -- trees
     made: dict[str, np.ndarray] = {}
     for path, array in given.items():
         twin = made.get(twins.get(path, ""))
@@ -121,7 +151,7 @@ def _replaced(
         old = infos[path]
         flags = dict(requires_grad=old.requires_grad, is_parameter=old.is_parameter, state=old.state)
         tensors[path] = info._replace(**flags)
-    return template.with_tree(_rebuilt(template.tree, "", tensors))
+    return _rebuilt(template, "", tensors)
 
 
 def _rebuilt(value: Any, path: str, tensors: Mapping[str, TensorInfo]) -> Any:  # noqa: ANN401

@@ -21,6 +21,13 @@ Chunk: TypeAlias = "bytes | memoryview"
 _CHUNK: Final = 1 << 20
 
 
+class Decoded:
+    """What holds a decoded tree."""
+
+    __slots__ = ()
+    tree: Any
+
+
 class Storage:
     """The bytes behind one or more tensors: a record of the zip, or a run of the legacy stream.
 
@@ -188,6 +195,10 @@ class Size(tuple[int, ...]):
     """``torch.Size``: a shape as a value."""
 
     __slots__ = ()
+
+
+DEVICE_INDEXES: Final = range(-1, 128)
+"""Eight bits in c10, where -1 is none."""
 
 
 class Device(NamedTuple):

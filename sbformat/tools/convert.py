@@ -1,4 +1,4 @@
-"""Archives to safetensors and back, without loss; arrays to ``.pth`` (FORMAT.md 12.6)."""
+"""Archives to safetensors, and back to equal ones; arrays to ``.pth`` (FORMAT.md 12.6)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat import data as data_entry
 from sbformat.archive import Archive, Options, is_state_dict
-from sbformat.entry_names import check_name, check_path, check_paths
-from sbformat.errors import ContainerError, DataError, MissingEntryError, SbformatError, UnsupportedError, quote
-from sbformat.export import SAFETENSORS_DTYPES, export
+from sbformat.entry_names import encode_path
+from sbformat.errors import DataError, MissingEntryError, SbformatError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.loose import LooseEntries
 from sbformat.overlay import Overlay
@@ -151,6 +150,8 @@ def _from_arrays(
     if kind == "pth":
         write_pth(StateDict.from_arrays(OrderedDict(arrays)), output, overwrite=overwrite, progress=progress)
     else:
+        from sbformat.export import export
+
         export(arrays, output, overwrite=overwrite)
 
 
@@ -161,6 +162,8 @@ def _to_safetensors(
     archive: Archive, output: str | os.PathLike[str], *, overwrite: bool
 ) -> tuple[int, tuple[str, ...]]:
     """Write all of an archive: tensors by address, everything else in the metadata, or as bytes."""
+    from sbformat.export import export
+
     made = _Description(archive)
     for name in archive.entries:
         made.add(name)
@@ -189,7 +192,7 @@ class _Description:
             row, arrays = self._text(name), {}
         if row is None or not self._has_room(row, arrays):
             self.as_bytes.append(name)
-            self.arrays[name] = b"".join(self._archive.stream(name))
+            self.arrays[name] = self._bytes(name)
             self.rows.append({"name": name})
             return
         self.rows.append(row)
@@ -198,6 +201,8 @@ class _Description:
 
     def _split(self, name: str) -> tuple[dict[str, Any] | None, dict[str, Any]]:
         """The tree of a state dict and its arrays; no tree when it has none, or cannot be read."""
+        from sbformat.export import SAFETENSORS_DTYPES
+
         try:
             state_dict = self._archive.state_dict(name)
             tree, infos = to_portable(state_dict, name.removesuffix(PTH_SUFFIX))
@@ -207,11 +212,15 @@ class _Description:
         except SbformatError:
             return None, {}
 
+    def _bytes(self, name: str) -> bytes:
+        """The entry as it would be written."""
+        return b"".join(self._archive.encoded(name).chunks())
+
     def _text(self, name: str) -> dict[str, Any] | None:
-        if self._archive.entries[name].size > _TEXT_BYTES:
+        if self._archive.encoded(name).size > _TEXT_BYTES:
             return None
         try:
-            return {"name": name, "text": b"".join(self._archive.stream(name)).decode("utf-8")}
+            return {"name": name, "text": self._bytes(name).decode("utf-8")}
         except UnicodeDecodeError:
             return None
 
@@ -265,7 +274,7 @@ def _archive(rows: list[dict[str, Any]], arrays: Arrays, limits: Limits) -> Arch
             message = f"its description names {quote(name)} twice"
             raise DataError(message)
         try:
-            _require_path(name)
+            encode_path(name)
             content = _content(row, arrays, infos, used, limits)
         except SbformatError as error:
             raise error.within(name) from None
@@ -273,20 +282,11 @@ def _archive(rows: list[dict[str, Any]], arrays: Arrays, limits: Limits) -> Arch
             made[name] = content
         else:  # what was broken comes back as it was
             kept[name] = BytesSource(content)
-    check_paths([*kept, *made])
     left = next((name for name in arrays if name not in used), None)
     if left is not None:
         message = f"no entry of its description has the tensor {quote(left)}"
         raise DataError(message)
     return Archive(Overlay(LooseEntries(kept, budget), made), "sb3", budget, Options())
-
-
-def _require_path(name: str) -> None:
-    try:
-        check_path(check_name(name.encode("utf-8")))
-    except UnicodeEncodeError:
-        message = "the name holds a lone surrogate"
-        raise ContainerError(message) from None
 
 
 def _content(

@@ -35,7 +35,6 @@ ChangeKind: TypeAlias = Literal[
 ]
 
 _SHOWN: Final = 60
-_KEY_SHOWN: Final = 80
 _PATH_COST: Final = 256
 """Characters of a place that count as one more row."""
 _TENSORS: Final = (TensorInfo, SparseTensor, QuantizedTensor, MetaTensor)
@@ -167,7 +166,8 @@ def _parts(loc: str, left: Mapping[str, Any], right: Mapping[str, Any]) -> Itera
 
 
 def _token(key: str) -> str:
-    return escape(key, _KEY_SHOWN).replace("~", "~0").replace("/", "~1")
+    """A key's part of a JSON pointer."""
+    return key.replace("~", "~0").replace("/", "~1")
 
 
 def _shown(value: object) -> str:

@@ -69,7 +69,7 @@ def edit(
         edited = edited.replace(data=_edited_data(archive, pairs, unset, unknown_keys=unknown_keys))
         edited.data  # noqa: B018 -- what a reader's limits refuse is refused here
         _require_schema(before, edited, {_loc(_path(target)) for target, _ in pairs})
-    if weights:
+    if weights is not None:
         edited = edited.replace(parameters=_fitted(archive, weights))
     if drop_optimizer:
         edited = edited.replace(parameters=_emptied(edited))
@@ -199,7 +199,7 @@ def _fitted(archive: Archive, weights: Mapping[str, Any]) -> dict[str, StateDict
                 Mismatch(f"{entry}:{path}", "unexpected", "is given twice: with its entry's name and without")
             )
         grouped[entry][path] = array
-    for entry, arrays in grouped.items():
+    for entry, arrays in (grouped or {alone or _POLICY: {}}).items():
         if entry not in names:
             raise MissingEntryError(entry, present=names, what="state dict")
         try:

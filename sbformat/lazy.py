@@ -1,0 +1,45 @@
+"""A mapping whose values are made when they are looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+from sbformat.errors import MissingEntryError
+
+T = TypeVar("T")
+
+
+class Lazy(Mapping[str, T]):
+    """Names that are decoded when they are looked up.
+
+    :param names: what is asked for, and what is handed to ``decode``
+    :param decode: gives the value
+    :param what: the values' kind, for the error that there is none
+    """
+
+    __slots__ = ("_decode", "_names", "_what")
+
+    def __init__(self, names: dict[str, str], decode: Callable[[str], T], what: str) -> None:
+        self._names = names
+        self._decode = decode
+        self._what = what
+
+    def __getitem__(self, key: str) -> T:
+        try:
+            name = self._names[key]
+        except KeyError:
+            raise MissingEntryError(key, present=self._names, what=self._what) from None
+        return self._decode(name)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} of {', '.join(self)}>"
