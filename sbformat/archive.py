@@ -15,6 +15,7 @@ from sbformat.lazy import Lazy
 from sbformat.limits import Budget
 from sbformat.spec import (
     DATA_ENTRY,
+    PLAIN_ENTRIES,
     PTH_SUFFIX,
     PYTORCH_VARIABLES_ENTRY,
     SYSTEM_INFO_ENTRY,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _VARIABLES_ENTRIES: Final = (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY)
-_PLAIN_ENTRIES: Final = frozenset({DATA_ENTRY, VERSION_ENTRY, SYSTEM_INFO_ENTRY})
 
 
 class Options(NamedTuple):
@@ -178,7 +178,7 @@ class Archive:
     @property
     def extra(self) -> Mapping[str, bytes]:
         """Every other entry, verbatim; SB3 ignores them."""
-        names = {name: name for name in self.entries if name not in _PLAIN_ENTRIES and not is_state_dict(name)}
+        names = {name: name for name in self.entries if name not in PLAIN_ENTRIES and not is_state_dict(name)}
         return Lazy(names, lambda name: self._once(name, lambda n: bytes(self._entries.read(n))), "extra entry")
 
     @property
@@ -273,7 +273,7 @@ class Archive:
                 raw = changes[name] = None if text is None else text.encode("utf-8", "surrogatepass")
                 _within(name, parse, raw or b"")
         for name, content in (extra or {}).items():
-            if name in _PLAIN_ENTRIES or is_state_dict(name):
+            if name in PLAIN_ENTRIES or is_state_dict(name):
                 message = f"{quote(name)} is no extra entry: SB3 has a meaning for it"
                 raise ContainerError(message)
             if content is None:

@@ -6,13 +6,13 @@ The same interface as :class:`~sbformat.container.Container`, without its CRCs: 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sbformat.container import CHUNK_BYTES
 from sbformat.entry_names import check_name, check_path, check_paths
 from sbformat.errors import ContainerError, MissingEntryError
 from sbformat.source import open_source
-from sbformat.spec import DATA_ENTRY, PTH_SUFFIX, SYSTEM_INFO_ENTRY, VERSION_ENTRY
+from sbformat.spec import PLAIN_ENTRIES, PTH_SUFFIX
 from sbformat.zip_records import STORED, Entry
 
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     from sbformat.limits import Budget
     from sbformat.source import Path, Source
-
-
-_PLAIN_ENTRIES: Final = frozenset({DATA_ENTRY, VERSION_ENTRY, SYSTEM_INFO_ENTRY})
 
 
 class LooseEntries:
@@ -121,7 +118,7 @@ def is_entry_name(name: str) -> bool:
 
 def _known(names: Iterable[str]) -> frozenset[str]:
     """Return the names that SB3 knows: they are read at once, others when they are asked for."""
-    return frozenset(name for name in names if name in _PLAIN_ENTRIES or name.endswith(PTH_SUFFIX))
+    return frozenset(name for name in names if name in PLAIN_ENTRIES or name.endswith(PTH_SUFFIX))
 
 
 class _Later:

@@ -53,7 +53,8 @@ def read(
         keeps an inert node in its place (files of ``policy.save`` need it)
     :param unchecked_crc: read a ``.pth`` that torch wrote without CRCs
     :param copy: give aligned, writable arrays instead of read-only views of the bytes; those that share
-        memory in the file share it still
+        memory in the file share it still. They are the caller's: the archive does not change with them,
+        :meth:`Archive.replace` puts them into another one
     :raises OSError: from the path, unchanged
     :raises ContainerError: when the zip breaks a rule of FORMAT.md 2, or it is no archive
     :raises UnsupportedError: for another format, which the message names

@@ -17,7 +17,15 @@ from sbformat.data import Serialized
 from sbformat.errors import SbformatError, ValidationError, escape, quote
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
-from sbformat.spec import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX, SERIALIZED_MARKER, SYSTEM_INFO_ENTRY, VERSION_ENTRY
+from sbformat.spec import (
+    DATA_ENTRY,
+    OPTIMIZER_WORD,
+    POLICY_ENTRY,
+    PTH_SUFFIX,
+    SERIALIZED_MARKER,
+    SYSTEM_INFO_ENTRY,
+    VERSION_ENTRY,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -271,7 +279,7 @@ def _entry_problems(archive: Archive) -> Iterator[Problem]:
     if DATA_ENTRY not in archive.entries:
         yield Problem(DATA_ENTRY, "", "missing-entry", "error", "there is no data, and SB3's load needs it")
     if POLICY_ENTRY not in names:
-        optimizers = [name for name in names if "optimizer" in name]
+        optimizers = [name for name in names if OPTIMIZER_WORD in name]
         message = f"{optimizers[0]} has no policy to optimize" if optimizers else "there is no policy"
         yield Problem(POLICY_ENTRY, "", "missing-entry", "error", f"{message}: {POLICY_ENTRY} is missing")
     expected = _expected_optimizers(algorithm, archive)
@@ -281,7 +289,7 @@ def _entry_problems(archive: Archive) -> Iterator[Problem]:
             yield Problem(optimizer + PTH_SUFFIX, "", "missing-entry", "error", message)
     for name in names:
         stem = name.removesuffix(PTH_SUFFIX)
-        if expected is not None and "optimizer" in stem and stem not in (*expected, _ENTROPY_OPTIMIZER):
+        if expected is not None and OPTIMIZER_WORD in stem and stem not in (*expected, _ENTROPY_OPTIMIZER):
             message = f"{algorithm} has no {stem}; SB3 refuses names that the algorithm does not have"
             yield Problem(name, "", "unexpected-entry", "info", message)
     for name in archive.extra:

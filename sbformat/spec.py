@@ -16,6 +16,8 @@ PYTORCH_VARIABLES_ENTRY: Final = "pytorch_variables.pth"
 TENSORS_ENTRY: Final = "tensors.pth"  # its name in SB3 <= 0.8
 POLICY_ENTRY: Final = "policy.pth"
 PTH_SUFFIX: Final = ".pth"
+OPTIMIZER_WORD: Final = "optimizer"  # in the names of all state dicts that are an optimizer's, and of no others
+PLAIN_ENTRIES: Final = frozenset({DATA_ENTRY, VERSION_ENTRY, SYSTEM_INFO_ENTRY})  # those that are no torch files
 
 # SB2 zips and npz files are told from SB3 archives by these.
 SB2_PARAMETERS_ENTRY: Final = "parameters"

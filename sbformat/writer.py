@@ -24,6 +24,7 @@ from sbformat.sniff import refuse, sniff_zip
 from sbformat.source import BytesSource, FileSource, Part
 from sbformat.spec import (
     DATA_ENTRY,
+    OPTIMIZER_WORD,
     POLICY_ENTRY,
     PTH_SUFFIX,
     PYTORCH_VARIABLES_ENTRY,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 _FIRST: Final = (DATA_ENTRY, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY, POLICY_ENTRY)
 _LAST: Final = (VERSION_ENTRY, SYSTEM_INFO_ENTRY)
-_OPTIMIZER: Final = "optimizer"
 
 
 def write(
@@ -231,7 +231,7 @@ def new(template: Archive, parameters: Mapping[str, Any], *, data: Mapping[str, 
     if problems:
         raise misfit(problems)
     for name in template.parameters:
-        if _OPTIMIZER in name and name not in made:
+        if OPTIMIZER_WORD in name and name not in made:
             made[name] = emptied(template.parameters[name])
     return template.replace(data={**template.data, **data} if data else ..., parameters=made)
 

@@ -9,6 +9,7 @@ from sbformat.algorithm import class_reference
 from sbformat.cli import _files, _output
 from sbformat.data import Serialized
 from sbformat.errors import escape
+from sbformat.spec import OPTIMIZER_WORD
 
 if TYPE_CHECKING:
     import argparse
@@ -175,7 +176,7 @@ def _summary(report: InspectReport) -> list[tuple[str, str]]:
         rows += [("", evidence) for evidence in report.algorithm.evidence]
     if report.policy_class is not None:
         rows.append(("policy class", report.policy_class))
-    numel = sum(state_dict.numel for state_dict in report.state_dicts if "optimizer" not in state_dict.name)
+    numel = sum(state_dict.numel for state_dict in report.state_dicts if OPTIMIZER_WORD not in state_dict.name)
     if report.state_dicts:
         rows.append(("parameters", f"{numel:,}"))
     return rows

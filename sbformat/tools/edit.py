@@ -13,14 +13,13 @@ from sbformat.errors import MissingEntryError, UnsupportedError, ValidationError
 from sbformat.pth import emptied
 from sbformat.pth.misfits import Mismatch, misfit
 from sbformat.schema import Problem, iter_problems, known_keys
-from sbformat.spec import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
+from sbformat.spec import DATA_ENTRY, OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from sbformat.pth import StateDict
 
-_OPTIMIZER: Final = "optimizer"
 _POLICY: Final = POLICY_ENTRY.removesuffix(PTH_SUFFIX)
 _OF_VALUES: Final = ("type", "value", "base64")
 """Kinds of problems that a value has, not a key that is missing."""
@@ -213,9 +212,9 @@ def _fitted(archive: Archive, weights: Mapping[str, Any]) -> dict[str, StateDict
 
 def _emptied(archive: Archive) -> dict[str, StateDict]:
     """The optimizers that have a state, without it; the others stay byte for byte."""
-    names = [name for name in archive.parameters if _OPTIMIZER in name]
+    names = [name for name in archive.parameters if OPTIMIZER_WORD in name]
     if not names:
-        raise MissingEntryError(_OPTIMIZER, present=archive.entries, what="entry of an optimizer")
+        raise MissingEntryError(OPTIMIZER_WORD, present=archive.entries, what="entry of an optimizer")
     made = {name: emptied(archive.parameters[name]) for name in names}
     return {name: state_dict for name, state_dict in made.items() if archive.parameters[name].tree["state"]}
 
