@@ -308,3 +308,13 @@ def test_tables_are_cut(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
     assert len(out.splitlines()) < 1500
     _, (report,) = run_json(capsys, "validate", path)
     assert len(report["problems"]) == 101
+
+
+def test_reading_loads_nothing_that_writes() -> None:
+    code = (
+        "import sys, sbformat; sbformat.read(sys.argv[1]).parameters['policy'].tensors(); "
+        "print([m for m in sys.modules if m.startswith('sbformat') "
+        "and ('encode' in m or 'writ' in m or 'overlay' in m)])"
+    )
+    found = subprocess.run([sys.executable, "-c", code, PPO], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -1,8 +1,15 @@
-"""Pickles as inert trees: decoded without importing, calling or hashing anything (FORMAT.md 5)."""
+"""Pickles as inert trees: decoded without importing, calling or hashing anything (FORMAT.md 5), and encoded (12.3).
+
+What encodes is loaded when it is asked for: most who read never write.
+"""
+
+from typing import TYPE_CHECKING
 
 from sbformat.pkl.decode import Pickle, decode_next, decode_pickle, loads
-from sbformat.pkl.encode import dumps, encode_pickle
 from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Global, Node, Persistent, Set, Update
+
+if TYPE_CHECKING:
+    from sbformat.pkl.encode import dumps, encode_pickle
 
 __all__ = [
     "Call",
@@ -21,3 +28,12 @@ __all__ = [
     "encode_pickle",
     "loads",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name in ("dumps", "encode_pickle"):
+        from sbformat.pkl import encode
+
+        return getattr(encode, name)
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message)
