@@ -52,7 +52,7 @@ class _BoolStorage(Storage):
 
 
 def _check_bools(piece: Chunk) -> None:
-    if np.frombuffer(piece, np.uint8).max(initial=0) > 1:
+    if (np.frombuffer(piece, np.uint8) > 1).any():
         message = "a bool array holds bytes other than 0 and 1"
         raise TensorError(message)
 
