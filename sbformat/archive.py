@@ -16,6 +16,7 @@ from sbformat.limits import Budget
 from sbformat.spec import (
     DATA_ENTRY,
     PLAIN_ENTRIES,
+    POLICY_ENTRY,
     PTH_SUFFIX,
     PYTORCH_VARIABLES_ENTRY,
     SYSTEM_INFO_ENTRY,
@@ -64,6 +65,23 @@ class Encoded(NamedTuple):
 def is_state_dict(name: str) -> bool:
     """Say whether SB3 would load this entry with torch: a ``.pth`` at the top level."""
     return name.endswith(PTH_SUFFIX) and "/" not in name and name != PTH_SUFFIX
+
+
+def state_dict_entry(entries: Iterable[str], name: str, *, others: tuple[str, ...] = ()) -> str:
+    """Return the entry that is meant by SB3's name of a state dict; where there is only one, ``policy`` means that.
+
+    :param entries: the names of the archive's entries
+    :param name: ``policy``, ``policy.optimizer``, ...
+    :param others: what else could have been asked for
+    :raises MissingEntryError: when there is no such state dict
+    """
+    names = [entry for entry in entries if is_state_dict(entry)]
+    if name + PTH_SUFFIX in names:
+        return name + PTH_SUFFIX
+    if len(names) == 1 and name + PTH_SUFFIX == POLICY_ENTRY:
+        return names[0]
+    present = [entry.removesuffix(PTH_SUFFIX) for entry in names]
+    raise MissingEntryError(name, present=[*present, *others], what="state dict")
 
 
 class Archive:
@@ -196,6 +214,15 @@ class Archive:
         :raises SbformatError: what is wrong with it
         """
         return self._once(name, self._decode_state_dict)
+
+    def decode_plain(self, name: str) -> object:
+        """Decode ``data``, the version or the system info by the entry's full name.
+
+        :raises SbformatError: what is wrong with it
+        """
+        if name == DATA_ENTRY:
+            return self.data
+        return self.stable_baselines3_version if name == VERSION_ENTRY else self.system_info
 
     def _decode_state_dict(self, name: str) -> StateDict:
         options = self._options
@@ -332,8 +359,8 @@ class Archive:
         if reencode and is_state_dict(name):
             made = pth.encode_pth(self.state_dict(name))
             return Encoded(made.size, made.chunks, is_new=True)
-        is_new = getattr(self._entries, "is_new", _never)(name)
-        return Encoded(self._entries.entry(name).size, lambda: self._entries.stream(name), is_new)
+        size = self._entries.entry(name).size
+        return Encoded(size, lambda: self._entries.stream(name), self._entries.is_new(name))
 
     def _written_data(self) -> dict[str, Any]:
         """``data`` as it comes back when it is written: what was put in place may be a tuple."""
@@ -379,10 +406,6 @@ class Archive:
             except SbformatError:
                 pass
         return self.raw(name) == other.raw(name)
-
-
-def _never(_: str) -> bool:
-    return False
 
 
 def _within(name: str, make: Callable[[Any], T], value: object) -> T:

@@ -138,6 +138,10 @@ class Container:
             return self._source.view(entry.data_offset, entry.size)
         return self.read(name)
 
+    def is_new(self, name: str) -> bool:  # noqa: ARG002 -- an overlay's entries can be
+        """Say whether an entry was made here, not read."""
+        return False
+
     def raw(self, name: str) -> memoryview:
         """Return a member's bytes as they are stored, compressed or not; nothing is checked."""
         entry = self.entry(name)

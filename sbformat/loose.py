@@ -67,6 +67,10 @@ class LooseEntries:
         size = self.entry(name).size
         return self._sources[name].view(0, size)
 
+    def is_new(self, name: str) -> bool:  # noqa: ARG002 -- an overlay's entries can be
+        """Say whether an entry was made here, not read."""
+        return False
+
     def raw(self, name: str) -> memoryview:
         """Return an entry's bytes, as :meth:`view` does: nothing is compressed here."""
         return self.view(name)

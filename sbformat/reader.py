@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.archive import Archive, Options, is_state_dict
+from sbformat.archive import Archive, Options, is_state_dict, state_dict_entry
 from sbformat.container import Container
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
@@ -185,13 +185,7 @@ def safe_open(
     options = _options(on_unknown, unchecked_crc=unchecked_crc, is_swept=False)
     budget = Budget(limits)
     entries, _ = _open(source, budget, mapped=mmap)
-    names = [name for name in entries.entries if is_state_dict(name)]
-    name = entry + PTH_SUFFIX
-    if name not in names and len(names) == 1 and entry == "policy":
-        name = names[0]
-    if name not in names:
-        raise MissingEntryError(entry, present=[n.removesuffix(PTH_SUFFIX) for n in names], what="state dict")
-    return TensorFile(entries, name, budget, options)
+    return TensorFile(entries, state_dict_entry(entries.entries, entry), budget, options)
 
 
 class TensorFile:

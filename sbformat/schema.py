@@ -20,11 +20,10 @@ from sbformat.reader import read
 from sbformat.spec import (
     DATA_ENTRY,
     OPTIMIZER_WORD,
+    PLAIN_ENTRIES,
     POLICY_ENTRY,
     PTH_SUFFIX,
     SERIALIZED_MARKER,
-    SYSTEM_INFO_ENTRY,
-    VERSION_ENTRY,
 )
 
 if TYPE_CHECKING:
@@ -156,7 +155,7 @@ def _known_keys(definitions: dict[str, Any], name: str) -> Iterator[str]:
 
 
 def known_keys(algorithm: str | None) -> frozenset[str]:
-    """Return the keys of ``data`` that an algorithm wrote in any release; of all of them when None."""
+    """Return the keys of ``data`` that an algorithm wrote in any release; those that all have, when None."""
     return _validator(algorithm)[1]
 
 
@@ -260,12 +259,8 @@ def _unreadable(archive: Archive) -> Iterator[Problem]:
 
 
 def _decode(archive: Archive, name: str) -> None:
-    if name == DATA_ENTRY:
-        archive.data  # noqa: B018 -- decoding is the point
-    elif name == VERSION_ENTRY:
-        archive.stable_baselines3_version  # noqa: B018
-    elif name == SYSTEM_INFO_ENTRY:
-        archive.system_info  # noqa: B018
+    if name in PLAIN_ENTRIES:
+        archive.decode_plain(name)
     elif is_state_dict(name):
         archive.state_dict(name).check()
     elif archive.format == "sb3":  # files beside an unzipped archive have no CRC, and may be anything

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from sbformat.source import Source
 
-WEIGHT_SUFFIXES: Final = (".safetensors", ".npz")
-
 
 def read_arrays(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> dict[str, np.ndarray]:
     """Read all arrays of a ``.safetensors`` or ``.npz`` file.

@@ -12,19 +12,19 @@ from functools import partial
 from io import BytesIO
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from sbformat import data as data_entry, system_info
 from sbformat.archive import Archive, is_state_dict
 from sbformat.atomic import new_file, open_new
 from sbformat.container import Container
-from sbformat.errors import ContainerError, SbformatError, UnsupportedError, ValidationError
+from sbformat.errors import ContainerError, SbformatError
 from sbformat.limits import Budget
 from sbformat.pth import StateDict, decode_zip, emptied, encode_pth
-from sbformat.pth.misfits import misfit
+from sbformat.pth.misfits import fit_all
 from sbformat.sniff import refuse, sniff_zip
 from sbformat.source import BytesSource, FileSource, Part
 from sbformat.spec import (
     DATA_ENTRY,
     OPTIMIZER_WORD,
+    PLAIN_ENTRIES,
     POLICY_ENTRY,
     PTH_SUFFIX,
     PYTORCH_VARIABLES_ENTRY,
@@ -37,7 +37,6 @@ from sbformat.zip_writer import ContainerWriter, Member, write_all
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from sbformat.pth.misfits import Mismatch
     from sbformat.pth.values import OnUnknown
     from sbformat.source import Source
 
@@ -114,16 +113,20 @@ def write_pth(
                 write_all(file, chunk)
             os.fsync(file.fileno())
         with FileSource(temporary) as source:
-            budget = state_dict.new_budget()
-            records = Container(source, budget=budget, names="record", entry_limit="inner_entries")
-            decode_zip(records, budget, on_unknown="inert")
-            _sweep(records)
+            _check_pth(source, state_dict.new_budget(), "inert", is_swept=True)
 
 
 def _in_order(names: Iterable[str]) -> list[str]:
     """SB3's order (FORMAT.md 1.2); optimizers, and what else there is, as they stand."""
-    rank = {**{name: at for at, name in enumerate(_FIRST)}, **{name: 9 + at for at, name in enumerate(_LAST)}}
-    return sorted(names, key=lambda name: rank.get(name, 8 if is_state_dict(name) else 99))
+    return sorted(names, key=_rank)
+
+
+def _rank(name: str) -> int:
+    if name in _FIRST:
+        return _FIRST.index(name)
+    if is_state_dict(name):
+        return len(_FIRST)
+    return len(_FIRST) + 1 + (_LAST.index(name) if name in _LAST else len(_LAST))
 
 
 def _write_entries(
@@ -168,18 +171,26 @@ def _check(source: Source, archive: Archive, encoded: frozenset[str], *, is_swep
     kind = sniff_zip(container.entries)
     if kind != "sb3":
         refuse(kind, source, container.entries)
+    again = Archive(container, kind, budget)
     for name, entry in container.entries.items():
-        try:
-            if name in encoded:
-                records = _decode(
-                    container, name, Part(source, entry.data_offset, entry.size), budget, archive.on_unknown
-                )
-                if is_swept and records is not None:
-                    _sweep(records)
-        except SbformatError as error:
-            raise error.within(name) from None
+        if name in encoded and name in PLAIN_ENTRIES:
+            again.decode_plain(name)
+        elif name in encoded and is_state_dict(name):
+            try:
+                part = Part(source, entry.data_offset, entry.size)
+                _check_pth(part, budget, archive.on_unknown, is_swept=is_swept)
+            except SbformatError as error:
+                raise error.within(name) from None
     if is_swept:
         _sweep(container)
+
+
+def _check_pth(source: Source, budget: Budget, on_unknown: OnUnknown, *, is_swept: bool) -> None:
+    """Read a torch zip that was written, without holding its tensors' bytes."""
+    records = Container(source, budget=budget, names="record", entry_limit="inner_entries")
+    decode_zip(records, budget, on_unknown=on_unknown)
+    if is_swept:
+        _sweep(records)
 
 
 def _sweep(container: Container) -> None:
@@ -187,21 +198,6 @@ def _sweep(container: Container) -> None:
     for name in container:
         for _ in container.stream(name):
             pass
-
-
-def _decode(container: Container, name: str, part: Source, budget: Budget, on_unknown: OnUnknown) -> Container | None:
-    """Decode one entry, without its tensors' bytes; return the records of a state dict."""
-    if is_state_dict(name):
-        records = Container(part, budget=budget, names="record", entry_limit="inner_entries")
-        decode_zip(records, budget, on_unknown=on_unknown)
-        return records
-    if name == DATA_ENTRY:
-        data_entry.decode(container.read(name, limit="json_bytes"), budget)
-    elif name == VERSION_ENTRY:
-        system_info.parse_version(bytes(container.read(name, limit="version_bytes")))
-    elif name == SYSTEM_INFO_ENTRY:
-        system_info.parse_system_info(bytes(container.read(name, limit="system_info_bytes")))
-    return None
 
 
 # -- a new archive ------------------------------------------------------------------------------------
@@ -219,17 +215,7 @@ def new(template: Archive, parameters: Mapping[str, Any], *, data: Mapping[str, 
     :raises ValidationError: when something does not fit: all that does not is in ``problems``
     :raises MissingEntryError: for a state dict that the template does not have
     """
-    made: dict[str, StateDict] = {}
-    problems: list[Mismatch] = []
-    for name, value in parameters.items():
-        try:
-            made[name] = _like(template.state_dict(name + PTH_SUFFIX), value)
-        except ValidationError as error:
-            problems += [row._replace(loc=f"{name}:{row.loc}") for row in error.problems]
-        except UnsupportedError as error:
-            raise error if error.entry else error.within(name + PTH_SUFFIX) from None
-    if problems:
-        raise misfit(problems)
+    made = fit_all(parameters, lambda name, value: _like(template.state_dict(name + PTH_SUFFIX), value))
     for name in template.parameters:
         if OPTIMIZER_WORD in name and name not in made:
             made[name] = emptied(template.parameters[name])

@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sbformat.errors import SbformatError, ValidationError, escape
+from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape
 from sbformat.limits import Limits
 from sbformat.spec import DATA_ENTRY
 
@@ -83,10 +83,15 @@ def found(path: str) -> str:
     return path if os.path.exists(path) else f"{path}.zip"
 
 
-def is_same(path: str, output: str) -> bool:
-    """Say whether an output is the file that a path means."""
+def refuse_same(path: str, output: str, *, hint: str = "") -> None:
+    """Refuse an output that is the file that a path means.
+
+    :raises UnsupportedError: when it is
+    """
     path = found(path)
-    return os.path.exists(path) and os.path.exists(output) and os.path.samefile(path, output)
+    if os.path.exists(path) and os.path.exists(output) and os.path.samefile(path, output):
+        message = f"the output is the input{hint}"
+        raise UnsupportedError(message)
 
 
 def expand(paths: Iterable[str]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterator, Sequence
 
 REPORT_VERSION: Final = 1
@@ -146,6 +147,19 @@ def print_failure(printer: Plain, report: dict[str, Any]) -> None:
         return
     printer.line(f"{head}: {len(rows)} things do not fit")
     printer.table("what does not fit", ("where", "what", "how"), [tuple(map(str, row.values())) for row in rows])
+
+
+def show(args: argparse.Namespace, report: dict[str, Any], print_text: Callable[[Plain, dict[str, Any]], None]) -> None:
+    """Print the report of a command that works on one file, as was asked for.
+
+    :param print_text: called when nothing went wrong, and text is wanted
+    """
+    if args.format == "json":
+        print_json(args.command, [report])
+    elif report["outcome"] == "ok":
+        print_text(printer(), report)
+    else:
+        print_failure(printer(), report)
 
 
 def printer() -> Plain:

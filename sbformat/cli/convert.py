@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sbformat.cli import _files, _output
-from sbformat.errors import UnsupportedError, escape
+from sbformat.errors import escape
 
 if TYPE_CHECKING:
     import argparse
@@ -34,27 +34,18 @@ def run(args: argparse.Namespace) -> int:
         from sbformat.archive import Archive
         from sbformat.tools.convert import convert, read_any
 
-        if _files.is_same(args.path, args.output):
-            message = "the output is the input"
-            raise UnsupportedError(message)
+        _files.refuse_same(args.path, args.output)
         source = read_any(args.path, lambda path: _files.read_archive(path, args), limits=_files.limits(args))
         total = sum(entry.size for entry in source.entries.values()) if isinstance(source, Archive) else 0
         with _output.bytes_progress("converting", total) as advance:
             return convert(source, args.output, entry=args.entry, overwrite=args.force, progress=advance)._asdict()
 
     report = _files.guarded(args.path, work)
-    if args.format == "json":
-        _output.print_json("convert", [report])
-    else:
-        _print_text(report)
+    _output.show(args, report, _print_text)
     return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT
 
 
-def _print_text(report: dict[str, Any]) -> None:
-    printer = _output.printer()
-    if report["outcome"] != "ok":
-        _output.print_failure(printer, report)
-        return
+def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
     count = len(report["entries"])
     parts = [f"{count} entr{'y' if count == 1 else 'ies'}"] if count else []
     parts += [f"{report['tensors']} tensor{'' if report['tensors'] == 1 else 's'}", _output.size(report["nbytes"])]

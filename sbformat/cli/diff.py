@@ -45,10 +45,7 @@ def run(args: argparse.Namespace) -> int:
         }
 
     report = _files.guarded(args.path, work)
-    if args.format == "json":
-        _output.print_json("diff", [report])
-    else:
-        _print_text(report)
+    _output.show(args, report, _print_text)
     if report["outcome"] != "ok":
         return _files.EXIT_COULD_NOT
     return _files.EXIT_FINE if report["equal"] else _files.EXIT_FINDINGS
@@ -85,12 +82,8 @@ def _gathered(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
     return made
 
 
-def _print_text(report: dict[str, Any]) -> None:
-    printer = _output.printer()
+def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
     path = escape(report["path"], 1000)
-    if report["outcome"] != "ok":
-        _output.print_failure(printer, report)
-        return
     count = len(report["changes"])
     what = "equal" if report["equal"] else f"{count} difference{'' if count == 1 else 's'}"
     printer.line(f"{path} -> {escape(report['other'], 1000)}: {what}")

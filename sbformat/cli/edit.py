@@ -81,10 +81,7 @@ def run(args: argparse.Namespace) -> int:
     if not (args.set or args.unset or args.weights or args.drop_optimizer or args.drop):
         args.refuse("nothing to edit: give --set, --unset, --weights, --drop-optimizer or --drop")
     report = _files.guarded(args.path, lambda: _edit(args))
-    if args.format == "json":
-        _output.print_json("edit", [report])
-    else:
-        _print_text(report)
+    _output.show(args, report, _print_text)
     if report["outcome"] != "ok":
         return _files.EXIT_COULD_NOT
     return _files.EXIT_FINDINGS if report["problems"] else _files.EXIT_FINE
@@ -96,9 +93,8 @@ def _edit(args: argparse.Namespace) -> dict[str, Any]:
     from sbformat.writer import write
 
     output = _files.found(args.path) if args.in_place else args.output
-    if not args.in_place and _files.is_same(args.path, output):
-        message = "the output is the input; --in-place writes over it"
-        raise UnsupportedError(message)
+    if not args.in_place:
+        _files.refuse_same(args.path, output, hint="; --in-place writes over it")
     if os.path.splitext(output)[1] in _OTHER_SUFFIXES:
         message = f"{quote(output)}: an edit gives an archive, a .zip; sbformat convert makes other files of it"
         raise UnsupportedError(message)
@@ -137,11 +133,7 @@ def _total(archive: Archive) -> int:
     return sum(entry.size for entry in archive.entries.values())
 
 
-def _print_text(report: dict[str, Any]) -> None:
-    printer = _output.printer()
-    if report["outcome"] != "ok":
-        _output.print_failure(printer, report)
-        return
+def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
     count = len(report["changes"])
     printer.line(f"{escape(report['output'], 1000)}: {count} change{'' if count == 1 else 's'}")
     print_changes(printer, report["changes"])

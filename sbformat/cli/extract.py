@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sbformat.cli import _files, _output
-from sbformat.errors import UnsupportedError, escape
+from sbformat.errors import escape
 
 if TYPE_CHECKING:
     import argparse
@@ -35,9 +35,7 @@ def run(args: argparse.Namespace) -> int:
     def work() -> dict[str, Any]:
         from sbformat.tools.extract import extract
 
-        if _files.is_same(args.path, args.output):
-            message = "the output is the input"
-            raise UnsupportedError(message)
+        _files.refuse_same(args.path, args.output)
         archive = _files.read_archive(args.path, args, on_unknown="inert")
         with _output.progress("extracting", _tensor_count(archive, args.entry)) as advance:
             report = extract(
@@ -46,10 +44,7 @@ def run(args: argparse.Namespace) -> int:
         return report._asdict()
 
     report = _files.guarded(args.path, work)
-    if args.format == "json":
-        _output.print_json("extract", [report])
-    else:
-        _print_text(report)
+    _output.show(args, report, _print_text)
     return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT
 
 
@@ -62,11 +57,7 @@ def _tensor_count(archive: Any, entry: str) -> int:  # noqa: ANN401
         return 0
 
 
-def _print_text(report: dict[str, Any]) -> None:
-    printer = _output.printer()
-    if report["outcome"] != "ok":
-        _output.print_failure(printer, report)
-        return
+def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
     count = len(report["tensors"])
     printer.line(
         f"{escape(report['output'], 1000)}: {count} tensor{'' if count == 1 else 's'}, {_output.size(report['nbytes'])}"

@@ -14,6 +14,7 @@ from sbformat.names import CALLS
 from sbformat.numpy_pickles import array_info, encoded_bytes
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Persistent, Set, Update
 from sbformat.pth.constructors import CONSTRUCTORS
+from sbformat.pth.paths import other_keys
 from sbformat.pth.small_values import named_value
 
 if TYPE_CHECKING:
@@ -261,12 +262,10 @@ def _key(key: Any) -> object:  # noqa: ANN401 -- a Call or a tuple
 
 
 def _check_other_keys(keys: list[Any], scope: Scope) -> None:
-    others = 0
-    for key in keys:
-        if type(key) is not str and not (type(key) is int and 0 <= key < len(keys)):
-            others += 1
-            _check_other_key(key)
-    scope.budget.spend("other_keys", others)
+    others = other_keys(keys)
+    for key in others:
+        _check_other_key(key)
+    scope.budget.spend("other_keys", len(others))
 
 
 def _check_other_key(key: object) -> None:

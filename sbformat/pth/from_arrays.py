@@ -103,7 +103,6 @@ class _Walk:
         self._done: dict[int, tuple[Any, int, object]] = {}
         """By identity: what was made of a value, its levels of containers, and the value, so that no other gets its
         ``id()``."""
-        self._open: set[int] = set()
         self._arrays: dict[int, np.ndarray] = {}
         self._infos: dict[int, TensorInfo] = {}
         self._filled: dict[int, Any] = {}
@@ -116,13 +115,11 @@ class _Walk:
         :raises UnsupportedError: for what a ``.pth`` cannot hold, by its path
         """
         done = self._done.get(id(value))
-        if id(value) in self._open or depth + (done[1] if done else 0) > _DEEPEST:
+        if depth + (done[1] if done else 0) > _DEEPEST:
             message = f"nested more than {_DEEPEST} deep, or holds itself: {quote(path)}"
             raise UnsupportedError(message)
         if done is None:
-            self._open.add(id(value))
             made, levels = self._made(value, path, depth)
-            self._open.discard(id(value))
             done = self._done[id(value)] = made, levels, value
         return done[:2]
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import difflib
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
-from sbformat.errors import ValidationError, escape, quote
+from sbformat.errors import UnsupportedError, ValidationError, escape, quote
 from sbformat.pth.paths import segment
 from sbformat.pth.values import QuantizedTensor
+from sbformat.spec import PTH_SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 MismatchKind: TypeAlias = Literal["missing", "unexpected", "shape", "dtype"]
 
@@ -99,6 +103,28 @@ def _items(value: object) -> list[Any]:
 def _shape(info: Any) -> tuple[int, ...]:  # noqa: ANN401 -- a tensor of any kind
     shape: tuple[int, ...] = info.int_repr.shape if isinstance(info, QuantizedTensor) else info.shape
     return shape
+
+
+def fit_all(parts: Mapping[str, T], fit: Callable[[str, T], S], mismatches: Iterable[Mismatch] = ()) -> dict[str, S]:
+    """Fit what is given for several state dicts; what does not fit in any of them is told in one error.
+
+    :param parts: what is given, by SB3's names
+    :param fit: returns the state dict, or raises ValidationError
+    :param mismatches: what is known not to fit already
+    :raises ValidationError: the rows' places begin with the state dict's name
+    """
+    found = list(mismatches)
+    made = {}
+    for name, part in parts.items():
+        try:
+            made[name] = fit(name, part)
+        except ValidationError as error:
+            found += [row._replace(loc=f"{name}:{row.loc}") for row in error.problems]
+        except UnsupportedError as error:
+            raise error if error.entry else error.within(name + PTH_SUFFIX) from None
+    if found:
+        raise misfit(found)
+    return made
 
 
 def misfit(mismatches: list[Mismatch], entry: str | None = None) -> ValidationError:

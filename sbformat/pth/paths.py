@@ -1,8 +1,8 @@
-"""Where a value stands in a state dict: the parts of its path (FORMAT.md 6.7)."""
+"""The keys of a state dict: which are safe to hash, and how they spell a value's path (FORMAT.md 6.6, 6.7)."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 _DECIMAL_BITS: Final = 64
 
@@ -18,6 +18,11 @@ def segment(key: object) -> str:
     if "~" in key or "/" in key:
         key = key.replace("~", "~0").replace("/", "~1")
     return f"~2{key[1:]}" if key.startswith("[") else key or "~3"
+
+
+def other_keys(keys: list[Any]) -> list[Any]:
+    """Return those of a dict's keys that are neither text nor 0..n-1: a file could choose their hashes (6.6)."""
+    return [key for key in keys if type(key) is not str and not (type(key) is int and 0 <= key < len(keys))]
 
 
 def key_text(key: object) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 from sbformat.errors import DataError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.names import DTYPES, LAYOUTS, MEMORY_FORMATS
-from sbformat.pth.paths import segment
+from sbformat.pth.paths import other_keys, segment
 from sbformat.pth.values import DEVICE_INDEXES, Device, DTypeName, Layout, MemoryFormat, Size, TensorInfo
 
 if TYPE_CHECKING:
@@ -205,10 +205,7 @@ def _items(value: object) -> list[Any]:
 
 def _check_keys(keys: list[Any], scope: _Scope) -> None:
     """Cap the keys that a file could choose to have one hash, as the decoder of a ``.pth`` does."""
-    scope.budget.spend(
-        "other_keys",
-        sum(type(key) is not str and not (type(key) is int and 0 <= key < len(keys)) for key in keys),
-    )
+    scope.budget.spend("other_keys", len(other_keys(keys)))
 
 
 def _pairs(value: object, scope: _Scope) -> list[tuple[Any, Any]]:

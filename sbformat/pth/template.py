@@ -156,7 +156,7 @@ def _replaced(
 
 def _rebuilt(value: Any, path: str, tensors: Mapping[str, TensorInfo]) -> Any:  # noqa: ANN401
     """The tree with its tensors replaced by path; no deeper than ``value_depth``, as its reader saw to."""
-    if path in tensors and not isinstance(value, (dict, list)):
+    if path in tensors:
         return tensors[path]
     prefix = f"{path}/" if path else ""
     if type(value) in (dict, OrderedDict):

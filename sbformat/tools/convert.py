@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat import data as data_entry
-from sbformat.archive import Archive, Options, is_state_dict
+from sbformat.archive import Archive, Options, is_state_dict, state_dict_entry
 from sbformat.entry_names import encode_path
-from sbformat.errors import DataError, MissingEntryError, SbformatError, UnsupportedError, quote
+from sbformat.errors import DataError, SbformatError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.loose import LooseEntries
 from sbformat.overlay import Overlay
@@ -122,10 +122,7 @@ def convert(
 
 
 def _one(archive: Archive, entry: str) -> tuple[StateDict, tuple[str, ...]]:
-    names = [name for name in archive.entries if is_state_dict(name)]
-    name = names[0] if len(names) == 1 and entry == "policy" else entry.removesuffix(PTH_SUFFIX) + PTH_SUFFIX
-    if name not in names:
-        raise MissingEntryError(entry, present=[name.removesuffix(PTH_SUFFIX) for name in names], what="state dict")
+    name = state_dict_entry(archive.entries, entry.removesuffix(PTH_SUFFIX))
     return archive.state_dict(name), (name,)
 
 
@@ -192,7 +189,7 @@ class _Description:
             row, arrays = self._text(name), {}
         if row is None or not self._has_room(row, arrays):
             self.as_bytes.append(name)
-            self.arrays[name] = self._bytes(name)
+            self.arrays[name] = b"".join(self._archive.encoded(name).chunks())
             self.rows.append({"name": name})
             return
         self.rows.append(row)
@@ -212,15 +209,12 @@ class _Description:
         except SbformatError:
             return None, {}
 
-    def _bytes(self, name: str) -> bytes:
-        """The entry as it would be written."""
-        return b"".join(self._archive.encoded(name).chunks())
-
     def _text(self, name: str) -> dict[str, Any] | None:
-        if self._archive.encoded(name).size > _TEXT_BYTES:
+        encoded = self._archive.encoded(name)
+        if encoded.size > _TEXT_BYTES:
             return None
         try:
-            return {"name": name, "text": self._bytes(name).decode("utf-8")}
+            return {"name": name, "text": b"".join(encoded.chunks()).decode("utf-8")}
         except UnicodeDecodeError:
             return None
 

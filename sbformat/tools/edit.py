@@ -11,7 +11,7 @@ from sbformat.archive import Archive, is_state_dict
 from sbformat.data import Serialized
 from sbformat.errors import MissingEntryError, UnsupportedError, ValidationError, escape, quote
 from sbformat.pth import emptied
-from sbformat.pth.misfits import Mismatch, misfit
+from sbformat.pth.misfits import Mismatch, fit_all
 from sbformat.schema import Problem, iter_problems, known_keys
 from sbformat.spec import DATA_ENTRY, OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUFFIX
 
@@ -188,26 +188,18 @@ def _fitted(archive: Archive, weights: Mapping[str, Any]) -> dict[str, StateDict
     names = {name.removesuffix(PTH_SUFFIX): name for name in archive.entries if is_state_dict(name)}
     alone = next(iter(names)) if len(names) == 1 else None
     grouped: dict[str, dict[str, Any]] = {}
-    made: dict[str, StateDict] = {}
-    mismatches: list[Mismatch] = []
+    twice: list[Mismatch] = []
     for name, array in weights.items():
         head, separator, path = name.partition(":")
         entry, path = (head, path) if separator and head in names else (alone or _POLICY, name)
         if path in grouped.setdefault(entry, {}):
-            mismatches.append(
-                Mismatch(f"{entry}:{path}", "unexpected", "is given twice: with its entry's name and without")
-            )
+            twice.append(Mismatch(f"{entry}:{path}", "unexpected", "is given twice: with its entry's name and without"))
         grouped[entry][path] = array
-    for entry, arrays in (grouped or {alone or _POLICY: {}}).items():
+    grouped = grouped or {alone or _POLICY: {}}
+    for entry in grouped:
         if entry not in names:
             raise MissingEntryError(entry, present=names, what="state dict")
-        try:
-            made[entry] = archive.state_dict(names[entry]).with_arrays(arrays)
-        except ValidationError as error:
-            mismatches += [row._replace(loc=f"{entry}:{row.loc}") for row in error.problems]
-    if mismatches:
-        raise misfit(mismatches)
-    return made
+    return fit_all(grouped, lambda entry, arrays: archive.state_dict(names[entry]).with_arrays(arrays), twice)
 
 
 def _emptied(archive: Archive) -> dict[str, StateDict]:

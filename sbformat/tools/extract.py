@@ -7,7 +7,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.archive import is_state_dict
+from sbformat.archive import is_state_dict, state_dict_entry
 from sbformat.errors import MissingEntryError
 from sbformat.export import export, format_of
 from sbformat.spec import PTH_SUFFIX
@@ -79,14 +79,8 @@ def extract(
 
 
 def _selected(archive: Archive, entry: str) -> Iterator[tuple[str, StateDict]]:
-    names = [name.removesuffix(PTH_SUFFIX) for name in archive.entries if is_state_dict(name)]
-    if entry == ALL_ENTRIES:
-        wanted = names
-    elif entry in names:
-        wanted = [entry]
-    elif len(names) == 1 and entry == "policy":
-        wanted = names
-    else:
-        raise MissingEntryError(entry, present=[*names, ALL_ENTRIES], what="state dict")
-    for name in wanted:
-        yield name, archive.state_dict(name + PTH_SUFFIX)
+    names = [name for name in archive.entries if is_state_dict(name)]
+    if entry != ALL_ENTRIES:
+        names = [state_dict_entry(names, entry, others=(ALL_ENTRIES,))]
+    for name in names:
+        yield name.removesuffix(PTH_SUFFIX), archive.state_dict(name)
