@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from sbformat.reader import read, read_parameters, reads, safe_open
     from sbformat.schema import Problem, iter_problems, validate
     from sbformat.system_info import SystemInfo
+    from sbformat.tools.compare_system import SystemRow, compare_system
+    from sbformat.tools.scan import Finding, ScanReport, scan
     from sbformat.writer import new, write, writes
 
 __version__ = "0.1.0"
@@ -36,17 +38,22 @@ __version__ = "0.1.0"
 _LAZY = {
     "Algorithm": "sbformat.algorithm",
     "Archive": "sbformat.archive",
+    "Finding": "sbformat.tools.scan",
     "Problem": "sbformat.schema",
+    "ScanReport": "sbformat.tools.scan",
     "Serialized": "sbformat.data",
     "StateDict": "sbformat.pth",
     "SystemInfo": "sbformat.system_info",
+    "SystemRow": "sbformat.tools.compare_system",
     "TensorInfo": "sbformat.pth",
+    "compare_system": "sbformat.tools.compare_system",
     "iter_problems": "sbformat.schema",
     "new": "sbformat.writer",
     "read": "sbformat.reader",
     "read_parameters": "sbformat.reader",
     "reads": "sbformat.reader",
     "safe_open": "sbformat.reader",
+    "scan": "sbformat.tools.scan",
     "validate": "sbformat.schema",
     "write": "sbformat.writer",
     "writes": "sbformat.writer",
@@ -58,6 +65,7 @@ __all__ = [
     "Archive",
     "ContainerError",
     "DataError",
+    "Finding",
     "FormatError",
     "LimitError",
     "Limits",
@@ -65,20 +73,24 @@ __all__ = [
     "PickleError",
     "Problem",
     "SbformatError",
+    "ScanReport",
     "Serialized",
     "StateDict",
     "SystemInfo",
+    "SystemRow",
     "TensorError",
     "TensorInfo",
     "UnsupportedError",
     "ValidationError",
     "__version__",
+    "compare_system",
     "iter_problems",
     "new",
     "read",
     "read_parameters",
     "reads",
     "safe_open",
+    "scan",
     "validate",
     "write",
     "writes",

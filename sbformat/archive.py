@@ -7,9 +7,9 @@ whenever it is asked for, the others are read.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
-from sbformat import algorithm, data as data_entry, pth, system_info as system_info_entry
+from sbformat import algorithm, data as data_entry, known, pkl, pth, system_info as system_info_entry
 from sbformat.errors import ContainerError, MissingEntryError, SbformatError, quote
 from sbformat.lazy import Lazy
 from sbformat.limits import Budget
@@ -51,6 +51,17 @@ class Options(NamedTuple):
     copy: bool = False
     is_swept: bool = True
     """Check the CRC of a ``.pth`` as a whole, besides those of the records that are handed out."""
+
+
+class Hyperparameter(NamedTuple):
+    """A value of ``data``, and how it was obtained."""
+
+    value: Any
+    """A JSON value, a decoded one, or what could not be decoded: a node of :mod:`sbformat.pkl.tree`, or
+    :class:`~sbformat.Serialized` when it is no pickle."""
+    how: Literal["json", "decoded", "opaque"]
+    why: str | None
+    """Why it is opaque."""
 
 
 class Encoded(NamedTuple):
@@ -251,6 +262,38 @@ class Archive:
         if isinstance(found, SbformatError):
             raise found.again()
         return found  # type: ignore[no-any-return]
+
+    # -- what blobs mean ------------------------------------------------------------------------------
+
+    def decode(self, key: str) -> object:
+        """Return what a value of ``data`` means: JSON as it is, a blob decoded without running it (FORMAT.md 13).
+
+        :param key: of ``data``
+        :return: as :func:`sbformat.known.decode` gives it
+        :raises MissingEntryError: when ``data`` has no such key
+        :raises PickleError: when the blob is no pickle
+        :raises LimitError: when it asks for more than allowed
+        """
+        data = self.data
+        if key not in data:
+            raise MissingEntryError(key, present=data, what="key of data")
+        value = data[key]
+        return value if not isinstance(value, data_entry.Serialized) else known.decode(value, limits=self.limits)
+
+    def hyperparameters(self) -> dict[str, Hyperparameter]:
+        """Return all of ``data``, decoded, in its order; a blob that cannot be decoded stays as it is."""
+        return {key: self._hyperparameter(key, value) for key, value in self.data.items()}
+
+    def _hyperparameter(self, key: str, value: Any) -> Hyperparameter:  # noqa: ANN401 -- of any type
+        if not isinstance(value, data_entry.Serialized):
+            return Hyperparameter(value, "json", None)
+        try:
+            decoded = self.decode(key)
+        except SbformatError as error:
+            return Hyperparameter(value, "opaque", f"{error.outcome}: {error.message}")
+        if isinstance(decoded, pkl.Node):
+            return Hyperparameter(decoded, "opaque", "its constructor is not known")
+        return Hyperparameter(decoded, "decoded", None)
 
     # -- edits ----------------------------------------------------------------------------------------
 

@@ -6,11 +6,12 @@ ask for.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NoReturn, TypeGuard
 
 from sbformat.errors import TensorError, UnsupportedError, quote
-from sbformat.names import CALLS, NUMPY_DTYPE, NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME
-from sbformat.pkl.tree import Call, Global, Update
+from sbformat.names.pth import CALLS, NUMPY_DTYPE, NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME
+from sbformat.pkl.tree import Call, Dict, Global, Update
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +24,8 @@ ITEM_SIZES: Final = {
 
 _BYTE_ORDERS: Final = {"<": "<", ">": ">", "|": "|", "=": "<"}
 _RANK: Final = 64
+_STRUCTURE_FLAGS: Final = (0, 16, 128, 144, -128, -112)
+"""Of a structure of plain fields, aligned or not; those of objects would have numpy take bytes for pointers."""
 
 
 class _Reduced(Call):
@@ -31,6 +34,15 @@ class _Reduced(Call):
     __slots__ = ()
     func: Global
     args: tuple[object, ...]
+
+
+class Field(NamedTuple):
+    """A field of a structured dtype."""
+
+    name: str
+    dtype: str
+    offset: int
+    """In bytes."""
 
 
 class ArrayInfo(NamedTuple):
@@ -43,16 +55,28 @@ class ArrayInfo(NamedTuple):
     """``C`` or ``F``: how ``buffer`` runs through the shape."""
     buffer: bytes
     is_scalar: bool
+    fields: tuple[Field, ...] = ()
+    """Of a structured dtype."""
+    axes: tuple[int, ...] = ()
+    """Where each axis of the shape stands in the order of the buffer, when that is another one."""
 
     def to_numpy(self) -> np.ndarray | np.generic:
         """Return the array (read-only, native byte order) or the numpy scalar."""
         import numpy as np
 
+        names, formats, offsets = zip(*self.fields) if self.fields else ((), (), ())
+        fields = {"names": names, "formats": formats, "offsets": offsets, "itemsize": item_size(self.dtype)}
+        dtype: np.dtype = np.dtype(fields if names else self.dtype)  # type: ignore[arg-type]
+        shape = self.shape
+        if self.axes:
+            shape = tuple(self.shape[self.axes.index(axis)] for axis in range(len(self.axes)))
         try:
-            array: np.ndarray = np.ndarray(self.shape, self.dtype, self.buffer, order=self.order)
+            array: np.ndarray = np.ndarray(shape, dtype, self.buffer, order=self.order)
         except ValueError as error:
             message = f"this numpy cannot hold an array of {len(self.shape)} dimensions: {error}"
             raise UnsupportedError(message) from None
+        if self.axes:
+            array = array.transpose(self.axes)
         native = array.astype(array.dtype.newbyteorder("="), copy=False)
         native.flags.writeable = False
         return native[()] if self.is_scalar else native
@@ -102,52 +126,124 @@ def dtype_code(value: object) -> str:
     :raises UnsupportedError: for dtypes outside the table: structured, text, object, datetime
     :raises TensorError: for arguments that numpy never writes
     """
-    if not (_is_reduced(value) and value.func == Global(*NUMPY_DTYPE)):
-        _refuse("a numpy value has something else where its dtype belongs")
-    args = value.args
-    if not isinstance(args, tuple) or not 1 <= len(args) <= 3 or not isinstance(args[0], str):
-        _refuse("a numpy dtype has unknown arguments")
-    code = args[0]
+    code, state = _dtype_parts(value)
     if code not in ITEM_SIZES:
         message = f"the numpy dtype {quote(code)} is not a plain number"
         raise UnsupportedError(message)
-    order = "|"
-    for update in value.updates or ():
-        state = update.value
-        if update.how != "BUILD" or not isinstance(state, tuple) or len(state) not in (8, 9):
-            _refuse("a numpy dtype has an unknown state")
-        if type(state[1]) is not str or state[1] not in _BYTE_ORDERS or any(part is not None for part in state[2:5]):
-            _refuse("a numpy dtype has fields or an unknown byte order")
-        order = _BYTE_ORDERS[state[1]]
+    if state is not None and state[2:8] != (None, None, None, -1, -1, 0):
+        _refuse("a numpy dtype has fields or an unknown state")
+    order = "|" if state is None else _BYTE_ORDERS[state[1]]  # type: ignore[index]
     if ITEM_SIZES[code] == 1:
         return f"|{code}"
     return f"{'<' if order == '|' else order}{code}"
 
 
-def array_info(call: Call) -> ArrayInfo:
-    """Return what a call of a numpy constructor of :data:`~sbformat.names.CALLS` would make.
+def _dtype_parts(value: object) -> tuple[str, tuple[object, ...] | None]:
+    """Return the code and the state of a dtype's call."""
+    if not (_is_reduced(value) and value.func == Global(*NUMPY_DTYPE)):
+        _refuse("a numpy value has something else where its dtype belongs")
+    args = value.args
+    if not 1 <= len(args) <= 3 or not isinstance(args[0], str):
+        _refuse("a numpy dtype has unknown arguments")
+    updates = value.updates or []
+    if len(updates) > 1 or (updates and updates[0].how != "BUILD"):
+        _refuse("a numpy dtype has an unknown state")
+    if not updates:
+        return args[0], None
+    state = updates[0].value
+    if not isinstance(state, tuple) or len(state) not in (8, 9):
+        _refuse("a numpy dtype has an unknown state")
+    if type(state[1]) is not str or state[1] not in _BYTE_ORDERS:
+        _refuse("a numpy dtype has fields or an unknown byte order")
+    return args[0], state
+
+
+def wide_dtype(value: object) -> tuple[str, tuple[Field, ...]]:
+    """Return the code of a dtype, and its fields: besides plain numbers, text, bytes and flat structures.
+
+    :raises UnsupportedError: for any other
+    :raises TensorError: for arguments that numpy never writes
+    """
+    code, state = _dtype_parts(value)
+    if code in ITEM_SIZES:
+        return dtype_code(value), ()
+    if not re.fullmatch("[USV][0-9]{1,9}", code):
+        message = f"the numpy dtype {quote(code)} is neither numbers nor text"
+        raise UnsupportedError(message)
+    size = item_size(f"|{code}")
+    names, fields = (None, None) if state is None else state[3:5]
+    if names is None and fields is None:
+        plain = (size, 4, 8) if code[0] == "U" else (size, 1, 0)
+        if state is not None and (state[2] is not None or state[5:8] != plain):
+            _refuse("a numpy dtype has an unknown state")
+        order = "<" if state is None or state[1] != ">" else ">"
+        return (f"{order}{code}" if code[0] == "U" else f"|{code}"), ()
+    if code[0] != "V" or type(names) is not tuple or type(fields) is not Dict or len(fields) != len(names):
+        _refuse("a numpy dtype has unknown fields")
+    if state is None or state[2] is not None or state[5] != size or state[7] not in _STRUCTURE_FLAGS:
+        _refuse("a numpy dtype has an unknown state")
+    made = tuple(_field(name, pair, size) for name, pair in zip(names, fields))
+    if len({field.name for field in made}) != len(made):
+        _refuse("a numpy dtype has two fields of one name")
+    return f"|{code}", made
+
+
+def _field(name: object, pair: tuple[object, object], size: int) -> Field:
+    key, where = pair
+    if type(name) is not str or key != name or type(where) is not tuple or len(where) not in (2, 3):
+        _refuse("a numpy dtype has unknown fields")
+    dtype, offset = where[:2]
+    code = dtype_code(dtype)
+    if type(offset) is not int or not 0 <= offset <= size - item_size(code):
+        _refuse("a field of a numpy dtype lies outside it")
+    return Field(name, code, offset)
+
+
+def item_size(code: str) -> int:
+    """Return the bytes of one item of a dtype by its code, ``<f4``."""
+    return ITEM_SIZES.get(code[1:]) or int(code[2:]) * (4 if code[1] == "U" else 1)
+
+
+def is_object_array(call: Call) -> bool:
+    """Say whether a ``_reconstruct`` makes an array of Python objects."""
+    updates = call.updates or []
+    state = updates[0].value if len(updates) == 1 else None
+    return isinstance(state, tuple) and len(state) == 5 and is_object_dtype(state[2])
+
+
+def is_object_dtype(value: object) -> bool:
+    """Say whether a dtype's call is that of Python objects."""
+    if not (_is_reduced(value) and value.func == Global(*NUMPY_DTYPE)):
+        return False
+    code, state = _dtype_parts(value)
+    return code == "O8" and (state is None or state[2:8] == (None, None, None, -1, -1, 63))
+
+
+def array_info(call: Call, *, is_wide: bool = False) -> ArrayInfo:
+    """Return what a call of a numpy constructor of :data:`~sbformat.names.pth.CALLS` would make.
 
     :param call: ``scalar``, ``_reconstruct`` with its state, or ``_frombuffer``
+    :param is_wide: allow text, bytes and flat structures too
     :raises TensorError: when its parts do not fit each other
     :raises UnsupportedError: for a dtype outside the table
     """
     if not _is_reduced(call):
         _refuse("a numpy value has computed arguments")
     if CALLS[call.func.pair] == "numpy_scalar":
-        return _scalar(call)
+        return _scalar(call, is_wide=is_wide)
     if call.func.pair[1] == NUMPY_RECONSTRUCT_NAME:
-        return _reconstructed(call)
-    return _from_buffer(call)
+        return _reconstructed(call, is_wide=is_wide)
+    return _from_buffer(call, is_wide=is_wide)
 
 
-def _scalar(call: Call) -> ArrayInfo:
+def _scalar(call: _Reduced, *, is_wide: bool) -> ArrayInfo:
     args = call.args
     if call.updates or not isinstance(args, tuple) or len(args) != 2:
         _refuse("a numpy scalar has unknown arguments")
-    return _checked(dtype_code(args[0]), (), "C", encoded_bytes(args[1]), is_scalar=True)
+    return _checked(_dtype(args[0], is_wide=is_wide), (), "C", encoded_bytes(args[1]), is_scalar=True)
 
 
-def _reconstructed(call: Call) -> ArrayInfo:
+def _reconstructed(call: _Reduced, *, is_wide: bool) -> ArrayInfo:
     args = call.args
     updates = call.updates or []
     if (
@@ -161,35 +257,65 @@ def _reconstructed(call: Call) -> ArrayInfo:
     state = updates[0].value
     if not isinstance(state, tuple) or len(state) != 5 or not isinstance(state[3], (bool, int)):
         _refuse("a numpy array has an unknown state")
-    return _checked(dtype_code(state[2]), state[1], "F" if state[3] else "C", encoded_bytes(state[4]))
+    return _checked(_dtype(state[2], is_wide=is_wide), state[1], "F" if state[3] else "C", encoded_bytes(state[4]))
 
 
-def _from_buffer(call: Call) -> ArrayInfo:
+def _from_buffer(call: _Reduced, *, is_wide: bool) -> ArrayInfo:
     args = call.args
-    if call.updates or not isinstance(args, tuple) or len(args) != 4 or args[3] not in ("C", "F"):
+    if is_wide and len(args) == 5 and args[3] == "K":
+        return _transposed(call)
+    if call.updates or len(args) != 4 or args[3] not in ("C", "F"):
         _refuse("a numpy array has an unknown order or arguments")
-    return _checked(dtype_code(args[1]), args[2], "F" if args[3] == "F" else "C", encoded_bytes(args[0]))
+    order: Literal["C", "F"] = "F" if args[3] == "F" else "C"
+    return _checked(_dtype(args[1], is_wide=is_wide), args[2], order, encoded_bytes(args[0]))
+
+
+def _transposed(call: _Reduced) -> ArrayInfo:
+    """An array whose axes are in another order than its bytes: ``_frombuffer`` of numpy >= 2.3."""
+    raw, dtype, base, _, axes = call.args
+    info = _checked(wide_dtype(dtype), base, "C", encoded_bytes(raw))
+    if type(axes) is not tuple or any(type(axis) is not int for axis in axes) or call.updates:
+        _refuse("a numpy array has unknown axes")
+    if sorted(axes) != list(range(len(info.shape))):
+        _refuse("a numpy array has unknown axes")
+    return info._replace(shape=tuple(info.shape[axis] for axis in axes), axes=axes)
+
+
+def _dtype(value: object, *, is_wide: bool) -> tuple[str, tuple[Field, ...]]:
+    return wide_dtype(value) if is_wide else (dtype_code(value), ())
 
 
 def _checked(
-    code: str, shape: object, order: Literal["C", "F"], buffer: bytes | None, *, is_scalar: bool = False
+    dtype: tuple[str, tuple[Field, ...]],
+    shape: object,
+    order: Literal["C", "F"],
+    buffer: bytes | None,
+    *,
+    is_scalar: bool = False,
 ) -> ArrayInfo:
-    if not isinstance(shape, tuple) or len(shape) > _RANK:
-        _refuse("a numpy array has an unknown shape")
-    size = extent = ITEM_SIZES[code[1:]]
-    for length in shape:
-        if type(length) is not int or not 0 <= length < 2**63:
-            _refuse("a numpy array has an unknown shape")
-        size *= length
-        extent *= length or 1
-    if extent >= 2**63:
-        _refuse(f"a numpy array of shape {shape} is larger than any memory")
+    code, fields = dtype
+    size = checked_numel(shape, item_size(code)) * item_size(code)
     if buffer is None:
         message = f"a numpy value of dtype {code} does not hold its items as bytes"
         raise UnsupportedError(message)
     if size != len(buffer):
         _refuse(f"a numpy value of dtype {code} and shape {shape} needs {size} bytes and has {len(buffer)}")
-    return ArrayInfo(code, shape, order, buffer, is_scalar)
+    return ArrayInfo(code, shape, order, buffer, is_scalar, fields)  # type: ignore[arg-type]
+
+
+def checked_numel(shape: object, itemsize: int) -> int:
+    """Return the number of items of a shape that numpy can hold."""
+    if not isinstance(shape, tuple) or len(shape) > _RANK:
+        _refuse("a numpy array has an unknown shape")
+    numel, extent = 1, itemsize
+    for length in shape:
+        if type(length) is not int or not 0 <= length < 2**63:
+            _refuse("a numpy array has an unknown shape")
+        numel *= length
+        extent *= length or 1
+    if extent >= 2**63:
+        _refuse(f"a numpy array of shape {shape} is larger than any memory")
+    return numel
 
 
 # -- and back (FORMAT.md 12.3) ------------------------------------------------------------------------

@@ -189,3 +189,45 @@ def test_entries_with_a_wrong_crc_compare_by_their_bytes() -> None:
         data[file.getinfo("system_info.txt").header_offset + 60] ^= 1
     assert sbformat.reads(bytes(data)) == sbformat.reads(bytes(data))
     assert sbformat.reads(bytes(data)) != sbformat.read(PPO)
+
+
+def test_a_key_is_decoded_by_its_kind() -> None:
+    from sbformat.known.values import ConstantSchedule, Discrete, FloatSchedule, Reference
+
+    archive = sbformat.read(PPO)
+    assert archive.decode("gamma") == 0.99
+    assert archive.decode("lr_schedule") == FloatSchedule(ConstantSchedule(0.0003))
+    assert archive.decode("policy_class") == Reference("stable_baselines3.common.policies", "ActorCriticPolicy")
+    space = archive.decode("action_space")
+    assert isinstance(space, Discrete)
+    assert (space.n, space.start, space.library) == (2, 0, "gymnasium")
+    with pytest.raises(sbformat.MissingEntryError, match="lr_schedule"):
+        archive.decode("lr_shedule")
+
+
+def test_hyperparameters_tell_how_each_was_obtained() -> None:
+    archive = sbformat.read(PPO)
+    changed = archive.replace(
+        data={
+            **archive.data,
+            "unknown": Serialized("x", b"\x80\x02cmy.module\nmake\n)R."),
+            "broken": Serialized("x", b"\x80\x02"),
+            "several": Serialized("x", b"\x80\x02]cmy.module\nThing\na."),
+        }
+    )
+    found = changed.hyperparameters()
+    assert list(found) == list(changed.data)
+    assert (found["gamma"].value, found["gamma"].how) == (0.99, "json")
+    assert found["clip_range"].how == "decoded"
+    assert (found["unknown"].how, repr(found["unknown"].value)) == ("opaque", "<REDUCE my.module.make>")
+    assert found["broken"].how == "opaque"
+    assert found["broken"].value is changed.data["broken"]
+    assert str(found["broken"].why).startswith("pickle failure: ")
+    assert (found["several"].how, repr(found["several"].value)) == ("decoded", "[Global('my.module', 'Thing')]")
+
+
+def test_a_blob_beyond_a_limit_breaks_only_itself() -> None:
+    found = sbformat.read(PPO, limits=sbformat.Limits(pickle_opcodes=20)).hyperparameters()
+    assert found["policy_class"].how == "decoded"
+    assert found["observation_space"].how == "opaque"
+    assert str(found["observation_space"].why).startswith("limit exceeded: ")

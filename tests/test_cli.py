@@ -52,7 +52,20 @@ def test_inspect_tells_machines_the_same(capsys: pytest.CaptureFixture[str]) -> 
     assert ppo["algorithm"]["name"] == "PPO"
     assert ppo["policy_class"] == "stable_baselines3.common.policies.ActorCriticPolicy"
     assert ppo["data"]["gamma"] == 0.99
-    assert ppo["data"]["policy_class"] == {"serialized": {"type": "<class 'abc.ABCMeta'>", "bytes": 70}}
+    assert ppo["data"]["policy_class"] == {
+        "serialized": {
+            "type": "<class 'abc.ABCMeta'>",
+            "bytes": 70,
+            "how": "decoded",
+            "value": {"kind": "reference", "module": "stable_baselines3.common.policies", "name": "ActorCriticPolicy"},
+            "why": None,
+        }
+    }
+    assert ppo["data"]["action_space"]["serialized"]["value"]["n"] == 2
+    assert ppo["data"]["lr_schedule"]["serialized"]["value"]["schedule"] == {
+        "kind": "ConstantSchedule",
+        "value": 0.0003,
+    }
     assert [entry["name"] for entry in ppo["entries"]] == list(entries())
     policy = next(item for item in ppo["state_dicts"] if item["name"] == "policy.pth")
     assert policy["tensors"][0]["shape"] == [8, 4]

@@ -120,17 +120,21 @@ def test_what_is_equal_by_value_is_no_change(change: Any) -> None:
     assert not compare(BASE, edited(change)).changes
 
 
-def test_blobs_are_named_and_never_shown() -> None:
+def test_blobs_are_told_by_what_they_mean() -> None:
     found = one(BASE, edited(lambda d: d.update(policy_class=d["rollout_buffer_class"])))
     assert found.message == (
         "the class stable_baselines3.common.policies.ActorCriticPolicy became "
         "the class stable_baselines3.common.buffers.RolloutBuffer"
     )
     found = one(BASE, edited(lambda d: d.update(lr_schedule={":serialized:": "gARLBy4=" * 1})))
-    assert found.message.endswith(" became a pickled value without type of 5 bytes")
+    assert found.message == "constant 0.0003, pickled in 132 bytes became 7, pickled in 5 bytes"
     left = edited(lambda d: d.update(lr_schedule={":type:": "\x1b[2J" * 99, ":serialized:": "gARLBy4="}))
-    right = edited(lambda d: d.update(lr_schedule={":type:": "\x1b[2J" * 99, ":serialized:": "gARLCC4="}))
-    assert one(left, right).message.endswith("of 5 bytes became another")
+    right = edited(lambda d: d.update(lr_schedule={":type:": "\x1b[2J" * 99, ":serialized:": "gAJLBy4="}))
+    assert one(left, right).message == "7, pickled in 5 bytes became another"
+    broken = edited(lambda d: d.update(lr_schedule={":type:": "\x1b[2J" * 99, ":serialized:": "gARL"}))
+    assert one(left, broken).message == "7, pickled in 5 bytes became a broken pickle of 3 bytes"
+    hostile = edited(lambda d: d.update(lr_schedule={":type:": "x", ":serialized:": "gARYBAAAABtbMkou"}))
+    assert "\x1b" not in one(left, hostile).message
 
 
 def test_the_place_of_a_key_is_its_pointer_whatever_it_is_called() -> None:

@@ -20,7 +20,9 @@ SHOWN = [
     (command, output)
     for block in CONSOLE
     for command, output in re.findall(
-        r"^\$ (sbformat (?:inspect|extract|validate|diff|edit|convert) .*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE
+        r"^\$ (sbformat (?:inspect|extract|validate|scan|diff|edit|convert) .*)\n((?:(?!\$ ).*\n)*)",
+        block,
+        re.MULTILINE,
     )
     if output.strip()
 ]
@@ -37,7 +39,9 @@ def test_commands_print_what_the_readme_shows(
 
 
 def test_every_command_is_shown() -> None:
-    assert {command.split()[1] for command, _ in SHOWN} == {"inspect", "extract", "validate", "diff", "edit", "convert"}
+    assert {command.split()[1] for command, _ in SHOWN} == {
+        "inspect", "extract", "validate", "scan", "diff", "edit", "convert",
+    }  # fmt: skip
 
 
 def test_the_first_two_commands_are_the_readmes() -> None:

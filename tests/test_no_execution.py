@@ -22,6 +22,8 @@ import numpy, jsonschema, safetensors.numpy, ml_dtypes, rich.console  # what is 
 import sbformat, sbformat.schema, sbformat.reader, sbformat.archive, sbformat.pth.arrays, sbformat.pth.compare
 import sbformat.export, sbformat.tools.inspect, sbformat.tools.extract, sbformat.cli, difflib, unicodedata
 import sbformat.tools.diff, sbformat.tools.edit, sbformat.tools.convert, sbformat.weights, sbformat.writer
+import sbformat.tools.scan, sbformat.tools.scan.sarif, sbformat.tools.compare_system, bz2, hashlib, datetime, pathlib
+import sbformat.known.shown, sbformat.names.published, sbformat.cli._tree, sbformat.cli._workers
 import sbformat.pth.portable, sbformat.pth.differences, sbformat.pth.template, sbformat.pth.from_arrays
 from sbformat import data, pkl, pth
 from sbformat.container import Container
@@ -87,12 +89,14 @@ for name, content in {
     arrays.append(folder / name)
 
 def everything(path):
+    repr(sbformat.scan(path))
     for on_unknown in ("error", "inert"):
         try:
             archive = sbformat.read(path, on_unknown=on_unknown)
         except sbformat.SbformatError:
             continue
-        for get in (lambda: archive.data, lambda: archive.algorithm, lambda: archive.system_info,
+        for get in (lambda: archive.data, lambda: archive.algorithm, lambda: repr(archive.hyperparameters()),
+                    lambda: sbformat.compare_system(archive), lambda: archive.system_info,
                     lambda: archive.pytorch_variables, lambda: archive == archive, lambda: repr(archive.data)):
             with contextlib.suppress(sbformat.SbformatError):
                 get()
@@ -108,7 +112,10 @@ def everything(path):
 def commands():
     names = [str(path) for path in files]
     for args in (["inspect", *names], ["inspect", *names, "--format", "json"], ["validate", *names],
-                 ["validate", *names, "--format", "json"]):
+                 ["validate", *names, "--format", "json"], ["scan", *names, "--jobs", "1"],
+                 ["scan", *names, "--jobs", "1", "--format", "sarif"], ["inspect", names[0], "--system"],
+                 *(["inspect", name, "--blobs", "policy_class"] for name in names),
+                 *(["inspect", name, "--blobs", "policy_class", "--opcodes"] for name in names)):
         with contextlib.redirect_stdout(io.StringIO()):
             sbformat.cli.main(args)
     for number, path in enumerate(files):
@@ -168,6 +175,7 @@ commands()
 writing_commands()
 for pickle in EVIL.values():
     pkl.loads(pickle)
+    sbformat.scan(pickle)
     pth.loads(torch_zip(pickle), on_unknown="inert")
 result = list(seen)
 after = set(sys.modules), dict(os.environ), os.getcwd(), sys.getrecursionlimit(), len(os.listdir("/proc/self/fd"))

@@ -15,7 +15,7 @@ from making import fit_for_terminal
 from making_pth import floats, ordered, torch_zip
 from sbformat import DataError, LimitError, Limits, SbformatError, UnsupportedError, data, pth
 from sbformat.limits import Budget
-from sbformat.names import LAYOUTS
+from sbformat.names.pth import LAYOUTS
 from sbformat.pth import Device, DTypeName, Layout, MemoryFormat, Size, StateDict
 from sbformat.pth.compare import equal
 from sbformat.pth.portable import from_portable, to_portable

@@ -22,7 +22,7 @@ from making_pth import (
     torch_zip,
 )
 from sbformat import SbformatError, pth
-from sbformat.names import (
+from sbformat.names.pth import (
     CALLS,
     DTYPES,
     LAYOUTS,

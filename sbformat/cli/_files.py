@@ -26,16 +26,28 @@ EXIT_FINDINGS: Final = 1
 EXIT_COULD_NOT: Final = 2
 COULD_NOT_OPEN: Final = "cannot open"
 """The outcome of a path that the operating system refuses."""
+PROCESS_ENDED: Final = "process ended"
+"""The outcome of a file whose process the operating system ended."""
 
 
 def add_reading_options(parser: argparse.ArgumentParser) -> None:
     """Add what every command that reads archives takes."""
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="text for people (default) or JSON")
-    parser.add_argument(
-        "--limit", action="append", default=[], metavar="NAME=VALUE", type=_limit, help="change a limit; repeatable"
-    )
+    add_common_options(parser)
     parser.add_argument(
         "--unchecked-crc", action="store_true", help="read a .pth that torch saved without CRCs all the same"
+    )
+
+
+def add_common_options(parser: argparse.ArgumentParser, *other_formats: str) -> None:
+    """Add what every command takes.
+
+    :param other_formats: what the command can print besides text and JSON
+    """
+    formats = ("text", "json", *other_formats)
+    words = ("text for people (default)", "JSON", *(word.upper() for word in other_formats))
+    parser.add_argument("--format", choices=formats, default="text", help=f"{', '.join(words[:-1])} or {words[-1]}")
+    parser.add_argument(
+        "--limit", action="append", default=[], metavar="NAME=VALUE", type=_limit, help="change a limit; repeatable"
     )
 
 

@@ -38,8 +38,12 @@ def size(nbytes: int) -> str:
 
 def print_json(command: str, files: list[dict[str, Any]]) -> None:
     """Print one document by ``schema/report.schema.json``."""
-    report = {"command": command, "report_version": REPORT_VERSION, "files": files}
-    json.dump(_finite(report), sys.stdout, indent=2, allow_nan=False)
+    print_document({"command": command, "report_version": REPORT_VERSION, "files": files})
+
+
+def print_document(document: dict[str, Any]) -> None:
+    """Print any JSON document: one object."""
+    json.dump(_finite(document), sys.stdout, indent=2, allow_nan=False)
     sys.stdout.write("\n")
 
 
@@ -74,14 +78,20 @@ class Plain:
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
     def table(
-        self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()
+        self,
+        title: str,
+        header: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        *,
+        right: Sequence[int] = (),
+        longest: int = _CELL,
     ) -> None:
-        """Print a table; ``right`` are the columns of numbers."""
+        """Print a table; ``right`` are the columns of numbers, ``longest`` is how much of a cell is shown."""
         if not rows:
             return
         rows = shortened(rows)
         cells = [list(header)] if header else []
-        cells += [[escape(cell, _CELL) for cell in row] for row in rows]
+        cells += [[escape(cell, longest) for cell in row] for row in rows]
         self.line(f"\n  {title}")
         widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
         for row in cells:
@@ -113,7 +123,13 @@ class Rich(Plain):
         self._console.print(Text(text))
 
     def table(
-        self, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()
+        self,
+        title: str,
+        header: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        *,
+        right: Sequence[int] = (),
+        longest: int = _CELL,
     ) -> None:
         """Print a table."""
         from rich import box
@@ -134,7 +150,7 @@ class Rich(Plain):
             name = header[column] if header else ""
             table.add_column(name, justify="right" if column in right else "left", overflow="fold")
         for row in rows:
-            table.add_row(*(Text(escape(cell, _CELL)) for cell in row))
+            table.add_row(*(Text(escape(cell, longest)) for cell in row))
         self._console.print(table)
 
 

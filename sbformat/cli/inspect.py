@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from sbformat.algorithm import class_reference
+import sbformat
+from sbformat import pkl
 from sbformat.cli import _files, _output
 from sbformat.data import Serialized
-from sbformat.errors import escape
+from sbformat.errors import MissingEntryError, SbformatError, escape
+from sbformat.known.shown import one_line, to_json
+from sbformat.limits import Budget
+from sbformat.pkl.listing import opcodes, tree
 from sbformat.spec import OPTIMIZER_WORD
 
 if TYPE_CHECKING:
     import argparse
 
+    from sbformat.archive import Archive, Hyperparameter
     from sbformat.tools.inspect import InspectReport, StateDictReport
 
 _JSON_BITS = 64
@@ -36,6 +41,11 @@ def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no pub
     )
     parser.add_argument("paths", nargs="+", metavar="FILE", help="archives, .pth files, or folders of them")
     parser.add_argument("--brief", action="store_true", help="totals only, without the tables of tensors")
+    parser.add_argument("--system", action="store_true", help="compare the saved system with this one")
+    parser.add_argument(
+        "--blobs", action="append", default=[], metavar="KEY", help="list what a pickle of data holds; repeatable"
+    )
+    parser.add_argument("--opcodes", action="store_true", help="with --blobs: its opcodes with their offsets")
     _files.add_reading_options(parser)
     parser.set_defaults(run=run)
 
@@ -51,8 +61,9 @@ def run(args: argparse.Namespace) -> int:
         found: list[InspectReport] = []
 
         def work(path: str = path, found: list[InspectReport] = found) -> dict[str, Any]:
-            found.append(inspect(_files.read_archive(path, args, on_unknown="inert")))
-            return {}
+            archive = _files.read_archive(path, args, on_unknown="inert")
+            found.append(inspect(archive))
+            return _asked(archive, args)
 
         outcome = _files.guarded(path, work)
         if not found:
@@ -78,7 +89,7 @@ def _to_json(report: InspectReport) -> dict[str, Any]:
         "algorithm": report.algorithm._asdict() if report.algorithm is not None else None,
         "policy_class": report.policy_class,
         "system_info": report.system_info,
-        "data": None if report.data is None else {key: _data_json(value) for key, value in report.data.items()},
+        "data": None if report.hyperparameters is None else _data_json(report),
         "entries": [
             {
                 "name": entry.name,
@@ -105,11 +116,45 @@ def _state_dict_json(report: StateDictReport) -> dict[str, Any]:
     }
 
 
-def _data_json(value: object) -> object:
-    """A value of ``data``; a blob as its type and size, never its bytes."""
-    if isinstance(value, Serialized):
-        return {"serialized": {"type": value.type, "bytes": len(value.pickle)}}
-    return value
+def _data_json(report: InspectReport) -> dict[str, Any]:
+    """The values of ``data``; a blob as its type and size and what it means, never its bytes."""
+    made: dict[str, Any] = {}
+    for key, value in (report.data or {}).items():
+        made[key] = value
+        if isinstance(value, Serialized) and report.hyperparameters is not None:
+            decoded, how, why = report.hyperparameters[key]
+            shown = None if decoded is value else to_json(decoded)
+            blob = {"type": value.type, "bytes": len(value.pickle), "how": how, "value": shown, "why": why}
+            made[key] = {"serialized": blob}
+    return made
+
+
+def _asked(archive: Archive, args: argparse.Namespace) -> dict[str, Any]:
+    """What is shown only when it is asked for: the system beside this one, and the insides of blobs."""
+    asked: dict[str, Any] = {}
+    if args.system:
+        asked["system"] = [row._asdict() for row in sbformat.compare_system(archive)]
+    if args.blobs:
+        asked["blobs"] = [_blob(archive, key, is_listed=args.opcodes) for key in args.blobs]
+    return asked
+
+
+def _blob(archive: Archive, key: str, *, is_listed: bool) -> dict[str, Any]:
+    """One blob's inert tree, or its opcodes as far as they can be read."""
+    value = archive.data.get(key)
+    if not isinstance(value, Serialized):
+        blobs = [name for name, item in archive.data.items() if isinstance(item, Serialized)]
+        raise MissingEntryError(key, present=blobs, what="pickle in data")
+    rows: list[Any] = []
+    broken = None
+    try:
+        if is_listed:
+            rows.extend(row._asdict() for row in opcodes(value.pickle))
+        else:
+            rows.extend(tree(pkl.decode_pickle(value.pickle, Budget(archive.limits))))
+    except SbformatError as error:
+        broken = f"{error.outcome}: {error.message}"
+    return {"key": key, "opcodes" if is_listed else "lines": rows, "broken": broken}
 
 
 def _leaf_json(value: object) -> object:
@@ -146,8 +191,9 @@ def _print_text(printer: _output.Plain, outcome: dict[str, Any], report: Inspect
     printer.table("summary", (), _summary(report))
     if report.system_info:
         printer.table("system info", (), list(report.system_info.items()))
-    if report.data is not None:
-        printer.table("hyper-parameters (data)", (), [(key, _data_text(value)) for key, value in report.data.items()])
+    if report.hyperparameters is not None:
+        rows = [(key, _data_text(value)) for key, value in report.hyperparameters.items()]
+        printer.table("hyper-parameters (data)", (), rows)
     printer.table(
         "entries",
         ("name", "size", "stored as"),
@@ -157,6 +203,7 @@ def _print_text(printer: _output.Plain, outcome: dict[str, Any], report: Inspect
     for state_dict in report.state_dicts:
         _print_state_dict(printer, state_dict, brief=brief)
     printer.table("broken", ("entry", "outcome", "why"), [tuple(row) for row in report.broken])
+    _print_asked(printer, outcome)
     printer.line()
 
 
@@ -182,11 +229,29 @@ def _summary(report: InspectReport) -> list[tuple[str, str]]:
     return rows
 
 
-def _data_text(value: object) -> str:
+def _data_text(found: Hyperparameter) -> str:
+    value = found.value
+    if found.how == "json":
+        return value if isinstance(value, str) else json.dumps(value)
     if isinstance(value, Serialized):
-        reference = class_reference(value)
-        return f"class {reference}" if reference else f"{value.type}, pickled, {_output.size(len(value.pickle))}"
-    return value if isinstance(value, str) else json.dumps(value)
+        return f"{value.type}, pickled, {_output.size(len(value.pickle))}: {found.why}"
+    return one_line(value)
+
+
+def _print_asked(printer: _output.Plain, outcome: dict[str, Any]) -> None:
+    rows = [
+        (row["name"], row["saved"] or "", row["here"] or "", "matters" if row["matters"] else "", row["why"])
+        for row in outcome.get("system", ())
+    ]
+    printer.table("system", ("", "saved", "here", "", "why"), rows)
+    for blob in outcome.get("blobs", ()):
+        printer.line(f"\n  {escape(blob['key'])}")
+        for line in blob.get("lines", ()):
+            printer.line(f"    {line}")
+        for row in blob.get("opcodes", ()):
+            printer.line(f"    {row['offset']:>8}  {row['name']}  {row['argument']}".rstrip())
+        if blob["broken"]:
+            printer.line(f"    {blob['broken']}")
 
 
 def _print_state_dict(printer: _output.Plain, report: StateDictReport, *, brief: bool) -> None:

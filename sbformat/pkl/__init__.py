@@ -5,13 +5,14 @@ What encodes is loaded when it is asked for: most who read never write.
 
 from typing import TYPE_CHECKING
 
-from sbformat.pkl.decode import Pickle, decode_next, decode_pickle, loads
+from sbformat.pkl.decode import Attempt, Pickle, attempt, decode_next, decode_pickle, loads
 from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Global, Node, Persistent, Set, Update
 
 if TYPE_CHECKING:
     from sbformat.pkl.encode import dumps, encode_pickle
 
 __all__ = [
+    "Attempt",
     "Call",
     "Dict",
     "Extension",
@@ -22,6 +23,7 @@ __all__ = [
     "Pickle",
     "Set",
     "Update",
+    "attempt",
     "decode_next",
     "decode_pickle",
     "dumps",

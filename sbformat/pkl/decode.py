@@ -12,7 +12,7 @@ from operator import add
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
-from sbformat.errors import PickleError
+from sbformat.errors import PickleError, SbformatError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.handlers import HANDLERS
 from sbformat.pkl.state import REFERRED, State, cut_short, make_call, too_long
@@ -21,6 +21,7 @@ from sbformat.pkl.tree import Call, Dict, Global, Node, Persistent, Update
 if TYPE_CHECKING:
     from sbformat.cursor import Cursor
 
+_FRAME: Final = b"\x95"
 _WINDOW: Final = 1 << 16
 _LEAST_ROOM: Final = 64
 """Opcodes between two looks at the counts: right at a limit, a look an opcode would cost ten times as much."""
@@ -81,6 +82,65 @@ def decode_pickle(data: bytes | bytearray | memoryview, budget: Budget, *, encod
     return pickle
 
 
+class Attempt(NamedTuple):
+    """What a pickle says as far as it can be read: what precedes a fault is imported and called all the same."""
+
+    pickle: Pickle | None
+    log: list[Node | Update]
+    offsets: list[int]
+    """Of the opcode behind each row of the log; empty unless they were asked for."""
+    error: SbformatError | None
+
+
+def attempt(data: bytes, budget: Budget, *, encoding: str = "ascii", is_traced: bool = False) -> Attempt:
+    """Decode one pickle from the start of ``data`` as far as it goes; nothing is raised for what is wrong with it.
+
+    Where a frame is wrong, what some unpicklers do all the same is told: they pass over it.
+
+    :param data: the pickle, and whatever follows it
+    :param budget: the operation's
+    :param encoding: as in :func:`decode_pickle`
+    :param is_traced: note the offset of each row of the log
+    """
+    try:
+        budget.spend("pickle_bytes", len(data))
+    except SbformatError as error:
+        return Attempt(None, [], [], error)
+    found = _attempted(data, budget.limits, encoding, is_traced=is_traced, is_unframed=False)
+    if found.error is not None and _FRAME in data:
+        unframed = _attempted(data, budget.limits, encoding, is_traced=is_traced, is_unframed=True)
+        if len(unframed.log) > len(found.log):
+            return Attempt(None, unframed.log, unframed.offsets, found.error)
+    return found
+
+
+def _attempted(data: bytes, limits: Limits, encoding: str, *, is_traced: bool, is_unframed: bool) -> Attempt:
+    machine = _Machine(data, limits, encoding)
+    machine.is_unframed = is_unframed
+    trace = _Trace(machine)
+    if is_traced:
+        machine.log = trace
+    try:
+        pickle = machine.run()
+    except SbformatError as error:
+        return Attempt(None, machine.log, trace.offsets, error)
+    return Attempt(pickle, machine.log, trace.offsets, None)
+
+
+class _Trace(list["Node | Update"]):
+    """A log that notes where the machine stands whenever it grows."""
+
+    def __init__(self, machine: _Machine) -> None:
+        super().__init__()
+        self._machine = machine
+        self.offsets: list[int] = []
+
+    def append(self, row: Node | Update) -> None:
+        machine = self._machine
+        self.offsets.append(machine.base + len(machine.data) - machine.codes.__length_hint__() - 1)
+        super().append(row)
+
+
 def decode_next(cursor: Cursor, budget: Budget) -> Pickle:
     """Decode one pickle of several from where the cursor stands; leave the cursor behind its STOP.
 
@@ -108,7 +168,10 @@ def decode_next(cursor: Cursor, budget: Budget) -> Pickle:
 class _Machine(State):
     """The loop over one pickle's opcodes."""
 
-    __slots__ = ()
+    __slots__ = ("codes",)
+
+    codes: _ByteIterator
+    """The opcodes of the frame, or of all, that are left."""
 
     def run(self) -> Pickle:
         """Decode up to STOP, turning every way to fail into PickleError."""
@@ -143,7 +206,7 @@ class _Machine(State):
         marks_allowed = self.limits.pickle_marks
         entries = 0  # of the memo; -1 once some came out of order
         built = executed = position = 0
-        codes = cast("_ByteIterator", iter(data))
+        codes = self.codes = cast("_ByteIterator", iter(data))
         operand = codes.__next__
         size = len(data)
         while True:
@@ -292,7 +355,7 @@ class _Machine(State):
                 position = self._leave_frame()
             data = self.data
             size = len(data)
-            codes = cast("_ByteIterator", iter(data))
+            codes = self.codes = cast("_ByteIterator", iter(data))
             operand = codes.__next__
             codes.__setstate__(position)
 

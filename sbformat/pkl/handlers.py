@@ -330,7 +330,10 @@ def _stack_global(state: State, position: int) -> int:
 
 
 def _frame(state: State, position: int) -> int:
-    state.enter_frame(position + 8, _UINT8(state.data, position)[0])
+    size = _UINT8(state.data, position)[0]
+    if state.is_unframed:
+        return position + 8
+    state.enter_frame(position + 8, size)
     return 0
 
 

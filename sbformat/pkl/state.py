@@ -36,8 +36,8 @@ class State:
     """
 
     __slots__ = (
-        "base", "built", "changed_late", "data", "encoding", "far_memo", "is_short", "limits", "log", "marked",
-        "memo", "protocol", "referred", "stack", "whole",
+        "base", "built", "changed_late", "data", "encoding", "far_memo", "is_short", "is_unframed", "limits",
+        "log", "marked", "memo", "protocol", "referred", "stack", "whole",
     )  # fmt: skip
 
     def __init__(self, data: bytes, limits: Limits, encoding: str) -> None:
@@ -50,6 +50,8 @@ class State:
         self.is_short = len(data) <= limits.pickle_opcodes
         """No more bytes than opcodes are allowed: they need no count."""
         self.encoding = encoding
+        self.is_unframed = False
+        """Pass over FRAME, as the unpickler in pure Python does when a frame is not what it says."""
         self.referred: dict[int, object] = {}
         """Values of those types, by identity, once they were taken from the memo or doubled; held here, so that
         no other value can come by their identity."""

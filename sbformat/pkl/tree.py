@@ -151,12 +151,14 @@ class Extension(Node):
         return f"Extension({self.code})"
 
 
-def walk(root: object) -> Iterator[object]:
+def walk(root: object, seen: set[int] | None = None) -> Iterator[object]:
     """Yield every composite value and node of a tree once, parents before children.
 
     Iterative, with a visited set: shared parts and cycles cost nothing twice.
+
+    :param seen: the ``id()`` of what to pass over; what is yielded joins it
     """
-    seen: set[int] = set()
+    seen = set() if seen is None else seen
     todo = [root]
     while todo:
         value = todo.pop()

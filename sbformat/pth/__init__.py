@@ -5,7 +5,7 @@ What encodes is loaded when it is asked for: most who read never write.
 
 from typing import TYPE_CHECKING
 
-from sbformat.pth.decode import decode_pth, decode_zip, loads
+from sbformat.pth.decode import decode_pth, decode_zip, loads, open_pth
 from sbformat.pth.state_dict import Leaf, StateDict
 from sbformat.pth.values import (
     Device,
@@ -43,6 +43,7 @@ __all__ = [
     "emptied",
     "encode_pth",
     "loads",
+    "open_pth",
 ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from sbformat.errors import TensorError
-from sbformat.names import CALLS
+from sbformat.names.pth import CALLS
 from sbformat.pkl.tree import Call, Global
 from sbformat.pth.scope import INT64
 

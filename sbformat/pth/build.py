@@ -10,7 +10,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.errors import TensorError, UnsupportedError, quote
-from sbformat.names import CALLS
+from sbformat.names.pth import CALLS
 from sbformat.numpy_pickles import array_info, encoded_bytes
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Persistent, Set, Update
 from sbformat.pth.constructors import CONSTRUCTORS

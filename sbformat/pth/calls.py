@@ -10,7 +10,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.names import STORAGE_CLASSES
+from sbformat.names.pth import STORAGE_CLASSES
 from sbformat.numpy_pickles import ArrayInfo, to_tree
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Persistent, Set, Update
 from sbformat.pth.dtypes import DTYPES

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.names import (
+from sbformat.names.pth import (
     CALLS,
     DTYPES as DTYPE_NAMES,
     QUANTIZATION_SCHEMES,
@@ -347,5 +347,5 @@ CONSTRUCTORS: Final[dict[str, Callable[[Scope, tuple[object, ...]], object]]] = 
     "from_type_v2": _from_type_v2,
     **SMALL_VALUES,
 }
-"""By role in :data:`sbformat.names.CALLS`; containers are built by the walker in ``decode``, numpy's
+"""By role in :data:`sbformat.names.pth.CALLS`; containers are built by the walker in ``decode``, numpy's
 values in ``numpy_pickles``."""

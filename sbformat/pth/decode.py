@@ -5,7 +5,8 @@ What their pickles say becomes values in ``build``.
 
 from __future__ import annotations
 
-from typing import Final, NoReturn
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from sbformat.container import Container
 from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
@@ -29,6 +30,10 @@ from sbformat.spec import (
     TORCHSCRIPT_RECORD,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sbformat.pkl.decode import Pickle
 
 _SPECIAL_RECORDS: Final = (
     PICKLE_RECORD, BYTE_ORDER_RECORD, TORCH_VERSION_RECORD, TORCH_VERSION_RECORD_OLD, TORCHSCRIPT_RECORD,
@@ -78,9 +83,7 @@ def decode_pth(
     """Like :func:`loads`, within an operation's budget."""
     head = bytes(data[:4])
     if head == LOCAL_SIGNATURE:
-        container = Container(
-            BytesSource(data), budget=budget, names="record", entry_limit="inner_entries", unchecked_crc=unchecked_crc
-        )
+        container = _container(data, budget, unchecked_crc=unchecked_crc)
         return decode_zip(container, budget, on_unknown=on_unknown, copy=copy)
     if head[:1] == _PROTO_BYTE:
         pickle, scope = legacy.decode(data, budget)
@@ -99,6 +102,25 @@ def decode_zip(
     container: Container, budget: Budget, *, on_unknown: OnUnknown = "error", copy: bool = False
 ) -> StateDict:
     """Decode an opened torch zip."""
+    pickle, scope, name = open_zip(container, budget)
+    with _within(name):
+        if pickle.flags:
+            _refuse("; ".join(pickle.flags))
+        return StateDict(build_values(pickle, scope, on_unknown), budget, copy=copy)
+
+
+def open_pth(data: memoryview, budget: Budget, *, unchecked_crc: bool = False) -> tuple[Pickle, Scope]:
+    """Return what a ``.pth`` pickles, not yet made into values, and the scope that finds its storages.
+
+    :raises SbformatError: as :func:`decode_pth`
+    """
+    if bytes(data[:4]) == LOCAL_SIGNATURE:
+        return open_zip(_container(data, budget, unchecked_crc=unchecked_crc), budget)[:2]
+    return legacy.decode(data, budget)
+
+
+def open_zip(container: Container, budget: Budget) -> tuple[Pickle, Scope, str]:
+    """Return the pickle of an opened torch zip, the scope that finds its storages, and its record's name."""
     root = _root(container)
     _check_version(container, root)
     byte_order = _byte_order(container, root)
@@ -116,16 +138,26 @@ def decode_zip(
             _refuse(f"the storage {quote(key)} is {numel} x {itemsize} bytes, its record has {record.size}")
         return storage
 
-    try:
+    with _within(pickle_name):
         pickle = decode_pickle(container.read(pickle_name, limit="pickle_bytes"), budget, encoding="utf-8")
-        if pickle.flags:
-            _refuse("; ".join(pickle.flags))
-        tree = build_values(pickle, Scope(budget, open_storage, id_items=5), on_unknown)
+    return pickle, Scope(budget, open_storage, id_items=5), pickle_name
+
+
+@contextmanager
+def _within(name: str) -> Iterator[None]:
+    """Add the record to errors that name none."""
+    try:
+        yield
     except SbformatError as error:
         if error.entry is None:
-            error.within(pickle_name)
+            error.within(name)
         raise
-    return StateDict(tree, budget, copy=copy)
+
+
+def _container(data: memoryview, budget: Budget, *, unchecked_crc: bool) -> Container:
+    return Container(
+        BytesSource(data), budget=budget, names="record", entry_limit="inner_entries", unchecked_crc=unchecked_crc
+    )
 
 
 def _root(container: Container) -> str:

@@ -33,10 +33,9 @@ def decode(data: memoryview, budget: Budget) -> tuple[Pickle, Scope]:
     cursor = Cursor(data, TensorError)
     _check_head(cursor, budget)
     pickle = decode_next(cursor, budget)
-    keys = decode_next(cursor, budget)
-    if pickle.flags or keys.flags:
-        _refuse("; ".join(pickle.flags + keys.flags), cursor.position)
-    storages = _Storages(cursor, keys.value, budget)
+    if pickle.flags:
+        _refuse("; ".join(pickle.flags), cursor.position)
+    storages = _Storages(cursor, _plain(cursor, budget), budget)
     scope = Scope(budget, storages.open, id_items=6)
     for node in walk(pickle.value):
         if type(node) is Persistent:
@@ -47,14 +46,27 @@ def decode(data: memoryview, budget: Budget) -> tuple[Pickle, Scope]:
 
 def _check_head(cursor: Cursor, budget: Budget) -> None:
     """The magic number, the protocol and the writer's system."""
-    if decode_next(cursor, budget).value != LEGACY_MAGIC:
+    first = decode_next(cursor, budget)
+    if first.value != LEGACY_MAGIC:
         message = "a pickle, but no torch file: its first value is not torch's magic number"
         raise UnsupportedError(message, offset=0)
-    if decode_next(cursor, budget).value != LEGACY_PROTOCOL:
+    _checked(first, cursor)
+    if _plain(cursor, budget) != LEGACY_PROTOCOL:
         _refuse(f"its protocol is not {LEGACY_PROTOCOL}", cursor.position)
-    info = decode_next(cursor, budget).value
+    info = _plain(cursor, budget)
     if type(info) is not Dict or {key for key, _ in info if type(key) is str} != _SYSTEM_INFO_KEYS:
         _refuse("its third pickle does not describe the writer's system", cursor.position)
+
+
+def _plain(cursor: Cursor, budget: Budget) -> object:
+    """Decode one of the pickles that hold plain data; one that imports anything on the way is none of torch's."""
+    return _checked(decode_next(cursor, budget), cursor).value
+
+
+def _checked(pickle: Pickle, cursor: Cursor) -> Pickle:
+    if pickle.flags or pickle.log:
+        _refuse("; ".join(pickle.flags) or "a pickle of plain data imports or calls something", cursor.position)
+    return pickle
 
 
 class _Storages:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from sbformat.errors import DataError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
-from sbformat.names import DTYPES, LAYOUTS, MEMORY_FORMATS
+from sbformat.names.pth import DTYPES, LAYOUTS, MEMORY_FORMATS
 from sbformat.pth.paths import other_keys, segment
 from sbformat.pth.values import DEVICE_INDEXES, Device, DTypeName, Layout, MemoryFormat, Size, TensorInfo
 

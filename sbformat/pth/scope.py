@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from sbformat.errors import TensorError, UnsupportedError, quote
-from sbformat.names import PACKED_STORAGES, STORAGES
+from sbformat.names.pth import PACKED_STORAGES, STORAGES
 from sbformat.pkl.tree import Global, Persistent, walk
 from sbformat.pth.values import StorageId
 
@@ -52,6 +52,11 @@ class Scope:
         """Of those that are larger than four times their storage."""
         self._open_storage = open_storage
         self._storages: dict[str | tuple[str, object], Storage] = {}
+
+    @property
+    def keys(self) -> set[str]:
+        """The keys of the storages that were named so far."""
+        return {storage.key for storage in self._storages.values()}
 
     def resolve(self, kept: object) -> None:
         """Find the storages that inert nodes refer to: keys are numbered anew when they are written again."""

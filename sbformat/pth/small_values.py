@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.names import DTYPES as DTYPE_NAMES, LAYOUTS, MEMORY_FORMATS
+from sbformat.names.pth import DTYPES as DTYPE_NAMES, LAYOUTS, MEMORY_FORMATS
 from sbformat.numpy_pickles import encoded_bytes, latin1_bytes
 from sbformat.pth.arguments import arguments, reduced, refuse, whole_numbers
 from sbformat.pth.values import DEVICE_INDEXES, Device, DTypeName, Layout, MemoryFormat, Size
@@ -91,7 +91,7 @@ SMALL_VALUES: Final[dict[str, Callable[[Scope, tuple[object, ...]], object]]] = 
     "encode": _encode,
     "bytes": _bytes,
 }
-"""By role in :data:`sbformat.names.CALLS`."""
+"""By role in :data:`sbformat.names.pth.CALLS`."""
 
 
 def named_value(value: Global) -> object:

@@ -7,7 +7,9 @@ import json
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
+from sbformat import known
 from sbformat.algorithm import class_reference
+from sbformat.known.shown import one_line
 from sbformat.archive import is_state_dict
 from sbformat.data import Serialized, equal_json
 from sbformat.errors import LimitError, SbformatError, escape
@@ -176,7 +178,11 @@ def _shown(value: object) -> str:
         reference = class_reference(value)
         if reference is not None:
             return f"the class {escape(reference)}"
-        return f"a pickled {escape(value.type or 'value without type', _SHOWN)} of {len(value.pickle):,} bytes"
+        size = f"{len(value.pickle):,} bytes"
+        try:
+            return f"{one_line(known.decode(value))}, pickled in {size}"
+        except SbformatError:
+            return f"a broken pickle of {size}"
     return escape(json.dumps(value), _SHOWN)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sbformat.algorithm import Algorithm
-    from sbformat.archive import Archive
+    from sbformat.archive import Archive, Hyperparameter
     from sbformat.sniff import Kind
     from sbformat.zip_records import Entry
 
@@ -70,6 +70,8 @@ class InspectReport(NamedTuple):
     system_info: dict[str, str] | None
     data: dict[str, Any] | None
     """JSON values, and :class:`~sbformat.Serialized`."""
+    hyperparameters: dict[str, Hyperparameter] | None
+    """The same, decoded."""
     entries: tuple[Entry, ...]
     state_dicts: tuple[StateDictReport, ...]
     extra: tuple[str, ...]
@@ -105,6 +107,7 @@ def inspect(archive: Archive) -> InspectReport:
         policy_class=class_reference(data.get("policy_class")) if data is not None else None,
         system_info=system_info.fields if system_info is not None else None,
         data=data,
+        hyperparameters=archive.hyperparameters() if data is not None else None,
         entries=tuple(archive.entries.values()),
         state_dicts=tuple(report for report in state_dicts if report is not None),
         extra=tuple(archive.extra),

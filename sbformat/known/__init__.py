@@ -1,0 +1,53 @@
+"""What a pickle means, without running it: inert trees to values that people know (FORMAT.md 13).
+
+Exact names and exact shapes, arguments checked; what is not known stays an inert tree. Nothing is imported, called or
+built but the plain values of ``values`` and Python's own containers, dates and paths.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sbformat.known.recognisers import find
+from sbformat.known.recognition import Doubt, Recognition, is_known
+from sbformat.limits import DEFAULT_LIMITS, Budget
+from sbformat.pkl.decode import decode_pickle
+
+if TYPE_CHECKING:
+    from sbformat.data import Serialized
+    from sbformat.limits import Limits
+    from sbformat.pkl.decode import Pickle
+    from sbformat.pth.scope import Scope
+
+__all__ = ["Doubt", "Recognition", "decode", "decode_blob", "is_known", "recognise"]
+
+
+def decode(serialized: Serialized, *, limits: Limits = DEFAULT_LIMITS) -> object:
+    """Return what a blob of ``data`` means.
+
+    :param serialized: as it stands in ``data``
+    :param limits: what it may ask for
+    :return: a value of :mod:`sbformat.known.values`, of Python, or, where it is not known, a node of
+        :mod:`sbformat.pkl.tree`
+    :raises PickleError: when it is no pickle
+    :raises LimitError: when it asks for more than allowed
+    """
+    return decode_blob(serialized.pickle, Budget(limits))
+
+
+def decode_blob(data: bytes, budget: Budget) -> object:
+    """Like :func:`decode`, of a blob's bytes within an operation's budget."""
+    return recognise(decode_pickle(data, budget), budget)[0]
+
+
+def recognise(pickle: Pickle, budget: Budget, tensors: Scope | None = None) -> tuple[object, Recognition]:
+    """Return the value of a pickle, and the account of what was understood in it.
+
+    :param pickle: decoded
+    :param budget: the operation's
+    :param tensors: of a ``.pth``: finds its storages
+    """
+    recognition = Recognition(pickle, budget, find, tensors)
+    value = recognition.make(pickle.value)
+    recognition.tensors.check_totals()
+    return value, recognition

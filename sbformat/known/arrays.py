@@ -1,0 +1,222 @@
+"""numpy's arrays, scalars, dtypes and random generators (FORMAT.md 13.2, 13.3).
+
+Sources: numpy ``_core/src/multiarray/methods.c``, ``_core/numeric.py``, ``random/_pickle.py``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from sbformat.known.recognition import Unrecognised
+from sbformat.known.values import Described, DType, ObjectArray, RandomState, Reference, SeedSequence
+from sbformat.names.pth import NUMPY_NDARRAY
+from sbformat.numpy_pickles import ArrayInfo, array_info, checked_numel, is_object_array, is_object_dtype, wide_dtype
+from sbformat.pkl.tree import Call, Global
+
+if TYPE_CHECKING:
+    from sbformat.known.recognition import Recognition
+
+_BIT_GENERATORS: Final = {
+    "MT19937": "numpy.random._mt19937",
+    "PCG64": "numpy.random._pcg64",
+    "PCG64DXSM": "numpy.random._pcg64",
+    "Philox": "numpy.random._philox",
+    "SFC64": "numpy.random._sfc64",
+}
+"""Each bit generator, and the module of its class."""
+_PICKLE: Final = "numpy.random._pickle"
+_GYM_GENERATOR: Final = Described(
+    "getattr", (Reference("gym.utils.seeding", "RandomNumberGenerator"), "_generator_ctor")
+)
+_CONSTRUCTORS: Final = frozenset({"__bit_generator_ctor", "__generator_ctor", "__randomstate_ctor"})
+
+
+def dtype(scope: Recognition, node: Call) -> DType:
+    """``numpy.dtype("f4", False, True)`` with its byte order."""
+    code, fields = ("|O8", ()) if is_object_dtype(node) else wide_dtype(node)
+    scope.accept(node)
+    return DType(code, fields)
+
+
+def array(scope: Recognition, node: Call) -> ArrayInfo | ObjectArray:
+    """An array or scalar: its dtype call is a part of it."""
+    name = node.func.name if isinstance(node.func, Global) else ""
+    if name == "_reconstruct" and is_object_array(node):
+        return _object_array(scope, node)
+    info = array_info(node, is_wide=True)
+    scope.accept(node)
+    if name == "_reconstruct":
+        scope.accept(node.args[0])  # type: ignore[index]
+    return info
+
+
+def portable_array(scope: Recognition, node: Call) -> ArrayInfo:
+    """``ndarray((0,))`` made by NEWOBJ, and the state that ``_reconstruct`` would be given."""
+    if node.args != ((0,),):
+        message = "an array is not made from the shape (0,)"
+        raise Unrecognised(message)
+    stand_in = Call("REDUCE", Global("numpy.core.multiarray", "_reconstruct"), (Global(*NUMPY_NDARRAY), (0,), b"b"))
+    stand_in.updates = node.updates
+    info = array_info(stand_in, is_wide=True)
+    scope.accept(node)
+    return info
+
+
+def _object_array(scope: Recognition, node: Call) -> ObjectArray:
+    args = node.args
+    if type(args) is not tuple or len(args) != 3 or not isinstance(args[0], Global) or args[0].pair != NUMPY_NDARRAY:
+        message = "an array of objects is not rebuilt the way numpy does"
+        raise Unrecognised(message)
+    _, shape, _, is_fortran, _ = scope.state(node)
+    items = scope.value(node.updates[0].value[4])  # type: ignore[index]
+    if type(items) is not list:
+        message = "an array of objects does not hold them in a list"
+        raise Unrecognised(message)
+    numel = checked_numel(shape, 8)
+    if numel != len(items):
+        message = f"an array of objects of shape {shape} holds {len(items)}"
+        raise Unrecognised(message)
+    scope.accept(node, args[0])
+    return ObjectArray(shape, "F" if is_fortran else "C", items)
+
+
+# -- random generators --------------------------------------------------------------------------------
+
+
+def random_state(scope: Recognition, node: Call) -> RandomState:
+    """``__randomstate_ctor`` and, before numpy 1.17, ``__RandomState_ctor``."""
+    return _generator(scope, node, "RandomState")
+
+
+def generator(scope: Recognition, node: Call) -> RandomState:
+    """``__generator_ctor``, given a name or, since numpy 2, the bit generator itself."""
+    return _generator(scope, node, "Generator")
+
+
+def gym_generator(scope: Recognition, node: Call) -> RandomState:
+    """``getattr(RandomNumberGenerator, "_generator_ctor")(...)``: protocol 2 of gym 0.23 to 0.25."""
+    getter: Any = node.func
+    if type(node.args) is not tuple or scope.value(getter) != _GYM_GENERATOR:
+        message = "an attribute is called that is no constructor"
+        raise Unrecognised(message)
+    made = _generator(scope, node, "Generator")
+    scope.accept(getter, getter.args[0])
+    return made
+
+
+def bit_generator(scope: Recognition, node: Call) -> RandomState:
+    """``__bit_generator_ctor``, given a name or, since numpy 2, a class."""
+    return _generator(scope, node, "BitGenerator")
+
+
+def _generator(
+    scope: Recognition, node: Call, kind: Literal["RandomState", "Generator", "BitGenerator"]
+) -> RandomState:
+    args: tuple[object, ...] = node.args if type(node.args) is tuple else (None, None, None)
+    inner = _bit_generator_of(scope, args[0]) if args else "MT19937"
+    if len(args) > 2 or any(not _is_constructor(arg) for arg in args[1:]):
+        message = "a random generator is made from unknown arguments"
+        raise Unrecognised(message)
+    name, sequence, state = inner, None, None
+    if isinstance(inner, RandomState):
+        name, sequence, state = inner.bit_generator, inner.seed_sequence, inner.state
+        scope.accept(args[0])
+    updates = node.updates or []
+    given = scope.state(node) if updates and not _is_nothing(scope, node) else None
+    if type(given) is tuple and len(given) == 2 and isinstance(given[1], (SeedSequence, type(None))):
+        given, sequence = given
+    if given is not None:
+        state = _checked_state(given, str(name))
+    scope.accept(node, *args[1:])
+    if args and isinstance(args[0], Global):
+        scope.accept(args[0])
+    return RandomState(kind, str(name), state, sequence)
+
+
+def _is_nothing(scope: Recognition, node: Call) -> bool:
+    """Say whether the state is None, as numpy 2 gives it to a Generator."""
+    return scope.state(node) is None
+
+
+def _bit_generator_of(scope: Recognition, value: object) -> str | RandomState:
+    if isinstance(value, Global) and not value.updates:
+        name = value.name
+        if _BIT_GENERATORS.get(name) == value.module:
+            return name
+    elif type(value) is str and value in _BIT_GENERATORS:
+        return value
+    elif isinstance(value, Call):
+        made = scope.value(value)
+        if isinstance(made, RandomState) and made.kind == "BitGenerator":
+            return made
+    message = "a random generator has no bit generator of numpy's"
+    raise Unrecognised(message)
+
+
+def _is_constructor(value: object) -> bool:
+    return isinstance(value, Global) and value.module == _PICKLE and value.name in _CONSTRUCTORS and not value.updates
+
+
+def _checked_state(state: object, name: str) -> object:
+    """Numbers, arrays and the name of the bit generator, a level or two deep."""
+    if type(state) is tuple:  # RandomState before numpy 1.17
+        state = _from_legacy(*state) if len(state) in (3, 5) else None
+    if type(state) is not dict or state.get("bit_generator") != name:
+        message = "the state of a random generator is not its bit generator's"
+        raise Unrecognised(message)
+    inner = state.get("state")
+    parts = [*state.values(), *(inner.values() if type(inner) is dict else ())]
+    for part in parts:
+        if not (part is inner and type(inner) is dict) and type(part) not in (int, float, str, ArrayInfo):
+            message = "the state of a random generator holds more than numbers"
+            raise Unrecognised(message)
+    return state
+
+
+def _from_legacy(
+    name: object, key: object, pos: object, has_gauss: object = 0, gauss: object = 0.0
+) -> dict[str, object]:
+    """Return a state as numpy has it since 1.17."""
+    return {"bit_generator": name, "state": {"key": key, "pos": pos}, "has_gauss": has_gauss, "gauss": gauss}
+
+
+def seed_sequence(scope: Recognition, node: Call) -> SeedSequence:
+    """``__pyx_unpickle_SeedSequence(class, checksum, state)``, as Cython writes it."""
+    args = node.args if type(node.args) is tuple else ()
+    if (
+        len(args) != 3
+        or not isinstance(args[0], Global)
+        or args[0].updates
+        or args[0].pair not in _SEED_SEQUENCES
+        or type(args[1]) is not int
+    ):
+        message = "a SeedSequence is made from unknown arguments"
+        raise Unrecognised(message)
+    state = scope.value(args[2]) if args[2] is not None else scope.state(node)
+    if type(state) is not tuple or len(state) not in (5, 6) or (args[2] is not None and node.updates):
+        message = "a SeedSequence has an unknown state"
+        raise Unrecognised(message)
+    entropy, children, pool, pool_size, spawn_key = state[:5]
+    if (
+        type(children) is not int
+        or not isinstance(pool, ArrayInfo)
+        or type(pool_size) is not int
+        or not _is_entropy(entropy)
+        or type(spawn_key) is not tuple
+        or any(type(part) is not int for part in spawn_key)
+    ):
+        message = "a SeedSequence has an unknown state"
+        raise Unrecognised(message)
+    scope.accept(node, args[0])
+    return SeedSequence(entropy, spawn_key, pool_size, children)
+
+
+_SEED_SEQUENCES: Final = frozenset(
+    {("numpy.random.bit_generator", "SeedSequence"), ("numpy.random._bit_generator", "SeedSequence")}
+)
+
+
+def _is_entropy(value: object) -> bool:
+    if type(value) in (list, tuple):
+        return all(type(part) is int for part in value)  # type: ignore[attr-defined]
+    return value is None or type(value) is int or isinstance(value, ArrayInfo)

@@ -1,0 +1,139 @@
+"""Code objects that were pickled by value, and the digest that tells published code from any other (FORMAT.md 13.5).
+
+Read as data: no code object is ever made.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+_LOCAL: Final = frozenset({"filename", "firstlineno"})
+"""What differs from machine to machine: the digest leaves it out."""
+
+_TEXTS: Final = ("names", "varnames", "freevars", "cellvars")
+
+_LAYOUTS: Final[dict[int, tuple[str, ...]]] = {
+    15: (  # CPython <= 3.7
+        "argcount", "kwonlyargcount", "nlocals", "stacksize", "flags", "bytecode", "constants", "names", "varnames",
+        "filename", "name", "firstlineno", "linetable", "freevars", "cellvars",
+    ),
+    16: (  # CPython 3.8 to 3.10
+        "argcount", "posonlyargcount", "kwonlyargcount", "nlocals", "stacksize", "flags", "bytecode", "constants",
+        "names", "varnames", "filename", "name", "firstlineno", "linetable", "freevars", "cellvars",
+    ),
+    18: (  # CPython >= 3.11
+        "argcount", "posonlyargcount", "kwonlyargcount", "nlocals", "stacksize", "flags", "bytecode", "constants",
+        "names", "varnames", "filename", "name", "qualname", "firstlineno", "linetable", "exceptiontable", "freevars",
+        "cellvars",
+    ),
+}  # fmt: skip
+"""The arguments of ``types.CodeType`` by their number: cloudpickle's ``_code_reduce``."""
+
+_TYPES: Final = {
+    "argcount": int, "posonlyargcount": int, "kwonlyargcount": int, "nlocals": int, "stacksize": int, "flags": int,
+    "bytecode": bytes, "constants": tuple, "names": tuple, "varnames": tuple, "filename": str, "name": str,
+    "qualname": str, "firstlineno": int, "linetable": bytes, "exceptiontable": bytes, "freevars": tuple,
+    "cellvars": tuple,
+}  # fmt: skip
+
+
+class Code(NamedTuple):
+    """A code object's parts: those of ``types.CodeType``, without the prefix ``co_``."""
+
+    argcount: int
+    posonlyargcount: int
+    kwonlyargcount: int
+    nlocals: int
+    stacksize: int
+    flags: int
+    bytecode: bytes
+    constants: tuple[object, ...]
+    names: tuple[str, ...]
+    varnames: tuple[str, ...]
+    filename: str
+    name: str
+    qualname: str | None
+    """None before CPython 3.11, which did not keep it here."""
+    firstlineno: int
+    linetable: bytes
+    exceptiontable: bytes
+    freevars: tuple[str, ...]
+    cellvars: tuple[str, ...]
+    digest: str | None
+    """SHA-256, in hex, of all of it but ``filename`` and ``firstlineno``; None when a constant is of a kind that
+    cannot be hashed in one way, a frozenset."""
+
+
+class Parts(NamedTuple):
+    """What a function that was pickled by value is made of, however it was spelled."""
+
+    code: Code | None
+    base_globals: object
+    """``__package__``, ``__name__`` and ``__file__``, or the name of the module (cloudpickle < 1.2)."""
+    name: object
+    qualname: object
+    module: object
+    closure: tuple[object, ...]
+    defaults: object
+    keyword_defaults: object
+    globals: object
+    attributes: object
+    annotations: object
+    doc: object
+    submodules: object
+
+
+def code_from(args: tuple[object, ...]) -> Code | None:
+    """Return the code object that these arguments of ``types.CodeType`` stand for, or None when they cannot be that.
+
+    :param args: with constants decoded; a nested code object is a :class:`Code`
+    """
+    layout = _LAYOUTS.get(len(args))
+    if layout is None:
+        return None
+    parts = dict(zip(layout, args))
+    if any(type(value) is not _TYPES[name] for name, value in parts.items()):
+        return None
+    if any(type(item) is not str for name in _TEXTS for item in parts[name]):  # type: ignore[attr-defined]
+        return None
+    digest = _digest([item for name, value in parts.items() if name not in _LOCAL for item in (name, value)])
+    absent: dict[str, object] = {"posonlyargcount": 0, "qualname": None, "exceptiontable": b""}
+    return Code(**{**absent, **parts}, digest=digest)  # type: ignore[arg-type]
+
+
+def _digest(parts: list[object]) -> str | None:
+    """Hash values one to one: each is a letter for its type, its length and its bytes or items."""
+    import hashlib
+
+    made = hashlib.sha256(b"sbformat code 1")
+    todo = parts[::-1]
+    while todo:
+        value = todo.pop()
+        if type(value) is tuple:
+            made.update(b"t" + struct.pack("<Q", len(value)))
+            todo.extend(reversed(value))
+            continue
+        encoded = _plain(value)
+        if encoded is None:
+            return None
+        made.update(encoded[:1] + struct.pack("<Q", len(encoded) - 1) + encoded[1:])
+    return made.hexdigest()
+
+
+def _plain(value: object) -> bytes | None:
+    """One constant as a letter and bytes; None for what no compiler puts among constants."""
+    kind = type(value)
+    if value is None or value is ... or kind is bool:
+        return b"o" + repr(value).encode("ascii")
+    if isinstance(value, Code):
+        return value.digest and b"c" + value.digest.encode("ascii")  # type: ignore[return-value]
+    if isinstance(value, int):
+        return b"i" + value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
+    if isinstance(value, float):
+        return b"f" + struct.pack("<d", value)
+    if isinstance(value, complex):
+        return b"j" + struct.pack("<dd", value.real, value.imag)
+    if isinstance(value, str):
+        return b"s" + value.encode("utf-8", "surrogatepass")
+    return b"b" + value if isinstance(value, bytes) else None

@@ -1,0 +1,107 @@
+"""``scan``: what loading a file would run, import or not understand (FORMAT.md 14)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING
+
+from sbformat.errors import SbformatError, escape
+from sbformat.limits import DEFAULT_LIMITS, Budget
+from sbformat.loose import open_folder
+from sbformat.names.dangerous import reason
+from sbformat.sniff import sniff
+from sbformat.source import open_source
+from sbformat.tools.scan.files import Scanner
+from sbformat.tools.scan.judge import Place
+from sbformat.tools.scan.report import RULES, VERDICTS, Finding, ScanReport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from sbformat.limits import Limits
+    from sbformat.source import SourceLike
+
+__all__ = ["RULES", "VERDICTS", "Finding", "ScanReport", "scan"]
+
+
+def scan(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS, allow: Iterable[str] = ()) -> ScanReport:
+    """Judge a file without running, importing or fetching anything named in it.
+
+    :param source: a path, the folder that an archive was unzipped into, bytes, or a binary file object: an archive, a
+        lone ``.pth``, a pickle, a bare ``data``, or anything that may hold one of them
+    :param limits: what it may ask for; what asks for more is ``broken``
+    :param allow: dotted names that are taken for known, exactly as they are reported
+    :raises OSError: from the path, unchanged
+    :raises ValueError: for a name in ``allow`` that is known to run, import, open or connect
+    """
+    allowed = frozenset(allow)
+    for name in sorted(allowed):
+        why = next(filter(None, (reason(pair) for pair in _pairs(name))), None)
+        if why:
+            message = f"{escape(name)} cannot be allowed: it {why}"
+            raise ValueError(message)
+    scanner = Scanner(limits, allowed)
+    if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
+        return _folder(source, scanner)
+    opened = open_source(source, budget=Budget(limits))
+    view = opened.view(0, opened.size)
+    kind = sniff(opened)
+    scanner.content(view, Place(""))
+    return _report(
+        scanner, scanner.format or kind if kind == "zip" else kind, hashlib.sha256(view).hexdigest(), opened.size
+    )
+
+
+def _pairs(name: str) -> list[tuple[str, str]]:
+    """Every way to part a dotted name into module and name."""
+    parts = name.split(".")
+    return [(".".join(parts[:at]), ".".join(parts[at:])) for at in range(1, len(parts))]
+
+
+def _folder(source: str | os.PathLike[str], scanner: Scanner) -> ScanReport:
+    """Scan the entries of an unzipped archive, and every other file below."""
+    size, top = 0, set()
+    try:
+        entries = open_folder(source, scanner.budget)
+    except SbformatError as error:
+        scanner.add(Place("").broken(error))
+    else:
+        scanner.entries(entries, Place(""), 0)
+        size = sum(entry.size for entry in entries.entries.values())
+        top = set(entries.entries)
+    for path, name in _others(source, top):
+        opened = open_source(path, budget=scanner.budget)
+        size += opened.size
+        scanner.content(opened.view(0, opened.size), Place(name), is_beside=True)
+    return _report(scanner, "folder", None, size)
+
+
+def _others(source: str | os.PathLike[str], top: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield the files below a folder that are no entries of its archive, in order, with their names from there."""
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    root = os.fsdecode(source)
+    for folder, folders, files in os.walk(root, onerror=refuse):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for file in sorted(files):
+            path = os.path.join(folder, file)
+            name = os.path.relpath(path, root).replace(os.sep, "/")
+            if name not in top and os.path.isfile(path) and not os.path.islink(path):
+                yield path, name
+
+
+def _report(scanner: Scanner, kind: str, sha256: str | None, size: int) -> ScanReport:
+    verdicts = [finding.verdict for finding in scanner.findings]
+    return ScanReport(
+        format=kind,
+        verdict=max(verdicts, key=VERDICTS.index, default="clean"),
+        findings=tuple(scanner.findings),
+        omitted=scanner.omitted,
+        imports=tuple(sorted(scanner.imports)),
+        pickles=scanner.pickles,
+        sha256=sha256,
+        size=size,
+    )

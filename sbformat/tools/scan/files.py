@@ -1,0 +1,423 @@
+"""Where pickles are: every layer of a file, down to pickles within pickles (FORMAT.md 14.2)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat import data as data_entry
+from sbformat.archive import is_state_dict
+from sbformat.container import Container
+from sbformat.data import Serialized
+from sbformat.errors import SbformatError, TensorError, UnsupportedError, escape
+from sbformat.limits import Budget
+from sbformat.numpy_pickles import encoded_bytes
+from sbformat.pkl.tree import Call, children, walk
+from sbformat.pth import legacy
+from sbformat.pth.decode import open_zip
+from sbformat.sniff import sniff, sniff_zip
+from sbformat.source import BytesSource
+from sbformat.spec import (
+    DATA_ENTRY,
+    END_SIGNATURE,
+    LEGACY_MAGIC_BYTES,
+    LOCAL_SIGNATURE,
+    PICKLE_RECORD,
+    PTH_SUFFIX,
+    SERIALIZED_MARKER,
+    STORAGE_FOLDER,
+    SYSTEM_INFO_ENTRY,
+    VERSION_ENTRY,
+)
+from sbformat.system_info import parse_system_info, parse_version
+from sbformat.tools.scan import carve
+from sbformat.tools.scan.judge import Place, judge, judge_pth
+
+if TYPE_CHECKING:
+    from sbformat.entries import Entries
+    from sbformat.limits import Limits
+    from sbformat.sniff import Kind
+    from sbformat.tools.scan.judge import Judged
+    from sbformat.tools.scan.report import Finding
+
+_MOST_FINDINGS: Final = 1000
+_DEEPEST: Final = 8
+"""Files within files, and pickles within pickles."""
+_MOST_ZIPS: Final = 2
+_MOST_PICKLES: Final = 64
+_PROTO: Final = 0x80
+_NEWEST_PROTOCOL: Final = 5
+_END_WINDOW: Final = 1 << 17
+"""Where readers look for the end record of a zip: 65,557 bytes from the end, and more in some."""
+_NO_ARCHIVES: Final = {"html": "an HTML page", "lfs-pointer": "a Git LFS pointer", "empty": "an empty file"}
+_NPY_MAGIC: Final = b"\x93NUMPY"
+_RECORDS: Final = frozenset(
+    {
+        PICKLE_RECORD,
+        "version",
+        "byteorder",
+        ".data/version",
+        ".data/serialization_id",
+        ".format_version",
+        ".storage_alignment",
+    }
+)
+"""Records that torch writes, besides the storages."""
+
+
+class Scanner:
+    """One scan: what it may ask for, and what it has found.
+
+    :param limits: of the whole
+    :param allow: dotted names that are taken for known
+    """
+
+    def __init__(self, limits: Limits, allow: frozenset[str]) -> None:
+        self.budget = Budget(limits)
+        self.allow = allow
+        self.findings: list[Finding] = []
+        self.format: Kind | None = None
+        """Of a zip, once its names are known."""
+        self._counts: dict[str, int] = {}
+        self.imports: set[str] = set()
+        self.pickles = 0
+        self.omitted = 0
+
+    def add(self, finding: Finding) -> None:
+        """Keep a finding; beyond a thousand of one verdict they are only counted."""
+        count = self._counts[finding.verdict] = self._counts.get(finding.verdict, 0) + 1
+        if count <= _MOST_FINDINGS:
+            self.findings.append(finding)
+        else:
+            self.omitted += 1
+
+    # -- files and entries ----------------------------------------------------------------------------
+
+    def content(self, data: memoryview, place: Place, depth: int = 0, *, is_beside: bool = False) -> None:
+        """Look into bytes of any kind.
+
+        :param is_beside: they lie beside an archive: what nobody could load from there is no finding
+        """
+        if depth > _DEEPEST:
+            self.add(place.finding("broken", "files lie within files deeper than any that is written"))
+            return
+        head = bytes(data[:512])
+        if head.startswith(LOCAL_SIGNATURE):
+            self.zip(data, place, depth)
+        elif head[:1] == b"\x80" and LEGACY_MAGIC_BYTES in head[:32]:
+            self.legacy(data, place, depth)
+        elif carve.is_tar(data):
+            self.tar(data, place, depth)
+        elif not self.pickle_stream(data, place, depth, is_due=_is_marked(head)):
+            self.other(data, place, depth, is_beside=is_beside)
+        if not head.startswith(LOCAL_SIGNATURE):
+            self.ending(data, place, depth)
+
+    def other(self, data: memoryview, place: Place, depth: int, *, is_beside: bool = False) -> None:
+        """Look into what is neither zip nor pickle: text is plain data, anything else is not known."""
+        kind = sniff(BytesSource(data))
+        if kind == "data-json" and ((not depth and not is_beside) or SERIALIZED_MARKER.encode() in bytes(data)):
+            self.data(data, place, depth)
+        elif _is_text(data):
+            if not depth and not is_beside:
+                self.add(place.finding("unknown-entry", f"{_NO_ARCHIVES.get(kind, 'text')}, not an archive"))
+        elif bytes(data[: len(_NPY_MAGIC)]) == _NPY_MAGIC:
+            self.npy(data, place, depth)
+        elif not is_beside:
+            self.add(place.finding("unknown-entry", "bytes of a kind that is not known"))
+
+    def ending(self, data: memoryview, place: Place, depth: int) -> None:
+        """Look into what ends as a zip does, though it does not begin as one: zipfile opens it, and so does SB3."""
+        if END_SIGNATURE in bytes(data[-_END_WINDOW:]):
+            self.add(place.finding("broken", "it does not begin as a zip and ends as one: some readers open it"))
+            self.carved(data, place, depth)
+
+    def npy(self, data: memoryview, place: Place, depth: int) -> None:
+        """Look behind the header of a numpy array: an array of objects is a pickle."""
+        size = (
+            int.from_bytes(data[8:10], "little") + 10
+            if bytes(data[6:7]) == b"\x01"
+            else int.from_bytes(data[8:12], "little") + 12
+        )
+        if b"O" in bytes(data[:size]):
+            self.pickle_stream(data[size:], place, depth, is_due=True)
+
+    def tar(self, data: memoryview, place: Place, depth: int) -> None:
+        """Look into the tar that torch wrote before 0.1.10, which torch.load unpickles still."""
+        self.add(place.finding("broken", "a tar of torch before 0.1.10, which sbformat does not read"))
+        for name, member in carve.tar_members(data):
+            self.pickle_stream(member, place.within(name), depth + 1)
+
+    def zip(self, data: memoryview, place: Place, depth: int) -> None:
+        """Look into a zip: an archive, a torch zip, or any other."""
+        if depth > _MOST_ZIPS:
+            self.add(place.finding("broken", "zips lie within zips deeper than any that is written"))
+            return
+        try:
+            container = Container(
+                BytesSource(data), budget=self.budget, names="record", entry_limit="inner_entries", unchecked_crc=True
+            )
+        except SbformatError as error:
+            self.add(place.broken(error))
+            self.carved(data, place, depth)
+            return
+        kind = sniff_zip(container.entries)
+        self.format = self.format or kind
+        if kind == "torch-zip":
+            self.torch_zip(container, place, depth)
+            return
+        if kind == "sb3":
+            self.entries(container, place, depth)
+            return
+        for name in container:
+            self.content(self.member(container, name, place), place.within(name), depth + 1)
+
+    def entries(self, entries: Entries, place: Place, depth: int) -> None:
+        """Look into the entries of an archive, zipped or unzipped."""
+        if isinstance(entries, Container):
+            try:
+                self.budget.spend("outer_entries", len(entries))
+                entries.require_paths()
+            except SbformatError as error:
+                self.add(place.broken(error))
+        for name in entries.entries:
+            inner = place.within(name)
+            content = self.member(entries, name, place)
+            if name == DATA_ENTRY:
+                self.data(content, inner, depth + 1)
+            elif is_state_dict(name) or name.endswith(PTH_SUFFIX):
+                self.pth(content, inner, depth + 1)
+            elif name in (VERSION_ENTRY, SYSTEM_INFO_ENTRY):
+                self.text(name, content, inner, depth + 1)
+            else:
+                self.content(content, inner, depth + 1)
+
+    def member(self, entries: Entries, name: str, place: Place) -> memoryview:
+        """Return an entry's bytes; as they are stored when they are damaged, which is said."""
+        try:
+            return entries.read(name)
+        except SbformatError as error:
+            self.add(place.within(name).broken(error))
+            entry, raw = entries.entries[name], entries.raw(name)
+            return memoryview(carve.inflated(raw, entry.method)) if entry.method else raw
+
+    def carved(self, data: memoryview, place: Place, depth: int) -> None:
+        """Look at whatever can be seen in a zip that is broken."""
+        for name, content, is_inflated in carve.members(data):
+            member, inner = memoryview(content), place.within(escape(name, 200))
+            if is_inflated and bytes(member[:4]) == LOCAL_SIGNATURE:
+                self.zip(member, inner, depth + 1)
+            if bytes(member[:64]).lstrip()[:1] == b"{":
+                self.damaged_data(bytes(member), inner, depth + 1)
+            elif depth < _DEEPEST:
+                self.pickle_stream(member, inner, depth + 1, is_whole=False)
+
+    def text(self, name: str, content: memoryview, place: Place, depth: int) -> None:
+        """Look at the version and the system info."""
+        try:
+            (parse_version if name == VERSION_ENTRY else parse_system_info)(bytes(content))
+        except SbformatError as error:
+            self.add(place.broken(error))
+            self.content(content, place, depth)
+
+    # -- data -----------------------------------------------------------------------------------------
+
+    def data(self, content: memoryview, place: Place, depth: int) -> None:
+        """Look into ``data``: its blobs, and what hides as one."""
+        try:
+            decoded = data_entry.decode(content, self.budget)
+        except SbformatError as error:
+            self.add(place.broken(error))
+            self.damaged_data(bytes(content), place, depth)
+            return
+        if SERIALIZED_MARKER in decoded:
+            self.hidden({SERIALIZED_MARKER: decoded[SERIALIZED_MARKER]}, place, depth)
+        for key, value in decoded.items():
+            inner = Place(place.entry, key)
+            if isinstance(value, Serialized):
+                if not value.is_canonical:
+                    message = "its base64 is not what an encoder writes: other decoders read other bytes"
+                    self.add(inner.finding("lenient-base64", message))
+                    for reading in carve.base64_readings(value.text):
+                        self.pickle_stream(memoryview(reading), inner, depth)
+                self.pickle(value.pickle, inner, depth)
+                self.hidden(dict(value.hints), inner, depth)
+            else:
+                self.hidden(value, inner, depth)
+
+    def hidden(self, value: Any, place: Place, depth: int) -> None:  # noqa: ANN401 -- any JSON value
+        """Look for blobs where SB3 does not: deeper in a value."""
+        todo = [value]
+        while todo:
+            part = todo.pop()
+            if isinstance(part, list):
+                todo.extend(part)
+            elif isinstance(part, dict):
+                todo.extend(part.values())
+                text = part.get(SERIALIZED_MARKER)
+                if type(text) is str:
+                    self.add(place.finding("hidden-blob", "a blob lies deeper than SB3 looks for one"))
+                    for reading in carve.base64_readings(text):
+                        self.pickle(reading, place, depth)
+
+    def damaged_data(self, raw: bytes, place: Place, depth: int) -> None:
+        """Look at the blobs of what is no valid ``data``, and at whether it is a pickle."""
+        for key, blob in carve.blobs(raw, self.budget.limits):
+            self.pickle(blob, Place(place.entry, key), depth)
+        if raw[:64].lstrip()[:1] != b"{" and not raw.startswith(b"\xef\xbb\xbf"):
+            self.content(memoryview(raw), place, depth)
+
+    # -- .pth -----------------------------------------------------------------------------------------
+
+    def pth(self, content: memoryview, place: Place, depth: int) -> None:
+        """Look into a ``.pth``: SB3 gives each to torch, whatever it is."""
+        head = bytes(content[:32])
+        if head.startswith(LOCAL_SIGNATURE) or LEGACY_MAGIC_BYTES in head or carve.is_tar(content):
+            self.content(content, place, depth)
+        else:
+            self.add(place.finding("broken", "neither a torch zip nor a legacy torch file, but torch unpickles it"))
+            self.pickle_stream(content, place, depth, is_due=True)
+            self.ending(content, place, depth)
+
+    def torch_zip(self, container: Container, place: Place, depth: int) -> None:
+        """Look into a torch zip: its pickle with its storages, and every other record."""
+        used: set[str] = set()
+        try:
+            pickle, scope, name = open_zip(container, self.budget)
+            judged = judge_pth(bytes(container.read(name)), pickle, scope, place.within(name), self.budget, self.allow)
+            self.judged(judged, place.within(name), depth)
+            used = {name, *(name.removesuffix(PICKLE_RECORD) + STORAGE_FOLDER + key for key in scope.keys)}
+        except SbformatError as error:
+            self.unopened(error, place)
+        for name in container:
+            short = name.partition("/")[2]
+            record = self.member(container, name, place)
+            if name in used or (short in _RECORDS and short != PICKLE_RECORD):
+                continue
+            inner = place.within(name)
+            if bytes(record[:4]) == LOCAL_SIGNATURE:
+                self.zip(record, inner, depth + 1)
+            elif self.pickle_stream(record, inner, depth + 1):
+                continue
+            if used:
+                self.add(inner.finding("unknown-entry", "a record that torch does not write, or that no tensor uses"))
+
+    def unopened(self, error: SbformatError, place: Place) -> None:
+        """Say why a ``.pth`` was not opened: a program, something else, or broken."""
+        if "TorchScript" in error.message:
+            self.add(place.finding("carried-program", "a TorchScript archive: torch.jit.load runs the program in it"))
+        elif isinstance(error, UnsupportedError):
+            self.add(place.finding("unchecked-arguments", f"not all of it is understood: {error.message}"))
+        else:
+            self.add(place.broken(error))
+
+    def legacy(self, data: memoryview, place: Place, depth: int) -> None:
+        """Look into a legacy torch file: five pickles, and the storages behind them."""
+        try:
+            pickle, scope = legacy.decode(data, self.budget)
+        except SbformatError as error:
+            self.unopened(error, place)
+            self.pickle_stream(data, place, depth, is_whole=False)
+            return
+        self.judged(judge_pth(b"", pickle, scope, place, self.budget, self.allow), place, depth)
+
+    # -- pickles --------------------------------------------------------------------------------------
+
+    def pickle(self, data: bytes, place: Place, depth: int) -> None:
+        """Judge a blob: one pickle, and bytes behind it if there are any."""
+        judged = judge(data, place, self.budget, self.allow)
+        self.judged(judged, place, depth)
+        if judged.pickle is not None and judged.pickle.size < len(data):
+            rest = len(data) - judged.pickle.size
+            self.add(place.finding("trailing-bytes", f"{rest} bytes follow the pickle", offset=judged.pickle.size))
+            self.pickle_stream(memoryview(data)[judged.pickle.size :], place, depth + 1)
+
+    def pickle_stream(
+        self,
+        data: memoryview,
+        place: Place,
+        depth: int,
+        *,
+        is_due: bool = False,
+        is_whole: bool = True,
+    ) -> bool:
+        """Judge bytes that may be pickles, one after another; say whether they are.
+
+        :param is_due: whoever loads them takes them for pickles, so a fault is one
+        :param is_whole: nothing else may follow
+        """
+        rest, count = data, 0
+        while len(rest) and count < _MOST_PICKLES:
+            raw = bytes(rest[: self.budget.limits.pickle_bytes])
+            is_marked = _is_marked(raw)
+            judged = judge(raw, place, self.budget, self.allow, encoding="utf-8")
+            if not (_is_pickle(judged, is_marked=is_marked) or (is_due and not count)):
+                break
+            self.judged(judged, place, depth)
+            count += 1
+            if judged.pickle is None:
+                return True
+            rest = rest[judged.pickle.size :]
+        if count and len(rest) and is_whole:
+            self.add(
+                place.finding("trailing-bytes", f"{len(rest)} bytes follow the pickle", offset=len(data) - len(rest))
+            )
+        return count > 0
+
+    def judged(self, judged: Judged, place: Place, depth: int) -> None:
+        """Keep what came of a pickle, and look into the bytes that it holds."""
+        self.pickles += 1
+        self.imports |= judged.imports
+        for finding in judged.findings:
+            self.add(finding)
+        seen: set[int] = set()
+        roots: list[object] = [*judged.log, judged.pickle.value if judged.pickle is not None else None]
+        for composite in walk(roots):
+            for part in children(composite):
+                if isinstance(part, (bytes, bytearray)) and id(part) not in seen and len(part) > 1:
+                    seen.add(id(part))
+                    self.nested(part, place, depth)
+            spelled = _spelled_bytes(composite)
+            if spelled:
+                self.nested(spelled, place, depth)
+
+    def nested(self, part: bytes | bytearray, place: Place, depth: int) -> None:
+        """Look into bytes within a pickle that may be a file or pickle themselves."""
+        view = memoryview(part)
+        if part[:4] == LOCAL_SIGNATURE or (part[0] == _PROTO and LEGACY_MAGIC_BYTES in part[:32]):
+            self.content(view, place, depth + 1)
+        elif depth < _DEEPEST:
+            self.pickle_stream(view, place, depth + 1, is_whole=False)
+        elif _is_marked(part):
+            self.add(place.finding("broken", "pickles lie within pickles deeper than any that is written"))
+
+
+def _spelled_bytes(node: object) -> bytes | None:
+    """Return the bytes that a call stands for, as protocol 2 spells them."""
+    if not isinstance(node, Call):
+        return None
+    try:
+        return encoded_bytes(node)
+    except TensorError:
+        return None
+
+
+def _is_text(data: memoryview) -> bool:
+    """Say whether all of it is text that a person can read."""
+    try:
+        text = str(data, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return not re.search("[^\\t\\n\\f\\r\\x20-\\x7e\\x80-\\U0010ffff]", text)
+
+
+def _is_marked(raw: bytes | bytearray) -> bool:
+    """Say whether bytes begin as a pickle of protocol 2 or newer does."""
+    return len(raw) > 1 and raw[0] == _PROTO and raw[1] <= _NEWEST_PROTOCOL
+
+
+def _is_pickle(judged: Judged, *, is_marked: bool) -> bool:
+    """Say whether bytes are a pickle: text and numbers begin like one by chance, but do not go on like one."""
+    if judged.pickle is not None:
+        return is_marked or bool(judged.log)
+    return bool(judged.log) if is_marked else any(isinstance(node, Call) for node in judged.log)

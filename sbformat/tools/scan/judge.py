@@ -1,0 +1,292 @@
+"""One pickle judged: what in its log was understood, and a finding for everything that was not (FORMAT.md 14.1)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sbformat.errors import SbformatError, escape
+from sbformat.known import is_known, recognise
+from sbformat.known.recognition import role_of
+from sbformat.names.dangerous import reason
+from sbformat.names.known import CALLS, REACHING
+from sbformat.names.references import ALGORITHMS
+from sbformat.pkl import Call, Extension, Global, Node, Pickle, Update, attempt
+from sbformat.tools.scan.report import RULES, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sbformat.known import Doubt, Recognition
+    from sbformat.limits import Budget
+    from sbformat.pth.scope import Scope
+    from sbformat.tools.scan.report import Rule, Verdict
+
+_DANGEROUS: Final[Verdict] = "dangerous"
+_SHOWN: Final = 200
+_MODEL_CLASS: Final = "model_class"
+"""The key of HER's wrapped algorithm, the only one that names an algorithm."""
+
+
+class Place(NamedTuple):
+    """Where something was found."""
+
+    entry: str
+    key: str = ""
+
+    def within(self, name: str) -> Place:
+        """Return the place of a member or value in this one."""
+        return Place(f"{self.entry}!{name}" if self.entry else name, self.key)
+
+    def finding(
+        self,
+        rule: Rule,
+        message: str,
+        *,
+        names: tuple[str, ...] = (),
+        verdict: Verdict | None = None,
+        offset: int | None = None,
+    ) -> Finding:
+        """Return a finding here."""
+        return Finding(
+            rule=rule,
+            verdict=verdict or RULES[rule][0],
+            entry=escape(self.entry, 1000),
+            key=escape(self.key, _SHOWN),
+            offset=offset,
+            names=tuple(escape(name, _SHOWN) for name in names),
+            message=message,
+        )
+
+    def broken(self, error: SbformatError) -> Finding:
+        """Return the finding for what does not parse."""
+        inner = self if error.entry in (None, self.entry) else self.within(str(error.entry))
+        return inner.finding("broken", f"{error.outcome}: {error.message}", offset=error.offset)
+
+
+class Judged(NamedTuple):
+    """What came of one pickle."""
+
+    findings: list[Finding]
+    imports: set[str]
+    log: list[Node | Update]
+    pickle: Pickle | None
+    """None when it is broken."""
+
+
+def judge(data: bytes, place: Place, budget: Budget, allow: frozenset[str], *, encoding: str = "ascii") -> Judged:
+    """Judge one pickle from the start of ``data``; what precedes a fault counts.
+
+    :param data: the pickle, and whatever follows it
+    :param place: where it is
+    :param budget: the operation's
+    :param allow: dotted names that are taken for known
+    :param encoding: of Python 2's 8-bit strings
+    """
+    found = attempt(data, budget, encoding=encoding)
+    judged = _Judgement(place, allow, found.log)
+    judged.of_pickle(found.pickle, budget, None)
+    if found.error is not None:
+        judged.findings.append(place.broken(found.error))
+    return judged.finished(data, budget, encoding, found.pickle)
+
+
+def judge_pth(data: bytes, pickle: Pickle, scope: Scope, place: Place, budget: Budget, allow: frozenset[str]) -> Judged:
+    """Judge the pickle of a ``.pth`` that was opened.
+
+    :param data: its bytes
+    :param pickle: decoded
+    :param scope: finds its storages
+    :param place: where it is
+    :param budget: the operation's
+    :param allow: dotted names that are taken for known
+    """
+    judged = _Judgement(place, allow, pickle.log)
+    judged.of_pickle(pickle, budget, scope)
+    return judged.finished(data, budget, "utf-8", pickle)
+
+
+class _Judgement:
+    """The findings of one pickle while they are made."""
+
+    def __init__(self, place: Place, allow: frozenset[str], log: list[Node | Update]) -> None:
+        self.place = place
+        self.allow = allow
+        self.log = log
+        self.findings: list[Finding] = []
+        self._nodes: list[tuple[Finding, int]] = []
+        """Findings whose offset is not known yet, with the ``id()`` of their node."""
+        self._said: set[tuple[str, tuple[str, ...], str]] = set()
+
+    # -- what the recognisers say ---------------------------------------------------------------------
+
+    def of_pickle(self, pickle: Pickle | None, budget: Budget, scope: Scope | None) -> None:
+        """Judge by what the recognisers understood.
+
+        :param pickle: None for one that is broken: its calls are recognised all the same
+        """
+        whole = pickle or Pickle(None, self.log, 0, 0, frozenset(), ())
+        try:
+            _, recognition = recognise(whole, budget, scope)
+            discarded = self._discarded(recognition)
+        except SbformatError as error:
+            for node in self.log:
+                self._of_node(node)
+            self.findings.append(self.place.broken(error))
+            return
+        for flag in whole.flags:
+            self.findings.append(self.place.finding("odd-pickle", f"{flag}: no pickler of plain data writes that"))
+        for doubt in recognition.doubts.values():
+            self._of_doubt(doubt)
+        for node in self.log:
+            if isinstance(node, Global) and node.pair in ALGORITHMS and self.place.key != _MODEL_CLASS:
+                message = "an algorithm stands where SB3 expects none: it makes the environments that it is told to"
+                self._add("unknown-name", node, message, (_name(node),))
+            if id(node) not in recognition.understood and id(node) not in recognition.doubts:
+                self._of_node(node)
+            elif id(node) in discarded and pickle is not None:
+                name = _name(node)
+                message = f"{escape(name, _SHOWN)} is called, and nothing uses what it gives"
+                self._add("discarded-result", node, message, (name,))
+
+    def _discarded(self, recognition: Recognition) -> set[int]:
+        """Recognise calls that the value does not hold, as a POP leaves them; return those that nothing uses.
+
+        From the last to the first: a call stands behind those that it is given.
+        """
+        discarded: set[int] = set()
+        for node in reversed(self.log):
+            if isinstance(node, Call) and not recognition.has_made(node) and id(node) not in recognition.understood:
+                recognition.make(node)
+                discarded.add(id(node))
+        return discarded
+
+    def _of_doubt(self, doubt: Doubt) -> None:
+        node, message = doubt.node, doubt.message
+        if doubt.rule == "function":
+            self._add("carried-function", node, message, (_name(node),))
+        elif doubt.rule == "class":
+            self._add("carried-class", node, message, (_name(node),))
+        elif doubt.rule == "module":
+            why = reason((message, ""))
+            rule: Rule = "dangerous-name" if why else "unknown-name"
+            text = f"the module {escape(message, _SHOWN)} is imported" + (f": it {why}" if why else "")
+            self._add(rule, node, text, (message,))
+        elif doubt.rule == "arguments":
+            self._of_arguments(node, message)
+        elif isinstance(node, Global) and node.pair in CALLS:
+            self._of_callee(node)
+        else:
+            self._of_node(node)
+
+    def _of_callee(self, node: Global) -> None:
+        """A known constructor that stands as a value: whoever gets it may call it with anything."""
+        name, why = _name(node), reason(node.pair)
+        message = f"{escape(name, _SHOWN)} stands as a value, for others to call"
+        if why or CALLS[node.pair] in REACHING:
+            self._add("dangerous-name", node, f"{message}: it {why or 'reaches code'}", (name,))
+        else:
+            self._add("unchecked-arguments", node, message, (name,))
+
+    def _of_arguments(self, node: Node | Update, message: str) -> None:
+        """A known constructor that is given what its library never writes."""
+        role = role_of(node) if isinstance(node, Call) else None
+        reaches = role in REACHING or (isinstance(node, Call) and not isinstance(node.func, Global))
+        name = _name(node)
+        why = reason(node.func.pair) if reaches and isinstance(node, Call) and isinstance(node.func, Global) else None
+        text = f"{escape(name, _SHOWN)} is called as its library never does: {message}"
+        if why:
+            self._add("dangerous-name", node, f"{text}; it {why}", (name,))
+        else:
+            self._add("unchecked-arguments", node, text, (name,), _DANGEROUS if reaches else None)
+
+    # -- names ----------------------------------------------------------------------------------------
+
+    def _of_node(self, node: Node | Update) -> None:
+        if isinstance(node, Global):
+            self._of_global(node)
+        elif isinstance(node, Call):
+            self._of_call(node)
+        elif isinstance(node, Extension):
+            message = "a name is taken by its number from the copyreg registry: what it is, only the loader knows"
+            self._add("computed-name", node, message, (_name(node),))
+        elif isinstance(node, Update) and isinstance(node.target, Global):
+            message = f"{escape(_name(node.target), _SHOWN)} itself is changed, for the whole process that loads it"
+            self._add("unchecked-arguments", node, message, (_name(node.target),), _DANGEROUS)
+        elif isinstance(node, Update) and not isinstance(node.target, Call):
+            self._add("unchecked-arguments", node, "a reference is given a state, which no pickler does")
+
+    def _of_global(self, node: Global) -> None:
+        name, why = _name(node), reason(node.pair)
+        if is_known(node.pair):
+            return
+        if why:
+            self._add("dangerous-name", node, f"{escape(name, _SHOWN)} is imported: it {why}", (name,))
+        elif name not in self.allow:
+            self._add("unknown-name", node, f"{escape(name, _SHOWN)} is imported and is not known", (name,))
+
+    def _of_call(self, node: Call) -> None:
+        func, role = node.func, role_of(node)
+        if node.how == "STACK_GLOBAL" or not isinstance(func, Global):
+            message = "what is imported or called is itself computed by a call: no reader can tell what it is"
+            self._add("computed-name", node, message)
+            return
+        name, why, shown = _name(func), reason(func.pair), escape(_name(func), _SHOWN)
+        if role is not None and not (why and role in REACHING):
+            message = f"{shown} is called where nothing of its kind belongs"
+            self._add("unchecked-arguments", node, message, (name,), _DANGEROUS if role in REACHING else None)
+        elif why:
+            self._add("dangerous-name", node, f"{shown} is called: it {why}", (name,))
+        elif name in self.allow:
+            return
+        elif node.how.startswith("NEWOBJ"):
+            message = f"an object of {shown} is made, whose methods run when it is loaded and used"
+            self._add("unknown-object", node, message, (name,))
+        else:
+            message = f"{shown} is called, which is no constructor that SB3's archives call"
+            self._add("unknown-call", node, message, (name,))
+
+    # -- the findings ---------------------------------------------------------------------------------
+
+    def _add(
+        self,
+        rule: Rule,
+        node: Node | Update,
+        message: str,
+        names: tuple[str, ...] = (),
+        verdict: Verdict | None = None,
+    ) -> None:
+        if (rule, names, message) in self._said:
+            return
+        self._said.add((rule, names, message))
+        self._nodes.append((self.place.finding(rule, message, names=names, verdict=verdict), id(node)))
+
+    def finished(self, data: bytes, budget: Budget, encoding: str, pickle: Pickle | None) -> Judged:
+        """Return the findings, with the offsets of their opcodes where the bytes are at hand."""
+        offsets: dict[int, int] = {}
+        if self._nodes and data:
+            traced = attempt(data, budget, encoding=encoding, is_traced=True)
+            offsets = {id(node): offset for node, offset in zip(self.log, traced.offsets)}
+        for finding, node in self._nodes:
+            self.findings.append(replace(finding, offset=offsets.get(node)))
+        return Judged(self.findings, set(_imports(self.log)), self.log, pickle)
+
+
+def _name(node: object) -> str:
+    """Return the dotted name that a node imports, calls or makes an object of."""
+    if isinstance(node, Call):
+        return _name(node.func) if node.func is not None else "a computed name"
+    if isinstance(node, Extension):
+        return f"copyreg extension {node.code}"
+    return str(node) if isinstance(node, Global) else "a computed name"
+
+
+def _imports(log: list[Node | Update]) -> Iterator[str]:
+    """Yield every dotted name that a log imports, and the modules that ``subimport`` is told to import."""
+    for node in log:
+        if isinstance(node, Global):
+            yield escape(str(node), 1000)
+        elif isinstance(node, Call) and role_of(node) == "module":
+            args = node.args
+            if isinstance(args, tuple) and len(args) == 1 and isinstance(args[0], str):
+                yield escape(args[0], 1000)

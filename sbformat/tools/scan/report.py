@@ -1,0 +1,89 @@
+"""What ``scan`` says: verdict, findings, imports; frozen, and plain enough to be sent between processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+Verdict: TypeAlias = Literal["clean", "unknown", "code", "broken", "dangerous"]
+
+VERDICTS: Final[tuple[Verdict, ...]] = ("clean", "unknown", "code", "broken", "dangerous")
+"""In order: the worst that is found anywhere is the file's (FORMAT.md 14.1)."""
+
+Rule: TypeAlias = Literal[
+    "unknown-name",
+    "unknown-object",
+    "unchecked-arguments",
+    "discarded-result",
+    "odd-pickle",
+    "trailing-bytes",
+    "lenient-base64",
+    "hidden-blob",
+    "unknown-entry",
+    "carried-function",
+    "carried-class",
+    "carried-program",
+    "broken",
+    "unknown-call",
+    "dangerous-name",
+    "computed-name",
+]  # fmt: skip
+
+RULES: Final[dict[Rule, tuple[Verdict, str]]] = {
+    "unknown-name": ("unknown", "A pickle refers to a name that sbformat does not know; loading imports its module."),
+    "unknown-object": ("unknown", "A pickle makes an object of a class that sbformat does not know."),
+    "unchecked-arguments": ("unknown", "A known constructor is given arguments that its library never writes."),
+    "discarded-result": ("unknown", "A call is made whose result nothing uses."),
+    "odd-pickle": ("unknown", "A pickle is put together as no pickler does it."),
+    "trailing-bytes": ("unknown", "Bytes follow where the content ends."),
+    "lenient-base64": ("unknown", "The base64 text of a blob is not what an encoder writes."),
+    "hidden-blob": ("unknown", "A blob stands where SB3 does not look for one."),
+    "unknown-entry": ("unknown", "An entry or file is of a kind that sbformat does not know."),
+    "carried-function": ("code", "A function is carried by value: its code is in the file."),
+    "carried-class": ("code", "A class is carried by value: its code is in the file."),
+    "carried-program": ("code", "A TorchScript program is in the file."),
+    "broken": ("broken", "Something does not parse: what a more lenient reader makes of it is not known."),
+    "unknown-call": ("dangerous", "A pickle calls a name that sbformat does not know: loading runs it."),
+    "dangerous-name": ("dangerous", "A pickle names something that runs, imports, opens or connects."),
+    "computed-name": ("dangerous", "A pickle computes what it imports or calls."),
+}
+"""Each rule: the verdict that it gives, and what it means."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something that keeps a file from being clean."""
+
+    rule: Rule
+    verdict: Verdict
+    """What the finding alone makes of the file."""
+    entry: str
+    """The entry, ``data`` or ``policy.pth``; within it ``!`` and the record or nested member; empty for the file."""
+    key: str
+    """The key of ``data`` whose blob it is, or empty."""
+    offset: int | None
+    """Of the opcode in the pickle, or of the fault in the entry."""
+    names: tuple[str, ...]
+    """The dotted names involved, as CPython would resolve them."""
+    message: str
+    """What it is and why it matters, in a sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanReport:
+    """What a file holds that loading it would run, import or not understand."""
+
+    format: str
+    """What the file is: a kind of :mod:`sbformat.sniff`."""
+    verdict: Verdict
+    findings: tuple[Finding, ...]
+    omitted: int
+    """Findings beyond the first thousand of each verdict, which are not listed."""
+    imports: tuple[str, ...]
+    """Every ``module.name`` that any pickle in it would import, sorted."""
+    pickles: int
+    """How many pickles were looked into."""
+    sha256: str | None
+    """Of the file; None for a folder."""
+    size: int
+    """Bytes of the file, or of all entries of a folder."""

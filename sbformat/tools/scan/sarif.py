@@ -1,0 +1,144 @@
+"""Reports of ``scan`` as a SARIF 2.1.0 log, which code scanners and editors show.
+
+Levels: ``dangerous`` and ``broken`` are errors, as no later verdict is less than one before it; ``code`` is a warning,
+``unknown`` a note. Places within a file are logical locations: most lie in base64 within JSON within a zip, where an
+offset means nothing to the file. Whatever came from a file is escaped; nothing in it becomes a link or a placeholder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from urllib.parse import quote
+
+from sbformat.errors import escape
+from sbformat.tools.scan.report import RULES, VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sbformat.tools.scan.report import Verdict
+
+Level: TypeAlias = Literal["none", "note", "warning", "error"]
+
+SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+VERSION: Final = "2.1.0"
+LEVELS: Final[dict[Verdict, Level]] = dict(zip(VERDICTS, ("none", "note", "warning", "error", "error")))
+FINGERPRINT: Final = "finding/v1"
+_RULE_INDEX: Final = {rule: index for index, rule in enumerate(RULES)}
+_SENTENCE: Final = 1000
+
+
+def sarif_log(reports: Sequence[Mapping[str, Any]], *, version: str, exit_code: int) -> dict[str, Any]:
+    """Return the log of one run.
+
+    :param reports: of the files, as ``schema/report.schema.json`` has them
+    :param version: of sbformat
+    :param exit_code: of the run
+    """
+    read = [report for report in reports if report["outcome"] == "ok"]
+    failed = [report for report in reports if report["outcome"] != "ok"]
+    run = {
+        "tool": {"driver": {"name": "sbformat", "version": version, "rules": _rules()}},
+        "invocations": [
+            {
+                "executionSuccessful": not failed,
+                "exitCode": exit_code,
+                "toolExecutionNotifications": [_notification(report) for report in failed],
+            }
+        ],
+        "artifacts": [_artifact(report) for report in read],
+        "results": list(_results(read)),
+    }
+    return {"$schema": SCHEMA, "version": VERSION, "runs": [run]}
+
+
+def _rules() -> list[dict[str, Any]]:
+    return [
+        {
+            "id": rule,
+            "shortDescription": {"text": _text(meaning)},
+            "defaultConfiguration": {"level": LEVELS[verdict]},
+            "properties": {"verdict": verdict},
+        }
+        for rule, (verdict, meaning) in RULES.items()
+    ]
+
+
+def _notification(report: Mapping[str, Any]) -> dict[str, Any]:
+    """A file that could not be read."""
+    return {
+        "level": "error",
+        "message": {"text": _text(f"{report['outcome']}: {report['message']}")},
+        "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(report["path"])}}}],
+    }
+
+
+def _artifact(report: Mapping[str, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "location": {"uri": _uri(report["path"])},
+        "roles": ["analysisTarget"] if report["sha256"] else ["analysisTarget", "directory"],
+        "properties": {"format": report["format"], "verdict": report["verdict"]},
+    }
+    if report["sha256"]:
+        made |= {"length": report["size"], "hashes": {"sha-256": report["sha256"]}}
+    return made
+
+
+def _results(reports: Iterable[Mapping[str, Any]]) -> Iterable[dict[str, Any]]:
+    for index, report in enumerate(reports):
+        for row in report["findings"]:
+            yield {
+                "ruleId": row["rule"],
+                "ruleIndex": _RULE_INDEX[row["rule"]],
+                "level": LEVELS[row["verdict"]],
+                "message": {"text": _text(row["message"])},
+                "locations": [_location(report, index, row)],
+                "partialFingerprints": {FINGERPRINT: _fingerprint(row)},
+                "properties": {"verdict": row["verdict"], "names": row["names"]},
+            }
+
+
+def _location(report: Mapping[str, Any], index: int, row: Mapping[str, Any]) -> dict[str, Any]:
+    place: dict[str, Any] = {"artifactLocation": {"uri": _uri(report["path"]), "index": index}}
+    if row["offset"] is not None and _is_in_file(report, row):
+        place["region"] = {"byteOffset": row["offset"], "byteLength": 1}
+    made: dict[str, Any] = {"physicalLocation": place}
+    if row["entry"] or row["key"]:
+        name = row["key"] or row["entry"].rpartition("!")[2]
+        full = ":".join(filter(None, (row["entry"], row["key"])))
+        logical = {
+            "name": escape(name, _SENTENCE),
+            "fullyQualifiedName": escape(full, _SENTENCE),
+            "kind": "key" if row["key"] else "entry",
+        }
+        made["logicalLocations"] = [logical]
+    return made
+
+
+def _is_in_file(report: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    """Say whether an offset counts from the start of the file: not when it could be that of a pickle within."""
+    return not row["entry"] and not row["key"] and report["pickles"] <= 1 and row["offset"] < report["size"]
+
+
+def _fingerprint(row: Mapping[str, Any]) -> str:
+    """What tells a finding in the next run, though the file may have changed elsewhere."""
+    parts = "\0".join((row["rule"], row["entry"], row["key"], *row["names"]))
+    return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _uri(path: str) -> str:
+    """A relative path as a relative URI, an absolute one as a file URI; every other byte percent-encoded."""
+    if os.path.isabs(path):
+        return PurePath(path).as_uri()
+    relative = path.replace(os.sep, "/")
+    while relative.startswith("./"):
+        relative = relative[2:].lstrip("/")
+    return quote(os.fsencode(relative or "."))
+
+
+def _text(message: str) -> str:
+    """Plain text of a message: braces doubled, as SARIF wants them, and no link made of what a file says."""
+    return escape(message, _SENTENCE).replace("](", "] (").replace("{", "{{").replace("}", "}}")

@@ -1,0 +1,91 @@
+"""Dump the code objects of nested functions, compiled from source and never run: the child of generate_published.py.
+
+Runs on CPython 3.6 to 3.14 (hence the quoted annotations). Standard input holds JSON:
+``{"texts": [source in hex, ...], "qualnames": [wanted, ...]}``. Standard output holds
+``{"python": "3.9.18", "codes": [[text's index, optimisation level, qualname, first line, arguments], ...],
+"refused": [text's index, ...]}``: the arguments are those that cloudpickle hands to ``types.CodeType``, each value
+beside its type; ``refused`` are the texts that this interpreter cannot compile.
+"""
+
+# ruff: noqa: INP001 -- schema/ is a folder of files, not a package
+
+import json
+import sys
+import types
+
+LEVELS = (0, 1, 2)
+CO_OPTIMIZED = 1  # functions have it, modules and classes do not
+
+COUNTS = ("co_argcount", "co_posonlyargcount", "co_kwonlyargcount", "co_nlocals", "co_stacksize", "co_flags")
+BODY = ("co_code", "co_consts", "co_names", "co_varnames", "co_filename", "co_name")
+OUTER = ("co_freevars", "co_cellvars")
+
+
+def layouts(version: "tuple[int, int]") -> "list[tuple[str, ...]]":
+    """Name the attributes, in order, for each layout that a release of cloudpickle uses on a CPython.
+
+    On 3.10 these are two: cloudpickle before 2.0 puts ``co_lnotab`` where the constructor expects ``co_linetable``.
+    From 3.11 on such a release writes what no interpreter loads.
+    """
+    if version >= (3, 11):
+        return [(*COUNTS, *BODY, "co_qualname", "co_firstlineno", "co_linetable", "co_exceptiontable", *OUTER)]
+    counts = COUNTS if version >= (3, 8) else tuple(name for name in COUNTS if name != "co_posonlyargcount")
+    tables = ("co_linetable", "co_lnotab") if version == (3, 10) else ("co_lnotab",)
+    return [(*counts, *BODY, "co_firstlineno", table, *OUTER) for table in tables]
+
+
+def walk(code: types.CodeType, inside: str = "") -> "list[tuple[str, types.CodeType]]":
+    """List the nested code objects with their qualified names, which before 3.11 they do not know themselves."""
+    found = []
+    for value in code.co_consts:
+        if isinstance(value, types.CodeType):
+            name = inside + value.co_name
+            found.append((name, value))
+            found += walk(value, name + (".<locals>." if value.co_flags & CO_OPTIMIZED else "."))
+    return found
+
+
+def spelled(value: object, layout: "tuple[str, ...]") -> "list[object]":
+    """Spell a value as JSON that keeps its type."""
+    kind = type(value).__name__
+    if isinstance(value, types.CodeType):
+        return [kind, arguments(value, layout)]
+    if isinstance(value, (tuple, frozenset)):
+        return [kind, [spelled(item, layout) for item in value]]
+    if isinstance(value, (bytes, float)):
+        return [kind, value.hex()]
+    if isinstance(value, complex):
+        return [kind, [value.real.hex(), value.imag.hex()]]
+    return [kind, None if value is ... else value]
+
+
+def arguments(code: types.CodeType, layout: "tuple[str, ...]") -> "list[object]":
+    """Spell the arguments that would make a code object."""
+    return [spelled(getattr(code, name), layout) for name in layout]
+
+
+def main() -> None:
+    """Compile every text at every level and dump what is wanted of it."""
+    asked = json.load(sys.stdin)
+    orders = layouts(sys.version_info[:2])
+    codes = []
+    refused = []
+    for index, text in enumerate(asked["texts"]):
+        for level in LEVELS:
+            try:
+                module = compile(bytes.fromhex(text), "source.py", "exec", dont_inherit=True, optimize=level)
+            except SyntaxError:
+                refused.append(index)
+                break
+            wanted = [pair for pair in walk(module) if pair[0] in asked["qualnames"]]
+            codes += [
+                [index, level, qualname, code.co_firstlineno, arguments(code, layout)]
+                for qualname, code in wanted
+                for layout in orders
+            ]
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    json.dump({"python": python, "codes": codes, "refused": refused}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
