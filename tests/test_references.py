@@ -11,7 +11,17 @@ from sbformat.names import references
 from sbformat.names.pth import CALLS, DTYPES, MEMORY_FORMATS
 from sbformat.names.references import ALGORITHMS, REFERENCES
 
-TABLES = ("STABLE_BASELINES3", "SB3_CONTRIB", "STABLE_BASELINES", "_ALGORITHMS", "TORCH", "NUMPY", "_SPACES", "PYTHON")
+TABLES = (
+    "STABLE_BASELINES3",
+    "SB3_CONTRIB",
+    "STABLE_BASELINES",
+    "_ALGORITHMS",
+    "TENSORFLOW",
+    "TORCH",
+    "NUMPY",
+    "_SPACES",
+    "PYTHON",
+)
 
 DANGEROUS = [
     ("builtins", "eval"), ("builtins", "exec"), ("builtins", "compile"), ("builtins", "open"), ("builtins", "getattr"),
@@ -55,7 +65,7 @@ def test_every_name_is_exact() -> None:
 def test_only_the_standard_library_numpy_torch_gym_and_stable_baselines_are_named() -> None:
     assert {module.partition(".")[0] for module, _ in REFERENCES} == {
         "builtins", "collections", "datetime", "enum", "gym", "gymnasium", "numpy", "sb3_contrib", "stable_baselines",
-        "stable_baselines3", "torch",
+        "stable_baselines3", "tensorflow", "torch",
     }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from sbformat.pkl import Call, attempt
 from sbformat.sniff import sniff
 from sbformat.source import BytesSource
 from sbformat.spec import DATA_ENTRY, END_SIGNATURE, PTH_SUFFIX, SERIALIZED_MARKER, VERSION_ENTRY
+from sbformat.tools.scan.carve import is_tar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,7 +24,6 @@ _ALWAYS: Final = frozenset({"zip", "torch-legacy", "pickle"})
 _HEAD_BYTES: Final = 4096
 _ZIP_TAIL_BYTES: Final = 22 + 0xFFFF
 """An end record and its longest comment: ``zipfile`` finds an archive behind whatever stands before it."""
-_TAR_MAGIC: Final = (257, b"ustar")
 _NPY_MAGIC: Final = b"\x93NUMPY"
 _MARKER: Final = re.compile(
     b"".join(rb"(?:%b|(?i:\\u00%02x))" % (re.escape(c.encode()), ord(c)) for c in SERIALIZED_MARKER)
@@ -119,7 +119,7 @@ def _holds_something(data: mmap, limits: Limits) -> bool:
         return True
     if data.rfind(END_SIGNATURE, max(0, len(data) - _ZIP_TAIL_BYTES)) >= 0:
         return True
-    if head.startswith(_TAR_MAGIC[1], _TAR_MAGIC[0]):
+    if is_tar(memoryview(head)):
         return True
     if kind == "data-json":
         return _MARKER.search(data) is not None

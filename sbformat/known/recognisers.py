@@ -43,6 +43,7 @@ _CALLED: Final[dict[str, Recogniser]] = {
     "reconstructor": objects.reconstructor,
     "attribute": objects.attribute,
     "load_from_bytes": tensors.load_from_bytes,
+    "unread_tensor": tensors.unread,
     "enum": objects.enum,
     "function": functions.function,
     "filled_function": functions.filled_function,

@@ -7,7 +7,7 @@ decoded as such; the constructors are those of a ``.pth``.
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from sbformat.errors import FormatError
 from sbformat.known.recognition import Unrecognised, role_of
@@ -62,6 +62,12 @@ def _storage(scope: Recognition, raw: object) -> Storage:
 
 def _is_storage_class(node: object) -> bool:
     return type(node) is Global and not node.updates and node.pair in STORAGES
+
+
+def unread(scope: Recognition, node: Call) -> NoReturn:  # noqa: ARG001 -- the recognisers' signature
+    """A tensor that torch makes by a constructor of its own, and that has no value here."""
+    message = "a tensor of a kind that is not read"
+    raise Unrecognised(message)
 
 
 def constructed(scope: Recognition, node: Call) -> object:

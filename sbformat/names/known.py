@@ -65,6 +65,12 @@ CALLS: Final[dict[Pair, str]] = {
     ("torch.storage", "_load_from_bytes"): "load_from_bytes",
     ("stable_baselines3.common.type_aliases", "TrainFrequencyUnit"): "enum",
     ("stable_baselines3.her.goal_selection_strategy", "GoalSelectionStrategy"): "enum",
+    ("stable_baselines.her.replay_buffer", "GoalSelectionStrategy"): "enum",
+    # Constructors of torch that are known, and whose tensors no reader here has a value for.
+    ("torch._utils", "_rebuild_nested_tensor"): "unread_tensor",
+    ("torch._utils", "_rebuild_device_tensor_from_numpy"): "unread_tensor",
+    ("torch._utils", "_rebuild_device_tensor_from_cpu_tensor"): "unread_tensor",
+    ("torch._utils", "_rebuild_xla_tensor"): "unread_tensor",
     **{
         pair: role
         for name, role in (
@@ -166,6 +172,15 @@ PLAIN_OBJECTS: Final[dict[Pair, tuple[str, ...]]] = {
     (f"{_SB3}.noise", "NormalActionNoise"): _NOISE,
     (f"{_SB3}.noise", "OrnsteinUhlenbeckActionNoise"): (*_NOISE, "_theta", "_dt", "initial_noise", "noise_prev"),
     (f"{_SB3}.noise", "VectorizedActionNoise"): ("n_envs", "_n_envs", "_base_noise", "_noises"),
+    **{
+        (module, name): (*_NOISE, "_theta", "_dt", "initial_noise", "noise_prev")
+        for module in ("stable_baselines.ddpg.noise", "stable_baselines.common.noise")
+        for name in ("NormalActionNoise", "OrnsteinUhlenbeckActionNoise")
+    },
+    **dict.fromkeys(
+        _pairs(("stable_baselines.ddpg.noise", "stable_baselines.common.noise"), "AdaptiveParamNoiseSpec"),
+        ("initial_stddev", "desired_action_stddev", "adoption_coefficient", "current_stddev"),
+    ),
     (f"{_SB3}.running_mean_std", "RunningMeanStd"): _STATISTICS,
     ("stable_baselines.common.running_mean_std", "RunningMeanStd"): _STATISTICS,
     (f"{_SB3}.vec_env.vec_normalize", "VecNormalize"): _NORMALIZE,

@@ -39,8 +39,10 @@ CALLS: Final[dict[Pair, PthRole]] = {
     ("_codecs", "encode"): "encode",
     ("builtins", "bytes"): "bytes",  # protocol 2 has no other spelling of b""
     ("numpy.core.multiarray", "scalar"): "numpy_scalar",
+    ("numpy.core._multiarray_umath", "scalar"): "numpy_scalar",  # some builds of numpy 1.16 to 1.19
     ("numpy._core.multiarray", "scalar"): "numpy_scalar",
     ("numpy.core.multiarray", "_reconstruct"): "numpy_array",
+    ("numpy.core._multiarray_umath", "_reconstruct"): "numpy_array",
     ("numpy._core.multiarray", "_reconstruct"): "numpy_array",
     ("numpy.core.numeric", "_frombuffer"): "numpy_array",
     ("numpy._core.numeric", "_frombuffer"): "numpy_array",

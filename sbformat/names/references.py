@@ -11,8 +11,8 @@ What a name needs to be in here:
   judged by what builds them.
 * It is exact: no prefix, no alias, no dotted name.
 
-Absent on purpose: functions; vectorised environments, wrappers, environments and ``Monitor`` (processes,
-``CloudpickleWrapper``, files); loggers and callbacks (files); data sets (``numpy.load``); storages (files).
+Absent on purpose: functions, but for SB2's activations; vectorised environments, wrappers, environments and
+``Monitor`` (processes, ``CloudpickleWrapper``, files); loggers and callbacks (files); data sets (``numpy.load``); storages (files).
 
 :data:`ALGORITHMS` is a table of its own: an algorithm given a text as its environment makes that
 environment, which may import a module by name. SB3 never gives it one in the only role it has in a
@@ -132,6 +132,13 @@ _ALGORITHMS: Final[Table] = {
     "stable_baselines3.td3.td3": "TD3",
 }
 
+TENSORFLOW: Final[Table] = {
+    "tensorflow.python.ops.gen_nn_ops": "elu relu relu6 selu softplus softsign",
+    "tensorflow.python.ops.math_ops": "sigmoid tanh",
+    "tensorflow.python.ops.nn_ops": "leaky_relu",
+}
+"""The activations that policies of SB2 were given: functions of a tensor."""
+
 TORCH: Final[Table] = {
     "torch": "Tensor device",
     "torch.nn.modules.activation": (
@@ -241,7 +248,7 @@ ALGORITHMS: Final[frozenset[Pair]] = _pairs(_ALGORITHMS)
 """Algorithm classes, a part of :data:`REFERENCES`."""
 
 REFERENCES: Final[frozenset[Pair]] = (
-    _pairs(STABLE_BASELINES3, SB3_CONTRIB, STABLE_BASELINES, TORCH, NUMPY, SPACES, PYTHON)
+    _pairs(STABLE_BASELINES3, SB3_CONTRIB, STABLE_BASELINES, TENSORFLOW, TORCH, NUMPY, SPACES, PYTHON)
     | ALGORITHMS
     | DTYPES.keys()
     | MEMORY_FORMATS.keys()

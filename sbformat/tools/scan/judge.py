@@ -189,7 +189,10 @@ class _Judgement:
             self._add("unchecked-arguments", node, message, (name,))
 
     def _of_arguments(self, node: Node | Update, message: str) -> None:
-        """A known constructor that is given what its library never writes."""
+        """A known constructor that is given what its library never writes, or a storage that is none."""
+        if not isinstance(node, Call):
+            self._add("unchecked-arguments", node, message)
+            return
         role = role_of(node) if isinstance(node, Call) else None
         reaches = role in REACHING or (isinstance(node, Call) and not isinstance(node.func, Global))
         name = _name(node)
