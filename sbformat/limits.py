@@ -78,7 +78,8 @@ class Limits(NamedTuple):
     """Keys of one dict of a ``.pth`` that are neither text nor 0..n-1 (largest real: 66)."""
     expanded_items: int = 16 * 1024 * 1024
     """Items of tensors that are larger than four times their storage (expanded views), and what all tensors of
-    an entry have beyond eight times the bytes of all its storages; of one archive in all."""
+    an entry have beyond eight times the bytes of all its storages; bytes that constructors copy beyond those of the
+    pickle; of one archive in all."""
 
 
 DEFAULT_LIMITS: Final = Limits()

@@ -24,6 +24,7 @@ ITEM_SIZES: Final = {
 
 _BYTE_ORDERS: Final = {"<": "<", ">": ">", "|": "|", "=": "<"}
 _RANK: Final = 64
+_PLAIN_STATES: Final = ((None, None, None, -1, -1, 0), (None, None, None, -1, -1, 0, None))
 _STRUCTURE_FLAGS: Final = (0, 16, 128, 144, -128, -112)
 """Of a structure of plain fields, aligned or not; those of objects would have numpy take bytes for pointers."""
 
@@ -130,7 +131,7 @@ def dtype_code(value: object) -> str:
     if code not in ITEM_SIZES:
         message = f"the numpy dtype {quote(code)} is not a plain number"
         raise UnsupportedError(message)
-    if state is not None and state[2:8] != (None, None, None, -1, -1, 0):
+    if state is not None and state[2:] not in _PLAIN_STATES:
         _refuse("a numpy dtype has fields or an unknown state")
     order = "|" if state is None else _BYTE_ORDERS[state[1]]  # type: ignore[index]
     if ITEM_SIZES[code] == 1:
@@ -143,7 +144,7 @@ def _dtype_parts(value: object) -> tuple[str, tuple[object, ...] | None]:
     if not (_is_reduced(value) and value.func == Global(*NUMPY_DTYPE)):
         _refuse("a numpy value has something else where its dtype belongs")
     args = value.args
-    if not 1 <= len(args) <= 3 or not isinstance(args[0], str):
+    if not 1 <= len(args) <= 3 or not isinstance(args[0], str) or any(type(arg) not in (bool, int) for arg in args[1:]):
         _refuse("a numpy dtype has unknown arguments")
     updates = value.updates or []
     if len(updates) > 1 or (updates and updates[0].how != "BUILD"):
@@ -153,6 +154,8 @@ def _dtype_parts(value: object) -> tuple[str, tuple[object, ...] | None]:
     state = updates[0].value
     if not isinstance(state, tuple) or len(state) not in (8, 9):
         _refuse("a numpy dtype has an unknown state")
+    if type(state[0]) is not int or state[0] not in (3, 4):
+        _refuse("a numpy dtype has an unknown version")
     if type(state[1]) is not str or state[1] not in _BYTE_ORDERS:
         _refuse("a numpy dtype has fields or an unknown byte order")
     return args[0], state
@@ -171,6 +174,9 @@ def wide_dtype(value: object) -> tuple[str, tuple[Field, ...]]:
         message = f"the numpy dtype {quote(code)} is neither numbers nor text"
         raise UnsupportedError(message)
     size = item_size(f"|{code}")
+    if state is not None and state[8:] not in ((), (None,)):
+        message = "a numpy dtype has metadata"
+        raise UnsupportedError(message)
     names, fields = (None, None) if state is None else state[3:5]
     if names is None and fields is None:
         plain = (size, 4, 8) if code[0] == "U" else (size, 1, 0)
@@ -250,6 +256,8 @@ def _reconstructed(call: _Reduced, *, is_wide: bool) -> ArrayInfo:
         not isinstance(args, tuple)
         or len(args) != 3
         or not (isinstance(args[0], Global) and args[0].pair == NUMPY_NDARRAY)
+        or args[1] != (0,)
+        or encoded_bytes(args[2]) != b"b"
         or len(updates) != 1
         or updates[0].how != "BUILD"
     ):
@@ -257,6 +265,8 @@ def _reconstructed(call: _Reduced, *, is_wide: bool) -> ArrayInfo:
     state = updates[0].value
     if not isinstance(state, tuple) or len(state) != 5 or not isinstance(state[3], (bool, int)):
         _refuse("a numpy array has an unknown state")
+    if type(state[0]) is not int or state[0] != 1:
+        _refuse("a numpy array has an unknown version")
     return _checked(_dtype(state[2], is_wide=is_wide), state[1], "F" if state[3] else "C", encoded_bytes(state[4]))
 
 

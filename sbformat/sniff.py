@@ -15,6 +15,8 @@ from sbformat.spec import (
     SB2_PARAMETER_LIST_ENTRY,
     SB2_PARAMETERS_ENTRY,
     TORCH_VERSION_RECORD,
+    TORCH_VERSION_RECORD_OLD,
+    TORCHSCRIPT_RECORD,
     VERSION_ENTRY,
 )
 
@@ -31,6 +33,7 @@ Kind: TypeAlias = Literal[
 _HEAD_BYTES: Final = 512
 _LFS: Final = b"version https://git-lfs"
 _MAGIC_WITHIN: Final = 32
+_TORCH_RECORDS: Final = (PICKLE_RECORD, TORCH_VERSION_RECORD, TORCH_VERSION_RECORD_OLD, TORCHSCRIPT_RECORD)
 
 
 def sniff(source: Source) -> Kind:
@@ -75,7 +78,8 @@ def sniff_zip(names: Collection[str]) -> Kind:
     ):
         return "sb3"
     root = next(iter(names)).partition("/")[0]
-    if f"{root}/{PICKLE_RECORD}" in names or f"{root}/{TORCH_VERSION_RECORD}" in names:
+    folded = {name.casefold() for name in names}  # as torch looks records up: a difference in case is for it to refuse
+    if any(f"{root}/{record}".casefold() in folded for record in _TORCH_RECORDS):
         return "torch-zip"
     if all(name.endswith(".npy") for name in names):
         return "npz"

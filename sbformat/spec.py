@@ -52,3 +52,6 @@ TORCH_VERSIONS: Final = range(1, 11)
 LEGACY_MAGIC: Final = 0x1950A86A20F9469CFC6C
 LEGACY_MAGIC_BYTES: Final = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."  # LONG1, ten bytes, STOP
 LEGACY_PROTOCOL: Final = 1001
+
+PICKLE_SUFFIXES: Final = (".pkl", ".pickle", ".p", ".pck", ".pcl", ".dill", ".joblib")
+"""14.2: how the names of pickles end, for whoever loads them."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import itertools
 import math
 import pickle
 import pickletools
 import struct
 import sys
-from typing import Any
+import warnings
+from typing import Any, Final
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -27,6 +29,7 @@ from sbformat.pkl import (
     Pickle,
     Set,
     Update,
+    attempt,
     decode_next,
     decode_pickle,
     loads,
@@ -1331,3 +1334,98 @@ def test_each_pickle_in_a_row_is_limited_in_bytes(size: int) -> None:
 def test_what_lies_behind_a_pickle_is_not_charged() -> None:
     cursor = Cursor(memoryview(b"N." + bytes(1_000_000)), TensorError)
     assert decode_next(cursor, Budget(Limits(pickle_bytes=2))).size == 2
+
+
+# -- numbers and texts that CPython takes, and no pickler writes ----------------------------------------
+
+NUMBERS: Final = (
+    b"", b"0", b"1", b"7", b"8", b"10", b"010", b"0x10", b"0X1f", b"0b11", b"0o17", b"1_0", b"_1", b"1_", b"1__0",
+    b"0_1", b"00", b"01", b"000", b"001", b"08", b"LL", b"1.5", b".5", b"5.", b"1e5", b"1E+5", b"1e00005", b"inf",
+    b"Infinity", b"nan", b"NaN", b"0x1p3", b"1_0.5", b"99999999999999999999", b"\xb2", b"\x1c5", b"5\x85", b"\xa05", b"--1", b"+-1",
+)  # fmt: skip
+BEFORE: Final = (b"", b" ", b"+", b"-", b" +", b" -", b"\t", b"\r", b"\v", b"+ ")
+BEHIND: Final = (b"", b" ", b"\r", b"\t", b"L", b" L", b"L ")
+PLAIN: Final = tuple(map(b"".join, itertools.product(BEFORE, NUMBERS, BEHIND)))
+ENDED: Final = tuple(number + b"\0" + rest for number in PLAIN[::5] for rest in (b"", b"x", b"L", b" 5"))
+"""C reads a number up to a zero byte."""
+LONG: Final = (
+    b"0" * 30 + b"5", b"0" * 700 + b"5", b"+" + b"0" * 700, b" " * 700 + b"5", b"5" + b" " * 700, b"9" * 700,
+    b"9" * 700 + b"L", b"0x" + b"f" * 700, b"1" * 300 + b".5", b"." + b"5" * 700, b" " * 5000 + b"0x5",
+)  # fmt: skip
+STRINGS: Final = (
+    b"'\\101'", b"'\\1'", b"'\\400'", b"'\\777'", b"'\\8'", b"'\\q'", b"'a\\'", b"'\\x4'", b"'\\x41'", b"'\\\\'", b"''",
+    b"'", b"", b"'a' ", b" 'a'", b"'a'\r", b"'a\"", b"'\\a\\b\\f\\v\\0'", b"'a'b'",
+    b"'\\\0'", b"'\\u0041'", b'"\\1"', b"'a\0b'",
+    b"'\\377'", b"'\xff'", b"'" + b"a" * 700 + b"\\101'",
+)  # fmt: skip
+KINDS: Final = {"as plain text": PLAIN, "before a zero byte": ENDED, "at length": LONG}
+PUTS: Final = b"K\x05" + b"".join(b"q" + bytes([index]) for index in range(101))
+HEADS: Final = {"INT": b"I", "LONG": b"L", "FLOAT": b"F", "PUT": PUTS + b"p", "GET": PUTS + b"0g"}
+SPELLED: Final = {
+    **{f"{name} {kind}": (head, texts) for name, head in HEADS.items() for kind, texts in KINDS.items()},
+    "STRING": (b"S", STRINGS),
+}
+"""What stands before each text, and the texts."""
+
+
+def taken(raw: bytes) -> tuple[bool, object]:
+    """Whether CPython's unpickler in C gives a value, and which; every pickle here is plain data."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return True, pickle.loads(raw)
+        except (ValueError, OverflowError, EOFError, pickle.UnpicklingError):
+            return False, None
+
+
+@pytest.mark.filterwarnings("ignore:invalid")
+@pytest.mark.parametrize("what", SPELLED)
+def test_an_attempt_goes_on_wherever_cpython_does(what: str) -> None:
+    """What it stopped at would hide every call behind it."""
+    head, texts = SPELLED[what]
+    stopped, differing, silent = [], [], []
+    for text in texts:
+        raw = head + text + b"\n"
+        is_taken, value = taken(raw + b".")
+        found, behind = attempt(raw + b".", Budget()), attempt(raw + b"0cm\nn\n.", Budget())
+        if not is_taken or (what.startswith("PUT") and isinstance(found.error, LimitError)):
+            continue
+        if found.pickle is None or behind.pickle is None or [str(node) for node in behind.log] != ["m.n"]:
+            stopped.append(text)
+        elif found.pickle.value != value and repr(found.pickle.value) != repr(value):
+            differing.append(text)
+        else:
+            is_strict = True
+            try:
+                loads(raw + b".")
+            except SbformatError:
+                is_strict = False
+            if is_strict == any("spelled" in flag for flag in found.pickle.flags):
+                silent.append(text)
+    assert (stopped, differing, silent) == ([], [], [])
+
+
+@pytest.mark.parametrize("what", SPELLED)
+def test_an_attempt_raises_nothing_for_any_spelling(what: str) -> None:
+    head, texts = SPELLED[what]
+    raised = []
+    for text in texts:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                attempt(head + text + b"\n.", Budget())
+            except Exception as error:  # noqa: BLE001 -- whatever it is, it is too much
+                raised.append((text, error))
+    assert raised == []
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"I0x10\n.", b"I 1 \n.", b"I010\n.", b"I+1\n.", b"L 1_0\n.", b"L0x10L\n.", b"F+1\n.", b"F.5\n.", b"FInfinity\n.",
+     b"S'\\101'\n.", b"S'\\q'\n.", b"Np+1\n.", b"Np007\n.", b"Np0\n0g 0\n."],
+)  # fmt: skip
+def test_odd_spellings_are_taken_by_an_attempt_only(raw: bytes) -> None:
+    found = attempt(raw, Budget())
+    assert found.pickle is not None
+    assert found.pickle.flags == ("a number or text is spelled in a way of its own",)
+    refused(raw)

@@ -285,6 +285,24 @@ def test_many_storages_that_inflate() -> None:
     weigh(torch_zip(tree, storages, deflated=True))
 
 
+# -- what constructors copy ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("made", "called"),
+    [
+        (b"ctorch\nSize\n", b"(" + b"K\x01" * 90_000 + b"t\x85"),
+        (b"c__builtin__\nbytearray\n", b"B\x40\x42\x0f\x00" + bytes(1_000_000) + b"\x85"),
+        (b"c_codecs\nencode\n", text("a" * 1_000_000) + text("latin1") + b"\x86"),
+    ],
+    ids=["torch.Size", "bytearray", "encode"],
+)
+def test_one_argument_given_to_thousands_of_calls(made: bytes, called: bytes) -> None:
+    calls = b"h\x00h\x01R" * 90_000
+    shared = b"\x80\x03" + made + b"q\x000" + called + b"q\x010](" + calls + b"e."
+    weigh(torch_zip(shared))
+
+
 # -- the scales ---------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.errors import LimitError, PickleError
@@ -11,8 +10,8 @@ from sbformat.limits import Budget
 from sbformat.pkl import Call, attempt
 from sbformat.sniff import sniff
 from sbformat.source import BytesSource
-from sbformat.spec import DATA_ENTRY, END_SIGNATURE, PTH_SUFFIX, SERIALIZED_MARKER, VERSION_ENTRY
-from sbformat.tools.scan.carve import is_tar
+from sbformat.spec import DATA_ENTRY, END_SIGNATURE, PICKLE_SUFFIXES, PTH_SUFFIX, VERSION_ENTRY
+from sbformat.tools.scan.carve import NPY_MAGIC, holds_marker, is_tar, npy_pickle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,11 +23,6 @@ _ALWAYS: Final = frozenset({"zip", "torch-legacy", "pickle"})
 _HEAD_BYTES: Final = 4096
 _ZIP_TAIL_BYTES: Final = 22 + 0xFFFF
 """An end record and its longest comment: ``zipfile`` finds an archive behind whatever stands before it."""
-_NPY_MAGIC: Final = b"\x93NUMPY"
-_MARKER: Final = re.compile(
-    b"".join(rb"(?:%b|(?i:\\u00%02x))" % (re.escape(c.encode()), ord(c)) for c in SERIALIZED_MARKER)
-)
-"""The key of a blob as JSON can spell it."""
 
 
 class Found(NamedTuple):
@@ -106,6 +100,8 @@ def _is_candidate(path: str, limits: Limits) -> bool:
             size = os.fstat(file.fileno()).st_size
             if not size:
                 return False
+            if path.lower().endswith(PICKLE_SUFFIXES):
+                return True
             with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
                 return _holds_something(data, limits)
     except (OSError, ValueError):  # ValueError: it was cut to nothing meanwhile
@@ -122,9 +118,9 @@ def _holds_something(data: mmap, limits: Limits) -> bool:
     if is_tar(memoryview(head)):
         return True
     if kind == "data-json":
-        return _MARKER.search(data) is not None
-    if head.startswith(_NPY_MAGIC):
-        return b"O" in head  # its dtype: objects are pickled
+        return holds_marker(data)
+    if head.startswith(NPY_MAGIC):
+        return npy_pickle(memoryview(head)) is not None
     return _looks_like_a_pickle(data, limits)
 
 

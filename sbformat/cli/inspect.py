@@ -12,7 +12,6 @@ from sbformat.data import Serialized
 from sbformat.errors import MissingEntryError, SbformatError, escape
 from sbformat.known.shown import one_line, to_json
 from sbformat.limits import Budget
-from sbformat.pkl.listing import opcodes, tree
 from sbformat.spec import OPTIMIZER_WORD
 
 if TYPE_CHECKING:
@@ -141,6 +140,8 @@ def _asked(archive: Archive, args: argparse.Namespace) -> dict[str, Any]:
 
 def _blob(archive: Archive, key: str, *, is_listed: bool) -> dict[str, Any]:
     """One blob's inert tree, or its opcodes as far as they can be read."""
+    from sbformat.pkl.listing import opcodes, tree
+
     value = archive.data.get(key)
     if not isinstance(value, Serialized):
         blobs = [name for name, item in archive.data.items() if isinstance(item, Serialized)]

@@ -24,6 +24,16 @@ _BIT_GENERATORS: Final = {
     "SFC64": "numpy.random._sfc64",
 }
 """Each bit generator, and the module of its class."""
+_WIDE: Final = 2**128 - 1
+_BUFFERED: Final = {"has_uint32": 1, "uinteger": 2**32 - 1}
+_STATES: Final[dict[str, dict[str, object]]] = {
+    "MT19937": {"key": ("u4", 624), "pos": 624},
+    "PCG64": {"state": _WIDE, "inc": _WIDE, **_BUFFERED},
+    "PCG64DXSM": {"state": _WIDE, "inc": _WIDE, **_BUFFERED},
+    "Philox": {"counter": ("u8", 4), "key": ("u8", 2), "buffer": ("u8", 4), "buffer_pos": 4, **_BUFFERED},
+    "SFC64": {"state": ("u8", 4), **_BUFFERED},
+}
+"""What the state of each holds, in itself or under ``state``: an array's dtype and length, or the greatest number."""
 _PICKLE: Final = "numpy.random._pickle"
 _GYM_GENERATOR: Final = Described(
     "getattr", (Reference("gym.utils.seeding", "RandomNumberGenerator"), "_generator_ctor")
@@ -158,19 +168,31 @@ def _is_constructor(value: object) -> bool:
 
 
 def _checked_state(state: object, name: str) -> object:
-    """Numbers, arrays and the name of the bit generator, a level or two deep."""
+    """Check a bit generator's state to the last number: numpy takes positions as they come, out of its arrays."""
     if type(state) is tuple:  # RandomState before numpy 1.17
         state = _from_legacy(*state) if len(state) in (3, 5) else None
     if type(state) is not dict or state.get("bit_generator") != name:
         message = "the state of a random generator is not its bit generator's"
         raise Unrecognised(message)
     inner = state.get("state")
-    parts = [*state.values(), *(inner.values() if type(inner) is dict else ())]
-    for part in parts:
-        if not (part is inner and type(inner) is dict) and type(part) not in (int, float, str, ArrayInfo):
-            message = "the state of a random generator holds more than numbers"
+    rows = {**state, **(inner if type(inner) is dict else {})}
+    if type(inner) is not dict or set(rows) - {"has_gauss", "gauss"} != {"bit_generator", *_STATES[name], "state"}:
+        message = "the state of a random generator has other parts than its bit generator's"
+        raise Unrecognised(message)
+    for part, allowed in (*_STATES[name].items(), ("has_gauss", 1), ("gauss", None)):
+        if part in rows and not _is_within(inner.get(part, state.get(part)), allowed):
+            message = f"{part} of a random generator is out of range"
             raise Unrecognised(message)
     return state
+
+
+def _is_within(value: object, allowed: object) -> bool:
+    """Say whether a part of a state is an array of this dtype and length, a whole number up to this, or a float."""
+    if isinstance(allowed, tuple):
+        return isinstance(value, ArrayInfo) and (value.dtype[1:], value.shape) == (allowed[0], (allowed[1],))
+    if allowed is None:
+        return type(value) in (float, int)
+    return type(value) is int and 0 <= value <= allowed  # type: ignore[operator]
 
 
 def _from_legacy(

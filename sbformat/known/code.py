@@ -11,6 +11,10 @@ from typing import Final, NamedTuple
 _LOCAL: Final = frozenset({"filename", "firstlineno"})
 """What differs from machine to machine: the digest leaves it out."""
 
+_UINT8: Final = struct.Struct("<Q").pack
+_BITS: Final = 31
+"""Of every number of a code object: they are C's ``int``."""
+
 _TEXTS: Final = ("names", "varnames", "freevars", "cellvars")
 
 _LAYOUTS: Final[dict[int, tuple[str, ...]]] = {
@@ -95,6 +99,8 @@ def code_from(args: tuple[object, ...]) -> Code | None:
     parts = dict(zip(layout, args))
     if any(type(value) is not _TYPES[name] for name, value in parts.items()):
         return None
+    if any(isinstance(value, int) and value.bit_length() > _BITS for value in parts.values()):
+        return None
     if any(type(item) is not str for name in _TEXTS for item in parts[name]):  # type: ignore[attr-defined]
         return None
     digest = _digest([item for name, value in parts.items() if name not in _LOCAL for item in (name, value)])
@@ -106,19 +112,19 @@ def _digest(parts: list[object]) -> str | None:
     """Hash values one to one: each is a letter for its type, its length and its bytes or items."""
     import hashlib
 
-    made = hashlib.sha256(b"sbformat code 1")
+    chunks = [b"sbformat code 1"]
     todo = parts[::-1]
     while todo:
         value = todo.pop()
         if type(value) is tuple:
-            made.update(b"t" + struct.pack("<Q", len(value)))
+            chunks.append(b"t" + _UINT8(len(value)))
             todo.extend(reversed(value))
             continue
         encoded = _plain(value)
         if encoded is None:
             return None
-        made.update(encoded[:1] + struct.pack("<Q", len(encoded) - 1) + encoded[1:])
-    return made.hexdigest()
+        chunks += encoded[:1], _UINT8(len(encoded) - 1), encoded[1:]
+    return hashlib.sha256(b"".join(chunks)).hexdigest()
 
 
 def _plain(value: object) -> bytes | None:

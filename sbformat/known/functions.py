@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 _FUNCTION_TYPES: Final = ("LambdaType", "FunctionType")
 _CODE_TYPE: Final = "CodeType"
-_EMPTY_CELL: Final = "_empty_cell_value"
+_EMPTY_CELLS: Final = frozenset(
+    {("cloudpickle.cloudpickle", "_empty_cell_value"), ("cloudpickle", "_empty_cell_value")}
+)
 
 
 class Cell(NamedTuple):
@@ -72,7 +74,8 @@ def cell(scope: Recognition, node: Call) -> Cell:
 
 
 def _content(scope: Recognition, value: object) -> object:
-    if isinstance(value, Global) and value.name == _EMPTY_CELL:
+    if isinstance(value, Global) and value.pair in _EMPTY_CELLS:
+        scope.accept(value)
         return _Empty()
     return scope.value(value)
 
@@ -244,7 +247,7 @@ def filled_class(scope: Recognition, node: Call) -> CarriedClass:
     """``_rehydrate_skeleton_class(_make_skeleton_class(...), attributes)`` of cloudpickle < 1.6."""
     args: Any = node.args
     skeleton = args[0] if len(args) == 2 else None
-    if not isinstance(skeleton, Call) or role_of(skeleton) != "carried_class" or node.updates:
+    if not isinstance(skeleton, Call) or role_of(skeleton) != "carried_class" or node.updates or skeleton.updates:
         message = "a class is filled that is no skeleton"
         raise Unrecognised(message)
     return _class(scope, node, skeleton.args, scope.value(args[1]), [])

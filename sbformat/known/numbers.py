@@ -14,13 +14,16 @@ _CODES: Final = {
 }  # fmt: skip
 
 
+_BITS: Final = 64
+
+
 def number(value: object, what: str) -> int | float:
     """Return a number, a numpy scalar as Python's.
 
     :raises Unrecognised: when it is none
     """
-    if type(value) in (int, float, bool):
-        return value  # type: ignore[return-value]
+    if isinstance(value, (int, float)) and (isinstance(value, float) or value.bit_length() <= _BITS):
+        return value
     if isinstance(value, ArrayInfo) and value.shape == () and value.dtype[1:] in _CODES:
         return unpacked(value)[0]
     message = f"{what} is no number"

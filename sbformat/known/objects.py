@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
     from sbformat.known.recognition import Recognition
 
+_BITS: Final = 64
 _METADATA: Final = "_metadata"
+_LONGEST_PATH: Final = 32_767
 
 
 def _refuse(message: str) -> NoReturn:
@@ -125,7 +127,7 @@ def a_range(scope: Recognition, node: Call) -> Described:
 def enum(scope: Recognition, node: Call) -> EnumMember:
     """A member of an enumeration, by its value."""
     args = _plain_arguments(scope, node, "an enumeration")
-    if len(args) != 1 or type(args[0]) not in (int, str):
+    if len(args) != 1 or not (isinstance(args[0], str) or (type(args[0]) is int and args[0].bit_length() <= _BITS)):
         _refuse("a member of an enumeration is not named by its value")
     scope.accept(node)
     return EnumMember(Reference(*node.func.pair), args[0])  # type: ignore[attr-defined]
@@ -188,6 +190,8 @@ def partial(scope: Recognition, node: Call) -> Partial:
     function, given, keywords, attributes = state
     if not isinstance(function, (Reference, Function)) or type(given) is not tuple or not _is_keywords(keywords):
         _refuse("a partial calls something that is not known")
+    if isinstance(function, Reference) and function.module == "builtins":
+        _refuse("a partial calls a type of Python's own")
     first = scope.value(args[0])
     is_same = first == function if isinstance(function, Reference) else first is function
     if attributes not in (None, {}) or not is_same:
@@ -215,7 +219,7 @@ def attribute(scope: Recognition, node: Call) -> Described:
     if node.updates or not isinstance(cls, Global) or cls.updates or type(args[1]) is not str:
         _refuse("getattr is called for something that is no class")
     if cls.pair in REFERENCES and args[1] == "_dummy_schedule":
-        scope.accept(node)
+        scope.accept(node, cls)
     elif (cls.pair[0], f"{cls.pair[1]}.{args[1]}") not in CALLS:
         _refuse("getattr is called for something other than a policy's _dummy_schedule")
     return Described("getattr", (Reference(*cls.pair), args[1]))
@@ -296,8 +300,8 @@ def path(scope: Recognition, node: Call) -> pathlib.PurePath:
     import pathlib
 
     args = _plain_arguments(scope, node, "a path")
-    if any(type(arg) is not str for arg in args):
-        _refuse("a path is not made of text")
+    if any(type(arg) is not str for arg in args) or sum(map(len, args)) > _LONGEST_PATH:
+        _refuse("a path is not made of text, or longer than any system has them")
     kind = pathlib.PureWindowsPath if "Windows" in described(node) else pathlib.PurePosixPath
     scope.accept(node)
     return kind(*args)

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     Recogniser: TypeAlias = "Callable[[Recognition, Call], object]"
 
 _TEXT: Final = {str}
+_MOST_DOUBTS: Final = 50_000
+_NODES_A_CALL: Final = 5
+"""What a call costs when it becomes a value, in nodes of a pickle."""
 _SETTERS: Final = frozenset({"function_state", "class_state"})
 
 
@@ -55,6 +58,10 @@ class Extent(NamedTuple):
     """Bytes of text, bytes and numbers."""
 
 
+_SMALL: Final = Extent(8, 64)
+"""What every part that is no larger is taken for."""
+
+
 class Recognition:
     """One pickle while it is recognised, and what came of it.
 
@@ -65,8 +72,8 @@ class Recognition:
     """
 
     __slots__ = (
-        "_extents", "_find", "_given", "_heights", "_made", "_opened", "_substitutes", "budget", "claimed", "doubts",
-        "pickle", "setters", "storages", "tensors", "understood",
+        "_calls", "_extents", "_find", "_given", "_heights", "_made", "_opened", "_substitutes", "budget", "claimed",
+        "doubts", "pickle", "setters", "storages", "tensors", "understood", "valued",
     )  # fmt: skip
 
     def __init__(
@@ -83,11 +90,14 @@ class Recognition:
         """cloudpickle's state setters by the ``id()`` of what they change: calls whose result nothing uses."""
         self.storages: dict[int, Storage | None] = {}
         """Those of torch files within the pickle, by the ``id()`` of what stands for the file; None for no storage."""
+        self.valued: set[int] = set()
+        """The ``id()`` of every name that stands as a value, and may."""
         self.claimed: set[int] = set()
         """The ``id()`` of every node that may belong to one other only, and does."""
         self._made: dict[int, object] = {}
         self._extents: dict[int, Extent] = {}
         self._given = Extent(0, 0)
+        self._calls = 0
         self._heights: dict[int, int] = {}
         self._opened: set[int] = set()
         self._substitutes: dict[int, Node] = {}
@@ -103,6 +113,7 @@ class Recognition:
             return self.value(root)
         frames: list[tuple[Any, Iterator[object]]] = [(root, self._parts(root))]
         heights = [1]
+        deepest = 1
         self._opened.add(id(root))
         while frames:
             node, parts = frames[-1]
@@ -110,19 +121,25 @@ class Recognition:
                 if not _has_parts(part) or id(part) in self._opened:
                     continue
                 if id(part) in self._made:
-                    heights[-1] = max(heights[-1], self._heights[id(part)] + 1)
+                    heights[-1] = max(heights[-1], self._heights.get(id(part), 1) + 1)
                     continue
                 self._opened.add(id(part))
                 frames.append((part, self._parts(part)))
-                self.budget.spend("value_depth", len(frames))
                 heights.append(1)
+                if len(frames) > deepest:
+                    deepest = len(frames)
+                    self.budget.spend("value_depth", deepest)
                 break
             else:
-                self.budget.spend("value_depth", len(frames) + heights[-1] - 1)
+                height = heights.pop()
+                if len(frames) + height - 1 > deepest:
+                    deepest = len(frames) + height - 1
+                    self.budget.spend("value_depth", deepest)
                 frames.pop()
                 self._opened.discard(id(node))
                 self._made[id(node)] = self._value_of(node)
-                height = self._heights[id(node)] = heights.pop()
+                if height > 1:
+                    self._heights[id(node)] = height
                 if heights:
                     heights[-1] = max(heights[-1], height + 1)
         return self._made[id(root)]
@@ -158,7 +175,9 @@ class Recognition:
     def _value_of(self, node: object) -> object:
         kind = type(node)
         if isinstance(node, (list, tuple)):
-            self._extents[id(node)] = self._extent(self._parts(node))
+            extent = self._extent(self._parts(node))
+            if extent.items > _SMALL.items or extent.size > _SMALL.size:
+                self._extents[id(node)] = extent
         if kind is Dict:
             return self.mapping(node)  # type: ignore[arg-type]
         if kind is list:
@@ -191,7 +210,14 @@ class Recognition:
         except (Unrecognised, TensorError, UnsupportedError) as error:
             self.doubt(node, "arguments", str(error) if isinstance(error, Unrecognised) else error.message)
             return node
+        except (IndexError, KeyError, TypeError, ValueError):  # a shape that its recogniser did not think of
+            self.doubt(node, "arguments", "its arguments are of no kind that is known")
+            return node
         return value
+
+    def knows(self, name: Global) -> bool:
+        """Say whether a name was accepted, valued or doubted: whether some recogniser looked at it."""
+        return id(name) in self.understood or id(name) in self.valued or id(name) in self.doubts
 
     def has_made(self, node: object) -> bool:
         """Say whether the walk came to a node."""
@@ -200,12 +226,14 @@ class Recognition:
     def _charge(self, node: Call) -> None:
         """Charge what a call is given, which its recogniser may copy: shared parts wherever they are given.
 
-        No pickler shares so much that this comes to more than the opcodes and bytes of its pickle.
+        In what a pickler writes this comes to no more items, or bytes, than the pickle has bytes.
         """
         items, size = self._extent(self._parts(node))
         self._given = Extent(self._given.items + items, self._given.size + size)
-        self.budget.spend("pickle_opcodes", self._given.items)
-        self.budget.spend("pickle_bytes", self._given.size)
+        self._calls += 1
+        excess = self._given.items - self.pickle.size
+        self.budget.spend("pickle_nodes", max(excess, self._calls * _NODES_A_CALL))
+        self.budget.spend("blob_bytes", self._given.size - self.pickle.size)
 
     def _extent(self, parts: Iterator[object]) -> Extent:
         items = size = 0
@@ -216,8 +244,8 @@ class Recognition:
                 size += len(part)  # type: ignore[arg-type]
             elif kind is int:
                 size += part.bit_length() >> 3  # type: ignore[attr-defined]
-            elif id(part) in self._extents:
-                inner = self._extents[id(part)]
+            elif kind is tuple or kind is list or kind is Dict or kind is Set or kind is FrozenSet:
+                inner = self._extents.get(id(part), _SMALL)
                 items += inner.items
                 size += inner.size
         return Extent(items, size)
@@ -236,10 +264,13 @@ class Recognition:
         if node.updates:
             return node
         if node.pair in _SINGLETONS:
+            self.valued.add(id(node))
             return _SINGLETONS[node.pair]
         if any(node.pair in table for table in _STANDING):
+            self.valued.add(id(node))
             return Reference(*node.pair)
-        self.doubt(node, "unknown", "")
+        if len(self.doubts) < _MOST_DOUBTS:  # what is not understood is in doubt without a word too
+            self.doubt(node, "unknown", "")
         return node
 
     def mapping(self, pairs: list[tuple[object, object]]) -> dict[Any, Any] | Dict:

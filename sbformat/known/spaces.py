@@ -39,6 +39,8 @@ _TYPE_CODES: Final = {
     "float": "<f8", "bool": "|b1", "str": "<U0",
 }  # fmt: skip
 """numpy's scalar types, which the oldest releases stored in the place of a dtype."""
+_RANK: Final = 64
+"""numpy's greatest."""
 
 
 class _State:
@@ -159,7 +161,9 @@ def multi_binary(scope: Recognition, node: Call) -> MultiBinary:
     """``MultiBinary``: ``n`` is a number, or a shape since gym 0.17."""
     state = _State(scope, node, "n")
     n = state.get("n")
-    sizes = tuple(n) if type(n) in (tuple, list) else unpacked(n) if isinstance(n, ArrayInfo) and n.shape else (n,)
+    sizes = tuple(n) if type(n) in (tuple, list) else (n,)
+    if isinstance(n, ArrayInfo) and len(n.shape) == 1 and n.shape[0] <= _RANK:
+        sizes = unpacked(n)
     dims = tuple(whole(size, "n of a MultiBinary") for size in sizes)
     made = MultiBinary(state.library, dims, state.dtype("|i1"), state.random())
     state.accept()

@@ -80,7 +80,7 @@ def constructed(scope: Recognition, node: Call) -> object:
     value = CONSTRUCTORS[role](scope.tensors, args)
     if args != node.args:
         scope.substitute(node, Call("REDUCE", node.func, args))
-    scope.accept(node)
+    scope.accept(node, *(arg for arg in args if isinstance(arg, Global)))
     return value
 
 

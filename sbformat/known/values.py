@@ -59,13 +59,40 @@ class Value:
         return iter(self.__dict__.values())
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.__dict__ == other.__dict__
+        return type(self) is type(other) and _equal(self, other)
 
     def __hash__(self) -> int:
-        return hash((type(self), *self))
+        plain = (value for value in self if value is None or isinstance(value, (bool, int, float, str)))
+        return hash((type(self), *plain))
 
     def __repr__(self) -> str:
         return _shown(self, 0)
+
+
+def _equal(one: object, other: object) -> bool:
+    """Compare two values; each pair of parts once, however often sharing has them meet."""
+    todo = [(one, other)]
+    compared: set[tuple[int, int]] = set()
+    while todo:
+        left, right = todo.pop()
+        if left is right or (id(left), id(right)) in compared:
+            continue
+        if type(left) is not type(right):
+            return False
+        compared.add((id(left), id(right)))
+        if isinstance(left, Value):
+            todo.extend(zip(left, right))  # type: ignore[call-overload]
+        elif isinstance(left, dict):
+            if list(left) != list(right):  # type: ignore[call-overload]
+                return False
+            todo.extend(zip(left.values(), right.values()))  # type: ignore[attr-defined]
+        elif isinstance(left, (list, tuple)):
+            if len(left) != len(right):  # type: ignore[arg-type]
+                return False
+            todo.extend(zip(left, right))  # type: ignore[call-overload]
+        elif left != right:
+            return False
+    return True
 
 
 _ABSENT: Final = object()

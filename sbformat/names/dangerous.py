@@ -9,6 +9,7 @@ no complete list.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -364,6 +365,7 @@ def _of_path(module: str, name: str, parts: list[str]) -> str | None:
     return found or _METHODS.get(parts[-1])
 
 
+@lru_cache(maxsize=4096)
 def _of_module(module: str) -> str | None:
     if module.endswith(".__main__"):
         return "runs a program when it is imported"

@@ -81,6 +81,7 @@ CALLS: Final[dict[Pair, str]] = {
             ("_function_setstate", "function_state"),
             ("_make_cell", "cell"),
             ("_make_empty_cell", "empty_cell"),
+            ("_empty_cell_value", "empty_cell_value"),
             ("_make_skeleton_class", "carried_class"),
             ("_make_skeleton_enum", "carried_enum"),
             ("_rehydrate_skeleton_class", "filled_class"),

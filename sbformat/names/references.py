@@ -12,7 +12,8 @@ What a name needs to be in here:
 * It is exact: no prefix, no alias, no dotted name.
 
 Absent on purpose: functions, but for SB2's activations; vectorised environments, wrappers, environments and
-``Monitor`` (processes, ``CloudpickleWrapper``, files); loggers and callbacks (files); data sets (``numpy.load``); storages (files).
+``Monitor`` (processes, ``CloudpickleWrapper``, files); loggers and callbacks (files); data sets (``numpy.load``);
+storages (files).
 
 :data:`ALGORITHMS` is a table of its own: an algorithm given a text as its environment makes that
 environment, which may import a module by name. SB3 never gives it one in the only role it has in a

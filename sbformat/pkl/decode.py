@@ -90,12 +90,15 @@ class Attempt(NamedTuple):
     offsets: list[int]
     """Of the opcode behind each row of the log; empty unless they were asked for."""
     error: SbformatError | None
+    reached: int
+    """How many bytes were read."""
 
 
 def attempt(data: bytes, budget: Budget, *, encoding: str = "ascii", is_traced: bool = False) -> Attempt:
     """Decode one pickle from the start of ``data`` as far as it goes; nothing is raised for what is wrong with it.
 
-    Where a frame is wrong, what some unpicklers do all the same is told: they pass over it.
+    Where a frame is wrong, what some unpicklers do all the same is told: they pass over it. Numbers and texts are read
+    as CPython reads them, also where no pickler writes them so.
 
     :param data: the pickle, and whatever follows it
     :param budget: the operation's
@@ -105,39 +108,41 @@ def attempt(data: bytes, budget: Budget, *, encoding: str = "ascii", is_traced: 
     try:
         budget.spend("pickle_bytes", len(data))
     except SbformatError as error:
-        return Attempt(None, [], [], error)
+        return Attempt(None, [], [], error, 0)
     found = _attempted(data, budget.limits, encoding, is_traced=is_traced, is_unframed=False)
     if found.error is not None and _FRAME in data:
         unframed = _attempted(data, budget.limits, encoding, is_traced=is_traced, is_unframed=True)
         if len(unframed.log) > len(found.log):
-            return Attempt(None, unframed.log, unframed.offsets, found.error)
+            return unframed._replace(pickle=None, error=found.error)
     return found
 
 
 def _attempted(data: bytes, limits: Limits, encoding: str, *, is_traced: bool, is_unframed: bool) -> Attempt:
     machine = _Machine(data, limits, encoding)
     machine.is_unframed = is_unframed
-    trace = _Trace(machine)
+    machine.is_lenient = True
+    offsets: list[int] = []
     if is_traced:
-        machine.log = trace
+        machine.log = _Trace(machine, offsets)
     try:
         pickle = machine.run()
     except SbformatError as error:
-        return Attempt(None, machine.log, trace.offsets, error)
-    return Attempt(pickle, machine.log, trace.offsets, None)
+        reached = machine.base + len(machine.data) - machine.codes.__length_hint__()
+        return Attempt(None, machine.log, offsets, error, reached)
+    return Attempt(pickle, machine.log, offsets, None, pickle.size)
 
 
 class _Trace(list["Node | Update"]):
     """A log that notes where the machine stands whenever it grows."""
 
-    def __init__(self, machine: _Machine) -> None:
+    def __init__(self, machine: _Machine, offsets: list[int]) -> None:
         super().__init__()
         self._machine = machine
-        self.offsets: list[int] = []
+        self._offsets = offsets
 
     def append(self, row: Node | Update) -> None:
         machine = self._machine
-        self.offsets.append(machine.base + len(machine.data) - machine.codes.__length_hint__() - 1)
+        self._offsets.append(machine.base + len(machine.data) - machine.codes.__length_hint__() - 1)
         super().append(row)
 
 
@@ -400,5 +405,7 @@ class _Machine(State):
             flags.append("a value is changed after it was referred to a second time, as what holds itself is")
         if position < len(self.data) and self.base:
             flags.append("a frame reaches past STOP")
+        if self.is_odd:
+            flags.append("a number or text is spelled in a way of its own")
         shared = frozenset(self.referred)
         return Pickle(value, self.log, self.protocol, self.base + position, shared, tuple(flags))

@@ -51,17 +51,35 @@ def _dup(state: State, position: int) -> int:
     return position
 
 
+def _odd(state: State, parse: Callable[[bytes], object], text: bytes) -> object:
+    """Return what CPython makes of an argument that no pickler writes; nothing where it would refuse it, too."""
+    if not state.is_lenient or len(text) > _LINE_DIGITS:
+        return None
+    state.is_odd = True
+    try:
+        return parse(text)
+    except ValueError:
+        return None
+
+
 def _float(state: State, position: int) -> int:
     text, position = state.line(position)
     if not re.fullmatch(_FLOAT, text):
+        odd = _odd(state, float, text)
+        if odd is not None:
+            state.stack.append(odd)
+            return position
         message = f"{quote(text.decode('latin-1'))} is no float"
         raise PickleError(message, offset=position)
     state.stack.append(float(text))
     return position
 
 
-def _whole(text: bytes, position: int) -> int:
+def _whole(state: State, text: bytes, position: int) -> int:
     if not re.fullmatch(_INT, text):
+        odd = _odd(state, _any_base, text)
+        if isinstance(odd, int):
+            return odd
         message = f"{quote(text.decode('latin-1'))} is no integer"
         raise PickleError(message, offset=position)
     if len(text) > _LINE_DIGITS:
@@ -70,15 +88,23 @@ def _whole(text: bytes, position: int) -> int:
     return int(text)
 
 
+def _any_base(text: bytes) -> int:
+    """Read a number as C's strtol and Python's int do, whichever takes it."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        return int(text, 8 if text.strip().startswith((b"0", b"-0", b"+0")) else 10)
+
+
 def _int(state: State, position: int) -> int:
     text, position = state.line(position)
-    state.stack.append(text == b"01" if text in (b"00", b"01") else _whole(text, position))
+    state.stack.append(text == b"01" if text in (b"00", b"01") else _whole(state, text, position))
     return position
 
 
 def _long(state: State, position: int) -> int:
     text, position = state.line(position)
-    state.stack.append(_whole(text.removesuffix(b"L"), position))
+    state.stack.append(_whole(state, text.removesuffix(b"L"), position))
     return position
 
 
@@ -98,10 +124,17 @@ def _is_escaped(body: bytes) -> bool:
     return not re.search(_BAD_ESCAPE, body.replace(b"\\\\", b"  "))
 
 
+def _escaped(body: bytes) -> bytes:
+    return codecs.escape_decode(body)[0]
+
+
 def _string(state: State, position: int) -> int:
     text, position = state.line(position)
     body = text[1:-1]
-    if len(text) < 2 or text[:1] not in (b"'", b'"') or text[:1] != text[-1:] or not _is_escaped(body):
+    is_quoted = len(text) >= 2 and text[:1] in (b"'", b'"') and text[:1] == text[-1:]
+    if is_quoted and not _is_escaped(body) and _odd(state, _escaped, body) is None:
+        is_quoted = False
+    if not is_quoted:
         message = "a STRING is not quoted, or holds an escape that Python 2 never wrote"
         raise PickleError(message, offset=position)
     raw = codecs.escape_decode(body)[0]  # as CPython's own load_string

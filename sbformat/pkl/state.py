@@ -25,6 +25,7 @@ REFERRED: Final = frozenset({list, tuple, Dict, Set, FrozenSet, Call, Persistent
 
 # Patterns are compiled when first used: text opcodes are rare, and compiling costs more than an archive.
 _INDEX: Final = rb"0|[1-9][0-9]{0,18}"
+_ODD_INDEX: Final = rb"[ \t\v\f\r]*\+?[0-9_]{0,18}[0-9][ \t\v\f\r]*"
 
 
 class State:
@@ -36,7 +37,8 @@ class State:
     """
 
     __slots__ = (
-        "base", "built", "changed_late", "data", "encoding", "far_memo", "is_short", "is_unframed", "limits",
+        "base", "built", "changed_late", "data", "encoding", "far_memo", "is_lenient", "is_odd", "is_short",
+        "is_unframed", "limits",
         "log", "marked", "memo", "protocol", "referred", "stack", "whole",
     )  # fmt: skip
 
@@ -50,6 +52,9 @@ class State:
         self.is_short = len(data) <= limits.pickle_opcodes
         """No more bytes than opcodes are allowed: they need no count."""
         self.encoding = encoding
+        self.is_lenient = False
+        """Take numbers and escapes that CPython takes and no pickler writes, and note that they are odd."""
+        self.is_odd = False
         self.is_unframed = False
         """Pass over FRAME, as the unpickler in pure Python does when a frame is not what it says."""
         self.referred: dict[int, object] = {}
@@ -187,6 +192,9 @@ class State:
         """Return the memo index in a text line."""
         text, position = self.line(position)
         if not re.fullmatch(_INDEX, text):
+            if self.is_lenient and re.fullmatch(_ODD_INDEX, text):
+                self.is_odd = True
+                return int(text), position
             message = f"{quote(text.decode('latin-1'))} is no memo index"
             raise PickleError(message, offset=position)
         return int(text), position

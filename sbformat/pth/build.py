@@ -59,6 +59,7 @@ def build_values(pickle: Pickle, scope: Scope, on_unknown: OnUnknown) -> object:
     counted along the path: a shared part counts with all its levels wherever it stands.
     """
     shared = pickle.shared
+    scope.copied -= pickle.size
     done: dict[int, tuple[object, int]] = {}
     opened: set[int] = set()
     frame = _Frame(None, [pickle.value], list)
@@ -155,6 +156,8 @@ def _visit_call(node: Call, scope: Scope, on_unknown: OnUnknown) -> object:
     role = CALLS.get(func.pair) if type(func) is Global and not func.updates else None
     if role is None or node.how != "REDUCE":
         return _unknown(node, scope, on_unknown)
+    if role in _COPYING:
+        scope.copy(_given(node))
     make = CONSTRUCTORS.get(role)
     if make is not None:
         if node.updates or type(node.args) is not tuple:
@@ -165,6 +168,22 @@ def _visit_call(node: Call, scope: Scope, on_unknown: OnUnknown) -> object:
     if role in ("set", "frozenset"):
         return _set_of(node, scope, set if role == "set" else frozenset)
     return array_info(node)
+
+
+_COPYING: Final = frozenset(
+    {"encode", "bytes", "bytearray", "size", "numpy_array", "numpy_scalar", "ordered_dict", "set", "frozenset"}
+)
+"""Roles that make something as large as what they are given, which a pickle may give to thousands of calls."""
+
+
+def _given(node: Call) -> int:
+    """Say how much a call is given, in bytes: its arguments, and those of the states behind it."""
+    parts = list(node.args) if type(node.args) is tuple else []
+    for update in node.updates or ():
+        if update.how == "BUILD" and type(update.value) is tuple:
+            parts += update.value
+    lengths = [len(part) for part in parts if type(part) in (str, bytes, bytearray)]
+    return sum(lengths) + 8 * sum(len(part) for part in parts if type(part) in (list, tuple))
 
 
 def _unknown(node: object, scope: Scope, on_unknown: OnUnknown) -> object:

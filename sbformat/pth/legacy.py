@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _SYSTEM_INFO_KEYS: Final = frozenset({"protocol_version", "little_endian", "type_sizes"})
 _COUNT_BYTES: Final = 8
+_WORD: Final = 64
+"""No key there is longer: a long text could make the file another format's too, a tar."""
 
 
 def decode(data: memoryview, budget: Budget) -> tuple[Pickle, Scope]:
@@ -54,8 +56,12 @@ def _check_head(cursor: Cursor, budget: Budget) -> None:
     if _plain(cursor, budget) != LEGACY_PROTOCOL:
         _refuse(f"its protocol is not {LEGACY_PROTOCOL}", cursor.position)
     info = _plain(cursor, budget)
-    if type(info) is not Dict or {key for key, _ in info if type(key) is str} != _SYSTEM_INFO_KEYS:
+    if type(info) is not Dict or {key for key, _ in info if type(key) is str} != _SYSTEM_INFO_KEYS or len(info) != 3:
         _refuse("its third pickle does not describe the writer's system", cursor.position)
+    values = [value for _, value in info if type(value) is not Dict]
+    values += [value for _, sizes in info if type(sizes) is Dict for pair in sizes for value in pair]
+    if any(type(value) not in (int, bool, str) or (type(value) is str and len(value) > _WORD) for value in values):
+        _refuse("its third pickle holds more than numbers about the writer's system", cursor.position)
 
 
 def _plain(cursor: Cursor, budget: Budget) -> object:

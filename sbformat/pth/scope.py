@@ -39,19 +39,28 @@ class Scope:
     :param id_items: items of a persistent id: 5 in the zip, 6 in the legacy stream
     """
 
-    __slots__ = ("_open_storage", "_storages", "budget", "expanded", "id_items", "items", "limits", "tensors")
+    __slots__ = ("_open_storage", "_storages", "budget", "copied", "expanded", "id_items", "items", "limits", "tensors")
 
     def __init__(self, budget: Budget, open_storage: Callable[..., Storage], id_items: int) -> None:
         self.budget = budget
         self.limits = budget.limits
         self.id_items = id_items
         self.tensors = 0
+        self.copied = 0
+        """Bytes that constructors made of what they were given, less those of the pickle."""
         self.items = 0
         """Of all tensors."""
         self.expanded = 0
         """Of those that are larger than four times their storage."""
         self._open_storage = open_storage
         self._storages: dict[str | tuple[str, object], Storage] = {}
+
+    def copy(self, nbytes: int) -> None:
+        """Charge what a constructor copies, as far as all copies together are larger than the pickle."""
+        before = max(self.copied, 0)
+        self.copied += nbytes
+        if self.copied > before:
+            self.budget.spend("expanded_items", self.copied - before)
 
     @property
     def keys(self) -> set[str]:

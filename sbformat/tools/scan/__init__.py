@@ -12,6 +12,7 @@ from sbformat.loose import open_folder
 from sbformat.names.dangerous import reason
 from sbformat.sniff import sniff
 from sbformat.source import open_source
+from sbformat.spec import PICKLE_SUFFIXES
 from sbformat.tools.scan.files import Scanner
 from sbformat.tools.scan.judge import Place
 from sbformat.tools.scan.report import RULES, VERDICTS, Finding, ScanReport
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from sbformat.limits import Limits
     from sbformat.source import SourceLike
+
+_GIT = ".git"
 
 __all__ = ["RULES", "VERDICTS", "Finding", "ScanReport", "scan"]
 
@@ -44,13 +47,18 @@ def scan(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS, allow: Iterable
     scanner = Scanner(limits, allowed)
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
         return _folder(source, scanner)
-    opened = open_source(source, budget=Budget(limits))
+    try:
+        opened = open_source(source, budget=Budget(limits))
+    except SbformatError as error:
+        scanner.add(Place("").broken(error))
+        return _report(scanner, "unknown", None, 0)
     view = opened.view(0, opened.size)
+    scanner.grant(opened.size)
     kind = sniff(opened)
-    scanner.content(view, Place(""))
-    return _report(
-        scanner, scanner.format or kind if kind == "zip" else kind, hashlib.sha256(view).hexdigest(), opened.size
-    )
+    is_due = isinstance(source, (str, os.PathLike)) and os.fsdecode(source).lower().endswith(PICKLE_SUFFIXES)
+    scanner.content(view, Place(""), is_due=is_due)
+    kind = scanner.format or kind if kind == "zip" else kind
+    return _report(scanner, kind, hashlib.sha256(view).hexdigest(), opened.size)
 
 
 def _pairs(name: str) -> list[tuple[str, str]]:
@@ -67,29 +75,39 @@ def _folder(source: str | os.PathLike[str], scanner: Scanner) -> ScanReport:
     except SbformatError as error:
         scanner.add(Place("").broken(error))
     else:
-        scanner.entries(entries, Place(""), 0)
         size = sum(entry.size for entry in entries.entries.values())
+        scanner.grant(size)
+        scanner.entries(entries, Place(""), 0)
         top = set(entries.entries)
     for path, name in _others(source, top):
-        opened = open_source(path, budget=scanner.budget)
+        try:
+            opened = open_source(path, budget=scanner.budget)
+        except SbformatError as error:
+            scanner.add(Place(name).broken(error))
+            continue
         size += opened.size
+        scanner.grant(opened.size)
         scanner.content(opened.view(0, opened.size), Place(name), is_beside=True)
     return _report(scanner, "folder", None, size)
 
 
 def _others(source: str | os.PathLike[str], top: set[str]) -> Iterator[tuple[str, str]]:
-    """Yield the files below a folder that are no entries of its archive, in order, with their names from there."""
+    """Yield the files below a folder that are no entries of its archive, in order, with their names from there.
+
+    Links to files are followed, as whoever loads them does (a download cache is made of links); those to folders are
+    not, nor is what git keeps for itself.
+    """
 
     def refuse(error: OSError) -> None:
         raise error
 
     root = os.fsdecode(source)
     for folder, folders, files in os.walk(root, onerror=refuse):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = sorted(name for name in folders if name != _GIT)
         for file in sorted(files):
             path = os.path.join(folder, file)
             name = os.path.relpath(path, root).replace(os.sep, "/")
-            if name not in top and os.path.isfile(path) and not os.path.islink(path):
+            if name not in top and os.path.isfile(path):
                 yield path, name
 
 

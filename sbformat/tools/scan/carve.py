@@ -18,41 +18,48 @@ from sbformat.spec import LOCAL_SIGNATURE, SERIALIZED_MARKER
 from sbformat.zip_records import STORED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from mmap import mmap
 
     from sbformat.limits import Limits
 
 _LOCAL: Final = struct.Struct("<4sHHHHHIIIHH")
 _MOST_MEMBERS: Final = 4096
-_MOST_INFLATED: Final = 1 << 24
-_TIMES_CARVED: Final = 4
-"""All that is carved is at most this many times the file: headers may claim the same bytes again and again."""
 _DEFLATED: Final = 8
 _BZIP2: Final = 12
+_NO_LETTERS: Final = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"))
 _TAR_BLOCK: Final = 512
-_BLOB: Final = re.compile(rb'serialized:"\s*:\s*"((?:[^"\\]|\\.)*)')
+NPY_MAGIC: Final = b"\x93NUMPY"
+_PLAIN_HEADER: Final = re.compile(
+    rb"\{'descr': '[<>|=][biufcSU][0-9]{1,9}', 'fortran_order': (?:True|False), 'shape': \([0-9, ]*\), ?\} *\n"
+)
+"""The header that numpy writes for an array of numbers or text."""
+_MARKER: Final = re.compile(
+    b"".join(rb"(?:%b|(?i:\\u00%02x))" % (re.escape(c.encode()), ord(c)) for c in SERIALIZED_MARKER)
+)
+"""The key of a blob as JSON can spell it."""
+_BLOB: Final = re.compile(rb'serialized:"\s*:\s*"')
 
 
-def members(data: memoryview) -> Iterator[tuple[str, bytes | memoryview, bool]]:
+def members(data: memoryview, left: Callable[[], int]) -> Iterator[tuple[str, bytes | memoryview, bool]]:
     """Yield every member that starts with a local header, wherever it stands and whatever a directory says.
 
     Each with its name and whether it was inflated: what lies in a stored one is seen where it stands.
 
     :param data: a zip, or what should be one
+    :param left: says how many bytes may still be looked at: headers may claim the same ones again and again
     """
     raw = bytes(data)
     starts = [found.start() for found in _finditer(raw)]
-    left = _TIMES_CARVED * len(raw) + _MOST_INFLATED
     for index, start in enumerate(starts):
-        if len(raw) - start < _LOCAL.size or left <= 0:
+        if len(raw) - start < _LOCAL.size or left() <= 0:
             return
         _, _, _, method, _, _, _, compressed, _, name_size, extra_size = _LOCAL.unpack_from(raw, start)
         at = start + _LOCAL.size + name_size + extra_size
         name = raw[start + _LOCAL.size : start + _LOCAL.size + name_size].decode("utf-8", "replace")
         following = starts[index + 1] if index + 1 < len(starts) else len(raw)
         stop = max(at + compressed if compressed <= len(raw) - at else at, following)
-        content = inflated(data[at:], method, left) if method else data[at:stop]
-        left -= len(content) + _LOCAL.size
+        content = inflated(data[at:], method, left()) if method else data[at:stop]
         if content:
             yield name, content, method != STORED
 
@@ -64,7 +71,7 @@ def _finditer(raw: bytes) -> Iterator[re.Match[bytes]]:
         yield found
 
 
-def inflated(data: memoryview, method: int, most: int = _MOST_INFLATED) -> bytes:
+def inflated(data: memoryview, method: int, most: int) -> bytes:
     """Return what a compressed member holds, as far as it can be had; nothing for a method that is not looked into.
 
     :param data: the member, and whatever follows it
@@ -73,6 +80,7 @@ def inflated(data: memoryview, method: int, most: int = _MOST_INFLATED) -> bytes
     """
     import bz2
 
+    most = max(most, 1)  # 0 would be no bound
     try:
         if method == _DEFLATED:
             return zlib.decompressobj(-15).decompress(data, most)
@@ -91,6 +99,24 @@ def is_tar(data: memoryview) -> bool:
     if len(header) < _TAR_BLOCK or not re.fullmatch(rb"[0-7]{1,7}", text):
         return False
     return int(text, 8) == sum(header[:148]) + sum(header[156:]) + 8 * ord(" ")
+
+
+def holds_marker(data: bytes | memoryview | mmap) -> bool:
+    """Say whether text holds the key of a blob, however JSON can spell it.
+
+    :param data: of any size
+    """
+    return _MARKER.search(data) is not None
+
+
+def npy_pickle(data: memoryview) -> int | None:
+    """Return where the pickle of a numpy array starts: behind its header, unless it is of plain numbers or text.
+
+    :param data: of a ``.npy`` file
+    """
+    start = 10 if bytes(data[6:7]) == b"\x01" else 12
+    size = start + int.from_bytes(data[8:start], "little")
+    return None if _PLAIN_HEADER.fullmatch(bytes(data[start:size])) else size
 
 
 def tar_members(data: memoryview) -> Iterator[tuple[str, memoryview]]:
@@ -129,8 +155,11 @@ def blobs(raw: bytes, limits: Limits) -> Iterator[tuple[str, bytes]]:
             root = json.loads(raw.decode("utf-8-sig", "replace"), object_pairs_hook=note)
             found.extend([("", root.text)] if isinstance(root, _Blob) else [])
     known = {text for _, text in found}
-    texts = (match[1].decode("latin-1").replace("\\/", "/") for match in _BLOB.finditer(raw))
-    found += [("", text) for text in texts if text not in known]
+    for match in _BLOB.finditer(raw):
+        stop = raw.find(b'"', match.end())
+        text = raw[match.end() : len(raw) if stop < 0 else stop].decode("latin-1").replace("\\/", "/")
+        if text not in known:
+            found.append(("", text))
     for key, encoded in found[:_MOST_MEMBERS]:
         for blob in base64_readings(encoded):
             yield key, blob
@@ -150,13 +179,18 @@ def base64_readings(text: str) -> list[bytes]:
     readings: list[bytes] = []
     with contextlib.suppress(binascii.Error):
         readings.append(binascii.a2b_base64(text.encode("utf-8", "replace")))
-    for spelled in (text, text.replace("-", "+").replace("_", "/")):
-        pieces = [re.sub("[^A-Za-z0-9+/]", "", piece) for piece in spelled.split("=")]
-        readings.append(_unpadded("".join(pieces)))
-        readings.append(b"".join(map(_unpadded, pieces)))
+    raw = text.encode("ascii", "ignore")
+    spellings = [raw]
+    if b"-" in raw or b"_" in raw:
+        spellings.append(raw.replace(b"-", b"+").replace(b"_", b"/"))
+    for spelled in spellings:
+        pieces = [piece.translate(None, _NO_LETTERS) for piece in re.split(b"=+", spelled)]
+        readings.append(_unpadded(b"".join(pieces)))
+        if len(pieces) > 1:
+            readings.append(b"".join(map(_unpadded, pieces)))
     return [reading for reading in dict.fromkeys(readings) if reading]
 
 
-def _unpadded(letters: str) -> bytes:
+def _unpadded(letters: bytes) -> bytes:
     """Decode letters of the alphabet that lack their padding; a last one that stands for no byte is dropped."""
-    return binascii.a2b_base64(letters[: len(letters) - (len(letters) % 4 == 1)] + "==")
+    return binascii.a2b_base64(letters[: len(letters) - (len(letters) % 4 == 1)] + b"==")

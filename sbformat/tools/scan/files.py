@@ -9,10 +9,7 @@ from sbformat import data as data_entry
 from sbformat.archive import is_state_dict
 from sbformat.container import Container
 from sbformat.data import Serialized
-from sbformat.errors import SbformatError, TensorError, UnsupportedError, escape
-from sbformat.limits import Budget
-from sbformat.numpy_pickles import encoded_bytes
-from sbformat.pkl.tree import Call, children, walk
+from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.pth import legacy
 from sbformat.pth.decode import open_zip
 from sbformat.sniff import sniff, sniff_zip
@@ -23,6 +20,7 @@ from sbformat.spec import (
     LEGACY_MAGIC_BYTES,
     LOCAL_SIGNATURE,
     PICKLE_RECORD,
+    PICKLE_SUFFIXES,
     PTH_SUFFIX,
     SERIALIZED_MARKER,
     STORAGE_FOLDER,
@@ -31,26 +29,22 @@ from sbformat.spec import (
 )
 from sbformat.system_info import parse_system_info, parse_version
 from sbformat.tools.scan import carve
-from sbformat.tools.scan.judge import Place, judge, judge_pth
+from sbformat.tools.scan.judge import Place, judge_pth
+from sbformat.tools.scan.roles import of_attribute, of_state_dict, of_value
+from sbformat.tools.scan.streams import DEEPEST, StreamScanner, is_marked
 
 if TYPE_CHECKING:
     from sbformat.entries import Entries
     from sbformat.limits import Limits
     from sbformat.sniff import Kind
     from sbformat.tools.scan.judge import Judged
-    from sbformat.tools.scan.report import Finding
 
-_MOST_FINDINGS: Final = 1000
-_DEEPEST: Final = 8
-"""Files within files, and pickles within pickles."""
+_MOST_INFLATED: Final = 1 << 22
+"""Of one member that cannot be had by the rules."""
 _MOST_ZIPS: Final = 2
-_MOST_PICKLES: Final = 64
-_PROTO: Final = 0x80
-_NEWEST_PROTOCOL: Final = 5
 _END_WINDOW: Final = 1 << 17
 """Where readers look for the end record of a zip: 65,557 bytes from the end, and more in some."""
 _NO_ARCHIVES: Final = {"html": "an HTML page", "lfs-pointer": "a Git LFS pointer", "empty": "an empty file"}
-_NPY_MAGIC: Final = b"\x93NUMPY"
 _RECORDS: Final = frozenset(
     {
         PICKLE_RECORD,
@@ -65,50 +59,38 @@ _RECORDS: Final = frozenset(
 """Records that torch writes, besides the storages."""
 
 
-class Scanner:
-    """One scan: what it may ask for, and what it has found.
-
-    :param limits: of the whole
-    :param allow: dotted names that are taken for known
-    """
+class Scanner(StreamScanner):
+    """One scan of files and what lies in them."""
 
     def __init__(self, limits: Limits, allow: frozenset[str]) -> None:
-        self.budget = Budget(limits)
-        self.allow = allow
-        self.findings: list[Finding] = []
+        super().__init__(limits, allow)
         self.format: Kind | None = None
         """Of a zip, once its names are known."""
-        self._counts: dict[str, int] = {}
-        self.imports: set[str] = set()
-        self.pickles = 0
-        self.omitted = 0
-
-    def add(self, finding: Finding) -> None:
-        """Keep a finding; beyond a thousand of one verdict they are only counted."""
-        count = self._counts[finding.verdict] = self._counts.get(finding.verdict, 0) + 1
-        if count <= _MOST_FINDINGS:
-            self.findings.append(finding)
-        else:
-            self.omitted += 1
 
     # -- files and entries ----------------------------------------------------------------------------
 
-    def content(self, data: memoryview, place: Place, depth: int = 0, *, is_beside: bool = False) -> None:
+    def content(
+        self, data: memoryview, place: Place, depth: int = 0, *, is_beside: bool = False, is_due: bool = False
+    ) -> None:
         """Look into bytes of any kind.
 
         :param is_beside: they lie beside an archive: what nobody could load from there is no finding
+        :param is_due: whoever loads them takes them for a pickle, when they are nothing else
         """
-        if depth > _DEEPEST:
+        if depth > DEEPEST:
             self.add(place.finding("broken", "files lie within files deeper than any that is written"))
             return
         head = bytes(data[:512])
+        is_tar = carve.is_tar(data)
+        if is_tar:  # torch asks that first, whatever else a file is
+            self.tar(data, place, depth)
         if head.startswith(LOCAL_SIGNATURE):
             self.zip(data, place, depth)
         elif head[:1] == b"\x80" and LEGACY_MAGIC_BYTES in head[:32]:
             self.legacy(data, place, depth)
-        elif carve.is_tar(data):
-            self.tar(data, place, depth)
-        elif not self.pickle_stream(data, place, depth, is_due=_is_marked(head)):
+        elif is_tar:
+            pass
+        elif not self.pickle_stream(data, place, depth, is_due=is_due or is_marked(head) or _is_named_pickle(place)):
             self.other(data, place, depth, is_beside=is_beside)
         if not head.startswith(LOCAL_SIGNATURE):
             self.ending(data, place, depth)
@@ -116,12 +98,12 @@ class Scanner:
     def other(self, data: memoryview, place: Place, depth: int, *, is_beside: bool = False) -> None:
         """Look into what is neither zip nor pickle: text is plain data, anything else is not known."""
         kind = sniff(BytesSource(data))
-        if kind == "data-json" and ((not depth and not is_beside) or SERIALIZED_MARKER.encode() in bytes(data)):
+        if kind == "data-json" and ((not depth and not is_beside) or carve.holds_marker(data)):
             self.data(data, place, depth)
         elif _is_text(data):
             if not depth and not is_beside:
                 self.add(place.finding("unknown-entry", f"{_NO_ARCHIVES.get(kind, 'text')}, not an archive"))
-        elif bytes(data[: len(_NPY_MAGIC)]) == _NPY_MAGIC:
+        elif bytes(data[: len(carve.NPY_MAGIC)]) == carve.NPY_MAGIC:
             self.npy(data, place, depth)
         elif not is_beside:
             self.add(place.finding("unknown-entry", "bytes of a kind that is not known"))
@@ -133,14 +115,10 @@ class Scanner:
             self.carved(data, place, depth)
 
     def npy(self, data: memoryview, place: Place, depth: int) -> None:
-        """Look behind the header of a numpy array: an array of objects is a pickle."""
-        size = (
-            int.from_bytes(data[8:10], "little") + 10
-            if bytes(data[6:7]) == b"\x01"
-            else int.from_bytes(data[8:12], "little") + 12
-        )
-        if b"O" in bytes(data[:size]):
-            self.pickle_stream(data[size:], place, depth, is_due=True)
+        """Look behind the header of a numpy array: unless it is of plain numbers or text, that is a pickle."""
+        start = carve.npy_pickle(data)
+        if start is not None:
+            self.pickle_stream(data[start:], place, depth, is_due=True)
 
     def tar(self, data: memoryview, place: Place, depth: int) -> None:
         """Look into the tar that torch wrote before 0.1.10, which torch.load unpickles still."""
@@ -166,7 +144,7 @@ class Scanner:
         if kind == "torch-zip":
             self.torch_zip(container, place, depth)
             return
-        if kind == "sb3":
+        if DATA_ENTRY in container or any(name.endswith(PTH_SUFFIX) for name in container):
             self.entries(container, place, depth)
             return
         for name in container:
@@ -186,6 +164,7 @@ class Scanner:
             if name == DATA_ENTRY:
                 self.data(content, inner, depth + 1)
             elif is_state_dict(name) or name.endswith(PTH_SUFFIX):
+                self.findings_of_name(name, inner)
                 self.pth(content, inner, depth + 1)
             elif name in (VERSION_ENTRY, SYSTEM_INFO_ENTRY):
                 self.text(name, content, inner, depth + 1)
@@ -199,17 +178,23 @@ class Scanner:
         except SbformatError as error:
             self.add(place.within(name).broken(error))
             entry, raw = entries.entries[name], entries.raw(name)
-            return memoryview(carve.inflated(raw, entry.method)) if entry.method else raw
+            if not entry.method:
+                return raw
+            content = carve.inflated(raw, entry.method, min(self.left(), _MOST_INFLATED))
+            self.charge(len(content), place.within(name))
+            return memoryview(content)
 
     def carved(self, data: memoryview, place: Place, depth: int) -> None:
         """Look at whatever can be seen in a zip that is broken."""
-        for name, content, is_inflated in carve.members(data):
+        for name, content, is_inflated in carve.members(data, lambda: min(self.left(), _MOST_INFLATED)):
             member, inner = memoryview(content), place.within(escape(name, 200))
+            if not self.charge(len(content) if is_inflated else len(content) >> 4, inner):
+                return
             if is_inflated and bytes(member[:4]) == LOCAL_SIGNATURE:
                 self.zip(member, inner, depth + 1)
             if bytes(member[:64]).lstrip()[:1] == b"{":
                 self.damaged_data(bytes(member), inner, depth + 1)
-            elif depth < _DEEPEST:
+            elif depth < DEEPEST:
                 self.pickle_stream(member, inner, depth + 1, is_whole=False)
 
     def text(self, name: str, content: memoryview, place: Place, depth: int) -> None:
@@ -234,6 +219,8 @@ class Scanner:
             self.hidden({SERIALIZED_MARKER: decoded[SERIALIZED_MARKER]}, place, depth)
         for key, value in decoded.items():
             inner = Place(place.entry, key)
+            for finding in of_value(key, value, inner, self.budget):
+                self.add(finding)
             if isinstance(value, Serialized):
                 if not value.is_canonical:
                     message = "its base64 is not what an encoder writes: other decoders read other bytes"
@@ -286,6 +273,9 @@ class Scanner:
             pickle, scope, name = open_zip(container, self.budget)
             judged = judge_pth(bytes(container.read(name)), pickle, scope, place.within(name), self.budget, self.allow)
             self.judged(judged, place.within(name), depth)
+            self.findings_of_state(judged, place)
+            if judged.is_cut:
+                return  # which storages are in use is not known, and the reason is told
             used = {name, *(name.removesuffix(PICKLE_RECORD) + STORAGE_FOLDER + key for key in scope.keys)}
         except SbformatError as error:
             self.unopened(error, place)
@@ -297,7 +287,7 @@ class Scanner:
             inner = place.within(name)
             if bytes(record[:4]) == LOCAL_SIGNATURE:
                 self.zip(record, inner, depth + 1)
-            elif self.pickle_stream(record, inner, depth + 1):
+            elif self.pickle_stream(record, inner, depth + 1, is_due=_is_named_pickle(inner)):
                 continue
             if used:
                 self.add(inner.finding("unknown-entry", "a record that torch does not write, or that no tensor uses"))
@@ -319,87 +309,19 @@ class Scanner:
             self.unopened(error, place)
             self.pickle_stream(data, place, depth, is_whole=False)
             return
-        self.judged(judge_pth(b"", pickle, scope, place, self.budget, self.allow), place, depth)
-
-    # -- pickles --------------------------------------------------------------------------------------
-
-    def pickle(self, data: bytes, place: Place, depth: int) -> None:
-        """Judge a blob: one pickle, and bytes behind it if there are any."""
-        judged = judge(data, place, self.budget, self.allow)
+        judged = judge_pth(b"", pickle, scope, place, self.budget, self.allow)
         self.judged(judged, place, depth)
-        if judged.pickle is not None and judged.pickle.size < len(data):
-            rest = len(data) - judged.pickle.size
-            self.add(place.finding("trailing-bytes", f"{rest} bytes follow the pickle", offset=judged.pickle.size))
-            self.pickle_stream(memoryview(data)[judged.pickle.size :], place, depth + 1)
+        self.findings_of_state(judged, place)
 
-    def pickle_stream(
-        self,
-        data: memoryview,
-        place: Place,
-        depth: int,
-        *,
-        is_due: bool = False,
-        is_whole: bool = True,
-    ) -> bool:
-        """Judge bytes that may be pickles, one after another; say whether they are.
-
-        :param is_due: whoever loads them takes them for pickles, so a fault is one
-        :param is_whole: nothing else may follow
-        """
-        rest, count = data, 0
-        while len(rest) and count < _MOST_PICKLES:
-            raw = bytes(rest[: self.budget.limits.pickle_bytes])
-            is_marked = _is_marked(raw)
-            judged = judge(raw, place, self.budget, self.allow, encoding="utf-8")
-            if not (_is_pickle(judged, is_marked=is_marked) or (is_due and not count)):
-                break
-            self.judged(judged, place, depth)
-            count += 1
-            if judged.pickle is None:
-                return True
-            rest = rest[judged.pickle.size :]
-        if count and len(rest) and is_whole:
-            self.add(
-                place.finding("trailing-bytes", f"{len(rest)} bytes follow the pickle", offset=len(data) - len(rest))
-            )
-        return count > 0
-
-    def judged(self, judged: Judged, place: Place, depth: int) -> None:
-        """Keep what came of a pickle, and look into the bytes that it holds."""
-        self.pickles += 1
-        self.imports |= judged.imports
-        for finding in judged.findings:
+    def findings_of_name(self, name: str, place: Place) -> None:
+        """Judge what SB3 looks up on the agent by the name of an entry."""
+        for finding in of_attribute(name.removesuffix(PTH_SUFFIX), place):
             self.add(finding)
-        seen: set[int] = set()
-        roots: list[object] = [*judged.log, judged.pickle.value if judged.pickle is not None else None]
-        for composite in walk(roots):
-            for part in children(composite):
-                if isinstance(part, (bytes, bytearray)) and id(part) not in seen and len(part) > 1:
-                    seen.add(id(part))
-                    self.nested(part, place, depth)
-            spelled = _spelled_bytes(composite)
-            if spelled:
-                self.nested(spelled, place, depth)
 
-    def nested(self, part: bytes | bytearray, place: Place, depth: int) -> None:
-        """Look into bytes within a pickle that may be a file or pickle themselves."""
-        view = memoryview(part)
-        if part[:4] == LOCAL_SIGNATURE or (part[0] == _PROTO and LEGACY_MAGIC_BYTES in part[:32]):
-            self.content(view, place, depth + 1)
-        elif depth < _DEEPEST:
-            self.pickle_stream(view, place, depth + 1, is_whole=False)
-        elif _is_marked(part):
-            self.add(place.finding("broken", "pickles lie within pickles deeper than any that is written"))
-
-
-def _spelled_bytes(node: object) -> bytes | None:
-    """Return the bytes that a call stands for, as protocol 2 spells them."""
-    if not isinstance(node, Call):
-        return None
-    try:
-        return encoded_bytes(node)
-    except TensorError:
-        return None
+    def findings_of_state(self, judged: Judged, place: Place) -> None:
+        """Judge what SB3 and torch do with the values of a ``.pth``."""
+        for finding in of_state_dict(judged.value, place):
+            self.add(finding)
 
 
 def _is_text(data: memoryview) -> bool:
@@ -411,13 +333,6 @@ def _is_text(data: memoryview) -> bool:
     return not re.search("[^\\t\\n\\f\\r\\x20-\\x7e\\x80-\\U0010ffff]", text)
 
 
-def _is_marked(raw: bytes | bytearray) -> bool:
-    """Say whether bytes begin as a pickle of protocol 2 or newer does."""
-    return len(raw) > 1 and raw[0] == _PROTO and raw[1] <= _NEWEST_PROTOCOL
-
-
-def _is_pickle(judged: Judged, *, is_marked: bool) -> bool:
-    """Say whether bytes are a pickle: text and numbers begin like one by chance, but do not go on like one."""
-    if judged.pickle is not None:
-        return is_marked or bool(judged.log)
-    return bool(judged.log) if is_marked else any(isinstance(node, Call) for node in judged.log)
+def _is_named_pickle(place: Place) -> bool:
+    """Say whether a name ends as those of pickles do: whoever loads it takes it for one."""
+    return not place.key and place.entry.lower().endswith(PICKLE_SUFFIXES)

@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 
     from sbformat.known import Doubt, Recognition
     from sbformat.limits import Budget
+    from sbformat.pkl import Attempt
     from sbformat.pth.scope import Scope
     from sbformat.tools.scan.report import Rule, Verdict
 
+MOST_FINDINGS: Final = 1000
+"""Of one verdict that are listed, of a pickle and of a file; the others are counted."""
 _DANGEROUS: Final[Verdict] = "dangerous"
 _SHOWN: Final = 200
+_CARRIED: Final = ("function", "class")
 _MODEL_CLASS: Final = "model_class"
 """The key of HER's wrapped algorithm, the only one that names an algorithm."""
 
@@ -72,19 +76,27 @@ class Judged(NamedTuple):
     log: list[Node | Update]
     pickle: Pickle | None
     """None when it is broken."""
+    value: object
+    """What was recognised."""
+    is_cut: bool
+    """It asked for more than is allowed, so that not all of it was recognised."""
+    omitted: int
+    """Findings beyond a thousand of each verdict."""
 
 
-def judge(data: bytes, place: Place, budget: Budget, allow: frozenset[str], *, encoding: str = "ascii") -> Judged:
-    """Judge one pickle from the start of ``data``; what precedes a fault counts.
+def judge(
+    found: Attempt, data: bytes, place: Place, budget: Budget, allow: frozenset[str], *, encoding: str = "ascii"
+) -> Judged:
+    """Judge one pickle; what precedes a fault counts.
 
+    :param found: how far it could be decoded
     :param data: the pickle, and whatever follows it
     :param place: where it is
     :param budget: the operation's
     :param allow: dotted names that are taken for known
     :param encoding: of Python 2's 8-bit strings
     """
-    found = attempt(data, budget, encoding=encoding)
-    judged = _Judgement(place, allow, found.log)
+    judged = _Judgement(place, allow, found.log, len(data))
     judged.of_pickle(found.pickle, budget, None)
     if found.error is not None:
         judged.findings.append(place.broken(found.error))
@@ -101,7 +113,7 @@ def judge_pth(data: bytes, pickle: Pickle, scope: Scope, place: Place, budget: B
     :param budget: the operation's
     :param allow: dotted names that are taken for known
     """
-    judged = _Judgement(place, allow, pickle.log)
+    judged = _Judgement(place, allow, pickle.log, pickle.size)
     judged.of_pickle(pickle, budget, scope)
     return judged.finished(data, budget, "utf-8", pickle)
 
@@ -109,14 +121,20 @@ def judge_pth(data: bytes, pickle: Pickle, scope: Scope, place: Place, budget: B
 class _Judgement:
     """The findings of one pickle while they are made."""
 
-    def __init__(self, place: Place, allow: frozenset[str], log: list[Node | Update]) -> None:
+    def __init__(self, place: Place, allow: frozenset[str], log: list[Node | Update], size: int) -> None:
         self.place = place
         self.allow = allow
         self.log = log
+        self.size = size
         self.findings: list[Finding] = []
+        self.value: object = None
+        self.is_cut = False
         self._nodes: list[tuple[Finding, int]] = []
         """Findings whose offset is not known yet, with the ``id()`` of their node."""
         self._said: set[tuple[str, tuple[str, ...], str]] = set()
+        self._counts: dict[str, int] = {}
+        self._omitted = 0
+        self._is_full = False
 
     # -- what the recognisers say ---------------------------------------------------------------------
 
@@ -125,11 +143,12 @@ class _Judgement:
 
         :param pickle: None for one that is broken: its calls are recognised all the same
         """
-        whole = pickle or Pickle(None, self.log, 0, 0, frozenset(), ())
+        whole = pickle or Pickle(None, self.log, 0, self.size, frozenset(), ())
         try:
-            _, recognition = recognise(whole, budget, scope)
+            self.value, recognition = recognise(whole, budget, scope)
             discarded = self._discarded(recognition)
         except SbformatError as error:
+            self.is_cut = True
             for node in self.log:
                 self._of_node(node)
             self.findings.append(self.place.broken(error))
@@ -138,16 +157,36 @@ class _Judgement:
             self.findings.append(self.place.finding("odd-pickle", f"{flag}: no pickler of plain data writes that"))
         for doubt in recognition.doubts.values():
             self._of_doubt(doubt)
+        carries = any(doubt.rule in _CARRIED for doubt in recognition.doubts.values())
         for node in self.log:
             if isinstance(node, Global) and node.pair in ALGORITHMS and self.place.key != _MODEL_CLASS:
                 message = "an algorithm stands where SB3 expects none: it makes the environments that it is told to"
                 self._add("unknown-name", node, message, (_name(node),))
             if id(node) not in recognition.understood and id(node) not in recognition.doubts:
                 self._of_node(node)
-            elif id(node) in discarded and pickle is not None:
+                continue
+            if isinstance(node, Call):
+                self._of_understood(node, recognition, carries=carries)
+            if id(node) in discarded and pickle is not None:
                 name = _name(node)
                 message = f"{escape(name, _SHOWN)} is called, and nothing uses what it gives"
                 self._add("discarded-result", node, message, (name,))
+
+    def _of_understood(self, node: Call, recognition: Recognition, *, carries: bool) -> None:
+        """A call that was accepted: names among its arguments that nothing asked for, and what depends on the rest."""
+        for arg in node.args if type(node.args) is tuple else ():
+            if isinstance(arg, Global) and not recognition.knows(arg):
+                message = (
+                    f"{escape(_name(arg), _SHOWN)} is given to {escape(_name(node), _SHOWN)}, which takes no name there"
+                )
+                self._add("unchecked-arguments", arg, message, (_name(arg),), _DANGEROUS)
+        role = role_of(node)
+        if role == "module" and not carries:
+            message = "a module is imported, and no function or class that is carried along needs it"
+            self._add("unchecked-arguments", node, message, (_name(node),), _DANGEROUS)
+        elif role == "sparse":
+            message = "a sparse tensor: torch takes its indices as they come, also those that lie outside"
+            self._add("unchecked-arguments", node, message, (_name(node),))
 
     def _discarded(self, recognition: Recognition) -> set[int]:
         """Recognise calls that the value does not hold, as a POP leaves them; return those that nothing uses.
@@ -206,7 +245,9 @@ class _Judgement:
     # -- names ----------------------------------------------------------------------------------------
 
     def _of_node(self, node: Node | Update) -> None:
-        if isinstance(node, Global):
+        if self._is_full and self._counts.get("unknown", 0) >= MOST_FINDINGS:
+            self._omitted += 1  # nothing that could be found is worse than what is listed
+        elif isinstance(node, Global):
             self._of_global(node)
         elif isinstance(node, Call):
             self._of_call(node)
@@ -235,6 +276,8 @@ class _Judgement:
             self._add("computed-name", node, message)
             return
         name, why, shown = _name(func), reason(func.pair), escape(_name(func), _SHOWN)
+        if self.is_cut and not why and (role is not None or is_known(func.pair)):
+            return  # it was not looked at, which is told
         if role is not None and not (why and role in REACHING):
             message = f"{shown} is called where nothing of its kind belongs"
             self._add("unchecked-arguments", node, message, (name,), _DANGEROUS if role in REACHING else None)
@@ -261,6 +304,12 @@ class _Judgement:
     ) -> None:
         if (rule, names, message) in self._said:
             return
+        worth = verdict or RULES[rule][0]
+        count = self._counts[worth] = self._counts.get(worth, 0) + 1
+        self._is_full = self._is_full or (worth == _DANGEROUS and count >= MOST_FINDINGS)
+        if count > MOST_FINDINGS:
+            self._omitted += 1
+            return
         self._said.add((rule, names, message))
         self._nodes.append((self.place.finding(rule, message, names=names, verdict=verdict), id(node)))
 
@@ -272,7 +321,7 @@ class _Judgement:
             offsets = {id(node): offset for node, offset in zip(self.log, traced.offsets)}
         for finding, node in self._nodes:
             self.findings.append(replace(finding, offset=offsets.get(node)))
-        return Judged(self.findings, set(_imports(self.log)), self.log, pickle)
+        return Judged(self.findings, set(_imports(self.log)), self.log, pickle, self.value, self.is_cut, self._omitted)
 
 
 def _name(node: object) -> str:

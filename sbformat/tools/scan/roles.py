@@ -1,0 +1,120 @@
+"""What SB3 and torch do with plain values: some of them name what is imported, connected to or looked up.
+
+FORMAT.md 14.1. Sources: SB3 ``common/base_class.py`` (``load``, ``set_parameters``), ``common/utils.py``
+(``configure_logger``), gym ``envs/registration.py``, torch ``optim/_functional.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat import known
+from sbformat.data import Serialized
+from sbformat.errors import SbformatError, escape
+from sbformat.known.values import Function, Partial, Reference
+from sbformat.numpy_pickles import ArrayInfo
+from sbformat.spec import PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sbformat.limits import Budget
+    from sbformat.tools.scan.judge import Place
+    from sbformat.tools.scan.report import Finding
+
+_SHOWN: Final = 200
+_STATE_DICTS: Final = frozenset(
+    {
+        "policy", "policy.optimizer", "actor.optimizer", "critic.optimizer", "ent_coef_optimizer",
+        *(name.removesuffix(PTH_SUFFIX) for name in (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY)),
+    }
+)  # fmt: skip
+_VARIABLES: Final = frozenset({"log_ent_coef", "ent_coef_tensor"})
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:\.[A-Za-z][A-Za-z0-9_]*)?")
+_CALLABLES: Final = frozenset(
+    {
+        "policy_class", "replay_buffer_class", "rollout_buffer_class", "model_class", "lr_schedule", "learning_rate",
+        "clip_range", "clip_range_vf", "exploration_schedule", "delta_std_schedule", "policy", "cliprange",
+        "cliprange_vf",
+    }
+)  # fmt: skip
+"""Keys of ``data`` under which SB3 and its predecessor keep classes and functions."""
+_ADDRESS: Final = re.compile("://|::")
+
+
+def of_value(key: str, value: object, place: Place, budget: Budget) -> Iterator[Finding]:
+    """Judge a value of ``data`` by what SB3 does with its key.
+
+    :param key: of ``data``
+    :param value: JSON, or a blob
+    :param place: of the value
+    :param budget: the operation's
+    """
+    if isinstance(value, Serialized):
+        try:
+            value = known.decode_blob(value.pickle, budget)
+        except SbformatError:
+            return
+    text = _text(value)
+    if key == "env" and value is not None:
+        if text is None:
+            yield place.finding("unknown-name", "SB3 never writes the environment; what stands there is used as one")
+        else:
+            message = "SB3 makes the environment that it names, which may import a module"
+            yield place.finding("dangerous-name", message, names=(text,))
+    elif key == "tensorboard_log" and text is not None and _ADDRESS.search(text):
+        message = "an address: training writes its log there, and connects to it"
+        yield place.finding("dangerous-name", message, names=(text,))
+    elif isinstance(value, (Function, Partial, Reference)) and key not in _CALLABLES:
+        message = "a class or function stands under a key where SB3 keeps none: it may take the place of a method"
+        yield place.finding("unknown-name", message, names=(str(getattr(value, "qualname", value))[:_SHOWN],))
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, ArrayInfo) and value.dtype[1:2] == "U":
+        order = "utf-32-be" if value.dtype[0] == ">" else "utf-32-le"
+        return value.buffer.decode(order, "replace").rstrip("\0")
+    return None
+
+
+def of_attribute(path: str, place: Place) -> Iterator[Finding]:
+    """Judge the name of a state dict or variable: SB3 looks it up on the agent, attribute by attribute.
+
+    :param path: without its suffix
+    :param place: of the entry
+    """
+    if path in _STATE_DICTS or path in _VARIABLES:
+        return
+    shown = escape(path, _SHOWN)
+    parts = path.split(".")
+    if _PLAIN_NAME.fullmatch(path) and "ctypes" not in parts:
+        yield place.finding("unknown-entry", f"SB3 has no {shown}; it looks for an attribute of that name")
+        return
+    if len(parts) > 2 or "ctypes" in parts or any(part.startswith("__") and part.endswith("__") for part in parts):
+        message = f"SB3 looks up {shown} on the agent, attribute by attribute: such a path leads to whatever it holds"
+        yield place.finding("dangerous-name", message, names=(path,))
+        return
+    yield place.finding("unknown-entry", f"SB3 looks up {shown} on the agent, which is no attribute's name")
+
+
+def of_state_dict(value: Any, place: Place) -> Iterator[Finding]:  # noqa: ANN401 -- whatever was decoded
+    """Judge the values of a ``.pth``: names of variables, and what a fused optimizer does not check.
+
+    :param value: recognised
+    :param place: of the entry
+    """
+    if not isinstance(value, dict):
+        return
+    if place.entry in (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY):
+        for key in value:
+            if isinstance(key, str):
+                yield from of_attribute(key, place)
+    groups = value.get("param_groups")
+    for group in groups if isinstance(groups, list) else ():
+        if isinstance(group, dict) and group.get("fused"):
+            message = "a fused optimizer, which takes the sizes of its state as they come, past the end of a tensor"
+            yield place.finding("unchecked-arguments", message)
+            return

@@ -1,0 +1,194 @@
+"""Pickles wherever they are: blobs, streams of several, and pickles within pickles (FORMAT.md 14.2)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+from sbformat.errors import LimitError, PickleError, TensorError
+from sbformat.limits import Budget
+from sbformat.numpy_pickles import encoded_bytes
+from sbformat.pkl import attempt
+from sbformat.pkl.tree import Call, children, walk
+from sbformat.spec import LEGACY_MAGIC_BYTES, LOCAL_SIGNATURE
+from sbformat.tools.scan.judge import MOST_FINDINGS, judge
+
+if TYPE_CHECKING:
+    from sbformat.errors import SbformatError
+    from sbformat.limits import Limits
+    from sbformat.pkl import Attempt
+    from sbformat.tools.scan.judge import Judged, Place
+    from sbformat.tools.scan.report import Finding
+
+DEEPEST: Final = 8
+"""Files within files, and pickles within pickles."""
+_MOST_PICKLES: Final = 64
+_PROTO: Final = 0x80
+_NEWEST_PROTOCOL: Final = 5
+_TIMES_READ: Final = 4
+_LEAST_READ: Final = 1 << 22
+_AN_ATTEMPT: Final = 400
+"""What a look at bytes costs, in bytes of a pickle."""
+
+
+class StreamScanner:
+    """What one scan may ask for, what it has found, and how it looks at pickles.
+
+    :param limits: of the whole
+    :param allow: dotted names that are taken for known
+    """
+
+    def __init__(self, limits: Limits, allow: frozenset[str]) -> None:
+        self.budget = Budget(limits)
+        self.allow = allow
+        self.findings: list[Finding] = []
+        self._counts: dict[str, int] = {}
+        self.imports: set[str] = set()
+        self.pickles = 0
+        self.omitted = 0
+        self._left = _LEAST_READ
+        self._known: set[tuple[Place, bytes]] = set()
+
+    def add(self, finding: Finding) -> None:
+        """Keep a finding; beyond a thousand of one verdict they are only counted."""
+        count = self._counts[finding.verdict] = self._counts.get(finding.verdict, 0) + 1
+        if count <= MOST_FINDINGS:
+            self.findings.append(finding)
+        else:
+            self.omitted += 1
+
+    # -- how much is looked at: a small file may hold itself thousands of times ------------------------
+
+    def grant(self, size: int) -> None:
+        """Allow for a file: four times its size of pickles and of what is carved, and 4 MiB for the whole scan."""
+        self._left += _TIMES_READ * size
+
+    def left(self) -> int:
+        """Return how many bytes may still be looked at."""
+        return self._left
+
+    def charge(self, size: int, place: Place) -> bool:
+        """Charge bytes that are looked at; say whether there are any left."""
+        was_left, self._left = self._left, self._left - size
+        if was_left > 0 >= self._left:
+            self.add(place.finding("broken", "it holds more within itself than is looked into, from here on"))
+        return was_left > 0
+
+    def is_new(self, data: bytes, place: Place) -> bool:
+        """Say whether the same pickle was not judged at the same place before: base64 can be read in several ways."""
+        seen = place, hashlib.sha256(data).digest()
+        if seen in self._known:
+            return False
+        self._known.add(seen)
+        return True
+
+    # -- pickles --------------------------------------------------------------------------------------
+
+    def content(self, data: memoryview, place: Place, depth: int = 0) -> None:
+        """Look into bytes of any kind: zips, torch files, pickles."""
+        raise NotImplementedError
+
+    def pickle(self, data: bytes, place: Place, depth: int) -> None:
+        """Judge a blob: one pickle, and bytes behind it if there are any."""
+        if not self.charge(_AN_ATTEMPT, place):
+            return
+        found = attempt(data, self.budget)
+        self.charge(found.reached, place)
+        if self.is_new(data[: found.reached], place):
+            self.judged(judge(found, data, place, self.budget, self.allow), place, depth)
+        if found.pickle is not None and found.pickle.size < len(data):
+            size = found.pickle.size
+            self.add(place.finding("trailing-bytes", f"{len(data) - size} bytes follow the pickle", offset=size))
+            self.pickle_stream(memoryview(data)[size:], place, depth + 1)
+
+    def pickle_stream(
+        self,
+        data: memoryview,
+        place: Place,
+        depth: int,
+        *,
+        is_due: bool = False,
+        is_whole: bool = True,
+        is_nested: bool = False,
+    ) -> bool:
+        """Judge bytes that may be pickles, one after another; say whether they are.
+
+        :param is_due: whoever loads them takes them for pickles, so a fault is one
+        :param is_whole: nothing else may follow
+        :param is_nested: they lie within a pickle: numbers of any kind, as a rule
+        """
+        rest, count = data, 0
+        while len(rest) and count < _MOST_PICKLES:
+            if not self.charge(_AN_ATTEMPT, place):
+                return True
+            raw = bytes(rest[: self.budget.limits.pickle_bytes])
+            found = attempt(raw, self.budget, encoding="utf-8")
+            self.charge(found.reached, place)
+            is_beyond = not is_nested and _is_beyond(found.error, is_cut=len(raw) < len(rest))
+            if not (_is_pickle(found, is_marked=is_marked(raw)) or is_beyond or (is_due and not count)):
+                break
+            if self.is_new(raw[: found.reached], place):
+                self.judged(judge(found, raw, place, self.budget, self.allow, encoding="utf-8"), place, depth)
+            count += 1
+            if found.pickle is None:
+                return True
+            rest = rest[found.pickle.size :]
+        if count and len(rest) and is_whole:
+            message = f"{len(rest)} bytes follow the pickle"
+            self.add(place.finding("trailing-bytes", message, offset=len(data) - len(rest)))
+        return count > 0
+
+    def judged(self, judged: Judged, place: Place, depth: int) -> None:
+        """Keep what came of a pickle, and look into the bytes that it holds."""
+        self.pickles += 1
+        self.imports |= judged.imports
+        self.omitted += judged.omitted
+        for finding in judged.findings:
+            self.add(finding)
+        seen: set[int] = set()
+        roots: list[object] = [*judged.log, judged.pickle.value if judged.pickle is not None else None]
+        for composite in walk(roots):
+            for part in children(composite):
+                if isinstance(part, (bytes, bytearray)) and id(part) not in seen and len(part) > 1:
+                    seen.add(id(part))
+                    self.nested(part, place, depth)
+            spelled = _spelled_bytes(composite)
+            if spelled:
+                self.nested(spelled, place, depth)
+
+    def nested(self, part: bytes | bytearray, place: Place, depth: int) -> None:
+        """Look into bytes within a pickle that may be a file or pickle themselves."""
+        view = memoryview(part)
+        if part[:4] == LOCAL_SIGNATURE or (part[0] == _PROTO and LEGACY_MAGIC_BYTES in part[:32]):
+            self.content(view, place, depth + 1)
+        elif depth < DEEPEST:
+            self.pickle_stream(view, place, depth + 1, is_whole=False, is_nested=True)
+        elif is_marked(part):
+            self.add(place.finding("broken", "pickles lie within pickles deeper than any that is written"))
+
+
+def _spelled_bytes(node: object) -> bytes | None:
+    """Return the bytes that a call stands for, as protocol 2 spells them."""
+    if not isinstance(node, Call):
+        return None
+    try:
+        return encoded_bytes(node)
+    except TensorError:
+        return None
+
+
+def is_marked(raw: bytes | bytearray) -> bool:
+    """Say whether bytes begin as a pickle of protocol 2 or newer does."""
+    return len(raw) > 1 and raw[0] == _PROTO and raw[1] <= _NEWEST_PROTOCOL
+
+
+def _is_pickle(found: Attempt, *, is_marked: bool) -> bool:
+    """Say whether bytes are a pickle: text and numbers begin like one by chance, but do not go on like one."""
+    if found.pickle is not None:
+        return is_marked or bool(found.log)
+    return bool(found.log) if is_marked else any(isinstance(node, Call) for node in found.log)
+
+
+def _is_beyond(error: SbformatError | None, *, is_cut: bool) -> bool:
+    """Say whether a pickle asks for more than is allowed: nobody has seen its end then."""
+    return isinstance(error, LimitError) or (is_cut and isinstance(error, PickleError) and error.is_cut_short)
