@@ -1341,7 +1341,8 @@ def test_what_lies_behind_a_pickle_is_not_charged() -> None:
 NUMBERS: Final = (
     b"", b"0", b"1", b"7", b"8", b"10", b"010", b"0x10", b"0X1f", b"0b11", b"0o17", b"1_0", b"_1", b"1_", b"1__0",
     b"0_1", b"00", b"01", b"000", b"001", b"08", b"LL", b"1.5", b".5", b"5.", b"1e5", b"1E+5", b"1e00005", b"inf",
-    b"Infinity", b"nan", b"NaN", b"0x1p3", b"1_0.5", b"99999999999999999999", b"\xb2", b"\x1c5", b"5\x85", b"\xa05", b"--1", b"+-1",
+    b"Infinity", b"nan", b"NaN", b"0x1p3", b"1_0.5", b"99999999999999999999", b"\xb2", b"\x1c5", b"5\x85", b"\xa05",
+    b"--1", b"+-1",
 )  # fmt: skip
 BEFORE: Final = (b"", b" ", b"+", b"-", b" +", b" -", b"\t", b"\r", b"\v", b"+ ")
 BEHIND: Final = (b"", b" ", b"\r", b"\t", b"L", b" L", b"L ")

@@ -317,7 +317,7 @@ def test_what_is_named_a_pickle_is_due(suffix: str, content: bytes, tmp_path: Pa
     file = tmp_path / f"vecnormalize{suffix}"
     file.write_bytes(content)
     for source in (tmp_path, file, make_zip([("a/readme", b"hello"), (f"a/x{suffix}", content)])):
-        report = sbformat.scan(source)  # type: ignore[arg-type]
+        report = sbformat.scan(source)
         assert report.verdict in {"broken", "dangerous"}, source
         assert ("os.system" in report.imports) == (b"system" in content)
         assert ("nowhere.x" in report.imports) == (b"nowhere" in content)

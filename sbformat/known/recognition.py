@@ -219,9 +219,9 @@ class Recognition:
         """Say whether a name was accepted, valued or doubted: whether some recogniser looked at it."""
         return id(name) in self.understood or id(name) in self.valued or id(name) in self.doubts
 
-    def has_made(self, node: object) -> bool:
-        """Say whether the walk came to a node."""
-        return id(node) in self._made
+    def is_due(self, node: Call) -> bool:
+        """Say whether a call is yet to be recognised: it has a recogniser, and the walk did not come to it."""
+        return id(node) not in self._made and id(node) not in self.understood and self._find(node) is not None
 
     def _charge(self, node: Call) -> None:
         """Charge what a call is given, which its recogniser may copy: shared parts wherever they are given.

@@ -88,7 +88,7 @@ class Attempt(NamedTuple):
     pickle: Pickle | None
     log: list[Node | Update]
     offsets: list[int]
-    """Of the opcode behind each row of the log; empty unless they were asked for."""
+    """Of the opcode behind each row of the log, when they were asked for instead of the log."""
     error: SbformatError | None
     reached: int
     """How many bytes were read."""
@@ -103,7 +103,7 @@ def attempt(data: bytes, budget: Budget, *, encoding: str = "ascii", is_traced: 
     :param data: the pickle, and whatever follows it
     :param budget: the operation's
     :param encoding: as in :func:`decode_pickle`
-    :param is_traced: note the offset of each row of the log
+    :param is_traced: note the offset of each row of the log, in the place of the rows
     """
     try:
         budget.spend("pickle_bytes", len(data))
@@ -112,7 +112,7 @@ def attempt(data: bytes, budget: Budget, *, encoding: str = "ascii", is_traced: 
     found = _attempted(data, budget.limits, encoding, is_traced=is_traced, is_unframed=False)
     if found.error is not None and _FRAME in data:
         unframed = _attempted(data, budget.limits, encoding, is_traced=is_traced, is_unframed=True)
-        if len(unframed.log) > len(found.log):
+        if (len(unframed.log), len(unframed.offsets)) > (len(found.log), len(found.offsets)):
             return unframed._replace(pickle=None, error=found.error)
     return found
 
@@ -133,17 +133,16 @@ def _attempted(data: bytes, limits: Limits, encoding: str, *, is_traced: bool, i
 
 
 class _Trace(list["Node | Update"]):
-    """A log that notes where the machine stands whenever it grows."""
+    """A log that notes where the machine stands whenever it would grow, and keeps no rows."""
 
     def __init__(self, machine: _Machine, offsets: list[int]) -> None:
         super().__init__()
         self._machine = machine
         self._offsets = offsets
 
-    def append(self, row: Node | Update) -> None:
+    def append(self, _: Node | Update) -> None:
         machine = self._machine
         self._offsets.append(machine.base + len(machine.data) - machine.codes.__length_hint__() - 1)
-        super().append(row)
 
 
 def decode_next(cursor: Cursor, budget: Budget) -> Pickle:

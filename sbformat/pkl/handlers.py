@@ -30,6 +30,11 @@ _UINT8: Final = Struct("<Q").unpack_from
 _INT: Final = rb"-?(?:0|[1-9][0-9]*)"
 _FLOAT: Final = rb"(?i)-?(?:inf|nan|[0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]{1,4})?)"
 _BAD_ESCAPE: Final = rb"""\\(?!['"nrt]|x[0-9a-fA-F]{2})"""
+_ODD_DIGITS: Final = 4000  # of a number that no pickler writes: CPython itself takes few more
+_ESCAPES: Final = {
+    b"\n": b"", b"\\": b"\\", b"'": b"'", b'"': b'"', b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r",
+    b"t": b"\t", b"v": b"\v",
+}  # fmt: skip
 _LINE_DIGITS: Final = 600  # below the least cap on digits that an interpreter can be given
 
 
@@ -51,21 +56,23 @@ def _dup(state: State, position: int) -> int:
     return position
 
 
-def _odd(state: State, parse: Callable[[bytes], object], text: bytes) -> object:
-    """Return what CPython makes of an argument that no pickler writes; nothing where it would refuse it, too."""
-    if not state.is_lenient or len(text) > _LINE_DIGITS:
+def _odd(state: State, text: bytes, parse: Callable[[bytes], object]) -> object:
+    """Return what CPython makes of a number that no pickler writes, up to a NUL; None where it refuses it, too."""
+    if not state.is_lenient:
         return None
-    state.is_odd = True
+    text = text.partition(b"\0")[0].strip()
     try:
-        return parse(text)
+        value = parse(text) if len(text) <= _ODD_DIGITS else 0  # what it is changes nothing of what follows
     except ValueError:
         return None
+    state.is_odd = True
+    return value
 
 
 def _float(state: State, position: int) -> int:
     text, position = state.line(position)
     if not re.fullmatch(_FLOAT, text):
-        odd = _odd(state, float, text)
+        odd = _odd(state, text, float)
         if odd is not None:
             state.stack.append(odd)
             return position
@@ -76,22 +83,22 @@ def _float(state: State, position: int) -> int:
 
 
 def _whole(state: State, text: bytes, position: int) -> int:
-    if not re.fullmatch(_INT, text):
-        odd = _odd(state, _any_base, text)
+    is_long = len(text) > _LINE_DIGITS
+    if is_long or not re.fullmatch(_INT, text):
+        odd = _odd(state, text, _any_base)
         if isinstance(odd, int):
             return odd
         message = f"{quote(text.decode('latin-1'))} is no integer"
-        raise PickleError(message, offset=position)
-    if len(text) > _LINE_DIGITS:
-        message = f"a number of {len(text)} decimal digits; a pickler writes long ones in binary"
+        if is_long:
+            message = f"a number of {len(text)} decimal digits; a pickler writes long ones in binary"
         raise PickleError(message, offset=position)
     return int(text)
 
 
 def _any_base(text: bytes) -> int:
-    """Read a number as C's strtol and Python's int do, whichever takes it."""
+    """Read a number as C's strtol and Python's int do, whichever takes it; nothing is 0."""
     try:
-        return int(text, 0)
+        return int(text or b"0", 0)
     except ValueError:
         return int(text, 8 if text.strip().startswith((b"0", b"-0", b"+0")) else 10)
 
@@ -124,16 +131,27 @@ def _is_escaped(body: bytes) -> bool:
     return not re.search(_BAD_ESCAPE, body.replace(b"\\\\", b"  "))
 
 
-def _escaped(body: bytes) -> bytes:
-    return codecs.escape_decode(body)[0]
+def _unescaped(body: bytes) -> bytes:
+    """Read the escapes of a text as Python 2 did, those among them that it never wrote."""
+    return re.sub(rb"(?s)\\(x[0-9a-fA-F]{2}|[0-7]{1,3}|.)", _escape, body)
+
+
+def _escape(found: re.Match[bytes]) -> bytes:
+    text = found[1]
+    if text[:1] == b"x" and len(text) == 3:
+        return bytes([int(text[1:], 16)])
+    if text[0] in b"01234567":
+        return bytes([int(text, 8) & 0xFF])
+    return _ESCAPES.get(text, found[0])
 
 
 def _string(state: State, position: int) -> int:
     text, position = state.line(position)
     body = text[1:-1]
     is_quoted = len(text) >= 2 and text[:1] in (b"'", b'"') and text[:1] == text[-1:]
-    if is_quoted and not _is_escaped(body) and _odd(state, _escaped, body) is None:
-        is_quoted = False
+    if is_quoted and not _is_escaped(body):
+        is_quoted = state.is_odd = state.is_lenient
+        body = _unescaped(body).replace(b"\\", b"\\\\")
     if not is_quoted:
         message = "a STRING is not quoted, or holds an escape that Python 2 never wrote"
         raise PickleError(message, offset=position)

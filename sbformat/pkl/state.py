@@ -24,8 +24,8 @@ REFERRED: Final = frozenset({list, tuple, Dict, Set, FrozenSet, Call, Persistent
 """What has parts or can be changed. A Global can be changed too, but is what it names wherever it stands."""
 
 # Patterns are compiled when first used: text opcodes are rare, and compiling costs more than an archive.
+_ODD_INDEX: Final = rb"(?=.{1,4000}$)(?:\+?[0-9]+(?:_[0-9]+)*|-[0_]*0)"
 _INDEX: Final = rb"0|[1-9][0-9]{0,18}"
-_ODD_INDEX: Final = rb"[ \t\v\f\r]*\+?[0-9_]{0,18}[0-9][ \t\v\f\r]*"
 
 
 class State:
@@ -192,9 +192,10 @@ class State:
         """Return the memo index in a text line."""
         text, position = self.line(position)
         if not re.fullmatch(_INDEX, text):
-            if self.is_lenient and re.fullmatch(_ODD_INDEX, text):
+            index = text.partition(b"\0")[0].strip()
+            if self.is_lenient and re.fullmatch(_ODD_INDEX, index):
                 self.is_odd = True
-                return int(text), position
+                return abs(int(index)), position  # of those with a minus CPython takes 0 alone
             message = f"{quote(text.decode('latin-1'))} is no memo index"
             raise PickleError(message, offset=position)
         return int(text), position

@@ -95,10 +95,21 @@ def is_tar(data: memoryview) -> bool:
     :param data: of the file
     """
     header = bytes(data[:_TAR_BLOCK])
-    text = header[148:156].strip(b" \0")
-    if len(header) < _TAR_BLOCK or not re.fullmatch(rb"[0-7]{1,7}", text):
+    if len(header) < _TAR_BLOCK:
         return False
-    return int(text, 8) == sum(header[:148]) + sum(header[156:]) + 8 * ord(" ")
+    summed = header[:148] + b" " * 8 + header[156:]
+    unsigned = sum(summed)
+    return _tar_number(header[148:156]) in (unsigned, unsigned - 256 * sum(byte > 127 for byte in summed))
+
+
+def _tar_number(field: bytes) -> int | None:
+    """Read a number as tarfile does: text up to a NUL, as Python's int takes it, or base 256."""
+    if field[0] in (0x80, 0xFF):
+        return int.from_bytes(field[1:], "big") - (256 ** (len(field) - 1) if field[0] == 0xFF else 0)
+    try:
+        return int(field.split(b"\0")[0].decode("ascii", "replace").strip() or "0", 8)
+    except ValueError:
+        return None
 
 
 def holds_marker(data: bytes | memoryview | mmap) -> bool:
@@ -127,10 +138,9 @@ def tar_members(data: memoryview) -> Iterator[tuple[str, memoryview]]:
     position = 0
     for _ in range(_MOST_MEMBERS):
         header = bytes(data[position : position + _TAR_BLOCK])
-        size_text = header[124:136].strip(b" \0")
-        if len(header) < _TAR_BLOCK or not re.fullmatch(rb"[0-7]{1,12}", size_text):
+        size = _tar_number(header[124:136]) if len(header) == _TAR_BLOCK else None
+        if size is None or size < 0:
             return
-        size = int(size_text, 8)
         start = position + _TAR_BLOCK
         yield header[:100].rstrip(b"\0").decode("utf-8", "replace"), data[start : start + size]
         position = start + (size + _TAR_BLOCK - 1) // _TAR_BLOCK * _TAR_BLOCK

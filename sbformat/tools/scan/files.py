@@ -90,6 +90,8 @@ class Scanner(StreamScanner):
             self.legacy(data, place, depth)
         elif is_tar:
             pass
+        elif head.startswith(carve.NPY_MAGIC):
+            self.npy(data, place, depth)
         elif not self.pickle_stream(data, place, depth, is_due=is_due or is_marked(head) or _is_named_pickle(place)):
             self.other(data, place, depth, is_beside=is_beside)
         if not head.startswith(LOCAL_SIGNATURE):
@@ -103,8 +105,6 @@ class Scanner(StreamScanner):
         elif _is_text(data):
             if not depth and not is_beside:
                 self.add(place.finding("unknown-entry", f"{_NO_ARCHIVES.get(kind, 'text')}, not an archive"))
-        elif bytes(data[: len(carve.NPY_MAGIC)]) == carve.NPY_MAGIC:
-            self.npy(data, place, depth)
         elif not is_beside:
             self.add(place.finding("unknown-entry", "bytes of a kind that is not known"))
 
@@ -225,12 +225,19 @@ class Scanner(StreamScanner):
                 if not value.is_canonical:
                     message = "its base64 is not what an encoder writes: other decoders read other bytes"
                     self.add(inner.finding("lenient-base64", message))
-                    for reading in carve.base64_readings(value.text):
-                        self.pickle_stream(memoryview(reading), inner, depth)
-                self.pickle(value.pickle, inner, depth)
+                self.readings(value, inner, depth)
                 self.hidden(dict(value.hints), inner, depth)
             else:
                 self.hidden(value, inner, depth)
+
+    def readings(self, value: Serialized, place: Place, depth: int) -> None:
+        """Judge a blob, and what other decoders than SB3's read from its base64."""
+        size = self.pickle(value.pickle, place, depth)
+        if value.is_canonical:
+            return
+        for reading in carve.base64_readings(value.text):
+            if not size or reading[:size] != value.pickle[:size]:
+                self.pickle_stream(memoryview(reading), place, depth)
 
     def hidden(self, value: Any, place: Place, depth: int) -> None:  # noqa: ANN401 -- any JSON value
         """Look for blobs where SB3 does not: deeper in a value."""
@@ -320,7 +327,7 @@ class Scanner(StreamScanner):
 
     def findings_of_state(self, judged: Judged, place: Place) -> None:
         """Judge what SB3 and torch do with the values of a ``.pth``."""
-        for finding in of_state_dict(judged.value, place):
+        for finding in of_state_dict(judged.pickle and judged.pickle.value, place):
             self.add(finding)
 
 

@@ -195,7 +195,7 @@ class _Judgement:
         """
         discarded: set[int] = set()
         for node in reversed(self.log):
-            if isinstance(node, Call) and not recognition.has_made(node) and id(node) not in recognition.understood:
+            if isinstance(node, Call) and recognition.is_due(node):
                 recognition.make(node)
                 discarded.add(id(node))
         return discarded

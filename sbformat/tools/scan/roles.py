@@ -7,13 +7,15 @@ FORMAT.md 14.1. Sources: SB3 ``common/base_class.py`` (``load``, ``set_parameter
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
 
 from sbformat import known
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, escape
 from sbformat.known.values import Function, Partial, Reference
 from sbformat.numpy_pickles import ArrayInfo
+from sbformat.pkl.tree import Dict, Node, walk
 from sbformat.spec import PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ _CALLABLES: Final = frozenset(
     }
 )  # fmt: skip
 """Keys of ``data`` under which SB3 and its predecessor keep classes and functions."""
-_ADDRESS: Final = re.compile("://|::")
+_ADDRESS: Final = re.compile(r"://|::|^[\\/]{2}")
 
 
 def of_value(key: str, value: object, place: Place, budget: Budget) -> Iterator[Finding]:
@@ -63,9 +65,9 @@ def of_value(key: str, value: object, place: Place, budget: Budget) -> Iterator[
         else:
             message = "SB3 makes the environment that it names, which may import a module"
             yield place.finding("dangerous-name", message, names=(text,))
-    elif key == "tensorboard_log" and text is not None and _ADDRESS.search(text):
+    elif key == "tensorboard_log" and _ADDRESS.search(str(value) if isinstance(value, PurePath) else text or ""):
         message = "an address: training writes its log there, and connects to it"
-        yield place.finding("dangerous-name", message, names=(text,))
+        yield place.finding("dangerous-name", message, names=(text or str(value),))
     elif isinstance(value, (Function, Partial, Reference)) and key not in _CALLABLES:
         message = "a class or function stands under a key where SB3 keeps none: it may take the place of a method"
         yield place.finding("unknown-name", message, names=(str(getattr(value, "qualname", value))[:_SHOWN],))
@@ -100,21 +102,31 @@ def of_attribute(path: str, place: Place) -> Iterator[Finding]:
     yield place.finding("unknown-entry", f"SB3 looks up {shown} on the agent, which is no attribute's name")
 
 
-def of_state_dict(value: Any, place: Place) -> Iterator[Finding]:  # noqa: ANN401 -- whatever was decoded
+def of_state_dict(tree: object, place: Place) -> Iterator[Finding]:
     """Judge the values of a ``.pth``: names of variables, and what a fused optimizer does not check.
 
-    :param value: recognised
+    :param tree: the inert tree of its pickle
     :param place: of the entry
     """
-    if not isinstance(value, dict):
-        return
     if place.entry in (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY):
-        for key in value:
-            if isinstance(key, str):
-                yield from of_attribute(key, place)
-    groups = value.get("param_groups")
-    for group in groups if isinstance(groups, list) else ():
-        if isinstance(group, dict) and group.get("fused"):
-            message = "a fused optimizer, which takes the sizes of its state as they come, past the end of a tensor"
-            yield place.finding("unchecked-arguments", message)
-            return
+        keys = [key for key, _ in _pairs(tree)]
+        for name in dict.fromkeys(key for key in keys if isinstance(key, str)):
+            yield from of_attribute(name, place)
+        for key in keys:
+            if isinstance(key, Node):
+                yield place.finding("dangerous-name", "SB3 looks up on the agent what a key spells that is no text")
+    for part in walk(tree):
+        for key, value in _pairs(part):
+            if type(key) is str and key == "fused" and not (value is None or (isinstance(value, int) and not value)):
+                message = "a fused optimizer, which takes the sizes of its state as they come, past the end of a tensor"
+                yield place.finding("unchecked-arguments", message)
+                return
+
+
+def _pairs(part: object) -> Iterator[tuple[object, object]]:
+    """The pairs of a dict of any kind, as they stand in the tree."""
+    if isinstance(part, Dict):
+        yield from part
+    for update in (part.updates if isinstance(part, Node) else None) or ():
+        if update.how == "SETITEMS":
+            yield from update.value  # type: ignore[misc]

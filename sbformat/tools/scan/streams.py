@@ -88,10 +88,10 @@ class StreamScanner:
         """Look into bytes of any kind: zips, torch files, pickles."""
         raise NotImplementedError
 
-    def pickle(self, data: bytes, place: Place, depth: int) -> None:
-        """Judge a blob: one pickle, and bytes behind it if there are any."""
+    def pickle(self, data: bytes, place: Place, depth: int) -> int:
+        """Judge a blob: one pickle, and bytes behind it if there are any; return its size, 0 when it is broken."""
         if not self.charge(_AN_ATTEMPT, place):
-            return
+            return 0
         found = attempt(data, self.budget)
         self.charge(found.reached, place)
         if self.is_new(data[: found.reached], place):
@@ -100,6 +100,7 @@ class StreamScanner:
             size = found.pickle.size
             self.add(place.finding("trailing-bytes", f"{len(data) - size} bytes follow the pickle", offset=size))
             self.pickle_stream(memoryview(data)[size:], place, depth + 1)
+        return found.pickle.size if found.pickle is not None else 0
 
     def pickle_stream(
         self,
