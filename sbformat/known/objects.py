@@ -200,11 +200,6 @@ def partial(scope: Recognition, node: Call) -> Partial:
     return Partial(function, given, keywords or {})
 
 
-def _is_same(one: object, other: object) -> bool:
-    """Say whether two parts are one node or one name; never by value, which sharing can make exponential."""
-    return one is other or (isinstance(one, Global) and isinstance(other, Global) and one.pair == other.pair)
-
-
 def _is_keywords(value: object) -> bool:
     return value is None or (type(value) is dict and all(type(key) is str for key in value))
 
