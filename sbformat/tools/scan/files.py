@@ -219,25 +219,26 @@ class Scanner(StreamScanner):
             self.hidden({SERIALIZED_MARKER: decoded[SERIALIZED_MARKER]}, place, depth)
         for key, value in decoded.items():
             inner = Place(place.entry, key)
-            for finding in of_value(key, value, inner, self.budget):
-                self.add(finding)
+            meaning: object = value
             if isinstance(value, Serialized):
-                if not value.is_canonical:
-                    message = "its base64 is not what an encoder writes: other decoders read other bytes"
-                    self.add(inner.finding("lenient-base64", message))
-                self.readings(value, inner, depth)
+                meaning = self.blob(value, inner, depth)
                 self.hidden(dict(value.hints), inner, depth)
             else:
                 self.hidden(value, inner, depth)
+            for finding in of_value(key, meaning, inner):
+                self.add(finding)
 
-    def readings(self, value: Serialized, place: Place, depth: int) -> None:
-        """Judge a blob, and what other decoders than SB3's read from its base64."""
-        size = self.pickle(value.pickle, place, depth)
-        if value.is_canonical:
-            return
-        for reading in carve.base64_readings(value.text):
-            if not size or reading[:size] != value.pickle[:size]:
-                self.pickle_stream(memoryview(reading), place, depth)
+    def blob(self, value: Serialized, place: Place, depth: int) -> object:
+        """Judge a blob, and what other decoders than SB3's read from its base64; return what it means."""
+        judged = self.pickle(value.pickle, place, depth)
+        if not value.is_canonical:
+            message = "its base64 is not what an encoder writes: other decoders read other bytes"
+            self.add(place.finding("lenient-base64", message))
+            size = judged.pickle.size if judged is not None and judged.pickle is not None else 0
+            for reading in carve.base64_readings(value.text):
+                if not size or reading[:size] != value.pickle[:size]:
+                    self.pickle_stream(memoryview(reading), place, depth)
+        return judged.value if judged is not None else None
 
     def hidden(self, value: Any, place: Place, depth: int) -> None:  # noqa: ANN401 -- any JSON value
         """Look for blobs where SB3 does not: deeper in a value."""
@@ -276,13 +277,13 @@ class Scanner(StreamScanner):
     def torch_zip(self, container: Container, place: Place, depth: int) -> None:
         """Look into a torch zip: its pickle with its storages, and every other record."""
         used: set[str] = set()
+        is_told = True  # why it is not known which records are in use
         try:
             pickle, scope, name = open_zip(container, self.budget)
             judged = judge_pth(bytes(container.read(name)), pickle, scope, place.within(name), self.budget, self.allow)
             self.judged(judged, place.within(name), depth)
             self.findings_of_state(judged, place)
-            if judged.is_cut:
-                return  # which storages are in use is not known, and the reason is told
+            is_told = judged.is_cut
             used = {name, *(name.removesuffix(PICKLE_RECORD) + STORAGE_FOLDER + key for key in scope.keys)}
         except SbformatError as error:
             self.unopened(error, place)
@@ -296,7 +297,7 @@ class Scanner(StreamScanner):
                 self.zip(record, inner, depth + 1)
             elif self.pickle_stream(record, inner, depth + 1, is_due=_is_named_pickle(inner)):
                 continue
-            if used:
+            if not is_told:
                 self.add(inner.finding("unknown-entry", "a record that torch does not write, or that no tensor uses"))
 
     def unopened(self, error: SbformatError, place: Place) -> None:

@@ -232,10 +232,9 @@ class _Judgement:
         if not isinstance(node, Call):
             self._add("unchecked-arguments", node, message)
             return
-        role = role_of(node) if isinstance(node, Call) else None
-        reaches = role in REACHING or (isinstance(node, Call) and not isinstance(node.func, Global))
-        name = _name(node)
-        why = reason(node.func.pair) if reaches and isinstance(node, Call) and isinstance(node.func, Global) else None
+        name, func = _name(node), node.func
+        reaches = role_of(node) in REACHING or not isinstance(func, Global)
+        why = reason(func.pair) if reaches and isinstance(func, Global) else None
         text = f"{escape(name, _SHOWN)} is called as its library never does: {message}"
         if why:
             self._add("dangerous-name", node, f"{text}; it {why}", (name,))

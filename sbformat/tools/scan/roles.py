@@ -10,9 +10,7 @@ import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from sbformat import known
-from sbformat.data import Serialized
-from sbformat.errors import SbformatError, escape
+from sbformat.errors import escape
 from sbformat.known.values import Function, Partial, Reference
 from sbformat.numpy_pickles import ArrayInfo
 from sbformat.pkl.tree import Dict, Node, walk
@@ -21,7 +19,6 @@ from sbformat.spec import PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sbformat.limits import Budget
     from sbformat.tools.scan.judge import Place
     from sbformat.tools.scan.report import Finding
 
@@ -45,19 +42,13 @@ _CALLABLES: Final = frozenset(
 _ADDRESS: Final = re.compile(r"://|::|^[\\/]{2}")
 
 
-def of_value(key: str, value: object, place: Place, budget: Budget) -> Iterator[Finding]:
+def of_value(key: str, value: object, place: Place) -> Iterator[Finding]:
     """Judge a value of ``data`` by what SB3 does with its key.
 
     :param key: of ``data``
-    :param value: JSON, or a blob
+    :param value: JSON, or what a blob means
     :param place: of the value
-    :param budget: the operation's
     """
-    if isinstance(value, Serialized):
-        try:
-            value = known.decode_blob(value.pickle, budget)
-        except SbformatError:
-            return
     text = _text(value)
     if key == "env" and value is not None:
         if text is None:

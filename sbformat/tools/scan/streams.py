@@ -88,19 +88,21 @@ class StreamScanner:
         """Look into bytes of any kind: zips, torch files, pickles."""
         raise NotImplementedError
 
-    def pickle(self, data: bytes, place: Place, depth: int) -> int:
-        """Judge a blob: one pickle, and bytes behind it if there are any; return its size, 0 when it is broken."""
+    def pickle(self, data: bytes, place: Place, depth: int) -> Judged | None:
+        """Judge a blob: one pickle, and bytes behind it if there are any; None when it was looked at before."""
         if not self.charge(_AN_ATTEMPT, place):
-            return 0
+            return None
         found = attempt(data, self.budget)
         self.charge(found.reached, place)
+        judged = None
         if self.is_new(data[: found.reached], place):
-            self.judged(judge(found, data, place, self.budget, self.allow), place, depth)
+            judged = judge(found, data, place, self.budget, self.allow)
+            self.judged(judged, place, depth)
         if found.pickle is not None and found.pickle.size < len(data):
             size = found.pickle.size
             self.add(place.finding("trailing-bytes", f"{len(data) - size} bytes follow the pickle", offset=size))
             self.pickle_stream(memoryview(data)[size:], place, depth + 1)
-        return found.pickle.size if found.pickle is not None else 0
+        return judged
 
     def pickle_stream(
         self,
