@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sbformat.known import arrays, functions, objects, schedules, spaces, tensors
+from sbformat.known import arrays, objects, schedules, spaces, tensors
 from sbformat.known.recognition import role_of
 from sbformat.names.known import OBJECTS, PLAIN_OBJECTS
 from sbformat.pkl.tree import Call, Global
@@ -36,30 +36,31 @@ _CALLED: Final[dict[str, Recogniser]] = {
     "windows_path": objects.path,
     "range": objects.a_range,
     "slice": objects.a_range,
-    "type_of": functions.type_of,
-    "descriptor": functions.descriptor,
-    "generic_alias": functions.generic_alias,
     "partial": objects.partial,
     "reconstructor": objects.reconstructor,
     "attribute": objects.attribute,
     "load_from_bytes": tensors.load_from_bytes,
     "unread_tensor": tensors.unread,
     "enum": objects.enum,
-    "function": functions.function,
-    "filled_function": functions.filled_function,
-    "cell": functions.cell,
-    "empty_cell": functions.cell,
-    "carried_class": functions.carried_class,
-    "carried_enum": functions.carried_enum,
-    "filled_class": functions.filled_class,
-    "type_variable": functions.type_variable,
-    "ellipsis": functions.ellipsis,
-    "module": functions.module,
 }
 """By the role of what REDUCE calls. Those without a recogniser are parts that only what they belong to accepts."""
 
-_COMPUTED: Final[dict[str, Recogniser]] = {"builtin_type": functions.code_call, "attribute": arrays.gym_generator}
-"""By the role of the call whose result REDUCE calls."""
+_CARRIED: Final = {
+    "type_of": "type_of",
+    "descriptor": "descriptor",
+    "generic_alias": "generic_alias",
+    "function": "function",
+    "filled_function": "filled_function",
+    "cell": "cell",
+    "empty_cell": "cell",
+    "carried_class": "carried_class",
+    "carried_enum": "carried_enum",
+    "filled_class": "filled_class",
+    "type_variable": "type_variable",
+    "ellipsis": "ellipsis",
+    "module": "module",
+}
+"""The same, for what is carried by value: names in ``functions``, which SB3 >= 2.7 hardly ever needs."""
 
 _MADE: Final[dict[str, Recogniser]] = {
     "box": spaces.box,
@@ -88,11 +89,28 @@ def find(node: Call) -> Recogniser | None:
     func = node.func
     if node.how == "REDUCE":
         if isinstance(func, Call):
-            return _COMPUTED.get(role_of(func) or "")
-        return _CALLED.get(role_of(node) or "")
+            return _of_computed(role_of(func))
+        role = role_of(node) or ""
+        return _CALLED.get(role) or _of_carried(_CARRIED.get(role))
     if node.how != "NEWOBJ" or type(func) is not Global or func.updates or type(node.args) is not tuple:
         return None
-    role = OBJECTS.get(func.pair)
-    if role is not None:
-        return _MADE[role]
+    made = OBJECTS.get(func.pair)
+    if made is not None:
+        return _MADE[made]
     return objects.plain_object if func.pair in PLAIN_OBJECTS else None
+
+
+def _of_computed(role: str | None) -> Recogniser | None:
+    """Return the recogniser of a call of what a call of that role gives."""
+    if role == "attribute":
+        return arrays.gym_generator
+    return _of_carried("code_call") if role == "builtin_type" else None
+
+
+def _of_carried(name: str | None) -> Recogniser | None:
+    if name is None:
+        return None
+    from sbformat.known import functions
+
+    recogniser: Recogniser = getattr(functions, name)
+    return recogniser

@@ -6,7 +6,6 @@ decoded as such; the constructors are those of a ``.pth``.
 
 from __future__ import annotations
 
-from copy import copy
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sbformat.errors import FormatError
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 
 def load_from_bytes(scope: Recognition, node: Call) -> Storage:
     """A storage: the object of the torch file that these bytes are."""
+    from copy import copy
+
     args: Any = node.args
     if len(args) != 1 or node.updates:
         message = "_load_from_bytes has unknown arguments"
