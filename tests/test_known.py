@@ -169,8 +169,11 @@ def getter(cls: tuple[str, str], name: object) -> Call:
 
 def test_partials_and_getters() -> None:
     # a partial of a known class, with plain arguments
-    made = understood(pickle.dumps(functools.partial(collections.deque, (1, 2), maxlen=8)))
-    assert made == Partial(Reference("collections", "deque"), ((1, 2),), {"maxlen": 8})
+    leaky = Global("torch.nn.modules.activation", "LeakyReLU")
+    made = understood(change(call("functools", "partial", leaky), (leaky, (0.2,), {"inplace": True}, None)))
+    assert made == Partial(Reference(*leaky.pair), (0.2,), {"inplace": True})
+    refused = recognise(pickle.dumps(functools.partial(collections.deque, (1, 2), maxlen=8)))
+    assert [doubt.rule for doubt in refused.doubts] == ["arguments"]
     policy = ("stable_baselines3.common.policies", "BasePolicy")
     assert understood(getter(policy, "_dummy_schedule")) == Described(
         "getattr", (Reference(*policy), "_dummy_schedule")

@@ -142,9 +142,11 @@ def test_the_provenance_names_a_file_and_a_version_for_every_digest() -> None:
 @pytest.mark.parametrize("qualname", ["constant_fn.<locals>.func", "get_linear_fn.<locals>.func"])
 def test_the_child_dumps_what_the_live_code_object_holds(qualname: str) -> None:
     answer = generator.dump(sys.executable, [MODULE.encode()], [qualname])
-    dumped = {(level, line): arguments for _, level, _, line, arguments in answer["codes"]}
+    dumped: dict[tuple[int, int], set[str | None]] = {}  # CPython 3.10 has two tables of lines
+    for _, level, _, line, arguments in answer["codes"]:
+        dumped.setdefault((level, line), set()).add(generator.digest_of(arguments))
     code = live(qualname)
-    assert generator.digest_of(dumped[0, code.co_firstlineno]) == made(code).digest is not None
+    assert made(code).digest in dumped[0, code.co_firstlineno] - {None}
     assert answer["python"] == ".".join(map(str, sys.version_info[:3]))
     assert {level for level, _ in dumped} == {0, 1, 2}
 

@@ -131,8 +131,10 @@ def _looks_like_a_pickle(data: mmap, limits: Limits) -> bool:
     """
     for size in (min(_HEAD_BYTES, limits.pickle_bytes), limits.pickle_bytes):
         found = attempt(data[:size], Budget(limits), encoding="utf-8")
-        if found.pickle is not None or any(isinstance(row, Call) for row in found.log):
-            return bool(found.log)
+        if found.pickle is not None:
+            return bool(found.log) or found.pickle.size < len(data)
+        if any(isinstance(row, Call) for row in found.log):
+            return True
         if isinstance(found.error, LimitError):
             return True
         if not isinstance(found.error, PickleError) or not found.error.is_cut_short or len(data) <= size:

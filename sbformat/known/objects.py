@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     from sbformat.known.recognition import Recognition
 
 _BITS: Final = 64
+_PARTIAL_MODULES: Final = (
+    "torch.nn.modules.",
+    "torch.optim.",
+    "stable_baselines3.common.torch_layers",
+    "stable_baselines3.common.sb2_compat.rmsprop_tf_like",
+)
+"""Of the classes that a partial may call: those of a tensor or storage take pointers."""
 _METADATA: Final = "_metadata"
 _LONGEST_PATH: Final = 32_767
 
@@ -182,7 +189,7 @@ def reconstructor(scope: Recognition, node: Call) -> Instance:
 
 
 def partial(scope: Recognition, node: Call) -> Partial:
-    """``functools.partial``: a known class or a carried function, and plain arguments."""
+    """``functools.partial``: a layer, an optimizer or a carried function, and plain arguments."""
     args: Any = node.args
     state = scope.state(node)
     if len(args) != 1 or type(state) is not tuple or len(state) != 4:
@@ -190,8 +197,8 @@ def partial(scope: Recognition, node: Call) -> Partial:
     function, given, keywords, attributes = state
     if not isinstance(function, (Reference, Function)) or type(given) is not tuple or not _is_keywords(keywords):
         _refuse("a partial calls something that is not known")
-    if isinstance(function, Reference) and function.module == "builtins":
-        _refuse("a partial calls a type of Python's own")
+    if isinstance(function, Reference) and not function.module.startswith(_PARTIAL_MODULES):
+        _refuse("a partial calls what is no layer or optimizer, with arguments of its own choice")
     first = scope.value(args[0])
     is_same = first == function if isinstance(function, Reference) else first is function
     if attributes not in (None, {}) or not is_same:

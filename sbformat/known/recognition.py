@@ -336,10 +336,10 @@ class Recognition:
         return self._substitutes.get(id(value), value)
 
 
-_STANDING: Final = (REFERENCES, OBJECTS, PLAIN_OBJECTS, DTYPES, STORAGES, MEMORY_FORMATS, QUANTIZATION_SCHEMES)
+_STANDING: Final = (REFERENCES, OBJECTS, PLAIN_OBJECTS, DTYPES, MEMORY_FORMATS, QUANTIZATION_SCHEMES)
 """Names that may stand as values."""
 
-_IMPORTED: Final = (*_STANDING, CALLS, TENSOR_CLASSES)
+_IMPORTED: Final = (*_STANDING, CALLS, TENSOR_CLASSES, STORAGES)
 """Names whose import alone does nothing but define."""
 
 _SINGLETONS: Final[dict[Pair, Any]] = {("builtins", "Ellipsis"): ..., ("builtins", "NotImplemented"): NotImplemented}

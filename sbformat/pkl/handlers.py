@@ -156,19 +156,19 @@ def _string(state: State, position: int) -> int:
         message = "a STRING is not quoted, or holds an escape that Python 2 never wrote"
         raise PickleError(message, offset=position)
     raw = codecs.escape_decode(body)[0]  # as CPython's own load_string
-    state.stack.append(raw.decode(state.encoding))
+    state.stack.append(state.text(raw))
     return position
 
 
 def _binstring(state: State, position: int) -> int:
     raw, position = state.counted(position, 4, signed=True)
-    state.stack.append(raw.decode(state.encoding))
+    state.stack.append(state.text(raw))
     return position
 
 
 def _short_binstring(state: State, position: int) -> int:
     raw, position = state.counted(position, 1)
-    state.stack.append(raw.decode(state.encoding))
+    state.stack.append(state.text(raw))
     return position
 
 

@@ -121,6 +121,9 @@ class State:
     def update(self, how: UpdateHow, target: object, value: object) -> None:
         """Note a change to a node; anything else has no such method."""
         if not isinstance(target, Node):
+            if self.is_lenient:  # some unpicklers do that to some values, and go on
+                self.is_odd = True
+                return
             message = f"{how} on a value of type {type(target).__name__.lower()}"
             raise PickleError(message)
         self._note_change(target)
@@ -168,6 +171,16 @@ class State:
             target.extend(items)
         else:
             self.update("ADDITEMS", target, items)
+
+    def text(self, raw: bytes) -> str:
+        """Decode an 8-bit string of Python 2: what else it may mean is for whoever chooses the encoding."""
+        try:
+            return raw.decode(self.encoding)
+        except UnicodeDecodeError:
+            if not self.is_lenient:
+                raise
+            self.is_odd = True
+            return raw.decode("latin-1")
 
     # -- arguments ------------------------------------------------------------------------------------
 

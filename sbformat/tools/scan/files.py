@@ -290,6 +290,8 @@ class Scanner(StreamScanner):
         for name in container:
             short = name.partition("/")[2]
             record = self.member(container, name, place)
+            if bytes(record[: len(carve.NPY_MAGIC)]) == carve.NPY_MAGIC:  # numpy.load goes by that, not by names
+                self.npy(record, place.within(name), depth + 1)
             if name in used or (short in _RECORDS and short != PICKLE_RECORD):
                 continue
             inner = place.within(name)

@@ -11,9 +11,10 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import escape
+from sbformat.known.recognition import role_of
 from sbformat.known.values import Function, Partial, Reference
 from sbformat.numpy_pickles import ArrayInfo
-from sbformat.pkl.tree import Dict, Node, walk
+from sbformat.pkl.tree import Call, Dict, Node, walk
 from sbformat.spec import PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ _CALLABLES: Final = frozenset(
     }
 )  # fmt: skip
 """Keys of ``data`` under which SB3 and its predecessor keep classes and functions."""
+_BYTES: Final = ("encode", "bytes")
 _ADDRESS: Final = re.compile(r"://|::|^[\\/]{2}")
 
 
@@ -108,6 +110,9 @@ def of_state_dict(tree: object, place: Place) -> Iterator[Finding]:
                 yield place.finding("dangerous-name", "SB3 looks up on the agent what a key spells that is no text")
     for part in walk(tree):
         for key, value in _pairs(part):
+            if isinstance(key, Node) and not (isinstance(key, Call) and role_of(key) in _BYTES):
+                yield place.finding("unchecked-arguments", "a key that is neither text, number nor bytes")
+                return
             if type(key) is str and key == "fused" and not (value is None or (isinstance(value, int) and not value)):
                 message = "a fused optimizer, which takes the sizes of its state as they come, past the end of a tensor"
                 yield place.finding("unchecked-arguments", message)

@@ -27,6 +27,7 @@ _PROTO: Final = 0x80
 _NEWEST_PROTOCOL: Final = 5
 _TIMES_READ: Final = 4
 _LEAST_READ: Final = 1 << 22
+_FRAME: Final = b"\x95"
 _AN_ATTEMPT: Final = 400
 """What a look at bytes costs, in bytes of a pickle."""
 
@@ -121,21 +122,26 @@ class StreamScanner:
         :param is_nested: they lie within a pickle: numbers of any kind, as a rule
         """
         rest, count = data, 0
-        while len(rest) and count < _MOST_PICKLES:
+        for tried in range(_MOST_PICKLES):
+            if not len(rest):
+                break
             if not self.charge(_AN_ATTEMPT, place):
                 return True
             raw = bytes(rest[: self.budget.limits.pickle_bytes])
             found = attempt(raw, self.budget, encoding="utf-8")
             self.charge(found.reached, place)
             is_beyond = not is_nested and _is_beyond(found.error, is_cut=len(raw) < len(rest))
-            if not (_is_pickle(found, is_marked=is_marked(raw)) or is_beyond or (is_due and not count)):
+            is_framed = not is_nested and found.error is not None and _FRAME in raw[: found.reached]
+            is_one = _is_pickle(found, is_marked=is_marked(raw)) or is_beyond or is_framed or (is_due and not tried)
+            if not is_one and (is_nested or found.pickle is None):
                 break
-            if self.is_new(raw[: found.reached], place):
-                self.judged(judge(found, raw, place, self.budget, self.allow, encoding="utf-8"), place, depth)
-            count += 1
+            if is_one:
+                count += 1
+                if self.is_new(raw[: found.reached], place):
+                    self.judged(judge(found, raw, place, self.budget, self.allow, encoding="utf-8"), place, depth)
             if found.pickle is None:
                 return True
-            rest = rest[found.pickle.size :]
+            rest = rest[found.pickle.size :]  # also past one of plain data: torch's files are several in a row
         if count and len(rest) and is_whole:
             message = f"{len(rest)} bytes follow the pickle"
             self.add(place.finding("trailing-bytes", message, offset=len(data) - len(rest)))
