@@ -23,7 +23,8 @@ import sbformat, sbformat.schema, sbformat.reader, sbformat.archive, sbformat.pt
 import sbformat.export, sbformat.tools.inspect, sbformat.tools.extract, sbformat.cli, difflib, unicodedata
 import sbformat.tools.diff, sbformat.tools.edit, sbformat.tools.convert, sbformat.weights, sbformat.writer
 import sbformat.tools.scan, sbformat.tools.scan.sarif, sbformat.tools.compare_system, bz2, hashlib, datetime, pathlib
-import sbformat.known.shown, sbformat.names.published, sbformat.pkl.listing, sbformat.cli._tree, sbformat.cli._workers
+import sbformat.known.shown, sbformat.known.functions, sbformat.names.published, sbformat.pkl.listing
+import sbformat.cli._tree, sbformat.cli._workers
 import sbformat.pth.portable, sbformat.pth.differences, sbformat.pth.template, sbformat.pth.from_arrays
 from sbformat import data, pkl, pth
 from sbformat.container import Container
