@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 import bundled
 import making
 import making_pth
+from making_known import CLOUD, CONSTANT, FAST, FILE, FLOATING, GLOBALS, UTILS
 from making_pth import text, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import CodeType, FunctionType
 
 # -- fragments ----------------------------------------------------------------------------------------
 
@@ -149,30 +149,6 @@ def payload(protocol: int) -> bytes:
 
 # -- functions by value, as cloudpickle writes them ---------------------------------------------------
 
-CLOUD: Final = "cloudpickle.cloudpickle"
-FAST: Final = "cloudpickle.cloudpickle_fast"
-UTILS: Final = "stable_baselines3.common.utils"
-FILE: Final = "/lib/stable_baselines3/common/utils.py"
-
-CONSTANT: Final = (
-    1,
-    0,
-    0,
-    1,
-    1,
-    19,
-    b"\x88\x00S\x00",
-    (None,),
-    (),
-    ("_",),
-    FILE,
-    "func",
-    128,
-    b"\x00\x01",
-    ("val",),
-    (),
-)
-"""The code of ``constant_fn.<locals>.func``: SB3 1.6.2 on CPython 3.8."""
 LINEAR: Final = (
     1, 0, 0, 1, 4, 19,
     bytes.fromhex("64017c00180088016b04721088005300880264017c001800880088021800140088011b001700530064005300"),
@@ -185,15 +161,7 @@ NESTED: Final = (
     133, b"\xf8\x80\x00\xd8\x0f\x12\x88\n", b"", ("val",), (),
 )  # fmt: skip
 """The code of ``constant_fn.<locals>.func``: SB3 2.3.2 on CPython 3.11."""
-FLOATING: Final = (
-    1, 0, 0, 1, 5, 19,
-    bytes.fromhex("95019700740100000000000000000000020089017c00a6010000ab010000000000000000a6010000ab0100000000000000005300"),
-    (None,), ("float",), ("progress_remaining",), FILE, "<lambda>", "get_schedule_fn.<locals>.<lambda>", 97,
-    bytes.fromhex("f88000a565a84ea84ed03b4dd12c4ed42c4ed1264fd4264f8000"), b"", ("value_schedule",), (),
-)  # fmt: skip
-"""The code of ``get_schedule_fn.<locals>.<lambda>``: SB3 2.3.2 on CPython 3.11."""
 
-CLEAN_GLOBALS: Final = {"__package__": "stable_baselines3.common", "__name__": UTILS, "__file__": FILE}
 ENDED: Final = call(name(CLOUD, "_make_cell"), number(0.0007))
 """A cell with a number."""
 
@@ -223,7 +191,7 @@ def function(
     :param state: what differs from a plain function's attributes
     """
     empty = b"".join([call(name(CLOUD, "_make_empty_cell"))] * len(cells))
-    base = value(CLEAN_GLOBALS) if scope is None else scope
+    base = value(GLOBALS) if scope is None else scope
     made = call(name(CLOUD, "_make_function"), code(parts), base, NONE, defaults, MARK + empty + b"t")
     slots = {
         "__name__": text(parts[11]),
@@ -248,14 +216,6 @@ def schedule_lambda(inner: bytes | None = None, **changes: Any) -> bytes:
     cell = call(name(CLOUD, "_make_cell"), within)
     options: dict[str, Any] = {"qualname": "get_schedule_fn.<locals>.<lambda>", "setter": (CLOUD, "_function_setstate")}
     return function(FLOATING, (cell,), **{**options, **changes})
-
-
-def parts_of(func: FunctionType) -> tuple[Any, ...]:
-    """The parts of a live function's code, as cloudpickle takes them; for the interpreter that runs this."""
-    made: CodeType = func.__code__
-    names = "argcount posonlyargcount kwonlyargcount nlocals stacksize flags code consts names varnames filename name"
-    more = "qualname firstlineno linetable exceptiontable" if hasattr(made, "co_qualname") else "firstlineno linetable"
-    return tuple(getattr(made, f"co_{part}") for part in [*names.split(), *more.split(), "freevars", "cellvars"])
 
 
 def changed_parts(parts: tuple[Any, ...], index: int, new_value: object) -> tuple[Any, ...]:

@@ -13,12 +13,12 @@ import pytest
 import attacks
 import pth_checks
 from attacks import attributes, call, items, name, new, octets, pickle, value
+from making_known import CLOUD, CONSTANT
 from making_pth import Name, Persist, Run, legacy_stream, text, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CLOUD: Final = "cloudpickle.cloudpickle"
 NDARRAY: Final = name("numpy", "ndarray")
 DISCRETE: Final = name("gymnasium.spaces.discrete", "Discrete")
 
@@ -53,13 +53,12 @@ STRANGE: Final = {
     "long": LONG,
 }
 
-CODE: Final = attacks.CONSTANT
 CELL: Final = name(CLOUD, "_make_cell")
 
 
 def code_with(index: int, part: bytes) -> bytes:
     """A code object with one part replaced by a fragment."""
-    parts = [value(item) for item in CODE]
+    parts = [value(item) for item in CONSTANT]
     parts[index] = part
     return call(call(name(CLOUD, "_builtin_type"), text("CodeType")), *parts)
 
@@ -261,7 +260,7 @@ SHARED: Final[dict[str, Callable[[], bytes]]] = {
     "numbers as times": lambda: again(name("datetime", "timedelta"), whole(1 << 3_000_000), 63_000),
     "code": lambda: again(
         call(name(CLOUD, "_builtin_type"), text("CodeType")),
-        items(*[value(part) for part in CODE]),
+        items(*[value(part) for part in CONSTANT]),
         63_000,
         b"h\x01h\x00R",
     ),

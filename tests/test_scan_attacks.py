@@ -22,12 +22,12 @@ import pytest
 
 import sbformat
 from attacks import (
-    CLOUD, CLEAN_GLOBALS, CONSTANT, DUP, EMPTY, ENDED, FLOATING, HIDDEN, LINEAR, MARK, NESTED, NONE, PAYLOAD, POP,
-    POP_MARK, STOP, SYSTEM, UTILS, attributes, build, call, changed_parts, code, encoded, frame, function, get,
-    hostile_data, in_blob, in_data, in_entry, in_stream, in_tar, items, listed, members, name, new, npy, number, octets,
-    pairs, parts_of, payload, pickle, put, schedule_lambda, serialized, stack_name, stream, torch_file, torchscript,
-    value, without_magic,
+    DUP, EMPTY, ENDED, HIDDEN, LINEAR, MARK, NESTED, NONE, PAYLOAD, POP, POP_MARK, STOP, SYSTEM, attributes,
+    build, call, changed_parts, code, encoded, frame, function, get, hostile_data, in_blob, in_data, in_entry,
+    in_stream, in_tar, items, listed, members, name, new, npy, number, octets, pairs, payload, pickle, put,
+    schedule_lambda, serialized, stack_name, stream, torch_file, torchscript, value, without_magic,
 )  # fmt: skip
+from making_known import CLOUD, CONSTANT, FLOATING, GLOBALS, UTILS, code_parts
 from making_pth import Apply, Name, Persist, text
 from sbformat.limits import Limits
 from sbformat.names.dangerous import GADGETS, MODULES, reason
@@ -631,7 +631,7 @@ LAMBDA: Final = {"qualname": "get_schedule_fn.<locals>.<lambda>"}
 
 def scope(**more: bytes) -> bytes:
     """The globals of SB3's functions, and others."""
-    return attributes(**{key: text(plain) for key, plain in CLEAN_GLOBALS.items()}, **more)
+    return attributes(**{key: text(plain) for key, plain in GLOBALS.items()}, **more)
 
 
 def carried(label: str, fragment: bytes, names: Iterable[str] = (), rule: Rule | None = "carried-function") -> Case:
@@ -658,7 +658,7 @@ OLD_STATE: Final = {
 
 def old_function(parts: tuple[object, ...] = CONSTANT, **state: bytes) -> bytes:
     """A function as cloudpickle before 1.6 spelt it."""
-    skeleton = call(name(CLOUD, "_make_skel_func"), code(parts), b"K\x01", value(CLEAN_GLOBALS))
+    skeleton = call(name(CLOUD, "_make_skel_func"), code(parts), b"K\x01", value(GLOBALS))
     return call(name(CLOUD, "_fill_function"), skeleton, attributes(**{**OLD_STATE, **state}))
 
 
@@ -738,9 +738,9 @@ FUNCTIONS: Final = [
     blob("code from marshal", pickle(call(
         name(CLOUD, "_make_function"), call(name("marshal", "loads"), octets(b"c")), b"}", NONE, NONE, NONE)),
         names=["marshal.loads"]),
-    blob("a user's function beside a payload", pickle(function(parts_of(bundled.zipped), ()) + HIDDEN)),
+    blob("a user's function beside a payload", pickle(function(code_parts(bundled.zipped.__code__), ()) + HIDDEN)),
     carried("a user's function in a FloatSchedule", build(new(name(UTILS, "FloatSchedule")), attributes(
-        value_schedule=function(parts_of(bundled.zipped), ())))),
+        value_schedule=function(code_parts(bundled.zipped.__code__), ())))),
 ]  # fmt: skip
 
 # -- base64, JSON, zip --------------------------------------------------------------------------------
@@ -1021,9 +1021,9 @@ ALIKE: Final = [
     plain("a user's named tuple", new(USER, NONE, NONE), "unknown"),
     plain("names that are dangerous within longer ones", items(
         name("my.systems", "OsSystem"), name("evaluation", "Evaluator"), name("posixx", "Thing")), "unknown"),
-    plain("a user's schedule", function(parts_of(user_schedule), (), qualname="user_schedule"), "code"),
-    plain("a user's lambda", function(parts_of(lambda p: p * 1e-3), ()), "code"),
-    plain("a user's function that speaks of os", function(parts_of(lambda _: "os.system"), ()), "code"),
+    plain("a user's schedule", function(code_parts(user_schedule.__code__), (), qualname="user_schedule"), "code"),
+    plain("a user's lambda", function(code_parts((lambda p: p * 1e-3).__code__), ()), "code"),
+    plain("a user's function that speaks of os", function(code_parts((lambda _: "os.system").__code__), ()), "code"),
     plain("a user's class", call(
         name(CLOUD, "_make_skeleton_class"), name("builtins", "type"), text("Net"),
         items(name(f"{SB3}.torch_layers", "BaseFeaturesExtractor")), attributes(__module__=text("__main__")),

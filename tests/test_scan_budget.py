@@ -19,9 +19,10 @@ import pytest
 
 import making
 from attacks import (
-    CLOUD, CONSTANT, FAST, LINEAR, NONE, PAYLOAD, call, code, function, get, in_blob, items, listed, name, new, number,
+    LINEAR, NONE, PAYLOAD, call, code, function, get, in_blob, items, listed, name, new, number,
     octets, pickle, put, value,
 )  # fmt: skip
+from making_known import CLOUD, CONSTANT, FAST
 from making_pth import text, whole
 from pth_checks import BASE_BYTES, ROOT
 

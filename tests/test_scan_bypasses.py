@@ -14,9 +14,10 @@ import pytest
 import bundled
 import sbformat
 from attacks import (
-    CLOUD, PAYLOAD, STREAM, TEXT_PAYLOAD, attributes, call, function, get, hostile_data, in_blob, items, name, new,
+    PAYLOAD, STREAM, TEXT_PAYLOAD, attributes, call, function, get, hostile_data, in_blob, items, name, new,
     pairs, pickle, put, serialized,
 )  # fmt: skip
+from making_known import CLOUD
 from making_pth import MAGIC, SYSTEM, dumps, make_zip, text, whole
 from sbformat import pth
 from sbformat.cli._tree import find

@@ -170,7 +170,7 @@ def filled_function(scope: Recognition, node: Call) -> Function:
     if not 2 <= len(made_of) <= 3:
         message = "a function's skeleton has unknown arguments"
         raise Unrecognised(message)
-    base = _base_globals(scope, skeleton) if len(made_of) == 3 else None
+    base = made_of[2] if len(made_of) == 3 else None
     if len(args) == 2:
         state = scope.value(args[1])
     else:  # cloudpickle < 0.5.3
@@ -201,10 +201,6 @@ def filled_function(scope: Recognition, node: Call) -> Function:
     made = _described(scope, node, parts)
     scope.accept(node, skeleton)
     return made
-
-
-def _base_globals(scope: Recognition, skeleton: Call) -> object:
-    return scope.value(skeleton.args[2])  # type: ignore[index]
 
 
 def _described(scope: Recognition, node: Call, parts: Parts) -> Function:

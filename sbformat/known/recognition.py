@@ -20,7 +20,6 @@ from sbformat.pth.scope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
     from typing import TypeAlias
 
     from sbformat.limits import Budget

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import LimitError, PickleError, TensorError
@@ -32,7 +33,7 @@ _AN_ATTEMPT: Final = 400
 """What a look at bytes costs, in bytes of a pickle."""
 
 
-class StreamScanner:
+class StreamScanner(ABC):
     """What one scan may ask for, what it has found, and how it looks at pickles.
 
     :param limits: of the whole
@@ -85,9 +86,9 @@ class StreamScanner:
 
     # -- pickles --------------------------------------------------------------------------------------
 
+    @abstractmethod
     def content(self, data: memoryview, place: Place, depth: int = 0) -> None:
         """Look into bytes of any kind: zips, torch files, pickles."""
-        raise NotImplementedError
 
     def pickle(self, data: bytes, place: Place, depth: int) -> Judged | None:
         """Judge a blob: one pickle, and bytes behind it if there are any; None when it was looked at before."""
