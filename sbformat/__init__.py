@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sbformat.schema import Problem, iter_problems, validate
     from sbformat.system_info import SystemInfo
     from sbformat.tools.compare_system import SystemRow, compare_system
+    from sbformat.tools.rebuild import RebuildReport, rebuild
     from sbformat.tools.scan import Finding, ScanReport, scan
     from sbformat.writer import new, write, writes
 
@@ -40,6 +41,7 @@ _LAZY = {
     "Archive": "sbformat.archive",
     "Finding": "sbformat.tools.scan",
     "Problem": "sbformat.schema",
+    "RebuildReport": "sbformat.tools.rebuild",
     "ScanReport": "sbformat.tools.scan",
     "Serialized": "sbformat.data",
     "StateDict": "sbformat.pth",
@@ -52,6 +54,7 @@ _LAZY = {
     "read": "sbformat.reader",
     "read_parameters": "sbformat.reader",
     "reads": "sbformat.reader",
+    "rebuild": "sbformat.tools.rebuild",
     "safe_open": "sbformat.reader",
     "scan": "sbformat.tools.scan",
     "validate": "sbformat.schema",
@@ -72,6 +75,7 @@ __all__ = [
     "MissingEntryError",
     "PickleError",
     "Problem",
+    "RebuildReport",
     "SbformatError",
     "ScanReport",
     "Serialized",
@@ -89,6 +93,7 @@ __all__ = [
     "read",
     "read_parameters",
     "reads",
+    "rebuild",
     "safe_open",
     "scan",
     "validate",

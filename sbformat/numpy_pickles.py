@@ -337,14 +337,18 @@ _MULTIARRAY: Final = "numpy.core.multiarray"
 def to_tree(info: ArrayInfo) -> Call:
     """Return the call that numpy pickles an array or scalar as."""
     if info.is_scalar:
-        return Call("REDUCE", Global(_MULTIARRAY, "scalar"), (_dtype_tree(info.dtype), info.buffer))
+        return Call("REDUCE", Global(_MULTIARRAY, "scalar"), (dtype_tree(info.dtype), info.buffer))
     array = Call("REDUCE", Global(_MULTIARRAY, NUMPY_RECONSTRUCT_NAME), (Global(*NUMPY_NDARRAY), (0,), b"b"))
-    state = (1, info.shape, _dtype_tree(info.dtype), info.order == "F", info.buffer)
+    state = (1, info.shape, dtype_tree(info.dtype), info.order == "F", info.buffer)
     array.updates = [Update("BUILD", array, state)]
     return array
 
 
-def _dtype_tree(code: str) -> Call:
+def dtype_tree(code: str) -> Call:
+    """Return the call that numpy pickles a dtype of numbers as.
+
+    :param code: in the array interface, ``<f4``
+    """
     dtype = Call("REDUCE", Global(*NUMPY_DTYPE), (code[1:], False, True))
     dtype.updates = [Update("BUILD", dtype, (3, code[0], None, None, None, -1, -1, 0))]
     return dtype

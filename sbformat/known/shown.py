@@ -130,9 +130,11 @@ def _key(key: object) -> str:
 
 
 def _fields(value: Any, left: _Left, depth: int) -> dict[str, Any]:  # noqa: ANN401 -- a NamedTuple
-    """The fields of a value; random states are told of, not listed."""
+    """The fields of a value; random states are told of, not listed, and what the bounds say is not said twice."""
     made = {}
     for name, part in zip(value._fields, value):
+        if name in ("bounded_below", "bounded_above"):
+            continue
         if isinstance(part, RandomState):
             made[name] = part.bit_generator
         elif isinstance(part, Reference):

@@ -121,14 +121,14 @@ def box(scope: Recognition, node: Call) -> Box:
     shape = state.shape()
     if shape is None:
         shape = low.shape
-    bounds = [state.array(name) for name in ("bounded_below", "bounded_above") if state.get(name) is not None]
-    if any(bound.shape != shape for bound in (low, high, *bounds)):
+    bounds = [None if state.get(name) is None else state.array(name) for name in ("bounded_below", "bounded_above")]
+    if any(bound is not None and bound.shape != shape for bound in (low, high, *bounds)):
         message = "the bounds of a Box are not of its shape"
         raise Unrecognised(message)
     if any(type(state.get(name)) not in (str, type(None)) for name in ("low_repr", "high_repr")):
         message = "the bounds of a Box are described by something that is no text"
         raise Unrecognised(message)
-    made = Box(state.library, shape, state.dtype(low.dtype), low, high, state.random())
+    made = Box(state.library, shape, state.dtype(low.dtype), low, high, state.random(), *bounds)
     state.accept()
     return made
 

@@ -182,6 +182,9 @@ class Box(Value):
     low: ArrayInfo
     high: ArrayInfo
     random: RandomState | None
+    bounded_below: ArrayInfo | None = None
+    """Where the lower bound is one; None where the oldest releases did not say. A whole number has no infinity."""
+    bounded_above: ArrayInfo | None = None
 
 
 class Discrete(Value):

@@ -1,0 +1,250 @@
+"""``rebuild``: an old or a stranger's archive as one that today's SB3 loads whole, and that runs nothing (FORMAT.md 15).
+
+Every blob is decoded to a value that is known, and written anew from that value; what is not known is dropped, and
+said.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbformat.archive import Archive
+from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape, quote
+from sbformat.known.targets import NEWEST, Target, target_of
+from sbformat.known.values import Reference
+from sbformat.names.moved import MOVED
+from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.pth import StateDict
+from sbformat.pth.values import TensorInfo
+from sbformat.reader import read
+from sbformat.schema import iter_problems
+from sbformat.spec import (
+    DATA_ENTRY,
+    POLICY_ENTRY,
+    PTH_SUFFIX,
+    PYTORCH_VARIABLES_ENTRY,
+    SYSTEM_INFO_ENTRY,
+    TENSORS_ENTRY,
+    VERSION_ENTRY,
+)
+from sbformat.tools.rebuild.hindsight import Hindsight, hindsight_of, inner_algorithm
+from sbformat.tools.rebuild.job import Job, OnUnknown, Options
+from sbformat.tools.rebuild.keys import rebuilt_data
+from sbformat.tools.rebuild.networks import Tensor, rebuilt_network
+from sbformat.tools.rebuild.optimizers import Optimizer, rebuilt_optimizer
+from sbformat.tools.rebuild.releases import ALGORITHMS, ENTROPY_OPTIMIZER, VARIABLES
+from sbformat.tools.rebuild.report import Action, RebuildReport, Row
+from sbformat.tools.rebuild.tensors import Moved
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sbformat.source import SourceLike
+
+__all__ = ["Action", "OnUnknown", "RebuildReport", "Rebuilt", "Row", "rebuild"]
+
+_ARCHIVES: Final = ("sb3", "folder")
+_POLICY: Final = POLICY_ENTRY.removesuffix(PTH_SUFFIX)
+_OF_SB3: Final = frozenset(pair for family in ALGORITHMS.values() for pair in family.policies.values())
+_SINCE: Final = {"CrossQ": Target(2, 4)}
+
+
+class Rebuilt(NamedTuple):
+    """What :func:`rebuild` returns."""
+
+    archive: Archive
+    report: RebuildReport
+
+
+def rebuild(
+    source: Archive | SourceLike,
+    *,
+    target: str = str(NEWEST),
+    on_unknown: OnUnknown = "drop",
+    policy_class: str | type | None = None,
+    assign: Mapping[str, Any] | None = None,
+    keep_system_info: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Rebuilt:
+    """Return an archive that the target's SB3 loads, and an account of every key and entry.
+
+    No pickle of the original is in it, unless ``on_unknown`` asks for that: each was decoded without running it, and
+    what it meant is written anew. Paths, logs and the description of the author's machine stay behind.
+
+    :param source: an archive, or what :func:`sbformat.read` takes
+    :param target: a release of SB3, ``2.0`` to ``2.9``
+    :param on_unknown: what becomes of a blob that is not known or carries code: ``drop`` leaves it out, and the account
+        says what SB3 uses instead; ``keep`` copies it, and the result is no longer clean; ``error`` raises
+    :param policy_class: takes the place of the archive's: a class, its dotted name, or SB3's short one (``MlpPolicy``)
+    :param assign: values by key of ``data`` in the place of the archive's, where a schedule of one's own is lost
+    :param keep_system_info: keep ``system_info.txt`` and ``tensorboard_log``
+    :param limits: as in :func:`sbformat.read`
+    :return: the archive, and the report
+    :raises UnsupportedError: when the target has no such network, when SB3 cannot load it without what is not known,
+        and for ``on_unknown="error"``
+    :raises ValidationError: for a value of ``assign`` against the schema
+    :raises SbformatError: when an entry cannot be decoded
+    """
+    archive = source if isinstance(source, Archive) else read(source, limits=limits)
+    if archive.format not in _ARCHIVES:
+        message = f"a {archive.format} is no whole archive, and cannot be rebuilt as one"
+        raise UnsupportedError(message)
+    name, hindsight, lost = _algorithm(archive)
+    family = ALGORITHMS[name]
+    release = target_of(target)
+    if release < _SINCE.get(name, release):
+        message = f"sb3-contrib {release} has no {name}"
+        raise UnsupportedError(message)
+    chosen = None if policy_class is None else _named_class(policy_class, family.policies)
+    job = Job(archive, name, family, Options(release, on_unknown, chosen, keep_system_info), dict(assign or {}))
+    job.is_of_sb3 = _is_of_sb3(job)
+    job.hindsight = hindsight
+    if lost:
+        job.dropped("model_class", f"HER's goals cannot be told from the observation: {lost}", "a plain replay buffer")
+    parameters = _state_dicts(job)
+    data = rebuilt_data(job)
+    _check_assigned(data, job.replaced)
+    variables = _variables(job)
+    dropped = _others(job, {*parameters, _POLICY})
+    made = archive.without(*dropped).replace(
+        data=data,
+        parameters=parameters,
+        pytorch_variables=variables,
+        stable_baselines3_version=release.version,
+        system_info=... if keep_system_info else None,
+    )
+    job.finish()
+    report = RebuildReport(
+        name, _version(archive), release.version, tuple(job.rows), tuple(dict.fromkeys(job.requires))
+    )
+    return Rebuilt(made, report)
+
+
+def _algorithm(archive: Archive) -> tuple[str, Hindsight | None, str]:
+    """Return the algorithm that loads the result; of HER before SB3 1.1, what the observation was made of."""
+    name = archive.algorithm.name
+    hindsight, lost = None, ""
+    if name == "HER":
+        name = inner_algorithm(archive)
+        hindsight, lost = hindsight_of(archive)
+    if name not in ALGORITHMS:
+        message = f"{quote(name) if name else 'the algorithm'} is none of SB3's that are known"
+        raise UnsupportedError(message, entry=DATA_ENTRY)
+    return name, hindsight, lost
+
+
+def _named_class(given: str | type, aliases: Mapping[str, tuple[str, str]]) -> Reference:
+    if isinstance(given, type):
+        return Reference(given.__module__, given.__qualname__)
+    module, _, name = given.rpartition(".")
+    if not module and given not in aliases:
+        message = f"{quote(given)} is no policy: give {', '.join(aliases)} or a dotted name"
+        raise UnsupportedError(message)
+    return Reference(module, name) if module else Reference(*aliases[given])
+
+
+def _is_of_sb3(job: Job) -> bool:
+    meaning: Any = job.options.policy_class
+    if meaning is None:
+        try:
+            meaning = job.archive.decode("policy_class")
+        except SbformatError:
+            return False
+    pair = (meaning.module, meaning.name) if isinstance(meaning, Reference) else ("", "")
+    return MOVED.get(pair, pair) in _OF_SB3
+
+
+def _check_assigned(data: dict[str, Any], assigned: Mapping[str, Any]) -> None:
+    problems = [
+        problem
+        for problem in iter_problems(data)
+        if problem.level == "error" and problem.loc.split("/")[1:2] and problem.loc.split("/")[1] in assigned
+    ]
+    if problems:
+        message = f"{problems[0].loc}: {problems[0].message}"
+        raise ValidationError(message, problems=tuple(problems))
+
+
+def _version(archive: Archive) -> str | None:
+    try:
+        return archive.stable_baselines3_version
+    except SbformatError:
+        return None
+
+
+# -- entries ------------------------------------------------------------------------------------------
+
+
+def _state_dicts(job: Job) -> dict[str, StateDict]:
+    """Return the policy and its optimizers for the target."""
+    archive = job.archive
+    policy = archive.parameters[_POLICY]
+    old = tuple(Tensor(name, name, info) for name, info in policy.tree.items()) if isinstance(policy.tree, dict) else ()
+    network = rebuilt_network(job)
+    job.note_network(network)
+    moved = Moved()
+    made = {_POLICY: policy.with_tree(moved.value(network.tree))}
+    _tell(job, POLICY_ENTRY, [*network.notes])
+    entropy = [ENTROPY_OPTIMIZER] if ENTROPY_OPTIMIZER in archive.parameters and job.learns_entropy else []
+    for name in (*job.family.optimizers, *entropy):
+        state_dict = archive.parameters[name]
+        optimizer = Optimizer(name, moved.value(state_dict.tree))
+        if name != ENTROPY_OPTIMIZER:
+            job.note_optimizer(optimizer.kind())
+        made[name] = state_dict.with_tree(rebuilt_optimizer(job, optimizer, old, network))
+        _tell(job, name + PTH_SUFFIX, optimizer.notes)
+    return made
+
+
+def _tell(job: Job, entry: str, notes: list[str]) -> None:
+    if bytes(job.archive.raw(entry)[:2]) != b"PK":
+        notes = ["a torch zip, where it was a legacy stream", *notes]
+    job.told("translated" if notes else "kept", "; ".join(dict.fromkeys(notes)), entry=entry)
+
+
+def _variables(job: Job) -> StateDict:
+    """Return ``pytorch_variables.pth``: what SB3 has of it, and nothing else that it would look up on the agent."""
+    found = job.archive.pytorch_variables
+    tree: Any = found.tree if found is not None else {}
+    wanted = "log_ent_coef" if job.learns_entropy else "ent_coef_tensor"
+    kept = {}
+    for name, value in tree.items() if isinstance(tree, dict) else ():
+        if name in VARIABLES and value is None:
+            continue
+        if name == wanted and job.family.kind == "critics" and isinstance(value, TensorInfo):
+            kept[name] = value
+        else:
+            message = f"{escape(str(name), 80)}: no variable of {job.algorithm}, which has {wanted} at most"
+            job.told("dropped", message, entry=PYTORCH_VARIABLES_ENTRY)
+    old = next((name for name in (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY) if name in job.archive.entries), None)
+    if old is None:
+        job.told("translated", "empty: there was none", entry=PYTORCH_VARIABLES_ENTRY)
+        return StateDict.from_arrays({})
+    _tell(job, old, [f"is {PYTORCH_VARIABLES_ENTRY} since SB3 0.9"] if old == TENSORS_ENTRY else [])
+    return found.with_tree(Moved().value(kept))  # type: ignore[union-attr]
+
+
+def _others(job: Job, parameters: set[str]) -> list[str]:
+    """Tell of all other entries, and return those that the result does not have."""
+    dropped = []
+    written = {f"{name}{PTH_SUFFIX}" for name in parameters} | {DATA_ENTRY, PYTORCH_VARIABLES_ENTRY}
+    for name in job.archive.entries:
+        if name == VERSION_ENTRY:
+            job.told("translated", job.target.version, entry=name)
+        elif name == TENSORS_ENTRY:
+            dropped.append(name)
+        elif name not in written:
+            why = _why_not(job, name)
+            job.told("dropped" if why else "kept", why, entry=name)
+            if why:
+                dropped.append(name)
+    return dropped
+
+
+def _why_not(job: Job, name: str) -> str:
+    """Say why an entry is left out, or nothing."""
+    if name == SYSTEM_INFO_ENTRY:
+        return "" if job.options.keep_system_info else "it describes the machine of whoever trained it"
+    if name.endswith(PTH_SUFFIX):
+        return f"{job.algorithm} has no such part, and SB3 refuses to load one with it"
+    return "" if job.options.on_unknown == "keep" else "SB3 has no such entry"

@@ -1,0 +1,123 @@
+"""HER before SB3 1.1: an algorithm around another one, whose observations were concatenated (FORMAT.md 15.5).
+
+Since 1.1 it is a replay buffer, and the observations are a dict with the goals. The layers that take the observation
+get the columns of that dict; those of the achieved goal, which nobody saw before, are zero: the same function.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbformat.errors import SbformatError, UnsupportedError
+from sbformat.known.numbers import unpacked
+from sbformat.known.values import Box, Discrete, DictSpace, MultiBinary, MultiDiscrete, Reference
+from sbformat.numpy_pickles import ArrayInfo
+from sbformat.spec import POLICY_ENTRY
+from sbformat.tools.rebuild.tensors import with_columns
+
+if TYPE_CHECKING:
+    from sbformat.archive import Archive
+    from sbformat.known.values import Space
+    from sbformat.pth.values import TensorInfo
+
+_FIRST_LAYER: Final = re.compile(
+    r"(actor|actor_target)\.(latent_pi|mu)\.0\.weight|(critic|critic_target)\.qf\d+\.0\.weight"
+    r"|q_net(_target)?\.q_net\.0\.weight"
+)
+_KEYS: Final = ("achieved_goal", "desired_goal", "observation")
+"""Of the Dict space, in gymnasium's order."""
+
+
+class Hindsight(NamedTuple):
+    """What an observation was made of."""
+
+    space: DictSpace
+    """That of the environment itself."""
+    observation: int
+    """Columns of the observation, which came first."""
+    goal: int
+    """Columns of the goal."""
+
+    def widened(self, name: str, info: TensorInfo) -> TensorInfo:
+        """Return a tensor with the columns of the dict, when it is one of a first layer; moments go the same way.
+
+        :raises UnsupportedError: when it does not take that observation
+        """
+        if not _FIRST_LAYER.fullmatch(name):
+            return info
+        known = self.observation + self.goal
+        if len(info.shape) != 2 or info.shape[1] < known:
+            message = f"{name} does not take an observation of {known} numbers"
+            raise UnsupportedError(message, entry=POLICY_ENTRY)
+        desired, observation, others = (
+            range(self.observation, known), range(self.observation), range(known, info.shape[1]),
+        )  # fmt: skip
+        return with_columns(info, [*[None] * self.goal, *desired, *observation, *others])
+
+
+def inner_algorithm(archive: Archive) -> str:
+    """Return the algorithm that HER was put around.
+
+    :raises UnsupportedError: when that is not known
+    """
+    model = archive.decode("model_class")
+    if not isinstance(model, Reference):
+        message = "model_class, the algorithm that HER was put around, is not known"
+        raise UnsupportedError(message, entry="data")
+    return model.name
+
+
+def hindsight_of(archive: Archive) -> tuple[Hindsight | None, str]:
+    """Return what the observation of HER's archive was made of, or None and why that cannot be told."""
+    try:
+        space: Any = archive.decode("observation_space")
+        last: Any = archive.decode("_last_obs")
+    except SbformatError as error:
+        return None, error.message
+    if not isinstance(last, dict) or not set(_KEYS) <= set(last):
+        return None, "it was never trained, and only the last observation tells what is goal and what is not"
+    parts = [last[key] for key in _KEYS]
+    if any(not isinstance(part, ArrayInfo) or len(part.shape) != 2 for part in parts):
+        return None, "its last observation is not made of vectors"
+    sizes = [part.shape[1] for part in parts]
+    made = _spaces(space, sizes[2], sizes[1], parts)
+    if made is None or sizes[0] != sizes[1]:
+        return None, "its last observation does not fit its space"
+    observation, desired, achieved, columns = made
+    spaces: dict[str, Space] = dict(zip(_KEYS, (achieved, desired, observation)))
+    return Hindsight(DictSpace("gymnasium", spaces, None), *columns), ""
+
+
+def _spaces(
+    space: object, observation: int, goal: int, parts: list[ArrayInfo]
+) -> tuple[Space, Space, Space, tuple[int, int]] | None:
+    """Return the spaces of observation, desired and achieved goal, and the columns of the first two."""
+    columns = observation, goal
+    if isinstance(space, Box) and space.shape == (observation + goal,):
+        bounds = [(_slice(space, 0, observation, parts[2])), _slice(space, observation, observation + goal, parts[1])]
+        return bounds[0], bounds[1], bounds[1], columns
+    if isinstance(space, MultiBinary) and space.shape == (observation + goal,):
+        first, second = (MultiBinary("gymnasium", (size,), space.dtype, None) for size in columns)
+        return first, second, second, columns
+    if isinstance(space, MultiDiscrete) and space.nvec.shape == (2,):
+        sizes = unpacked(space.nvec)
+        one, two = (Discrete("gymnasium", size, 0, "<i8", None) for size in sizes)
+        return one, two, two, (sizes[0], sizes[1])
+    return None
+
+
+def _slice(space: Box, start: int, stop: int, last: ArrayInfo) -> Box:
+    """Return a part of a Box, in the dtype that the environment's own part had."""
+    low, high = (_cut(bound, start, stop, last.dtype) for bound in (space.low, space.high))
+    below, above = (
+        None if flags is None else _cut(flags, start, stop, flags.dtype)
+        for flags in (space.bounded_below, space.bounded_above)
+    )
+    return Box("gymnasium", low.shape, last.dtype, low, high, None, below, above)
+
+
+def _cut(info: ArrayInfo, start: int, stop: int, dtype: str) -> ArrayInfo:
+    whole: Any = info.to_numpy()
+    part = whole[start:stop].astype(dtype)
+    return ArrayInfo(dtype, part.shape, "C", part.tobytes(), is_scalar=False)

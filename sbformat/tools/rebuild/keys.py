@@ -1,0 +1,329 @@
+"""``data`` anew: each key kept, translated or dropped, with a row that says so (FORMAT.md 15.2, 15.3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+from sbformat.data import Serialized
+from sbformat.errors import SbformatError, UnsupportedError, escape
+from sbformat.known.shown import one_line
+from sbformat.known.values import (
+    ConstantSchedule,
+    EnumMember,
+    FloatSchedule,
+    Function,
+    LinearSchedule,
+    Reference,
+    Space,
+    TrainFreq,
+)
+from sbformat.numpy_pickles import ArrayInfo
+from sbformat.schema import known_keys
+from sbformat.tools.rebuild import policies, releases
+from sbformat.tools.rebuild.job import DROPPED
+from sbformat.tools.rebuild.written import is_private, texts, written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sbformat.tools.rebuild.job import Job
+
+_SPACES: Final = ("observation_space", "action_space")
+_UNIT: Final = Reference("stable_baselines3.common.type_aliases", "TrainFrequencyUnit")
+_SPACE_VALUES: Final = get_args(Space)
+_SCHEDULES: Final = (ConstantSchedule, LinearSchedule, FloatSchedule)
+
+
+def rebuilt_data(job: Job) -> dict[str, Any]:
+    """Return all of ``data`` for the target; every key of the archive gets a row.
+
+    :raises UnsupportedError: for what SB3 cannot do without and that cannot be written anew
+    """
+    made: dict[str, Any] = {}
+    for key, value in job.archive.data.items():
+        if key in job.replaced:
+            job.told("translated", "another value was given", key=key)
+            result = job.replaced[key]
+        else:
+            result = _handler(job, key)(job, key, value)
+        if result is not DROPPED:
+            made[releases.RENAMED.get(key, key)] = result
+    for key, value in job.replaced.items():
+        if key not in made:
+            job.told("translated", "was given", key=key)
+            made[key] = value
+    _complete(job, made)
+    return made
+
+
+def _handler(job: Job, key: str) -> Callable[[Job, str, Any], Any]:
+    if key in _HANDLERS:
+        return _HANDLERS[key]
+    if key in releases.REMOVED or (key in releases.A2C_OF_0_6 and job.algorithm == "A2C"):
+        return _removed
+    if key in releases.EXCLUDED:
+        return _excluded
+    return _schedule if key in releases.SCHEDULES else _plain
+
+
+# -- any value ----------------------------------------------------------------------------------------
+
+
+def _plain(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
+    """A value that SB3 takes as it is."""
+    is_known = key in known_keys(job.algorithm) or key in releases.RENAMED
+    try:
+        meaning = job.meaning(key, value)
+        result = written(meaning, job.target)
+    except UnsupportedError as error:
+        return job.unknown(key, value, error.message)
+    if not is_known and any(isinstance(part, (Reference, Function)) for part in _parts(meaning)):
+        return job.unknown(key, value, "a class or function under a key where SB3 keeps none")
+    if any(map(is_private, texts(meaning))):
+        return job.dropped(key, "it holds a path or an address of whoever trained it")
+    name = releases.RENAMED.get(key)
+    if name is not None:
+        job.told("translated", f"is {name} now", key=key)
+    elif isinstance(value, Serialized):
+        job.told("translated", _line(meaning), key=key)
+    else:
+        job.told("kept", "" if is_known else "no key of SB3: it becomes an attribute of the agent", key=key)
+    return result
+
+
+def _parts(value: object) -> list[object]:
+    """A value and the members of its containers."""
+    found, todo = [], [value]
+    while todo:
+        part = todo.pop()
+        found.append(part)
+        if isinstance(part, dict):
+            todo.extend(part.values())
+        elif isinstance(part, (list, tuple, set, frozenset)) and not isinstance(part, ArrayInfo):
+            todo.extend(part)
+    return found
+
+
+def _line(meaning: object) -> str:
+    return escape(one_line(meaning), 200)
+
+
+def _removed(job: Job, key: str, value: object) -> Any:  # noqa: ANN401, ARG001
+    if key in releases.A2C_OF_0_6:
+        return job.dropped(key, "a key of PPO, which A2C wrote in SB3 0.6")
+    if key in releases.HER_KEPT and job.hindsight is not None:
+        job.told("translated", releases.REMOVED[key], key=key)
+        return DROPPED
+    return job.dropped(key, releases.REMOVED[key])
+
+
+def _excluded(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
+    if value is None:  # DQN before 2.0 had a null in the place of an actor
+        return job.dropped(key, "null where SB3 has an object of its own, which it would take the place of")
+    return job.dropped(key, "SB3 never saves it of its own accord: it would take the place of the agent's own")
+
+
+def _made_anew(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
+    if not isinstance(value, Serialized):
+        job.told("kept", "", key=key)
+        return value
+    source = releases.MADE_ANEW[key]
+    try:
+        meaning = _line(job.archive.decode(key))
+    except SbformatError:
+        meaning = "not understood"
+    job.told("translated", f"left to SB3, which makes it from {source} ({meaning})", key=key)
+    return DROPPED
+
+
+def _tensorboard_log(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
+    if value is None:
+        job.told("kept", "", key=key)
+        return None
+    if not job.options.keep_system_info or not isinstance(value, str) or "://" in value or value[:2] in ("//", "\\\\"):
+        job.dropped(key, "where whoever trained it kept logs", "null: no logs")
+        return None
+    job.told("kept", "", key=key)
+    return value
+
+
+# -- spaces, schedules, numbers -----------------------------------------------------------------------
+
+
+def _space(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
+    """A space, as gymnasium's; SB3 loads nothing without one."""
+    try:
+        meaning = job.meaning(key, value)
+        if not isinstance(meaning, _SPACE_VALUES):
+            message = f"{_line(meaning)} is no space that is known"
+            raise UnsupportedError(message)
+        result = written(meaning, job.target)
+    except UnsupportedError as error:
+        if job.options.on_unknown == "keep":
+            return job.unknown(key, value, error.message)
+        message = f"{key}: {error.message}; SB3 loads no agent without it"
+        raise UnsupportedError(message, entry="data") from None
+    if key == "observation_space" and job.hindsight is not None:
+        job.told(
+            "translated", "the Dict space of observation and goals, which HER concatenated before SB3 1.1", key=key
+        )
+        return written(job.hindsight.space, job.target)
+    moved = "a space of gym, gymnasium's now" if meaning.library == "gym" else "written anew"
+    random = "" if meaning.random is None else "; its random generator starts anew"
+    job.told("translated", f"{_line(meaning)}: {moved}{random}", key=key)
+    return result
+
+
+def _schedule(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
+    """A number, or a schedule that is known."""
+    default = releases.DEFAULTS.get(key, f"{job.family.learning_rate}, the default of {job.algorithm}")
+    try:
+        meaning = job.meaning(key, value)
+        if meaning is None or (type(meaning) in (int, float)):
+            job.told("kept", "", key=key)
+            return meaning
+        return _written_schedule(job, key, meaning)
+    except UnsupportedError as error:
+        hint = f"; --set {key}=NUMBER gives one"
+        return job.unknown(key, value, error.message + hint, default)
+
+
+def _written_schedule(job: Job, key: str, meaning: object) -> Any:  # noqa: ANN401
+    schedule = meaning.schedule if isinstance(meaning, Function) and meaning.schedule is not None else meaning
+    constant = _constant(schedule)
+    if constant is not None and key != "delta_std_schedule":  # ARS takes that one as it stands, and calls it
+        job.told("translated", f"{_line(meaning)}: {constant}", key=key)
+        return constant
+    if not isinstance(schedule, (*_SCHEDULES, Function)):
+        message = f"{_line(meaning)} is no schedule that is known"
+        raise UnsupportedError(message)
+    result = written(schedule, job.target)
+    job.told("translated", _line(meaning), key=key)
+    return result
+
+
+def _constant(schedule: object) -> float | None:
+    """The number that a schedule always gives."""
+    while isinstance(schedule, FloatSchedule):
+        schedule = schedule.schedule
+    if isinstance(schedule, ArrayInfo) and schedule.is_scalar and schedule.dtype[1] in "fiu":
+        return schedule.to_numpy().item()  # type: ignore[no-any-return]
+    return schedule.value if isinstance(schedule, ConstantSchedule) else None
+
+
+def _train_freq(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
+    """``train_freq``, with what ``n_episodes_rollout`` said before SB3 1.0."""
+    episodes = job.archive.data.get("n_episodes_rollout")
+    if type(value) is not int or type(episodes) is not int:
+        return _plain(job, key, value)
+    unit, frequency = ("episode", episodes) if episodes > 0 else ("step", value)
+    meaning = TrainFreq(frequency, EnumMember(_UNIT, unit))
+    job.told("translated", f"{_line(meaning)}, from train_freq {value} and n_episodes_rollout {episodes}", key=key)
+    return written(meaning, job.target)
+
+
+# -- buffers ------------------------------------------------------------------------------------------
+
+
+def _buffer_class(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
+    """A class of SB3; any other is left to SB3's choice."""
+    if value is None:
+        job.told("kept", "", key=key)
+        return None
+    try:
+        meaning = job.meaning(key, value)
+        if not isinstance(meaning, Reference):
+            message = f"{_line(meaning)} is no class that is known"
+            raise UnsupportedError(message)
+        if meaning.name == "NStepReplayBuffer":  # SB3 warns of one that it did not choose itself
+            job.told("translated", "null: SB3 chooses it for n_steps > 1", key=key)
+            return None
+        result = written(meaning, job.target)
+    except UnsupportedError as error:
+        return job.unknown(key, value, error.message, "the buffer that SB3 chooses")
+    job.told("translated", _line(meaning), key=key)
+    return result
+
+
+def _buffer_kwargs(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
+    """Arguments of a buffer: those that are gone are left out."""
+    try:
+        meaning = job.meaning(key, value)
+        if type(meaning) is not dict:
+            message = f"{_line(meaning)} is no dict of arguments"
+            raise UnsupportedError(message)
+    except UnsupportedError as error:
+        return job.unknown(key, value, error.message, "none")
+    kept = {}
+    for name, part in meaning.items():
+        place = f"{key}/{escape(str(name), 80)}"
+        if name in releases.HER_REMOVED:
+            job.dropped(place, "HerReplayBuffer does not take it since SB3 2.0")
+        elif name == "goal_selection_strategy":
+            kept[name] = _strategy(job, place, part)
+        else:
+            try:
+                kept[name] = part
+                written(part, job.target)
+            except UnsupportedError as error:
+                del kept[name]
+                job.dropped(place, error.message)
+    job.told("kept" if kept == meaning else "translated", "" if kept == meaning else "arguments of today", key=key)
+    return written(kept, job.target)
+
+
+def _strategy(job: Job, place: str, value: object) -> str:
+    """A goal selection strategy as text; SB3 refuses any other than three."""
+    if isinstance(value, EnumMember) and isinstance(value.value, int) and value.value in range(3):
+        return releases.GOAL_STRATEGIES[value.value]
+    if isinstance(value, str) and value.lower() in releases.GOAL_STRATEGIES:
+        return value.lower()
+    job.dropped(place, f"{_line(value)} is no strategy of SB3", "future")
+    return "future"
+
+
+# -- what has to be there -----------------------------------------------------------------------------
+
+
+def _complete(job: Job, made: dict[str, Any]) -> None:
+    """Add what later releases need to do the same."""
+    if job.facts and "policy_kwargs" not in made:
+        made["policy_kwargs"] = written(policies.told_facts(job, {}), job.target)
+    if job.hindsight is not None:
+        made["replay_buffer_class"] = written(Reference(*releases.HER_BUFFER), job.target)
+        made["replay_buffer_kwargs"] = _goals(job)
+        job.told("translated", "HerReplayBuffer, which HER is since SB3 1.1", key="replay_buffer_class")
+        job.told("translated", escape(str(made["replay_buffer_kwargs"])), key="replay_buffer_kwargs")
+    if made.get("optimize_memory_usage") is True:
+        arguments = made.get("replay_buffer_kwargs")
+        if (arguments is None or type(arguments) is dict) and "handle_timeout_termination" not in (arguments or {}):
+            made["replay_buffer_kwargs"] = {**(arguments or {}), "handle_timeout_termination": False}
+            message = (
+                "False: with optimize_memory_usage, SB3 since 1.1 takes nothing else, and before it did nothing else"
+            )
+            job.told("translated", message, key="replay_buffer_kwargs/handle_timeout_termination")
+
+
+def _goals(job: Job) -> dict[str, Any]:
+    """Return HerReplayBuffer's arguments, from the keys of an archive of HER."""
+    given = {name: job.archive.decode(name) for name in releases.HER_KEPT if name in job.archive.data}
+    made: dict[str, Any] = {}
+    if type(given.get("n_sampled_goal")) is int:
+        made["n_sampled_goal"] = given["n_sampled_goal"]
+    if "goal_selection_strategy" in given:
+        made["goal_selection_strategy"] = _strategy(job, "goal_selection_strategy", given["goal_selection_strategy"])
+    return made
+
+
+_HANDLERS: Final[dict[str, Callable[[Job, str, Any], Any]]] = {
+    **dict.fromkeys(_SPACES, _space),
+    **dict.fromkeys(releases.MADE_ANEW, _made_anew),
+    "policy_class": policies.policy_class,
+    "policy_kwargs": policies.policy_kwargs,
+    "tensorboard_log": _tensorboard_log,
+    "train_freq": _train_freq,
+    "replay_buffer_class": _buffer_class,
+    "rollout_buffer_class": _buffer_class,
+    "replay_buffer_kwargs": _buffer_kwargs,
+    "rollout_buffer_kwargs": _buffer_kwargs,
+}

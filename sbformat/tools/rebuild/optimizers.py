@@ -1,0 +1,190 @@
+"""Optimizer states for the target: parameters by number, in today's order, with values of today (FORMAT.md 15.6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.errors import UnsupportedError
+from sbformat.known.targets import ONE_NETWORK_OPTIMIZER
+from sbformat.pth.values import TensorInfo
+from sbformat.spec import PTH_SUFFIX
+from sbformat.tools.rebuild.networks import parameters
+from sbformat.tools.rebuild.tensors import own_copy, scalar
+
+if TYPE_CHECKING:
+    from sbformat.tools.rebuild.hindsight import Hindsight
+    from sbformat.tools.rebuild.job import Job
+    from sbformat.tools.rebuild.networks import Network, Tensor
+
+_ONLINE: Final = {"DQN": "q_net.", "QRDQN": "quantile_net."}
+_MODULES: Final = {"policy.optimizer": "", "actor.optimizer": "actor.", "critic.optimizer": "critic."}
+_COUNTED: Final = ("exp_avg", "square_avg")
+"""Moments of torch's optimizers that count their steps in a tensor: Adam and its kin, RMSprop."""
+_ON_A_GPU: Final = {"fused": None, "capturable": False}
+"""Options that hold for parameters on a GPU alone, and what they are without."""
+_KINDS: Final = (
+    ("centered", ("torch.optim.rmsprop", "RMSprop")),
+    ("nesterov", ("torch.optim.sgd", "SGD")),
+)
+"""Options that only one optimizer has."""
+
+
+class Optimizer:
+    """An optimizer's state while it is rebuilt.
+
+    :param name: ``policy.optimizer``, ``critic.optimizer``, ...
+    :param tree: of its state dict
+    :raises UnsupportedError: when it is no optimizer's state
+    """
+
+    def __init__(self, name: str, tree: Any) -> None:  # noqa: ANN401 -- a tree
+        self.name = name
+        if not _is_optimizer(tree):
+            self._refuse("not an optimizer's state dict: no state and param_groups with their parameters")
+        self.groups = [dict(group) for group in tree["param_groups"]]
+        self.state = dict(tree["state"])
+        self.notes: list[str] = []
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        """Its state dict."""
+        return {"state": self.state, "param_groups": self.groups}
+
+    @property
+    def size(self) -> int:
+        """The number of its parameters."""
+        return sum(len(group["params"]) for group in self.groups)
+
+    def kind(self) -> tuple[str, str] | None:
+        """Return the class that its options tell, when that is not Adam, the default."""
+        options = self.groups[0] if self.groups else {}
+        return next((pair for word, pair in _KINDS if word in options), None)
+
+    def number(self) -> None:
+        """Number the parameters from 0, where torch < 1.5 had the ``id()`` of each."""
+        keys = [key for group in self.groups for key in group["params"]]
+        numbers = {key: index for index, key in enumerate(keys)}
+        if keys == list(range(len(keys))):
+            return
+        if len(numbers) != len(keys):
+            self._refuse("a parameter is in two groups of it")
+        self.state = {numbers[key]: moments for key, moments in self.state.items() if key in numbers}
+        for group in self.groups:
+            group["params"] = [numbers[key] for key in group["params"]]
+        self.notes.append("parameters are numbered, where they had the addresses of a process that is gone")
+
+    def keep_online(self, online: int, *, is_alone: bool) -> None:
+        """Have the parameters of the online network alone, or of both networks, as the target has them.
+
+        :param online: the number of parameters of the online network
+        :param is_alone: whether the target's optimizer has no others
+        """
+        if len(self.groups) != 1 or self.size not in (online, 2 * online) or not online:
+            return
+        size = online if is_alone else 2 * online
+        if self.size == size:
+            return
+        self.groups[0]["params"] = list(range(size))
+        self.state = {index: moments for index, moments in self.state.items() if index < size}
+        self.notes.append(
+            "the parameters of the target network are left out, as since SB3 2.4"
+            if is_alone
+            else "the parameters of the target network are there, as before SB3 2.4"
+        )
+
+    def reorder(self, old: list[Tensor], new: list[Tensor]) -> None:
+        """Bring the moments into the order of the new network; a layer that was parted has them twice."""
+        where = {tensor.name: index for index, tensor in enumerate(old)}
+        if len(self.groups) != 1:
+            self._refuse("it has several groups of parameters, which cannot be matched with the parted layers")
+        is_fit = self.size == len(old) and all(
+            _fits(self.state.get(where[tensor.origin], {}), tensor) for tensor in new
+        )
+        state = {}
+        taken: set[int] = set()
+        for index, tensor in enumerate(new):
+            origin = where[tensor.origin]
+            if is_fit and origin in self.state:
+                moments = self.state[origin]
+                state[index] = _own(moments) if origin in taken else moments
+                taken.add(origin)
+        self.state = state
+        self.groups[0]["params"] = list(range(len(new)))
+        self.notes.append(
+            "moments are in the order of the parted layers, which both have those of the shared ones"
+            if is_fit
+            else "moments do not fit the network's parameters, and start anew"
+        )
+
+    def widen(self, hindsight: Hindsight, own: list[Tensor]) -> None:
+        """Give the moments of first layers the columns of the dict."""
+        for index, moments in self.state.items():
+            if type(index) is not int or index >= len(own):
+                self._refuse("it has more parameters than its network")
+            self.state[index] = {
+                word: hindsight.widened(own[index].name, part) if _is_matrix(part) else part
+                for word, part in moments.items()
+            }
+
+    def modernize(self, *, counts_in_tensors: bool) -> None:
+        """Have values that today's optimizers take, on a machine without a GPU."""
+        for index, moments in self.state.items():
+            step = moments.get("step")
+            if counts_in_tensors and type(step) in (int, float) and any(word in moments for word in _COUNTED):
+                self.state[index] = {**moments, "step": scalar(step)}
+        for group in self.groups:
+            for flag, off in _ON_A_GPU.items():
+                if group.get(flag):
+                    group[flag] = off
+                    self.notes.append(f"{flag}, which holds on a GPU alone, is off")
+
+    def _refuse(self, message: str) -> Any:  # noqa: ANN401 -- never returns
+        raise UnsupportedError(message, entry=self.name + PTH_SUFFIX)
+
+
+def _is_optimizer(tree: Any) -> bool:  # noqa: ANN401
+    return (
+        isinstance(tree, dict)
+        and isinstance(tree.get("state"), dict)
+        and isinstance(tree.get("param_groups"), list)
+        and all(
+            isinstance(group, dict)
+            and isinstance(group.get("params"), list)
+            and all(type(key) is int for key in group["params"])
+            for group in tree["param_groups"]
+        )
+        and all(isinstance(moments, dict) for moments in tree["state"].values())
+    )
+
+
+def _is_matrix(part: object) -> bool:
+    return isinstance(part, TensorInfo) and len(part.shape) == 2
+
+
+def _fits(moments: dict[str, Any], tensor: Tensor) -> bool:
+    return all(part.shape in ((), (1,), tensor.info.shape) for part in moments.values() if isinstance(part, TensorInfo))
+
+
+def _own(moments: dict[str, Any]) -> dict[str, Any]:
+    return {word: own_copy(part) if isinstance(part, TensorInfo) else part for word, part in moments.items()}
+
+
+def rebuilt_optimizer(job: Job, made: Optimizer, old: tuple[Tensor, ...], network: Network) -> dict[str, Any]:
+    """Return an optimizer's state for the target; what was done is in its notes.
+
+    :param made: the optimizer as it was
+    :param old: the tensors of the old network
+    :param network: the new one
+    :raises UnsupportedError: when it cannot be matched with the network
+    """
+    made.number()
+    prefix = _MODULES.get(made.name)
+    if job.family.kind == "q":
+        online = len(parameters(network.tensors, _ONLINE[job.algorithm]))
+        made.keep_online(online, is_alone=job.target >= ONE_NETWORK_OPTIMIZER)
+    if network.net_arch is not None and prefix == "":
+        made.reorder(parameters(old), parameters(network.tensors))
+    if job.hindsight is not None and prefix is not None:
+        made.widen(job.hindsight, parameters(network.tensors, prefix))
+    made.modernize(counts_in_tensors=not job.counts_in_numbers or prefix is None)
+    return made.tree

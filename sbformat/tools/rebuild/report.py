@@ -1,0 +1,48 @@
+"""What a rebuild did, row by row (FORMAT.md 15)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Action: TypeAlias = Literal["kept", "translated", "dropped"]
+
+
+class Row(NamedTuple):
+    """What became of a key of ``data``, or of an entry."""
+
+    entry: str
+    key: str | None
+    """Of ``data``; a place below it with slashes, ``policy_kwargs/device``; None for the entry itself."""
+    action: Action
+    """``kept``: as it was. ``translated``: the same in other words. ``dropped``: not in the result."""
+    message: str
+    """What was done, or why it was dropped."""
+    instead: str | None = None
+    """What SB3 uses in the place of what was dropped."""
+
+
+class RebuildReport(NamedTuple):
+    """The account of a rebuild: every key of ``data`` and every entry has a row."""
+
+    algorithm: str
+    """Which one loads the result."""
+    written_by: str | None
+    """The release of SB3 that wrote the original; None before 0.9."""
+    target: str
+    """The release of SB3 that the result is for, ``2.9.2``."""
+    rows: tuple[Row, ...]
+    requires: tuple[str, ...]
+    """Dotted names outside SB3 that the loader imports: they have to be installed, and are trusted then."""
+
+    def counts(self) -> Mapping[str, int]:
+        """Return the number of rows by action."""
+        actions = [row.action for row in self.rows]
+        return {action: actions.count(action) for action in ("kept", "translated", "dropped")}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as the ``rebuild`` report of ``schema/report.schema.json``."""
+        rows = [row._asdict() for row in self.rows]
+        return {**self._asdict(), "rows": rows, "requires": list(self.requires), "counts": self.counts()}

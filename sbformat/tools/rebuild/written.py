@@ -1,0 +1,140 @@
+"""Values to what ``data`` holds: JSON where SB3 takes it, else a blob of our own (FORMAT.md 15.3)."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict, deque
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.data import Serialized
+from sbformat.known.encode import encode
+from sbformat.known.values import (
+    Box,
+    Discrete,
+    DictSpace,
+    FloatSchedule,
+    Instance,
+    LinearSchedule,
+    MultiBinary,
+    MultiDiscrete,
+    Reference,
+    TrainFreq,
+    TupleSpace,
+    Value,
+)
+from sbformat.numpy_pickles import ArrayInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from sbformat.known.targets import Target
+    from sbformat.names.pth import Pair
+
+_DEEPEST_JSON: Final = 20
+_EXACT_INTEGERS: Final = 2**63
+_SPACES: Final[Mapping[type, str]] = {
+    Box: "box.Box",
+    Discrete: "discrete.Discrete",
+    MultiDiscrete: "multi_discrete.MultiDiscrete",
+    MultiBinary: "multi_binary.MultiBinary",
+    DictSpace: "dict.Dict",
+    TupleSpace: "tuple.Tuple",
+}
+_SCHEDULES: Final[Mapping[type, str]] = {FloatSchedule: "FloatSchedule", LinearSchedule: "LinearSchedule"}
+
+_PATH: Final = re.compile(
+    r"""(?:^|[\s"'=(,;:\[])(?:
+        (?:/[\w.@+-]+){2,} | /(?:home|root|tmp|Users)\b | ~[\w.-]*[/\\] | [A-Za-z]:[\\/] | \\\\[\w.-]+\\ | file://
+    )""",
+    re.VERBOSE,
+)
+_ADDRESS: Final = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)*|\w://")
+
+
+def is_private(text: str) -> bool:
+    """Say whether a text holds an absolute path, or an address with a user or host."""
+    return _PATH.search(text) is not None or _ADDRESS.search(text) is not None
+
+
+def texts(value: object) -> Iterator[str]:
+    """Yield every text in a value, keys included."""
+    todo = [value]
+    seen: set[int] = set()
+    while todo:
+        part = todo.pop()
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, (dict, list, tuple, deque, set, frozenset, Value)) and id(part) not in seen:
+            seen.add(id(part))
+            if isinstance(part, dict):
+                todo.extend(part.keys())
+                todo.extend(part.values())
+            elif not isinstance(part, Reference):
+                todo.extend(part)
+
+
+def written(value: object, target: Target, *, foreign: frozenset[Pair] = frozenset()) -> Any:  # noqa: ANN401 -- JSON or Serialized
+    """Return what ``data`` holds for a value: plain JSON when that gives it back, else a blob.
+
+    :param value: as :func:`sbformat.known.decode` gives it
+    :param foreign: names outside SB3 that may stand in it
+    :raises UnsupportedError: when it has no form without code
+    """
+    if isinstance(value, ArrayInfo) and value.is_scalar:
+        return written(value.to_numpy().item(), target)
+    if _is_json(value, 0):
+        return value
+    return Serialized(_type_of(value), encode(value, target, foreign=foreign), _hints(value))
+
+
+def _is_json(value: object, depth: int) -> bool:
+    if value is None or type(value) in (bool, float, str):
+        return True
+    if type(value) is int:
+        return abs(value) < _EXACT_INTEGERS
+    if depth > _DEEPEST_JSON:
+        return False
+    if type(value) is list:
+        return all(_is_json(part, depth + 1) for part in value)
+    return type(value) is dict and all(
+        type(key) is str and not key.startswith(":") and _is_json(part, depth + 1) for key, part in value.items()
+    )
+
+
+def _type_of(value: object) -> str:
+    """What SB3 writes as ``:type:``."""
+    name = type(value).__name__
+    if isinstance(value, ArrayInfo):
+        name = "numpy.ndarray"
+    elif isinstance(value, Reference):
+        name = "abc.ABCMeta"
+    elif type(value) in _SPACES:
+        name = f"gymnasium.spaces.{_SPACES[type(value)]}"
+    elif type(value) in _SCHEDULES:
+        name = f"stable_baselines3.common.utils.{_SCHEDULES[type(value)]}"
+    elif isinstance(value, TrainFreq):
+        name = "stable_baselines3.common.type_aliases.TrainFreq"
+    elif isinstance(value, Instance):
+        name = str(value.type)
+    elif isinstance(value, (OrderedDict, deque)):
+        name = f"collections.{name}"
+    return f"<class '{name}'>"
+
+
+def _hints(value: object) -> dict[str, Any]:
+    """The siblings that people and catalogues read: nothing loads them."""
+    if isinstance(value, Reference):
+        return {"__module__": value.module}
+    if isinstance(value, (Box, MultiBinary)):
+        return {"dtype": _dtype_name(value.dtype), "_shape": list(value.shape)}
+    if isinstance(value, Discrete):
+        return {"dtype": _dtype_name(value.dtype), "_shape": [], "n": str(value.n), "start": str(value.start)}
+    if isinstance(value, MultiDiscrete):
+        return {"dtype": _dtype_name(value.dtype), "_shape": list(value.nvec.shape)}
+    return {}
+
+
+def _dtype_name(code: str) -> str:
+    kinds = {"f": "float", "i": "int", "u": "uint", "b": "bool"}
+    kind = kinds.get(code[1:2])
+    return code if kind is None else kind if kind == "bool" else f"{kind}{int(code[2:]) * 8}"
