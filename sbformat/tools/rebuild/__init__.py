@@ -1,4 +1,4 @@
-"""``rebuild``: an old or a stranger's archive as one that today's SB3 loads whole, and that runs nothing (FORMAT.md 15).
+"""``rebuild``: an old or a stranger's archive as one that today's SB3 loads whole and that runs nothing (FORMAT.md 15).
 
 Every blob is decoded to a value that is known, and written anew from that value; what is not known is dropped, and
 said.

@@ -101,7 +101,7 @@ def _spaces(
         first, second = (MultiBinary("gymnasium", (size,), space.dtype, None) for size in columns)
         return first, second, second, columns
     if isinstance(space, MultiDiscrete) and space.nvec.shape == (2,):
-        sizes = unpacked(space.nvec)
+        sizes = [int(size) for size in unpacked(space.nvec)]
         one, two = (Discrete("gymnasium", size, 0, "<i8", None) for size in sizes)
         return one, two, two, (sizes[0], sizes[1])
     return None
