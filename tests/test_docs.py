@@ -20,7 +20,7 @@ SHOWN = [
     (command, output)
     for block in CONSOLE
     for command, output in re.findall(
-        r"^\$ (sbformat (?:inspect|extract|validate|scan|diff|edit|convert) .*)\n((?:(?!\$ ).*\n)*)",
+        r"^\$ (sbformat (?:inspect|extract|validate|scan|diff|edit|convert|rebuild) .*)\n((?:(?!\$ ).*\n)*)",
         block,
         re.MULTILINE,
     )
@@ -40,7 +40,7 @@ def test_commands_print_what_the_readme_shows(
 
 def test_every_command_is_shown() -> None:
     assert {command.split()[1] for command, _ in SHOWN} == {
-        "inspect", "extract", "validate", "scan", "diff", "edit", "convert",
+        "inspect", "extract", "validate", "scan", "diff", "edit", "convert", "rebuild",
     }  # fmt: skip
 
 

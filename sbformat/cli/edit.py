@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _output
+from sbformat.cli._assignments import add_set_option, assignments
 from sbformat.cli.diff import change_rows, print_changes
-from sbformat.errors import DataError, UnsupportedError, escape, quote
+from sbformat.errors import UnsupportedError, escape, quote
 
 if TYPE_CHECKING:
+    import argparse
+
     from sbformat.archive import Archive
-    from sbformat.limits import Limits
 
 _OTHER_SUFFIXES: Final = (".pth", ".safetensors", ".npz")
 
@@ -30,13 +31,8 @@ def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no pub
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("-o", "--output", metavar="OUT", help="the archive to write")
     where.add_argument("--in-place", action="store_true", help="write over FILE; it stays whole on any failure")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=JSON",
-        type=_assignment,
-        help="give a key of data (or a JSON pointer) a JSON value, checked against the schema; repeatable",
+    add_set_option(
+        parser, "give a key of data (or a JSON pointer) a JSON value, checked against the schema; repeatable"
     )
     parser.add_argument("--unset", action="append", default=[], metavar="KEY", help="remove a key of data; repeatable")
     parser.add_argument("--weights", metavar="FILE", help="tensors from a .safetensors or .npz file, checked by name")
@@ -48,32 +44,6 @@ def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no pub
     parser.add_argument("--force", action="store_true", help="overwrite OUT")
     _files.add_reading_options(parser)
     parser.set_defaults(run=run, refuse=parser.error)
-
-
-def _assignment(text: str) -> tuple[str, str]:
-    key, separator, value = text.partition("=")
-    if not separator or not key:
-        message = f"{escape(text)} is not KEY=JSON"
-        raise argparse.ArgumentTypeError(message)
-    return key, value
-
-
-def _parsed(key: str, text: str, limits: Limits) -> Any:  # noqa: ANN401 -- a value of data
-    """Read a JSON value by the rules of ``data``, in which it will stand."""
-    from sbformat.data import loads
-
-    try:
-        found = loads(b'{"":%b\n}' % text.encode("utf-8", "surrogatepass"), limits=limits)
-    except DataError as error:
-        message = (
-            f"{escape(key)}: {escape(text)} is no JSON value ({error.message}); "
-            f"a text stands in double quotes: --set '{escape(key)}=\"...\"'"
-        )
-        raise DataError(message) from None
-    if len(found) != 1:
-        message = f"{escape(key)}: {escape(text)} is more than one JSON value"
-        raise DataError(message)
-    return found[""]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -104,7 +74,7 @@ def _edit(args: argparse.Namespace) -> dict[str, Any]:
         raise UnsupportedError(message)
     edited, problems = edit(
         archive,
-        assign=[(key, _parsed(key, text, _files.limits(args))) for key, text in args.set],
+        assign=assignments(args, _files.limits(args)),
         unset=args.unset,
         weights=_weights(args),
         drop_optimizer=args.drop_optimizer,

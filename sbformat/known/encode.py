@@ -1,4 +1,4 @@
-"""Values to pickles that today's libraries read: the mirror of the recognisers (FORMAT.md 13.8).
+"""Values to pickles that today's libraries read: the mirror of the recognisers (FORMAT.md 13.7).
 
 Only references to classes and plain data: no code, nothing that depends on the release of Python, numpy or gymnasium
 that reads it, and nothing that every target does not have. What has no such form is refused, never approximated.

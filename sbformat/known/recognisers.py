@@ -77,6 +77,7 @@ _MADE: Final[dict[str, Recogniser]] = {
     "linear_schedule": schedules.linear_schedule,
     "float_schedule": schedules.float_schedule,
     "simple_linear_schedule": schedules.simple_linear_schedule,
+    "polynomial": schedules.polynomial,
     "train_freq": objects.train_freq,
     "rnn_states": objects.rnn_states,
     "portable_array": arrays.portable_array,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
-from sbformat.known.numbers import number
+from sbformat.known.numbers import number, unpacked
 from sbformat.known.recognition import Unrecognised
 from sbformat.known.values import (
     ConstantSchedule,
@@ -18,6 +18,7 @@ from sbformat.known.values import (
     LinearSchedule,
     Reference,
 )
+from sbformat.numpy_pickles import ArrayInfo
 from sbformat.pkl.tree import Node
 
 if TYPE_CHECKING:
@@ -71,6 +72,19 @@ def float_schedule(scope: Recognition, node: Call) -> FloatSchedule:
         raise Unrecognised(message)
     scope.accept(node)
     return FloatSchedule(value)
+
+
+def polynomial(scope: Recognition, node: Call) -> Schedule:
+    """``numpy.poly1d``, of degree 0 or 1: how a schedule is written for SB3 < 2.7 (FORMAT.md 13.7)."""
+    coefficients, variable = _attributes(scope, node, "coeffs", "_variable")
+    values = unpacked(coefficients) if isinstance(coefficients, ArrayInfo) else ()
+    if type(variable) is not str or len(values) not in (1, 2) or coefficients.dtype != "<f8":
+        message = "a polynomial is no schedule"
+        raise Unrecognised(message)
+    scope.accept(node)
+    if len(values) == 1:
+        return ConstantSchedule(float(values[0]))
+    return LinearSchedule(float(values[0]) + float(values[1]), float(values[1]), 1.0)
 
 
 def _from_initial(value: float) -> LinearSchedule:

@@ -1,4 +1,4 @@
-"""The releases of SB3 that pickles are written for, and what each of them has (FORMAT.md 13.8).
+"""The releases of SB3 that pickles are written for, and what each of them has (FORMAT.md 13.7).
 
 Sources: SB3's and sb3-contrib's changelogs and packages, 2.0 to 2.9.
 """

@@ -151,6 +151,7 @@ OBJECTS: Final[dict[Pair, str]] = {
     (f"{_SB3}.type_aliases", "TrainFreq"): "train_freq",
     ("sb3_contrib.common.recurrent.type_aliases", "RNNStates"): "rnn_states",
     ("numpy", "ndarray"): "portable_array",
+    ("numpy", "poly1d"): "polynomial",
 }
 """What NEWOBJ may make, by a recogniser of its own."""
 

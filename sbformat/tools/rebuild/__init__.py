@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.archive import Archive
-from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape, quote
+from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, ValidationError, escape, quote
 from sbformat.known.targets import NEWEST, Target, target_of
 from sbformat.known.values import Reference
 from sbformat.names.moved import MOVED
@@ -17,7 +17,7 @@ from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pth import StateDict
 from sbformat.pth.values import TensorInfo
 from sbformat.reader import read
-from sbformat.schema import iter_problems
+from sbformat.schema import iter_problems, known_keys
 from sbformat.spec import (
     DATA_ENTRY,
     POLICY_ENTRY,
@@ -33,15 +33,15 @@ from sbformat.tools.rebuild.keys import rebuilt_data
 from sbformat.tools.rebuild.networks import Tensor, rebuilt_network
 from sbformat.tools.rebuild.optimizers import Optimizer, rebuilt_optimizer
 from sbformat.tools.rebuild.releases import ALGORITHMS, ENTROPY_OPTIMIZER, VARIABLES
-from sbformat.tools.rebuild.report import Action, RebuildReport, Row
+from sbformat.tools.rebuild.report import Action, RebuildReport, Required, Row
 from sbformat.tools.rebuild.tensors import Moved
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from sbformat.source import SourceLike
 
-__all__ = ["Action", "OnUnknown", "RebuildReport", "Rebuilt", "Row", "rebuild"]
+__all__ = ["Action", "OnUnknown", "RebuildReport", "Rebuilt", "Required", "Row", "rebuild"]
 
 _ARCHIVES: Final = ("sb3", "folder")
 _POLICY: Final = POLICY_ENTRY.removesuffix(PTH_SUFFIX)
@@ -64,6 +64,7 @@ def rebuild(
     policy_class: str | type | None = None,
     assign: Mapping[str, Any] | None = None,
     keep_system_info: bool = False,
+    given: Collection[str] = (),
     limits: Limits = DEFAULT_LIMITS,
 ) -> Rebuilt:
     """Return an archive that the target's SB3 loads, and an account of every key and entry.
@@ -78,11 +79,14 @@ def rebuild(
     :param policy_class: takes the place of the archive's: a class, its dotted name, or SB3's short one (``MlpPolicy``)
     :param assign: values by key of ``data`` in the place of the archive's, where a schedule of one's own is lost
     :param keep_system_info: keep ``system_info.txt`` and ``tensorboard_log``
+    :param given: keys of ``data`` whose values the loader brings along (SB3's ``custom_objects``): null holds their
+        place
     :param limits: as in :func:`sbformat.read`
     :return: the archive, and the report
     :raises UnsupportedError: when the target has no such network, when SB3 cannot load it without what is not known,
         and for ``on_unknown="error"``
     :raises ValidationError: for a value of ``assign`` against the schema
+    :raises MissingEntryError: for a key of ``assign`` that the algorithm does not have, and for an entry that it needs
     :raises SbformatError: when an entry cannot be decoded
     """
     archive = source if isinstance(source, Archive) else read(source, limits=limits)
@@ -95,8 +99,15 @@ def rebuild(
     if release < _SINCE.get(name, release):
         message = f"sb3-contrib {release} has no {name}"
         raise UnsupportedError(message)
+    _check_keys(name, assign or {})
     chosen = None if policy_class is None else _named_class(policy_class, family.policies)
-    job = Job(archive, name, family, Options(release, on_unknown, chosen, keep_system_info), dict(assign or {}))
+    job = Job(
+        archive,
+        name,
+        family,
+        Options(release, on_unknown, chosen, keep_system_info, frozenset(given)),
+        dict(assign or {}),
+    )
     job.is_of_sb3 = _is_of_sb3(job)
     job.hindsight = hindsight
     if lost:
@@ -152,6 +163,13 @@ def _is_of_sb3(job: Job) -> bool:
             return False
     pair = (meaning.module, meaning.name) if isinstance(meaning, Reference) else ("", "")
     return MOVED.get(pair, pair) in _OF_SB3
+
+
+def _check_keys(algorithm: str, assigned: Mapping[str, Any]) -> None:
+    known = known_keys(algorithm)
+    for key in assigned:
+        if key not in known:
+            raise MissingEntryError(key, present=sorted(known), what="key of SB3")
 
 
 def _check_assigned(data: dict[str, Any], assigned: Mapping[str, Any]) -> None:

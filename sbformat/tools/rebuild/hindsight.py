@@ -1,4 +1,4 @@
-"""HER before SB3 1.1: an algorithm around another one, whose observations were concatenated (FORMAT.md 15.5).
+"""HER before SB3 1.1: an algorithm around another one, whose observations were concatenated (FORMAT.md 15.4).
 
 Since 1.1 it is a replay buffer, and the observations are a dict with the goals. The layers that take the observation
 get the columns of that dict; those of the achieved goal, which nobody saw before, are zero: the same function.

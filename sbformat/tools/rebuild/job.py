@@ -9,7 +9,7 @@ from sbformat.errors import SbformatError, UnsupportedError, escape, quote
 from sbformat.known.values import Reference
 from sbformat.names.dangerous import reason
 from sbformat.spec import DATA_ENTRY
-from sbformat.tools.rebuild.report import Row
+from sbformat.tools.rebuild.report import Required, Row
 
 if TYPE_CHECKING:
     from sbformat.archive import Archive
@@ -34,6 +34,7 @@ class Options(NamedTuple):
     on_unknown: OnUnknown
     policy_class: Reference | None
     keep_system_info: bool
+    given: frozenset[str]
 
 
 class Job:
@@ -61,7 +62,7 @@ class Job:
         self.facts: dict[str, tuple[object, str]] = {}
         """Arguments that the policy needs to have the layers that are there, and why."""
         self.rows: list[Row] = []
-        self.requires: list[str] = []
+        self.requires: list[Required] = []
         self.refused: list[str] = []
         """What ``on_unknown="error"`` raises in the end."""
 
@@ -133,7 +134,7 @@ class Job:
             self.refused.append(f"{escape(key)}: {why}")
         return self.dropped(key, why, instead)
 
-    def required(self, name: Global) -> Reference:
+    def required(self, key: str, name: Global) -> Reference:
         """Note a class outside SB3 that the loader has to import.
 
         :raises UnsupportedError: when the name is known to run, open or connect
@@ -142,7 +143,7 @@ class Job:
         if why:
             message = f"{quote(name)} {why}"
             raise UnsupportedError(message)
-        self.requires.append(str(name))
+        self.requires.append(Required(key, str(name)))
         return Reference(*name.pair)
 
     def finish(self) -> None:

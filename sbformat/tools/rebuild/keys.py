@@ -1,13 +1,14 @@
-"""``data`` anew: each key kept, translated or dropped, with a row that says so (FORMAT.md 15.2, 15.3)."""
+"""``data`` anew: each key kept, translated or dropped, with a row that says so (FORMAT.md 15.1, 15.2)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from sbformat.data import Serialized
-from sbformat.errors import SbformatError, UnsupportedError, escape
+from sbformat.errors import UnsupportedError, escape
 from sbformat.known.shown import one_line
 from sbformat.known.values import (
+    CarriedClass,
     ConstantSchedule,
     EnumMember,
     FloatSchedule,
@@ -16,8 +17,10 @@ from sbformat.known.values import (
     Reference,
     Space,
     TrainFreq,
+    Value,
 )
 from sbformat.numpy_pickles import ArrayInfo
+from sbformat.pkl.tree import Node
 from sbformat.schema import known_keys
 from sbformat.tools.rebuild import policies, releases
 from sbformat.tools.rebuild.job import DROPPED
@@ -41,7 +44,10 @@ def rebuilt_data(job: Job) -> dict[str, Any]:
     """
     made: dict[str, Any] = {}
     for key, value in job.archive.data.items():
-        if key in job.replaced:
+        if key in job.options.given:
+            job.told("translated", "null: the loader brings a value", key=key)
+            result = None
+        elif key in job.replaced:
             job.told("translated", "another value was given", key=key)
             result = job.replaced[key]
         else:
@@ -52,6 +58,7 @@ def rebuilt_data(job: Job) -> dict[str, Any]:
         if key not in made:
             job.told("translated", "was given", key=key)
             made[key] = value
+    made.update(dict.fromkeys(job.options.given - made.keys()))
     _complete(job, made)
     return made
 
@@ -92,14 +99,17 @@ def _plain(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
 
 
 def _parts(value: object) -> list[object]:
-    """A value and the members of its containers."""
-    found, todo = [], [value]
+    """A value and all that is in it, each once."""
+    found, todo, seen = [], [value], set()
     while todo:
         part = todo.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
         found.append(part)
         if isinstance(part, dict):
             todo.extend(part.values())
-        elif isinstance(part, (list, tuple, set, frozenset)) and not isinstance(part, ArrayInfo):
+        elif isinstance(part, (list, tuple, set, frozenset, Value)) and not isinstance(part, ArrayInfo):
             todo.extend(part)
     return found
 
@@ -124,16 +134,23 @@ def _excluded(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
 
 
 def _made_anew(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
+    """A value that SB3's ``load`` writes over, whatever stands there."""
     if not isinstance(value, Serialized):
         job.told("kept", "", key=key)
         return value
-    source = releases.MADE_ANEW[key]
+    source = f"what SB3 makes of {releases.MADE_ANEW[key]}"
     try:
-        meaning = _line(job.archive.decode(key))
-    except SbformatError:
-        meaning = "not understood"
-    job.told("translated", f"left to SB3, which makes it from {source} ({meaning})", key=key)
+        meaning = job.meaning(key, value)
+    except UnsupportedError as error:
+        return job.dropped(key, error.message, source)
+    if any(_is_code(part) for part in _parts(meaning)):
+        return job.dropped(key, _line(meaning), source)
+    job.told("translated", f"left out for {source} ({_line(meaning)})", key=key)
     return DROPPED
+
+
+def _is_code(part: object) -> bool:
+    return isinstance(part, (Node, CarriedClass)) or (isinstance(part, Function) and part.schedule is None)
 
 
 def _tensorboard_log(job: Job, key: str, value: object) -> Any:  # noqa: ANN401

@@ -1,4 +1,4 @@
-"""``policy.pth`` for the target: the names and layers of today (FORMAT.md 15.4)."""
+"""``policy.pth`` for the target: the names and layers of today (FORMAT.md 15.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimizer states for the target: parameters by number, in today's order, with values of today (FORMAT.md 15.6)."""
+"""Optimizer states for the target: parameters by number, in today's order, with values of today (FORMAT.md 15.5)."""
 
 from __future__ import annotations
 

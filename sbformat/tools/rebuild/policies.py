@@ -29,7 +29,7 @@ def policy_class(job: Job, key: str, value: object) -> Any:  # noqa: ANN401 -- J
     if given is not None:
         job.told("translated", f"{given}, as was asked for", key=key)
         if (given.module, given.name) not in REFERENCES:
-            return _foreign(job, Global(given.module, given.name))
+            return _foreign(job, key, Global(given.module, given.name))
         return written(given, job.target)
     if job.hindsight is not None:
         pair = job.family.policies["MultiInputPolicy"]
@@ -38,7 +38,7 @@ def policy_class(job: Job, key: str, value: object) -> Any:  # noqa: ANN401 -- J
     try:
         meaning = job.meaning(key, value)
         if isinstance(meaning, Global) and not meaning.updates:
-            made = _foreign(job, meaning)
+            made = _foreign(job, key, meaning)
             job.told("kept", f"{escape(str(meaning))}, a class outside SB3: the loader imports it", key=key)
             return made
         if not isinstance(meaning, Reference):
@@ -54,11 +54,11 @@ def policy_class(job: Job, key: str, value: object) -> Any:  # noqa: ANN401 -- J
     return result
 
 
-def _foreign(job: Job, name: Global) -> Serialized:
+def _foreign(job: Job, key: str, name: Global) -> Serialized:
     """A class outside SB3, as a reference: the one thing that a rebuilt archive may have the loader import."""
     from sbformat.pkl.encode import encode_pickle
 
-    made = job.required(name)
+    made = job.required(key, name)
     return Serialized("<class 'abc.ABCMeta'>", encode_pickle(Global(*name.pair)), {"__module__": made.module})
 
 
@@ -115,11 +115,11 @@ def _argument(job: Job, place: str, name: str, value: object) -> Any:  # noqa: A
             message = "policy_kwargs: sde_net_arch gives the noise layers of its own, which SB3 2 does not have"
             raise UnsupportedError(message, entry="data")
         return job.dropped(place, f"no argument of {job.algorithm}'s policies in SB3 {job.target}")
-    if name in _CLASSES and isinstance(value, Global) and not value.updates:
-        job.required(value)
-        job.told("kept", f"{escape(str(value))}, a class outside SB3: the loader imports it", key=place)
-        return value
     try:
+        if name in _CLASSES and isinstance(value, Global) and not value.updates:
+            job.required(place, value)
+            job.told("kept", f"{escape(str(value))}, a class outside SB3: the loader imports it", key=place)
+            return value
         written(value, job.target)
     except UnsupportedError as error:
         return job.unknown(place, DROPPED, error.message, "the policy's default: its layers may not fit then")

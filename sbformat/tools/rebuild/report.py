@@ -24,6 +24,15 @@ class Row(NamedTuple):
     """What SB3 uses in the place of what was dropped."""
 
 
+class Required(NamedTuple):
+    """A class outside SB3 that the loader imports."""
+
+    key: str
+    """Of ``data``; a place below it with slashes."""
+    name: str
+    """Dotted."""
+
+
 class RebuildReport(NamedTuple):
     """The account of a rebuild: every key of ``data`` and every entry has a row."""
 
@@ -34,8 +43,8 @@ class RebuildReport(NamedTuple):
     target: str
     """The release of SB3 that the result is for, ``2.9.2``."""
     rows: tuple[Row, ...]
-    requires: tuple[str, ...]
-    """Dotted names outside SB3 that the loader imports: they have to be installed, and are trusted then."""
+    requires: tuple[Required, ...]
+    """What the loader has to be able to import, and trusts then."""
 
     def counts(self) -> Mapping[str, int]:
         """Return the number of rows by action."""
@@ -45,4 +54,5 @@ class RebuildReport(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         """Return it as the ``rebuild`` report of ``schema/report.schema.json``."""
         rows = [row._asdict() for row in self.rows]
-        return {**self._asdict(), "rows": rows, "requires": list(self.requires), "counts": self.counts()}
+        requires = [required._asdict() for required in self.requires]
+        return {**self._asdict(), "rows": rows, "requires": requires, "counts": self.counts()}

@@ -1,4 +1,4 @@
-"""Values to what ``data`` holds: JSON where SB3 takes it, else a blob of our own (FORMAT.md 15.3)."""
+"""Values to what ``data`` holds: JSON where SB3 takes it, else a blob of our own (FORMAT.md 13.7, 15.2)."""
 
 from __future__ import annotations
 

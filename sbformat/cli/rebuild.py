@@ -1,0 +1,94 @@
+"""``sbformat rebuild``: an old or a stranger's archive as one that today's SB3 loads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
+
+from sbformat.cli import _files, _output
+from sbformat.cli._assignments import add_set_option, assignments
+from sbformat.errors import escape
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
+    """Add the command."""
+    from sbformat.known.targets import NEWEST, RELEASES
+
+    parser = subparsers.add_parser(
+        "rebuild",
+        help="make an old or a stranger's archive load in today's SB3",
+        description="Write an archive that the target's SB3 loads whole and that runs nothing: every pickle in it is "
+        "written anew from what the old one meant. What is not known, or carries code, is dropped and said, with what "
+        "SB3 uses instead; so are paths, logs and the description of the author's machine.",
+    )
+    parser.add_argument("path", metavar="FILE", help="an archive, or the folder that it was unzipped into")
+    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the archive to write")
+    parser.add_argument(
+        "--target", default=str(NEWEST), metavar="RELEASE", help=f"SB3 {min(RELEASES)} to {NEWEST} (default {NEWEST})"
+    )
+    parser.add_argument(
+        "--on-unknown",
+        choices=("drop", "keep", "error"),
+        default="drop",
+        help="what is not known: drop it (default), keep it as it is, so that the result is not clean, or refuse",
+    )
+    parser.add_argument(
+        "--policy-class", metavar="NAME", help="another policy: MlpPolicy, MultiInputPolicy, my.policies.MyPolicy, ..."
+    )
+    add_set_option(parser, "give a key of data a JSON value, where a schedule of one's own is lost; repeatable")
+    parser.add_argument("--keep-system-info", action="store_true", help="keep system_info.txt and tensorboard_log")
+    parser.add_argument("--force", action="store_true", help="overwrite OUT")
+    _files.add_reading_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Rebuild; 2 when it could not."""
+    report = _files.guarded(args.path, lambda: _rebuild(args))
+    _output.show(args, report, _print_text)
+    return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT
+
+
+def _rebuild(args: argparse.Namespace) -> dict[str, Any]:
+    from sbformat.tools.rebuild import rebuild
+    from sbformat.writer import write
+
+    _files.refuse_same(args.path, args.output)
+    archive, report = rebuild(
+        _files.read_archive(args.path, args),
+        target=args.target,
+        on_unknown=args.on_unknown,
+        policy_class=args.policy_class,
+        assign=dict(assignments(args, _files.limits(args))),
+        keep_system_info=args.keep_system_info,
+    )
+    total = sum(entry.size for entry in archive.entries.values())
+    with _output.bytes_progress("writing", total) as advance:
+        write(archive, args.output, overwrite=args.force, progress=advance)
+    return {"output": args.output, **report.to_json()}
+
+
+def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
+    from sbformat.tools.rebuild import Action
+
+    counts = ", ".join(f"{report['counts'][action]} {action}" for action in get_args(Action))
+    written = f"SB3 {report['written_by']}" if report["written_by"] else "SB3 before 0.9"
+    printer.line(f"{escape(report['output'], 1000)}: {report['algorithm']}, {written} -> {report['target']}: {counts}")
+    for action in ("translated", "dropped"):
+        rows = [(_place(row), _told(row)) for row in report["rows"] if row["action"] == action]
+        printer.table(action, ("where", "how" if action == "translated" else "why"), rows, longest=240)
+    if report["requires"]:
+        printer.line("\n  The loader imports, and trusts:")
+        for required in report["requires"]:
+            printer.line(f"    {escape(required['name'], 200)} ({escape(required['key'])})")
+
+
+def _place(row: dict[str, Any]) -> str:
+    return str(row["entry"] if row["key"] is None else row["key"])
+
+
+def _told(row: dict[str, Any]) -> str:
+    instead = f" (instead: {row['instead']})" if row["instead"] else ""
+    return f"{row['message']}{instead}"
