@@ -39,7 +39,7 @@ _SIGNATURES: Final = (
     ("CrossQ", ("target_entropy", "policy_delay")),
     ("SAC", ("target_entropy", "ent_coef")),
     ("TD3", ("policy_delay", "target_policy_noise")),
-    ("PPO", ("n_epochs", "clip_range")),
+    ("PPO", ("n_epochs",)),
     ("A2C", ("n_steps", "gae_lambda", "vf_coef")),
 )
 """Keys of ``data`` that an algorithm writes, most specific first."""

@@ -151,7 +151,7 @@ class _Writer:
         above = value.bounded_above or _is_bounded(value.high, float("inf"))
         bounds = {"bounded_below": self.tree(below), "bounded_above": self.tree(above)}
         return self.space(
-            "box", "Box", dtype=self._space_dtype(value.dtype), _shape=value.shape, low=low, high=high, **bounds
+            "box", "Box", dtype=self._space_dtype(value.dtype), _shape=_own(value.shape), low=low, high=high, **bounds
         )  # low_repr and high_repr are made by whoever reads it
 
     def discrete(self, value: Discrete) -> Call:
@@ -165,12 +165,18 @@ class _Writer:
             start = ArrayInfo(value.nvec.dtype, value.nvec.shape, "C", bytes(len(value.nvec.buffer)), is_scalar=False)
         return self.space(
             "multi_discrete", "MultiDiscrete", nvec=self.tree(value.nvec), start=self.tree(start),
-            _shape=value.nvec.shape, dtype=self._space_dtype(value.dtype),
+            _shape=_own(value.nvec.shape), dtype=self._space_dtype(value.dtype),
         )  # fmt: skip
 
     def multi_binary(self, value: MultiBinary) -> Call:
         n = value.shape[0] if len(value.shape) == 1 else value.shape
-        return self.space("multi_binary", "MultiBinary", n=n, _shape=value.shape, dtype=self._space_dtype(value.dtype))
+        return self.space(
+            "multi_binary",
+            "MultiBinary",
+            n=_own(n) if isinstance(n, tuple) else n,
+            _shape=_own(value.shape),
+            dtype=self._space_dtype(value.dtype),
+        )
 
     def dict_space(self, value: DictSpace) -> Call:
         return self.space("dict", "Dict", spaces=self.pairs(value.spaces), _shape=None, dtype=None)  # type: ignore[arg-type]
@@ -265,9 +271,14 @@ def portable_array(info: ArrayInfo) -> Call:
     ``numpy.ndarray.__new__`` and its state; numpy itself names a module there that moved in 2.0.
     """
     array = Call("NEWOBJ", Global(*NUMPY_NDARRAY), ((0,),))
-    state = (1, info.shape, dtype_tree(info.dtype), info.order == "F", bytes(info.buffer))
+    state = (1, _own(info.shape), dtype_tree(info.dtype), info.order == "F", bytes(info.buffer))
     array.updates = [Update("BUILD", array, state)]
     return array
+
+
+def _own(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a tuple that nothing else holds: equal values give equal bytes, whatever they happened to share."""
+    return tuple(size for size in shape)
 
 
 def _number(info: ArrayInfo) -> bool | int | float:

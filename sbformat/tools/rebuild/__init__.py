@@ -109,9 +109,7 @@ def rebuild(
         dict(assign or {}),
     )
     job.is_of_sb3 = _is_of_sb3(job)
-    job.hindsight = hindsight
-    if lost:
-        job.dropped("model_class", f"HER's goals cannot be told from the observation: {lost}", "a plain replay buffer")
+    job.hindsight, job.lost = hindsight, lost
     parameters = _state_dicts(job)
     data = rebuilt_data(job)
     _check_assigned(data, job.replaced)

@@ -59,6 +59,8 @@ class Job:
         """Whether the policy's class is one of SB3's own, whose arguments are known."""
         self.hindsight: Hindsight | None = None
         """What the observation was made of, in an archive of HER before SB3 1.1."""
+        self.lost = ""
+        """Why that cannot be told."""
         self.facts: dict[str, tuple[object, str]] = {}
         """Arguments that the policy needs to have the layers that are there, and why."""
         self.rows: list[Row] = []
@@ -70,6 +72,11 @@ class Job:
     def target(self) -> Target:
         """The release that is written for."""
         return self.options.target
+
+    @property
+    def is_a2c_of_0_6(self) -> bool:
+        """Whether it is of SB3 0.6, where A2C was a PPO and wrote its keys."""
+        return self.algorithm == "A2C" and "_current_progress" in self.archive.data
 
     @property
     def learns_entropy(self) -> bool:

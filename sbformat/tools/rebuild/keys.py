@@ -66,7 +66,9 @@ def rebuilt_data(job: Job) -> dict[str, Any]:
 def _handler(job: Job, key: str) -> Callable[[Job, str, Any], Any]:
     if key in _HANDLERS:
         return _HANDLERS[key]
-    if key in releases.REMOVED or (key in releases.A2C_OF_0_6 and job.algorithm == "A2C"):
+    if releases.RENAMED.get(key) in job.archive.data:
+        return _replaced
+    if key in releases.REMOVED or (key in releases.A2C_OF_0_6 and job.is_a2c_of_0_6):
         return _removed
     if key in releases.EXCLUDED:
         return _excluded
@@ -119,12 +121,18 @@ def _line(meaning: object) -> str:
 
 
 def _removed(job: Job, key: str, value: object) -> Any:  # noqa: ANN401, ARG001
-    if key in releases.A2C_OF_0_6:
+    if key not in releases.REMOVED:
         return job.dropped(key, "a key of PPO, which A2C wrote in SB3 0.6")
+    if key == "model_class" and job.lost:
+        return job.dropped(key, f"HER's goals cannot be told from the observation: {job.lost}", "a plain replay buffer")
     if key in releases.HER_KEPT and job.hindsight is not None:
         job.told("translated", releases.REMOVED[key], key=key)
         return DROPPED
     return job.dropped(key, releases.REMOVED[key])
+
+
+def _replaced(job: Job, key: str, value: object) -> Any:  # noqa: ANN401, ARG001
+    return job.dropped(key, f"{releases.RENAMED[key]} is there too, and is what SB3 reads")
 
 
 def _excluded(job: Job, key: str, value: object) -> Any:  # noqa: ANN401

@@ -22,6 +22,7 @@ from sbformat.known.values import (
     TupleSpace,
     Value,
 )
+from sbformat.names.moved import MOVED
 from sbformat.numpy_pickles import ArrayInfo
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def _type_of(value: object) -> str:
 def _hints(value: object) -> dict[str, Any]:
     """The siblings that people and catalogues read: nothing loads them."""
     if isinstance(value, Reference):
-        return {"__module__": value.module}
+        return {"__module__": MOVED.get((value.module, value.name), (value.module, ""))[0]}
     if isinstance(value, (Box, MultiBinary)):
         return {"dtype": _dtype_name(value.dtype), "_shape": list(value.shape)}
     if isinstance(value, Discrete):

@@ -1,0 +1,104 @@
+"""``sbformat.sb3.load`` and the README's agents, with the real Stable-Baselines3."""
+
+# ruff: noqa: E402 -- importorskip stands before what needs it
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("torch")
+sb3 = pytest.importorskip("stable_baselines3")
+
+import numpy as np
+from stable_baselines3.common.policies import ActorCriticPolicy
+
+import sbformat
+import sbformat.sb3
+from bundled import PPO, ROOT, SAC
+from making_old import OLD, blob, reference, with_keys
+from sbformat import UnsupportedError
+from sbformat.pkl import Call, Global
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.interop
+
+
+class Mine(ActorCriticPolicy):
+    """A policy outside SB3."""
+
+
+class OwnPPO(sb3.PPO):  # type: ignore[misc]
+    """An algorithm derived from SB3's."""
+
+
+def test_an_old_agent_is_loaded_whole() -> None:
+    model = sbformat.sb3.load(sb3.PPO, OLD, device="cpu")
+    assert (model.learning_rate, model.clip_range(1.0), model.gamma) == (3e-4, 0.2, 0.99)
+    assert model.policy.net_arch == {"pi": [8, 8], "vf": [8, 8]}
+    action, _ = model.predict(np.zeros(4, np.float32), deterministic=True)
+    assert action in (0, 1)
+    assert type(sbformat.sb3.load(OwnPPO, sbformat.read(OLD))) is OwnPPO
+
+
+def test_no_pickle_of_a_file_is_run(tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+    evil = blob(Call("REDUCE", Global("os", "system"), (f"touch {marker}",)))
+    for key in ("lr_schedule", "learning_rate", "mine", "_last_obs"):
+        model = sbformat.sb3.load(sb3.PPO, with_keys(**{key: evil}), device="cpu")
+        assert model.gamma == 0.99
+    assert not marker.exists()
+
+
+def test_custom_objects_take_the_place_of_values() -> None:
+    lost = blob(Call("REDUCE", Global("mine", "schedule"), ()))
+    archive = with_keys(learning_rate=lost, policy_class=reference("mine", "Mine"))
+    given = {"learning_rate": 0.5, "policy_class": Mine, "clip_range": lambda _: 0.125}
+    model = sbformat.sb3.load(sb3.PPO, archive, custom_objects=given, device="cpu")
+    assert type(model.policy) is Mine
+    assert (model.learning_rate, model.lr_schedule(0.5), model.clip_range(0.5)) == (0.5, 0.5, 0.125)
+
+
+def test_a_class_outside_sb3_is_imported_only_when_it_is_allowed() -> None:
+    archive = with_keys(policy_class=reference(Mine.__module__, "Mine"))
+    with pytest.raises(UnsupportedError, match=r"policy_class refers to '.*Mine'.*trust it by allow"):
+        sbformat.sb3.load(sb3.PPO, archive)
+    model = sbformat.sb3.load(sb3.PPO, archive, allow=[f"{Mine.__module__}.Mine"], device="cpu")
+    assert type(model.policy) is Mine
+    inner = with_keys(policy_kwargs=blob({"activation_fn": Global("mine", "Swish")}))
+    with pytest.raises(UnsupportedError, match="policy_kwargs/activation_fn refers to"):
+        sbformat.sb3.load(sb3.PPO, inner, custom_objects={"policy_class": Mine})
+
+
+def test_an_agent_of_another_algorithm_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="an agent of SAC, which PPO is not"):
+        sbformat.sb3.load(sb3.PPO, SAC)
+
+
+def test_what_is_for_load_goes_to_load() -> None:
+    environment: Any = sb3.common.env_util.make_vec_env("CartPole-v1", 2)
+    model = sbformat.sb3.load(sb3.PPO, PPO, env=environment, device="cpu", n_steps=8, batch_size=8)
+    assert (model.n_envs, model.n_steps) == (2, 8)
+    assert model.learn(16).num_timesteps >= 16
+
+
+def test_the_readmes_commands_and_code_open_its_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    text = (ROOT / "README.md").read_text("utf-8")
+    for line in re.findall(r"^\$ (sbformat (?:edit|rebuild) .*)$", text, re.MULTILINE):
+        if "edited" not in line:
+            subprocess.run([sys.executable, "-m", *shlex.split(line)], check=False, capture_output=True)
+    part = text[text.index("## Open a 2020 agent") : text.index("## What it reads")]
+    blocks = re.findall(r"```python\n(.*?)```", part, re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        scope: dict[str, Any] = {}
+        exec(block, scope)  # noqa: S102 -- the README's own code
+        assert scope["model"].gamma == 0.99
