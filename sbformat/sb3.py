@@ -9,7 +9,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.known.targets import NEWEST, RELEASES, target_of
+from sbformat.targets import NEWEST, RELEASES, target_of
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.tools.rebuild import RebuildReport, rebuild
 from sbformat.writer import writes

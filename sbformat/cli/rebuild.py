@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
     """Add the command."""
-    from sbformat.known.targets import NEWEST, RELEASES
+    from sbformat.targets import NEWEST, RELEASES
 
     parser = subparsers.add_parser(
         "rebuild",

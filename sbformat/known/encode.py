@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.known.targets import NEWEST, SCHEDULE_CLASSES, Target, target_of
+from sbformat.targets import NEWEST, SCHEDULE_CLASSES, Target, target_of
 from sbformat.known.values import (
     Box,
     ConstantSchedule,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.archive import Archive
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, ValidationError, escape, quote
-from sbformat.known.targets import NEWEST, Target, target_of
+from sbformat.targets import NEWEST, Target, target_of
 from sbformat.known.values import Reference
 from sbformat.names.moved import MOVED
 from sbformat.limits import DEFAULT_LIMITS, Limits
@@ -207,6 +207,7 @@ def _state_dicts(job: Job) -> dict[str, StateDict]:
         optimizer = Optimizer(name, moved.value(state_dict.tree))
         if name != ENTROPY_OPTIMIZER:
             job.note_optimizer(optimizer.kind())
+            job.last_rate = job.last_rate if job.last_rate is not None else optimizer.rate()
         made[name] = state_dict.with_tree(rebuilt_optimizer(job, optimizer, old, network))
         _tell(job, name + PTH_SUFFIX, optimizer.notes)
     return made

@@ -13,7 +13,7 @@ from sbformat.tools.rebuild.report import Required, Row
 
 if TYPE_CHECKING:
     from sbformat.archive import Archive
-    from sbformat.known.targets import Target
+    from sbformat.targets import Target
     from sbformat.names.pth import Pair
     from sbformat.pkl.tree import Global
     from sbformat.tools.rebuild.hindsight import Hindsight
@@ -61,6 +61,8 @@ class Job:
         """What the observation was made of, in an archive of HER before SB3 1.1."""
         self.lost = ""
         """Why that cannot be told."""
+        self.last_rate: float | None = None
+        """The learning rate that the first optimizer had in the end."""
         self.facts: dict[str, tuple[object, str]] = {}
         """Arguments that the policy needs to have the layers that are there, and why."""
         self.rows: list[Row] = []

@@ -24,7 +24,7 @@ from sbformat.pkl.tree import Node
 from sbformat.schema import known_keys
 from sbformat.tools.rebuild import policies, releases
 from sbformat.tools.rebuild.job import DROPPED
-from sbformat.tools.rebuild.written import is_private, texts, written
+from sbformat.tools.rebuild.written import PRIVATE, is_private, texts, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,13 +83,13 @@ def _plain(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
     is_known = key in known_keys(job.algorithm) or key in releases.RENAMED
     try:
         meaning = job.meaning(key, value)
-        result = written(meaning, job.target)
+        result = written(meaning, job.target) if isinstance(value, Serialized) else value
     except UnsupportedError as error:
         return job.unknown(key, value, error.message)
     if not is_known and any(isinstance(part, (Reference, Function)) for part in _parts(meaning)):
         return job.unknown(key, value, "a class or function under a key where SB3 keeps none")
     if any(map(is_private, texts(meaning))):
-        return job.dropped(key, "it holds a path or an address of whoever trained it")
+        return job.dropped(key, PRIVATE)
     name = releases.RENAMED.get(key)
     if name is not None:
         job.told("translated", f"is {name} now", key=key)
@@ -209,8 +209,8 @@ def _schedule(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
             return meaning
         return _written_schedule(job, key, meaning)
     except UnsupportedError as error:
-        hint = f"; --set {key}=NUMBER gives one"
-        return job.unknown(key, value, error.message + hint, default)
+        last = f"; its last value was {job.last_rate}" if key == "learning_rate" and job.last_rate is not None else ""
+        return job.unknown(key, value, f"{error.message}{last}; --set {key}=NUMBER gives one", default)
 
 
 def _written_schedule(job: Job, key: str, meaning: object) -> Any:  # noqa: ANN401
@@ -286,12 +286,13 @@ def _buffer_kwargs(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
             job.dropped(place, "HerReplayBuffer does not take it since SB3 2.0")
         elif name == "goal_selection_strategy":
             kept[name] = _strategy(job, place, part)
+        elif any(map(is_private, texts(part))):
+            job.dropped(place, PRIVATE)
         else:
             try:
-                kept[name] = part
                 written(part, job.target)
+                kept[name] = part
             except UnsupportedError as error:
-                del kept[name]
                 job.dropped(place, error.message)
     job.told("kept" if kept == meaning else "translated", "" if kept == meaning else "arguments of today", key=key)
     return written(kept, job.target)

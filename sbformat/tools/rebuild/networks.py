@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sbformat.errors import UnsupportedError
 from sbformat.pth.values import TensorInfo
 from sbformat.spec import POLICY_ENTRY
-from sbformat.tools.rebuild.tensors import own_copy
+from sbformat.tools.rebuild.tensors import Copies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,12 +133,13 @@ def _parted(tensors: list[Tensor], shared: int) -> tuple[list[Tensor], dict[str,
     before = [tensor for tensor in tensors if tensor.name.startswith(_SHARED)]
     made: list[Tensor] = []
     net_arch: dict[str, list[int]] = {}
+    copies = Copies()
     for index, (branch, prefix) in enumerate(_BRANCHES):
         own = [tensor for tensor in tensors if tensor.name.startswith(prefix)]
         layers = [
             tensor._replace(
                 name=prefix + tensor.name.removeprefix(_SHARED),
-                info=own_copy(tensor.info) if index else tensor.info,
+                info=copies.tensor(tensor.info) if index else tensor.info,
             )
             for tensor in before
         ]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError
-from sbformat.known.targets import ONE_NETWORK_OPTIMIZER
+from sbformat.targets import ONE_NETWORK_OPTIMIZER
 from sbformat.pth.values import TensorInfo
 from sbformat.spec import PTH_SUFFIX
 from sbformat.tools.rebuild.networks import parameters
-from sbformat.tools.rebuild.tensors import own_copy, scalar
+from sbformat.tools.rebuild.tensors import Copies, scalar
 
 if TYPE_CHECKING:
     from sbformat.tools.rebuild.hindsight import Hindsight
@@ -60,6 +60,11 @@ class Optimizer:
         options = self.groups[0] if self.groups else {}
         return next((pair for word, pair in _KINDS if word in options), None)
 
+    def rate(self) -> float | None:
+        """Return its learning rate."""
+        rate = self.groups[0].get("lr") if self.groups else None
+        return rate if type(rate) is float else None
+
     def number(self) -> None:
         """Number the parameters from 0, where torch < 1.5 had the ``id()`` of each."""
         keys = [key for group in self.groups for key in group["params"]]
@@ -102,11 +107,12 @@ class Optimizer:
         )
         state = {}
         taken: set[int] = set()
+        copies = Copies()
         for index, tensor in enumerate(new):
             origin = where[tensor.origin]
             if is_fit and origin in self.state:
                 moments = self.state[origin]
-                state[index] = _own(moments) if origin in taken else moments
+                state[index] = _own(moments, copies) if origin in taken else moments
                 taken.add(origin)
         self.state = state
         self.groups[0]["params"] = list(range(len(new)))
@@ -165,8 +171,8 @@ def _fits(moments: dict[str, Any], tensor: Tensor) -> bool:
     return all(part.shape in ((), (1,), tensor.info.shape) for part in moments.values() if isinstance(part, TensorInfo))
 
 
-def _own(moments: dict[str, Any]) -> dict[str, Any]:
-    return {word: own_copy(part) if isinstance(part, TensorInfo) else part for word, part in moments.items()}
+def _own(moments: dict[str, Any], copies: Copies) -> dict[str, Any]:
+    return {word: copies.tensor(part) if isinstance(part, TensorInfo) else part for word, part in moments.items()}
 
 
 def rebuilt_optimizer(job: Job, made: Optimizer, old: tuple[Tensor, ...], network: Network) -> dict[str, Any]:

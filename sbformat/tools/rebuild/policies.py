@@ -13,7 +13,7 @@ from sbformat.names.references import REFERENCES
 from sbformat.pkl.tree import Global
 from sbformat.tools.rebuild import releases
 from sbformat.tools.rebuild.job import DROPPED
-from sbformat.tools.rebuild.written import is_private, texts, written
+from sbformat.tools.rebuild.written import PRIVATE, is_private, texts, written
 
 if TYPE_CHECKING:
     from sbformat.tools.rebuild.job import Job
@@ -124,7 +124,7 @@ def _argument(job: Job, place: str, name: str, value: object) -> Any:  # noqa: A
     except UnsupportedError as error:
         return job.unknown(place, DROPPED, error.message, "the policy's default: its layers may not fit then")
     if any(map(is_private, texts(value))):
-        return job.dropped(place, "it holds a path or an address of whoever trained it")
+        return job.dropped(place, PRIVATE)
     return value
 
 

@@ -28,9 +28,19 @@ def scalar(value: float) -> TensorInfo:
     return TensorInfo("float32", (), (), 0, storage_of(struct.pack("<f", value), "float32"))
 
 
-def own_copy(info: TensorInfo) -> TensorInfo:
-    """Return an equal tensor over a storage of its own; its bytes are read when they are written."""
-    return info._replace(storage=_copied(info.storage))
+class Copies:
+    """Equal tensors over storages of their own; what shared memory shares its copy, and bytes are read when written."""
+
+    def __init__(self) -> None:
+        self._storages: dict[int, tuple[Storage, Storage]] = {}
+        """The copy, and the storage itself, so that no other gets its ``id()``."""
+
+    def tensor(self, info: TensorInfo) -> TensorInfo:
+        """Return a copy of a tensor."""
+        storage = info.storage
+        if id(storage) not in self._storages:
+            self._storages[id(storage)] = _copied(storage), storage
+        return info._replace(storage=self._storages[id(storage)][0])
 
 
 def _copied(storage: Storage) -> Storage:

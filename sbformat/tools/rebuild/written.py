@@ -28,10 +28,11 @@ from sbformat.numpy_pickles import ArrayInfo
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sbformat.known.targets import Target
+    from sbformat.targets import Target
     from sbformat.names.pth import Pair
 
 _DEEPEST_JSON: Final = 20
+_MOST_JSON: Final = 100_000
 _EXACT_INTEGERS: Final = 2**63
 _SPACES: Final[Mapping[type, str]] = {
     Box: "box.Box",
@@ -43,6 +44,7 @@ _SPACES: Final[Mapping[type, str]] = {
 }
 _SCHEDULES: Final[Mapping[type, str]] = {FloatSchedule: "FloatSchedule", LinearSchedule: "LinearSchedule"}
 
+PRIVATE: Final = "it holds a path or an address of whoever trained it"
 _PATH: Final = re.compile(
     r"""(?:^|[\s"'=(,;:\[])(?:
         (?:/[\w.@+-]+){2,} | /(?:home|root|tmp|Users)\b | ~[\w.-]*[/\\] | [A-Za-z]:[\\/] | \\\\[\w.-]+\\ | file://
@@ -83,23 +85,29 @@ def written(value: object, target: Target, *, foreign: frozenset[Pair] = frozens
     """
     if isinstance(value, ArrayInfo) and value.is_scalar:
         return written(value.to_numpy().item(), target)
-    if _is_json(value, 0):
+    if _is_json(value):
         return value
     return Serialized(_type_of(value), encode(value, target, foreign=foreign), _hints(value))
 
 
-def _is_json(value: object, depth: int) -> bool:
-    if value is None or type(value) in (bool, float, str):
-        return True
-    if type(value) is int:
-        return abs(value) < _EXACT_INTEGERS
-    if depth > _DEEPEST_JSON:
-        return False
-    if type(value) is list:
-        return all(_is_json(part, depth + 1) for part in value)
-    return type(value) is dict and all(
-        type(key) is str and not key.startswith(":") and _is_json(part, depth + 1) for key, part in value.items()
-    )
+def _is_json(value: object) -> bool:
+    """Say whether JSON gives a value back; what shares so many parts that it would not fit stays a blob."""
+    todo = [(value, 0)]
+    for _ in range(_MOST_JSON):
+        if not todo:
+            return True
+        part, depth = todo.pop()
+        if part is None or type(part) in (bool, float, str) or (type(part) is int and abs(part) < _EXACT_INTEGERS):
+            continue
+        if depth > _DEEPEST_JSON:
+            return False
+        if type(part) is dict and all(type(key) is str and not key.startswith(":") for key in part):
+            todo.extend((inner, depth + 1) for inner in part.values())
+        elif type(part) is list:
+            todo.extend((inner, depth + 1) for inner in part)
+        else:
+            return False
+    return False
 
 
 def _type_of(value: object) -> str:
