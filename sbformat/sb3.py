@@ -6,12 +6,13 @@ The extra ``sb3`` brings Stable-Baselines3; this module and ``unsafe`` are the t
 from __future__ import annotations
 
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sbformat.errors import UnsupportedError, quote
 from sbformat.targets import NEWEST, RELEASES, target_of
 from sbformat.limits import DEFAULT_LIMITS, Limits
-from sbformat.tools.rebuild import RebuildReport, rebuild
+from sbformat.tools.rebuild import rebuild
+from sbformat.tools.rebuild.releases import ALGORITHMS
 from sbformat.writer import writes
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from sbformat.source import SourceLike
 
 A = TypeVar("A")
+
+_PACKAGES: Final = ("stable_baselines3", "sb3_contrib")
 
 __all__ = ["load"]
 
@@ -52,8 +55,7 @@ def load(
     :raises SbformatError: when the archive cannot be read
     """
     given = dict(custom_objects or {})
-    archive, report = rebuild(source, target=_installed(), given=given, limits=limits)
-    _check_algorithm(algorithm, report)
+    archive, report = rebuild(source, target=_installed(), algorithm=_named(algorithm), given=given, limits=limits)
     foreign = next((required for required in report.requires if required.name not in allow), None)
     if foreign is not None:
         message = (
@@ -86,9 +88,7 @@ def _installed() -> str:
         raise UnsupportedError(message) from None
 
 
-def _check_algorithm(algorithm: type, report: RebuildReport) -> None:
-    """Refuse an agent of another algorithm: SB3 would take it, and train something else."""
-    names = [cls.__name__ for cls in algorithm.__mro__]
-    if report.algorithm not in names and not (report.algorithm == "DDPG" and "TD3" in names):
-        message = f"an agent of {report.algorithm}, which {algorithm.__name__} is not"
-        raise UnsupportedError(message)
+def _named(algorithm: type) -> str | None:
+    """Return SB3's name of an algorithm, or of the one that it is derived from."""
+    names = (cls.__name__ for cls in algorithm.__mro__ if cls.__module__.split(".")[0] in _PACKAGES)
+    return next((name for name in names if name in ALGORITHMS), None)

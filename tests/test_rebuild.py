@@ -361,6 +361,17 @@ def test_a_fixed_entropy_coefficient_has_its_variable_and_no_optimizer() -> None
     assert "ent_coef_optimizer.pth" not in made.entries
 
 
+def test_who_asks_decides_what_the_archive_does_not_tell() -> None:
+    archive = with_keys("sac", policy_delay=1, target_noise_clip=0.0, target_policy_noise=0.1, target_entropy=...)
+    assert archive.algorithm.name == "DDPG"
+    for name in ("TD3", "DDPG"):
+        assert rebuild(archive, algorithm=name).report.algorithm == name
+    with pytest.raises(UnsupportedError, match="an agent of SAC, not of 'TD3'"):
+        rebuild(BASES["sac"], algorithm="TD3")
+    with pytest.raises(UnsupportedError, match="'Nonsense' is none of SB3's"):
+        rebuild(archive, algorithm="Nonsense")
+
+
 # -- what cannot be done ------------------------------------------------------------------------------
 
 

@@ -29,6 +29,9 @@ def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no pub
         "--target", default=str(NEWEST), metavar="RELEASE", help=f"SB3 {min(RELEASES)} to {NEWEST} (default {NEWEST})"
     )
     parser.add_argument(
+        "--algorithm", metavar="NAME", help="PPO, SAC, ...: where the archive does not tell for certain"
+    )
+    parser.add_argument(
         "--on-unknown",
         choices=("drop", "keep", "error"),
         default="drop",
@@ -59,6 +62,7 @@ def _rebuild(args: argparse.Namespace) -> dict[str, Any]:
     archive, report = rebuild(
         _files.read_archive(args.path, args),
         target=args.target,
+        algorithm=args.algorithm,
         on_unknown=args.on_unknown,
         policy_class=args.policy_class,
         assign=dict(assignments(args, _files.limits(args))),

@@ -76,7 +76,7 @@ def test_a_class_outside_sb3_is_imported_only_when_it_is_allowed() -> None:
 
 
 def test_an_agent_of_another_algorithm_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="an agent of SAC, which PPO is not"):
+    with pytest.raises(UnsupportedError, match="an agent of SAC, not of 'PPO'"):
         sbformat.sb3.load(sb3.PPO, SAC)
 
 

@@ -60,6 +60,7 @@ def rebuild(
     source: Archive | SourceLike,
     *,
     target: str = str(NEWEST),
+    algorithm: str | None = None,
     on_unknown: OnUnknown = "drop",
     policy_class: str | type | None = None,
     assign: Mapping[str, Any] | None = None,
@@ -74,6 +75,7 @@ def rebuild(
 
     :param source: an archive, or what :func:`sbformat.read` takes
     :param target: a release of SB3, ``2.0`` to ``2.9``
+    :param algorithm: which one it is of, where the archive does not tell (:attr:`Archive.algorithm` is not certain)
     :param on_unknown: what becomes of a blob that is not known or carries code: ``drop`` leaves it out, and the account
         says what SB3 uses instead; ``keep`` copies it, and the result is no longer clean; ``error`` raises
     :param policy_class: takes the place of the archive's: a class, its dotted name, or SB3's short one (``MlpPolicy``)
@@ -93,7 +95,7 @@ def rebuild(
     if archive.format not in _ARCHIVES:
         message = f"a {archive.format} is no whole archive, and cannot be rebuilt as one"
         raise UnsupportedError(message)
-    name, hindsight, lost = _algorithm(archive)
+    name, hindsight, lost = _algorithm(archive, algorithm)
     family = ALGORITHMS[name]
     release = target_of(target)
     if release < _SINCE.get(name, release):
@@ -129,13 +131,18 @@ def rebuild(
     return Rebuilt(made, report)
 
 
-def _algorithm(archive: Archive) -> tuple[str, Hindsight | None, str]:
+def _algorithm(archive: Archive, asked: str | None) -> tuple[str, Hindsight | None, str]:
     """Return the algorithm that loads the result; of HER before SB3 1.1, what the observation was made of."""
-    name = archive.algorithm.name
+    name, certain, _ = archive.algorithm
     hindsight, lost = None, ""
     if name == "HER":
         name = inner_algorithm(archive)
         hindsight, lost = hindsight_of(archive)
+    if asked is not None and asked != name:
+        if name is not None and certain:
+            message = f"an agent of {name}, not of {quote(asked)}"
+            raise UnsupportedError(message)
+        name = asked
     if name not in ALGORITHMS:
         message = f"{quote(name) if name else 'the algorithm'} is none of SB3's that are known"
         raise UnsupportedError(message, entry=DATA_ENTRY)
