@@ -9,7 +9,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.targets import NEWEST, RELEASES, target_of
+from sbformat.targets import NEWEST, RELEASES, Target
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.tools.rebuild import rebuild
 from sbformat.tools.rebuild.releases import ALGORITHMS
@@ -77,15 +77,11 @@ def _installed() -> str:
     except ImportError:
         message = "Stable-Baselines3 is not installed: pip install 'sbformat[sb3]'"
         raise UnsupportedError(message) from None
-    version = stable_baselines3.__version__
-    try:
-        return str(target_of(version))
-    except UnsupportedError:
-        first, second = (int(part) for part in version.split(".")[:2])
-        if (first, second) > NEWEST:
-            return str(NEWEST)
-        message = f"SB3 {version} is installed, and {min(RELEASES)} is the oldest that can be written for"
-        raise UnsupportedError(message) from None
+    first, second = (int(part) for part in stable_baselines3.__version__.split(".")[:2])
+    if (first, second) < min(RELEASES):
+        message = f"SB3 {first}.{second} is installed, and {min(RELEASES)} is the oldest that can be written for"
+        raise UnsupportedError(message)
+    return str(min(Target(first, second), NEWEST))
 
 
 def _named(algorithm: type) -> str | None:

@@ -29,7 +29,9 @@ class Target(NamedTuple):
         return RELEASES[self]
 
     def misses(self, pair: Pair) -> str | None:
-        """Say since when a class exists, when this release does not have it."""
+        """Say why this release does not have a class, or nothing."""
+        if pair in _GONE or pair[0].partition(".")[0] in _OTHER_LIBRARIES:
+            return "is in no release of SB3 2"
         since = _SINCE.get(pair)
         return f"exists since SB3 {since}, not in {self}" if since is not None and self < since else None
 
@@ -59,12 +61,25 @@ _SINCE: Final[dict[Pair, Target]] = {
     ("stable_baselines3.common.utils", "LinearSchedule"): SCHEDULE_CLASSES,
     ("stable_baselines3.common.utils", "FloatSchedule"): SCHEDULE_CLASSES,
     ("stable_baselines3.common.buffers", "NStepReplayBuffer"): SCHEDULE_CLASSES,
+    ("sb3_contrib.crossq.crossq", "CrossQ"): Target(2, 4),
+    ("sb3_contrib.common.torch_layers", "BatchRenorm"): Target(2, 4),
+    ("sb3_contrib.common.torch_layers", "BatchRenorm1d"): Target(2, 4),
     **dict.fromkeys(
         [("sb3_contrib.crossq.policies", name) for name in ("Actor", "CrossQCritic", "CrossQPolicy")],
         Target(2, 4),
     ),
 }
 """Classes that the first targets do not have."""
+_GONE: Final = frozenset(
+    {
+        ("stable_baselines3.her.her", "HER"),
+        ("stable_baselines3.sac.policies", "Critic"),
+        ("stable_baselines3.td3.policies", "Critic"),
+        ("gymnasium.spaces.oneof", "OneOf"),  # since gymnasium 1.0, and SB3 takes older ones
+    }
+)
+"""Classes that no target has, or not every one."""
+_OTHER_LIBRARIES: Final = frozenset({"gym", "stable_baselines", "tensorflow"})
 
 
 def target_of(text: str | Target) -> Target:
@@ -73,10 +88,11 @@ def target_of(text: str | Target) -> Target:
     :raises UnsupportedError: when it is none of SB3 2.0 to the newest that is known
     """
     if isinstance(text, Target):
-        return text
-    match = re.match(r"(\d{1,3})\.(\d{1,3})(?![\d])", text)
-    target = Target(int(match[1]), int(match[2])) if match else None
+        target: Target | None = text
+    else:
+        match = re.fullmatch(r"([1-9])\.(0|[1-9][0-9]?)(?:\.[0-9]{1,2})?", text)
+        target = Target(int(match[1]), int(match[2])) if match else None
     if target not in RELEASES:
-        message = f"{quote(text, 40)} is no release that can be written for: they are {min(RELEASES)} to {NEWEST}"
+        message = f"{quote(str(text), 40)} is no release that can be written for: they are {min(RELEASES)} to {NEWEST}"
         raise UnsupportedError(message)
     return target

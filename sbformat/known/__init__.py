@@ -12,14 +12,17 @@ from sbformat.known.recognisers import find
 from sbformat.known.recognition import Doubt, Recognition, is_known
 from sbformat.limits import DEFAULT_LIMITS, Budget
 from sbformat.pkl.decode import decode_pickle
+from sbformat.targets import NEWEST, target_of
 
 if TYPE_CHECKING:
     from sbformat.data import Serialized
     from sbformat.limits import Limits
+    from sbformat.names.pth import Pair
     from sbformat.pkl.decode import Pickle
     from sbformat.pth.scope import Scope
+    from sbformat.targets import Target
 
-__all__ = ["Doubt", "Recognition", "decode", "decode_blob", "is_known", "recognise"]
+__all__ = ["Doubt", "Recognition", "decode", "decode_blob", "encode", "is_known", "recognise"]
 
 
 def decode(serialized: Serialized, *, limits: Limits = DEFAULT_LIMITS) -> object:
@@ -38,6 +41,21 @@ def decode(serialized: Serialized, *, limits: Limits = DEFAULT_LIMITS) -> object
 def decode_blob(data: bytes, budget: Budget) -> object:
     """Like :func:`decode`, of a blob's bytes within an operation's budget."""
     return recognise(decode_pickle(data, budget), budget)[0]
+
+
+def encode(value: object, target: str | Target = NEWEST, *, foreign: frozenset[Pair] = frozenset()) -> bytes:
+    """Return a pickle of a value, the mirror of :func:`decode`: what the target's libraries load without warnings.
+
+    :param value: as :func:`decode` gives it; spaces of gym become gymnasium's, a published schedule function the
+        schedule that it computes (FORMAT.md 13.7)
+    :param target: a release of SB3, ``2.9``; it decides which classes there are
+    :param foreign: names that are not known and may stand in it as they are
+    :return: one pickle of protocol 4, the same for the same value
+    :raises UnsupportedError: for a value that has no form without code, or that is not known
+    """
+    from sbformat.known.writers import written
+
+    return written(value, target_of(target), foreign)
 
 
 def recognise(pickle: Pickle, budget: Budget, tensors: Scope | None = None) -> tuple[object, Recognition]:

@@ -19,7 +19,7 @@ from sbformat.known.values import (
     RNNStates,
     TrainFreq,
 )
-from sbformat.names.known import CALLS, PLAIN_OBJECTS
+from sbformat.names.known import CALLS, PARTIAL_MODULES, PLAIN_OBJECTS
 from sbformat.names.references import REFERENCES
 from sbformat.numpy_pickles import latin1_bytes
 from sbformat.pkl.tree import Call, Dict, Global, Node
@@ -31,13 +31,6 @@ if TYPE_CHECKING:
     from sbformat.known.recognition import Recognition
 
 _BITS: Final = 64
-_PARTIAL_MODULES: Final = (
-    "torch.nn.modules.",
-    "torch.optim.",
-    "stable_baselines3.common.torch_layers",
-    "stable_baselines3.common.sb2_compat.rmsprop_tf_like",
-)
-"""Of the classes that a partial may call: those of a tensor or storage take pointers."""
 _METADATA: Final = "_metadata"
 _LONGEST_PATH: Final = 32_767
 
@@ -197,7 +190,7 @@ def partial(scope: Recognition, node: Call) -> Partial:
     function, given, keywords, attributes = state
     if not isinstance(function, (Reference, Function)) or type(given) is not tuple or not _is_keywords(keywords):
         _refuse("a partial calls something that is not known")
-    if isinstance(function, Reference) and not function.module.startswith(_PARTIAL_MODULES):
+    if isinstance(function, Reference) and not function.module.startswith(PARTIAL_MODULES):
         _refuse("a partial calls what is no layer or optimizer, with arguments of its own choice")
     first = scope.value(args[0])
     is_same = first == function if isinstance(function, Reference) else first is function

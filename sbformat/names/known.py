@@ -192,3 +192,11 @@ PLAIN_OBJECTS: Final[dict[Pair, tuple[str, ...]]] = {
     (f"{_SB3}.buffers", "NStepReplayBuffer"): (*_REPLAY, "n_steps", "gamma"),
 }
 """Objects that are nothing but their attributes, with the attributes that their classes write."""
+
+PARTIAL_MODULES: Final = (
+    "torch.nn.modules.",
+    "torch.optim.",
+    "stable_baselines3.common.torch_layers",
+    "stable_baselines3.common.sb2_compat.rmsprop_tf_like",
+)
+"""Of the classes that a partial may call: those of a tensor or storage take pointers."""

@@ -21,11 +21,15 @@ MOVED: Final[dict[Pair, Pair]] = {
         for name in ("BaseFeaturesExtractor", "FlattenExtractor", "MlpExtractor", "NatureCNN")
     },
     ("numpy", "bool"): ("numpy", "bool_"),  # numpy 1.24 to 1.26 have no numpy.bool
+    ("gym.core", "Space"): ("gymnasium.spaces.space", "Space"),  # gym before 0.12, as the next two
+    ("gym.spaces.dict_space", "Dict"): ("gymnasium.spaces.dict", "Dict"),
+    ("gym.spaces.tuple_space", "Tuple"): ("gymnasium.spaces.tuple", "Tuple"),
     **{
         (f"gym.spaces.{module}", name): (f"gymnasium.spaces.{module}", name)
         for module, name in (
             ("box", "Box"), ("dict", "Dict"), ("discrete", "Discrete"), ("multi_binary", "MultiBinary"),
-            ("multi_discrete", "MultiDiscrete"), ("space", "Space"), ("tuple", "Tuple"),
+            ("multi_discrete", "MultiDiscrete"), ("space", "Space"), ("tuple", "Tuple"), ("text", "Text"),
+            ("graph", "Graph"), ("graph", "GraphInstance"), ("sequence", "Sequence"),
         )
     },
 }  # fmt: skip

@@ -7,7 +7,7 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
-from sbformat.known.encode import encode
+from sbformat.known import encode
 from sbformat.known.values import (
     Box,
     Discrete,

@@ -6,11 +6,13 @@ that reads it, and nothing that every target does not have. What has no such for
 
 from __future__ import annotations
 
+import math
+import struct
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.targets import NEWEST, SCHEDULE_CLASSES, Target, target_of
+from sbformat.targets import SCHEDULE_CLASSES
 from sbformat.known.values import (
     Box,
     ConstantSchedule,
@@ -29,7 +31,7 @@ from sbformat.known.values import (
     TrainFreq,
     TupleSpace,
 )
-from sbformat.names.known import PLAIN_OBJECTS
+from sbformat.names.known import CALLS, PARTIAL_MODULES, PLAIN_OBJECTS
 from sbformat.names.moved import MOVED
 from sbformat.names.pth import NUMPY_NDARRAY
 from sbformat.names.references import REFERENCES
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from sbformat.names.pth import Pair
+    from sbformat.targets import Target
 
 _PROTOCOL: Final = 4
 _DEEPEST: Final = 60
@@ -49,17 +52,12 @@ _GYMNASIUM: Final = "gymnasium.spaces"
 _LEAVES: Final = (type(None), bool, int, float, str, bytes)
 
 
-def encode(value: object, target: str | Target = NEWEST, *, foreign: frozenset[Pair] = frozenset()) -> bytes:
-    """Return a pickle of a value: what the target's libraries load without warnings.
+def written(value: object, target: Target, foreign: frozenset[Pair]) -> bytes:
+    """Return a pickle of a value; see :func:`sbformat.known.encode`.
 
-    :param value: as :func:`sbformat.known.decode` gives it; spaces of gym become gymnasium's, a published schedule
-        function the schedule that it computes
-    :param target: a release of SB3, ``2.9``; it decides which classes there are
-    :param foreign: names that are not known and may stand in it as they are
-    :return: one pickle of protocol 4, the same for the same value
     :raises UnsupportedError: for a value that has no form without code, or that is not known
     """
-    return encode_pickle(_Writer(target_of(target), foreign).tree(value), protocol=_PROTOCOL)
+    return encode_pickle(_Writer(target, foreign).tree(value), protocol=_PROTOCOL)
 
 
 class _Writer:
@@ -146,13 +144,14 @@ class _Writer:
         return made
 
     def box(self, value: Box) -> Call:
-        low, high = self.tree(value.low), self.tree(value.high)
-        below = value.bounded_below or _is_bounded(value.low, float("-inf"))
-        above = value.bounded_above or _is_bounded(value.high, float("inf"))
-        bounds = {"bounded_below": self.tree(below), "bounded_above": self.tree(above)}
-        return self.space(
-            "box", "Box", dtype=self._space_dtype(value.dtype), _shape=_own(value.shape), low=low, high=high, **bounds
-        )  # low_repr and high_repr are made by whoever reads it
+        parts = {
+            "low": value.low,
+            "high": value.high,
+            "bounded_below": value.bounded_below or _flags(value.low, _is_above),
+            "bounded_above": value.bounded_above or _flags(value.high, _is_below),
+        }  # low_repr and high_repr are made by whoever reads it
+        arrays = {name: self.array(info._replace(is_scalar=False)) for name, info in parts.items()}
+        return self.space("box", "Box", dtype=self._space_dtype(value.dtype), _shape=_own(value.shape), **arrays)
 
     def discrete(self, value: Discrete) -> Call:
         return self.space(
@@ -221,6 +220,8 @@ class _Writer:
     # -- objects (13.6) -------------------------------------------------------------------------------
 
     def enum(self, value: EnumMember) -> Call:
+        if CALLS.get((value.enum.module, value.enum.name)) != "enum":
+            _refuse(f"{quote(value.enum)} is no enumeration that is known")
         return Call("REDUCE", self.tree(value.enum), (value.value,))
 
     def train_freq(self, value: TrainFreq) -> Call:
@@ -230,6 +231,8 @@ class _Writer:
         function = self.tree(value.function)
         if not isinstance(function, Global):
             _refuse("a partial of a function that is carried by value")
+        if not function.pair[0].startswith(PARTIAL_MODULES):
+            _refuse("a partial of what is no layer or optimizer")
         made = Call("REDUCE", Global("functools", "partial"), (function,))
         state = (function, tuple(self.trees(value.args)), self.pairs(value.keywords), None)  # type: ignore[arg-type]
         made.updates = [Update("BUILD", made, state)]
@@ -252,6 +255,14 @@ _INSTANCES: Final = frozenset(pair for pair in PLAIN_OBJECTS if pair[0] == "stab
 
 def _refuse(message: str) -> NoReturn:
     raise UnsupportedError(message)
+
+
+def _members(values: Iterable[object]) -> list[object]:
+    """The members of a set in an order of their own: equal sets give equal bytes."""
+    made = list(values)
+    if any(type(value) not in _LEAVES for value in made):
+        _refuse("a set of other things than numbers and text")
+    return sorted(made, key=lambda value: (type(value).__name__, 0 if value is None else value))
 
 
 def _why_not(value: object) -> str:
@@ -288,17 +299,27 @@ def _number(info: ArrayInfo) -> bool | int | float:
     return value  # type: ignore[no-any-return]
 
 
-def _is_bounded(bound: ArrayInfo, infinity: float) -> ArrayInfo:
-    """What gym >= 0.12 stores beside the bounds of a Box, for those that did not."""
-    flags = bound.to_numpy() != infinity
-    return ArrayInfo("|b1", bound.shape, "C", flags.tobytes(), is_scalar=False)
+def _flags(bounds: ArrayInfo, is_bound: Callable[[Any], Any]) -> ArrayInfo:
+    """What gym since 0.13 stores beside the bounds of a Box, for those that did not."""
+    return ArrayInfo("|b1", bounds.shape, "C", is_bound(bounds.to_numpy()).tobytes(), is_scalar=False)
+
+
+def _is_above(low: Any) -> Any:  # noqa: ANN401 -- arrays
+    return low > float("-inf")
+
+
+def _is_below(high: Any) -> Any:  # noqa: ANN401 -- arrays
+    return high < float("inf")
 
 
 def _polynomial(*coefficients: float) -> Call:
     """A schedule as a ``numpy.poly1d`` of what remains: the one plain object that SB3 < 2.7 can call for it."""
-    import struct
-
-    buffer = struct.pack(f"<{len(coefficients)}d", *coefficients)
+    try:
+        buffer = struct.pack(f"<{len(coefficients)}d", *coefficients)
+    except (OverflowError, struct.error):
+        _refuse("a schedule of numbers that no float holds")
+    if not all(map(math.isfinite, coefficients)):
+        _refuse("a schedule that is infinite somewhere")
     array = portable_array(ArrayInfo("<f8", (len(coefficients),), "C", buffer, is_scalar=False))
     made = Call("NEWOBJ", Global("numpy", "poly1d"), ())
     made.updates = [Update("BUILD", made, Dict([("coeffs", array), ("_variable", "x")]))]
@@ -308,8 +329,8 @@ def _polynomial(*coefficients: float) -> Call:
 _WRITERS: Final[dict[type, Callable[[_Writer, Any], Any]]] = {
     list: _Writer.trees,
     tuple: lambda writer, value: tuple(writer.trees(value)),
-    set: lambda writer, value: Set(writer.trees(sorted(value, key=repr))),
-    frozenset: lambda writer, value: FrozenSet(writer.trees(sorted(value, key=repr))),
+    set: lambda writer, value: Set(writer.trees(_members(value))),
+    frozenset: lambda writer, value: FrozenSet(writer.trees(_members(value))),
     dict: _Writer.pairs,
     OrderedDict: _Writer.ordered_dict,
     deque: _Writer.deque,
