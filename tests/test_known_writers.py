@@ -307,7 +307,8 @@ def test_the_deepest_that_is_written_is_read(wrap: Any) -> None:
     (Reference("sb3_contrib.crossq.crossq", "CrossQ"), "2.3", "CrossQ exists since SB3 2.4, not in 2.3"),
     (Reference("sb3_contrib.common.torch_layers", "BatchRenorm1d"), "2.3", "exists since SB3 2.4, not in 2.3"),
     *((Reference(module, name), "2.9", f"{module}.{name} is in no release of SB3 2") for module, name in (
-        ("stable_baselines.common.policies", "MlpPolicy"), (f"{SB3}.her.her", "HER"), (f"{SB3}.sac.policies", "Critic"), ("gymnasium.spaces.oneof", "OneOf"),
+        ("stable_baselines.common.policies", "MlpPolicy"), (f"{SB3}.her.her", "HER"),
+        (f"{SB3}.sac.policies", "Critic"), ("gymnasium.spaces.oneof", "OneOf"),
     )),
     (EnumMember(LINEAR, 3), "2.9", "is no enumeration that is known"),
     (ConstantSchedule(10**400), "2.6", "a schedule of numbers that no float holds"),
