@@ -264,20 +264,31 @@ def test_text_bytes_and_names_that_say_the_same_are_written_once(protocol: Any) 
     assert encode_pickle(texts, protocol=protocol).count(b"some text") == 1
     names = [Global("module", "name") for _ in range(3)]
     assert encode_pickle(names, protocol=protocol).count(b"name") == 1
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_bytes_are_written_as_often_as_they_are_met_where_they_have_opcodes(protocol: Any) -> None:
     raw = [bytes([65, 66, 67, value]) for value in (68, 68, 69)]
-    assert encode_pickle(raw, protocol=protocol).count(b"ABCD") == 1
+    assert encode_pickle([*raw, raw[0]], protocol=protocol).count(b"ABCD") == (1 if protocol == 2 else 3)
     assert encode_pickle(raw, protocol=protocol).count(b"ABCE") == 1
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_is_needed_once_is_not_memoized(protocol: Any) -> None:
-    names = opcodes(encode_pickle(["a", "b", (1, 2, [3]), Dict([("c", 4)]), Global("m", "n")], protocol=protocol))
+def test_text_tuples_and_names_that_are_needed_once_are_not_memoized(protocol: Any) -> None:
+    names = opcodes(encode_pickle(("a", "b", (1, 2, ("c", 4)), Global("m", "n")), protocol=protocol))
     assert not names.keys() & {"BINPUT", "LONG_BINPUT", "MEMOIZE"}
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_containers_and_calls_always_are_as_picklers_have_it(protocol: Any) -> None:
+    tree = [[1], Dict([("c", 4)]), Call("REDUCE", Global("m", "n"), ())]
+    names = opcodes(encode_pickle(tree, protocol=protocol))
+    assert names["BINPUT" if protocol == 2 else "MEMOIZE"] == 4
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_more_than_256_memo_entries_have_long_indexes(protocol: Any) -> None:
-    tree = [f"text {at}" for at in range(300)] * 2
+    tree = tuple([f"text {at}" for at in range(300)] * 2)
     names = opcodes(encode_pickle(tree, protocol=protocol))
     assert names["BINGET"] == 256
     assert names["LONG_BINGET"] == 44
@@ -413,7 +424,7 @@ def test_a_hundred_thousand_levels() -> None:
     tree: list[Any] = []
     for _ in range(100_000):
         tree = [tree]
-    assert encode_pickle(tree) == b"\x80\x04" + b"]" * 100_001 + b"a" * 100_000 + b"."
+    assert encode_pickle(tree) == b"\x80\x04" + b"]\x94" * 100_001 + b"a" * 100_000 + b"."
 
 
 # -- calls and names ----------------------------------------------------------------------------------
@@ -563,7 +574,7 @@ def test_every_name_that_python_2_knew_otherwise_comes_back_or_is_refused() -> N
 def test_names_are_spelled_as_python_2_spelled_them(protocol: Any, pair: tuple[str, str], lines: bytes) -> None:
     assert encode_pickle(Global(*pair), protocol=protocol) == b"\x80\x02" + lines + b"."
     raw = encode_pickle(Call("INST", Global(*pair), ()), protocol=protocol)
-    assert raw == b"\x80\x02(i" + lines[1:] + b"."
+    assert raw == b"\x80\x02(i" + lines[1:] + b"q\0."
 
 
 @pytest.mark.parametrize("pair", [("a\nb", "c"), ("a", "c\n"), ("\n", ""), ("\ud800", "a"), ("a", "\udfff")])

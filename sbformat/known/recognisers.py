@@ -41,6 +41,8 @@ _CALLED: Final[dict[str, Recogniser]] = {
     "attribute": objects.attribute,
     "load_from_bytes": tensors.load_from_bytes,
     "unread_tensor": tensors.unread,
+    "constant_function": schedules.constant_function,
+    "linear_function": schedules.linear_function,
     "enum": objects.enum,
 }
 """By the role of what REDUCE calls. Those without a recogniser are parts that only what they belong to accepts."""
@@ -77,7 +79,6 @@ _MADE: Final[dict[str, Recogniser]] = {
     "linear_schedule": schedules.linear_schedule,
     "float_schedule": schedules.float_schedule,
     "simple_linear_schedule": schedules.simple_linear_schedule,
-    "polynomial": schedules.polynomial,
     "train_freq": objects.train_freq,
     "rnn_states": objects.rnn_states,
     "portable_array": arrays.portable_array,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
-from sbformat.known.numbers import number, unpacked
+from sbformat.known.numbers import number
 from sbformat.known.recognition import Unrecognised
 from sbformat.known.values import (
     ConstantSchedule,
@@ -18,7 +18,6 @@ from sbformat.known.values import (
     LinearSchedule,
     Reference,
 )
-from sbformat.numpy_pickles import ArrayInfo
 from sbformat.pkl.tree import Node
 
 if TYPE_CHECKING:
@@ -74,17 +73,24 @@ def float_schedule(scope: Recognition, node: Call) -> FloatSchedule:
     return FloatSchedule(value)
 
 
-def polynomial(scope: Recognition, node: Call) -> Schedule:
-    """``numpy.poly1d``, of degree 0 or 1: how a schedule is written for SB3 < 2.7 (FORMAT.md 13.7)."""
-    coefficients, variable = _attributes(scope, node, "coeffs", "_variable")
-    values = unpacked(coefficients) if isinstance(coefficients, ArrayInfo) else ()
-    if type(variable) is not str or len(values) not in (1, 2) or coefficients.dtype != "<f8":
-        message = "a polynomial is no schedule"
+def constant_function(scope: Recognition, node: Call) -> ConstantSchedule:
+    """A call of ``constant_fn(val)``: how a schedule is written for SB3 < 2.7 (FORMAT.md 13.7)."""
+    return ConstantSchedule(*_numbers(scope, node, 1))
+
+
+def linear_function(scope: Recognition, node: Call) -> LinearSchedule:
+    """A call of ``get_linear_fn(start, end, end_fraction)``, as :func:`constant_function`."""
+    return LinearSchedule(*_numbers(scope, node, 3))
+
+
+def _numbers(scope: Recognition, node: Call, count: int) -> list[float]:
+    args: Any = node.args
+    if len(args) != count or node.updates:
+        message = "a schedule is made of another number of values, or changed afterwards"
         raise Unrecognised(message)
+    values = [number(scope.value(arg), "a value of a schedule") for arg in args]
     scope.accept(node)
-    if len(values) == 1:
-        return ConstantSchedule(float(values[0]))
-    return LinearSchedule(float(values[0]) + float(values[1]), float(values[1]), 1.0)
+    return values
 
 
 def _from_initial(value: float) -> LinearSchedule:

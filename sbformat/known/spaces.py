@@ -177,10 +177,12 @@ def dict_space(scope: Recognition, node: Call) -> DictSpace:
     if not isinstance(spaces, dict) or any(type(key) is not str for key in spaces):
         message = "a Dict does not hold its spaces by text"
         raise Unrecognised(message)
-    if type(state.get("sort_keys")) not in (bool, type(None)):
+    is_sorted = state.get("sort_keys")
+    if type(is_sorted) not in (bool, type(None)):
         message = "sort_keys of a Dict is no bool"
         raise Unrecognised(message)
-    made = DictSpace(state.library, dict(zip(spaces, state.spaces(spaces.values()))), state.random())
+    parts = dict(zip(spaces, state.spaces(spaces.values())))
+    made = DictSpace(state.library, parts, state.random(), is_sorted is not False)
     state.accept()
     return made
 

@@ -224,6 +224,8 @@ class DictSpace(Value):
     library: Library
     spaces: dict[str, Space]
     random: RandomState | None
+    sort_keys: bool = True
+    """Whether gymnasium >= 1.4 sorts the names of spaces made of it; those before always did."""
 
 
 class TupleSpace(Value):

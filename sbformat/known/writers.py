@@ -6,8 +6,6 @@ that reads it, and nothing that every target does not have. What has no such for
 
 from __future__ import annotations
 
-import math
-import struct
 from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -178,7 +176,8 @@ class _Writer:
         )
 
     def dict_space(self, value: DictSpace) -> Call:
-        return self.space("dict", "Dict", spaces=self.pairs(value.spaces), _shape=None, dtype=None)  # type: ignore[arg-type]
+        spaces = self.ordered_dict(OrderedDict(value.spaces))  # SB3 before 2.4 takes no other
+        return self.space("dict", "Dict", spaces=spaces, sort_keys=value.sort_keys, _shape=None, dtype=None)
 
     def tuple_space(self, value: TupleSpace) -> Call:
         return self.space("tuple", "Tuple", spaces=tuple(self.trees(value.spaces)), _shape=None, dtype=None)
@@ -189,22 +188,18 @@ class _Writer:
     # -- schedules (13.5) -----------------------------------------------------------------------------
 
     def schedule(self, name: str, **state: object) -> Call:
-        if self.target < SCHEDULE_CLASSES:
-            _refuse(f"SB3 {self.target} has no {name}")
         made = Call("NEWOBJ", Global(_SB3_UTILS, name), ())
         made.updates = [Update("BUILD", made, Dict(list(state.items())))]
         return made
 
     def constant(self, value: ConstantSchedule) -> Call:
         if self.target < SCHEDULE_CLASSES:
-            return _polynomial(value.value)
+            return _called("constant_fn", value.value)
         return self.schedule("ConstantSchedule", val=value.value)
 
     def linear(self, value: LinearSchedule) -> Call:
         if self.target < SCHEDULE_CLASSES:
-            if value.end_fraction != 1:
-                _refuse(f"SB3 {self.target} has no class for a schedule that ends before the training does")
-            return _polynomial(value.start - value.end, value.end)
+            return _called("get_linear_fn", value.start, value.end, value.end_fraction)
         return self.schedule("LinearSchedule", start=value.start, end=value.end, end_fraction=value.end_fraction)
 
     def floats(self, value: FloatSchedule) -> Call:
@@ -267,11 +262,11 @@ def _members(values: Iterable[object]) -> list[object]:
 
 def _why_not(value: object) -> str:
     if isinstance(value, Node):
-        return f"{quote(_called(value), 200)} is not known" if _called(value) else "what builds it is not known"
+        return f"{quote(_name_of(value), 200)} is not known" if _name_of(value) else "what builds it is not known"
     return f"a {type(value).__name__} has no form without code that every release reads"
 
 
-def _called(node: Node) -> str:
+def _name_of(node: Node) -> str:
     func = node.func if isinstance(node, Call) else node
     return str(func) if isinstance(func, Global) else ""
 
@@ -312,18 +307,9 @@ def _is_below(high: Any) -> Any:  # noqa: ANN401 -- arrays
     return high < float("inf")
 
 
-def _polynomial(*coefficients: float) -> Call:
-    """A schedule as a ``numpy.poly1d`` of what remains: the one plain object that SB3 < 2.7 can call for it."""
-    try:
-        buffer = struct.pack(f"<{len(coefficients)}d", *coefficients)
-    except (OverflowError, struct.error):
-        _refuse("a schedule of numbers that no float holds")
-    if not all(map(math.isfinite, coefficients)):
-        _refuse("a schedule that is infinite somewhere")
-    array = portable_array(ArrayInfo("<f8", (len(coefficients),), "C", buffer, is_scalar=False))
-    made = Call("NEWOBJ", Global("numpy", "poly1d"), ())
-    made.updates = [Update("BUILD", made, Dict([("coeffs", array), ("_variable", "x")]))]
-    return made
+def _called(name: str, *values: float) -> Call:
+    """A schedule as SB3 < 2.7 has it: what a function of SB3 makes of plain numbers."""
+    return Call("REDUCE", Global(_SB3_UTILS, name), values)
 
 
 _WRITERS: Final[dict[type, Callable[[_Writer, Any], Any]]] = {

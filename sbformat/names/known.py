@@ -63,6 +63,8 @@ CALLS: Final[dict[Pair, str]] = {
     ("copyreg", "_reconstructor"): "reconstructor",
     ("builtins", "getattr"): "attribute",
     ("torch.storage", "_load_from_bytes"): "load_from_bytes",
+    ("stable_baselines3.common.utils", "constant_fn"): "constant_function",
+    ("stable_baselines3.common.utils", "get_linear_fn"): "linear_function",
     ("stable_baselines3.common.type_aliases", "TrainFrequencyUnit"): "enum",
     ("stable_baselines3.her.goal_selection_strategy", "GoalSelectionStrategy"): "enum",
     ("stable_baselines.her.replay_buffer", "GoalSelectionStrategy"): "enum",
@@ -151,7 +153,6 @@ OBJECTS: Final[dict[Pair, str]] = {
     (f"{_SB3}.type_aliases", "TrainFreq"): "train_freq",
     ("sb3_contrib.common.recurrent.type_aliases", "RNNStates"): "rnn_states",
     ("numpy", "ndarray"): "portable_array",
-    ("numpy", "poly1d"): "polynomial",
 }
 """What NEWOBJ may make, by a recogniser of its own."""
 

@@ -2,8 +2,8 @@
 
 Protocol 2 is what a ``.pth`` holds, and only opcodes are written that torch's ``weights_only`` unpickler knows, as far
 as the tree allows; protocol 4 is for blobs, 5 for those with bytearrays that are to stay plain. Equal trees give equal
-bytes: text and names are put into the memo when they are needed a second time, whoever holds them; other values when
-the tree holds the same one twice.
+bytes: text and names are put into the memo when they are needed a second time, whoever holds them, tuples when the tree
+holds the same one twice, other values always, as picklers do.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ _UINT4: Final = Struct("<I").pack
 _UINT8: Final = Struct("<Q").pack
 _TUPLES: Final = ("EMPTY_TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")
 _TWICE: Final = 2
+_ON_DEMAND: Final = frozenset({str, tuple, Global, FrozenSet})
 
 
 def dumps(tree: object, *, protocol: Protocol = 4) -> bytes:
@@ -84,6 +85,15 @@ def _key(value: object) -> object:
     if kind is Global and not value.updates:  # type: ignore[attr-defined]
         return value
     return id(value)
+
+
+def _bytes(value: bytes) -> bytes:
+    """Write bytes as often as they are met: numpy has two arrays of one text write into the same memory."""
+    if len(value) <= MAX8:
+        return CODE["SHORT_BINBYTES"] + bytes([len(value)]) + value
+    if len(value) <= _MAX32:
+        return CODE["BINBYTES"] + _UINT4(len(value)) + value
+    return CODE["BINBYTES8"] + _UINT8(len(value)) + value
 
 
 class _Pass:
@@ -128,6 +138,9 @@ class _Pass:
         if kind in LEAVES or (kind is tuple and not value):
             self.out += leaf(value)
             return None
+        if kind is bytes and self.protocol >= 4:
+            self.out += _bytes(value)  # type: ignore[arg-type]
+            return None
         write = self.writers.get(kind)
         if write is None:
             return self.save(self._stand_in(value))
@@ -158,9 +171,12 @@ class _Pass:
     # -- memo -----------------------------------------------------------------------------------------
 
     def put(self, value: object) -> None:
-        """Put what was just written into the memo, if it is needed again."""
+        """Put what was just written into the memo: text, tuples and names if they are needed again, all else always.
+
+        As picklers do, though nothing may get it: scanners take a pickle that gets much and puts little for a bomb.
+        """
         key = _key(value)
-        if self.counted is not None and self.counted.met.get(key, 0) < _TWICE:
+        if self.counted is not None and type(value) in _ON_DEMAND and self.counted.met.get(key, 0) < _TWICE:
             self.memo[key] = None
             return
         index = self.memo[key] = self.indexes
@@ -201,18 +217,6 @@ class _Pass:
         else:
             refuse("protocol 2 holds no text of 4 GiB")
         self.out += raw
-        self.put(value)
-        yield from ()
-
-    def save_bytes(self, value: bytes) -> Steps:
-        """Bytes, since protocol 4."""
-        if len(value) <= MAX8:
-            self.out += CODE["SHORT_BINBYTES"] + bytes([len(value)])
-        elif len(value) <= _MAX32:
-            self.out += CODE["BINBYTES"] + _UINT4(len(value))
-        else:
-            self.out += CODE["BINBYTES8"] + _UINT8(len(value))
-        self.out += value
         self.put(value)
         yield from ()
 
@@ -382,7 +386,6 @@ _OLD_WRITERS: Final[dict[type, Callable[[_Pass, Any], Steps]]] = {
 }
 _WRITERS: Final[dict[type, Callable[[_Pass, Any], Steps]]] = {
     **_OLD_WRITERS,
-    bytes: _Pass.save_bytes,
     Set: _Pass.save_set,
     FrozenSet: _Pass.save_frozenset,
 }

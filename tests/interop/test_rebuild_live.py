@@ -353,6 +353,8 @@ def test_what_is_left_out_is_said(any_case: Case) -> None:
     nulls = {key for key in oracle.NULLS & dropped.keys() if any_case.original.data[key] is None}
     assert dropped.keys() - allowed - nulls == set()
     assert lost <= dropped.keys()
+    assert dropped.keys().isdisjoint(any_case.rebuilt[0].entries)
+    assert not any(any_case.rebuilt[0].data.get(key) for key in dropped)
     for key in lost:
         assert dropped[key].instead
         COUNTED[f"times {key} is not SB3's"] += 1

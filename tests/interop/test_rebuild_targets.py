@@ -71,7 +71,7 @@ _summary = told(COUNTED, "test_rebuild_targets.py:")
 
 PROGRESS: Final = (1.0, 0.5, 0.0)
 SCHEDULE_CLASSES: Final = 7
-"""The first release 2.x with classes for schedules; before, a linear one is a ``numpy.poly1d``."""
+"""The first release 2.x with classes for schedules; before, they are functions that SB3 makes of numbers."""
 CROSSQ: Final = 4
 """The first release 2.x of sb3-contrib with CrossQ."""
 NOT_FOR_ANY: Final = "0.6.0/ppo-CnnPolicy.zip"
@@ -353,8 +353,7 @@ def wanted(case: Case, key: str) -> list[float] | None:
         schedule = case.decoded(key)
         while isinstance(schedule, (values.FloatSchedule, values.Function)) and schedule.schedule is not None:
             schedule = schedule.schedule
-        is_early = isinstance(schedule, values.LinearSchedule) and schedule.end_fraction != 1
-        assert isinstance(schedule, values.Function) or (is_early and case.minor < SCHEDULE_CLASSES)
+        assert isinstance(schedule, values.Function)
         COUNTED[f"{key} left to the default"] += 1
         default = default_of(case, key)
         return None if default is None else [float(default)] * 3
@@ -369,7 +368,6 @@ def test_schedules_give_what_they_gave(case: Case, key: str) -> None:
     expected = wanted(case, key)
     if expected is None:
         return
-    # constants are numbers, and a linear one is a numpy.poly1d before SB3 2.7, which rounds in another order
     assert found == pytest.approx(expected, rel=1e-12, abs=1e-18)
     own = said(case, "lr_schedule" if key == "learning_rate" else key)
     if own is not None and key not in case.dropped:

@@ -95,15 +95,20 @@ def _spaces(
     """Return the spaces of observation, desired and achieved goal, and the columns of the first two."""
     columns = observation, goal
     if isinstance(space, Box) and space.shape == (observation + goal,):
-        bounds = [(_slice(space, 0, observation, parts[2])), _slice(space, observation, observation + goal, parts[1])]
-        return bounds[0], bounds[1], bounds[1], columns
+        last = observation + goal
+        return (
+            _slice(space, 0, observation, parts[2]),
+            _slice(space, observation, last, parts[1]),
+            _slice(space, observation, last, parts[0]),
+            columns,
+        )
     if isinstance(space, MultiBinary) and space.shape == (observation + goal,):
-        first, second = (MultiBinary("gymnasium", (size,), space.dtype, None) for size in columns)
-        return first, second, second, columns
+        bits, *goals = (MultiBinary("gymnasium", (size,), space.dtype, None) for size in (observation, goal, goal))
+        return bits, goals[0], goals[1], columns
     if isinstance(space, MultiDiscrete) and space.nvec.shape == (2,):
         sizes = [int(size) for size in unpacked(space.nvec)]
-        one, two = (Discrete("gymnasium", size, 0, "<i8", None) for size in sizes)
-        return one, two, two, (sizes[0], sizes[1])
+        choices = [Discrete("gymnasium", size, 0, "<i8", None) for size in (sizes[0], sizes[1], sizes[1])]
+        return choices[0], choices[1], choices[2], (sizes[0], sizes[1])
     return None
 
 

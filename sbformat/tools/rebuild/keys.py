@@ -153,7 +153,7 @@ def _made_anew(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
         return job.dropped(key, error.message, source)
     if any(_is_code(part) for part in _parts(meaning)):
         return job.dropped(key, _line(meaning), source)
-    job.told("translated", f"left out for {source} ({_line(meaning)})", key=key)
+    job.told("translated", f"left out for {source}, whatever it was: {_line(meaning)}", key=key)
     return DROPPED
 
 
