@@ -282,7 +282,7 @@ def test_tensors_that_are_one_stay_one() -> None:
         {names[0]: shared * 2, "b": other},
     ):
         edited, _ = edit(archive, weights=weights)
-        assert abs(edited.entries["policy.pth"].size - size) < 64
+        assert abs(edited.entries["policy.pth"].size - size) < 256
         tree: Any = written(edited).parameters["policy"].tree
         assert tree[names[0]].storage is tree[names[2]].storage
         assert np.array_equal(edited.parameters["policy"].array(names[1]), shared * 2)

@@ -145,7 +145,7 @@ SAME: Final[dict[str, Any]] = {
     "long containers": [[0] * 2500, {str(index): index for index in range(2500)}, deque(range(1001), 2000)],
     "keys": {"z": 1, 2: "b", None: [3], b"c": (4,), 0.5: {}, -1: {"a": OrderedDict([("z", {}), ("a", [1])])}},
     "deques": [deque([{"r": 1.5}, [2]], maxlen=100), deque(maxlen=0)],
-    "sets": [{"a", "b"}, frozenset({1, 2.5, b"c", None}), {True, 8, 0}],
+    "sets": [{"a", "b"}, frozenset({1, 2.5, b"c", None}), {True, 8, 0}, {1 << 20_000}],
     "classes": [Reference("torch.optim.adam", "Adam"), Reference(f"{SB3}.her.her_replay_buffer", "HerReplayBuffer")],
     "boxes": [box([-INF, -1], [INF, 1], "<f4", [0, 1], [0, 1]), box(WILD, WILD[::-1], "<f4", [0, 1] * 3, [1] * 6)],
     "multi-discrete": MultiDiscrete("gymnasium", held([3, 4], "<i8"), held([1, -1], "<i8"), "<i8", None),
@@ -167,7 +167,6 @@ CHANGED: Final[dict[str, Any]] = {
     "spaces in spaces": TupleSpace("gym", (DictSpace("gym", {"z": INNER, "a": discrete()}, None), INNER), RANDOM),
     "noise": [noise("Normal", _mu=scalar(0, "<f8"), _sigma=held([1])), noise("OrnsteinUhlenbeck", **OU),
               noise("Vectorized", n_envs=1, _base_noise=noise("Normal"), _noises=[noise("Normal")])],
-    "huge sets": {1 << 20_000},
 }  # fmt: skip
 """To what :func:`normal` says."""
 
@@ -382,11 +381,11 @@ ZEROS: Final = held([0, 0], "<i8")
     (Box("gym", (2,), "<i8", ZEROS, ZEROS, RANDOM), {
         "low": ZEROS, "high": ZEROS, "bounded_below": held([1, 1], "?"), "bounded_above": held([1, 1], "?"),
         "_shape": (2,), **COMMON}),
-    (Discrete("gym", 3, -1, "<i8", RANDOM), {"n": 3, "start": -1, "_shape": (), **COMMON}),
+    (Discrete("gym", 3, -1, "<i8", None), {"n": 3, "start": -1, "_shape": (), **COMMON}),
     (MultiDiscrete("gym", ZEROS, None, "<i8", None), {"nvec": ZEROS, "start": ZEROS, "_shape": (2,), **COMMON}),
-    (MultiBinary("gym", (4,), "<i8", None), {"n": 4, "_shape": (4,), **COMMON}),
     (MultiBinary("gym", (2, 3), "<i8", None), {"n": (2, 3), "_shape": (2, 3), **COMMON}),
-    (DictSpace("gym", {}, RANDOM), {"spaces": OrderedDict(), "sort_keys": True, **PARTS}), (TupleSpace("gym", (), RANDOM), {"spaces": (), **PARTS}),
+    (DictSpace("gym", {}, RANDOM), {"spaces": OrderedDict(), "sort_keys": True, **PARTS}),
+    (TupleSpace("gym", (), RANDOM), {"spaces": (), **PARTS}),
 ])  # fmt: skip
 def test_what_gymnasium_is_given(value: Any, state: dict[str, Any]) -> None:
     assert dict(exact(loaded(value).state)[1:]) == dict(exact(state)[1:])

@@ -70,8 +70,6 @@ COUNTED: Final[Counter[str]] = Counter()
 _summary = told(COUNTED, "test_rebuild_targets.py:")
 
 PROGRESS: Final = (1.0, 0.5, 0.0)
-SCHEDULE_CLASSES: Final = 7
-"""The first release 2.x with classes for schedules; before, they are functions that SB3 makes of numbers."""
 CROSSQ: Final = 4
 """The first release 2.x of sb3-contrib with CrossQ."""
 NOT_FOR_ANY: Final = "0.6.0/ppo-CnnPolicy.zip"
