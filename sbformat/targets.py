@@ -61,7 +61,6 @@ _SINCE: Final[dict[Pair, Target]] = {
     ("stable_baselines3.common.utils", "LinearSchedule"): SCHEDULE_CLASSES,
     ("stable_baselines3.common.utils", "FloatSchedule"): SCHEDULE_CLASSES,
     ("stable_baselines3.common.buffers", "NStepReplayBuffer"): SCHEDULE_CLASSES,
-    ("sb3_contrib.crossq.crossq", "CrossQ"): Target(2, 4),
     ("sb3_contrib.common.torch_layers", "BatchRenorm"): Target(2, 4),
     ("sb3_contrib.common.torch_layers", "BatchRenorm1d"): Target(2, 4),
     **dict.fromkeys(
@@ -72,7 +71,6 @@ _SINCE: Final[dict[Pair, Target]] = {
 """Classes that the first targets do not have."""
 _GONE: Final = frozenset(
     {
-        ("stable_baselines3.her.her", "HER"),
         ("stable_baselines3.sac.policies", "Critic"),
         ("stable_baselines3.td3.policies", "Critic"),
         ("gymnasium.spaces.oneof", "OneOf"),  # since gymnasium 1.0, and SB3 takes older ones

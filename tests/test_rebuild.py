@@ -145,6 +145,28 @@ def test_a_name_that_runs_is_no_policy(name: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "content"),
+    [
+        ("policy_class", Global("stable_baselines3.ppo.ppo", "PPO")),
+        ("policy_class", Global("torch.nn.modules.linear", "Linear")),
+        ("replay_buffer_class", Global("torch.optim.adam", "Adam")),
+        ("rollout_buffer_class", Global("stable_baselines3.a2c.a2c", "A2C")),
+        ("policy_kwargs", {"features_extractor_class": Global("stable_baselines3.a2c.a2c", "A2C")}),
+        ("policy_kwargs", {"activation_fn": Global("torch.optim.adam", "Adam")}),
+        ("policy_kwargs", {"optimizer_class": Global("numpy", "ndarray")}),
+        ("policy_kwargs", {"features_extractor_kwargs": {"a": [Global("stable_baselines3.ppo.ppo", "PPO")]}}),
+    ],
+)
+def test_a_class_that_is_known_stands_in_its_role_alone(key: str, content: Any) -> None:
+    archive = with_keys("sac" if key == "replay_buffer_class" else "ppo", **{key: blob(content)})
+    made, _, report = rebuilt(archive)
+    assert sbformat.scan(sbformat.writes(made)).verdict == "clean"
+    assert report.requires == ()
+    assert any(row.action == "dropped" and row.key and row.key.startswith(key) for row in report.rows)
+    assert not made.data.get(key)
+
+
+@pytest.mark.parametrize(
     ("given", "wanted"),
     [
         ("CnnPolicy", "stable_baselines3.common.policies.ActorCriticCnnPolicy"),
@@ -252,6 +274,11 @@ def test_keys_have_their_names_of_today() -> None:
     made, rows, _ = rebuilt(BASES["old"])
     assert made.data["_last_episode_starts"].type == "<class 'numpy.ndarray'>"
     assert rows["_last_dones"].message == "is _last_episode_starts now"
+
+
+def test_a_pair_of_json_is_a_pair_again() -> None:
+    made, _, _ = rebuilt(with_keys("sac", train_freq=[1, "episode"]))
+    assert isinstance(made.decode("train_freq"), TrainFreq)
 
 
 def test_memory_and_timeouts_are_not_asked_for_at_once() -> None:

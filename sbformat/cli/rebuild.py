@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from sbformat.cli import _files, _output
 from sbformat.cli._assignments import add_set_option, assignments
 from sbformat.errors import escape
+from sbformat.spec import DATA_ENTRY
 
 if TYPE_CHECKING:
     import argparse
@@ -90,7 +91,9 @@ def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
 
 
 def _place(row: dict[str, Any]) -> str:
-    return str(row["entry"] if row["key"] is None else row["key"])
+    if row["key"] is None:
+        return str(row["entry"])
+    return str(row["key"]) if row["entry"] == DATA_ENTRY else f"{row['entry']}:{row['key']}"
 
 
 def _told(row: dict[str, Any]) -> str:

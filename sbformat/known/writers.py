@@ -32,7 +32,7 @@ from sbformat.known.values import (
 from sbformat.names.known import CALLS, PARTIAL_MODULES, PLAIN_OBJECTS
 from sbformat.names.moved import MOVED
 from sbformat.names.pth import NUMPY_NDARRAY
-from sbformat.names.references import REFERENCES
+from sbformat.names.references import ALGORITHMS, REFERENCES
 from sbformat.numpy_pickles import ITEM_SIZES, ArrayInfo, dtype_tree
 from sbformat.pkl.encode import encode_pickle
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Set, Update
@@ -129,6 +129,8 @@ class _Writer:
         pair = MOVED.get((value.module, value.name), (value.module, value.name))
         if pair not in REFERENCES and pair not in self._foreign:
             _refuse(f"{quote('.'.join(pair))} is no class that is known")
+        if pair in ALGORITHMS:
+            _refuse(f"{'.'.join(pair)} is an algorithm, which makes the environment that it is told")
         missing = self.target.misses(pair)
         if missing:
             _refuse(f"{'.'.join(pair)} {missing}")

@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.archive import Archive
-from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, ValidationError, escape, quote
-from sbformat.targets import NEWEST, Target, target_of
+from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, ValidationError, quote
 from sbformat.known.values import Reference
-from sbformat.names.moved import MOVED
 from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.names.moved import MOVED
 from sbformat.pth import StateDict
 from sbformat.pth.values import TensorInfo
 from sbformat.reader import read
@@ -27,6 +26,7 @@ from sbformat.spec import (
     TENSORS_ENTRY,
     VERSION_ENTRY,
 )
+from sbformat.targets import NEWEST, Target, target_of
 from sbformat.tools.rebuild.hindsight import Hindsight, hindsight_of, inner_algorithm
 from sbformat.tools.rebuild.job import Job, OnUnknown, Options
 from sbformat.tools.rebuild.keys import rebuilt_data
@@ -111,6 +111,8 @@ def rebuild(
         dict(assign or {}),
     )
     job.is_of_sb3 = _is_of_sb3(job)
+    if hindsight is not None and not job.is_of_sb3:
+        hindsight, lost = None, "its policy is a class of its author's"
     job.hindsight, job.lost = hindsight, lost
     parameters = _state_dicts(job)
     data = rebuilt_data(job)
@@ -238,8 +240,8 @@ def _variables(job: Job) -> StateDict:
         if name == wanted and job.family.kind == "critics" and isinstance(value, TensorInfo):
             kept[name] = value
         else:
-            message = f"{escape(str(name), 80)}: no variable of {job.algorithm}, which has {wanted} at most"
-            job.told("dropped", message, entry=PYTORCH_VARIABLES_ENTRY)
+            message = f"no variable of {job.algorithm}, which has {wanted} at most"
+            job.told("dropped", message, key=str(name), entry=PYTORCH_VARIABLES_ENTRY)
     old = next((name for name in (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY) if name in job.archive.entries), None)
     if old is None:
         job.told("translated", "empty: there was none", entry=PYTORCH_VARIABLES_ENTRY)

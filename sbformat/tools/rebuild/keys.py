@@ -24,7 +24,7 @@ from sbformat.pkl.tree import Node
 from sbformat.schema import known_keys
 from sbformat.tools.rebuild import policies, releases
 from sbformat.tools.rebuild.job import DROPPED
-from sbformat.tools.rebuild.written import PRIVATE, is_private, texts, written
+from sbformat.tools.rebuild.written import PRIVATE, check_role, is_private, texts, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -239,6 +239,9 @@ def _constant(schedule: object) -> float | None:
 def _train_freq(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
     """``train_freq``, with what ``n_episodes_rollout`` said before SB3 1.0."""
     episodes = job.archive.data.get("n_episodes_rollout")
+    if type(value) is list and len(value) == 2 and type(value[0]) is int and value[1] in ("step", "episode"):
+        job.told("translated", f"every {value[0]} {value[1]}", key=key)  # SB3 takes a pair, and JSON has none
+        return written(TrainFreq(value[0], EnumMember(_UNIT, value[1])), job.target)
     if type(value) is not int or type(episodes) is not int:
         return _plain(job, key, value)
     unit, frequency = ("episode", episodes) if episodes > 0 else ("step", value)
@@ -260,6 +263,7 @@ def _buffer_class(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
         if not isinstance(meaning, Reference):
             message = f"{_line(meaning)} is no class that is known"
             raise UnsupportedError(message)
+        check_role(key, meaning)
         if meaning.name == "NStepReplayBuffer":  # SB3 warns of one that it did not choose itself
             job.told("translated", "null: SB3 chooses it for n_steps > 1", key=key)
             return None

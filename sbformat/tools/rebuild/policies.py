@@ -13,7 +13,7 @@ from sbformat.names.references import REFERENCES
 from sbformat.pkl.tree import Global
 from sbformat.tools.rebuild import releases
 from sbformat.tools.rebuild.job import DROPPED
-from sbformat.tools.rebuild.written import PRIVATE, is_private, texts, written
+from sbformat.tools.rebuild.written import PRIVATE, check_role, is_private, texts, written
 
 if TYPE_CHECKING:
     from sbformat.tools.rebuild.job import Job
@@ -44,6 +44,9 @@ def policy_class(job: Job, key: str, value: object) -> Any:  # noqa: ANN401 -- J
         if not isinstance(meaning, Reference):
             what = "is carried by value" if isinstance(meaning, CarriedClass) else "is no class that is known"
             message = f"{escape(one_line(meaning), 200)} {what}; {_BY_HAND}"
+            raise UnsupportedError(message)
+        if not job.is_of_sb3:
+            message = f"{meaning} is no policy; {_BY_HAND}"
             raise UnsupportedError(message)
         result = written(meaning, job.target)
     except UnsupportedError as error:
@@ -120,6 +123,8 @@ def _argument(job: Job, place: str, name: str, value: object) -> Any:  # noqa: A
             job.required(place, value)
             job.told("kept", f"{escape(str(value))}, a class outside SB3: the loader imports it", key=place)
             return value
+        if name in _CLASSES:
+            check_role(name, value)
         written(value, job.target)
     except UnsupportedError as error:
         return job.unknown(place, DROPPED, error.message, "the policy's default: its layers may not fit then")

@@ -129,6 +129,18 @@ SCHEDULES: Final = frozenset({"learning_rate", "clip_range", "clip_range_vf", "d
 DEFAULTS: Final = {"clip_range": "0.2", "clip_range_vf": "no clipping", "delta_std_schedule": "0.05"}
 """The constructors' defaults of what may have to be dropped."""
 
+ROLES: Final = {
+    "features_extractor_class": ("stable_baselines3.common.torch_layers", "sb3_contrib.common.torch_layers"),
+    "optimizer_class": ("torch.optim", "stable_baselines3.common.sb2_compat."),
+    "activation_fn": ("torch.nn.modules.",),
+    "replay_buffer_class": ("stable_baselines3.common.buffers", "stable_baselines3.her.her_replay_buffer"),
+    "rollout_buffer_class": (
+        "stable_baselines3.common.buffers", "sb3_contrib.common.maskable.buffers",
+        "sb3_contrib.common.recurrent.buffers",
+    ),
+}  # fmt: skip
+"""Where the classes come from that SB3 calls in a role; any other one that is known has no business there."""
+
 # -- buffers ------------------------------------------------------------------------------------------
 
 HER_BUFFER: Final = ("stable_baselines3.her.her_replay_buffer", "HerReplayBuffer")

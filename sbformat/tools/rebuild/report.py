@@ -15,7 +15,8 @@ class Row(NamedTuple):
 
     entry: str
     key: str | None
-    """Of ``data``; a place below it with slashes, ``policy_kwargs/device``; None for the entry itself."""
+    """Of ``data``, a place below it with slashes (``policy_kwargs/device``); a variable of ``pytorch_variables.pth``;
+    None for the entry itself."""
     action: Action
     """``kept``: as it was. ``translated``: the same in other words. ``dropped``: not in the result."""
     message: str
