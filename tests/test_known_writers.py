@@ -305,7 +305,8 @@ def test_the_deepest_that_is_written_is_read(wrap: Any) -> None:
     (Reference("sb3_contrib.crossq.crossq", "CrossQ"), "2.9", "CrossQ is an algorithm, which makes the environment"),
     (Reference("sb3_contrib.common.torch_layers", "BatchRenorm1d"), "2.3", "exists since SB3 2.4, not in 2.3"),
     *((Reference(module, name), "2.9", f"{module}.{name} is in no release of SB3 2") for module, name in (
-        ("stable_baselines.common.policies", "MlpPolicy"), (f"{SB3}.sac.policies", "Critic"), ("gymnasium.spaces.oneof", "OneOf"),
+        ("stable_baselines.common.policies", "MlpPolicy"), (f"{SB3}.sac.policies", "Critic"),
+        ("gymnasium.spaces.oneof", "OneOf"),
     )),
     (EnumMember(LINEAR, 3), "2.9", "is no enumeration that is known"),
     (Partial(Reference("builtins", "type"), (1,), {}), "2.9", "a partial of what is no layer or optimizer"),
