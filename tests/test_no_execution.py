@@ -141,6 +141,9 @@ def writing_commands():
         run("edit", path, "--set", "gamma=0.5", "--set", "/policy_class/x=1", "-o", folder / f"a{number}.zip")
         run("edit", path, "--set", "gamma=0.5", "--drop-optimizer", "-o", folder / f"b{number}.zip")
         run("edit", path, "--unset", "policy_class", "--drop", "policy", "-o", folder / f"c{number}.zip")
+        for word in ("drop", "keep", "error"):
+            run("rebuild", path, "--on-unknown", word, "-o", folder / f"rebuilt-{word}{number}.zip")
+        run("rebuild", path, "--target", "2.0", "--policy-class", "my.Policy", "-o", folder / f"old{number}.zip")
     run("edit", PPO, "--set", 'lr_schedule={":serialized:": "Y3Bvc2l4CnN5c3RlbQouCg=="}', "-o", folder / "d.zip")
     run("edit", PPO, "--weights", folder / "converted0.safetensors", "-o", folder / "e.zip")
 
@@ -154,6 +157,7 @@ with contextlib.redirect_stdout(io.StringIO()):
         sbformat.cli.main(["convert", str(PPO), "-o", str(folder / output), "--force"])
     sbformat.cli.main(["edit", str(PPO), "--weights", str(folder / "warm.safetensors"), "-o", str(folder / "w.zip")])
     sbformat.cli.main(["diff", str(PPO), str(SAC)])
+    sbformat.cli.main(["rebuild", str(PPO), "-o", str(folder / "r.zip"), "--target", "2.0"])
 
 allowed = (str(folder), str(root), str(corpus))
 before = set(sys.modules), dict(os.environ), os.getcwd(), sys.getrecursionlimit(), len(os.listdir("/proc/self/fd"))

@@ -25,6 +25,7 @@ from gymnasium import spaces
 from stable_baselines3.common import noise, type_aliases, utils
 
 import sbformat
+from bundled import PPO, SAC
 from beside import GENERATED
 from making_known import Outcome, code_parts, recognise, understood
 from sbformat.data import Serialized
@@ -42,10 +43,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.interop
 
-BUNDLED: Final = os.path.join(os.path.dirname(os.path.dirname(__file__)), "archives")
-ARCHIVES: Final = sorted(
-    [*glob.glob(os.path.join(BUNDLED, "*.zip")), *glob.glob(os.path.join(GENERATED, "2.[0-9]*", "*.zip"))]
-)
+ARCHIVES: Final = sorted([str(PPO), str(SAC), *glob.glob(os.path.join(GENERATED, "2.[0-9]*", "*.zip"))])
 
 
 # -- a value and what it is said to be ----------------------------------------------------------------
