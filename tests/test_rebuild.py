@@ -321,14 +321,24 @@ def test_noise_has_the_dtype_that_later_releases_ask_for() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["/home/alice/logs", "C:\\Users\\alice", "~alice/x", "see /mnt/disk/a/b", "\\\\host\\share", "alice@host.example"],
-)
+    [
+        "/home/alice/logs", "C:\\Users\\alice", "~alice/x", "see /mnt/disk/a/b", "\\\\host\\share", "alice@host.example",
+        "/alice", "-L/home/alice/lib", "+/mnt/c/Users/alice", "${HOME}/alice", "%USERPROFILE%", "git+ssh:alice",
+        "laptop:8080", "file:x", "d:/alice",
+    ],
+)  # fmt: skip
 def test_no_path_and_no_address_of_the_author_survives(text: str) -> None:
-    archive = with_keys(mine=text, yours={"a": [text]}, tensorboard_log=text, ours=blob([text, (1,)]))
+    archive = with_keys(
+        mine=text, yours={"a": [text]}, tensorboard_log=text, ours=blob([text, (1,)]), theirs=blob([text.encode()]),
+        replay_buffer_kwargs={text: 1, "a": text}, policy_kwargs={"net_arch": [8, 8], "optimizer_kwargs": {text: 1}},
+        ep_info_buffer=blob([{"r": text}]),
+    )  # fmt: skip
     made, rows, _ = rebuilt(archive)
     assert text not in json.dumps(sbformat.data.to_json(made.data), ensure_ascii=False)
     assert text.encode() not in sbformat.writes(made)
-    assert {rows[key].action for key in ("mine", "yours", "tensorboard_log", "ours")} == {"dropped"}
+    dropped = ("mine", "yours", "tensorboard_log", "ours", "theirs", "ep_info_buffer", "policy_kwargs/optimizer_kwargs")
+    assert {rows[key].action for key in dropped} == {"dropped"}
+    assert made.data["policy_kwargs"] == {"net_arch": [8, 8]}
     assert made.data["tensorboard_log"] is None
 
 
@@ -355,6 +365,7 @@ def test_attributes_of_ones_own_are_kept_when_they_are_plain() -> None:
     made, rows, _ = rebuilt(with_keys(mine={"a": [1, None]}, learn=blob(Global("torch.nn.modules.activation", "ReLU"))))
     assert made.data["mine"] == {"a": [1, None]}
     assert "attribute of the agent" in rows["mine"].message
+    assert "mine" not in rebuilt(with_keys(mine={"a": ["alice"]}))[0].data
     assert "learn" not in made.data
 
 

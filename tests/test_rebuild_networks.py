@@ -277,6 +277,19 @@ def test_what_only_holds_on_a_gpu_is_off_and_numpys_numbers_are_pythons() -> Non
     assert "GPU" in rows["policy.optimizer.pth"].message
 
 
+@pytest.mark.parametrize("step", [1e300, -1, float("nan"), 10**30])
+def test_steps_that_nobody_took_are_refused(step: float) -> None:
+    policy = arrays(BASES["ppo"])
+    given = adam(*(value.shape for value in policy.values()), step=step)
+    with pytest.raises(UnsupportedError, match="number of steps"):
+        rebuild(BASES["ppo"].replace(parameters={"policy.optimizer": given}))
+
+
+def test_a_shared_layer_that_is_no_matrix_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="no matrix"):
+        rebuild(with_network({**shared_network(8), "mlp_extractor.shared_net.0.weight": np.float32(1) * np.ones(())}))
+
+
 @pytest.mark.parametrize("value", [{"state": {}}, {"state": [], "param_groups": []}, {"a": np.zeros(2)}, {}])
 def test_what_is_no_optimizer_is_refused(value: Any) -> None:
     with pytest.raises(UnsupportedError, match=r"policy\.optimizer\.pth: not an optimizer"):

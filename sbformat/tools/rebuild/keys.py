@@ -88,8 +88,10 @@ def _plain(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
         return job.unknown(key, value, error.message)
     if not is_known and any(isinstance(part, (Reference, Function)) for part in _parts(meaning)):
         return job.unknown(key, value, "a class or function under a key where SB3 keeps none")
-    if any(map(is_private, texts(meaning))):
+    if is_private(key) or any(map(is_private, texts(meaning))):
         return job.dropped(key, PRIVATE)
+    if not is_known and any(isinstance(part, (str, bytes, bytearray)) for part in _parts(meaning)):
+        return job.dropped(key, "no key of SB3, and it holds a text of whoever trained it")
     name = releases.RENAMED.get(key)
     if name is not None:
         job.told("translated", f"is {name} now", key=key)
@@ -290,7 +292,7 @@ def _buffer_kwargs(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
             job.dropped(place, "HerReplayBuffer does not take it since SB3 2.0")
         elif name == "goal_selection_strategy":
             kept[name] = _strategy(job, place, part)
-        elif any(map(is_private, texts(part))):
+        elif any(map(is_private, texts((name, part)))):
             job.dropped(place, PRIVATE)
         else:
             try:

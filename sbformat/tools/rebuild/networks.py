@@ -149,7 +149,11 @@ def _parted(tensors: list[Tensor], shared: int) -> tuple[list[Tensor], dict[str,
                 message = "its policy or value network is not made of numbered layers"
                 raise UnsupportedError(message, entry=POLICY_ENTRY)
             layers.append(tensor._replace(name=f"{prefix}{int(match[1]) + offset}.{match[2]}"))
-        net_arch[branch] = [layer.info.shape[0] for layer in layers if layer.name.endswith(".weight")]
+        weights = [layer.info for layer in layers if layer.name.endswith(".weight")]
+        if any(len(info.shape) != 2 for info in weights):
+            message = "a layer of its policy or value network is no matrix"
+            raise UnsupportedError(message, entry=POLICY_ENTRY)
+        net_arch[branch] = [info.shape[0] for info in weights]
         made += layers
     prefixes = (_SHARED, *(prefix for _, prefix in _BRANCHES))
     at = next(index for index, tensor in enumerate(tensors) if tensor.name.startswith(prefixes))

@@ -20,6 +20,7 @@ _ONLINE: Final = {"DQN": "q_net.", "QRDQN": "quantile_net."}
 _MODULES: Final = {"policy.optimizer": "", "actor.optimizer": "actor.", "critic.optimizer": "critic."}
 _COUNTED: Final = ("exp_avg", "square_avg")
 """Moments of torch's optimizers that count their steps in a tensor: Adam and its kin, RMSprop."""
+_MOST_STEPS: Final = 2**63
 _ON_A_GPU: Final = {"fused": None, "capturable": False}
 """Options that hold for parameters on a GPU alone, and what they are without."""
 _KINDS: Final = (
@@ -136,6 +137,8 @@ class Optimizer:
         """Have values that today's optimizers take, on a machine without a GPU."""
         for index, moments in self.state.items():
             step = moments.get("step")
+            if type(step) in (int, float) and not 0 <= step < _MOST_STEPS:
+                self._refuse("its number of steps is none")
             if counts_in_tensors and type(step) in (int, float) and any(word in moments for word in _COUNTED):
                 self.state[index] = {**moments, "step": scalar(step)}
         for group in self.groups:

@@ -128,7 +128,7 @@ def _argument(job: Job, place: str, name: str, value: object) -> Any:  # noqa: A
         written(value, job.target)
     except UnsupportedError as error:
         return job.unknown(place, DROPPED, error.message, "the policy's default: its layers may not fit then")
-    if any(map(is_private, texts(value))):
+    if any(map(is_private, texts((name, value)))):
         return job.dropped(place, PRIVATE)
     return value
 

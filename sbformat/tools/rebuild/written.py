@@ -48,27 +48,33 @@ _SCHEDULES: Final[Mapping[type, str]] = {FloatSchedule: "FloatSchedule", LinearS
 
 PRIVATE: Final = "it holds a path or an address of whoever trained it"
 _PATH: Final = re.compile(
-    r"""(?:^|[\s"'=(,;:\[])(?:
-        (?:/[\w.@+-]+){2,} | /(?:home|root|tmp|Users)\b | ~[\w.-]*[/\\] | [A-Za-z]:[\\/] | \\\\[\w.-]+\\ | file://
-    )""",
-    re.VERBOSE,
+    r"""
+    (?<![\w.])/[^\s/]                                     # an absolute path, however short
+    | /(?:home|users|root|mnt|media|tmp|var|opt|usr|etc|srv|data|scratch|private|workspace|content)\b
+    | ~[\w.-]*[/\\] | (?<![A-Za-z])[A-Za-z]:[/\\] | \\\\[\w.-] | \$\{?[A-Z_]{2,} | %[A-Za-z_]{3,}%
+    | [\w.+-]@[\w-] | \w:// | \bfile: | \bssh: | \w:\d{2,5}\b      # addresses
+    """,
+    re.VERBOSE | re.IGNORECASE,
 )
-_ADDRESS: Final = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)*|\w://")
 
 
 def is_private(text: str) -> bool:
     """Say whether a text holds an absolute path, or an address with a user or host."""
-    return _PATH.search(text) is not None or _ADDRESS.search(text) is not None
+    return _PATH.search(text) is not None
 
 
 def texts(value: object) -> Iterator[str]:
-    """Yield every text in a value, keys included."""
+    """Yield every text in a value, and what bytes would be as one; keys included."""
     todo = [value]
     seen: set[int] = set()
     while todo:
         part = todo.pop()
         if isinstance(part, str):
             yield part
+        elif isinstance(part, (bytes, bytearray)):
+            yield part.decode("latin-1")
+        elif isinstance(part, ArrayInfo):
+            continue  # numbers
         elif isinstance(part, (dict, list, tuple, deque, set, frozenset, Value)) and id(part) not in seen:
             seen.add(id(part))
             if isinstance(part, dict):
