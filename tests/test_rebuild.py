@@ -322,7 +322,8 @@ def test_noise_has_the_dtype_that_later_releases_ask_for() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "/home/alice/logs", "C:\\Users\\alice", "~alice/x", "see /mnt/disk/a/b", "\\\\host\\share", "alice@host.example",
+        "/home/alice/logs", "C:\\Users\\alice", "~alice/x", "see /mnt/disk/a/b", "\\\\host\\share",
+        "alice@host.example",
         "/alice", "-L/home/alice/lib", "+/mnt/c/Users/alice", "${HOME}/alice", "%USERPROFILE%", "git+ssh:alice",
         "laptop:8080", "file:x", "d:/alice",
     ],

@@ -287,7 +287,7 @@ def test_steps_that_nobody_took_are_refused(step: float) -> None:
 
 def test_a_shared_layer_that_is_no_matrix_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="no matrix"):
-        rebuild(with_network({**shared_network(8), "mlp_extractor.shared_net.0.weight": np.float32(1) * np.ones(())}))
+        rebuild(with_network({**shared_network(8), "mlp_extractor.shared_net.0.weight": numbers(8)}))
 
 
 @pytest.mark.parametrize("value", [{"state": {}}, {"state": [], "param_groups": []}, {"a": np.zeros(2)}, {}])
