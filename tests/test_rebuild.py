@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import pickletools
 from typing import Any
 
@@ -440,3 +441,20 @@ def test_a_discrete_space_of_the_oldest_gym_starts_at_zero() -> None:
     found: Any = made.decode("action_space")
     assert (found.n, found.start, found.library) == (3, 0, "gymnasium")
     assert known.decode(made.data["action_space"]) == found
+
+
+@pytest.mark.parametrize("key", ["gamma", "n_epochs", "ep_info_buffer", "action_noise"])
+def test_no_class_takes_the_place_of_a_value(key: str) -> None:
+    partial = call("functools", "partial", Global("torch.nn.modules.activation", "LeakyReLU"))
+    for content in (Global("torch.nn.modules.linear", "Linear"), partial):
+        made, _, _ = rebuilt(with_keys(**{key: blob(content)}))
+        assert sbformat.scan(sbformat.writes(made)).verdict == "clean"
+        assert key not in made.data
+
+
+def test_texts_and_lists_that_are_shared_a_million_times_cost_nothing() -> None:
+    text, row = "x" * 200_000, [0] * 300
+    for content in ([text] * 20_000, [[row] * 300] * 300, {"a": [text] * 20_000}):
+        mine, arguments = (pickle.dumps(value) for value in (content, {"optimizer_kwargs": {"a": content}}))
+        made, _, _ = rebuilt(with_keys(mine=Serialized("x", mine), policy_kwargs=Serialized("x", arguments)))
+        assert made.entries["data"].size < 10_000_000

@@ -399,3 +399,62 @@ def test_what_her_was_put_around_has_to_be_known() -> None:
 def test_a_state_dict_that_is_none_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="no state dict of tensors"):
         rebuild(BASES["ppo"].replace(parameters={"policy": StateDict.from_arrays({"a": 1})}))
+
+
+def test_an_interval_that_was_saved_divided_is_whole_again() -> None:
+    archive = q_archive(is_doubled=True)
+    data = {**archive.data, "target_update_interval": 5, "n_envs": 3}
+    for version, wanted in (("1.3.0", 5), ("1.4.0", 15), ("1.8.0", 15), ("2.0.0", 5), ("2.9.2", 5)):
+        made, _, _ = rebuilt(archive.replace(data=data, stable_baselines3_version=version))
+        assert made.data["target_update_interval"] == wanted, version
+
+
+def test_image_policies_without_hidden_layers_say_so() -> None:
+    policy = {
+        "actor.features_extractor.linear.0.weight": numbers(6, 4), "actor.mu.weight": numbers(1, 6),
+        "critic.features_extractor.linear.0.weight": numbers(6, 4), "critic.qf0.0.weight": numbers(1, 7),
+    }  # fmt: skip
+    archive = BASES["sac"].replace(parameters={"policy": OrderedDict(policy)})
+    made, rows, _ = rebuilt(archive.replace(data={**archive.data, "policy_kwargs": {"use_sde": False}}))
+    assert made.data["policy_kwargs"]["net_arch"] == {"pi": [], "qf": []}
+    assert "default once" in rows["policy_kwargs/net_arch"].message
+    made, _, _ = rebuilt(archive)
+    assert made.data["policy_kwargs"]["net_arch"] == [8, 8]
+
+
+def test_ars_squashed_whatever_it_was_told() -> None:
+    archive = with_keys(
+        n_delta=8, pop_size=16, policy_class=reference("sb3_contrib.ars.policies", "ARSPolicy"),
+        policy_kwargs={"squash_output": False},
+    )  # fmt: skip
+    policy = OrderedDict({"action_net.0.weight": numbers(2, 4)})
+    archive = archive.replace(parameters={"policy": policy, "policy.optimizer": None})
+    for version, wanted in (("1.6.2", True), ("1.7.0", False)):
+        made, _, _ = rebuilt(archive.replace(stable_baselines3_version=version))
+        assert made.data["policy_kwargs"]["squash_output"] is wanted
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"state": {-5000: {"exp_avg": np.zeros(2)}, "abc": {}, None: {}}},
+        {"param_groups": [{"params": list(range(1000))}] * 2000},
+        {"state": {index: {"step": 1, **dict.fromkeys(map(str, range(1000)), 1)} for index in range(2000)}},
+    ],
+)
+def test_states_of_nothing_and_shared_ones_cost_nothing(given: Any) -> None:
+    for base, name in (("ppo", "policy.optimizer"), ("sac", "actor.optimizer")):
+        state = {**arrays(BASES[base], name), **given}
+        try:
+            made, _, _ = rebuilt(BASES[base].replace(parameters={name: state}))
+        except UnsupportedError:
+            continue
+        assert not set(arrays(made, name)["state"]) & set(given["state"])
+
+
+def test_a_layer_that_stands_twice_under_two_names_is_no_key_error() -> None:
+    old = shared_network(5)
+    old["mlp_extractor.value_net.0.weight"] = old["mlp_extractor.policy_net.0.weight"]
+    reordered = {"mlp_extractor.value_net.0.weight": old["mlp_extractor.value_net.0.weight"], **old}
+    made, _, _ = rebuilt(with_network(reordered))
+    assert len(arrays(made)) == 12

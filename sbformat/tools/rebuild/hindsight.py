@@ -6,6 +6,7 @@ get the columns of that dict; those of the achieved goal, which nobody saw befor
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -25,6 +26,8 @@ _FIRST_LAYER: Final = re.compile(
     r"(actor|actor_target)\.(latent_pi|mu)\.0\.weight|(critic|critic_target)\.qf\d+\.0\.weight"
     r"|q_net(_target)?\.q_net\.0\.weight"
 )
+_MOST_CHOICES: Final = 1_000_000
+_WIDE: Final = ("<f4", "<f8")
 _KEYS: Final = ("achieved_goal", "desired_goal", "observation")
 """Of the Dict space, in gymnasium's order."""
 
@@ -38,6 +41,8 @@ class Hindsight(NamedTuple):
     """Columns of the observation, which came first."""
     goal: int
     """Columns of the goal."""
+    made: dict[tuple[int, int, tuple[int, ...]], tuple[TensorInfo, TensorInfo]]
+    """Layers that were widened, by their memory, with what they were: those that share it still do."""
 
     def widened(self, name: str, info: TensorInfo) -> TensorInfo:
         """Return a tensor with the columns of the dict, when it is one of a first layer; moments go the same way.
@@ -47,13 +52,15 @@ class Hindsight(NamedTuple):
         if not _FIRST_LAYER.fullmatch(name):
             return info
         known = self.observation + self.goal
-        if len(info.shape) != 2 or info.shape[1] < known:
+        if len(info.shape) != 2 or info.shape[1] < known or not 0 < info.numel <= info.storage.numel:
             message = f"{name} does not take an observation of {known} numbers"
             raise UnsupportedError(message, entry=POLICY_ENTRY)
-        desired, observation, others = (
-            range(self.observation, known), range(self.observation), range(known, info.shape[1]),
-        )  # fmt: skip
-        return with_columns(info, [*[None] * self.goal, *desired, *observation, *others])
+        memory = id(info.storage), info.offset, info.shape
+        if memory not in self.made:
+            parts = range(self.observation, known), range(self.observation), range(known, info.shape[1])
+            columns = [*[None] * self.goal, *(column for part in parts for column in part)]
+            self.made[memory] = with_columns(info, columns), info
+        return self.made[memory][0]
 
 
 def inner_algorithm(archive: Archive) -> str:
@@ -78,7 +85,7 @@ def hindsight_of(archive: Archive) -> tuple[Hindsight | None, str]:
     if not isinstance(last, dict) or not set(_KEYS) <= set(last):
         return None, "it was never trained, and only the last observation tells what is goal and what is not"
     parts = [last[key] for key in _KEYS]
-    if any(not isinstance(part, ArrayInfo) or len(part.shape) != 2 for part in parts):
+    if any(not isinstance(part, ArrayInfo) or len(part.shape) != 2 or part.dtype[1] not in "biuf" for part in parts):
         return None, "its last observation is not made of vectors"
     sizes = [part.shape[1] for part in parts]
     made = _spaces(space, sizes[2], sizes[1], parts)
@@ -86,7 +93,7 @@ def hindsight_of(archive: Archive) -> tuple[Hindsight | None, str]:
         return None, "its last observation does not fit its space"
     observation, desired, achieved, columns = made
     spaces: dict[str, Space] = dict(zip(_KEYS, (achieved, desired, observation)))
-    return Hindsight(DictSpace("gymnasium", spaces, None), *columns), ""
+    return Hindsight(DictSpace("gymnasium", spaces, None), *columns, {}), ""
 
 
 def _spaces(
@@ -106,20 +113,31 @@ def _spaces(
         bits, *goals = (MultiBinary("gymnasium", (size,), space.dtype, None) for size in (observation, goal, goal))
         return bits, goals[0], goals[1], columns
     if isinstance(space, MultiDiscrete) and space.nvec.shape == (2,):
-        sizes = [int(size) for size in unpacked(space.nvec)]
+        sizes = [size for size in unpacked(space.nvec) if isinstance(size, int) and 0 < size < _MOST_CHOICES]
+        if len(sizes) != 2:
+            return None
         choices = [Discrete("gymnasium", size, 0, "<i8", None) for size in (sizes[0], sizes[1], sizes[1])]
         return choices[0], choices[1], choices[2], (sizes[0], sizes[1])
     return None
 
 
 def _slice(space: Box, start: int, stop: int, last: ArrayInfo) -> Box:
-    """Return a part of a Box, in the dtype that the environment's own part had."""
-    low, high = (_cut(bound, start, stop, last.dtype) for bound in (space.low, space.high))
+    """Return a part of a Box, in the dtype that the environment's own part had, where that holds the bounds."""
+    low, high = (_cut(bound, start, stop, bound.dtype) for bound in (space.low, space.high))
+    dtype = space.dtype
+    if last.dtype in _WIDE or (last.dtype[1] in "iu" and all(_is_whole(bound) for bound in (low, high))):
+        dtype = last.dtype
+        low, high = (_cut(bound, 0, stop - start, dtype) for bound in (low, high))
     below, above = (
         None if flags is None else _cut(flags, start, stop, flags.dtype)
         for flags in (space.bounded_below, space.bounded_above)
     )
-    return Box("gymnasium", low.shape, last.dtype, low, high, None, below, above)
+    return Box("gymnasium", low.shape, dtype, low, high, None, below, above)
+
+
+def _is_whole(bound: ArrayInfo) -> bool:
+    """Say whether a dtype of whole numbers, however narrow, holds bounds."""
+    return all(math.isfinite(value) and value in range(128) for value in unpacked(bound))
 
 
 def _cut(info: ArrayInfo, start: int, stop: int, dtype: str) -> ArrayInfo:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.data import Serialized
@@ -76,9 +77,28 @@ class Job:
         return self.options.target
 
     @property
+    def source(self) -> tuple[int, int]:
+        """The release that wrote the archive; 0.0 before SB3 0.9."""
+        try:
+            match = re.match(r"([0-9]{1,3})\.([0-9]{1,3})", self.archive.stable_baselines3_version or "")
+        except SbformatError:
+            match = None
+        return (int(match[1]), int(match[2])) if match else (0, 0)
+
+    @property
     def is_a2c_of_0_6(self) -> bool:
         """Whether it is of SB3 0.6, where A2C was a PPO and wrote its keys."""
         return self.algorithm == "A2C" and "_current_progress" in self.archive.data
+
+    @property
+    def always_squashes(self) -> bool:
+        """Whether the policy's output was squashed, whatever it was told: ARS's before SB3 1.7, but for the linear."""
+        policy = self.archive.data.get("policy_class")
+        return (
+            self.algorithm == "ARS"
+            and self.source < (1, 7)
+            and self.meaning("policy_class", policy) == Reference("sb3_contrib.ars.policies", "ARSPolicy")
+        )
 
     @property
     def learns_entropy(self) -> bool:
@@ -117,6 +137,8 @@ class Job:
         """Note the arguments that the layers of a network ask for, where today's defaults are others."""
         if network.net_arch is not None:
             self.facts["net_arch"] = network.net_arch, "the layers of both networks, none of them shared"
+        if network.sizes is not None and self._argument("net_arch") is None:
+            self.facts["net_arch"] = network.sizes, "the layers that are there, which were the default once"
         if network.shares_extractor and self._argument("share_features_extractor") is None:
             self.facts["share_features_extractor"] = True, "the default before SB3 1.6"
 

@@ -14,6 +14,7 @@ from sbformat.known.values import (
     FloatSchedule,
     Function,
     LinearSchedule,
+    Partial,
     Reference,
     Space,
     TrainFreq,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _SPACES: Final = ("observation_space", "action_space")
 _UNIT: Final = Reference("stable_baselines3.common.type_aliases", "TrainFrequencyUnit")
 _SPACE_VALUES: Final = get_args(Space)
+_CALLABLES: Final = (Reference, Function, Partial)
 _SCHEDULES: Final = (ConstantSchedule, LinearSchedule, FloatSchedule)
 
 
@@ -86,7 +88,9 @@ def _plain(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
         result = written(meaning, job.target) if isinstance(value, Serialized) else value
     except UnsupportedError as error:
         return job.unknown(key, value, error.message)
-    if not is_known and any(isinstance(part, (Reference, Function)) for part in _parts(meaning)):
+    if isinstance(meaning, _CALLABLES) or (
+        not is_known and any(isinstance(part, _CALLABLES) for part in _parts(meaning))
+    ):
         return job.unknown(key, value, "a class or function under a key where SB3 keeps none")
     if is_private(key) or any(map(is_private, texts(meaning))):
         return job.dropped(key, PRIVATE)
@@ -252,6 +256,17 @@ def _train_freq(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
     return written(meaning, job.target)
 
 
+def _target_update_interval(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
+    """Steps between updates of the target network, which some releases saved divided by the number of environments."""
+    count = job.archive.data.get("n_envs")
+    since, until = releases.DIVIDED_INTERVAL.get(job.algorithm, ((0, 0), (0, 0)))
+    if since <= job.source < until and type(value) is int and type(count) is int and count > 1:
+        message = f"{value * count}: SB3 {job.source[0]}.{job.source[1]} saved it divided by its {count} environments"
+        job.told("translated", message, key=key)
+        return value * count
+    return _plain(job, key, value)
+
+
 # -- buffers ------------------------------------------------------------------------------------------
 
 
@@ -354,6 +369,7 @@ _HANDLERS: Final[dict[str, Callable[[Job, str, Any], Any]]] = {
     "policy_kwargs": policies.policy_kwargs,
     "tensorboard_log": _tensorboard_log,
     "train_freq": _train_freq,
+    "target_update_interval": _target_update_interval,
     "replay_buffer_class": _buffer_class,
     "rollout_buffer_class": _buffer_class,
     "replay_buffer_kwargs": _buffer_kwargs,

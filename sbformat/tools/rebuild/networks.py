@@ -44,6 +44,8 @@ class Network(NamedTuple):
     metadata: Any
     net_arch: dict[str, list[int]] | None
     """What the layers are now, when shared ones were parted."""
+    sizes: dict[str, list[int]] | None
+    """What the layers of actor and critics are, where that is no default of today."""
     shares_extractor: bool
     """Whether actor and critics have the weights of one features extractor."""
     notes: tuple[str, ...]
@@ -94,7 +96,9 @@ def rebuilt_network(job: Job) -> Network:
         tensors = [tensor._replace(info=hindsight.widened(tensor.name, tensor.info)) for tensor in tensors]
         notes.append("first layers take the goal's columns in the order of the Dict space; those not used are zero")
     shares = job.family.kind == "critics" and _shares_extractor(tree)
-    return Network(tuple(tensors), _metadata(tree, rename), net_arch, shares, tuple(notes))
+    made = tuple(tensors)
+    sizes = _sizes(made) if job.family.kind == "critics" else None
+    return Network(made, _metadata(tree, rename), net_arch, sizes, shares, tuple(notes))
 
 
 def _refuse_other_networks(job: Job, tree: dict[str, TensorInfo]) -> None:
@@ -160,6 +164,14 @@ def _parted(tensors: list[Tensor], shared: int) -> tuple[list[Tensor], dict[str,
     others = [tensor for tensor in tensors if not tensor.name.startswith(prefixes)]
     position = sum(not tensor.name.startswith(prefixes) for tensor in tensors[:at])
     return [*others[:position], *made, *others[position:]], net_arch
+
+
+def _sizes(tensors: tuple[Tensor, ...]) -> dict[str, list[int]] | None:
+    """Return the hidden layers of actor and critics, when they are none: what image policies had before SB3 1.6."""
+    names = [tensor.name for tensor in tensors]
+    is_bare = not any(name.startswith(("actor.latent_pi.", "actor.mu.2.", "critic.qf0.2.")) for name in names)
+    has_extractor = any(name.startswith(_EXTRACTORS) for name in names)
+    return {"pi": [], "qf": []} if is_bare and has_extractor else None
 
 
 def _shares_extractor(tree: dict[str, TensorInfo]) -> bool:

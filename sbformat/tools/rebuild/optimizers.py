@@ -20,6 +20,8 @@ _ONLINE: Final = {"DQN": "q_net.", "QRDQN": "quantile_net."}
 _MODULES: Final = {"policy.optimizer": "", "actor.optimizer": "actor.", "critic.optimizer": "critic."}
 _COUNTED: Final = ("exp_avg", "square_avg")
 """Moments of torch's optimizers that count their steps in a tensor: Adam and its kin, RMSprop."""
+_MOST: Final = 1_000_000
+"""Of what is copied, which a file may share."""
 _MOST_STEPS: Final = 2**63
 _ON_A_GPU: Final = {"fused": None, "capturable": False}
 """Options that hold for parameters on a GPU alone, and what they are without."""
@@ -42,9 +44,19 @@ class Optimizer:
         self.name = name
         if not _is_optimizer(tree):
             self._refuse("not an optimizer's state dict: no state and param_groups with their parameters")
-        self.groups = [dict(group) for group in tree["param_groups"]]
-        self.state = dict(tree["state"])
+        moments = tree["state"].values()
+        groups = tree["param_groups"]
+        if sum(len(group) + len(group["params"]) for group in groups) + sum(map(len, moments)) > _MOST:
+            self._refuse(f"it has more than {_MOST:,} parameters, options and moments")
+        if any(type(key) is not int for group in groups for key in group["params"]):
+            self._refuse("its parameters have no numbers")
         self.notes: list[str] = []
+        self.groups = [{key: value for key, value in group.items() if _is_option(value)} for group in groups]
+        self.state = {key: moments for key, moments in tree["state"].items() if all(map(_is_option, moments.values()))}
+        if len(self.state) < len(moments):
+            self.notes.append("moments that are no plain tensors and numbers start anew")
+        if any(len(group) < len(old) for group, old in zip(self.groups, groups)):
+            self.notes.append("options that are no plain tensors and numbers are left out")
 
     @property
     def tree(self) -> dict[str, Any]:
@@ -70,14 +82,14 @@ class Optimizer:
         """Number the parameters from 0, where torch < 1.5 had the ``id()`` of each."""
         keys = [key for group in self.groups for key in group["params"]]
         numbers = {key: index for index, key in enumerate(keys)}
-        if keys == list(range(len(keys))):
+        if keys == list(range(len(keys))) and self.state.keys() <= numbers.keys():
             return
         if len(numbers) != len(keys):
             self._refuse("a parameter is in two groups of it")
         self.state = {numbers[key]: moments for key, moments in self.state.items() if key in numbers}
         for group in self.groups:
             group["params"] = [numbers[key] for key in group["params"]]
-        self.notes.append("parameters are numbered, where they had the addresses of a process that is gone")
+        self.notes.append("parameters are numbered from 0, where they had addresses or gaps")
 
     def keep_online(self, online: int, *, is_alone: bool) -> None:
         """Have the parameters of the online network alone, or of both networks, as the target has them.
@@ -104,14 +116,14 @@ class Optimizer:
         if len(self.groups) != 1:
             self._refuse("it has several groups of parameters, which cannot be matched with the parted layers")
         is_fit = self.size == len(old) and all(
-            _fits(self.state.get(where[tensor.origin], {}), tensor) for tensor in new
+            tensor.origin in where and _fits(self.state.get(where[tensor.origin], {}), tensor) for tensor in new
         )
         state = {}
         taken: set[int] = set()
         copies = Copies()
-        for index, tensor in enumerate(new):
+        for index, tensor in enumerate(new if is_fit else ()):
             origin = where[tensor.origin]
-            if is_fit and origin in self.state:
+            if origin in self.state:
                 moments = self.state[origin]
                 state[index] = _own(moments, copies) if origin in taken else moments
                 taken.add(origin)
@@ -126,7 +138,7 @@ class Optimizer:
     def widen(self, hindsight: Hindsight, own: list[Tensor]) -> None:
         """Give the moments of first layers the columns of the dict."""
         for index, moments in self.state.items():
-            if type(index) is not int or index >= len(own):
+            if index >= len(own):
                 self._refuse("it has more parameters than its network")
             self.state[index] = {
                 word: hindsight.widened(own[index].name, part) if _is_matrix(part) else part
@@ -156,14 +168,16 @@ def _is_optimizer(tree: Any) -> bool:  # noqa: ANN401
         isinstance(tree, dict)
         and isinstance(tree.get("state"), dict)
         and isinstance(tree.get("param_groups"), list)
-        and all(
-            isinstance(group, dict)
-            and isinstance(group.get("params"), list)
-            and all(type(key) is int for key in group["params"])
-            for group in tree["param_groups"]
-        )
+        and all(isinstance(group, dict) and isinstance(group.get("params"), list) for group in tree["param_groups"])
         and all(isinstance(moments, dict) for moments in tree["state"].values())
     )
+
+
+def _is_option(value: Any) -> bool:  # noqa: ANN401 -- of any type
+    """Say whether a value is one that an optimizer of torch keeps: numbers, a few of them together, tensors."""
+    if type(value) in (list, tuple):
+        return all(part is None or type(part) in (bool, int, float) for part in value)
+    return value is None or type(value) in (bool, int, float) or isinstance(value, TensorInfo)
 
 
 def _is_matrix(part: object) -> bool:

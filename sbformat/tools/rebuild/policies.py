@@ -118,6 +118,9 @@ def _argument(job: Job, place: str, name: str, value: object) -> Any:  # noqa: A
             message = "policy_kwargs: sde_net_arch gives the noise layers of its own, which SB3 2 does not have"
             raise UnsupportedError(message, entry="data")
         return job.dropped(place, f"no argument of {job.algorithm}'s policies in SB3 {job.target}")
+    if name == "squash_output" and value is not True and job.always_squashes:
+        job.told("translated", "True: MlpPolicy of ARS took no other before SB3 1.7", key=place)
+        return True
     try:
         if name in _CLASSES and isinstance(value, Global) and not value.updates:
             job.required(place, value)

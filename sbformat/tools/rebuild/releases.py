@@ -125,6 +125,9 @@ EXCLUDED: Final = frozenset(
 A2C_OF_0_6: Final = frozenset({"batch_size", "n_epochs", "clip_range", "clip_range_vf", "target_kl"})
 """Keys of PPO that A2C wrote in SB3 0.6, where it was one."""
 
+DIVIDED_INTERVAL: Final = {"DQN": ((1, 4), (2, 0)), "QRDQN": ((2, 0), (2, 4))}
+"""Releases that saved ``target_update_interval`` divided by ``n_envs``: since, and until."""
+
 SCHEDULES: Final = frozenset({"learning_rate", "clip_range", "clip_range_vf", "delta_std_schedule"})
 DEFAULTS: Final = {"clip_range": "0.2", "clip_range_vf": "no clipping", "delta_std_schedule": "0.05"}
 """The constructors' defaults of what may have to be dropped."""

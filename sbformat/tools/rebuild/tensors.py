@@ -58,7 +58,8 @@ def with_columns(info: TensorInfo, columns: Sequence[int | None]) -> TensorInfo:
     """
     rows, width = info.shape
     size = DTYPES[info.dtype].itemsize
-    if info.strides != (width, 1) or info.storage.byte_order != "little" or info.conj or info.neg:
+    is_whole = 0 < rows * width <= info.storage.numel and info.storage.dtype == info.dtype
+    if not is_whole or info.strides != (width, 1) or info.storage.byte_order != "little" or info.conj or info.neg:
         message = f"a layer of the dtype {quote(info.dtype)} does not lie in memory row by row"
         raise UnsupportedError(message)
     data = info.storage.bytes()[info.offset * size :]

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _DEEPEST_JSON: Final = 20
 _MOST_JSON: Final = 100_000
+_MOST_TEXT: Final = 1 << 20
 _EXACT_INTEGERS: Final = 2**63
 _SPACES: Final[Mapping[type, str]] = {
     Box: "box.Box",
@@ -64,24 +65,23 @@ def is_private(text: str) -> bool:
 
 
 def texts(value: object) -> Iterator[str]:
-    """Yield every text in a value, and what bytes would be as one; keys included."""
+    """Yield every text in a value, each once, and what bytes would be as one; keys included."""
     todo = [value]
     seen: set[int] = set()
     while todo:
         part = todo.pop()
+        if id(part) in seen or isinstance(part, (ArrayInfo, Reference)):  # numbers, and names that are known
+            continue
+        seen.add(id(part))
         if isinstance(part, str):
             yield part
         elif isinstance(part, (bytes, bytearray)):
             yield part.decode("latin-1")
-        elif isinstance(part, ArrayInfo):
-            continue  # numbers
-        elif isinstance(part, (dict, list, tuple, deque, set, frozenset, Value)) and id(part) not in seen:
-            seen.add(id(part))
-            if isinstance(part, dict):
-                todo.extend(part.keys())
-                todo.extend(part.values())
-            elif not isinstance(part, Reference):
-                todo.extend(part)
+        elif isinstance(part, dict):
+            todo.extend(part.keys())
+            todo.extend(part.values())
+        elif isinstance(part, (list, tuple, deque, set, frozenset, Value)):
+            todo.extend(part)
 
 
 def check_role(role: str, value: object) -> None:
@@ -114,10 +114,12 @@ def written(value: object, target: Target, *, foreign: frozenset[Pair] = frozens
 def _is_json(value: object) -> bool:
     """Say whether JSON gives a value back; what shares so many parts that it would not fit stays a blob."""
     todo = [(value, 0)]
+    size = 0
     for _ in range(_MOST_JSON):
         if not todo:
-            return True
+            return size <= _MOST_TEXT
         part, depth = todo.pop()
+        size += len(part) if type(part) is str else 0
         if part is None or type(part) in (bool, float, str) or (type(part) is int and abs(part) < _EXACT_INTEGERS):
             continue
         if depth > _DEEPEST_JSON:
