@@ -333,7 +333,7 @@ def test_no_path_and_no_address_of_the_author_survives(text: str) -> None:
     archive = with_keys(
         mine=text, yours={"a": [text]}, tensorboard_log=text, ours=blob([text, (1,)]), theirs=blob([text.encode()]),
         replay_buffer_kwargs={text: 1, "a": text}, policy_kwargs={"net_arch": [8, 8], "optimizer_kwargs": {text: 1}},
-        ep_info_buffer=blob([{"r": text}]),
+        ep_info_buffer=blob([{"r": text}]), lr_schedule=text, weights={"a": text},
     )  # fmt: skip
     made, rows, _ = rebuilt(archive)
     assert text not in json.dumps(sbformat.data.to_json(made.data), ensure_ascii=False)

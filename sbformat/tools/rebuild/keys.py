@@ -150,8 +150,7 @@ def _excluded(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
 def _made_anew(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
     """A value that SB3's ``load`` writes over, whatever stands there."""
     if not isinstance(value, Serialized):
-        job.told("kept", "", key=key)
-        return value
+        return _plain(job, key, value)
     source = f"what SB3 makes of {releases.MADE_ANEW[key]}"
     try:
         meaning = job.meaning(key, value)
