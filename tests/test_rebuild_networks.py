@@ -458,3 +458,9 @@ def test_a_layer_that_stands_twice_under_two_names_is_no_key_error() -> None:
     reordered = {"mlp_extractor.value_net.0.weight": old["mlp_extractor.value_net.0.weight"], **old}
     made, _, _ = rebuilt(with_network(reordered))
     assert len(arrays(made)) == 12
+
+
+@pytest.mark.parametrize("name", [7, None, "mlp_extractor.value_net.99999999999999999999.weight"])
+def test_names_that_no_module_has_are_refused(name: Any) -> None:
+    with pytest.raises(UnsupportedError, match=r"policy\.pth: "):
+        rebuild(with_network({**shared_network(8), name: numbers(2, 2)}))

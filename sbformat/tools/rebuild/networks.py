@@ -22,7 +22,7 @@ _EXTRACTOR: Final = "features_extractor."
 _OWN_EXTRACTORS: Final = ("pi_features_extractor.", "vf_features_extractor.")
 _EXTRACTORS: Final = ("actor.features_extractor.", "critic.features_extractor.")
 _OLD_CRITIC: Final = re.compile(r"^(critic|critic_target)\.q([12])_net\.")
-_LAYER: Final = re.compile(r"(\d+)\.(.+)")
+_LAYER: Final = re.compile(r"([0-9]{1,4})\.(.+)")
 _BUFFERS: Final = frozenset({"running_mean", "running_var", "num_batches_tracked", "ra_mean", "ra_var", "steps"})
 """What a state dict holds beside parameters, by the last part of the name: of batch norm and CrossQ's renorm."""
 _OLD_CNN: Final = (32, 64, 3, 3)
@@ -67,7 +67,9 @@ def rebuilt_network(job: Job) -> Network:
     """
     state_dict = job.archive.parameters["policy"]
     tree: Any = state_dict.tree
-    if not isinstance(tree, dict) or any(not isinstance(info, TensorInfo) for info in tree.values()):
+    if not isinstance(tree, dict) or any(
+        type(name) is not str or not isinstance(info, TensorInfo) for name, info in tree.items()
+    ):
         message = "it is no state dict of tensors"
         raise UnsupportedError(message, entry=POLICY_ENTRY)
     _refuse_other_networks(job, tree)

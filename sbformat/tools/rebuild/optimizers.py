@@ -155,7 +155,7 @@ class Optimizer:
                 self.state[index] = {**moments, "step": scalar(step)}
         for group in self.groups:
             for flag, off in _ON_A_GPU.items():
-                if group.get(flag):
+                if flag in group and group[flag] is not None and group[flag] is not False:
                     group[flag] = off
                     self.notes.append(f"{flag}, which holds on a GPU alone, is off")
 
