@@ -266,10 +266,11 @@ def reference_tree(module: str, name: str) -> Any:
     return sbformat.pkl.Global(module, name)
 
 
-def test_what_only_holds_on_a_gpu_is_off_and_numpys_numbers_are_pythons() -> None:
+@pytest.mark.parametrize("fused", [True, 1, (), 0.5])
+def test_what_only_holds_on_a_gpu_is_off_and_numpys_numbers_are_pythons(fused: Any) -> None:
     given = arrays(BASES["ppo"], "policy.optimizer")
     lr = ArrayInfo("<f8", (), "C", np.float64(2e-4).tobytes(), is_scalar=True)
-    given["param_groups"][0] |= {"fused": True, "capturable": True, "lr": lr}
+    given["param_groups"][0] |= {"fused": fused, "capturable": True, "lr": lr}
     made, rows, _ = rebuilt(BASES["ppo"].replace(parameters={"policy.optimizer": given}))
     group = arrays(made, "policy.optimizer")["param_groups"][0]
     assert (group["fused"], group["capturable"], group["lr"]) == (None, False, 2e-4)
