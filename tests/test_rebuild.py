@@ -14,7 +14,7 @@ from making_known import CONSTANT, array, box, call, discrete, function, new
 from making_old import BASES, blob, rebuilt, reference, with_keys
 from sbformat import MissingEntryError, Serialized, UnsupportedError, ValidationError, known
 from sbformat.known.values import Box, ConstantSchedule, LinearSchedule, Reference, TrainFreq
-from sbformat.pkl import Global
+from sbformat.pkl import Call, Global
 from sbformat.tools.rebuild import rebuild
 
 USERS: Any = function((*CONSTANT[:6], b"d\0S\0", *CONSTANT[7:]), (1e-3,), "mine.<locals>.f", spelling="fill")[0]  # type: ignore[index]
@@ -326,7 +326,7 @@ def test_noise_has_the_dtype_that_later_releases_ask_for() -> None:
         "/home/alice/logs", "C:\\Users\\alice", "~alice/x", "see /mnt/disk/a/b", "\\\\host\\share",
         "alice@host.example",
         "/alice", "-L/home/alice/lib", "+/mnt/c/Users/alice", "${HOME}/alice", "%USERPROFILE%", "git+ssh:alice",
-        "laptop:8080", "file:x", "d:/alice",
+        "laptop:8080", "file:x", "d:/alice", "~alice", "C:alice", "\\Users\\alice\\x",
     ],
 )  # fmt: skip
 def test_no_path_and_no_address_of_the_author_survives(text: str) -> None:
@@ -458,3 +458,18 @@ def test_texts_and_lists_that_are_shared_a_million_times_cost_nothing() -> None:
         mine, arguments = (pickle.dumps(value) for value in (content, {"optimizer_kwargs": {"a": content}}))
         made, _, _ = rebuilt(with_keys(mine=Serialized("x", mine), policy_kwargs=Serialized("x", arguments)))
         assert made.entries["data"].size < 10_000_000
+
+
+@pytest.mark.parametrize("key", ["_update_learning_rate", "predict", "_setup_model"])
+@pytest.mark.parametrize("value", [None, 5, schedule("ConstantSchedule", val=1.0)])
+def test_nothing_takes_the_place_of_a_method(key: str, value: Any) -> None:
+    archive = with_keys(**{key: blob(value) if isinstance(value, Call) else value})
+    made, _, _ = rebuilt(archive)
+    assert key not in made.data
+    assert isinstance(value, (int, type(None))) or sbformat.scan(sbformat.writes(archive)).verdict == "unknown"
+
+
+def test_arguments_go_with_the_class_that_is_dropped() -> None:
+    given = {"features_extractor_class": SYSTEM, "features_extractor_kwargs": {"a": 1}, "net_arch": [8, 8]}
+    made, _, _ = rebuilt(with_keys(policy_kwargs=blob(given)))
+    assert made.data["policy_kwargs"] == {"net_arch": [8, 8]}

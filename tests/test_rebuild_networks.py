@@ -427,12 +427,16 @@ def test_ars_squashed_whatever_it_was_told() -> None:
     archive = with_keys(
         n_delta=8, pop_size=16, policy_class=reference("sb3_contrib.ars.policies", "ARSPolicy"),
         policy_kwargs={"squash_output": False},
+        action_space=blob(box(array((1,), b"\0\0\x80\xbf"), array((1,), b"\0\0\x80\x3f"), (1,))),
     )  # fmt: skip
     policy = OrderedDict({"action_net.0.weight": numbers(2, 4)})
     archive = archive.replace(parameters={"policy": policy, "policy.optimizer": None})
     for version, wanted in (("1.6.2", True), ("1.7.0", False)):
         made, _, _ = rebuilt(archive.replace(stable_baselines3_version=version))
         assert made.data["policy_kwargs"]["squash_output"] is wanted
+    wide = blob(box(array((1,), b"\0\0\0\xc0"), array((1,), b"\0\0\0\x40"), (1,)))
+    with pytest.raises(UnsupportedError, match="did not scale"):
+        rebuild(archive.replace(data={**archive.data, "action_space": wide}, stable_baselines3_version="1.6.2"))
 
 
 @pytest.mark.parametrize(
@@ -465,3 +469,31 @@ def test_a_layer_that_stands_twice_under_two_names_is_no_key_error() -> None:
 def test_names_that_no_module_has_are_refused(name: Any) -> None:
     with pytest.raises(UnsupportedError, match=r"policy\.pth: "):
         rebuild(with_network({**shared_network(8), name: numbers(2, 2)}))
+
+
+def test_an_actor_without_hidden_layers_takes_the_dict_too() -> None:
+    policy = {
+        "actor.mu.weight": numbers(1, 3), "actor.log_std.weight": numbers(1, 3),
+        "critic.qf0.0.weight": numbers(1, 4), "critic_target.qf0.0.weight": numbers(1, 4),
+    }  # fmt: skip
+    optimizers = {"actor.optimizer": adam((1, 3), (1, 3)), "critic.optimizer": adam((1, 4))}
+    archive = her().replace(parameters={"policy": OrderedDict(policy), **optimizers})
+    made, _, _ = rebuilt(archive)
+    assert arrays(made, "actor.optimizer")["state"][1]["exp_avg"].shape == (1, 4)
+    assert [value.shape for value in arrays(made).values()] == [(1, 4), (1, 4), (1, 5), (1, 5)]
+    np.testing.assert_array_equal(arrays(made)["actor.mu.weight"][0, 1:], policy["actor.mu.weight"][0, [2, 0, 1]])
+    noisy = her().replace(parameters={"policy": OrderedDict({**policy, "actor.log_std": numbers(3, 1)})})
+    assert rebuilt(noisy)[1]["model_class"].instead == "a plain replay buffer"
+
+
+def test_nothing_of_the_author_is_in_state_dicts() -> None:
+    given = arrays(BASES["ppo"], "policy.optimizer")
+    given["param_groups"][0]["/home/alice/a"] = 1
+    given["param_groups"][0]["note"] = "alice"
+    given["state"][0]["/home/alice/b"] = np.zeros(2)
+    policy: Any = BASES["ppo"].parameters["policy"].to_numpy()
+    policy._metadata = OrderedDict({"": {"version": 1}, "/home/alice": {"version": 1}, "action_net": {"version": "al"}})
+    made, _, _ = rebuilt(BASES["ppo"].replace(parameters={"policy.optimizer": given, "policy": policy}))
+    assert b"alice" not in sbformat.writes(made)
+    assert made.parameters["policy"].metadata == {"": {"version": 1}}
+    assert 0 not in arrays(made, "policy.optimizer")["state"]

@@ -26,6 +26,8 @@ _FIRST_LAYER: Final = re.compile(
     r"(actor|actor_target)\.(latent_pi|mu)\.0\.weight|(critic|critic_target)\.qf\d+\.0\.weight"
     r"|q_net(_target)?\.q_net\.0\.weight"
 )
+_BARE_ACTOR: Final = frozenset({"actor.mu.weight", "actor.log_std.weight"})
+"""First layers of a SAC whose actor has no hidden ones."""
 _MOST_CHOICES: Final = 1_000_000
 _WIDE: Final = ("<f4", "<f8")
 _KEYS: Final = ("achieved_goal", "desired_goal", "observation")
@@ -41,6 +43,8 @@ class Hindsight(NamedTuple):
     """Columns of the observation, which came first."""
     goal: int
     """Columns of the goal."""
+    is_bare: bool
+    """Whether the actor of SAC or TQC has no hidden layers."""
     made: dict[tuple[int, int, tuple[int, ...]], tuple[TensorInfo, TensorInfo]]
     """Layers that were widened, by their memory, with what they were: those that share it still do."""
 
@@ -49,7 +53,7 @@ class Hindsight(NamedTuple):
 
         :raises UnsupportedError: when it does not take that observation
         """
-        if not _FIRST_LAYER.fullmatch(name):
+        if not _FIRST_LAYER.fullmatch(name) and not (self.is_bare and name in _BARE_ACTOR):
             return info
         known = self.observation + self.goal
         if len(info.shape) != 2 or info.shape[1] < known or not 0 < info.numel <= info.storage.numel:
@@ -92,8 +96,12 @@ def hindsight_of(archive: Archive) -> tuple[Hindsight | None, str]:
     if made is None or sizes[0] != sizes[1]:
         return None, "its last observation does not fit its space"
     observation, desired, achieved, columns = made
+    names = archive.parameters["policy"].tensors()
+    is_bare = "actor.mu.weight" in names and "actor.latent_pi.0.weight" not in names
+    if is_bare and "actor.log_std" in names:
+        return None, "its noise takes the observation itself"
     spaces: dict[str, Space] = dict(zip(_KEYS, (achieved, desired, observation)))
-    return Hindsight(DictSpace("gymnasium", spaces, None), *columns, {}), ""
+    return Hindsight(DictSpace("gymnasium", spaces, None), *columns, is_bare, {}), ""
 
 
 def _spaces(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError, escape, quote
-from sbformat.known.values import Reference
+from sbformat.known.numbers import unpacked
+from sbformat.known.values import Box, Reference
 from sbformat.names.dangerous import reason
 from sbformat.spec import DATA_ENTRY
 from sbformat.tools.rebuild.report import Required, Row
@@ -99,6 +100,14 @@ class Job:
             and self.source < (1, 7)
             and self.meaning("policy_class", policy) == Reference("sb3_contrib.ars.policies", "ARSPolicy")
         )
+
+    @property
+    def acts_within_one(self) -> bool:
+        """Whether every action lies between -1 and 1, so that scaling it changes nothing."""
+        space = self.meaning("action_space", self.archive.data.get("action_space"))
+        if not isinstance(space, Box):
+            return True
+        return set(unpacked(space.low)) == {-1} and set(unpacked(space.high)) == {1}
 
     @property
     def learns_entropy(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from sbformat.data import Serialized
@@ -10,6 +11,7 @@ from sbformat.known.shown import one_line
 from sbformat.known.values import (
     CarriedClass,
     ConstantSchedule,
+    DType,
     EnumMember,
     FloatSchedule,
     Function,
@@ -82,6 +84,8 @@ def _handler(job: Job, key: str) -> Callable[[Job, str, Any], Any]:
 
 def _plain(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
     """A value that SB3 takes as it is."""
+    if key in releases.METHODS:
+        return job.dropped(key, "a part of the algorithm itself, which it would take the place of")
     is_known = key in known_keys(job.algorithm) or key in releases.RENAMED
     try:
         meaning = job.meaning(key, value)
@@ -94,8 +98,11 @@ def _plain(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
         return job.unknown(key, value, "a class or function under a key where SB3 keeps none")
     if is_private(key) or any(map(is_private, texts(meaning))):
         return job.dropped(key, PRIVATE)
-    if not is_known and any(isinstance(part, (str, bytes, bytearray)) for part in _parts(meaning)):
-        return job.dropped(key, "no key of SB3, and it holds a text of whoever trained it")
+    parts = [] if key in releases.TEXTS else _parts(meaning)
+    if any(isinstance(part, (str, bytes, bytearray)) for part in parts):
+        return job.dropped(key, "it holds a text of whoever trained it, and SB3 has none there")
+    if not is_known and any(isinstance(part, Value) or _is_text_in_numbers(part) for part in parts):
+        return job.dropped(key, "an object, or an array of bytes, under a key where SB3 keeps none")
     name = releases.RENAMED.get(key)
     if name is not None:
         job.told("translated", f"is {name} now", key=key)
@@ -104,6 +111,10 @@ def _plain(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
     else:
         job.told("kept", "" if is_known else "no key of SB3: it becomes an attribute of the agent", key=key)
     return result
+
+
+def _is_text_in_numbers(part: object) -> bool:
+    return isinstance(part, ArrayInfo) and part.dtype in ("|u1", "|i1")
 
 
 def _parts(value: object) -> list[object]:
@@ -117,7 +128,9 @@ def _parts(value: object) -> list[object]:
         found.append(part)
         if isinstance(part, dict):
             todo.extend(part.values())
-        elif isinstance(part, (list, tuple, set, frozenset, Value)) and not isinstance(part, ArrayInfo):
+        elif isinstance(part, (list, tuple, set, frozenset, deque, Value)) and not isinstance(
+            part, (ArrayInfo, Reference, EnumMember, DType)
+        ):
             todo.extend(part)
     return found
 

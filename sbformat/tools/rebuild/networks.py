@@ -210,14 +210,19 @@ def _metadata(tree: Any, rename: list[tuple[str, tuple[str, ...]]]) -> Any:  # n
     metadata = getattr(tree, "_metadata", None)
     if not isinstance(metadata, dict):
         return None
+    parts = [name.split(".") for name in tree]
+    modules = {".".join(part[:end]) for part in parts for end in range(len(part))}
     made: OrderedDict[Any, Any] = OrderedDict()
-    for path, version in metadata.items():
-        names = [path]
+    for path, said in metadata.items():
+        version = said.get("version") if isinstance(said, dict) else None
+        if type(path) is not str or type(version) is not int or path not in modules:
+            continue
+        names = [_new_critic(f"{path}.")]
         for old, new in rename:
-            if isinstance(path, str) and f"{path}.".startswith(old):
-                names = [prefix + f"{path}.".removeprefix(old) for prefix in new]
+            if names[0].startswith(old):
+                names = [prefix + names[0].removeprefix(old) for prefix in new]
         for name in names:
-            made[name.rstrip(".") if isinstance(name, str) else name] = version
+            made[name.removesuffix(".")] = {"version": version}
     return made
 
 

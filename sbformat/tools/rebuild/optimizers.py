@@ -51,8 +51,14 @@ class Optimizer:
         if any(type(key) is not int for group in groups for key in group["params"]):
             self._refuse("its parameters have no numbers")
         self.notes: list[str] = []
-        self.groups = [{key: value for key, value in group.items() if _is_option(value)} for group in groups]
-        self.state = {key: moments for key, moments in tree["state"].items() if all(map(_is_option, moments.values()))}
+        self.groups = [
+            {key: value for key, value in group.items() if _is_word(key) and _is_option(value)} for group in groups
+        ]
+        self.state = {
+            key: moments
+            for key, moments in tree["state"].items()
+            if all(_is_word(word) and _is_option(part) for word, part in moments.items())
+        }
         if len(self.state) < len(moments):
             self.notes.append("moments that are no plain tensors and numbers start anew")
         if any(len(group) < len(old) for group, old in zip(self.groups, groups)):
@@ -171,6 +177,10 @@ def _is_optimizer(tree: Any) -> bool:  # noqa: ANN401
         and all(isinstance(group, dict) and isinstance(group.get("params"), list) for group in tree["param_groups"])
         and all(isinstance(moments, dict) for moments in tree["state"].values())
     )
+
+
+def _is_word(key: object) -> bool:
+    return isinstance(key, str) and key.isidentifier() and key.isascii()
 
 
 def _is_option(value: Any) -> bool:  # noqa: ANN401 -- of any type

@@ -82,6 +82,9 @@ def policy_kwargs(job: Job, key: str, value: object) -> Any:  # noqa: ANN401 -- 
         result = _argument(job, f"{key}/{escape(name, 80)}", name, part)
         if result is not DROPPED:
             kept[name] = result
+    for name in ("features_extractor", "optimizer"):
+        if f"{name}_class" in meaning and f"{name}_class" not in kept and kept.pop(f"{name}_kwargs", None) is not None:
+            job.dropped(f"{key}/{name}_kwargs", f"arguments of the {name}_class that is dropped")
     kept = told_facts(job, kept)
     result = _written_arguments(job, kept)
     is_same = len(job.rows) == count and not isinstance(value, Serialized)
@@ -119,6 +122,11 @@ def _argument(job: Job, place: str, name: str, value: object) -> Any:  # noqa: A
             raise UnsupportedError(message, entry="data")
         return job.dropped(place, f"no argument of {job.algorithm}'s policies in SB3 {job.target}")
     if name == "squash_output" and value is not True and job.always_squashes:
+        if not job.acts_within_one:
+            message = (
+                "policy_kwargs: squash_output is False, and ARS squashed all the same and did not scale before 1.7"
+            )
+            raise UnsupportedError(message, entry="data")
         job.told("translated", "True: MlpPolicy of ARS took no other before SB3 1.7", key=place)
         return True
     try:

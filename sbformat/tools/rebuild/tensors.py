@@ -103,7 +103,7 @@ class Moved:
         if type(value) in (list, tuple):
             return type(value)([self.value(part) for part in value])
         if isinstance(value, TensorInfo):
-            return value._replace(storage=self.storage(value.storage))
+            return value._replace(storage=self.storage(value.storage), state=None)
         if isinstance(value, (SparseTensor, QuantizedTensor)):
             return type(value)(*(self.value(part) for part in value))
         if isinstance(value, ArrayInfo) and value.is_scalar:

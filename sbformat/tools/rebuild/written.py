@@ -52,7 +52,7 @@ _PATH: Final = re.compile(
     r"""
     (?<![\w.])/[^\s/]                                     # an absolute path, however short
     | /(?:home|users|root|mnt|media|tmp|var|opt|usr|etc|srv|data|scratch|private|workspace|content)\b
-    | ~[\w.-]*[/\\] | (?<![A-Za-z])[A-Za-z]:[/\\] | \\\\[\w.-] | \$\{?[A-Z_]{2,} | %[A-Za-z_]{3,}%
+    | ~[\w/\\] | (?<![A-Za-z])[A-Za-z]:[/\\\w] | \\[\w.-]+\\ | \\\\[\w.-] | \$\{?[A-Z_]{2,} | %[A-Za-z_]{3,}%
     | [\w.+-]@[\w-] | \w:// | \bfile: | \bssh: | \w:\d{2,5}\b      # addresses
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -115,10 +115,15 @@ def _is_json(value: object) -> bool:
     """Say whether JSON gives a value back; what shares so many parts that it would not fit stays a blob."""
     todo = [(value, 0)]
     size = 0
+    seen: set[int] = set()
     for _ in range(_MOST_JSON):
         if not todo:
             return size <= _MOST_TEXT
         part, depth = todo.pop()
+        if isinstance(part, (dict, list)):
+            if id(part) in seen:  # JSON would write it as often as it is met
+                return False
+            seen.add(id(part))
         size += len(part) if type(part) is str else 0
         if part is None or type(part) in (bool, float, str) or (type(part) is int and abs(part) < _EXACT_INTEGERS):
             continue

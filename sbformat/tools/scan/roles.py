@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import escape
 from sbformat.known.recognition import role_of
-from sbformat.known.values import Function, Partial, Reference
+from sbformat.known.values import (
+    ConstantSchedule,
+    FloatSchedule,
+    Function,
+    Instance,
+    LinearSchedule,
+    Partial,
+    Reference,
+)
 from sbformat.numpy_pickles import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Node, walk
 from sbformat.spec import PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY
@@ -40,6 +48,7 @@ _CALLABLES: Final = frozenset(
     }
 )  # fmt: skip
 """Keys of ``data`` under which SB3 and its predecessor keep classes and functions."""
+_CALLABLE_OBJECTS: Final = (ConstantSchedule, LinearSchedule, FloatSchedule, Instance)
 _BYTES: Final = ("encode", "bytes")
 _ADDRESS: Final = re.compile(r"://|::|^[\\/]{2}")
 
@@ -61,8 +70,12 @@ def of_value(key: str, value: object, place: Place) -> Iterator[Finding]:
     elif key == "tensorboard_log" and _ADDRESS.search(str(value) if isinstance(value, PurePath) else text or ""):
         message = "an address: training writes its log there, and connects to it"
         yield place.finding("dangerous-name", message, names=(text or str(value),))
-    elif isinstance(value, (Function, Partial, Reference)) and key not in _CALLABLES:
-        message = "a class or function stands under a key where SB3 keeps none: it may take the place of a method"
+    elif (isinstance(value, (Function, Partial, Reference)) and key not in _CALLABLES) or (
+        isinstance(value, _CALLABLE_OBJECTS) and key not in (*_CALLABLES, "action_noise")
+    ):
+        message = (
+            "a class, function or schedule stands under a key where SB3 keeps none: it may take the place of a method"
+        )
         yield place.finding("unknown-name", message, names=(str(getattr(value, "qualname", value))[:_SHOWN],))
 
 
