@@ -15,6 +15,7 @@ from sbformat.known.values import (
     EnumMember,
     FloatSchedule,
     Function,
+    Instance,
     LinearSchedule,
     Partial,
     Reference,
@@ -92,9 +93,9 @@ def _plain(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
         result = written(meaning, job.target) if isinstance(value, Serialized) else value
     except UnsupportedError as error:
         return job.unknown(key, value, error.message)
-    if isinstance(meaning, _CALLABLES) or (
-        not is_known and any(isinstance(part, _CALLABLES) for part in _parts(meaning))
-    ):
+    if isinstance(meaning, (*_CALLABLES, *_SCHEDULES)) or (isinstance(meaning, Instance) and key != "action_noise"):
+        return job.unknown(key, value, "something to call under a key where SB3 keeps a value")
+    if not is_known and any(isinstance(part, _CALLABLES) for part in _parts(meaning)):
         return job.unknown(key, value, "a class or function under a key where SB3 keeps none")
     if is_private(key) or any(map(is_private, texts(meaning))):
         return job.dropped(key, PRIVATE)
