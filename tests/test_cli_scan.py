@@ -374,11 +374,13 @@ def test_a_lost_file_is_reported(capsys: pytest.CaptureFixture[str], monkeypatch
 
 
 SLEEPER = """
+import signal
 import sys
 from sbformat.cli._workers import in_order
 from work_for_processes import lost, sleep
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests in the background ignores it
     list(in_order(sleep, [sys.argv[1]] * 8, processes=2, lost=lost))
 """
 
