@@ -1,0 +1,135 @@
+"""Make the vectors and their manifest anew; with ``--check``, compare them with what is here instead.
+
+A family of vectors is a module of ``generators``; its ``vectors()`` says which rule each stands for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+HERE: Final = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE / "generators")]
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vectors import Vector
+
+FAMILIES: Final = (
+    "forms",
+    "ends",
+    "members",
+    "names",
+    "json_texts",
+    "serialized",
+    "texts",
+    "algorithms",
+    "opcodes",
+    "opcode_rules",
+    "pickles",
+    "pickle_names",
+    "pickle_limits",
+    "records",
+    "storages",
+    "constructors",
+    "other_tensors",
+    "small_values",
+    "value_keys",
+    "numpy_values",
+    "legacy",
+    "limits",
+    "releases",
+    "encoding",
+    "scanning",
+    "sb2_zips",
+    "lone_pickles",
+)
+"""In the order of FORMAT.md."""
+
+
+def contents() -> dict[str, bytes]:
+    """Every file that there should be, by its path below this folder."""
+    made: dict[str, bytes] = {}
+    rows = []
+    for vector in all_vectors():
+        row = as_row(vector)
+        expectation = {row["expect"]: document(vector.expect)} if "expect" in row else {}
+        for file, data in {vector.file: vector.data, **expectation}.items():
+            if file in made:
+                message = f"two vectors are called {vector.name}"
+                raise ValueError(message)
+            made[file] = data
+        rows.append(row)
+    made["manifest.json"] = document({"version": 1, "vectors": rows}, is_short=False)
+    return made
+
+
+def all_vectors() -> Iterator[Vector]:
+    """The vectors of all families."""
+    for family in FAMILIES:
+        yield from importlib.import_module(family).vectors()
+
+
+def as_row(vector: Vector) -> dict[str, Any]:
+    """A vector's row of the manifest."""
+    kept = {"arguments": list(vector.arguments), "features": list(vector.features)}
+    if not vector.is_valid:
+        expect = {"outcome": vector.expect}
+    elif vector.kind == "decode":
+        expect = {"expect": f"vectors/valid/{vector.name}.expect.json"}
+    else:
+        expect = {} if vector.expect is None else {"written": hashlib.sha256(vector.expect).hexdigest()}
+    return {
+        "name": vector.name,
+        "kind": vector.kind,
+        "file": vector.file,
+        "sha256": hashlib.sha256(vector.data).hexdigest(),
+        "section": vector.section,
+        "sentence": vector.sentence,
+        **expect,
+        **{key: value for key, value in kept.items() if value},
+    }
+
+
+def document(value: Any, *, is_short: bool = True) -> bytes:
+    """JSON as it stands in a file."""
+    return (json.dumps(value, indent=None if is_short else 1) + "\n").encode("ascii")
+
+
+def present() -> set[str]:
+    """The files that are here."""
+    found = {"manifest.json"} if (HERE / "manifest.json").exists() else set()
+    folders = [HERE / "vectors" / kind for kind in ("valid", "invalid", "encode")]
+    return found | {
+        path.relative_to(HERE).as_posix() for folder in folders for path in folder.rglob("*") if path.is_file()
+    }
+
+
+def main() -> int:
+    """Write what is new or different and remove what is no vector; or only say so, and end with 1."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; end with 1 when something differs")
+    is_check = parser.parse_args().check
+    wanted = contents()
+    changed = [file for file, data in wanted.items() if not (path := HERE / file).exists() or path.read_bytes() != data]
+    stray = sorted(present() - wanted.keys())
+    for file in changed:
+        print(f"{'differs' if is_check else 'written'}: {file}")
+        if not is_check:
+            (HERE / file).parent.mkdir(parents=True, exist_ok=True)
+            (HERE / file).write_bytes(wanted[file])
+    for file in stray:
+        print(f"{'stray' if is_check else 'removed'}: {file}")
+        if not is_check:
+            (HERE / file).unlink()
+    return int(is_check and bool(changed or stray))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""Which algorithm wrote an archive (FORMAT.md 4.3)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from making import Member, build_zip
+from vectors import Rule, Vector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KEYS: Final[dict[str, tuple[dict[str, Any], ...]]] = {
+    "ARS": ({"n_delta": 8, "delta_std": 0.1}, {"n_delta": 8, "pop_size": 16}),
+    "HER": ({"model_class": None, "n_sampled_goal": 4},),
+    "TQC": ({"top_quantiles_to_drop_per_net": 2, "target_entropy": -1.0, "ent_coef": "auto"},),
+    "TRPO": ({"cg_max_steps": 10, "n_steps": 2048, "gae_lambda": 0.95, "vf_coef": 0.5},),
+    "QRDQN": ({"n_quantiles": 200, "exploration_fraction": 0.1},),
+    "DQN": ({"exploration_fraction": 0.1},),
+    "CrossQ": ({"target_entropy": -1.0, "policy_delay": 3, "ent_coef": "auto"},),
+    "SAC": ({"target_entropy": -1.0, "ent_coef": "auto"},),
+    "TD3": ({"policy_delay": 2, "target_policy_noise": 0.2, "target_noise_clip": 0.5},),
+    "A2C": ({"n_steps": 5, "gae_lambda": 1.0, "vf_coef": 0.5},),
+}
+"""Keys that name one algorithm, for certain."""
+
+
+def vectors() -> Iterator[Vector]:
+    """All of this family."""
+    yield from by_keys()
+    yield from by_policy()
+
+
+def blob(module: str, name: str) -> dict[str, str]:
+    """A reference to a class, as SB3 saves it."""
+    raw = [text.encode() for text in (module, name)]
+    pickle = b"\x80\x04" + b"".join(b"\x8c" + bytes([len(text)]) + text for text in raw) + b"\x93."
+    return {":type:": "<class 'abc.ABCMeta'>", ":serialized:": base64.b64encode(pickle).decode("ascii")}
+
+
+def document(values: dict[str, Any]) -> bytes:
+    """A bare ``data``."""
+    return json.dumps(values).encode()
+
+
+def concluded(name: str | None, *, certain: bool) -> dict[str, Any]:
+    """What a decoder prints."""
+    return {"algorithm": name, "certain": certain}
+
+
+def by_keys() -> Iterator[Vector]:
+    rule = Rule("4.3", "The first row whose keys are all in `data` gives a name")
+    for name, documents in KEYS.items():
+        for number, values in enumerate(documents):
+            label = f"algorithm-{name.lower()}" + ("-by-pop-size" if number else "")
+            yield rule.accepts(label, document(values), concluded(name, certain=True), "--algorithm")
+    rule = Rule("4.3", "A reader that reports one MUST say whether another algorithm could have written the same")
+    nothing = document({"gamma": 0.99})
+    yield rule.accepts("algorithm-nothing-tells", nothing, concluded(None, certain=False), "--algorithm")
+    broken = b'{"n_epochs": 10'
+    yield rule.refuses("algorithm-of-broken-data", broken, "data failure", "--algorithm")
+    rule = Rule("4.3", "A2C when `n_epochs` is 1, else PPO; not certain.")
+    for epochs, name in ((1, "A2C"), (10, "PPO")):
+        old = document({"n_epochs": epochs, "_current_progress": 0.5})
+        yield rule.accepts(f"algorithm-0.6-{epochs}-epochs", old, concluded(name, certain=False), "--algorithm")
+    rule = Rule("4.3", "TD3 with `policy_delay` 1 and `target_noise_clip` 0, which DDPG fixes: DDPG, not certain.")
+    ddpg = document({"policy_delay": 1, "target_policy_noise": 0.1, "target_noise_clip": 0.0})
+    yield rule.accepts("algorithm-ddpg", ddpg, concluded("DDPG", certain=False), "--algorithm")
+
+
+def by_policy() -> Iterator[Vector]:
+    rule = Rule(
+        "4.3",
+        "PPO is certain with a class of `stable_baselines3.common.policies` or `stable_baselines3.ppo.policies`, and not with any other.",
+    )
+    for label, module, name, certain in (
+        ("ppo", "stable_baselines3.common.policies", "PPO", True),
+        ("ppo-0.6", "stable_baselines3.ppo.policies", "PPO", True),
+        ("ppo-own-policy", "__main__", "PPO", False),
+        ("maskable", "sb3_contrib.common.maskable.policies", "MaskablePPO", True),
+        ("maskable-old", "sb3_contrib.ppo_mask.policies", "MaskablePPO", True),
+        ("recurrent", "sb3_contrib.common.recurrent.policies", "RecurrentPPO", True),
+        ("recurrent-old", "sb3_contrib.ppo_recurrent.policies", "RecurrentPPO", True),
+    ):
+        made = document({"n_epochs": 10, "policy_class": blob(module, "Policy")})
+        yield rule.accepts(f"algorithm-{label}", made, concluded(name, certain=certain), "--algorithm")
+    rule = Rule("4.3", "Without such keys, the module of `policy_class` names the algorithm")
+    for module, name, certain in (
+        ("stable_baselines3.sac.policies", "SAC", True), ("sb3_contrib.tqc.policies", "TQC", True),
+        ("stable_baselines3.common.policies", "PPO", False),
+    ):  # fmt: skip
+        made = document({"policy_class": blob(module, "Policy")})
+        label = f"algorithm-by-policy-{name.lower()}"
+        yield rule.accepts(label, made, concluded(name, certain=certain), "--algorithm")
+    rule = Rule("4.3", "Without that, `ent_coef_optimizer.pth` suggests SAC, not certain.")
+    made = build_zip(Member(b"data", b"{}"), Member(b"ent_coef_optimizer.pth", b""))
+    yield rule.accepts("algorithm-by-entropy-optimizer", made, concluded("SAC", certain=False), "--algorithm")

@@ -1,0 +1,85 @@
+"""Limits of the zip layer and of whole entries, on both sides (FORMAT.md 8).
+
+Those of JSON, pickles and tensors stand with the rules that they belong to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import expected
+from ends import BOTH, ONE, TWO
+from forms import members, zipped
+from making import DEFLATED, POLICY, Member, build_zip, state_dict_zip
+from vectors import Rule, Vector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PASSED = "limit exceeded"
+
+
+def vectors() -> Iterator[Vector]:
+    """All of this family."""
+    yield from counts()
+    yield from sizes()
+    yield from inflation()
+
+
+def counts() -> Iterator[Vector]:
+    rule = Rule("8", "| `outer_entries` | 1,024 | 8 | entries of an archive |")
+    good = build_zip(ONE, TWO)
+    yield rule.accepts("limit-outer-entries-at", good, BOTH, "--limit", "outer_entries=2")
+    yield rule.refuses("limit-outer-entries-above", good, PASSED, "--limit", "outer_entries=1")
+    rule = Rule("8", "records of a torch zip; storages of a legacy stream; members of any zip before it is told")
+    lone = state_dict_zip(POLICY)
+    yield rule.accepts("limit-inner-entries-at", lone, expected.lone(expected.POLICY), "--limit", "inner_entries=5")
+    yield rule.refuses("limit-inner-entries-above", lone, PASSED, "--limit", "inner_entries=4")
+    rule = Rule("8", "the central directory of one zip")
+    size = len(ONE.central_record(0)) + len(TWO.central_record(0))
+    yield rule.accepts("limit-directory-bytes-at", good, BOTH, "--limit", f"directory_bytes={size}")
+    yield rule.refuses("limit-directory-bytes-above", good, PASSED, "--limit", f"directory_bytes={size - 1}")
+
+
+def sizes() -> Iterator[Vector]:
+    made = zipped(members())
+    for limit, entry in (("version_bytes", "_stable_baselines3_version"), ("system_info_bytes", "system_info.txt"),
+                         ("json_bytes", "data")):  # fmt: skip
+        rule = Rule("8", f"`{limit}`")
+        size = len(members()[entry])
+        found = expected.archive({entry: expected.ENTRIES[entry]})
+        name = limit.replace("_", "-")
+        yield rule.accepts(f"limit-{name}-at", made, found, "--entry", entry, "--limit", f"{limit}={size}")
+        yield rule.refuses(f"limit-{name}-above", made, PASSED, "--entry", entry, "--limit", f"{limit}={size - 1}")
+
+
+def inflation() -> Iterator[Vector]:
+    zeros = bytes((1 << 20) + 1)
+    half = bytes(1 << 20)
+    bomb = build_zip(ONE, Member(b"note.txt", zeros, DEFLATED))
+    found = expected.archive({"data": expected.plain({}), "note.txt": expected.other(zeros)})
+    rule = Rule("8", "size / compressed size, rounded up, where the size is above 1 MiB: of one deflated member")
+    yield rule.refuses("limit-ratio-bomb", bomb, PASSED)
+    yield rule.accepts("limit-ratio-raised", bomb, found, "--limit", "ratio=2000")
+    small = build_zip(ONE, Member(b"note.txt", half, DEFLATED))
+    inflated = expected.archive({"data": expected.plain({}), "note.txt": expected.other(half)})
+    yield rule.accepts("limit-ratio-of-one-mib", small, inflated)
+    rule = Rule("8", "and of all that were inflated so far together")
+    several = build_zip(ONE, Member(b"a", half, DEFLATED), Member(b"b", half, DEFLATED))
+    yield rule.refuses("limit-ratio-together", several, PASSED)
+
+    rule = Rule("8", "one inflation or copy; a stored member that is only viewed is not charged")
+    text = bytes(range(256)) * 4
+    packed = build_zip(ONE, Member(b"note.txt", text, DEFLATED))
+    found = expected.archive({"data": expected.plain({}), "note.txt": expected.other(text)})
+    yield rule.accepts("limit-member-bytes-at", packed, found, "--limit", "member_bytes=1024")
+    yield rule.refuses("limit-member-bytes-above", packed, PASSED, "--limit", "member_bytes=1023")
+    rule = Rule("8", "all of them in one operation")
+    pair = build_zip(ONE, Member(b"a", text, DEFLATED), Member(b"b", text, DEFLATED))
+    both = {"data": expected.plain({}), "a": expected.other(text), "b": expected.other(text)}
+    yield rule.accepts("limit-total-bytes-at", pair, expected.archive(both), "--limit", "total_bytes=2048")
+    yield rule.refuses("limit-total-bytes-above", pair, PASSED, "--limit", "total_bytes=2047")
+    lying = {"size": 3 << 30}
+    member = Member(b"note.txt", b"", DEFLATED, stored=b"\x03\x00", local=lying, central=lying)
+    rule = Rule("8", "| `member_bytes` | 2 GiB | 4.2 MB |")
+    yield rule.refuses("limit-member-bytes-lie", build_zip(ONE, member), PASSED)

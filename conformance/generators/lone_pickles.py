@@ -1,0 +1,267 @@
+"""Files that are one pickle: what each is of, and how it lies in the shape of an archive (FORMAT.md 16.3, 16.4)."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+import expected
+from making_pth import Apply, Change, Name, Pairs, dumps, ordered, text
+from vectors import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from vectors import Vector
+
+ASKED: Final = "--other-formats"
+UNSUPPORTED: Final = "unsupported"
+TENSOR: Final = "tensor failure"
+PICKLE: Final = "pickle failure"
+INERT: Final = {"inert": True}
+
+SB3: Final = "stable_baselines3.common"
+NORMALIZE: Final = Name(f"{SB3}.vec_env.vec_normalize", "VecNormalize")
+RUNNING: Final = Name(f"{SB3}.running_mean_std", "RunningMeanStd")
+BUFFER: Final = Name(f"{SB3}.buffers", "ReplayBuffer")
+MULTIARRAY: Final = "numpy.core.multiarray"
+
+
+def dtype(code: str) -> Apply:
+    """A dtype as numpy pickles it."""
+    state = (3, "|" if code[-1] == "1" else "<", None, None, None, -1, -1, 0)
+    return Apply(Name("numpy", "dtype"), (code, False, True), Change("BUILD", state))
+
+
+def array(shape: tuple[int, ...], items: bytes, code: str = "f4") -> Apply:
+    """An array as numpy pickles it below protocol 5; bytes are spelled as protocol 2 has to."""
+    start = (Name("numpy", "ndarray"), (0,), octets(b"b"))
+    return Apply(
+        Name(MULTIARRAY, "_reconstruct"), start, Change("BUILD", (1, shape, dtype(code), False, octets(items)))
+    )
+
+
+def scalar(items: bytes, code: str) -> Apply:
+    """A scalar as numpy pickles it."""
+    return Apply(Name(MULTIARRAY, "scalar"), (dtype(code), octets(items)))
+
+
+def octets(raw: bytes) -> Apply:
+    """Bytes in protocol 2."""
+    return Apply(Name("_codecs", "encode"), (raw.decode("latin-1"), "latin1"))
+
+
+def floats(*values: float) -> Apply:
+    """A vector of float32."""
+    return array((len(values),), struct.pack(f"<{len(values)}f", *values))
+
+
+def doubles(*values: float) -> Apply:
+    """A vector of float64."""
+    return array((len(values),), struct.pack(f"<{len(values)}d", *values), "f8")
+
+
+def instance(cls: Name, attributes: Mapping[str, Any] | Pairs) -> Apply:
+    """An object that is nothing but its attributes."""
+    state = attributes if isinstance(attributes, Pairs) else dict(attributes)
+    return Apply(cls, (), Change("BUILD", state), how="NEWOBJ")
+
+
+def statistics(*mean: float, **others: Any) -> Apply:
+    """A running mean."""
+    return instance(RUNNING, {"mean": doubles(*mean), "var": doubles(*mean), "count": 4.5, **others})
+
+
+def means(*mean: float) -> dict[str, Any]:
+    """What is printed for it."""
+    one = expected.tensor("float64", (len(mean),), struct.pack(f"<{len(mean)}d", *mean))
+    return {"dict": [["mean", one], ["var", one], ["count", expected.floating(4.5)]]}
+
+
+def holds(form: str, data: Sequence[Sequence[Any]], name: str, state_dict: Any) -> dict[str, Any]:
+    """What is printed for a file."""
+    return expected.archive({"data": {"dict": [list(pair) for pair in data]}, name: state_dict}, form)
+
+
+def vectors() -> Iterator[Vector]:
+    """All of this family."""
+    yield from roots()
+    yield from others()
+    yield from arrays()
+    yield from data()
+    yield from sharing()
+    yield from agents()
+
+
+NONE_OF_SB2: Final = holds("sb2-pickle", [], "parameters", expected.ordered_dict({}))
+
+
+def roots() -> Iterator[Vector]:
+    rule = Rule("16.3", "What it is of is told by its root")
+    yield rule.accepts("pickle-of-an-agent", dumps(({}, [])), NONE_OF_SB2, ASKED)
+    held = holds(
+        "vecnormalize", [["clip_obs", expected.floating(10.0)]], "statistics", {"dict": [["obs_rms", means(1, 2)]]}
+    )
+    made = {"obs_rms": statistics(1, 2), "clip_obs": 10.0}
+    yield rule.accepts("pickle-of-vecnormalize", dumps(instance(NORMALIZE, made)), held, ASKED)
+    older = Name("stable_baselines.common.vec_env.vec_normalize", "VecNormalize")
+    yield rule.accepts("pickle-of-vecnormalize-sb2", dumps(instance(older, made)), held, ASKED)
+    lone = holds("running-mean-std", [], "statistics", means(1))
+    yield rule.accepts("pickle-of-statistics", dumps(statistics(1)), lone, ASKED)
+    older = Name("stable_baselines.common.running_mean_std", "RunningMeanStd")
+    same = instance(older, {"mean": doubles(1), "var": doubles(1), "count": 4.5})
+    yield rule.accepts("pickle-of-statistics-sb2", dumps(same), lone, ASKED)
+    rewards = expected.floats(1, 2)
+    held = holds("replay-buffer", [["pos", 1], ["full", False]], "replay_buffer", {"dict": [["rewards", rewards]]})
+    made = {"pos": 1, "full": False, "rewards": floats(1, 2)}
+    yield rule.accepts("pickle-of-a-buffer", dumps(instance(BUFFER, made)), held, ASKED)
+    rule = Rule("16.3", "or `copyreg._reconstructor` of a class, `builtins.object` and None, and one BUILD with a dict")
+    parts = {"mean": doubles(1), "var": doubles(1), "count": 4.5}
+    copied = Apply(
+        Name("copyreg", "_reconstructor"), (RUNNING, Name("builtins", "object"), None), Change("BUILD", parts)
+    )
+    yield rule.accepts("pickle-of-statistics-reconstructed", dumps(copied), lone, ASKED)
+    rule = Rule("16.3", "An object of another class is one of these when it has the attributes")
+    mine = Name("agent", "Normalize")
+    made = {"obs_rms": statistics(1, 2), "ret_rms": None, "clip_obs": 1, "extra": "x"}
+    held = holds(
+        "vecnormalize",
+        [["ret_rms", None], ["clip_obs", 1], ["extra", "x"]],
+        "statistics",
+        {
+            "dict": [["obs_rms", means(1, 2)]],
+        },
+    )
+    yield rule.accepts("pickle-of-a-class-of-ones-own", dumps(instance(mine, made)), held, ASKED)
+
+
+def others() -> Iterator[Vector]:
+    rule = Rule("16.3", 'Any other pickle is refused ("unsupported").')
+    system = Name("os", "system")
+    for name, tree in {
+        "none": None, "list": [], "tuple-of-lists": ([], []), "tuple-of-three": ({}, [], 1), "class": NORMALIZE,
+        "unknown": instance(Name("agent", "Thing"), {"pos": 1}), "call": Apply(system, ("id",)),
+        "arguments": Apply(NORMALIZE, (1,), how="NEWOBJ"), "no-state": Apply(NORMALIZE, (), how="NEWOBJ"),
+        "two-states": Apply(NORMALIZE, (), Change("BUILD", {"a": 1}), Change("BUILD", {"a": 2}), how="NEWOBJ"),
+        "another-state": Apply(NORMALIZE, (), Change("BUILD", ({}, {})), how="NEWOBJ"),
+        "another-base": Apply(
+            Name("copyreg", "_reconstructor"), (RUNNING, Name("builtins", "dict"), {}), Change("BUILD", {"mean": 1.0})
+        ),
+    }.items():  # fmt: skip
+        yield rule.refuses(f"pickle-of-{name}", dumps(tree), UNSUPPORTED, ASKED)
+    rule = Rule("16.3", "is one pickle by section 5, and nothing may follow it")
+    whole = dumps(({}, []))
+    yield rule.refuses("lone-pickle-behind", whole + b"x", PICKLE, ASKED)
+    yield rule.refuses("lone-pickle-twice", whole * 2, PICKLE, ASKED)
+    yield rule.refuses("lone-pickle-cut", whole[:-1], PICKLE, ASKED)
+    yield rule.refuses("lone-pickle-opcode", whole[:-1] + b"\xff.", PICKLE, ASKED)
+    yield rule.refuses("lone-pickle-not-asked-for", whole, UNSUPPORTED)
+    rule = Rule("16.3", "values that are left behind, a part that is changed after it was used")
+    yield rule.refuses("lone-pickle-left-behind", b"\x80\x02N" + whole[2:], PICKLE, ASKED)
+    late = b"\x80\x02(}q\x00]q\x01tq\x020h\x00X\x01\x00\x00\x00aK\x01sh\x02."
+    yield rule.refuses("lone-pickle-changed-late", late, PICKLE, ASKED)
+
+
+def arrays() -> Iterator[Vector]:
+    rule = Rule("16.3", "An attribute belongs to it that is an array, a `RunningMeanStd`, or a dict of either by text.")
+    made = {
+        "obs_rms": {"a": statistics(1), "b": statistics(2, 3)},
+        "old_obs": {"a": floats(1)},
+        "old_reward": floats(2),
+    }
+    facts = [
+        ["obs_rms", {"dict": [["a", means(1)], ["b", means(2, 3)]]}],
+        ["old_obs", {"dict": [["a", expected.floats(1)]]}],
+        ["old_reward", expected.floats(2)],
+    ]
+    held = holds("vecnormalize", [], "statistics", {"dict": facts})
+    yield rule.accepts("statistics-by-key", dumps(instance(NORMALIZE, made)), held, ASKED)
+    facts = [["old_obs", {"dict": [["a", expected.floats(1)]]}]]
+    made = {"old_obs": ordered({"a": floats(1)}), "obs_spaces": {"a": floats(1), "b": 2}, "norm_obs_keys": []}
+    data = [["obs_spaces", INERT], ["norm_obs_keys", {"list": []}]]
+    held = holds("vecnormalize", data, "statistics", {"dict": facts})
+    yield rule.accepts("statistics-mixed", dumps(instance(NORMALIZE, made)), held, ASKED)
+    one = expected.tensor("float64", (), struct.pack("<d", 1.5))
+    lone = {"dict": [["mean", one], ["var", one], ["count", 3]]}
+    number = scalar(struct.pack("<d", 1.5), "f8")
+    rms = instance(RUNNING, {"mean": number, "var": number, "count": 3})
+    yield rule.accepts("statistics-of-rewards", dumps(rms), holds("running-mean-std", [], "statistics", lone), ASKED)
+    for name, parts in {"text": {"mean": "x"}, "none": {"mean": None}, "nothing": {}}.items():
+        yield rule.refuses(f"statistics-of-{name}", dumps(instance(RUNNING, parts)), TENSOR, ASKED)
+    objects = array((1,), b"", "O8")
+    yield rule.refuses("statistics-of-objects", dumps(statistics(1, mean=objects)), TENSOR, ASKED)
+
+
+def data() -> Iterator[Vector]:
+    rule = Rule("16.3", "JSON values as they are (a numpy scalar as its number)")
+    values = {"a": None, "b": True, "c": -5, "d": 0.5, "e": "x", "f": [1, "y"], "g": {"h": [2]}}
+    pairs = [[key, expected.plain(value)] for key, value in values.items()]
+    held = holds("sb2-pickle", pairs, "parameters", expected.ordered_dict({}))
+    yield rule.accepts("agent-data", dumps((values, [])), held, ASKED)
+    numbers = {
+        "a": scalar(struct.pack("<f", 0.5), "f4"),
+        "b": scalar(struct.pack("<q", -3), "i8"),
+        "c": scalar(b"\1", "b1"),
+    }
+    pairs = [["a", expected.floating(0.5)], ["b", -3], ["c", True]]
+    held = holds("sb2-pickle", pairs, "parameters", expected.ordered_dict({}))
+    yield rule.accepts("agent-numbers", dumps((numbers, [])), held, ASKED)
+    rule = Rule("16.3", "and any other part as the pickle of that part alone (12.3)")
+    parts = {"policy": Name("agent", "Policy"), "f": Apply(Name("os", "system"), ("id",)), "a": floats(1), "k": {1: 2}}
+    held = holds("sb2-pickle", [[key, INERT] for key in parts], "parameters", expected.ordered_dict({}))
+    yield rule.accepts("agent-parts", dumps((parts, [])), held, ASKED)
+    rule = Rule("16.3", "Names MUST be text, none twice.")
+    yield rule.refuses("agent-name-number", dumps(({1: 2}, [])), PICKLE, ASKED)
+    yield rule.refuses("agent-name-twice", dumps((Pairs(("a", 1), ("a", 2)), [])), PICKLE, ASKED)
+    empty = holds("sb2-pickle", [["", 1]], "parameters", expected.ordered_dict({}))
+    yield rule.accepts("agent-name-empty", dumps(({"": 1}, [])), empty, ASKED)
+
+
+def sharing() -> Iterator[Vector]:
+    rule = Rule(
+        "16.3", "Parts that are shared may come to no more, together, than the pickle's bytes and `pickle_nodes` allow"
+    )
+    shared = [1, 2]
+    pairs = [[key, {"list": [1, 2]}] for key in "ab"]
+    held = holds("sb2-pickle", pairs, "parameters", expected.ordered_dict({}))
+    yield rule.accepts("agent-shared", dumps(({"a": shared, "b": shared}, [])), held, ASKED)
+    doubled: list[Any] = [1]
+    for _ in range(30):
+        doubled = [doubled, doubled]
+    yield rule.refuses("agent-doubled", dumps(({"a": doubled}, [])), "limit exceeded", ASKED)
+    rule = Rule("16.3", "shared text to no more than those and `json_bytes`")
+    words = b"](" + text("x" * 2000) + b"q\x05" + b"h\x05" * 1999 + b"e"
+    yield rule.refuses(
+        "agent-shared-text",
+        b"\x80\x02}" + text("a") + words + b"s]\x86.",
+        "limit exceeded",
+        ASKED,
+        "--limit",
+        "json_bytes=2000000",
+    )
+    rule = Rule("16.3", "shared arrays to no more than eight times all bytes of arrays and")
+    one = floats(*range(100))
+    shared = dumps(({}, [one] * 200))
+    yield rule.refuses("agent-shared-arrays", shared, "limit exceeded", ASKED, "--limit", "expanded_items=10000")
+
+
+def agents() -> Iterator[Vector]:
+    rule = Rule("16.4", "`params` is an OrderedDict of arrays by name, or a list of arrays alone.")
+    tensors = {"model/b:0": expected.floats(1), "model/a:0": expected.floats(2, 3)}
+    held = holds("sb2-pickle", [], "parameters", expected.ordered_dict(tensors))
+    named = ordered({"model/b:0": floats(1), "model/a:0": floats(2, 3)})
+    yield rule.accepts("parameters-by-name", dumps(({}, named)), held, ASKED)
+    half = {"x": expected.tensor("float32", (), struct.pack("<f", 0.5))}
+    made = ordered({"x": scalar(struct.pack("<f", 0.5), "f4")})
+    held = holds("sb2-pickle", [], "parameters", expected.ordered_dict(half))
+    yield rule.accepts("parameters-of-one-number", dumps(({}, made)), held, ASKED)
+    rule = Rule("16.4", "they are named by their position, `0`, `1`, ...")
+    tensors = {"0": expected.floats(1), "1": expected.floats(2, 3)}
+    held = holds("sb2-pickle", [], "parameters", expected.ordered_dict(tensors))
+    yield rule.accepts("parameters-by-position", dumps(({}, [floats(1), floats(2, 3)])), held, ASKED)
+    rule = Rule("16.4", 'What is no array of numbers is refused ("tensor failure").')
+    for name, params in {
+        "none": None, "numbers": [1.0], "lists": [[floats(1)]], "text": "ab", "by-number": {1: floats(1)}, "mixed": [floats(1), None],
+        "named-none": ordered({"a": None}), "objects": [array((1,), b"", "O8")],
+    }.items():  # fmt: skip
+        yield rule.refuses(f"parameters-of-{name}", dumps(({}, params)), TENSOR, ASKED)

@@ -1,0 +1,123 @@
+"""What a vector is: a rule of FORMAT.md, the bytes that show it, and what a reader must make of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, NamedTuple
+
+LAYERS: Final = {
+    "container failure": "container",
+    "data failure": "data",
+    "pickle failure": "pickle",
+    "tensor failure": "tensor",
+    "limit exceeded": "limits",
+    "unsupported": "unsupported",
+    "missing": "missing",
+}
+"""The folder of what must be refused, by the outcome (FORMAT.md 10)."""
+
+
+class Vector(NamedTuple):
+    """One file, one fact or one fault."""
+
+    name: str
+    section: str
+    """Of FORMAT.md."""
+    sentence: str
+    """Of that section, as it stands there."""
+    data: bytes
+    expect: Any
+    """What a decoder prints, or the outcome as a text. Of what is encoded: the bytes that FORMAT.md 12 leads to, or
+    None when it does not fix them."""
+    arguments: tuple[str, ...]
+    features: tuple[str, ...]
+    kind: str = "decode"
+    """``decode`` or ``encode``."""
+
+    @property
+    def is_valid(self) -> bool:
+        """Must it be accepted?"""
+        return not isinstance(self.expect, str)
+
+    @property
+    def file(self) -> str:
+        """Its path below ``conformance/``."""
+        if self.kind == "encode":
+            return f"vectors/encode/{self.name}.json"
+        folder = "valid" if self.is_valid else f"invalid/{LAYERS[self.expect]}"
+        return f"vectors/{folder}/{self.name}{_suffix(self.data)}"
+
+
+class Rule:
+    """A sentence of FORMAT.md, which its vectors stand for.
+
+    :param section: its number
+    :param sentence: as it stands there, or enough of it
+    :param features: what its vectors need of a decoder
+    """
+
+    def __init__(self, section: str, sentence: str, *features: str) -> None:
+        self.section = section
+        self.sentence = sentence
+        self.features = features
+
+    def accepts(self, name: str, data: bytes, expect: Any, *arguments: str, features: tuple[str, ...] = ()) -> Vector:
+        """A file that a reader must accept.
+
+        :param expect: what a decoder prints
+        :param arguments: of the decoder
+        """
+        return self._vector(name, data, expect, arguments, features)
+
+    def refuses(self, name: str, data: bytes, outcome: str, *arguments: str, features: tuple[str, ...] = ()) -> Vector:
+        """A file that a reader must refuse, with this outcome."""
+        assert outcome in LAYERS, outcome
+        return self._vector(name, data, outcome, arguments, features)
+
+    def encodes(
+        self, name: str, document: Any, written: bytes | None = None, *, features: tuple[str, ...] = ()
+    ) -> Vector:
+        """An archive that a writer must write.
+
+        :param document: what an encoder is given
+        :param written: the bytes that FORMAT.md 12 leads to, where the vector is about them
+        """
+        canonical = () if written is None else ("canonical",)
+        return self._encode(name, document, written, (*features, *canonical))
+
+    def cannot_be_encoded(self, name: str, document: Any, outcome: str, *, features: tuple[str, ...] = ()) -> Vector:
+        """What a writer must refuse, with this outcome."""
+        assert outcome in LAYERS, outcome
+        return self._encode(name, document, outcome, features)
+
+    def _encode(self, name: str, document: Any, expect: Any, features: tuple[str, ...]) -> Vector:
+        data = (json.dumps(document) + "\n").encode("ascii")
+        wanted = tuple(sorted({*self.features, *features}))
+        return Vector(name, self.section, self.sentence, data, expect, (), wanted, "encode")
+
+    def _vector(
+        self, name: str, data: bytes, expect: Any, arguments: tuple[str, ...], features: tuple[str, ...]
+    ) -> Vector:
+        wanted = {*self.features, *features}
+        wanted |= {_ARGUMENTS[word] for word in arguments if word in _ARGUMENTS}
+        return Vector(name, self.section, self.sentence, data, expect, arguments, tuple(sorted(wanted)))
+
+
+_ARGUMENTS: Final = {
+    "--algorithm": "algorithm",
+    "--blob": "pickle-tree",
+    "--limit": "limits",
+    "--other-formats": "other-formats",
+    "--scan": "scan",
+    "--unchecked-crc": "unchecked-crc",
+}
+"""The feature that an argument asks for."""
+
+
+def _suffix(data: bytes) -> str:
+    """The suffix that a person expects."""
+    if data.lstrip()[:1] == b"{":
+        return ".json"
+    if data[:2] == b"PK" and not (b"/data.pkl" in data[:300] and b"_stable_baselines3" not in data):
+        return ".zip"
+    return ".pth" if data[:1] == b"\x80" or data[:2] == b"PK" else ".bin"

@@ -1,0 +1,114 @@
+'use strict';
+
+// The forms of an archive and its entries (FORMAT.md 1).
+
+const { decodeData, findBlob } = require('./data.js');
+const { containerFailure, missing, unsupported } = require('./errors.js');
+const { Members } = require('./members.js');
+const { checkPaths, quoted } = require('./names.js');
+const { readWholePickle } = require('./opcodes.js');
+const { asciiText } = require('./pickle_text.js');
+const { decodeStateDict } = require('./pth.js');
+const { sha256 } = require('./tags.js');
+const { decodeSystemInfo, decodeVersion } = require('./texts.js');
+const { printTree } = require('./tree.js');
+const { openZip } = require('./zip.js');
+
+const HEAD_BYTES = 512;
+const MAGIC_BYTES = 32;
+const LEGACY_MAGIC = Buffer.from('8a0a6cfc9c46f9206aa850192e', 'hex');
+const HIGHEST_PROTOCOL = 5;
+const LONE_STATE_DICT = 'policy.pth';
+const DATA = 'data';
+const VERSION = '_stable_baselines3_version';
+const SYSTEM_INFO = 'system_info.txt';
+
+const isStateDict = (name) => name.endsWith('.pth') && !name.includes('/');
+
+/** What a file is by its first bytes, in the order of 1.1. */
+function tell(bytes) {
+  const head = bytes.subarray(0, HEAD_BYTES);
+  const text = head.toString('latin1');
+  const trimmed = text.replace(/^[ \t\r\n]+/, '');
+  if (head.length === 0) return 'empty';
+  if (text.startsWith('PK\x03\x04')) return 'zip';
+  if (head[0] === 0x80 && (head.length === 1 || head[1] <= HIGHEST_PROTOCOL)) {
+    return head.subarray(0, MAGIC_BYTES).includes(LEGACY_MAGIC) ? 'legacy' : 'pickle';
+  }
+  if (text.startsWith('version https://git-lfs')) return 'lfs';
+  if (/^(\xef\xbb\xbf)?\{/.test(trimmed)) return 'data';
+  if (/^(<!doctype|<html)/i.test(trimmed)) return 'html';
+  return /[^\x20-\xff\t\r\n\f]/.test(text) ? 'unknown' : 'text';
+}
+
+/** What a whole zip is by its names. */
+function tellZip(names) {
+  const [first] = names;
+  const folder = first.slice(0, first.indexOf('/') + 1);
+  if (names.includes('parameters') && names.includes('parameter_list')) return 'sb2';
+  if (names.includes(DATA) || names.includes(VERSION) || names.some(isStateDict)) return 'sb3';
+  if (folder !== '' && (names.includes(`${folder}data.pkl`) || names.includes(`${folder}version`))) return 'pth';
+  return names.every((name) => name.endsWith('.npy')) ? 'npz' : 'other';
+}
+
+const NOT_READ = new Map([
+  ['empty', () => containerFailure('the file is empty')],
+  ['html', () => containerFailure('an HTML page: the download went wrong')],
+  ['text', () => containerFailure('some text, no archive')],
+  ['unknown', () => containerFailure('no archive')],
+  ['lfs', () => unsupported('a Git LFS pointer: fetch the file that it points to')],
+  ['pickle', () => unsupported('a bare pickle: a replay buffer, VecNormalize statistics, or an SB2 agent')],
+  ['sb2', () => unsupported('an archive of Stable Baselines 2')],
+  ['npz', () => unsupported('an npz file of numpy')],
+  ['other', () => unsupported('a zip without data and .pth at its top')],
+]);
+
+/** A file as its form and its entries: name to a function that reads the bytes. */
+function openArchive(bytes, budget) {
+  const kind = tell(bytes);
+  if (kind === 'data') return { form: 'data', entries: new Map([[DATA, () => bytes]]) };
+  if (kind === 'legacy') return { form: 'pth', entries: new Map([[LONE_STATE_DICT, () => bytes]]) };
+  if (kind === 'zip') return openArchiveZip(bytes, budget);
+  return NOT_READ.get(kind)();
+}
+
+function openArchiveZip(bytes, budget) {
+  const members = openZip(bytes, budget, 'inner_entries');
+  const names = [...members.keys()];
+  const kind = tellZip(names);
+  if (kind === 'pth') return { form: 'pth', entries: new Map([[LONE_STATE_DICT, () => bytes]]) };
+  if (kind !== 'sb3') return NOT_READ.get(kind)();
+  budget.check('outer_entries', names.length);
+  checkPaths(names);
+  const reader = new Members(bytes, members, budget);
+  return { form: 'zip', entries: new Map(names.map((name) => [name, () => reader.read(name, SIZE_LIMITS.get(name) ?? null)])) };
+}
+
+const SIZE_LIMITS = new Map([[DATA, 'json_bytes'], [VERSION, 'version_bytes'], [SYSTEM_INFO, 'system_info_bytes']]);
+
+function decodeEntry(name, bytes, budget, options) {
+  if (name === DATA) return decodeData(bytes, budget);
+  if (isStateDict(name)) return decodeStateDict(bytes, budget, options);
+  if (name === VERSION) return decodeVersion(bytes);
+  if (name === SYSTEM_INFO) return decodeSystemInfo(bytes);
+  return { size: bytes.length, sha256: sha256(bytes) };
+}
+
+function entryNamed(entries, name) {
+  if (!entries.has(name)) missing(`there is no entry ${quoted(name)}`);
+  return entries.get(name);
+}
+
+/** What the protocol prints for an archive. */
+function decodeArchive(bytes, budget, options) {
+  const { form, entries } = openArchive(bytes, budget);
+  if (options.blob !== null) {
+    const pickle = findBlob(entryNamed(entries, DATA)(), options.blob, budget);
+    return printTree(readWholePickle(pickle, budget, asciiText));
+  }
+  if (options.entry !== null) entryNamed(entries, options.entry);
+  const wanted = options.entry === null ? [...entries.keys()] : [options.entry];
+  return { form, entries: wanted.map((name) => [name, decodeEntry(name, entries.get(name)(), budget, options)]) };
+}
+
+module.exports = { decodeArchive };

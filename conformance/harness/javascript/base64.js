@@ -1,0 +1,49 @@
+'use strict';
+
+// Base64 as the decoder that SB3 calls reads it (FORMAT.md 3.2): binascii.a2b_base64 without strict mode.
+
+const { dataFailure } = require('./errors.js');
+
+const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
+const SIX_BITS = new Map([...ALPHABET].map((character, index) => [character.charCodeAt(0), index]));
+const PADDING = '='.charCodeAt(0);
+
+/**
+ * The bytes of an unusual text. Of CPython's two readings this is the older: a padding that completes a quad ends
+ * the data.
+ */
+function decodeLeniently(text) {
+  const bytes = Buffer.alloc(Math.ceil((text.length * 3) / 4));
+  let size = 0;
+  let characters = 0; // of the alphabet, in the quad that is open
+  let padding = 0;
+  let bits = 0;
+  for (let i = 0; i < text.length; i += 1) {
+    const unit = text.charCodeAt(i);
+    if (unit === PADDING) {
+      if (characters >= 2) padding += 1;
+      if (characters >= 2 && characters + padding >= 4) return bytes.subarray(0, size);
+      continue;
+    }
+    const six = SIX_BITS.get(unit);
+    if (six === undefined) continue;
+    padding = 0;
+    bits = ((bits << 6) | six) & 0xfff;
+    characters = (characters + 1) % 4;
+    if (characters !== 1) {
+      bytes[size] = bits >> [0, 0, 4, 2][characters];
+      size += 1;
+    }
+  }
+  if (characters !== 0) dataFailure('base64 that ends within a quad');
+  return bytes.subarray(0, size);
+}
+
+/** Bytes of a base64 text, and whether it is the canonical one. */
+function decodeBase64(text) {
+  const bytes = Buffer.from(text, 'base64');
+  if (bytes.toString('base64') === text) return { bytes, canonical: true };
+  return { bytes: decodeLeniently(text), canonical: false };
+}
+
+module.exports = { decodeBase64 };

@@ -1,0 +1,72 @@
+'use strict';
+
+// Unsigned integers, UTF-8 and CRC-32: what all layers need of bytes.
+
+const STRICT = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** Text of strict UTF-8 (no surrogates, a byte order mark is a character), or null. */
+function decodeUtf8(bytes) {
+  try {
+    return STRICT.decode(bytes);
+  } catch (error) {
+    if (error instanceof TypeError) return null;
+    throw error;
+  }
+}
+
+const isContinuation = (byte) => byte !== undefined && (byte & 0xc0) === 0x80;
+
+/** One character at `at` as [code point, bytes], surrogates allowed, or null. */
+function characterAt(bytes, at) {
+  const lead = bytes[at];
+  if (lead < 0x80) return [lead, 1];
+  const size = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4) return null;
+  let code = lead & (0xff >> (size + 1));
+  for (let i = 1; i < size; i += 1) {
+    if (!isContinuation(bytes[at + i])) return null;
+    code = code * 64 + (bytes[at + i] & 0x3f);
+  }
+  const least = size === 4 ? 0x10000 : size === 3 ? 0x800 : 0x80;
+  return code < least || code > 0x10ffff ? null : [code, size];
+}
+
+/** Text of UTF-8 in which surrogates may stand (Python's "surrogatepass"), or null. */
+function decodeUtf8WithSurrogates(bytes) {
+  const strict = decodeUtf8(bytes);
+  if (strict !== null) return strict;
+  const parts = [];
+  for (let at = 0; at < bytes.length;) {
+    const character = characterAt(bytes, at);
+    if (character === null) return null;
+    parts.push(String.fromCodePoint(character[0]));
+    at += character[1];
+  }
+  return parts.join('');
+}
+
+/** How many bytes a text has in UTF-8; a lone surrogate has three. */
+function utf8Length(text) {
+  return Buffer.byteLength(text, 'utf8'); // Buffer puts U+FFFD for a lone surrogate: three, too
+}
+
+const isAscii = (bytes) => bytes.every((byte) => byte < 0x80);
+
+const CRC_TABLE = new Uint32Array(256).map((_, index) => {
+  let value = index;
+  for (let bit = 0; bit < 8; bit += 1) value = value & 1 ? (value >>> 1) ^ 0xedb88320 : value >>> 1;
+  return value;
+});
+
+function crc32(bytes) {
+  let value = 0xffffffff;
+  for (let i = 0; i < bytes.length; i += 1) value = CRC_TABLE[(value ^ bytes[i]) & 0xff] ^ (value >>> 8);
+  return (value ^ 0xffffffff) >>> 0;
+}
+
+// Python's str.isspace, which differs from JavaScript's \s (U+001C to U+001F, U+0085, U+FEFF).
+const SPACE = '[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]';
+const SPACES_AROUND = new RegExp(`^${SPACE}+|${SPACE}+$`, 'g');
+const strip = (text) => text.replace(SPACES_AROUND, '');
+
+module.exports = { SPACE, crc32, decodeUtf8, decodeUtf8WithSurrogates, isAscii, strip, utf8Length };

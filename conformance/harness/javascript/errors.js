@@ -1,0 +1,26 @@
+'use strict';
+
+// The outcomes of FORMAT.md 10 that a decoder can have ("invalid" is for validators). A Refusal is
+// the only exception that says something about the file; any other is a fault of this program.
+
+class Refusal extends Error {
+  constructor(outcome, message) {
+    super(message);
+    this.outcome = outcome;
+  }
+}
+
+const refuse = (outcome) => (message) => {
+  throw new Refusal(outcome, message);
+};
+
+module.exports = {
+  Refusal,
+  containerFailure: refuse('container failure'),
+  dataFailure: refuse('data failure'),
+  pickleFailure: refuse('pickle failure'),
+  tensorFailure: refuse('tensor failure'),
+  limitExceeded: refuse('limit exceeded'),
+  unsupported: refuse('unsupported'),
+  missing: refuse('missing'),
+};

@@ -1,0 +1,64 @@
+'use strict';
+
+// Names of members (FORMAT.md 2.6).
+
+const { SPACE, decodeUtf8 } = require('./bytes.js');
+const { caseFold } = require('./case_folding.js');
+const { containerFailure } = require('./errors.js');
+
+const MAX_NAME_BYTES = 1024;
+const CONTROLS = /[\u0000-\u001f\u007f-\u009f]/;
+const LINES_AND_BIDI = /[\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
+const DEVICE = new RegExp(`^(con|prn|aux|nul|conin\\$|conout\\$|(com|lpt)[0-9¹²³])${SPACE}*(\\.[^]*)?$`, 'i');
+
+const quoted = (text) => JSON.stringify(text.slice(0, 200));
+
+/** The text of a name that every zip may have. */
+function decodeName(bytes) {
+  if (bytes.length < 1 || bytes.length > MAX_NAME_BYTES) containerFailure(`a name of ${bytes.length} bytes`);
+  const name = decodeUtf8(bytes);
+  if (name === null) containerFailure('a name is not UTF-8');
+  if (CONTROLS.test(name) || LINES_AND_BIDI.test(name)) containerFailure(`characters in the name ${quoted(name)}`);
+  return name;
+}
+
+function checkPart(part, name) {
+  if (part === '' || part === '.' || part === '..' || /[. ]$/.test(part)) {
+    containerFailure(`a part of the name ${quoted(name)} is empty, or ends with a dot or a space`);
+  }
+  if (DEVICE.test(part)) containerFailure(`a part of the name ${quoted(name)} is a device`);
+}
+
+function checkPath(path, name) {
+  if (/[\\:]/.test(path) || path.startsWith('/')) containerFailure(`the name ${quoted(name)} is no plain path`);
+  const inner = path.endsWith('/') ? path.slice(0, -1) : path;
+  for (const part of inner.split('/')) checkPart(part, name);
+}
+
+const foldPath = (name) => caseFold(name.normalize('NFKC')).normalize('NFKC');
+
+/** All that lies above a path: `a/` and `a/b/` for `a/b/c`, `a/` for the folder `a/` itself. */
+function foldersOf(path) {
+  const folders = [];
+  for (let slash = path.indexOf('/'); slash >= 0; slash = path.indexOf('/', slash + 1)) {
+    folders.push(path.slice(0, slash + 1));
+  }
+  return folders;
+}
+
+/** The path rules, for the names of an SB3 archive. */
+function checkPaths(names) {
+  for (const name of names) {
+    checkPath(name, name);
+    checkPath(name.normalize('NFKC'), name);
+  }
+  const folded = new Set(names.map(foldPath));
+  if (folded.size !== names.length) containerFailure('two names differ in case or normalisation alone');
+  for (const path of folded) {
+    for (const folder of foldersOf(path)) {
+      if (folded.has(folder.slice(0, -1))) containerFailure(`${quoted(folder)} is a file and a folder`);
+    }
+  }
+}
+
+module.exports = { checkPaths, decodeName, quoted };

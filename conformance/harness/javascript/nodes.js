@@ -1,0 +1,94 @@
+'use strict';
+
+// The inert tree (FORMAT.md 5.2). None, bools and texts are JavaScript's own; ints are bigints, floats are Float,
+// bytes are Buffer, and the rest are the classes here. Nothing in it is ever hashed by what it holds.
+
+class ByteArray {
+  constructor(bytes) {
+    this.bytes = bytes;
+  }
+}
+
+class Tuple {
+  constructor(items) {
+    this.items = items;
+  }
+}
+
+class FrozenSet {
+  constructor(items) {
+    this.items = items;
+  }
+}
+
+/** What opcodes change in place; `shared` once it was taken from the memo or doubled (5.3). */
+class Changeable {
+  constructor() {
+    this.shared = false;
+  }
+}
+
+class List extends Changeable {
+  constructor(items) {
+    super();
+    this.items = items;
+  }
+}
+
+class MutableSet extends Changeable {
+  constructor(items) {
+    super();
+    this.items = items;
+  }
+}
+
+class Dict extends Changeable {
+  constructor(pairs) {
+    super();
+    this.pairs = pairs;
+  }
+}
+
+/** What stands for something that only an interpreter could make. It keeps the changes made to it. */
+class Node extends Changeable {
+  constructor() {
+    super();
+    this.changes = [];
+  }
+}
+
+class Global extends Node {
+  constructor(module, name) {
+    super();
+    this.module = module;
+    this.name = name;
+  }
+}
+
+class Call extends Node {
+  constructor(opcode, callable, args, keywords = undefined) {
+    super();
+    this.opcode = opcode;
+    this.callable = callable;
+    this.args = args;
+    this.keywords = keywords;
+  }
+}
+
+class Persistent extends Node {
+  constructor(id) {
+    super();
+    this.id = id;
+  }
+}
+
+class Extension extends Node {
+  constructor(code) {
+    super();
+    this.code = code;
+  }
+}
+
+module.exports = {
+  ByteArray, Call, Changeable, Dict, Extension, FrozenSet, Global, List, MutableSet, Node, Persistent, Tuple,
+};

@@ -1,0 +1,218 @@
+'use strict';
+
+// The pickle machine (FORMAT.md 5.1 to 5.3): bytes to an inert tree, a log and flags. The opcodes are in opcodes.js.
+
+const { pickleFailure, limitExceeded } = require('./errors.js');
+const { Changeable, Global, List, Dict, MutableSet, Node, Persistent } = require('./nodes.js');
+const { renamed } = require('./compat_pickle.js');
+
+const NEWLINE = 0x0a;
+const RENAMED_BELOW = 3;
+
+/** Entries by index: an array while indexes come in order, else a map of text, whose hash is salted. */
+class Memo {
+  constructor() {
+    this.dense = [];
+    this.sparse = new Map();
+  }
+
+  get size() {
+    return this.dense.length + this.sparse.size;
+  }
+
+  get(index) {
+    return index < this.dense.length ? this.dense[index] : this.sparse.get(`memo ${index}`);
+  }
+
+  set(index, value) {
+    if (index < this.dense.length) this.dense[index] = value;
+    else if (index === this.dense.length && !this.sparse.has(`memo ${index}`)) this.dense.push(value);
+    else this.sparse.set(`memo ${index}`, value);
+  }
+}
+
+class Machine {
+  /**
+   * @param {Buffer} bytes
+   * @param {number} start where the pickle begins
+   * @param {Budget} budget
+   * @param {(bytes: Buffer) => string} eightBitText how texts of Python 2 are read: ASCII, or UTF-8 in a .pth
+   */
+  constructor(bytes, start, budget, eightBitText) {
+    this.bytes = bytes;
+    this.start = start;
+    this.at = start;
+    this.budget = budget;
+    this.eightBitText = eightBitText;
+    this.protocol = 0;
+    this.stack = [];
+    this.marks = [];
+    this.memo = new Memo();
+    this.frameStop = null;
+    this.nodeCount = 0;
+    this.log = [];
+    this.persistents = [];
+    this.flags = new Set();
+    this.result = undefined;
+    this.stopped = false;
+  }
+
+  run(opcodes) {
+    const pickleBytes = this.budget.get('pickle_bytes');
+    const maxOpcodes = this.budget.get('pickle_opcodes');
+    const maxStack = this.budget.get('pickle_stack');
+    for (let count = 1; !this.stopped; count += 1) {
+      if (count > maxOpcodes) limitExceeded(`pickle_opcodes is ${maxOpcodes}`);
+      const opcode = opcodes[this.take(1)[0]];
+      if (opcode === undefined) pickleFailure(`an unknown opcode before byte ${this.at}`);
+      opcode(this);
+      if (this.frameStop !== null && this.at >= this.frameStop) this.closeFrame();
+      if (this.stack.length > maxStack) this.budget.check('pickle_stack', this.stack.length);
+      if (this.at - this.start > pickleBytes) this.budget.check('pickle_bytes', this.at - this.start);
+    }
+    return this;
+  }
+
+  // Arguments
+
+  take(count) {
+    if (count > this.bytes.length - this.at) pickleFailure(`the pickle ends within an opcode, at byte ${this.at}`);
+    const start = this.at;
+    this.at += Number(count);
+    return this.bytes.subarray(start, this.at);
+  }
+
+  line() {
+    const stop = this.bytes.indexOf(NEWLINE, this.at);
+    if (stop < 0) pickleFailure('a line without its end');
+    const line = this.bytes.subarray(this.at, stop);
+    this.at = stop + 1;
+    return line;
+  }
+
+  openFrame(size) {
+    if (this.frameStop !== null) pickleFailure('a frame within a frame');
+    if (size > this.bytes.length - this.at) pickleFailure('a frame reaches past the data');
+    this.frameStop = this.at + Number(size);
+  }
+
+  closeFrame() {
+    if (this.at > this.frameStop) pickleFailure('an opcode reaches past its frame');
+    this.frameStop = null;
+  }
+
+  // The stack
+
+  get base() {
+    return this.marks.length > 0 ? this.marks[this.marks.length - 1] : 0;
+  }
+
+  push(value) {
+    this.stack.push(value);
+  }
+
+  top() {
+    if (this.stack.length <= this.base) pickleFailure('nothing is left on the stack above the mark');
+    return this.stack[this.stack.length - 1];
+  }
+
+  pop() {
+    const value = this.top();
+    this.stack.length -= 1;
+    return value;
+  }
+
+  mark() {
+    this.marks.push(this.stack.length);
+    this.budget.check('pickle_marks', this.marks.length);
+  }
+
+  popToMark() {
+    if (this.marks.length === 0) pickleFailure('there is no mark');
+    return this.stack.splice(this.marks.pop());
+  }
+
+  // The memo
+
+  remember(index) {
+    this.budget.check('pickle_memo_index', index);
+    this.memo.set(index, this.top());
+    this.budget.check('pickle_memo', this.memo.size);
+  }
+
+  recall(index) {
+    const value = this.memo.get(index);
+    if (value === undefined) pickleFailure(`the memo has no entry ${index}`);
+    this.pushAgain(value);
+  }
+
+  /** Push what already was referred to: changing it from now on is flagged. */
+  pushAgain(value) {
+    if (value instanceof Changeable) value.shared = true;
+    this.push(value);
+  }
+
+  // Nodes
+
+  count(nodes = 1) {
+    this.nodeCount += nodes;
+    this.budget.check('pickle_nodes', this.nodeCount);
+  }
+
+  /** Push something that counts as a node. */
+  make(value) {
+    this.count();
+    this.push(value);
+    return value;
+  }
+
+  makeLogged(node) {
+    this.log.push({ node });
+    return this.make(node);
+  }
+
+  importGlobal(module, name) {
+    this.count();
+    const names = this.protocol < RENAMED_BELOW ? renamed(module, name) : [module, name];
+    const node = new Global(...names);
+    this.log.push({ node });
+    return node;
+  }
+
+  persist(id) {
+    this.persistents.push(this.make(new Persistent(id)));
+  }
+
+  // Changes
+
+  /** A change by an opcode: values for a list or a set, pairs for a dict, a state for nodes only. */
+  change(target, kind, values) {
+    if (target instanceof Node) this.changeNode(target, kind, values);
+    else if (kind === 'APPENDS' && target instanceof List) for (const value of values) target.items.push(value);
+    else if (kind === 'ADDITEMS' && target instanceof MutableSet) for (const value of values) target.items.push(value);
+    else if (kind === 'SETITEMS' && target instanceof Dict) this.setItems(target, values);
+    else pickleFailure(`${kind} of something that cannot be changed so`);
+    if (target.shared && !(target instanceof Global)) this.flags.add('changed'); // a name is what it names
+  }
+
+  changeNode(target, kind, values) {
+    this.count();
+    target.changes.push({ kind, values });
+    this.log.push({ changed: target });
+  }
+
+  setItems(dict, pairs) {
+    this.count(pairs.length);
+    for (const pair of pairs) dict.pairs.push(pair);
+  }
+
+  stop() {
+    this.result = this.pop();
+    this.stopped = true;
+    if (this.stack.length > 0) this.flags.add('values');
+    if (this.marks.length > 0) this.flags.add('marks');
+    if (this.frameStop !== null && this.frameStop > this.at) this.flags.add('frame');
+  }
+}
+
+module.exports = { Machine };

@@ -1,0 +1,111 @@
+'use strict';
+
+// State dicts (FORMAT.md 6): the torch zip, and how it is told from the legacy stream.
+
+const { decodeUtf8 } = require('./bytes.js');
+const { caseFold } = require('./case_folding.js');
+const { containerFailure, tensorFailure, unsupported } = require('./errors.js');
+const { decodeLegacy } = require('./legacy.js');
+const { Members, lacksChecksums } = require('./members.js');
+const { readWholePickle } = require('./opcodes.js');
+const { utf8Text } = require('./pickle_text.js');
+const { quoted } = require('./names.js');
+const { Storages } = require('./storages.js');
+const { Values } = require('./values.js');
+const { openZip } = require('./zip.js');
+
+const ID_LENGTH = 5;
+const RESERVED = [
+  'data.pkl', 'version', '.data/version', 'byteorder', 'constants.pkl', '.format_version', '.storage_alignment',
+  '.data/serialization_id',
+];
+const VERSION = /^[0-9]{1,2}\n?$/;
+const HIGHEST_VERSION = 10;
+const TAR_MAGIC_AT = 257;
+
+/** The folder that all records lie in (6.1). */
+function folderOf(members) {
+  const [first] = members.keys();
+  const folder = first.slice(0, first.indexOf('/') + 1);
+  if (folder === '') tensorFailure('a torch zip without a folder');
+  for (const name of members.keys()) {
+    if (!name.startsWith(folder)) tensorFailure(`${quoted(name)} lies outside the folder of the others`);
+  }
+  return folder;
+}
+
+/** torch looks records up without regard to case, so that must make no difference. */
+function checkCases(names) {
+  const folded = new Set();
+  for (const name of names) {
+    const key = caseFold(name);
+    if (folded.has(key)) tensorFailure('two records differ in case alone');
+    folded.add(key);
+    if (RESERVED.includes(key) && name !== key) tensorFailure(`${quoted(name)} is in the wrong case`);
+  }
+}
+
+class TorchZip {
+  constructor(bytes, budget, { unchecked }) {
+    this.budget = budget;
+    const members = openZip(bytes, budget, 'inner_entries');
+    this.folder = folderOf(members);
+    checkCases([...members.keys()].map((name) => name.slice(this.folder.length)));
+    const lacking = lacksChecksums(members);
+    if (lacking && !unchecked) containerFailure('all CRCs are 0; --unchecked-crc reads it');
+    this.members = new Members(bytes, members, budget, { unchecked: lacking });
+  }
+
+  has(record) {
+    return this.members.has(this.folder + record);
+  }
+
+  read(record, sizeLimit) {
+    return this.members.read(this.folder + record, sizeLimit);
+  }
+
+  checkVersion() {
+    const record = ['version', '.data/version'].find((name) => this.has(name));
+    if (record === undefined) tensorFailure('there is no version');
+    const text = decodeUtf8(this.read(record, 'version_bytes'));
+    const number = text !== null && VERSION.test(text) ? Number(text) : 0;
+    if (number < 1 || number > HIGHEST_VERSION) tensorFailure('another version of the torch zip');
+  }
+
+  isBigEndian() {
+    if (!this.has('byteorder')) return false;
+    const text = decodeUtf8(this.read('byteorder', 'version_bytes'));
+    if (text !== 'little' && text !== 'big') tensorFailure('another byte order');
+    return text === 'big';
+  }
+
+  decode() {
+    if (this.has('constants.pkl')) unsupported('TorchScript, which torch.jit.load reads');
+    if (!this.has('data.pkl')) tensorFailure('there is no data.pkl');
+    this.checkVersion();
+    const isBigEndian = this.isBigEndian();
+    const pickle = this.read('data.pkl', 'pickle_bytes');
+    const machine = readWholePickle(pickle, this.budget, utf8Text);
+    if (machine.flags.size > 0) tensorFailure(`a pickle with the flags ${[...machine.flags]}`);
+    const storages = new Storages(machine.persistents, ID_LENGTH);
+    for (const key of storages.byKey.keys()) storages.load(key, this.record(`data/${key}`), isBigEndian);
+    return new Values(storages, this.budget, pickle.length).decode(machine.result);
+  }
+
+  record(name) {
+    if (!this.has(name)) tensorFailure(`there is no record ${quoted(name)}`);
+    return this.read(name, null);
+  }
+}
+
+/** A state dict as a tagged value. */
+function decodeStateDict(bytes, budget, options) {
+  if (bytes.subarray(0, 4).toString('latin1') === 'PK\x03\x04') return new TorchZip(bytes, budget, options).decode();
+  if (bytes[0] === 0x80) return decodeLegacy(bytes, budget);
+  if (bytes.subarray(TAR_MAGIC_AT, TAR_MAGIC_AT + 5).toString('latin1') === 'ustar') {
+    unsupported('a tar of torch before 0.1.10, which torch.load reads');
+  }
+  return tensorFailure('a state dict that is neither a zip nor a legacy stream');
+}
+
+module.exports = { decodeStateDict };

@@ -1,0 +1,351 @@
+'use strict';
+
+// Constructors of tensors (FORMAT.md 6.5). They make descriptions; items are read once all of a file is described and
+// charged.
+
+const { DTYPES, dtype, isDifferentiable } = require('./dtypes.js');
+const { tensorFailure, unsupported } = require('./errors.js');
+const { checkBounds, countItems, readGeometry } = require('./geometry.js');
+const { Call, Dict, Global, List, Persistent, Tuple } = require('./nodes.js');
+const { quoted } = require('./names.js');
+const { isCount } = require('./storages.js');
+const { Float } = require('./tags.js');
+
+const SPARSE_LAYOUTS = new Set(['sparse_coo', 'sparse_csr', 'sparse_csc', 'sparse_bsr', 'sparse_bsc']);
+const LAYOUTS = new Set(['strided', ...SPARSE_LAYOUTS]);
+// Attributes of torch.Tensor itself: setting them would change the tensor.
+const OWN_ATTRIBUTES = new Set(`
+  H T _backward_hooks _base _cdata _grad _grad_fn _post_accumulate_grad_hooks _version data device dtype grad grad_dtype
+  grad_fn imag is_leaf itemsize layout mH mT name names nbytes ndim output_nr real requires_grad retains_grad shape volatile
+`.trim().split(/\s+/));
+const PER_TENSOR = new Set(['per_tensor_affine', 'per_tensor_symmetric']);
+const FLOAT_PARAMETERS = 'per_channel_affine_float_qparams';
+const PER_CHANNEL = new Set(['per_channel_affine', 'per_channel_symmetric', FLOAT_PARAMETERS]);
+const SCALES = ['float32', 'float64'];
+const ZERO_POINTS = ['int32', 'int64', 'float32'];
+
+/** Module and name of an unchanged global, or null. */
+function nameOf(value) {
+  return value instanceof Global && value.changes.length === 0 ? { module: value.module, name: value.name } : null;
+}
+
+/** Arguments of a plain call of `module.name`, or null where the value is something else. */
+function argumentsOf(value, module, name) {
+  if (!(value instanceof Call) || value.opcode !== 'REDUCE' || value.changes.length > 0) return null;
+  const callable = nameOf(value.callable);
+  return callable?.module === module && callable.name === name && value.args instanceof Tuple ? value.args.items : null;
+}
+
+function checkLength(args, least, most = least) {
+  if (args.length < least || args.length > most) tensorFailure(`a call with ${args.length} arguments`);
+}
+
+/** A global `torch.<dtype>`. */
+function readDtype(value) {
+  const name = nameOf(value);
+  if (name === null) tensorFailure('a dtype that is no global');
+  if (name.module !== 'torch' || !DTYPES.has(name.name)) unsupported(`the dtype ${quoted(`${name.module}.${name.name}`)}`);
+  return dtype(name.name);
+}
+
+/** The name that torch.serialization._get_layout is given, without "torch.". */
+function readLayoutName(args) {
+  checkLength(args, 1);
+  if (typeof args[0] !== 'string') tensorFailure('a layout whose name is no text');
+  const name = args[0].replace(/^torch\./, '');
+  if (!LAYOUTS.has(name)) unsupported(`the layout ${quoted(args[0])}`);
+  return name;
+}
+
+function checkGradient(value, type) {
+  if (typeof value !== 'boolean') tensorFailure('requires_grad is no bool');
+  if (value && !isDifferentiable(type)) tensorFailure(`requires_grad of ${type.name}`);
+}
+
+function checkHooks(value) {
+  if (argumentsOf(value, 'collections', 'OrderedDict')?.length !== 0) unsupported('hooks');
+}
+
+function readBits(value, type) {
+  const bits = { conj: false, neg: false };
+  if (value === undefined) return bits;
+  if (!(value instanceof Dict)) tensorFailure('bits that are no dict');
+  for (const [key, bit] of value.pairs) {
+    if (key !== 'conj' && key !== 'neg') unsupported('a bit other than conj and neg');
+    if (bit !== true || bits[key]) tensorFailure('a bit that is not True, or stands twice');
+    bits[key] = true;
+  }
+  if (bits.conj && type.kind !== 'complex') tensorFailure(`conj of ${type.name}`);
+  if (bits.neg && type.kind === 'bool') tensorFailure('neg of bool');
+  return bits;
+}
+
+const isSizes = (value) => Array.isArray(value) && value.every((size) => typeof size === 'bigint' && size >= 0n);
+
+/** A tuple of whole numbers, or a call of torch.Size with one. */
+function readSize(value) {
+  const args = argumentsOf(value, 'torch', 'Size');
+  if (args !== null) checkLength(args, 1);
+  const tuple = args === null ? value : args[0];
+  if (!(tuple instanceof Tuple) || !isSizes(tuple.items)) tensorFailure('a size that is no tuple of counts');
+  return tuple.items;
+}
+
+/** "module name" of what a call is made by, where that is a name. */
+function makerName(value) {
+  const name = value instanceof Call && value.opcode === 'REDUCE' ? nameOf(value.callable) : null;
+  return name === null ? null : `${name.module} ${name.name}`;
+}
+
+/** Tensors of one file, each made once. */
+class Tensors {
+  /** @param {(name: string) => boolean} isOtherValue whether a call is a value of 6.6 */
+  constructor(storages, budget, isOtherValue) {
+    this.isOtherValue = isOtherValue;
+    this.storages = storages;
+    this.budget = budget;
+    this.made = new Map(); // by identity of the call
+    this.strided = []; // whose items are read and charged
+    this.count = 0;
+  }
+
+  /** The tensor of a call, or null when it is none of the table. */
+  of(value) {
+    const maker = MAKERS.get(makerName(value));
+    if (maker === undefined) return null;
+    if (!this.made.has(value)) this.made.set(value, this.make(value, maker));
+    return this.made.get(value);
+  }
+
+  make(value, maker) {
+    if (value.changes.length > 0) tensorFailure('a tensor that is changed');
+    if (!(value.args instanceof Tuple)) tensorFailure('a tensor whose arguments are no tuple');
+    return maker(this, value.args.items);
+  }
+
+  /** A tensor within another: one of `kinds`, known by name before it is made, so that no chain is followed. */
+  within(value, kinds) {
+    const name = makerName(value);
+    if (value instanceof Call && !MAKERS.has(name) && !this.isOtherValue(name)) unsupported('a tensor of what is no known call');
+    if (!kinds.has(name)) tensorFailure('a tensor of another kind within a tensor');
+    return this.of(value);
+  }
+
+  add(tensor) {
+    this.count += 1;
+    this.budget.check('tensors', this.count);
+    return { requiresGrad: false, isParameter: false, state: null, ...tensor };
+  }
+
+  addStrided(tensor) {
+    const added = this.add({ kind: 'strided', ...tensor });
+    this.strided.push(added);
+    return added;
+  }
+
+  storage(value) {
+    if (!(value instanceof Persistent)) tensorFailure('a tensor without a storage');
+    return this.storages.of(value);
+  }
+
+  /** A tensor over items of `type`; `[storage, offset, shape, strides]` are its first arguments. */
+  geometry([storageId, offset, shape, strides], type = undefined) {
+    const storage = this.storage(storageId);
+    const itemType = type ?? storage.dtype;
+    if (itemType === null) tensorFailure('a tensor without a dtype');
+    const geometry = readGeometry(shape, strides, this.budget);
+    checkBounds(offset, geometry, Math.floor(storage.bytes.length / itemType.size));
+    // What wraps this tensor shares its digest.
+    return { storage, dtype: itemType, offset, ...geometry, conj: false, neg: false, digest: { sha256: null } };
+  }
+
+  /** What must be a plain strided tensor. */
+  part(value) {
+    return this.within(value, STRIDED);
+  }
+
+  rebuild(args) {
+    checkLength(args, 4);
+    return this.plain(args, undefined);
+  }
+
+  plain(args, type) {
+    const geometry = this.geometry(args, type);
+    if (geometry.dtype.kind === 'quantized') tensorFailure('a quantized dtype without a scheme');
+    return this.addStrided(geometry);
+  }
+
+  rebuildV2(args) {
+    checkLength(args, 6, 7);
+    return this.withFlags(this.plain(args, undefined), args[4], args[5], args[6]);
+  }
+
+  rebuildV3(args) {
+    checkLength(args, 7, 8);
+    const type = readDtype(args[6]);
+    const storage = this.storage(args[0]);
+    if (storage.dtype !== null && storage.dtype !== type) tensorFailure('a dtype that is not that of the storage');
+    return this.withFlags(this.plain(args, type), args[4], args[5], args[7]);
+  }
+
+  withFlags(tensor, requiresGrad, hooks, bits) {
+    checkGradient(requiresGrad, tensor.dtype);
+    checkHooks(hooks);
+    return Object.assign(tensor, { requiresGrad, ...readBits(bits, tensor.dtype) });
+  }
+
+  parameter(args, length) {
+    checkLength(args, length);
+    const [value, requiresGrad, hooks, attributes] = args;
+    const state = length === 4 ? this.state(attributes) : null;
+    const tensor = this.within(value, UNWRAPPED);
+    if (state !== null && tensor.kind !== 'strided') unsupported('attributes of a tensor that is not strided');
+    checkGradient(requiresGrad, tensor.kind === 'sparse' ? tensor.values.dtype : tensor.dtype);
+    checkHooks(hooks);
+    if (tensor.kind !== 'sparse') return { ...tensor, requiresGrad, isParameter: true, state };
+    return { ...tensor, isParameter: true, state, values: { ...tensor.values, requiresGrad, isParameter: true } };
+  }
+
+  /** Attributes, as pairs of a text and a node; nothing that torch itself reads. */
+  state(value) {
+    if (!(value instanceof Dict)) tensorFailure('attributes that are no dict');
+    for (const [key] of value.pairs) {
+      if (typeof key !== 'string') tensorFailure('an attribute whose name is no text');
+      if (key.startsWith('__') || OWN_ATTRIBUTES.has(key)) unsupported(`the attribute ${quoted(key)}`);
+    }
+    return value;
+  }
+
+  fromType(all) {
+    checkLength(all, 4);
+    const [callable, type, args, state] = all;
+    const className = nameOf(type);
+    if (className === null) tensorFailure('a class that is no global');
+    const isParameter = className.module === 'torch.nn.parameter' && className.name === 'Parameter';
+    if (!isParameter && (className.module !== 'torch' || className.name !== 'Tensor')) unsupported('a class of tensors');
+    const maker = nameOf(callable);
+    if (maker === null) tensorFailure('a function that is no global');
+    const make = STRIDED_MAKERS.get(`${maker.module} ${maker.name}`);
+    if (make === undefined) unsupported('a function in _rebuild_from_type_v2');
+    if (!(args instanceof Tuple)) tensorFailure('arguments that are no tuple');
+    const tensor = make(this, args.items);
+    return Object.assign(tensor, { isParameter, state: this.state(state) });
+  }
+
+  quantized(args) {
+    checkLength(args, 7);
+    const geometry = this.geometry(args);
+    if (geometry.dtype.kind !== 'quantized') tensorFailure('a scheme for a dtype that is not quantized');
+    checkGradient(args[5], geometry.dtype);
+    checkHooks(args[6]);
+    const scheme = this.scheme(args[4], geometry.shape);
+    const integers = this.addStrided(geometry);
+    return { ...integers, kind: 'quantized', integers, ...scheme };
+  }
+
+  scheme(value, shape) {
+    if (!(value instanceof Tuple) || nameOf(value.items[0] ?? null) === null) tensorFailure('a scheme of another form');
+    const { module, name } = nameOf(value.items[0]);
+    if (module !== 'torch' || !(PER_TENSOR.has(name) || PER_CHANNEL.has(name))) unsupported('a scheme');
+    const [, scale, zeroPoint, axis = null] = value.items;
+    if (PER_TENSOR.has(name)) {
+      checkLength(value.items, 3);
+      if (!(scale instanceof Float) || typeof zeroPoint !== 'bigint') tensorFailure('a scale or zero point that is no number');
+      return { scheme: name, scale, zeroPoint, axis };
+    }
+    checkLength(value.items, 4);
+    if (!isCount(axis) || axis >= BigInt(shape.length)) tensorFailure('an axis that is no dimension');
+    const size = shape[Number(axis)];
+    const zeroPoints = name === FLOAT_PARAMETERS ? ['float32'] : ZERO_POINTS;
+    return {
+      scheme: name, scale: this.channels(scale, size, SCALES), zeroPoint: this.channels(zeroPoint, size, zeroPoints), axis,
+    };
+  }
+
+  /** One number for each channel: a list of them, or a tensor. */
+  channels(value, size, dtypes) {
+    if (value instanceof List) {
+      const isNumber = (item) => item instanceof Float || typeof item === 'bigint';
+      if (BigInt(value.items.length) !== size || !value.items.every(isNumber)) tensorFailure('a scheme with other numbers');
+      return value;
+    }
+    const tensor = this.part(value);
+    if (tensor.shape.length !== 1 || tensor.shape[0] !== size || !dtypes.includes(tensor.dtype.name)) {
+      tensorFailure('a scheme with another number of channels, or another dtype');
+    }
+    return tensor;
+  }
+
+  sparse(args) {
+    checkLength(args, 2);
+    const layoutArgs = argumentsOf(args[0], 'torch.serialization', '_get_layout');
+    if (layoutArgs === null) tensorFailure('a layout that is no call');
+    const layout = readLayoutName(layoutArgs);
+    if (!SPARSE_LAYOUTS.has(layout)) tensorFailure('a sparse tensor that is strided');
+    if (!(args[1] instanceof Tuple)) tensorFailure('parts that are no tuple');
+    const parts = args[1].items;
+    return this.add({ kind: 'sparse', layout, ...(layout === 'sparse_coo' ? this.coo(parts) : this.compressed(parts)) });
+  }
+
+  coo(parts) {
+    checkLength(parts, 3, 4);
+    const [indices, values] = [this.part(parts[0]), this.part(parts[1])];
+    if (indices.shape.length !== 2 || indices.shape[1] !== values.shape[0]) tensorFailure('as many values as indices');
+    const isCoalesced = parts[3] ?? null;
+    if (parts.length === 4 && typeof isCoalesced !== 'boolean') tensorFailure('is_coalesced is no bool');
+    return { indices: [indices], values, size: readSize(parts[2]), isCoalesced };
+  }
+
+  compressed(parts) {
+    checkLength(parts, 4);
+    const indices = [this.part(parts[0]), this.part(parts[1])];
+    return { indices, values: this.part(parts[2]), size: readSize(parts[3]), isCoalesced: null };
+  }
+
+  meta(args) {
+    checkLength(args, 4);
+    const type = readDtype(args[0]);
+    const { shape } = readGeometry(args[1], args[2], this.budget);
+    checkGradient(args[3], type);
+    return this.add({ kind: 'meta', dtype: type, shape, requiresGrad: args[3] });
+  }
+
+  /** Charge what is larger than its storage (8, `expanded_items`), before any item is read. */
+  chargeItems(storageBytes) {
+    let bytes = 0;
+    for (const { storage, dtype: type, shape } of this.strided) {
+      const items = Number(countItems(shape));
+      if (items > 4 * Math.floor(storage.bytes.length / type.size)) this.budget.charge('expanded_items', items);
+      else bytes += items * type.size;
+    }
+    this.budget.charge('expanded_items', Math.max(0, bytes - 8 * storageBytes));
+  }
+}
+
+const UTILS = 'torch._utils';
+
+const STRIDED_MAKERS = new Map([
+  [`${UTILS} _rebuild_tensor`, (tensors, args) => tensors.rebuild(args)],
+  [`${UTILS} _rebuild_tensor_v2`, (tensors, args) => tensors.rebuildV2(args)],
+  [`${UTILS} _rebuild_tensor_v3`, (tensors, args) => tensors.rebuildV3(args)],
+]);
+
+const UNWRAPPED_MAKERS = new Map([
+  ...STRIDED_MAKERS,
+  [`${UTILS} _rebuild_qtensor`, (tensors, args) => tensors.quantized(args)],
+  [`${UTILS} _rebuild_sparse_tensor`, (tensors, args) => tensors.sparse(args)],
+  [`${UTILS} _rebuild_sparse_csr_tensor`, (tensors, args) => tensors.sparse(args)],
+  [`${UTILS} _rebuild_meta_tensor_no_storage`, (tensors, args) => tensors.meta(args)],
+]);
+
+const MAKERS = new Map([
+  ...UNWRAPPED_MAKERS,
+  [`${UTILS} _rebuild_parameter`, (tensors, args) => tensors.parameter(args, 3)],
+  [`${UTILS} _rebuild_parameter_with_state`, (tensors, args) => tensors.parameter(args, 4)],
+  ['torch._tensor _rebuild_from_type_v2', (tensors, args) => tensors.fromType(args)],
+]);
+
+const STRIDED = new Set(STRIDED_MAKERS.keys());
+const UNWRAPPED = new Set(UNWRAPPED_MAKERS.keys());
+
+module.exports = { LAYOUTS, Tensors, argumentsOf, checkLength, nameOf, readLayoutName, readSize };

@@ -1,0 +1,33 @@
+'use strict';
+
+// The entries that are texts (FORMAT.md 4).
+
+const { decodeUtf8, strip } = require('./bytes.js');
+const { dataFailure } = require('./errors.js');
+
+// The line ends of Python's str.splitlines.
+const LINE_END = /\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/;
+
+function decodeVersion(bytes) {
+  const text = decodeUtf8(bytes);
+  if (text === null) dataFailure('the version is not UTF-8');
+  const version = strip(text);
+  if (!/^[\x20-\x7e]*$/.test(version)) dataFailure('the version is not printable ASCII');
+  return { version };
+}
+
+function decodeSystemInfo(bytes) {
+  const text = decodeUtf8(bytes);
+  if (text === null) dataFailure('the system info is not UTF-8');
+  const values = new Map();
+  for (const line of text.split(LINE_END)) {
+    const item = line.startsWith('- ') ? line.slice(2) : line;
+    const colon = item.indexOf(': ');
+    if (colon < 0) continue;
+    const key = strip(item.slice(0, colon));
+    if (!values.has(key)) values.set(key, strip(item.slice(colon + 2)));
+  }
+  return { system_info: [...values] };
+}
+
+module.exports = { decodeSystemInfo, decodeVersion };

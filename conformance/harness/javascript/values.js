@@ -1,0 +1,318 @@
+'use strict';
+
+// The inert tree of a .pth as tagged values (FORMAT.md 6.6).
+
+const { DTYPES } = require('./dtypes.js');
+const { tensorFailure, unsupported } = require('./errors.js');
+const { tensorItems } = require('./geometry.js');
+const { tagKeys } = require('./keys.js');
+const {
+  ByteArray, Call, Dict, FrozenSet, Global, List, MutableSet, Persistent, Tuple,
+} = require('./nodes.js');
+const { quoted } = require('./names.js');
+const { Numpy } = require('./numpy.js');
+const { countByPath } = require('./paths.js');
+const { Float, sha256, tagInteger } = require('./tags.js');
+const { LAYOUTS, Tensors, argumentsOf, checkLength, nameOf, readLayoutName, readSize } = require('./tensors.js');
+
+const MEMORY_FORMATS = new Set(['contiguous_format', 'preserve_format', 'channels_last', 'channels_last_3d']);
+const METADATA = '_metadata';
+
+// A converted value: its tag; how many containers are open at its deepest place; how many values it has by path (8,
+// `leaves`), with itself.
+const leaf = (tag) => ({ tag, height: 0, leaves: 1 });
+
+class Values {
+  constructor(storages, budget, pickleBytes) {
+    this.storages = storages;
+    this.budget = budget;
+    this.tensors = new Tensors(storages, budget, (name) => this.isKnown(name));
+    this.numpy = new Numpy(this);
+    this.pickleBytes = pickleBytes;
+    this.copied = 0;
+    this.done = new Map(); // by identity
+    this.attributes = new Map(); // the same for what attributes hold
+    this.open = new Set();
+    this.spelled = new Map();
+    this.unread = []; // [tag, tensor] without a digest yet
+    this.bytesOf = (value) => this.readBytes(value);
+  }
+
+  /** The whole object of a file. */
+  decode(root) {
+    const { tag, leaves } = this.convert(root, 0);
+    this.budget.check('leaves', leaves); // so the walk over them is short enough
+    this.budget.check('leaves', countByPath(tag));
+    this.tensors.chargeItems(this.storages.totalBytes);
+    this.budget.charge('expanded_items', Math.max(0, this.copied - this.pickleBytes));
+    for (const [target, tensor] of this.unread) {
+      tensor.digest.sha256 ??= sha256(tensorItems(tensor));
+      target.sha256 = tensor.digest.sha256;
+    }
+    return tag;
+  }
+
+  chargeCopy(bytes) {
+    this.copied += bytes;
+  }
+
+  checkUnchanged(node) {
+    if (node.changes.length > 0) tensorFailure('a value that is changed after it was made');
+  }
+
+  /** A value below `depth` open containers; attributes may hold any. */
+  convert(value, depth, isAttribute = false) {
+    if (value === null || typeof value !== 'object') return leaf(typeof value === 'bigint' ? tagInteger(value) : value);
+    if (value instanceof Float) return leaf({ float: value.hex });
+    if (Buffer.isBuffer(value)) return leaf({ bytes: value.toString('base64') });
+    if (value instanceof ByteArray) return leaf({ bytearray: value.bytes.toString('base64') });
+    if (this.open.has(value)) tensorFailure('a value that contains itself');
+    const done = isAttribute ? this.attributes : this.done;
+    if (!done.has(value)) {
+      this.open.add(value);
+      done.set(value, this.read(value, depth, isAttribute));
+      this.open.delete(value);
+    }
+    const converted = done.get(value);
+    this.budget.check('value_depth', depth + converted.height);
+    return converted;
+  }
+
+  read(value, depth, isAttribute) {
+    if (value instanceof List) return this.items('list', value.items, depth, isAttribute);
+    if (value instanceof Tuple) return this.items('tuple', value.items, depth, isAttribute);
+    if (value instanceof Dict) return this.dict('dict', value.pairs, depth, isAttribute);
+    if (isAttribute) return leaf({ inert: true });
+    if (value instanceof MutableSet) return this.set('set', value.items, depth);
+    if (value instanceof FrozenSet) return this.set('frozenset', value.items, depth);
+    if (value instanceof Global) return leaf(this.global(value));
+    if (value instanceof Persistent) return leaf(this.storage(value));
+    if (value instanceof Call) return this.call(value, depth);
+    return unsupported('an extension');
+  }
+
+  // Containers
+
+  /** A container of converted parts. */
+  container(tag, parts) {
+    let height = 0;
+    let leaves = 1;
+    for (const part of parts) {
+      height = Math.max(height, part.height);
+      leaves += part.leaves;
+    }
+    return { tag, height: height + 1, leaves };
+  }
+
+  enter(depth) {
+    this.budget.check('value_depth', depth + 1);
+    return depth + 1;
+  }
+
+  items(name, items, depth, isAttribute) {
+    const inner = this.enter(depth);
+    const parts = items.map((item) => this.convert(item, inner, isAttribute));
+    return this.container({ [name]: parts.map((part) => part.tag) }, parts);
+  }
+
+  dict(name, pairs, depth, isAttribute = false) {
+    const inner = this.enter(depth);
+    const keys = tagKeys(pairs.map(([key]) => key), this.bytesOf, this.budget);
+    const parts = pairs.map(([, value]) => this.convert(value, inner, isAttribute));
+    return this.container({ [name]: parts.map((part, index) => [keys[index], part.tag]) }, parts);
+  }
+
+  set(name, items, depth) {
+    this.enter(depth);
+    const tags = tagKeys(items, this.bytesOf, this.budget);
+    return this.container({ [name]: tags }, []);
+  }
+
+  /** collections.OrderedDict, then SETITEMS, then at most one BUILD with `_metadata`. */
+  orderedDict(call, args, depth) {
+    checkLength(args, 0, 1);
+    const pairs = args.length === 0 ? [] : this.listedPairs(args[0]);
+    let metadata = null;
+    for (const { kind, values } of call.changes) {
+      if (metadata !== null) tensorFailure('an OrderedDict that is changed after its state');
+      if (kind === 'SETITEMS') for (const pair of values) pairs.push(pair);
+      else metadata = this.metadataState(kind, values);
+    }
+    const converted = this.dict('ordered_dict', pairs, depth);
+    if (metadata === null) return converted;
+    const part = this.convert(metadata[0], depth + 1);
+    return {
+      tag: { ...converted.tag, [METADATA]: part.tag },
+      height: Math.max(converted.height, part.height + 1),
+      leaves: converted.leaves + part.leaves,
+    };
+  }
+
+  listedPairs(value) {
+    const isPair = (pair) => (pair instanceof Tuple || pair instanceof List) && pair.items.length === 2;
+    if (!(value instanceof List) || !value.items.every(isPair)) tensorFailure('an OrderedDict of no pairs');
+    return value.items.map((pair) => pair.items);
+  }
+
+  metadataState(kind, state) {
+    if (kind !== 'BUILD' || !(state instanceof Dict) || state.pairs.length !== 1 || state.pairs[0][0] !== METADATA) {
+      tensorFailure('an OrderedDict with another state');
+    }
+    return [state.pairs[0][1]];
+  }
+
+  builtSet(name, args, depth) {
+    checkLength(args, 0, 1);
+    const [value] = args;
+    if (args.length === 1 && !(value instanceof List) && !(value instanceof Tuple)) tensorFailure(`a ${name} of no list`);
+    return this.set(name, value?.items ?? [], depth);
+  }
+
+  // Names, storages, calls
+
+  global(value) {
+    this.checkUnchanged(value);
+    const { module, name } = value;
+    if (module === 'torch') {
+      if (DTYPES.has(name)) return { dtype: name };
+      if (LAYOUTS.has(name)) return { layout: name };
+      if (MEMORY_FORMATS.has(name)) return { memory_format: name };
+    }
+    return unsupported(`the name ${quoted(`${module}.${name}`)}`);
+  }
+
+  storage(value) {
+    const { dtype, bytes } = this.storages.of(value);
+    return { storage: { dtype: dtype?.name ?? null, size: bytes.length, sha256: sha256(bytes) } };
+  }
+
+  call(value, depth) {
+    const tensor = this.tensors.of(value);
+    if (tensor !== null) return this.tensor(tensor, depth);
+    const name = value.opcode === 'REDUCE' ? nameOf(value.callable) : null;
+    if (name === null) unsupported(`a call by ${value.opcode}`);
+    if (!(value.args instanceof Tuple)) tensorFailure('a call whose arguments are no tuple');
+    const args = value.args.items;
+    if (name.module === 'collections' && name.name === 'OrderedDict') return this.orderedDict(value, args, depth);
+    const array = this.numpy.read(value, name, args);
+    if (array !== null) return leaf(array);
+    const reader = READERS.get(`${name.module} ${name.name}`);
+    if (reader === undefined) unsupported(`a call of ${quoted(`${name.module}.${name.name}`)}`);
+    this.checkUnchanged(value);
+    return reader(this, args, depth, value);
+  }
+
+  /** Whether a call of "module name" is a value of 6.6. */
+  isKnown(name) {
+    return READERS.has(name) || this.numpy.readers.has(name) || name === 'collections OrderedDict';
+  }
+
+  /** Bytes, or a call that spells them; null for anything else. */
+  readBytes(value) {
+    if (Buffer.isBuffer(value)) return value;
+    if (argumentsOf(value, 'builtins', 'bytes')?.length === 0) return Buffer.alloc(0);
+    const args = argumentsOf(value, '_codecs', 'encode');
+    if (args === null) return null;
+    if (!this.spelled.has(value)) this.spelled.set(value, this.encode(args));
+    return this.spelled.get(value);
+  }
+
+  encode(args) {
+    checkLength(args, 2);
+    const isLatin1 = args[1] === 'latin1' || args[1] === 'latin-1';
+    if (typeof args[0] !== 'string' || !isLatin1 || /[^\u0000-\u00ff]/.test(args[0])) tensorFailure('a text that is not latin-1');
+    this.chargeCopy(args[0].length);
+    return Buffer.from(args[0], 'latin1');
+  }
+
+  byteArray(args) {
+    if (args.length === 2) return this.encode(args);
+    checkLength(args, 0, 1);
+    const bytes = args.length === 0 ? Buffer.alloc(0) : this.readBytes(args[0]);
+    if (bytes === null) tensorFailure('a bytearray of no bytes');
+    this.chargeCopy(bytes.length);
+    return bytes;
+  }
+
+  device(args) {
+    checkLength(args, 1, 2);
+    const [name, index = null] = args;
+    if (typeof name !== 'string') tensorFailure('a device whose name is no text');
+    if (args.length === 2 && (typeof index !== 'bigint' || index < -1n || index > 127n)) {
+      tensorFailure('a device with another index');
+    }
+    return { device: [name, index === null ? null : Number(index)] };
+  }
+
+  complex(args) {
+    checkLength(args, 2);
+    if (!args.every((part) => part instanceof Float)) tensorFailure('a complex number of no floats');
+    return { complex: args.map((part) => part.hex) };
+  }
+
+  // Tensors
+
+  /** Dtype, shape and a digest that is filled in later. */
+  described(tensor) {
+    const target = { dtype: tensor.dtype.name, shape: tensor.shape.map(tagInteger) };
+    if (tensor.kind !== 'meta') this.unread.push([target, tensor]);
+    return target;
+  }
+
+  flagged(tag, tensor) {
+    if (tensor.requiresGrad) tag.requires_grad = true;
+    if (tensor.isParameter) tag.is_parameter = true;
+    return tag;
+  }
+
+  tensor(tensor, depth) {
+    const tag = this.tensorTag(tensor);
+    if (tensor.state === null) return leaf(tag);
+    const state = this.dict('dict', tensor.state.pairs, depth, true);
+    if (tensor.state.pairs.length > 0) tag.state = state.tag;
+    return { tag, height: state.height, leaves: 1 + state.leaves };
+  }
+
+  tensorTag(tensor) {
+    if (tensor.kind === 'quantized') return this.flagged({ quantized: this.quantized(tensor) }, tensor);
+    if (tensor.kind === 'sparse') return { sparse: this.sparse(tensor) };
+    return this.flagged({ [tensor.kind === 'meta' ? 'meta' : 'tensor']: this.described(tensor) }, tensor);
+  }
+
+  quantized(tensor) {
+    const part = (value) => (value.kind === 'strided' ? this.tensorTag(value) : this.convert(value, 0).tag);
+    return Object.assign(this.described(tensor.integers), {
+      scheme: tensor.scheme,
+      scale: part(tensor.scale),
+      zero_point: part(tensor.zeroPoint),
+      axis: tensor.axis === null ? null : tagInteger(tensor.axis),
+    });
+  }
+
+  sparse({ layout, size, indices, values, isCoalesced }) {
+    return {
+      layout,
+      size: size.map(tagInteger),
+      indices: indices.map((part) => this.tensorTag(part)),
+      values: this.tensorTag(values),
+      is_coalesced: isCoalesced,
+    };
+  }
+}
+
+const READERS = new Map([
+  ['builtins set', (values, args, depth) => values.builtSet('set', args, depth)],
+  ['builtins frozenset', (values, args, depth) => values.builtSet('frozenset', args, depth)],
+  ['torch Size', (values, args, depth, call) => leaf({ size: readSize(call).map(tagInteger) })],
+  ['torch device', (values, args) => leaf(values.device(args))],
+  ['torch.serialization _get_layout', (values, args) => leaf({ layout: readLayoutName(args) })],
+  ['_codecs encode', (values, args, depth, call) => leaf({ bytes: values.readBytes(call).toString('base64') })],
+  ['builtins bytes', (values, args) => {
+    checkLength(args, 0);
+    return leaf({ bytes: '' });
+  }],
+  ['builtins bytearray', (values, args) => leaf({ bytearray: values.byteArray(args).toString('base64') })],
+  ['builtins complex', (values, args) => leaf(values.complex(args))],
+]);
+
+module.exports = { Values };

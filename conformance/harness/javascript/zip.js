@@ -1,0 +1,252 @@
+'use strict';
+
+// The zip layer (FORMAT.md 2), for the archive and for each torch zip in it.
+
+const { containerFailure } = require('./errors.js');
+const { decodeName, quoted } = require('./names.js');
+
+const LOCAL_SIGNATURE = 0x04034b50;
+const CENTRAL_SIGNATURE = 0x02014b50;
+const DESCRIPTOR_SIGNATURE = 0x08074b50;
+const END_SIGNATURE = Buffer.from('PK\x05\x06', 'latin1');
+const LOCATOR_SIGNATURE = 0x07064b50;
+const RECORD_SIGNATURE = 0x06064b50;
+
+const END_BYTES = 22;
+const LOCATOR_BYTES = 20;
+const RECORD_BYTES = 56;
+const CENTRAL_BYTES = 46;
+const LOCAL_BYTES = 30;
+const MAX_COMMENT = 0xffff;
+const SENTINEL16 = 0xffff;
+const SENTINEL32 = 0xffffffff;
+
+const FLAG_DESCRIPTOR = 0x8;
+const KNOWN_FLAGS = 0x2 | 0x4 | FLAG_DESCRIPTOR | 0x800;
+const STORED = 0;
+const DEFLATED = 8;
+
+const ID_ZIP64 = 0x0001;
+const ID_PADDING = 0x4246;
+const ID_UNICODE_PATH = 0x7075;
+
+// Sizes and offsets are bigints until they are known to lie in the file.
+const u4 = (bytes, at) => BigInt(bytes.readUInt32LE(at));
+const u8 = (bytes, at) => bytes.readBigUInt64LE(at);
+
+/** Offset of the end record: the last signature, whose comment ends the file (2.1). */
+function findEnd(bytes) {
+  const at = bytes.lastIndexOf(END_SIGNATURE);
+  if (at < 0 || at < bytes.length - END_BYTES - MAX_COMMENT) containerFailure('there is no end record');
+  if (at + END_BYTES > bytes.length || at + END_BYTES + bytes.readUInt16LE(at + 20) !== bytes.length) {
+    containerFailure('the end record does not end the file');
+  }
+  if (bytes.readUInt16LE(at + 4) !== 0 || bytes.readUInt16LE(at + 6) !== 0) containerFailure('several disks');
+  if (bytes.readUInt16LE(at + 8) !== bytes.readUInt16LE(at + 10)) containerFailure('two counts of entries');
+  return at;
+}
+
+/** The zip64 record before the locator (2.2), or null without one. */
+function zip64Record(bytes, end) {
+  const locator = end - LOCATOR_BYTES;
+  if (locator < 0 || bytes.readUInt32LE(locator) !== LOCATOR_SIGNATURE) return null;
+  const at = locator - RECORD_BYTES;
+  if (at < 0 || bytes.readUInt32LE(locator + 4) !== 0 || u8(bytes, locator + 8) !== BigInt(at)
+      || bytes.readUInt32LE(locator + 16) > 1) {
+    containerFailure('the zip64 locator is wrong');
+  }
+  if (bytes.readUInt32LE(at) !== RECORD_SIGNATURE || u8(bytes, at + 4) !== 44n
+      || bytes.readUInt32LE(at + 16) !== 0 || bytes.readUInt32LE(at + 20) !== 0
+      || u8(bytes, at + 24) !== u8(bytes, at + 32)) {
+    containerFailure('the zip64 end record is wrong');
+  }
+  return { at, count: u8(bytes, at + 32), size: u8(bytes, at + 40), start: u8(bytes, at + 48) };
+}
+
+/** Where the directory lies, and how many entries it has. */
+function findDirectory(bytes, budget, countLimit) {
+  const end = findEnd(bytes);
+  const fields = [
+    ['count', BigInt(bytes.readUInt16LE(end + 10)), BigInt(SENTINEL16)],
+    ['size', u4(bytes, end + 12), BigInt(SENTINEL32)],
+    ['start', u4(bytes, end + 16), BigInt(SENTINEL32)],
+  ];
+  const record = zip64Record(bytes, end);
+  const directory = record ?? { at: end };
+  for (const [name, value, sentinel] of fields) {
+    if (record === null) {
+      if (value === sentinel) containerFailure('a sentinel without a zip64 record');
+      directory[name] = value;
+    } else if (value !== sentinel && value !== record[name]) {
+      containerFailure('the end record contradicts the zip64 record');
+    }
+  }
+  const { at, count, size, start } = directory;
+  if (start + size !== BigInt(at)) containerFailure('the directory does not end at the end record');
+  if (count < 1n) containerFailure('there are no entries');
+  if (count * BigInt(CENTRAL_BYTES) > size) containerFailure('the directory is too small for its count');
+  budget.check('directory_bytes', size);
+  budget.check(countLimit, count);
+  return { start: Number(start), stop: at, count: Number(count) };
+}
+
+/** The extra fields of a header: where they hold what is believed, a map by id (2.4). */
+function readExtra(bytes, nameBytes) {
+  const fields = new Map();
+  let at = 0;
+  while (at < bytes.length) {
+    if (at + 4 > bytes.length) containerFailure('an extra field is cut');
+    const id = bytes.readUInt16LE(at);
+    const stop = at + 4 + bytes.readUInt16LE(at + 2);
+    if (stop > bytes.length) containerFailure('an extra field is cut');
+    if (fields.has(id) && id !== ID_PADDING) containerFailure('an extra field stands twice');
+    fields.set(id, bytes.subarray(at + 4, stop));
+    at = stop;
+  }
+  const path = fields.get(ID_UNICODE_PATH);
+  if (path !== undefined && (path.length < 5 || !path.subarray(5).equals(nameBytes))) {
+    containerFailure('the Unicode path is another name');
+  }
+  return fields;
+}
+
+/** Sizes and offset of a directory record, from the zip64 extra where they are sentinels (2.3). */
+function centralSizes(bytes, at, extra) {
+  const values = { size: u4(bytes, at + 24), compressed: u4(bytes, at + 20), offset: u4(bytes, at + 42) };
+  const wanted = Object.keys(values).filter((name) => values[name] === BigInt(SENTINEL32));
+  const zip64 = extra.get(ID_ZIP64);
+  if ((zip64?.length ?? 0) !== wanted.length * 8 || (zip64 !== undefined && wanted.length === 0)) {
+    containerFailure('the zip64 extra does not hold just the sentinels');
+  }
+  wanted.forEach((name, index) => { values[name] = u8(zip64, index * 8); });
+  return values;
+}
+
+/** The file type must be that of a regular file, or of a folder where the name says so (2.6). */
+function checkType(member, attributes) {
+  const type = attributes >>> 28;
+  const isFolder = member.name.endsWith('/');
+  if (isFolder && (member.size !== 0n || member.compressed !== 0n)) containerFailure('a folder with bytes');
+  if (type !== 0 && type !== (isFolder ? 4 : 8)) containerFailure(`${quoted(member.name)} is no regular file`);
+  if (!isFolder && (attributes & 0x10) !== 0) containerFailure(`${quoted(member.name)} is said to be a folder`);
+}
+
+/** One record of the directory, as [member, where the next begins]. */
+function readCentral(bytes, at, stop) {
+  if (at + CENTRAL_BYTES > stop || bytes.readUInt32LE(at) !== CENTRAL_SIGNATURE) {
+    containerFailure('a directory record is cut or none');
+  }
+  const nameStop = at + CENTRAL_BYTES + bytes.readUInt16LE(at + 28);
+  const extraStop = nameStop + bytes.readUInt16LE(at + 30);
+  const next = extraStop + bytes.readUInt16LE(at + 32);
+  if (next > stop) containerFailure('a directory record reaches past the directory');
+  const nameBytes = bytes.subarray(at + CENTRAL_BYTES, nameStop);
+  const member = {
+    nameBytes,
+    name: decodeName(nameBytes),
+    flags: bytes.readUInt16LE(at + 8),
+    method: bytes.readUInt16LE(at + 10),
+    crc: bytes.readUInt32LE(at + 16),
+    ...centralSizes(bytes, at, readExtra(bytes.subarray(nameStop, extraStop), nameBytes)),
+  };
+  if ((member.flags & ~KNOWN_FLAGS) !== 0) containerFailure('unknown flags');
+  if (member.method !== STORED && member.method !== DEFLATED) containerFailure('unknown method');
+  if (member.method === STORED && member.size !== member.compressed) containerFailure('a stored member with two sizes');
+  if (bytes.readUInt16LE(at + 34) !== 0) containerFailure('several disks');
+  checkType(member, bytes.readUInt32LE(at + 38));
+  return [member, next];
+}
+
+function readDirectory(bytes, directory) {
+  const members = new Map();
+  let at = directory.start;
+  for (let i = 0; i < directory.count; i += 1) {
+    const [member, next] = readCentral(bytes, at, directory.stop);
+    if (members.has(member.name)) containerFailure(`two members are called ${quoted(member.name)}`);
+    members.set(member.name, member);
+    at = next;
+  }
+  if (at !== directory.stop) containerFailure('the directory holds more than its records');
+  return members;
+}
+
+/** Sizes of a local header, where its zip64 extra is believed or checked (2.4). */
+function localSizes(bytes, at, extra, member) {
+  const sizes = { compressed: u4(bytes, at + 18), size: u4(bytes, at + 22) };
+  const bothSentinels = sizes.compressed === BigInt(SENTINEL32) && sizes.size === BigInt(SENTINEL32);
+  const zip64 = extra.get(ID_ZIP64);
+  const room = zip64?.length ?? 0;
+  if (zip64 !== undefined && ![8, 16, 24].includes(room)) containerFailure('a zip64 extra of odd size');
+  if (room % 16 === 8 && u8(zip64, room - 8) !== member.offset) containerFailure('a zip64 extra with another offset');
+  if (room < 16) {
+    if (bothSentinels) containerFailure('sentinel sizes without a zip64 extra');
+    return sizes;
+  }
+  const extended = { size: u8(zip64, 0), compressed: u8(zip64, 8) };
+  if (bothSentinels) return extended;
+  const mayBeZero = (member.flags & FLAG_DESCRIPTOR) !== 0;
+  for (const name of ['size', 'compressed']) {
+    if (extended[name] !== member[name] && !(mayBeZero && extended[name] === 0n)) {
+      containerFailure('a redundant zip64 extra contradicts the directory');
+    }
+  }
+  return sizes;
+}
+
+/** Check one local header against the directory; where the member's bytes begin. */
+function readLocal(bytes, at, member, stop) {
+  if (at + LOCAL_BYTES > stop || bytes.readUInt32LE(at) !== LOCAL_SIGNATURE) containerFailure('no local header');
+  const nameStop = at + LOCAL_BYTES + bytes.readUInt16LE(at + 26);
+  const start = nameStop + bytes.readUInt16LE(at + 28);
+  if (start > stop) containerFailure('a local header is cut');
+  if (!bytes.subarray(at + LOCAL_BYTES, nameStop).equals(member.nameBytes)
+      || bytes.readUInt16LE(at + 6) !== member.flags || bytes.readUInt16LE(at + 8) !== member.method) {
+    containerFailure('a local header contradicts the directory');
+  }
+  const extra = readExtra(bytes.subarray(nameStop, start), member.nameBytes);
+  const { size, compressed } = localSizes(bytes, at, extra, member);
+  const crc = bytes.readUInt32LE(at + 14);
+  const equal = crc === member.crc && size === member.size && compressed === member.compressed;
+  const zeros = crc === 0 && size === 0n && compressed === 0n;
+  if (!equal && !(zeros && (member.flags & FLAG_DESCRIPTOR) !== 0)) {
+    containerFailure('CRC or sizes of a local header contradict the directory');
+  }
+  return start;
+}
+
+/** Whether the bytes from `at` to `stop` are exactly the descriptor of `member`. */
+function isDescriptor(bytes, at, stop, member) {
+  const room = stop - at;
+  if (room !== 16 && room !== 24) return false;
+  const read = room === 16 ? u4 : u8;
+  return bytes.readUInt32LE(at) === DESCRIPTOR_SIGNATURE && bytes.readUInt32LE(at + 4) === member.crc
+    && read(bytes, at + 8) === member.compressed && read(bytes, at + (room === 16 ? 12 : 16)) === member.size;
+}
+
+/** The local headers tile the file up to the directory (2.4). */
+function checkTiling(bytes, members, directoryStart) {
+  const sorted = [...members.values()].sort((a, b) => (a.offset < b.offset ? -1 : a.offset > b.offset ? 1 : 0));
+  if (sorted[0].offset !== 0n) containerFailure('the first member is not at the start');
+  sorted.forEach((member, index) => {
+    const next = sorted[index + 1]?.offset ?? BigInt(directoryStart);
+    if (next > BigInt(directoryStart)) containerFailure('a member lies in the directory');
+    const stop = Number(next);
+    member.start = readLocal(bytes, Number(member.offset), member, stop);
+    if (member.compressed > BigInt(stop - member.start)) containerFailure('members overlap');
+    member.stop = member.start + Number(member.compressed);
+    const closed = (member.flags & FLAG_DESCRIPTOR) !== 0
+      ? isDescriptor(bytes, member.stop, stop, member) : member.stop === stop;
+    if (!closed) containerFailure(`what follows ${quoted(member.name)} is not what has to`);
+  });
+}
+
+/** A map of name to member, in the order of the directory. */
+function openZip(bytes, budget, countLimit) {
+  if (bytes.length < 4 || bytes.readUInt32LE(0) !== LOCAL_SIGNATURE) containerFailure('no zip starts here');
+  const directory = findDirectory(bytes, budget, countLimit);
+  const members = readDirectory(bytes, directory);
+  checkTiling(bytes, members, directory.start);
+  return members;
+}
+
+module.exports = { STORED, openZip };

@@ -1,0 +1,132 @@
+"""The decoder of the conformance protocol over ``sbformat``: an archive on standard input, tagged JSON out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import sbformat
+from sbformat.archive import is_state_dict
+from sbformat.errors import MissingEntryError, UnsupportedError
+from sbformat.foreign import ForeignArchive
+from sbformat.limits import Budget
+from sbformat.pkl import decode_pickle
+from sbformat.sniff import sniff
+from sbformat.source import BytesSource
+from sbformat.spec import DATA_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
+from tagged import Nodes, StateDicts, digest, json_value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FORMS: Final = {"sb3": "zip", "torch-zip": "pth", "torch-legacy": "pth", "data-json": "data"}
+FLAGS: Final = {"values are": "values", "marks are": "marks", "a value is changed": "changed", "a frame": "frame"}
+"""How the sentences of ``Pickle.flags`` begin, and the protocol's word for each."""
+
+
+def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
+    """Decode all of a file, or what the arguments ask for."""
+    asked = _arguments(arguments)
+    limits = sbformat.Limits(**{name: int(value) for name, value in (pair.split("=", 1) for pair in asked.limit)})
+    if asked.scan:
+        report = sbformat.scan(source, limits=limits)
+        return {"verdict": report.verdict, "rules": sorted({finding.rule for finding in report.findings})}
+    is_pickle = sniff(BytesSource(source)) == "pickle"
+    if is_pickle and not asked.other_formats:
+        message = "a bare pickle"
+        raise UnsupportedError(message)
+    archive = sbformat.reads(source, limits=limits, unchecked_crc=asked.unchecked_crc)
+    if isinstance(archive, ForeignArchive):
+        return _other_format(archive, is_asked=asked.other_formats)
+    if asked.blob is not None:
+        return _blob(archive, asked.blob)
+    if asked.algorithm:
+        return {"algorithm": archive.algorithm.name, "certain": archive.algorithm.certain}
+    if asked.entry is not None and asked.entry not in archive.entries:
+        raise MissingEntryError(asked.entry, present=archive.entries)
+    names = list(archive.entries) if asked.entry is None else [asked.entry]
+    return {"form": FORMS[archive.format], "entries": [[name, _entry(archive, name)] for name in names]}
+
+
+def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--entry")
+    parser.add_argument("--blob")
+    parser.add_argument("--limit", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--algorithm", action="store_true")
+    parser.add_argument("--scan", action="store_true")
+    parser.add_argument("--unchecked-crc", action="store_true")
+    parser.add_argument("--other-formats", action="store_true")
+    return parser.parse_args(arguments)
+
+
+def _entry(archive: sbformat.Archive, name: str) -> Any:
+    if name == DATA_ENTRY:
+        return json_value(archive.data)
+    if name == VERSION_ENTRY:
+        return {"version": archive.stable_baselines3_version}
+    if name == SYSTEM_INFO_ENTRY:
+        info = archive.system_info
+        return {"system_info": [list(pair) for pair in info.fields.items()]}
+    if is_state_dict(name):
+        return _state_dict(archive, name)
+    raw = archive.extra[name]
+    return {"size": len(raw), "sha256": digest(raw)}
+
+
+def _state_dict(archive: sbformat.Archive, name: str) -> Any:
+    state_dict = archive.state_dict(name)
+    state_dict.tensors()  # counts the values by path, which shared containers could make any number of
+    return StateDicts(archive.limits).value(state_dict.tree)
+
+
+def _other_format(archive: ForeignArchive, *, is_asked: bool) -> dict[str, Any]:
+    """A file by sections 16 to 18: what is plain in its ``data``, and its state dict."""
+    if not is_asked:
+        message = f"a file of the kind {archive.format}"
+        raise UnsupportedError(message)
+    entries: list[list[Any]] = []
+    for name in archive.contents:
+        if name in archive.state_dicts:
+            entries.append([name, _state_dict(archive, name)])
+        elif name != DATA_ENTRY:
+            entries.append([name, {"size": len(archive.extra[name]), "sha256": digest(archive.extra[name])}])
+        elif archive.format == "sb2-zip":
+            entries.append([name, json_value(archive.data)])
+        else:
+            rows = [[key, _plain(value)] for key, value in archive.data.items()]
+            entries.append([name, {"dict": rows}])
+    return {"form": archive.format, "entries": entries}
+
+
+def _plain(value: Any) -> Any:
+    return {"inert": True} if isinstance(value, sbformat.Serialized) else json_value(value)
+
+
+def _blob(archive: sbformat.Archive, key: str) -> dict[str, Any]:
+    if key not in archive.data:
+        raise MissingEntryError(key, present=archive.data, what="key of data")
+    value = archive.data[key]
+    if not isinstance(value, sbformat.Serialized):
+        raise MissingEntryError(key, what="pickle")
+    made = decode_pickle(value.pickle, Budget(archive.limits))
+    nodes = Nodes()
+    found = {"protocol": made.protocol, "value": nodes.reference(made.value), "log": [*map(nodes.row, made.log)]}
+    flags = sorted(word for flag in made.flags for start, word in FLAGS.items() if flag.startswith(start))
+    return {**found, "flags": flags, "nodes": nodes.all()}
+
+
+def main() -> int:
+    """Decode standard input; 0 when it was accepted, 1 when it was refused."""
+    try:
+        answer, code = decode(sys.stdin.buffer.read(), sys.argv[1:]), 0
+    except sbformat.SbformatError as error:
+        answer, code = {"outcome": error.outcome, "message": str(error)}, 1
+    sys.stdout.write(json.dumps(answer))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

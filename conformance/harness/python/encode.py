@@ -1,0 +1,52 @@
+"""The encoder of the conformance protocol over ``sbformat``: tagged JSON on standard input, an archive out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import sbformat
+from sbformat.archive import Archive, Options, is_state_dict
+from sbformat.limits import Budget
+from sbformat.loose import LooseEntries
+from sbformat.spec import DATA_ENTRY, PTH_SUFFIX, SYSTEM_INFO_ENTRY, VERSION_ENTRY
+from untagged import content, json_value, state_dict
+
+
+def encode(document: dict[str, Any]) -> bytes:
+    """Write the archive that a document describes."""
+    budget = Budget()
+    archive = Archive(LooseEntries({}, budget), "sb3", budget, Options())
+    for name, value in document["entries"]:
+        archive = with_entry(archive, name, value)
+    return sbformat.writes(archive)
+
+
+def with_entry(archive: Archive, name: str, value: Any) -> Archive:
+    """An archive with one entry more."""
+    if name == DATA_ENTRY:
+        return archive.replace(data=json_value(value))
+    if name == VERSION_ENTRY:
+        return archive.replace(stable_baselines3_version=value["version"])
+    if name == SYSTEM_INFO_ENTRY:
+        lines = "".join(f"- {key}: {text}\n" for key, text in value["system_info"])
+        return archive.replace(system_info=lines)
+    if is_state_dict(name):
+        return archive.replace(parameters={name.removesuffix(PTH_SUFFIX): state_dict(value)})
+    return archive.replace(extra={name: content(value["content"])})
+
+
+def main() -> int:
+    """Encode standard input; 0 when it was written, 1 when it was refused."""
+    try:
+        made = encode(json.loads(sys.stdin.buffer.read()))
+    except sbformat.SbformatError as error:
+        sys.stdout.write(json.dumps({"outcome": error.outcome, "message": str(error)}))
+        return 1
+    sys.stdout.buffer.write(made)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

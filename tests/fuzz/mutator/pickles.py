@@ -1,0 +1,351 @@
+"""Pickles as whole opcodes and whole values: lengths and frames stay right, but for those that are wrong on purpose."""
+
+from __future__ import annotations
+
+import itertools
+import pickletools
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from fuzz.mutator.fragments import FRAGMENTS, LEAVES, name_lines, text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fuzz.mutator.chance import Chance
+
+OPCODES: Final = {opcode.code.encode("latin-1"): opcode for opcode in pickletools.opcodes}
+_FRAME: Final = b"\x95"
+_STOP: Final = b"."
+_MEMOIZE: Final = b"\x94"
+_LENGTHS: Final = {-2: "<B", -3: "<i", -4: "<I", -5: "<Q"}
+"""Layouts of lengths, by what ``pickletools`` says of them."""
+_INTS: Final = {"uint1": "<B", "uint2": "<H", "int4": "<i", "uint4": "<I", "uint8": "<Q"}
+_BARE: Final = [code for code, opcode in OPCODES.items() if opcode.arg is None and code != _STOP]
+_TEXTS: Final = ("unicodestring1", "unicodestring4", "unicodestring8")
+_MOST_TOKENS: Final = 20_000
+_DEEPEST: Final = 250
+"""How often a value is wrapped at most: just past ``value_depth``."""
+
+
+class Span(NamedTuple):
+    """The tokens that make one value."""
+
+    start: int
+    stop: int
+
+
+Tokens = list[bytes]
+"""Each an opcode with its argument; what cannot be told apart is the last one."""
+
+
+# -- reading and writing ------------------------------------------------------------------------------
+
+
+def split(data: bytes) -> tuple[Tokens, bytes]:
+    """Return the opcodes up to STOP, and what follows them."""
+    found: Tokens = []
+    at = 0
+    while at < len(data) and len(found) < _MOST_TOKENS:
+        stop = _end_of(data, at)
+        if stop is None:
+            break
+        found.append(data[at:stop])
+        at = stop
+        if found[-1] == _STOP:
+            break
+    return found, data[at:]
+
+
+def _end_of(data: bytes, at: int) -> int | None:
+    """Where an opcode with its argument ends; None when it is none, or cut short."""
+    opcode = OPCODES.get(data[at : at + 1])
+    if opcode is None:
+        return None
+    size = opcode.arg.n if opcode.arg else 0
+    at += 1
+    if size == pickletools.UP_TO_NEWLINE:
+        for _ in range(2 if opcode.arg.name == "stringnl_noescape_pair" else 1):
+            at = data.find(b"\n", at) + 1
+            if not at:
+                return None
+        return at
+    if size < 0:
+        layout = _LENGTHS[size]
+        head = struct.calcsize(layout)
+        if at + head > len(data):
+            return None
+        size = head + int(struct.unpack_from(layout, data, at)[0])
+    return at + size if 0 <= size <= len(data) - at else None
+
+
+def join(tokens: Tokens) -> bytes:
+    """Put opcodes together; each frame holds all up to the next one."""
+    made = b""
+    for token in reversed(tokens):
+        if token[:1] == _FRAME and len(token) == 9:
+            size = _framed(made)
+            token = _FRAME + struct.pack("<Q", size)  # noqa: PLW2901 -- the same opcode, made right
+        made = token + made
+    return made
+
+
+def _framed(made: bytes) -> int:
+    tokens, rest = split(made)
+    size = 0
+    for token in tokens:
+        if token[:1] == _FRAME:
+            return size
+        size += len(token)
+    return size + len(rest) * (not tokens or tokens[-1] != _STOP)
+
+
+def is_pickle(data: bytes) -> bool:
+    """Are the bytes opcodes from the first to a STOP?"""
+    tokens, _ = split(data)
+    return bool(tokens) and tokens[-1] == _STOP
+
+
+def spans(tokens: Tokens) -> list[Span]:
+    """The values that the opcodes make, parts before wholes, as far as the stack can be followed."""
+    found: list[Span] = []
+    stack: list[tuple[int, bool]] = []
+    for index, token in enumerate(tokens):
+        opcode = OPCODES.get(token[:1])
+        if opcode is None or token == _STOP:
+            break
+        start = index
+        before = list(opcode.stack_before)
+        if pickletools.markobject in before:
+            while stack and not stack[-1][1]:
+                stack.pop()
+            if not stack:
+                break
+            start = stack.pop()[0]
+            del before[before.index(pickletools.markobject) :]
+        if len(before) > len(stack):
+            break
+        for _ in before:
+            start = stack.pop()[0]
+        stack += [(start, opcode.name == "MARK")] * len(opcode.stack_after)
+        if opcode.stack_after and opcode.name != "MARK":
+            found.append(Span(start, index + 1))
+    return found
+
+
+def anchored(tokens: Tokens) -> Tokens:
+    """The same with each MEMOIZE spelled as a numbered put: what is moved then keeps what it refers to."""
+    count = itertools.count()
+    return [b"r" + struct.pack("<I", next(count)) if token == _MEMOIZE else token for token in tokens]
+
+
+# -- arguments ----------------------------------------------------------------------------------------
+
+
+def argument(chance: Chance, code: bytes, old: bytes = b"") -> bytes:
+    """An opcode with another argument, whole and of the right length."""
+    opcode = OPCODES[code]
+    if opcode.arg is None:
+        return code
+    kind, size = opcode.arg.name, opcode.arg.n
+    if kind in _INTS:
+        layout = _INTS[kind]
+        width = struct.calcsize(layout)
+        near = int.from_bytes(old[1 : 1 + width], "little")
+        return code + (chance.number(near) % 256**width).to_bytes(width, "little")
+    if kind == "float8":
+        return code + struct.pack(">d", chance.real())
+    if size == pickletools.UP_TO_NEWLINE:
+        return code + _lines(chance, kind, old[1:])
+    layout = _LENGTHS[size]
+    body = old[1 + struct.calcsize(layout) :]
+    if kind in _TEXTS and not chance.one_in(4):
+        body = chance.word(body.decode("utf-8", "replace")).encode("utf-8", "surrogatepass")
+    else:
+        body = chance.bytes_of(body)
+    limit = 255 if size == pickletools.TAKEN_FROM_ARGUMENT1 else None
+    return code + struct.pack(layout, len(body[:limit])) + body[:limit]
+
+
+def _lines(chance: Chance, kind: str, old: bytes) -> bytes:
+    if kind == "stringnl_noescape_pair":
+        return name_lines(chance.name(_lines_name(old)))
+    if chance.one_in(3):
+        return chance.bytes_of(old.rstrip(b"\n")).replace(b"\n", b"") + b"\n"
+    if kind == "floatnl":
+        return repr(chance.real()).encode() + b"\n"
+    if kind.startswith("decimalnl"):
+        return str(chance.number()).encode() + (b"L\n" if kind.endswith("long") else b"\n")
+    word = chance.word().encode("unicode_escape")
+    return (b"'" + word + b"'" if kind == "stringnl" else word) + b"\n"
+
+
+# -- changes ------------------------------------------------------------------------------------------
+
+
+def value(chance: Chance, tokens: Tokens) -> Tokens:
+    """Opcodes that leave one value on the stack: a leaf, a constructor's call, or a value of the pickle."""
+    kind = chance.randrange(3)
+    found = spans(tokens) if kind == 0 else []
+    if found:
+        span = chance.choice(found)
+        return tokens[span.start : span.stop]
+    return split(chance.choice(FRAGMENTS if kind == 1 else LEAVES))[0]
+
+
+def _replace_value(chance: Chance, tokens: Tokens) -> None:
+    found = spans(tokens)
+    if found:
+        span = chance.choice(found)
+        tokens[span.start : span.stop] = value(chance, tokens)
+
+
+def _replace_leaf(chance: Chance, tokens: Tokens) -> None:
+    """Put another number, text or name where one stands: what is around it keeps its shape."""
+    leaves = [span.start for span in spans(tokens) if span.stop - span.start == 1]
+    if not leaves:
+        return
+    index = chance.choice(leaves)
+    if len(tokens[index]) > 1 and chance.one_in(2):
+        tokens[index] = argument(chance, tokens[index][:1], tokens[index])
+    else:
+        tokens[index : index + 1] = split(chance.choice(LEAVES))[0]
+
+
+def _add_value(chance: Chance, tokens: Tokens) -> None:
+    found = spans(tokens)
+    at = chance.choice(found).stop if found else 0
+    tokens[at:at] = value(chance, tokens)
+
+
+def _drop_value(chance: Chance, tokens: Tokens) -> None:
+    found = spans(tokens)
+    if found:
+        span = chance.choice(found)
+        del tokens[span.start : span.stop]
+
+
+def _wrap_value(chance: Chance, tokens: Tokens) -> None:
+    """Put a value into a container, call or reference, once or deeper than any reader goes."""
+    found = spans(tokens)
+    if not found:
+        return
+    span = chance.choice(found)
+    head, tail = chance.choice(
+        ((b"", b"\x85"), (b"]", b"a"), (b"(", b"t"), (b"(", b"l"), (b"}K\x00", b"s"), (b"}", b"Ns"), (b"", b"Q"),
+         (b"\x8f(", b"\x90"), (b"(", b"\x91"), (b"", b")R"), (name_code(chance), b"\x85R"), (name_code(chance), b"b"),
+         (b"", b"2\x86"), (b"", b"0"), (b"N", b"\x86"))
+    )  # fmt: skip
+    times = chance.randrange(1, _DEEPEST) if chance.one_in(8) else 1
+    tokens[span.stop : span.stop] = split(tail)[0] * times
+    tokens[span.start : span.start] = split(head)[0] * times
+
+
+def name_code(chance: Chance, old: tuple[str, str] = ("", "")) -> bytes:
+    """GLOBAL, or STACK_GLOBAL on two texts."""
+    pair = chance.name(old)
+    if chance.one_in(2):
+        return b"c" + name_lines(pair)
+    return text(pair[0]) + text(pair[1]) + b"\x93"
+
+
+def _lines_name(lines: bytes) -> tuple[str, str]:
+    module, _, attribute = lines.decode("utf-8", "replace").partition("\n")
+    return module, attribute.rstrip("\n")
+
+
+def _change_name(chance: Chance, tokens: Tokens) -> None:
+    names = [index for index, token in enumerate(tokens) if token[:1] in (b"c", b"\x93")]
+    if not names:
+        return
+    index = chance.choice(names)
+    is_line = tokens[index][:1] == b"c"
+    old = _lines_name(tokens[index][1:]) if is_line else _stacked_name(tokens[:index])
+    tokens[index : index + 1] = [*([] if is_line else [b"0", b"0"]), *split(name_code(chance, old))[0]]
+
+
+def _stacked_name(tokens: Tokens) -> tuple[str, str]:
+    """The two texts right before STACK_GLOBAL."""
+    texts = [token for token in tokens[-4:] if token[:1] in (b"\x8c", b"X")]
+    heads = {b"\x8c": 2, b"X": 5}
+    said = [token[heads[token[:1]] :].decode("utf-8", "replace") for token in texts[-2:]]
+    return (said[0], said[1]) if len(said) == 2 else ("", "")
+
+
+def _change_argument(chance: Chance, tokens: Tokens) -> None:
+    with_argument = [index for index, token in enumerate(tokens) if len(token) > 1]
+    if with_argument:
+        index = chance.choice(with_argument)
+        tokens[index] = argument(chance, tokens[index][:1], tokens[index])
+
+
+def _change_opcode(chance: Chance, tokens: Tokens) -> None:
+    if tokens:
+        tokens[chance.randrange(len(tokens))] = chance.choice(_BARE)
+
+
+def _add_opcode(chance: Chance, tokens: Tokens) -> None:
+    at = chance.place(len(tokens))
+    tokens[at:at] = [argument(chance, chance.choice(list(OPCODES)))]
+
+
+def _drop_opcodes(chance: Chance, tokens: Tokens) -> None:
+    start, stop = chance.part(tokens)
+    del tokens[start : start + 1 if chance.one_in(2) else stop]
+
+
+def _repeat_opcodes(chance: Chance, tokens: Tokens) -> None:
+    start, stop = chance.part(tokens)
+    tokens[start:stop] = tokens[start:stop] * chance.randrange(2, 40)
+
+
+def _move_opcode(chance: Chance, tokens: Tokens) -> None:
+    if tokens:
+        token = tokens.pop(chance.randrange(len(tokens)))
+        tokens.insert(chance.place(len(tokens)), token)
+
+
+def _share_value(chance: Chance, tokens: Tokens) -> None:
+    """Put a value into the memo and get it in the place of another one: a later one, or a part of itself."""
+    found = spans(tokens)
+    if not found:
+        return
+    index = bytes([chance.randrange(200, 256)])
+    one, other = sorted((chance.choice(found), chance.choice(found)), key=lambda span: span.stop)
+    is_part = other.start < one.stop
+    replaced, at = (one, other.start + 1) if is_part else (other, one.stop)
+    tokens[replaced.start : replaced.stop] = [b"h" + index]
+    tokens[at:at] = [b"q" + index]
+
+
+def _change_protocol(chance: Chance, tokens: Tokens) -> None:
+    at = 0 if tokens and tokens[0][:1] == b"\x80" else chance.place(len(tokens))
+    tokens[at : at + 1 - bool(at)] = [b"\x80" + bytes([chance.randrange(7)])]
+
+
+def _frame(chance: Chance, tokens: Tokens) -> None:
+    tokens.insert(chance.place(len(tokens)), _FRAME + bytes(8))
+
+
+_LIKELY: Final[tuple[Callable[[Chance, Tokens], None], ...]] = (
+    _replace_leaf, _replace_leaf, _replace_leaf, _replace_value, _replace_value, _add_value, _wrap_value, _change_name,
+    _change_argument, _share_value,
+)  # fmt: skip
+"""Mostly give a pickle again."""
+_UNLIKELY: Final[tuple[Callable[[Chance, Tokens], None], ...]] = (
+    _drop_value, _change_opcode, _add_opcode, _drop_opcodes, _repeat_opcodes, _move_opcode, _change_protocol, _frame,
+)  # fmt: skip
+"""Mostly break it."""
+
+
+def changed(chance: Chance, data: bytes) -> bytes:
+    """A pickle, and whatever follows it, with one to three changes; now and then with a byte that is wrong."""
+    tokens, rest = split(data)
+    if not tokens or chance.one_in(16):
+        return chance.bytes_of(data)
+    if chance.one_in(2):
+        tokens = anchored(tokens)
+    for _ in range(chance.choice((1, 1, 1, 1, 2, 3))):
+        chance.choice(_UNLIKELY if chance.one_in(4) else _LIKELY)(chance, tokens)
+    made = join(tokens[:_MOST_TOKENS])
+    return (chance.bytes_of(made) if chance.one_in(32) else made) + rest

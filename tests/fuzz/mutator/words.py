@@ -1,0 +1,51 @@
+"""Names and texts that the format has a meaning for: what random bytes would hardly ever spell."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sbformat.names.dangerous import GADGETS
+from sbformat.names.known import CALLS, OBJECTS, PLAIN_OBJECTS, SPACES
+from sbformat.names.pth import CALLS as PTH_CALLS
+from sbformat.names.pth import DTYPES, LAYOUTS, MEMORY_FORMATS, QUANTIZATION_SCHEMES, STORAGES, TENSOR_CLASSES
+from sbformat.names.references import REFERENCES
+
+_HARMFUL: Final = (("os", "system"), ("builtins", "eval"), ("posix", "system"), ("my.module", "Thing"))
+
+FAMILIES: Final = tuple(
+    tuple(family)
+    for family in (
+        [pair for pair in STORAGES if pair[0] != "torch.cuda"], DTYPES, {**MEMORY_FORMATS, **QUANTIZATION_SCHEMES},
+        TENSOR_CLASSES, PTH_CALLS, CALLS, SPACES,
+        {**OBJECTS, **PLAIN_OBJECTS}, sorted(REFERENCES)[::8], sorted(GADGETS)[::16], _HARMFUL,
+    )
+)  # fmt: skip
+"""Pairs of module and name that stand in one another's place."""
+
+ATTRIBUTES: Final = tuple(sorted({name for names in PLAIN_OBJECTS.values() for name in names}))
+
+_IN_PICKLES: Final = (
+    "storage", "module", "cpu", "cuda:0", "meta", "0", "1", "2", "little", "big", "latin1", "latin-1", "C", "F", "<",
+    ">", "|", "=", "b", "f4", "f8", "i8", "u1", "b1", "c8", "O8", "U4", "S1", "V8", "conj", "neg", "_metadata",
+    "version", "state", "param_groups", "params", "lr", "betas", "exp_avg", "step", "PCG64", "MT19937", "CodeType",
+    "LambdaType", "__name__", "__closure__", "__qualname__", "__dict__", "val", "low", "high", "_shape", "dtype",
+    "n", "nvec", "start", "spaces", "bounded_below", "bounded_above", "_np_random", "shape", "initial_value", "end",
+    "end_fraction", "frequency", "unit", "STEP", "step", "episode", "log_std", "torch.sparse_coo", "float32",
+)  # fmt: skip
+_IN_DATA: Final = (
+    ":type:", ":serialized:", "policy_class", "observation_space", "action_space", "learning_rate", "lr_schedule",
+    "policy_kwargs", "n_envs", "seed", "gamma", "ent_coef", "auto", "auto_0.1", "use_sde", "n_steps", "batch_size",
+    "clip_range", "train_freq", "_last_obs", "ep_info_buffer", "replay_buffer_class", "tau", "target_entropy",
+    "<class 'function'>", "MlpPolicy", "verbose", "device", "tensorboard_log", "exploration_schedule", "top_quantiles",
+)  # fmt: skip
+WORDS: Final = (*_IN_PICKLES, *_IN_PICKLES, *_IN_DATA, *ATTRIBUTES, *sorted(LAYOUTS))
+
+ENTRIES: Final = (
+    "data", "policy.pth", "policy.optimizer.pth", "actor.optimizer.pth", "critic.optimizer.pth",
+    "ent_coef_optimizer.pth", "pytorch_variables.pth", "tensors.pth", "system_info.txt", "_stable_baselines3_version",
+    "parameters", "parameter_list", "a/b.pth", "notes.txt", "a/", ".pth", "data/x", "Data", "x.pkl", "x.npy",
+)  # fmt: skip
+RECORDS: Final = (
+    "data.pkl", "version", "byteorder", ".data/version", ".data/serialization_id", ".format_version",
+    ".storage_alignment", "constants.pkl", "code/x.py", "data/0", "data/1", "data/7", "DATA.PKL", "data/",
+)  # fmt: skip
