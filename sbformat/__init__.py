@@ -27,11 +27,20 @@ if TYPE_CHECKING:
     from sbformat.data import Serialized
     from sbformat.pth import StateDict, TensorInfo
     from sbformat.reader import read, read_parameters, reads, safe_open
+    from sbformat.replay_buffer import Episode, ReplayBuffer, read_replay_buffer
     from sbformat.schema import Problem, iter_problems, validate
     from sbformat.system_info import SystemInfo
+    from sbformat.tools.bundle import bundle, unbundle
     from sbformat.tools.compare_system import SystemRow, compare_system
-    from sbformat.tools.rebuild import RebuildReport, rebuild
+    from sbformat.tools.rebuild import RebuildReport, rebuild, rebuild_vecnormalize
     from sbformat.tools.scan import Finding, ScanReport, scan
+    from sbformat.vecnormalize import (
+        RunningMeanStd,
+        VecNormalize,
+        read_vecnormalize,
+        write_vecnormalize,
+        writes_vecnormalize,
+    )
     from sbformat.writer import new, write, writes
 
 __version__ = "0.1.0"
@@ -39,27 +48,38 @@ __version__ = "0.1.0"
 _LAZY = {
     "Algorithm": "sbformat.algorithm",
     "Archive": "sbformat.archive",
+    "Episode": "sbformat.replay_buffer",
     "Finding": "sbformat.tools.scan",
     "Problem": "sbformat.schema",
     "RebuildReport": "sbformat.tools.rebuild",
+    "RunningMeanStd": "sbformat.vecnormalize",
+    "ReplayBuffer": "sbformat.replay_buffer",
     "ScanReport": "sbformat.tools.scan",
     "Serialized": "sbformat.data",
     "StateDict": "sbformat.pth",
     "SystemInfo": "sbformat.system_info",
     "SystemRow": "sbformat.tools.compare_system",
     "TensorInfo": "sbformat.pth",
+    "VecNormalize": "sbformat.vecnormalize",
+    "bundle": "sbformat.tools.bundle",
     "compare_system": "sbformat.tools.compare_system",
     "iter_problems": "sbformat.schema",
     "new": "sbformat.writer",
     "read": "sbformat.reader",
     "read_parameters": "sbformat.reader",
+    "read_replay_buffer": "sbformat.replay_buffer",
+    "read_vecnormalize": "sbformat.vecnormalize",
     "reads": "sbformat.reader",
     "rebuild": "sbformat.tools.rebuild",
+    "rebuild_vecnormalize": "sbformat.tools.rebuild",
     "safe_open": "sbformat.reader",
     "scan": "sbformat.tools.scan",
+    "unbundle": "sbformat.tools.bundle",
     "validate": "sbformat.schema",
     "write": "sbformat.writer",
+    "write_vecnormalize": "sbformat.vecnormalize",
     "writes": "sbformat.writer",
+    "writes_vecnormalize": "sbformat.vecnormalize",
 }
 
 __all__ = [
@@ -68,6 +88,7 @@ __all__ = [
     "Archive",
     "ContainerError",
     "DataError",
+    "Episode",
     "Finding",
     "FormatError",
     "LimitError",
@@ -76,6 +97,8 @@ __all__ = [
     "PickleError",
     "Problem",
     "RebuildReport",
+    "ReplayBuffer",
+    "RunningMeanStd",
     "SbformatError",
     "ScanReport",
     "Serialized",
@@ -86,19 +109,27 @@ __all__ = [
     "TensorInfo",
     "UnsupportedError",
     "ValidationError",
+    "VecNormalize",
     "__version__",
+    "bundle",
     "compare_system",
     "iter_problems",
     "new",
     "read",
     "read_parameters",
+    "read_replay_buffer",
+    "read_vecnormalize",
     "reads",
     "rebuild",
+    "rebuild_vecnormalize",
     "safe_open",
     "scan",
+    "unbundle",
     "validate",
     "write",
+    "write_vecnormalize",
     "writes",
+    "writes_vecnormalize",
 ]
 
 

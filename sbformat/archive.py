@@ -7,10 +7,10 @@ whenever it is asked for, the others are read.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeVar
 
 from sbformat import algorithm, data as data_entry, known, pkl, pth, system_info as system_info_entry
-from sbformat.errors import ContainerError, MissingEntryError, SbformatError, quote
+from sbformat.errors import ContainerError, MissingEntryError, SbformatError, escape, quote
 from sbformat.lazy import Lazy
 from sbformat.limits import Budget
 from sbformat.spec import (
@@ -63,6 +63,12 @@ class Hyperparameter(NamedTuple):
     why: str | None
     """Why it is opaque."""
 
+    def __repr__(self) -> str:
+        """In a line: shared parts would make a value's own repr as long as a file likes."""
+        from sbformat.known.shown import one_line
+
+        return f"<Hyperparameter {one_line(self.value)}, {self.how}{f': {escape(self.why)}' if self.why else ''}>"
+
 
 class Encoded(NamedTuple):
     """An entry as it is to be written."""
@@ -78,23 +84,6 @@ def is_state_dict(name: str) -> bool:
     return name.endswith(PTH_SUFFIX) and "/" not in name and name != PTH_SUFFIX
 
 
-def state_dict_entry(entries: Iterable[str], name: str, *, others: tuple[str, ...] = ()) -> str:
-    """Return the entry that is meant by SB3's name of a state dict; where there is only one, ``policy`` means that.
-
-    :param entries: the names of the archive's entries
-    :param name: ``policy``, ``policy.optimizer``, ...
-    :param others: what else could have been asked for
-    :raises MissingEntryError: when there is no such state dict
-    """
-    names = [entry for entry in entries if is_state_dict(entry)]
-    if name + PTH_SUFFIX in names:
-        return name + PTH_SUFFIX
-    if len(names) == 1 and name + PTH_SUFFIX == POLICY_ENTRY:
-        return names[0]
-    present = [entry.removesuffix(PTH_SUFFIX) for entry in names]
-    raise MissingEntryError(name, present=[*present, *others], what="state dict")
-
-
 class Archive:
     """An archive, read.
 
@@ -104,11 +93,18 @@ class Archive:
     :param options: how entries are decoded
     """
 
-    __slots__ = ("_budget", "_cache", "_entries", "_options", "format")
+    __slots__ = ("_budget", "_cache", "_entries", "_options", "contents", "format", "state_dicts")
 
     format: Kind
-    """``sb3``, ``folder`` (an unzipped one), ``torch-zip``, ``torch-legacy`` (a lone ``.pth``) or
-    ``data-json`` (a bare ``data``)."""
+    """``sb3``, ``folder`` (an unzipped one), ``torch-zip``, ``torch-legacy`` (a lone ``.pth``), ``data-json`` (a bare
+    ``data``); of the other formats ``sb2-zip``, ``sb2-pickle``, ``vecnormalize``, ``running-mean-std`` and
+    ``replay-buffer``."""
+    contents: tuple[str, ...]
+    """What there is to report and to compare, as names of entries."""
+    state_dicts: tuple[str, ...]
+    """The full names of the entries that are state dicts: ``policy.pth``."""
+    plain_entries: ClassVar[frozenset[str]] = PLAIN_ENTRIES
+    """Names of entries that are neither state dicts nor unknown."""
 
     def __init__(self, entries: Entries, kind: Kind, budget: Budget, options: Options = Options()) -> None:  # noqa: B008 -- immutable
         self._entries = entries
@@ -116,6 +112,8 @@ class Archive:
         self._options = options
         self._cache: dict[str, Any] = {}
         self.format = kind
+        self.contents = tuple(entries.entries)
+        self.state_dicts = tuple(filter(is_state_dict, self.contents))
 
     def __repr__(self) -> str:
         return f"<Archive {self.format} {' '.join(self.entries)!r:.200}>"
@@ -149,6 +147,11 @@ class Archive:
     # -- entries --------------------------------------------------------------------------------------
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know of how it was read, in sentences."""
+        return ()
+
+    @property
     def data(self) -> dict[str, Any]:
         """``data``: JSON values and :class:`~sbformat.Serialized`, in the order of the file (FORMAT.md 3).
 
@@ -165,11 +168,7 @@ class Archive:
 
         Each is decoded at its first access, which raises what is wrong with it (FORMAT.md 1.2, 6, 7).
         """
-        names = {
-            name.removesuffix(PTH_SUFFIX): name
-            for name in self.entries
-            if is_state_dict(name) and name != self._variables_entry
-        }
+        names = {name.removesuffix(PTH_SUFFIX): name for name in self.state_dicts if name != self._variables_entry}
         return Lazy(names, self.state_dict, "state dict")
 
     @property
@@ -207,7 +206,8 @@ class Archive:
     @property
     def extra(self) -> Mapping[str, bytes]:
         """Every other entry, verbatim; SB3 ignores them."""
-        names = {name: name for name in self.entries if name not in PLAIN_ENTRIES and not is_state_dict(name)}
+        known = {*self.plain_entries, *self.state_dicts}
+        names = {name: name for name in self.entries if name not in known}
         return Lazy(names, lambda name: self._once(name, lambda n: bytes(self._entries.read(n))), "extra entry")
 
     @property
@@ -217,6 +217,20 @@ class Archive:
         return algorithm.infer(data, tuple(self.entries))
 
     # -- decoding -------------------------------------------------------------------------------------
+
+    def state_dict_entry(self, name: str, *, others: tuple[str, ...] = ()) -> str:
+        """Return the entry that is meant by SB3's name of a state dict; of one alone, ``policy`` means that.
+
+        :param name: ``policy``, ``policy.optimizer``, ...
+        :param others: what else could have been asked for
+        :raises MissingEntryError: when there is no such state dict
+        """
+        names = {entry.removesuffix(PTH_SUFFIX): entry for entry in self.state_dicts}
+        if name in names:
+            return names[name]
+        if len(names) == 1 and name + PTH_SUFFIX == POLICY_ENTRY:
+            return next(iter(names.values()))
+        raise MissingEntryError(name, present=[*names, *others], what="state dict")
 
     def state_dict(self, name: str) -> StateDict:
         """Return the state dict of an entry by its full name, ``policy.pth``.
@@ -251,7 +265,7 @@ class Archive:
         """Decode an entry once, and remember the value or the error."""
         if name not in self._cache:
             try:
-                self._entries.entry(name)
+                self._require(name)
                 self._cache[name] = decode(name)
             except SbformatError as error:
                 if error.entry != name and not isinstance(error, MissingEntryError):
@@ -262,6 +276,9 @@ class Archive:
         if isinstance(found, SbformatError):
             raise found.again()
         return found  # type: ignore[no-any-return]
+
+    def _require(self, name: str) -> None:
+        self._entries.entry(name)
 
     # -- what blobs mean ------------------------------------------------------------------------------
 
@@ -296,6 +313,9 @@ class Archive:
         return Hyperparameter(decoded, "decoded", None)
 
     # -- edits ----------------------------------------------------------------------------------------
+
+    def require_own(self) -> None:
+        """Refuse what is no archive of Stable-Baselines3: only those are edited and written."""
 
     def replace(
         self,
@@ -372,6 +392,7 @@ class Archive:
     def _with(self, changes: dict[str, Content]) -> Archive:
         from sbformat.overlay import Overlay
 
+        self.require_own()
         if DATA_ENTRY not in changes and self._is_data_changed():
             changes[DATA_ENTRY] = _within(DATA_ENTRY, data_entry.dumps, self.data)
         kept = {
@@ -396,6 +417,7 @@ class Archive:
         :param reencode: make the bytes anew from the values
         :raises SbformatError: when it has to be decoded, and cannot be
         """
+        self.require_own()
         if name == DATA_ENTRY and (reencode or self._is_data_changed()):
             content = data_entry.dumps(self.data)
             return Encoded(len(content), lambda: (content,), is_new=True)
@@ -436,12 +458,12 @@ class Archive:
         """
         if not isinstance(other, Archive):
             return NotImplemented
-        if set(self.entries) != set(other.entries):
+        if set(self.contents) != set(other.contents):
             return False
-        return all(self._same_entry(other, name) for name in self.entries)
+        return all(self._same_entry(other, name) for name in self.contents)
 
     def _same_entry(self, other: Archive, name: str) -> bool:
-        if name == DATA_ENTRY or is_state_dict(name):
+        if name == DATA_ENTRY or name in self.state_dicts:
             try:
                 if name == DATA_ENTRY:
                     return data_entry.equal_json(self._written_data(), other._written_data())

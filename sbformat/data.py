@@ -113,6 +113,14 @@ def loads(data: bytes | bytearray | memoryview, *, limits: Limits = DEFAULT_LIMI
 
 def decode(data: bytes | bytearray | memoryview, budget: Budget) -> dict[str, Any]:
     """Like :func:`loads`, within an operation's budget."""
+    value = parse(data, budget)
+    if type(value) is not dict:
+        _refuse("it is JSON, but not an object")
+    return {key: _wrap(key, item, budget) if type(item) is dict else item for key, item in value.items()}
+
+
+def parse(data: bytes | bytearray | memoryview, budget: Budget) -> Any:  # noqa: ANN401 -- any JSON value
+    """Parse JSON by the rules of FORMAT.md 3.1, whatever value it is."""
     budget.spend("json_bytes", len(data))
     raw = bytes(data)
     if raw.startswith(_BOM):
@@ -123,7 +131,7 @@ def decode(data: bytes | bytearray | memoryview, budget: Budget) -> dict[str, An
         _refuse(f"it is not UTF-8: {error.reason}", error.start)
     deepest = _count(text, budget)
     try:
-        value = json.loads(text, object_pairs_hook=_unique)
+        return json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
         _refuse(f"it is not JSON: {error.msg}", len(text[: error.pos].encode("utf-8")))
     except DataError:
@@ -132,9 +140,6 @@ def decode(data: bytes | bytearray | memoryview, budget: Budget) -> dict[str, An
         _refuse(f"it is nested {deepest} deep, more than this interpreter can parse")
     except ValueError as error:  # a number that the interpreter's own cap on digits refuses
         _refuse(f"it is not JSON that can be read: {error}")
-    if type(value) is not dict:
-        _refuse("it is JSON, but not an object")
-    return {key: _wrap(key, item, budget) if type(item) is dict else item for key, item in value.items()}
 
 
 def _refuse(message: str, offset: int | None = None) -> NoReturn:

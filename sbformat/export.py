@@ -1,25 +1,31 @@
 """Arrays to files that need no torch: ``.safetensors``, ``.npz``, or a folder of ``.npy``.
 
-What a format cannot hold is refused with the tensor's name before anything is written. Files are made
-whole or not at all, and the same arrays give the same bytes.
+What a format cannot hold is refused with the tensor's name before anything is written. Files are made whole or not at
+all, and the same arrays give the same bytes. Arrays are taken one at a time and written in pieces: what comes as a
+stream is never held.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import zipfile
+from io import BufferedWriter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from sbformat.atomic import new_file, new_folder
+from sbformat.atomic import new_file, new_folder, open_new
 from sbformat.entry_names import check_name, check_path, check_paths
 from sbformat.errors import ContainerError, UnsupportedError, quote
+from sbformat.pth.streams import ArrayStream, c_order, little
 from sbformat.weights import check_safetensors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+    from sbformat.pth.values import Chunk
 
 ExportFormat: TypeAlias = Literal["safetensors", "npz", "npy-folder"]
 
@@ -31,6 +37,17 @@ SAFETENSORS_DTYPES: Final = frozenset(
 )  # fmt: skip
 """torch's dtypes that every release of safetensors can hold."""
 
+_SAFETENSORS: Final = {
+    "uint64": "U64", "int64": "I64", "float64": "F64", "complex64": "C64", "float32": "F32", "uint32": "U32",
+    "int32": "I32", "bfloat16": "BF16", "float16": "F16", "uint16": "U16", "int16": "I16",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ", "float8_e4m3fnuz": "F8_E4M3FNUZ", "float8_e8m0fnu": "F8_E8M0",
+    "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "int8": "I8", "uint8": "U8", "bool": "BOOL",
+}  # fmt: skip
+"""What the format calls numpy's dtypes, in the order in which its library writes them: the widest items first, so that
+all are aligned."""
+_ALIGNMENT: Final = 8
+_HEADER_BYTES: Final = 100_000_000
+"""The longest header that the library reads."""
 _NAME_BYTES: Final = 65_000  # a member of a zip can have little more
 _RESERVED: Final = "__metadata__"
 _FIXED_DATE: Final = (1980, 1, 1, 0, 0, 0)
@@ -62,39 +79,56 @@ def export(
     *,
     metadata: Mapping[str, str] | None = None,
     overwrite: bool = False,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> None:
     """Write arrays to a file or folder.
 
-    :param arrays: by name; every one a numpy array, or bytes, which count as an array of them
+    :param arrays: by name; every one a numpy array, an :class:`~sbformat.pth.streams.ArrayStream`, or bytes, which
+        count as an array of them
     :param path: its suffix tells the format, see :func:`format_of`
     :param metadata: text that a ``.safetensors`` keeps in its header; the others have no place for it
     :param overwrite: replace what is there
-    :param progress: called with each name once it is written
+    :param progress: called with the bytes of an array as they are written
     :raises UnsupportedError: for a tensor or name that the format cannot hold
     :raises FileExistsError: when the target exists and ``overwrite`` is False
     """
-    arrays = {
-        name: np.frombuffer(array, np.uint8) if isinstance(array, bytes) else array for name, array in arrays.items()
-    }
+    streams = {}
     for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):
-            message = f"{quote(name)} is a {type(array).__name__}, not an array; leave it out with --tensors"
-            raise UnsupportedError(message)
+        streams[name] = _stream(name, array)
         _check_text(name)
     kind = format_of(path)
     write = {"safetensors": _safetensors, "npz": _npz, "npy-folder": _npy_folder}[kind]
-    write(_Job(arrays, path, dict(metadata or {}), overwrite, progress or (lambda _: None)))
+    write(_Job(streams, path, dict(metadata or {}), overwrite, progress or (lambda _: None)))
 
 
 class _Job(NamedTuple):
     """What :func:`export` was asked for, checked."""
 
-    arrays: Mapping[str, Any]
+    arrays: dict[str, ArrayStream]
     path: str | os.PathLike[str]
     metadata: dict[str, str]
     overwrite: bool
-    progress: Callable[[str], None]
+    progress: Callable[[int], None]
+
+    def copy(self, pieces: Iterator[Chunk], file: IO[bytes]) -> None:
+        """Write an array's bytes."""
+        for piece in pieces:
+            file.write(piece)
+            self.progress(len(piece))
+
+
+def _stream(name: str, array: object) -> ArrayStream:
+    if isinstance(array, ArrayStream):
+        return array
+    if isinstance(array, bytes):
+        array = np.frombuffer(array, np.uint8)
+    if not isinstance(array, np.ndarray):
+        message = f"{quote(name)} is a {type(array).__name__}, not an array; leave it out with --tensors"
+        raise UnsupportedError(message)
+    held = np.asarray(array)
+    is_fortran = held.flags.f_contiguous and not held.flags.c_contiguous
+    in_order = held.T if is_fortran else held
+    return ArrayStream(little(held.dtype), held.shape, is_fortran, lambda: c_order(in_order), lambda: held)
 
 
 def _check_text(name: str) -> None:
@@ -108,24 +142,41 @@ def _check_text(name: str) -> None:
 
 
 def _safetensors(job: _Job) -> None:
-    from safetensors import SafetensorError
-    from safetensors.numpy import save_file
+    """The header's length, the header, the arrays without gaps: byte for byte as the format's own library writes them.
 
+    That holds all of the file in memory, and is not used.
+    """
     if _RESERVED in job.arrays:
         message = f"safetensors keeps the name {_RESERVED} for itself; write .npz"
         raise UnsupportedError(message)
-    dense = {name: np.asarray(array, order="C") for name, array in job.arrays.items()}
+    for name, array in job.arrays.items():
+        if array.dtype.name not in _SAFETENSORS:
+            message = f"safetensors cannot hold these tensors: {quote(name)} is {array.dtype.name}"
+            raise UnsupportedError(message)
+    rank = {name: place for place, name in enumerate(_SAFETENSORS)}
+    names = sorted(job.arrays, key=lambda name: (rank[job.arrays[name].dtype.name], name))
+    header = _header(job, names)
     with new_file(job.path, overwrite=job.overwrite) as temporary:
-        try:
-            save_file(dense, temporary, metadata=job.metadata or None)
-        except SafetensorError as error:
-            if "I/O error" in str(error):
-                raise OSError(5, str(error)[:200], os.fspath(job.path)) from None
-            message = f"safetensors cannot hold these tensors: {str(error)[:200]}"
-            raise UnsupportedError(message) from None
+        with BufferedWriter(open_new(temporary)) as file:
+            file.write(len(header).to_bytes(_ALIGNMENT, "little") + header)
+            for name in names:
+                job.copy(job.arrays[name].in_c_order(), file)
         check_safetensors(temporary)
-    for name in job.arrays:
-        job.progress(name)
+
+
+def _header(job: _Job, names: list[str]) -> bytes:
+    rows: dict[str, Any] = {_RESERVED: dict(sorted(job.metadata.items()))} if job.metadata else {}
+    start = 0
+    for name in names:
+        array = job.arrays[name]
+        stop = start + array.nbytes
+        rows[name] = {"dtype": _SAFETENSORS[array.dtype.name], "shape": array.shape, "data_offsets": (start, stop)}
+        start = stop
+    text = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    if len(text) > _HEADER_BYTES:
+        message = f"safetensors cannot hold these tensors: their names and shapes need {len(text):,} bytes"
+        raise UnsupportedError(message)
+    return text + b" " * (-len(text) % _ALIGNMENT)
 
 
 def _npz(job: _Job) -> None:
@@ -138,8 +189,7 @@ def _npz(job: _Job) -> None:
         for name, array in job.arrays.items():
             member = zipfile.ZipInfo(f"{name}.npy", _FIXED_DATE)
             with file.open(member, "w", force_zip64=True) as stream:
-                np.lib.format.write_array(stream, array, allow_pickle=False)
-            job.progress(name)
+                _write_npy(job, array, stream)
 
 
 def _npy_folder(job: _Job) -> None:
@@ -158,12 +208,18 @@ def _npy_folder(job: _Job) -> None:
             target = temporary / files[name]
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb") as stream:
-                np.lib.format.write_array(stream, array, allow_pickle=False)
-            job.progress(name)
+                _write_npy(job, array, stream)
 
 
-def _check_npy(name: str, array: np.ndarray) -> None:
+def _write_npy(job: _Job, array: ArrayStream, file: IO[bytes]) -> None:
+    descr = np.lib.format.dtype_to_descr(array.dtype)
+    header = {"descr": descr, "fortran_order": array.is_fortran, "shape": array.shape}
+    np.lib.format.write_array_header_1_0(file, header)
+    job.copy(array.pieces(), file)
+
+
+def _check_npy(name: str, array: ArrayStream) -> None:
     """The .npy header names numpy's own dtypes only; others would come back as raw bytes."""
-    if array.dtype.kind == "V" or array.dtype.type.__module__ != "numpy":
+    if array.dtype.kind in "VO" or array.dtype.type.__module__ != "numpy":
         message = f"{quote(name)} is {array.dtype}, which .npy cannot name; write .safetensors"
         raise UnsupportedError(message)

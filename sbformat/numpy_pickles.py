@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NoReturn, TypeGuar
 
 from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.names.pth import CALLS, NUMPY_DTYPE, NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME
-from sbformat.pkl.tree import Call, Dict, Global, Update
+from sbformat.pkl.tree import Call, Dict, Global, Unread, Update
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy as np
 
 ITEM_SIZES: Final = {
@@ -24,6 +26,8 @@ ITEM_SIZES: Final = {
 
 _BYTE_ORDERS: Final = {"<": "<", ">": ">", "|": "|", "=": "<"}
 _RANK: Final = 64
+_PIECE: Final = 1 << 20
+_ODD_BOOLS: Final = "a numpy value of bools holds bytes other than 0 and 1"
 _PLAIN_STATES: Final = ((None, None, None, -1, -1, 0), (None, None, None, -1, -1, 0, None))
 _STRUCTURE_FLAGS: Final = (0, 16, 128, 144, -128, -112)
 """Of a structure of plain fields, aligned or not; those of objects would have numpy take bytes for pointers."""
@@ -54,15 +58,55 @@ class ArrayInfo(NamedTuple):
     shape: tuple[int, ...]
     order: Literal["C", "F"]
     """``C`` or ``F``: how ``buffer`` runs through the shape."""
-    buffer: bytes
+    buffer: bytes | Unread
+    """Unread when it was too large to hold: see :meth:`read` and :meth:`chunks`."""
     is_scalar: bool
     fields: tuple[Field, ...] = ()
     """Of a structured dtype."""
     axes: tuple[int, ...] = ()
     """Where each axis of the shape stands in the order of the buffer, when that is another one."""
 
+    @property
+    def numel(self) -> int:
+        """Items."""
+        return len(self.buffer) // item_size(self.dtype) if self.buffer else 0
+
+    def read(self) -> bytes:
+        """Return the bytes of its items, wherever they are."""
+        return self.buffer if isinstance(self.buffer, bytes) else bytes(self.view())
+
+    def chunks(self, size: int = 1 << 20) -> Iterator[bytes | memoryview]:
+        """Yield the bytes of its items in pieces, and hold none of them.
+
+        :raises ContainerError: when they were left in a file that has changed since
+        :raises TensorError: for bools other than 0 and 1
+        """
+        if isinstance(self.buffer, bytes):
+            yield self.buffer
+            return
+        for piece in self.buffer.chunks(size):
+            self._check_bools(piece)
+            yield piece
+
+    def view(self) -> memoryview:
+        """Return the bytes of its items; what was left unread is read anew, and not kept."""
+        if isinstance(self.buffer, bytes):
+            return memoryview(self.buffer)
+        view = self.buffer.view()
+        for start in range(0, len(view), _PIECE):
+            self._check_bools(view[start : start + _PIECE])
+        return view
+
+    def _check_bools(self, piece: memoryview) -> None:
+        if self.dtype == "|b1" and bytes(piece).translate(None, b"\0\1"):
+            _refuse(_ODD_BOOLS)
+
     def to_numpy(self) -> np.ndarray | np.generic:
-        """Return the array (read-only, native byte order) or the numpy scalar."""
+        """Return the array (read-only, native byte order) or the numpy scalar.
+
+        :raises ContainerError: when its bytes were left in a file that has changed since
+        :raises TensorError: for bools other than 0 and 1
+        """
         import numpy as np
 
         names, formats, offsets = zip(*self.fields) if self.fields else ((), (), ())
@@ -71,8 +115,9 @@ class ArrayInfo(NamedTuple):
         shape = self.shape
         if self.axes:
             shape = tuple(self.shape[self.axes.index(axis)] for axis in range(len(self.axes)))
+        view = self.view()
         try:
-            array: np.ndarray = np.ndarray(shape, dtype, self.buffer, order=self.order)
+            array: np.ndarray = np.ndarray(shape, dtype, view, order=self.order)
         except ValueError as error:
             message = f"this numpy cannot hold an array of {len(self.shape)} dimensions: {error}"
             raise UnsupportedError(message) from None
@@ -95,6 +140,11 @@ def _is_reduced(value: object) -> TypeGuard[_Reduced]:
         and not value.func.updates
         and isinstance(value.args, tuple)
     )
+
+
+def _items(value: object) -> bytes | Unread | None:
+    """Return the bytes of an array, which may be left unread."""
+    return value if isinstance(value, Unread) else encoded_bytes(value)
 
 
 def encoded_bytes(value: object) -> bytes | None:
@@ -246,7 +296,7 @@ def _scalar(call: _Reduced, *, is_wide: bool) -> ArrayInfo:
     args = call.args
     if call.updates or not isinstance(args, tuple) or len(args) != 2:
         _refuse("a numpy scalar has unknown arguments")
-    return _checked(_dtype(args[0], is_wide=is_wide), (), "C", encoded_bytes(args[1]), is_scalar=True)
+    return _checked(_dtype(args[0], is_wide=is_wide), (), "C", _items(args[1]), is_scalar=True)
 
 
 def _reconstructed(call: _Reduced, *, is_wide: bool) -> ArrayInfo:
@@ -267,7 +317,7 @@ def _reconstructed(call: _Reduced, *, is_wide: bool) -> ArrayInfo:
         _refuse("a numpy array has an unknown state")
     if type(state[0]) is not int or state[0] != 1:
         _refuse("a numpy array has an unknown version")
-    return _checked(_dtype(state[2], is_wide=is_wide), state[1], "F" if state[3] else "C", encoded_bytes(state[4]))
+    return _checked(_dtype(state[2], is_wide=is_wide), state[1], "F" if state[3] else "C", _items(state[4]))
 
 
 def _from_buffer(call: _Reduced, *, is_wide: bool) -> ArrayInfo:
@@ -277,13 +327,13 @@ def _from_buffer(call: _Reduced, *, is_wide: bool) -> ArrayInfo:
     if call.updates or len(args) != 4 or args[3] not in ("C", "F"):
         _refuse("a numpy array has an unknown order or arguments")
     order: Literal["C", "F"] = "F" if args[3] == "F" else "C"
-    return _checked(_dtype(args[1], is_wide=is_wide), args[2], order, encoded_bytes(args[0]))
+    return _checked(_dtype(args[1], is_wide=is_wide), args[2], order, _items(args[0]))
 
 
 def _transposed(call: _Reduced) -> ArrayInfo:
     """An array whose axes are in another order than its bytes: ``_frombuffer`` of numpy >= 2.3."""
     raw, dtype, base, _, axes = call.args
-    info = _checked(wide_dtype(dtype), base, "C", encoded_bytes(raw))
+    info = _checked(wide_dtype(dtype), base, "C", _items(raw))
     if type(axes) is not tuple or any(type(axis) is not int for axis in axes) or call.updates:
         _refuse("a numpy array has unknown axes")
     if sorted(axes) != list(range(len(info.shape))):
@@ -299,7 +349,7 @@ def _checked(
     dtype: tuple[str, tuple[Field, ...]],
     shape: object,
     order: Literal["C", "F"],
-    buffer: bytes | None,
+    buffer: bytes | Unread | None,
     *,
     is_scalar: bool = False,
 ) -> ArrayInfo:
@@ -310,6 +360,8 @@ def _checked(
         raise UnsupportedError(message)
     if size != len(buffer):
         _refuse(f"a numpy value of dtype {code} and shape {shape} needs {size} bytes and has {len(buffer)}")
+    if code == "|b1" and buffer and isinstance(buffer, bytes) and max(buffer) > 1:
+        _refuse(_ODD_BOOLS)
     return ArrayInfo(code, shape, order, buffer, is_scalar, fields)  # type: ignore[arg-type]
 
 
@@ -337,9 +389,9 @@ _MULTIARRAY: Final = "numpy.core.multiarray"
 def to_tree(info: ArrayInfo) -> Call:
     """Return the call that numpy pickles an array or scalar as."""
     if info.is_scalar:
-        return Call("REDUCE", Global(_MULTIARRAY, "scalar"), (dtype_tree(info.dtype), info.buffer))
+        return Call("REDUCE", Global(_MULTIARRAY, "scalar"), (dtype_tree(info.dtype), info.read()))
     array = Call("REDUCE", Global(_MULTIARRAY, NUMPY_RECONSTRUCT_NAME), (Global(*NUMPY_NDARRAY), (0,), b"b"))
-    state = (1, info.shape, dtype_tree(info.dtype), info.order == "F", info.buffer)
+    state = (1, info.shape, dtype_tree(info.dtype), info.order == "F", info.read())
     array.updates = [Update("BUILD", array, state)]
     return array
 

@@ -1,22 +1,25 @@
 """``read``, ``reads``, ``safe_open`` and ``read_parameters``: the ways in.
 
-All take a path, bytes or a binary file object, and every form that people have an archive in: the zip,
-the folder it was unzipped into, a lone ``.pth``, a bare ``data``.
+All take a path, bytes or a binary file object, and every form that people have an archive in: the zip, the folder it
+was unzipped into, a lone ``.pth``, a bare ``data``; and the formats around it: those of Stable Baselines 2, statistics
+of VecNormalize, replay buffers.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.archive import Archive, Options, is_state_dict, state_dict_entry
+from sbformat.archive import Archive, Options, is_state_dict
 from sbformat.container import Container
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.loose import LooseEntries, is_entry_name, open_folder
+from sbformat.pkl.decode import decode_pickle
 from sbformat.pth.values import TensorInfo
-from sbformat.sniff import Kind, refuse, sniff, sniff_zip
-from sbformat.source import BytesSource, open_source
+from sbformat.sniff import refuse, sniff, sniff_zip
+from sbformat.source import PathSource, open_source
 from sbformat.spec import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
 
 if TYPE_CHECKING:
@@ -26,12 +29,16 @@ if TYPE_CHECKING:
     import numpy as np
 
     from sbformat.entries import Entries
+    from sbformat.pkl.decode import Pickle
     from sbformat.pth import StateDict
     from sbformat.pth.values import OnUnknown
-    from sbformat.source import SourceLike
+    from sbformat.source import Source, SourceLike
 
 _FRAMEWORKS: Final = ("np", "numpy")
 _ON_UNKNOWN: Final = ("error", "inert")
+_PICKLE_NAME: Final = "pickle"
+_HELD_BYTES: Final = 32 << 20
+"""Of a pickle; the arrays of a larger one are read when they are asked for."""
 
 
 def read(
@@ -44,10 +51,11 @@ def read(
 ) -> Archive:
     """Read an archive; its bytes are held, so the file may change afterwards.
 
-    The structure of the zip is checked now; each entry, with its CRC, at its first access.
+    The structure of the zip is checked now; each entry, with its CRC, at its first access. The arrays of a pickle of
+    more than 32 MiB, a replay buffer, stay in the file until they are asked for: it must not change before.
 
     :param source: a path (``name`` falls back to ``name.zip``, as in SB3), a folder, bytes, or a binary
-        file object
+        file object; of an archive of SB3 or Stable Baselines 2, statistics, or a replay buffer
     :param limits: what the file may ask for
     :param on_unknown: ``error`` refuses a ``.pth`` that names a constructor that is not known, ``inert``
         keeps an inert node in its place (files of ``policy.save`` need it)
@@ -62,8 +70,7 @@ def read(
     """
     options = _options(on_unknown, unchecked_crc=unchecked_crc, copy=copy)
     budget = Budget(limits)
-    entries, kind = _open(source, budget, mapped=False)
-    return Archive(entries, kind, budget, options)
+    return _open(source, budget, options, mapped=False)
 
 
 def _options(on_unknown: OnUnknown, **others: bool) -> Options:
@@ -114,34 +121,86 @@ def read_parameters(
     return {name: parameters[name].to_numpy() for name in names}
 
 
-def _open(source: SourceLike, budget: Budget, *, mapped: bool) -> tuple[Entries, Kind]:
-    """Open whatever was given as entries, and tell its kind."""
+def _open(source: SourceLike, budget: Budget, options: Options, *, mapped: bool) -> Archive:
+    """Open whatever was given, and tell its kind."""
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
         folder = open_folder(source, budget, mapped=mapped)
         if not any(name == DATA_ENTRY or is_state_dict(name) for name in folder):
             raise MissingEntryError(DATA_ENTRY, present=folder)
-        return folder, "folder"
-    opened = open_source(source, mapped=mapped, budget=budget)
+        if sniff_zip(folder.entries) == "sb2-zip":
+            return _sb2_zip(folder, budget, options)
+        return Archive(folder, "folder", budget, options)
+    opened = _large_pickle(source, budget) or open_source(source, mapped=mapped, budget=budget)
     kind = sniff(opened)
     if kind == "zip":
-        return _open_zip(opened, source, budget)
+        return _open_zip(opened, source, budget, options)
     if kind == "torch-legacy":
-        return LooseEntries({_pth_name(source): opened}, budget), kind
+        return Archive(LooseEntries({_pth_name(source): opened}, budget), kind, budget, options)
     if kind == "data-json":
-        return LooseEntries({DATA_ENTRY: opened}, budget), kind
+        return Archive(LooseEntries({DATA_ENTRY: opened}, budget), kind, budget, options)
+    if kind == "pickle":
+        return _open_pickle(opened, source, budget, options)
     return refuse(kind, opened)
 
 
-def _open_zip(opened: BytesSource, source: SourceLike, budget: Budget) -> tuple[Entries, Kind]:
+def _open_zip(opened: Source, source: SourceLike, budget: Budget, options: Options) -> Archive:
     container = Container(opened, budget=budget, names="record", entry_limit="inner_entries")
     kind = sniff_zip(container.entries)
     if kind == "torch-zip":
-        return LooseEntries({_pth_name(source): opened}, budget), kind
-    if kind != "sb3":
+        return Archive(LooseEntries({_pth_name(source): opened}, budget), kind, budget, options)
+    if kind not in ("sb3", "sb2-zip"):
         refuse(kind, opened, container.entries)
     budget.spend("outer_entries", len(container))
     container.require_paths()
-    return container, kind
+    return Archive(container, kind, budget, options) if kind == "sb3" else _sb2_zip(container, budget, options)
+
+
+def _sb2_zip(entries: Entries, budget: Budget, options: Options) -> Archive:
+    from sbformat.sb2.zips import Sb2Zip
+
+    return Sb2Zip(entries, budget, options)
+
+
+def _open_pickle(opened: Source, source: SourceLike, budget: Budget, options: Options) -> Archive:
+    from sbformat.pickled import PickledArchive, kind_of
+    from sbformat.sb2.pickles import Sb2Pickle
+
+    pickle = _decoded(opened, budget)
+    kind = kind_of(pickle)
+    entries = LooseEntries({_pickle_name(source): opened}, budget)
+    if kind == "sb2-pickle":
+        return Sb2Pickle(entries, pickle, budget, options)
+    return PickledArchive(entries, kind, pickle, budget, options)
+
+
+def _decoded(opened: Source, budget: Budget) -> Pickle:
+    from sbformat.pickled import refuse_odd
+
+    if not isinstance(opened, PathSource):
+        return refuse_odd(decode_pickle(opened.view(0, opened.size), budget))
+    from sbformat.pkl.large import decode_large
+
+    return refuse_odd(decode_large(opened, budget))
+
+
+def _large_pickle(source: SourceLike, budget: Budget) -> PathSource | None:
+    """A replay buffer may be larger than memory: its arrays stay in the file until they are asked for."""
+    if not isinstance(source, (str, os.PathLike)):
+        return None
+    try:
+        status = os.stat(source)
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode) or status.st_size <= _HELD_BYTES:
+        return None
+    opened = PathSource(source, limits=budget.limits)
+    return opened if sniff(opened) == "pickle" else None
+
+
+def _pickle_name(source: SourceLike) -> str:
+    """A pickle keeps its file's name, where an entry can have it."""
+    name = os.path.basename(os.fsdecode(source)) if isinstance(source, (str, os.PathLike)) else ""
+    return name if is_entry_name(name) else _PICKLE_NAME
 
 
 def _pth_name(source: SourceLike) -> str:
@@ -184,8 +243,8 @@ def safe_open(
         raise ValueError(message)
     options = _options(on_unknown, unchecked_crc=unchecked_crc, is_swept=False)
     budget = Budget(limits)
-    entries, _ = _open(source, budget, mapped=mmap)
-    return TensorFile(entries, state_dict_entry(entries.entries, entry), budget, options)
+    archive = _open(source, budget, options, mapped=mmap)
+    return TensorFile(archive, archive.state_dict_entry(entry))
 
 
 class TensorFile:
@@ -193,8 +252,7 @@ class TensorFile:
 
     __slots__ = ("_opened",)
 
-    def __init__(self, entries: Entries, name: str, budget: Budget, options: Options) -> None:
-        archive = Archive(entries, "sb3", budget, options)
+    def __init__(self, archive: Archive, name: str) -> None:
         self._opened: tuple[Archive, StateDict] | None = archive, archive.state_dict(name)
 
     def __enter__(self) -> TensorFile:  # noqa: PYI034 -- Self is not in Python 3.10

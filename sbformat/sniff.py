@@ -26,9 +26,15 @@ if TYPE_CHECKING:
     from sbformat.source import Source
 
 Kind: TypeAlias = Literal[
-    "sb3", "folder", "torch-zip", "torch-legacy", "data-json", "sb2-zip", "npz", "pickle", "zip", "lfs-pointer",
-    "html", "text", "empty", "empty-zip", "unknown",
+    "sb3", "folder", "torch-zip", "torch-legacy", "data-json", "sb2-zip", "sb2-pickle", "vecnormalize",
+    "running-mean-std", "replay-buffer", "npz", "pickle", "zip", "lfs-pointer", "html", "text", "empty", "empty-zip",
+    "unknown",
 ]  # fmt: skip
+"""What a pickle is of is told by what is in it: ``sbformat.pickled.kind_of``."""
+STATISTICS: Final[frozenset[Kind]] = frozenset({"vecnormalize", "running-mean-std"})
+"""Kinds of files that hold what observations were normalised with."""
+OBJECTS: Final[frozenset[Kind]] = STATISTICS | {"replay-buffer"}
+"""Kinds of files that hold one object, and no agent."""
 
 _HEAD_BYTES: Final = 512
 _LFS: Final = b"version https://git-lfs"
@@ -109,7 +115,6 @@ _SOMETHING_ELSE: Final[dict[Kind, str]] = {
     "lfs-pointer": "a Git LFS pointer, not the file it points to: fetch that with 'git lfs pull'",
     "sb2-zip": "an archive of Stable Baselines 2 (TensorFlow), not of Stable-Baselines3",
     "npz": "a numpy .npz file, not an archive of Stable-Baselines3",
-    "pickle": "a bare pickle (a replay buffer, VecNormalize statistics or a Stable Baselines 2 agent?), not an archive",
 }
 
 

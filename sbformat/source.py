@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import IO, TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, NoReturn, Protocol, TypeAlias, cast
 
-from sbformat.errors import ContainerError, UnsupportedError, quote
-from sbformat.limits import Budget
+from sbformat.errors import ContainerError, LimitError, UnsupportedError, quote
+from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 
 if TYPE_CHECKING:
     from mmap import mmap
@@ -90,6 +90,71 @@ class FileSource:
             chunks.append(chunk)
             left -= len(chunk)
         return memoryview(b"".join(chunks))
+
+
+class PathSource:
+    """A source that opens its file anew for each read and keeps none open: for files that are read long after.
+
+    :param path: a regular file
+    :param limits: how much may be read at once
+    :raises OSError: from the path, unchanged
+    :raises UnsupportedError: for what is no regular file
+    """
+
+    __slots__ = ("_limits", "_path", "_stamp", "size")
+
+    def __init__(self, path: Path, *, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
+        self._path = os.path.abspath(os.fspath(path))
+        status = os.stat(self._path)
+        if not stat.S_ISREG(status.st_mode):
+            message = f"{quote(os.fspath(path))} is no file"
+            raise UnsupportedError(message)
+        self._stamp = _stamp(status)
+        self.size = status.st_size
+
+    def view(self, offset: int, length: int) -> memoryview:
+        """Return ``length`` bytes from ``offset``.
+
+        :raises ContainerError: when the file is another one by now, or has changed
+        :raises LimitError: for more bytes than ``member_bytes`` allows, or than this machine has memory for
+        :raises OSError: when it cannot be read
+        """
+        length = max(min(length, self.size - offset), 0)
+        Budget(self._limits).spend("member_bytes", length)
+        try:
+            file = open(self._path, "rb", buffering=0, opener=_open_at_once)  # noqa: SIM115
+        except FileNotFoundError:
+            self._changed()
+        with file:
+            if _stamp(os.fstat(file.fileno())) != self._stamp:
+                self._changed()
+            try:
+                made = memoryview(bytearray(length))
+            except MemoryError:
+                limit = "member_bytes"
+                raise LimitError(limit, allowed=self._limits.member_bytes, actual=length) from None
+            file.seek(offset)
+            done = 0
+            while done < length and (count := file.readinto(made[done:])):
+                done += count
+            if done < length or _stamp(os.fstat(file.fileno())) != self._stamp:
+                self._changed()
+        return made.toreadonly()
+
+    def _changed(self) -> NoReturn:
+        message = f"{quote(self._path)} has changed since it was first looked at"
+        raise ContainerError(message)
+
+
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    """What tells that a file is still the one that it was."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open without waiting: a pipe in the place of the file would have no writer."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 class Part:

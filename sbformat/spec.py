@@ -16,6 +16,8 @@ PYTORCH_VARIABLES_ENTRY: Final = "pytorch_variables.pth"
 TENSORS_ENTRY: Final = "tensors.pth"  # its name in SB3 <= 0.8
 POLICY_ENTRY: Final = "policy.pth"
 PTH_SUFFIX: Final = ".pth"
+ENTROPY_OPTIMIZER: Final = "ent_coef_optimizer"  # of SAC, TQC and CrossQ, where they learn the entropy coefficient
+TORCH_VARIABLES: Final = frozenset({"log_ent_coef", "ent_coef_tensor"})  # all that pytorch_variables.pth ever names
 OPTIMIZER_WORD: Final = "optimizer"  # in the names of all state dicts that are an optimizer's, and of no others
 PLAIN_ENTRIES: Final = frozenset({DATA_ENTRY, VERSION_ENTRY, SYSTEM_INFO_ENTRY})  # those that are no torch files
 
@@ -45,6 +47,7 @@ TORCH_VERSION_RECORD: Final = "version"
 TORCH_VERSION_RECORD_OLD: Final = ".data/version"
 BYTE_ORDER_RECORD: Final = "byteorder"
 TORCHSCRIPT_RECORD: Final = "constants.pkl"
+IGNORED_RECORDS: Final = (".format_version", ".storage_alignment", ".data/serialization_id")
 TORCH_VERSIONS: Final = range(1, 11)
 
 # -- FORMAT.md 7, the legacy stream -------------------------------------------------------------------
@@ -52,6 +55,17 @@ TORCH_VERSIONS: Final = range(1, 11)
 LEGACY_MAGIC: Final = 0x1950A86A20F9469CFC6C
 LEGACY_MAGIC_BYTES: Final = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."  # LONG1, ten bytes, STOP
 LEGACY_PROTOCOL: Final = 1001
+
+# -- FORMAT.md 16.2, a .npy ---------------------------------------------------------------------------
+
+NPY_MAGIC: Final = b"\x93NUMPY"
+
+# -- FORMAT.md 17.5, a bundle -------------------------------------------------------------------------
+
+SETTINGS_ENTRY: Final = "vecnormalize.json"
+ARRAYS_ENTRY: Final = "vecnormalize.safetensors"
+
+# -- FORMAT.md 14, scanning ---------------------------------------------------------------------------
 
 PICKLE_SUFFIXES: Final = (".pkl", ".pickle", ".p", ".pck", ".pcl", ".dill", ".joblib")
 """14.2: how the names of pickles end, for whoever loads them."""

@@ -7,7 +7,6 @@ Both are read here, strictly and without copies: no pickle, no header that is ev
 from __future__ import annotations
 
 import os
-import re
 import sys
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
@@ -18,13 +17,14 @@ from sbformat import data as data_entry
 from sbformat.container import Container
 from sbformat.errors import ContainerError, DataError, SbformatError, TensorError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
+from sbformat.npy import read_header
 from sbformat.pth.arrays import numpy_dtype
 from sbformat.source import FileSource, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sbformat.source import Source
+    from sbformat.source import Source, SourceLike
 
 
 def read_arrays(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> dict[str, np.ndarray]:
@@ -87,19 +87,19 @@ _DTYPES: Final = {
 
 
 def read_safetensors(
-    path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS
+    source: SourceLike, *, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Read the arrays of a ``.safetensors`` file, and its metadata.
 
     The library's releases differ in the dtypes that they hand to numpy, and some fail on those they know; the format is
     a page, so it is read here.
 
-    :param path: the file
+    :param source: a path, bytes, or a binary file object
     :param limits: what it may ask for; the header counts as JSON
     :raises ContainerError: when it is damaged: tensors must cover the bytes without hole and overlap
     """
     budget = Budget(limits)
-    opened = open_source(path, budget=budget)
+    opened = open_source(source, budget=budget)
     rows, metadata, start = _header(opened, budget)
     arrays = {}
     for name, (dtype, shape, (begin, end)) in sorted(rows.items(), key=lambda item: item[1][2]):
@@ -187,18 +187,6 @@ def _little(name: str) -> np.dtype[Any]:
 # -- npz ----------------------------------------------------------------------------------------------
 
 _NPY_SUFFIX: Final = ".npy"
-_NPY_MAGIC: Final = b"\x93NUMPY"
-_NPY_LENGTH_BYTES: Final = {1: 2, 2: 4, 3: 4}
-"""Bytes of the header's length by version."""
-_HEADER_BYTES: Final = 1 << 16
-_ITEM: Final = (
-    r"'(?:descr'\s*:\s*'(?P<descr>[^']*)'"
-    r"|fortran_order'\s*:\s*(?P<order>True|False)"
-    r"|shape'\s*:\s*\((?P<shape>[0-9L, ]*)\))\s*(?:,\s*)?"
-)
-_HEADER: Final = re.compile(r"\{\s*(?:" + re.sub(r"\?P<\w+>", "?:", _ITEM) + r"){3}\}\s*")
-_DESCR: Final = re.compile(r"[<>=|]?[biufc][0-9]{1,2}")
-_SHAPE: Final = re.compile(r"(?:[0-9]{1,19}L?(?:, ?[0-9]{1,19}L?)*,?)?")
 
 
 def _read_npz(path: str | os.PathLike[str], budget: Budget) -> dict[str, np.ndarray]:
@@ -217,36 +205,11 @@ def _read_npz(path: str | os.PathLike[str], budget: Budget) -> dict[str, np.ndar
 
 
 def _npy(data: memoryview, budget: Budget) -> np.ndarray:
-    """The array of a ``.npy``: a view of its bytes.
-
-    The header is the text of a Python dict. numpy parses it as Python; what its writers can write is one pattern.
-    """
-    head = bytes(data[:12])
-    counted = _NPY_LENGTH_BYTES.get(head[6]) if len(head) == 12 and head.startswith(_NPY_MAGIC) else None
-    if counted is None:
-        message = "it does not start as a .npy of version 1 to 3 does"
-        raise TensorError(message)
-    length = int.from_bytes(head[8 : 8 + counted], "little")
-    if length > _HEADER_BYTES or 8 + counted + length > len(data):
-        message = f"its header would have {length} bytes"
-        raise TensorError(message)
-    text = bytes(data[8 + counted : 8 + counted + length]).decode("latin-1")
-    dtype, shape, is_fortran = _parse_header(text)
-    return _array(data[8 + counted + length :], dtype, shape, budget, order="F" if is_fortran else "C")
-
-
-def _parse_header(text: str) -> tuple[np.dtype[Any], tuple[int, ...], bool]:
-    found = {key: value for item in re.finditer(_ITEM, text) for key, value in item.groupdict().items() if value}
-    if not _HEADER.fullmatch(text):
-        message = "its header is not that of plain numbers; objects would have to be unpickled"
-        raise UnsupportedError(message)
-    descr, order, shape = found.get("descr", ""), found.get("order"), found.get("shape", "")
-    if not _DESCR.fullmatch(descr) or order is None or not _SHAPE.fullmatch(shape.strip()):
-        message = f"it holds {quote(descr, 40)}, not plain numbers; objects would have to be unpickled"
-        raise UnsupportedError(message)
+    """The array of a ``.npy``: a view of its bytes."""
+    descr, shape, is_fortran, start = read_header(data)
     try:
         dtype = np.dtype(descr)
     except TypeError:
         message = f"numpy has no dtype {quote(descr, 40)}"
         raise UnsupportedError(message) from None
-    return dtype, tuple(int(size.strip(" L")) for size in shape.split(",") if size.strip()), order == "True"
+    return _array(data[start:], dtype, shape, budget, order="F" if is_fortran else "C")

@@ -1,4 +1,4 @@
-"""The command line: ``sbformat inspect | validate | scan | extract | diff | edit | convert | rebuild``.
+"""The command line: ``sbformat inspect | validate | scan | extract | diff | edit | convert | rebuild | bundle | ...``.
 
 Each command is a module with ``configure(subparsers)`` and ``run(args) -> int``. Exit status: 0 fine,
 1 findings, 2 could not.
@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import sbformat
-from sbformat.cli import convert, diff, edit, extract, inspect, rebuild, scan, validate
+from sbformat.cli import bundle, convert, diff, edit, extract, inspect, rebuild, scan, unbundle, validate
 from sbformat.cli._files import EXIT_COULD_NOT
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
     parser = argparse.ArgumentParser(
         prog="sbformat",
-        description="Read, check, scan, compare, edit, convert and rebuild Stable-Baselines3 archives. "
+        description="Read, check, scan, compare, edit, convert, rebuild and bundle Stable-Baselines3 archives. "
         "Nothing in a file is ever run.",
         epilog="Exit status: 0 fine, 1 findings, 2 could not.",
         formatter_class=_Formatter,
     )
     parser.add_argument("--version", action="version", version=f"sbformat {sbformat.__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (inspect, validate, scan, extract, diff, edit, convert, rebuild):
+    for command in (inspect, validate, scan, extract, diff, edit, convert, rebuild, bundle, unbundle):
         command.configure(_Subparsers(subparsers))
     return parser
 

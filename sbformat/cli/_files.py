@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ARCHIVE_SUFFIXES: Final = (".zip", ".pth")
+ARCHIVE_SUFFIXES: Final = (".zip", ".pth", ".pkl")
 _DEPTHS: Final = ("json_depth", "value_depth")
 _DEEPEST: Final = 200
 EXIT_FINE: Final = 0
@@ -101,7 +101,13 @@ def refuse_same(path: str, output: str, *, hint: str = "") -> None:
     :raises UnsupportedError: when it is
     """
     path = found(path)
-    if os.path.exists(path) and os.path.exists(output) and os.path.samefile(path, output):
+    if not os.path.exists(path) or not os.path.exists(output):
+        return
+    folder = os.path.dirname(os.path.realpath(output))
+    if os.path.isdir(path) and os.path.isfile(output) and os.path.samefile(path, folder):
+        message = f"the output is a file of the input{hint}"
+        raise UnsupportedError(message)
+    if os.path.samefile(path, output):
         message = f"the output is the input{hint}"
         raise UnsupportedError(message)
 

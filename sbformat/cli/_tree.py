@@ -10,8 +10,8 @@ from sbformat.limits import Budget
 from sbformat.pkl import Call, attempt
 from sbformat.sniff import sniff
 from sbformat.source import BytesSource
-from sbformat.spec import DATA_ENTRY, END_SIGNATURE, PICKLE_SUFFIXES, PTH_SUFFIX, VERSION_ENTRY
-from sbformat.tools.scan.carve import NPY_MAGIC, holds_marker, is_tar, npy_pickle
+from sbformat.spec import DATA_ENTRY, END_SIGNATURE, PICKLE_SUFFIXES, PTH_SUFFIX, VERSION_ENTRY, NPY_MAGIC
+from sbformat.tools.scan.carve import holds_marker, is_tar, npy_pickle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

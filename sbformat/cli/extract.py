@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
         _files.refuse_same(args.path, args.output)
         archive = _files.read_archive(args.path, args, on_unknown="inert")
-        with _output.progress("extracting", _tensor_count(archive, args.entry)) as advance:
+        with _output.bytes_progress("extracting", _byte_count(archive, args.entry)) as advance:
             report = extract(
                 archive, args.output, entry=args.entry, tensors=args.tensors, overwrite=args.force, progress=advance
             )
@@ -48,11 +48,14 @@ def run(args: argparse.Namespace) -> int:
     return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT
 
 
-def _tensor_count(archive: Any, entry: str) -> int:  # noqa: ANN401
+def _byte_count(archive: Any, entry: str) -> int:  # noqa: ANN401
+    """Bytes of the tensors at most: which ones match is not asked before they are."""
     from sbformat.errors import SbformatError
 
     try:
-        return len(archive.parameters[entry].tensors())
+        names = archive.state_dicts if entry == "all" else (archive.state_dict_entry(entry),)
+        states = [archive.state_dict(name) for name in names]
+        return sum(getattr(info, "nbytes", 0) for state in states for info in state.tensors().values())
     except SbformatError:
         return 0
 

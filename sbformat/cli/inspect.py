@@ -12,6 +12,7 @@ from sbformat.data import Serialized
 from sbformat.errors import MissingEntryError, SbformatError, escape
 from sbformat.known.shown import one_line, to_json
 from sbformat.limits import Budget
+from sbformat.sniff import OBJECTS
 from sbformat.spec import OPTIMIZER_WORD
 
 if TYPE_CHECKING:
@@ -28,6 +29,11 @@ _KINDS = {
     "torch-zip": "lone .pth (torch zip)",
     "torch-legacy": "lone .pth (legacy torch stream)",
     "data-json": "bare data",
+    "sb2-zip": "Stable Baselines 2 archive",
+    "sb2-pickle": "Stable Baselines 2 pickle",
+    "vecnormalize": "statistics of VecNormalize",
+    "running-mean-std": "running mean and variance",
+    "replay-buffer": "replay buffer",
 }
 
 
@@ -38,7 +44,7 @@ def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no pub
         help="show what is in archives",
         description="Show version, algorithm, policy class, system, hyper-parameters, entries and tensors.",
     )
-    parser.add_argument("paths", nargs="+", metavar="FILE", help="archives, .pth files, or folders of them")
+    parser.add_argument("paths", nargs="+", metavar="FILE", help="archives, .pth and .pkl files, or folders of them")
     parser.add_argument("--brief", action="store_true", help="totals only, without the tables of tensors")
     parser.add_argument("--system", action="store_true", help="compare the saved system with this one")
     parser.add_argument(
@@ -101,6 +107,7 @@ def _to_json(report: InspectReport) -> dict[str, Any]:
         ],
         "state_dicts": [_state_dict_json(state_dict) for state_dict in report.state_dicts],
         "extra": list(report.extra),
+        "notes": list(report.notes),
         "broken": [row._asdict() for row in report.broken],
     }
 
@@ -194,7 +201,7 @@ def _print_text(printer: _output.Plain, outcome: dict[str, Any], report: Inspect
         printer.table("system info", (), list(report.system_info.items()))
     if report.hyperparameters is not None:
         rows = [(key, _data_text(value)) for key, value in report.hyperparameters.items()]
-        printer.table("hyper-parameters (data)", (), rows)
+        printer.table("attributes" if report.format in OBJECTS else "hyper-parameters (data)", (), rows)
     printer.table(
         "entries",
         ("name", "size", "stored as"),
@@ -226,7 +233,8 @@ def _summary(report: InspectReport) -> list[tuple[str, str]]:
         rows.append(("policy class", report.policy_class))
     numel = sum(state_dict.numel for state_dict in report.state_dicts if OPTIMIZER_WORD not in state_dict.name)
     if report.state_dicts:
-        rows.append(("parameters", f"{numel:,}"))
+        rows.append(("numbers in arrays" if report.format in OBJECTS else "parameters", f"{numel:,}"))
+    rows += [("note", note) for note in report.notes]
     return rows
 
 

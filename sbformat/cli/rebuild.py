@@ -1,16 +1,20 @@
-"""``sbformat rebuild``: an old or a stranger's archive as one that today's SB3 loads."""
+"""``sbformat rebuild``: an old or a stranger's archive, or statistics, as one that today's SB3 loads."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, get_args
+import os
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from sbformat.cli import _files, _output
 from sbformat.cli._assignments import add_set_option, assignments
-from sbformat.errors import escape
+from sbformat.errors import UnsupportedError, escape
 from sbformat.spec import DATA_ENTRY
 
 if TYPE_CHECKING:
     import argparse
+
+_STATISTICS: Final = "VecNormalize"
+"""Stands in the place of the algorithm."""
 
 
 def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
@@ -24,8 +28,15 @@ def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no pub
         "written anew from what the old one meant. What is not known, or carries code, is dropped and said, with what "
         "SB3 uses instead; so are paths, logs and the description of the author's machine.",
     )
-    parser.add_argument("path", metavar="FILE", help="an archive, or the folder that it was unzipped into")
-    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the archive to write")
+    parser.add_argument(
+        "path",
+        metavar="FILE",
+        help="an archive, or the folder that it was unzipped into; "
+        "or a vecnormalize.pkl, SB2's obs_rms.pkl or ret_rms.pkl, or a folder with both",
+    )
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="OUT", help="the archive, or the vecnormalize.pkl, to write"
+    )
     parser.add_argument(
         "--target", default=str(NEWEST), metavar="RELEASE", help=f"SB3 {min(RELEASES)} to {NEWEST} (default {NEWEST})"
     )
@@ -60,6 +71,8 @@ def _rebuild(args: argparse.Namespace) -> dict[str, Any]:
     from sbformat.writer import write
 
     _files.refuse_same(args.path, args.output)
+    if _is_statistics(args.path, args):
+        return _rebuild_statistics(args)
     archive, report = rebuild(
         _files.read_archive(args.path, args),
         target=args.target,
@@ -75,11 +88,53 @@ def _rebuild(args: argparse.Namespace) -> dict[str, Any]:
     return {"output": args.output, **report.to_json()}
 
 
+def _is_statistics(path: str, args: argparse.Namespace) -> bool:
+    """Say whether a path leads to statistics, or to a folder of them, and to no archive."""
+    from sbformat.sniff import STATISTICS, sniff
+    from sbformat.source import FileSource
+    from sbformat.vecnormalize.reading import folder_files
+
+    if os.path.isdir(path):
+        return not os.path.isfile(os.path.join(path, DATA_ENTRY)) and bool(folder_files(path))
+    if not os.path.isfile(path):
+        return False
+    with FileSource(path) as source:
+        if sniff(source) != "pickle":
+            return False
+    return _files.read_archive(path, args).format in STATISTICS
+
+
+def _rebuild_statistics(args: argparse.Namespace) -> dict[str, Any]:
+    from sbformat.tools.rebuild import rebuild_vecnormalize
+    from sbformat.vecnormalize import write_vecnormalize
+
+    asked = [option for option, value in _options(args).items() if value]
+    if asked:
+        message = f"{asked[0]} is for archives, and these are statistics"
+        raise UnsupportedError(message)
+    value, report = rebuild_vecnormalize(args.path, target=args.target, limits=_files.limits(args))
+    write_vecnormalize(value, args.output, target=args.target, overwrite=args.force)
+    return {"output": args.output, **report.to_json()}
+
+
+def _options(args: argparse.Namespace) -> dict[str, object]:
+    """What is asked for that statistics do not have."""
+    return {
+        "--algorithm": args.algorithm,
+        "--policy-class": args.policy_class,
+        "--set": args.set,
+        "--on-unknown": args.on_unknown != "drop",
+        "--keep-system-info": args.keep_system_info,
+    }
+
+
 def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
     from sbformat.tools.rebuild import Action
 
     counts = ", ".join(f"{report['counts'][action]} {action}" for action in get_args(Action))
     written = f"SB3 {report['written_by']}" if report["written_by"] else "SB3 before 0.9"
+    if report["algorithm"] == _STATISTICS:
+        written = "SB3"  # its pickles do not say of which release they are
     printer.line(f"{escape(report['output'], 1000)}: {report['algorithm']}, {written} -> {report['target']}: {counts}")
     for action in ("translated", "dropped"):
         rows = [(_place(row), _told(row)) for row in report["rows"] if row["action"] == action]

@@ -19,7 +19,7 @@ def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no pub
         description="Decode every entry, check every CRC, check data against its JSON Schema and the entries "
         "against each other.",
     )
-    parser.add_argument("paths", nargs="+", metavar="FILE", help="archives, .pth files, or folders of them")
+    parser.add_argument("paths", nargs="+", metavar="FILE", help="archives, .pth and .pkl files, or folders of them")
     _files.add_reading_options(parser)
     parser.set_defaults(run=run)
 

@@ -46,4 +46,4 @@ def unpacked(value: ArrayInfo) -> tuple[int | float, ...]:
         message = f"an array of {value.dtype} holds no plain numbers"
         raise Unrecognised(message)
     order = ">" if value.dtype[0] == ">" else "<"
-    return struct.unpack(f"{order}{len(value.buffer) // struct.calcsize(code)}{code}", value.buffer)
+    return struct.unpack(f"{order}{len(value.buffer) // struct.calcsize(code)}{code}", value.read())

@@ -175,7 +175,7 @@ class Recognition:
         kind = type(node)
         if isinstance(node, (list, tuple)):
             extent = self._extent(self._parts(node))
-            if extent.items > _SMALL.items or extent.size > _SMALL.size:
+            if extent.items > _SMALL.items or extent.size > _SMALL.size or (kind is Dict and not node):
                 self._extents[id(node)] = extent
         if kind is Dict:
             return self.mapping(node)  # type: ignore[arg-type]

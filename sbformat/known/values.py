@@ -125,6 +125,11 @@ class Reference(Value):
     def __str__(self) -> str:
         return f"{self.module}.{self.name}"
 
+    @property
+    def pair(self) -> tuple[str, str]:
+        """As the tables of :mod:`sbformat.names` have it."""
+        return self.module, self.name
+
 
 class Cycle(Value):
     """Where a value holds itself."""

@@ -10,7 +10,6 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.targets import SCHEDULE_CLASSES
 from sbformat.known.values import (
     Box,
     ConstantSchedule,
@@ -30,12 +29,13 @@ from sbformat.known.values import (
     TupleSpace,
 )
 from sbformat.names.known import CALLS, PARTIAL_MODULES, PLAIN_OBJECTS
-from sbformat.names.moved import MOVED
+from sbformat.names.moved import of_today
 from sbformat.names.pth import NUMPY_NDARRAY
 from sbformat.names.references import ALGORITHMS, REFERENCES
 from sbformat.numpy_pickles import ITEM_SIZES, ArrayInfo, dtype_tree
 from sbformat.pkl.encode import encode_pickle
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Set, Update
+from sbformat.targets import SCHEDULE_CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -126,8 +126,10 @@ class _Writer:
     # -- names (13.3) ---------------------------------------------------------------------------------
 
     def reference(self, value: Reference) -> Global:
-        pair = MOVED.get((value.module, value.name), (value.module, value.name))
-        if pair not in REFERENCES and pair not in self._foreign:
+        if value.pair in self._foreign:
+            return Global(*value.pair)
+        pair = of_today(value.pair)
+        if pair not in REFERENCES:
             _refuse(f"{quote('.'.join(pair))} is no class that is known")
         if pair in ALGORITHMS:
             _refuse(f"{'.'.join(pair)} is an algorithm, which makes the environment that it is told")
@@ -217,7 +219,7 @@ class _Writer:
     # -- objects (13.6) -------------------------------------------------------------------------------
 
     def enum(self, value: EnumMember) -> Call:
-        if CALLS.get((value.enum.module, value.enum.name)) != "enum":
+        if CALLS.get(value.enum.pair) != "enum":
             _refuse(f"{quote(value.enum)} is no enumeration that is known")
         return Call("REDUCE", self.tree(value.enum), (value.value,))
 
@@ -236,7 +238,7 @@ class _Writer:
         return made
 
     def instance(self, value: Instance) -> Call:
-        if (value.type.module, value.type.name) not in _INSTANCES:
+        if value.type.pair not in _INSTANCES:
             _refuse(f"an object of {quote(value.type)} has no form that is known to load")
         made = Call("NEWOBJ", self.tree(value.type), ())
         attributes = dict(value.attributes)
@@ -279,7 +281,7 @@ def portable_array(info: ArrayInfo) -> Call:
     ``numpy.ndarray.__new__`` and its state; numpy itself names a module there that moved in 2.0.
     """
     array = Call("NEWOBJ", Global(*NUMPY_NDARRAY), ((0,),))
-    state = (1, _own(info.shape), dtype_tree(info.dtype), info.order == "F", bytes(info.buffer))
+    state = (1, _own(info.shape), dtype_tree(info.dtype), info.order == "F", info.read())
     array.updates = [Update("BUILD", array, state)]
     return array
 

@@ -9,6 +9,7 @@ no complete list.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sbformat.names.pth import Pair
+
+ADDRESS: Final = re.compile(r"://|::|^[\\/]{2}")
+"""In a path that code opens: an address with a scheme, a chain of them as fsspec opens it, or a UNC path."""
 
 _MODULES: Final[tuple[tuple[str, str], ...]] = (
     # -- the standard library, by what it gives away --------------------------------------------------

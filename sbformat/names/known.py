@@ -164,6 +164,12 @@ _BUFFER: Final = (
 _REPLAY: Final = (
     *_BUFFER, "optimize_memory_usage", "next_observations", "dones", "handle_timeout_termination", "timeouts",
 )  # fmt: skip
+_HER: Final = (
+    *_REPLAY, "goal_selection_strategy", "n_sampled_goal", "her_ratio",
+    "copy_info_dict", "infos", "ep_start", "ep_length", "_current_ep_start",  # SB3 >= 1.8
+    "buffer", "_buffer", "_observation_keys", "goal_shape", "current_idx", "episode_steps", "episode_lengths",
+    "info_buffer", "max_episode_length", "max_episode_stored", "online_sampling", "replay_buffer",  # before
+)  # fmt: skip
 _NORMALIZE: Final = (
     "num_envs", "observation_space", "action_space", "obs_rms", "ret_rms", "clip_obs", "clip_reward", "gamma",
     "epsilon", "training", "norm_obs", "norm_reward", "old_obs", "old_reward", "old_rews", "obs_keys",
@@ -191,6 +197,7 @@ PLAIN_OBJECTS: Final[dict[Pair, tuple[str, ...]]] = {
     (f"{_SB3}.buffers", "ReplayBuffer"): _REPLAY,
     (f"{_SB3}.buffers", "DictReplayBuffer"): _REPLAY,
     (f"{_SB3}.buffers", "NStepReplayBuffer"): (*_REPLAY, "n_steps", "gamma"),
+    ("stable_baselines3.her.her_replay_buffer", "HerReplayBuffer"): _HER,
 }
 """Objects that are nothing but their attributes, with the attributes that their classes write."""
 

@@ -34,3 +34,8 @@ MOVED: Final[dict[Pair, Pair]] = {
     },
 }  # fmt: skip
 """Old name to new."""
+
+
+def of_today(pair: Pair) -> Pair:
+    """Return the name that a class has now."""
+    return MOVED.get(pair, pair)

@@ -276,6 +276,7 @@ class _Machine(State):
                         stack.append(None)
                         continue
                     if code == 0x2E:  # STOP
+                        self.built = built
                         return self._finish(stack, size - codes.__length_hint__())
                 elif code < 0x80:
                     if code == 0x68:  # BINGET
@@ -302,14 +303,14 @@ class _Machine(State):
                             stack[-1].append((key, value))
                         else:
                             self.set_items(stack[-1], [key, value])
-                            built += 1
+                            built += type(stack[-1]) is not Dict  # a change, besides the pair
                         built += 1
                         continue
                     if code == 0x75:  # SETITEMS
                         items = stack
                         stack = marked.pop()
                         self.set_items(stack[-1], items)
-                        built += (len(items) >> 1) + 1
+                        built += (len(items) >> 1) + (type(stack[-1]) is not Dict)
                         continue
                 else:
                     if code == 0x94:  # MEMOIZE
@@ -394,6 +395,9 @@ class _Machine(State):
         return position
 
     def _finish(self, stack: list[object], position: int) -> Pickle:
+        for limit, count in (("pickle_memo", len(self.memo) + len(self.far_memo)), ("pickle_nodes", self.built)):
+            if count > getattr(self.limits, limit):  # since the last look
+                self.exceeded(limit, count)
         value = stack.pop()
         flags = []
         if stack or any(self.marked):

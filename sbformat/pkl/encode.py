@@ -28,7 +28,7 @@ from sbformat.pkl.spellings import (
 from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Global, Node, Persistent, Set
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from sbformat.pkl.tree import Update
 
@@ -57,13 +57,21 @@ def dumps(tree: object, *, protocol: Protocol = 4) -> bytes:
     return encode_pickle(tree, protocol=protocol)
 
 
-def encode_pickle(tree: object, *, protocol: Protocol = 4, reduce: Callable[[object], object] | None = None) -> bytes:
+def encode_pickle(
+    tree: object,
+    *,
+    protocol: Protocol = 4,
+    reduce: Callable[[object], object] | None = None,
+    setters: Mapping[int, Sequence[Call]] | None = None,
+) -> bytes:
     """Encode an inert tree.
 
     :param tree: plain values and nodes of :mod:`sbformat.pkl.tree`; parts that are shared stay shared
     :param protocol: 2, 4 or 5
     :param reduce: called once with each value of another type; returns what stands for it, which may hold such values
         again, as a pickler's ``reducer_override`` does
+    :param setters: calls that are made of a node, and whose result is dropped, by the ``id()`` of that node: how
+        cloudpickle gives functions and classes their state
     :return: one pickle; decoding it gives an equal tree, but for what the protocol spells as a call: bytearrays below
         5, bytes and sets in 2
     :raises PickleError: for names, calls and numbers that the protocol cannot say or a reader would refuse
@@ -72,9 +80,9 @@ def encode_pickle(tree: object, *, protocol: Protocol = 4, reduce: Callable[[obj
     if protocol not in _PROTOCOLS:
         message = f"protocol must be one of {', '.join(map(str, _PROTOCOLS))}, not {protocol!r}"
         raise ValueError(message)
-    counter = _Pass(protocol, reduce, None)
+    counter = _Pass(protocol, reduce, None, setters or {})
     counter.run(tree)
-    return _Pass(protocol, reduce, counter).run(tree)
+    return _Pass(protocol, reduce, counter, setters or {}).run(tree)
 
 
 def _key(value: object) -> object:
@@ -102,8 +110,15 @@ class _Pass:
     :param counted: the first pass; None for that itself
     """
 
-    def __init__(self, protocol: int, reduce: Callable[[object], object] | None, counted: _Pass | None) -> None:
+    def __init__(
+        self,
+        protocol: int,
+        reduce: Callable[[object], object] | None,
+        counted: _Pass | None,
+        setters: Mapping[int, Sequence[Call]],
+    ) -> None:
         self.protocol = protocol
+        self.setters = setters
         self.counted = counted
         self.met: dict[object, int] = {}
         """How often a value was met, by its key."""
@@ -358,6 +373,9 @@ class _Pass:
         """What was done to a node, each change by one opcode: a method is called as often as it was."""
         for update in value.updates or ():
             yield from self._update(update)
+        for setter in self.setters.get(id(value), ()):
+            yield setter
+            self.out += CODE["POP"]
 
     def _update(self, update: Update) -> Steps:
         if update.how == "BUILD":

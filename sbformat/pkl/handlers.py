@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from sbformat.errors import PickleError, quote
 from sbformat.pkl.opcodes import BY_CODE
 from sbformat.pkl.state import State, make_call, make_global
-from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Node, Persistent, Set
+from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Node, Persistent, Set, Unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ _UINT4: Final = Struct("<I").unpack_from
 _UINT8: Final = Struct("<Q").unpack_from
 
 # Compiled when first used: text opcodes are rare, and compiling costs more than reading an archive.
-_INT: Final = rb"-?(?:0|[1-9][0-9]*)"
+_INT: Final = rb"0|-?[1-9][0-9]*"
 _FLOAT: Final = rb"(?i)-?(?:inf|nan|[0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]{1,4})?)"
 _BAD_ESCAPE: Final = rb"""\\(?!['"nrt]|x[0-9a-fA-F]{2})"""
 _ODD_DIGITS: Final = 4000  # of a number that no pickler writes: CPython itself takes few more
@@ -35,6 +35,7 @@ _ESCAPES: Final = {
     b"\n": b"", b"\\": b"\\", b"'": b"'", b'"': b'"', b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r",
     b"t": b"\t", b"v": b"\v",
 }  # fmt: skip
+_INFINITIES: Final = (float("inf"), float("-inf"))
 _LINE_DIGITS: Final = 600  # below the least cap on digits that an interpreter can be given
 
 
@@ -71,7 +72,7 @@ def _odd(state: State, text: bytes, parse: Callable[[bytes], object]) -> object:
 
 def _float(state: State, position: int) -> int:
     text, position = state.line(position)
-    if not re.fullmatch(_FLOAT, text):
+    if not re.fullmatch(_FLOAT, text) or (float(text) in _INFINITIES and text[-1:] not in b"fF"):
         odd = _odd(state, text, float)
         if odd is not None:
             state.stack.append(odd)
@@ -318,7 +319,7 @@ def _long4(state: State, position: int) -> int:
 
 
 def _binbytes(state: State, position: int) -> int:
-    raw, position = state.counted(position, 4)
+    raw, position = state.payload(position, 4)
     state.stack.append(raw)
     return position
 
@@ -336,7 +337,7 @@ def _binunicode8(state: State, position: int) -> int:
 
 
 def _binbytes8(state: State, position: int) -> int:
-    raw, position = state.counted(position, 8)
+    raw, position = state.payload(position, 8)
     state.stack.append(raw)
     return position
 
@@ -389,8 +390,8 @@ def _frame(state: State, position: int) -> int:
 
 
 def _bytearray8(state: State, position: int) -> int:
-    raw, position = state.counted(position, 8)
-    state.push_built(bytearray(raw))
+    raw, position = state.payload(position, 8)
+    state.push_built(bytearray(raw) if type(raw) is bytes else raw)
     return position
 
 
@@ -400,8 +401,13 @@ def _next_buffer(state: State, position: int) -> NoReturn:  # noqa: ARG001 -- th
 
 
 def _readonly_buffer(state: State, position: int) -> int:
-    if not isinstance(state.stack[-1], (bytes, bytearray, Node)):  # nothing here could write to one
-        message = f"READONLY_BUFFER on a value of type {type(state.stack[-1]).__name__.lower()}"
+    buffer = state.stack[-1]
+    if type(buffer) is bytearray:
+        state.stack[-1] = state.frozen(buffer)
+    elif type(buffer) is Unread:
+        state.stack[-1] = buffer.frozen()
+    elif not isinstance(buffer, (bytes, Node)):
+        message = f"READONLY_BUFFER on a value of type {type(buffer).__name__.lower()}"
         raise PickleError(message, offset=position)
     return position
 

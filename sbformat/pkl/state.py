@@ -15,10 +15,13 @@ from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Global, Node, Pe
 
 if TYPE_CHECKING:
     from sbformat.limits import Limits
-    from sbformat.pkl.tree import How, UpdateHow
+    from sbformat.pkl.tree import How, Unread, UpdateHow
 
 FIX_IMPORTS_BELOW: Final = 3
 """Below this protocol CPython renames Python 2 modules before it imports (``fix_imports``)."""
+
+_MODULES: Final = {**IMPORT_MAPPING, "Tix": "tkinter.tix"}
+"""Modules of Python 2 by their names in 3; CPython 3.13 dropped the last, and no reading depends on the interpreter."""
 
 REFERRED: Final = frozenset({list, tuple, Dict, Set, FrozenSet, Call, Persistent, Extension})
 """What has parts or can be changed. A Global can be changed too, but is what it names wherever it stands."""
@@ -37,7 +40,7 @@ class State:
     """
 
     __slots__ = (
-        "base", "built", "changed_late", "data", "encoding", "far_memo", "is_lenient", "is_odd", "is_short",
+        "_frozen", "base", "built", "changed_late", "data", "encoding", "far_memo", "is_lenient", "is_odd", "is_short",
         "is_unframed", "limits",
         "log", "marked", "memo", "protocol", "referred", "stack", "whole",
     )  # fmt: skip
@@ -74,6 +77,7 @@ class State:
         """Composite values made so far."""
         self.protocol = 0
         self.log: list[Node | Update] = []
+        self._frozen: dict[int, tuple[bytearray, bytes]] = {}
 
     # -- memo and stack -------------------------------------------------------------------------------
 
@@ -115,6 +119,13 @@ class State:
         """Push what CPython would have imported or called, and log it."""
         self.log.append(call)
         self.push_built(call)
+
+    def frozen(self, buffer: bytearray) -> bytes:
+        """Return its bytes, copied once: nothing here changes a bytearray, and the memo may give it many times."""
+        known = self._frozen.get(id(buffer))
+        if known is None:
+            known = self._frozen[id(buffer)] = buffer, bytes(buffer)
+        return known[1]
 
     # -- changes --------------------------------------------------------------------------------------
 
@@ -201,6 +212,10 @@ class State:
             too_long(start, stop)
         return self.data[start:stop], stop
 
+    def payload(self, position: int, size: int) -> tuple[bytes | Unread, int]:
+        """Return a bytes object behind its length, and the position behind it; ``large`` leaves some unread."""
+        return self.counted(position, size)
+
     def decimal(self, position: int) -> tuple[int, int]:
         """Return the memo index in a text line."""
         text, position = self.line(position)
@@ -265,4 +280,4 @@ def rename(module: str, name: str) -> tuple[str, str]:
     """Return what Python 3 calls a name of Python 2 (FORMAT.md 5.4)."""
     if (module, name) in NAME_MAPPING:
         return NAME_MAPPING[module, name]
-    return IMPORT_MAPPING.get(module, module), name
+    return _MODULES.get(module, module), name

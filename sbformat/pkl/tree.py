@@ -1,8 +1,8 @@
 """The inert tree: what a pickle says, with nothing imported, called or hashed (FORMAT.md 5.2).
 
-None, bool, int, float, str, bytes, bytearray, tuple and list stand for themselves. Everything else is
-one of the small nodes below. A tree may share parts and may hold itself: walk it with a visited set,
-never by recursion.
+None, bool, int, float, str, bytes, bytearray, tuple and list stand for themselves; bytes that are too many to hold
+may stand as :class:`Unread`. Everything else is one of the small nodes below. A tree may share parts and may hold
+itself: walk it with a visited set, never by recursion.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from sbformat.source import Source
 
 How: TypeAlias = Literal["REDUCE", "NEWOBJ", "NEWOBJ_EX", "INST", "OBJ", "STACK_GLOBAL"]
 UpdateHow: TypeAlias = Literal["BUILD", "APPENDS", "SETITEMS", "ADDITEMS"]
@@ -149,6 +151,52 @@ class Extension(Node):
 
     def __repr__(self) -> str:
         return f"Extension({self.code})"
+
+
+class Unread:
+    """Bytes that stay where they are until somebody asks: a payload too large to hold with the tree.
+
+    Equal to itself only: comparing what it stands for would read it.
+
+    :param source: where they are
+    :param offset: of the first
+    :param size: how many
+    :param is_bytearray: whether a bytearray stood in the pickle, not bytes
+    """
+
+    __slots__ = ("is_bytearray", "offset", "size", "source")
+
+    def __init__(self, source: Source, offset: int, size: int, *, is_bytearray: bool = False) -> None:
+        self.source = source
+        self.offset = offset
+        self.size = size
+        self.is_bytearray = is_bytearray
+
+    def __len__(self) -> int:
+        return self.size
+
+    def view(self) -> memoryview:
+        """Return all of them, copied no more than the source has to.
+
+        :raises ContainerError: when the file has changed since
+        """
+        return self.source.view(self.offset, self.size)
+
+    def read(self) -> bytes:
+        """Return all of them as bytes."""
+        return bytes(self.view())
+
+    def chunks(self, size: int = 1 << 20) -> Iterator[memoryview]:
+        """Yield them in pieces of ``size``, the last one shorter."""
+        for start in range(0, self.size, size):
+            yield self.source.view(self.offset + start, min(size, self.size - start))
+
+    def frozen(self) -> Unread:
+        """Return the same as bytes, whatever stood in the pickle."""
+        return Unread(self.source, self.offset, self.size) if self.is_bytearray else self
+
+    def __repr__(self) -> str:
+        return f"<Unread {self.size} bytes at {self.offset}>"
 
 
 def walk(root: object, seen: set[int] | None = None) -> Iterator[object]:

@@ -59,7 +59,10 @@ def _no_hooks(value: object) -> None:
 
 def dtype_of(value: object) -> str:
     """Return the name of a dtype given as ``torch.X``."""
-    name = DTYPE_NAMES.get(pair_of(value) or ("", ""))
+    pair = pair_of(value)
+    if pair is None:
+        refuse("a tensor's dtype is no name")
+    name = DTYPE_NAMES.get(pair)
     if name is None:
         message = f"{quote(value)} is no dtype that is known"
         raise UnsupportedError(message)
@@ -164,7 +167,9 @@ def _typed(storage: Storage) -> str:
 def _with_bits(info: TensorInfo, metadata: object) -> TensorInfo:
     """Apply the conj and neg bits; torch saves no other tensor metadata."""
     bits: dict[object, bool] = {}
-    for key, value in metadata if type(metadata) is Dict else ((None, None),):
+    if type(metadata) is not Dict:
+        refuse("a tensor's metadata is not a dict")
+    for key, value in metadata:
         if key not in ("conj", "neg") or key in bits:
             message = "a tensor was saved with metadata other than conj and neg"
             raise UnsupportedError(message)
@@ -208,8 +213,7 @@ def _strided_tensor(scope: Scope, value: object) -> TensorInfo:
 
 def _attributes(scope: Scope, value: object) -> dict[str, object]:
     if type(value) is not Dict or any(type(key) is not str for key, _ in value):
-        message = "a tensor was saved with a state that is not a dict of attributes"
-        raise UnsupportedError(message)
+        refuse("a tensor was saved with a state that is not a dict of attributes")
     attributes = {str(key): item for key, item in value}
     for key in attributes:
         if key.startswith("__") or key in _TENSOR_ATTRIBUTES:
@@ -224,14 +228,21 @@ def _parameter(scope: Scope, args: tuple[object, ...]) -> Any:  # noqa: ANN401 -
     _no_hooks(hooks)
     made = _plain_tensor(scope, data)
     learns = flag(requires_grad, "requires_grad")
+    _check_gradient(_items_of(made).dtype, requires_grad)
     if isinstance(made, TensorInfo):
-        _check_gradient(made.dtype, requires_grad)
         return made._replace(requires_grad=learns, is_parameter=True)
     if isinstance(made, QuantizedTensor):
         return made._replace(int_repr=made.int_repr._replace(requires_grad=learns, is_parameter=True))
     if isinstance(made, SparseTensor):
         return made._replace(values=made.values._replace(requires_grad=learns, is_parameter=True))
     return made._replace(requires_grad=learns, is_parameter=True)
+
+
+def _items_of(made: TensorInfo | QuantizedTensor | SparseTensor | MetaTensor) -> TensorInfo | MetaTensor:
+    """What says the dtype of a tensor's items."""
+    if isinstance(made, QuantizedTensor):
+        return made.int_repr  # type: ignore[no-any-return]
+    return made.values if isinstance(made, SparseTensor) else made
 
 
 def _parameter_with_state(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
@@ -321,9 +332,11 @@ def _meta(scope: Scope, args: tuple[object, ...]) -> MetaTensor:
     scope.tensors += 1
     name = dtype_of(dtype)
     sizes, steps = whole_numbers(shape, "shape"), whole_numbers(strides, "strides")
-    if len(sizes) != len(steps) or len(sizes) > scope.budget.limits.tensor_rank:
+    if len(sizes) != len(steps):
         refuse("a meta tensor's shape and strides do not fit each other")
+    scope.budget.spend("tensor_rank", len(sizes))
     _check_empty(sizes)
+    _check_gradient(name, requires_grad)
     return MetaTensor(name, sizes, steps, flag(requires_grad, "requires_grad"))
 
 

@@ -21,6 +21,7 @@ from sbformat.pth.values import OnUnknown, Storage
 from sbformat.source import BytesSource
 from sbformat.spec import (
     BYTE_ORDER_RECORD,
+    IGNORED_RECORDS,
     LOCAL_SIGNATURE,
     PICKLE_RECORD,
     STORAGE_FOLDER,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 _SPECIAL_RECORDS: Final = (
     PICKLE_RECORD, BYTE_ORDER_RECORD, TORCH_VERSION_RECORD, TORCH_VERSION_RECORD_OLD, TORCHSCRIPT_RECORD,
+    *IGNORED_RECORDS,
 )  # fmt: skip
 _PROTO_BYTE: Final = b"\x80"
 _TAR_MAGIC_AT: Final = 257

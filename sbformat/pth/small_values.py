@@ -45,7 +45,9 @@ def layout_of(value: object) -> str:
 
 def _layout(scope: Scope | None, args: tuple[object, ...]) -> Layout:  # noqa: ARG001
     (name,) = arguments(args, "_get_layout", (1,))
-    short = name.removeprefix("torch.") if type(name) is str else ""
+    if type(name) is not str:
+        refuse("_get_layout takes a name")
+    short = name.removeprefix("torch.")
     if short not in LAYOUTS:
         message = f"{quote(name)} is no layout that is known"
         raise UnsupportedError(message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import MissingEntryError, SbformatError
@@ -12,10 +13,12 @@ from sbformat.pth.paths import segment
 from sbformat.pth.values import Decoded, MetaTensor, QuantizedTensor, SparseTensor, Storage, TensorInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import numpy as np
 
+    from sbformat.pth.streams import ArrayStream
+    from sbformat.pth.values import Chunk
 
 _PATH_COST: Final = 256
 """Characters of a path that count as one more value."""
@@ -264,6 +267,33 @@ class StateDict(Decoded, Mapping[Any, Any]):
     def array(self, path: str) -> np.ndarray:
         """Return the tensor at a path as an array, or as a value type where numpy has none."""
         return self.array_of(self.info(path))
+
+    def stream(self, path: str) -> ArrayStream | Any:  # noqa: ANN401 -- a value type where numpy has no array
+        """Return the tensor at a path as what can be written piece by piece, without being held.
+
+        :param path: as in :meth:`tensors`
+        :return: a stream; where numpy has no array, what :meth:`array` returns
+        :raises MissingEntryError: when there is no tensor
+        """
+        from sbformat.pth.streams import stream_of
+
+        info = self.info(path)
+        if type(info) is not TensorInfo:
+            return self.array_of(info)
+        try:
+            stream = stream_of(info, partial(self.array_of, info))
+        except SbformatError as error:
+            self._place(error)
+            raise
+        return stream._replace(pieces=partial(self._placed, stream.pieces))
+
+    def _placed(self, pieces: Callable[[], Iterator[Chunk]]) -> Iterator[Chunk]:
+        try:
+            yield from pieces()
+        except SbformatError as error:
+            if error.entry is None:  # what made an array placed it
+                self._place(error)
+            raise
 
     def array_of(self, info: TensorInfo) -> np.ndarray:
         """Return the array of a tensor of :meth:`tensors`."""

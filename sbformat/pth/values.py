@@ -78,13 +78,13 @@ class Storage:
         data = self.bytes()
         for start in range(0, self.nbytes, _CHUNK):
             piece = data[start : start + _CHUNK]
-            yield piece if swap == 1 else _swapped(piece, swap)
+            yield piece if swap == 1 else swapped(piece, swap)
 
     def __repr__(self) -> str:
         return f"<Storage {self.key!r} {self.dtype or 'untyped'} {self.nbytes} bytes>"
 
 
-def _swapped(piece: memoryview, swap: int) -> bytes:
+def swapped(piece: memoryview, swap: int) -> bytes:
     """Reverse each group of bytes; what is too short to be one stays, as when it is read."""
     whole = len(piece) - len(piece) % swap
     made = bytearray(piece)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat import data as data_entry
-from sbformat.archive import Archive, Options, is_state_dict, state_dict_entry
+from sbformat.archive import Archive, Options, is_state_dict
 from sbformat.entry_names import encode_path
 from sbformat.errors import DataError, SbformatError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
@@ -122,7 +122,7 @@ def convert(
 
 
 def _one(archive: Archive, entry: str) -> tuple[StateDict, tuple[str, ...]]:
-    name = state_dict_entry(archive.entries, entry.removesuffix(PTH_SUFFIX))
+    name = archive.state_dict_entry(entry.removesuffix(PTH_SUFFIX))
     return archive.state_dict(name), (name,)
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from sbformat import known
 from sbformat.algorithm import class_reference
 from sbformat.known.shown import one_line
-from sbformat.archive import is_state_dict
 from sbformat.data import Serialized, equal_json
 from sbformat.errors import LimitError, SbformatError, escape
 from sbformat.limits import Budget
@@ -89,7 +88,7 @@ def diff(old: Archive, new: Archive) -> DiffReport:
     budget = Budget(old.limits)
     changes: list[Change] = []
     compared: list[Compared] = []
-    for name in (*(name for name in old.entries if name not in new.entries), *new.entries):
+    for name in (*(name for name in old.contents if name not in new.contents), *new.contents):
         for change in _entry_changes(name, old, new, compared):
             budget.spend("reported_values", 1 + len(change.loc) // _PATH_COST)
             changes.append(change)
@@ -97,9 +96,9 @@ def diff(old: Archive, new: Archive) -> DiffReport:
 
 
 def _entry_changes(name: str, old: Archive, new: Archive, compared: list[Compared]) -> Iterator[Change]:
-    if name not in new.entries:
+    if name not in new.contents:
         yield Change(name, "", "removed", "the second archive has no such entry")
-    elif name not in old.entries:
+    elif name not in old.contents:
         yield Change(name, "", "added", "the first archive has no such entry")
     else:
         try:
@@ -112,7 +111,7 @@ def _entry_changes(name: str, old: Archive, new: Archive, compared: list[Compare
 def _decoded_changes(name: str, old: Archive, new: Archive, compared: list[Compared]) -> Iterator[Change]:
     if name == DATA_ENTRY:
         yield from _data_changes(old.data, new.data)
-    elif is_state_dict(name):
+    elif name in old.state_dicts and name in new.state_dicts:
         left, right = old.state_dict(name), new.state_dict(name)
         rows = []
         if left is not right and left != right:

@@ -61,6 +61,7 @@ def edit(
     :raises ValidationError: for a value against the schema, and for weights that do not fit; all are in ``problems``
     :raises MissingEntryError: for a key, state dict or entry that is not there; a key that SB3 does not know, too
     """
+    archive.require_own()
     before = set(_errors(archive))
     edited = archive
     pairs = list(assign.items() if isinstance(assign, Mapping) else assign)

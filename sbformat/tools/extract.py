@@ -5,11 +5,12 @@ from __future__ import annotations
 import fnmatch
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.archive import is_state_dict, state_dict_entry
-from sbformat.errors import MissingEntryError
+from sbformat.errors import MissingEntryError, TensorError
 from sbformat.export import export, format_of
+from sbformat.pth.paths import segment
 from sbformat.spec import PTH_SUFFIX
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from sbformat.pth import StateDict
 
 ALL_ENTRIES: Final = "all"
+_REPLAY_BUFFER: Final = "replay-buffer"
+_SCALARS: Final = ("pos", "buffer_size", "n_envs", "full")
+_EPISODES: Final = ("episode_env", "episode_start", "episode_length", "episode_end")
 
 
 class ExtractReport(NamedTuple):
@@ -41,7 +45,7 @@ def extract(
     entry: str = "policy",
     tensors: str = "*",
     overwrite: bool = False,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> ExtractReport:
     """Write the tensors of one state dict, or of all, to a file.
 
@@ -51,12 +55,13 @@ def extract(
         (``entry/path`` in a folder)
     :param tensors: a glob over the paths
     :param overwrite: replace what is there
-    :param progress: called with each name once it is written
+    :param progress: called with the bytes of tensors as they are written
     :raises MissingEntryError: when there is no such entry, or nothing matches the glob
     :raises UnsupportedError: for what the format cannot hold
     :raises FileExistsError: when the output exists and ``overwrite`` is False
     """
     kind = format_of(output)
+    facts: dict[str, Any] = {"entry": entry, "stable_baselines3_version": archive.stable_baselines3_version}
     separator = "/" if kind == "npy-folder" else ":"
     arrays: dict[str, Any] = {}
     left_behind = 0
@@ -65,22 +70,60 @@ def extract(
         paths = state_dict.tensors()
         present += paths
         left_behind += sum(1 for leaf in state_dict.leaves() if leaf.path not in paths and leaf.value not in ({}, []))
+        names = _graph_names(archive, state_dict, kind)
         for path in paths:
-            if fnmatch.fnmatchcase(path, tensors):
-                arrays[f"{name}{separator}{path}" if entry == ALL_ENTRIES else path or name] = state_dict.array(path)
+            if fnmatch.fnmatchcase(path, tensors) or fnmatch.fnmatchcase(names.get(path, path), tensors):
+                shown = names.get(path, path)
+                arrays[f"{name}{separator}{shown}" if entry == ALL_ENTRIES else shown or name] = state_dict.stream(path)
+        if archive.format == _REPLAY_BUFFER:
+            prefix = f"{name}{separator}" if entry == ALL_ENTRIES else ""
+            columns, facts["replay_buffer"] = _replay_facts(archive, tensors)
+            present += (*_SCALARS, *_EPISODES)
+            arrays = {**{f"{prefix}{path}": column for path, column in columns.items()}, **arrays}
     if not arrays and present:
         raise MissingEntryError(tensors, present=present, what="tensor that matches")
-    version = archive.stable_baselines3_version
-    facts = {"entry": entry, "stable_baselines3_version": version}
     metadata = {"sbformat": json.dumps(facts)}  # one key: safetensors writes several in any order
     export(arrays, output, metadata=metadata, overwrite=overwrite, progress=progress)
     nbytes = sum(array.nbytes for array in arrays.values())
     return ExtractReport(os.fspath(output), kind, tuple(arrays), nbytes, left_behind)
 
 
+def _graph_names(archive: Archive, state_dict: StateDict, kind: str) -> dict[str, str]:
+    """The names of TensorFlow's variables by path: there slashes are part of a name, and nothing is nested.
+
+    As files they lose the ``:0`` that all have, which names the first output: no path holds a colon.
+    """
+    if archive.format not in ("sb2-zip", "sb2-pickle"):
+        return {}
+    if kind != "npy-folder":
+        return {segment(key): key for key in state_dict}
+    return {segment(key): re.sub(":0(?=#|$)", "", key) for key in state_dict}
+
+
+def _replay_facts(archive: Archive, tensors: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a replay buffer is besides its arrays: as arrays, and as JSON; nothing of a user's own kind of buffer."""
+    from sbformat.replay_buffer import ENDS, is_of_sb3, replay_buffer_of
+
+    try:
+        buffer = replay_buffer_of(archive)
+    except TensorError:
+        if is_of_sb3(archive):
+            raise
+        return {}, {}
+    arrays = buffer.scalars()
+    if any(fnmatch.fnmatchcase(name, tensors) for name in _EPISODES):
+        arrays |= {f"episode_{name}": column for name, column in buffer.episode_table().items()}
+    facts = {
+        "class": str(buffer.type), "pos": buffer.pos, "full": buffer.full, "buffer_size": buffer.buffer_size,
+        "n_envs": buffer.n_envs, "optimize_memory_usage": buffer.optimize_memory_usage,
+        "handle_timeout_termination": buffer.handle_timeout_termination, "episode_end": list(ENDS),
+    }  # fmt: skip
+    return {name: array for name, array in arrays.items() if fnmatch.fnmatchcase(name, tensors)}, facts
+
+
 def _selected(archive: Archive, entry: str) -> Iterator[tuple[str, StateDict]]:
-    names = [name for name in archive.entries if is_state_dict(name)]
+    names = archive.state_dicts
     if entry != ALL_ENTRIES:
-        names = [state_dict_entry(names, entry, others=(ALL_ENTRIES,))]
+        names = (archive.state_dict_entry(entry, others=(ALL_ENTRIES,)),)
     for name in names:
         yield name.removesuffix(PTH_SUFFIX), archive.state_dict(name)

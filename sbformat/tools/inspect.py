@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.algorithm import class_reference
-from sbformat.archive import is_state_dict
 from sbformat.errors import SbformatError
 from sbformat.limits import Budget
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import MetaTensor, QuantizedTensor, SparseTensor, TensorInfo
-from sbformat.spec import DATA_ENTRY
+from sbformat.sniff import OBJECTS
+from sbformat.spec import ARRAYS_ENTRY, DATA_ENTRY, SETTINGS_ENTRY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sbformat.archive import Archive, Hyperparameter
     from sbformat.sniff import Kind
     from sbformat.zip_records import Entry
+_BUNDLE: Final = "a bundle: it holds normalisation statistics, which sbformat unbundle takes out"
 
 
 class TensorRow(NamedTuple):
@@ -76,6 +77,9 @@ class InspectReport(NamedTuple):
     state_dicts: tuple[StateDictReport, ...]
     extra: tuple[str, ...]
     broken: tuple[BrokenEntry, ...]
+    """Entries that could not be decoded."""
+    notes: tuple[str, ...]
+    """What a person should know of how it was read."""
 
 
 def inspect(archive: Archive) -> InspectReport:
@@ -95,16 +99,14 @@ def inspect(archive: Archive) -> InspectReport:
                 broken.append(row)
             return None
 
-    data = ask(DATA_ENTRY, lambda: archive.data) if DATA_ENTRY in archive.entries else None
+    data = ask(DATA_ENTRY, lambda: archive.data) if DATA_ENTRY in archive.contents else None
     system_info = ask("system_info.txt", lambda: archive.system_info)
-    state_dicts = [
-        ask(name, partial(_state_dict_report, name, archive, budget)) for name in archive.entries if is_state_dict(name)
-    ]
+    state_dicts = [ask(name, partial(_state_dict_report, name, archive, budget)) for name in archive.state_dicts]
     return InspectReport(
         format=archive.format,
         stable_baselines3_version=ask("_stable_baselines3_version", lambda: archive.stable_baselines3_version),
-        algorithm=archive.algorithm if data is not None else None,
-        policy_class=class_reference(data.get("policy_class")) if data is not None else None,
+        algorithm=archive.algorithm if data is not None and archive.format not in OBJECTS else None,
+        policy_class=_policy_class(data) if data is not None else None,
         system_info=system_info.fields if system_info is not None else None,
         data=data,
         hyperparameters=archive.hyperparameters() if data is not None else None,
@@ -112,7 +114,13 @@ def inspect(archive: Archive) -> InspectReport:
         state_dicts=tuple(report for report in state_dicts if report is not None),
         extra=tuple(archive.extra),
         broken=tuple(broken),
+        notes=(*archive.notes, *([_BUNDLE] if {SETTINGS_ENTRY, ARRAYS_ENTRY} <= set(archive.extra) else [])),
     )
+
+
+def _policy_class(data: dict[str, Any]) -> str | None:
+    """The policy's class: under ``policy`` in what Stable Baselines 2 wrote."""
+    return class_reference(data.get("policy_class", data.get("policy")))
 
 
 def _state_dict_report(name: str, archive: Archive, budget: Budget) -> StateDictReport:

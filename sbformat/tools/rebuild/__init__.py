@@ -12,18 +12,20 @@ from sbformat.archive import Archive
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, ValidationError, quote
 from sbformat.known.values import Reference
 from sbformat.limits import DEFAULT_LIMITS, Limits
-from sbformat.names.moved import MOVED
 from sbformat.pth import StateDict
 from sbformat.pth.values import TensorInfo
 from sbformat.reader import read
-from sbformat.schema import iter_problems, known_keys
+from sbformat.schema import OPTIMIZERS, iter_problems, known_keys
+from sbformat.sniff import STATISTICS
 from sbformat.spec import (
     DATA_ENTRY,
+    ENTROPY_OPTIMIZER,
     POLICY_ENTRY,
     PTH_SUFFIX,
     PYTORCH_VARIABLES_ENTRY,
     SYSTEM_INFO_ENTRY,
     TENSORS_ENTRY,
+    TORCH_VARIABLES,
     VERSION_ENTRY,
 )
 from sbformat.targets import NEWEST, Target, target_of
@@ -32,20 +34,31 @@ from sbformat.tools.rebuild.job import Job, OnUnknown, Options
 from sbformat.tools.rebuild.keys import rebuilt_data
 from sbformat.tools.rebuild.networks import Tensor, rebuilt_network
 from sbformat.tools.rebuild.optimizers import Optimizer, rebuilt_optimizer
-from sbformat.tools.rebuild.releases import ALGORITHMS, ENTROPY_OPTIMIZER, VARIABLES
+from sbformat.tools.rebuild.releases import ALGORITHMS
 from sbformat.tools.rebuild.report import Action, RebuildReport, Required, Row
+from sbformat.tools.rebuild.statistics import RebuiltStatistics, rebuild_vecnormalize
 from sbformat.tools.rebuild.tensors import Moved
+from sbformat.vecnormalize.entries import ENTRIES as STATISTICS_ENTRIES, read_entries
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from sbformat.source import SourceLike
 
-__all__ = ["Action", "OnUnknown", "RebuildReport", "Rebuilt", "Required", "Row", "rebuild"]
+__all__ = [
+    "Action",
+    "OnUnknown",
+    "RebuildReport",
+    "Rebuilt",
+    "RebuiltStatistics",
+    "Required",
+    "Row",
+    "rebuild",
+    "rebuild_vecnormalize",
+]
 
 _ARCHIVES: Final = ("sb3", "folder")
 _POLICY: Final = POLICY_ENTRY.removesuffix(PTH_SUFFIX)
-_OF_SB3: Final = frozenset(pair for family in ALGORITHMS.values() for pair in family.policies.values())
 _SINCE: Final = {"CrossQ": Target(2, 4)}
 
 
@@ -93,7 +106,8 @@ def rebuild(
     """
     archive = source if isinstance(source, Archive) else read(source, limits=limits)
     if archive.format not in _ARCHIVES:
-        message = f"a {archive.format} is no whole archive, and cannot be rebuilt as one"
+        hint = "; rebuild_vecnormalize rebuilds statistics" if archive.format in STATISTICS else ""
+        message = f"a {archive.format} is no whole archive, and cannot be rebuilt as one{hint}"
         raise UnsupportedError(message)
     name, hindsight, lost = _algorithm(archive, algorithm)
     family = ALGORITHMS[name]
@@ -110,7 +124,6 @@ def rebuild(
         Options(release, on_unknown, chosen, keep_system_info, frozenset(given)),
         dict(assign or {}),
     )
-    job.is_of_sb3 = _is_of_sb3(job)
     if hindsight is not None and not job.is_of_sb3:
         hindsight, lost = None, "its policy is a class of its author's"
     job.hindsight, job.lost = hindsight, lost
@@ -161,17 +174,6 @@ def _named_class(given: str | type, aliases: Mapping[str, tuple[str, str]]) -> R
     return Reference(module, name) if module else Reference(*aliases[given])
 
 
-def _is_of_sb3(job: Job) -> bool:
-    meaning: Any = job.options.policy_class
-    if meaning is None:
-        try:
-            meaning = job.archive.decode("policy_class")
-        except SbformatError:
-            return False
-    pair = (meaning.module, meaning.name) if isinstance(meaning, Reference) else ("", "")
-    return MOVED.get(pair, pair) in _OF_SB3
-
-
 def _check_keys(algorithm: str, assigned: Mapping[str, Any]) -> None:
     known = known_keys(algorithm)
     for key in assigned:
@@ -211,7 +213,7 @@ def _state_dicts(job: Job) -> dict[str, StateDict]:
     made = {_POLICY: policy.with_tree(moved.value(network.tree))}
     _tell(job, POLICY_ENTRY, [*network.notes])
     entropy = [ENTROPY_OPTIMIZER] if ENTROPY_OPTIMIZER in archive.parameters and job.learns_entropy else []
-    for name in (*job.family.optimizers, *entropy):
+    for name in (*OPTIMIZERS[job.algorithm], *entropy):
         state_dict = archive.parameters[name]
         optimizer = Optimizer(name, moved.value(state_dict.tree))
         if name != ENTROPY_OPTIMIZER:
@@ -235,7 +237,7 @@ def _variables(job: Job) -> StateDict:
     wanted = "log_ent_coef" if job.learns_entropy else "ent_coef_tensor"
     kept = {}
     for name, value in tree.items() if isinstance(tree, dict) else ():
-        if name in VARIABLES and value is None:
+        if name in TORCH_VARIABLES and value is None:
             continue
         if name == wanted and job.family.kind == "critics" and isinstance(value, TensorInfo):
             kept[name] = value
@@ -273,4 +275,15 @@ def _why_not(job: Job, name: str) -> str:
         return "" if job.options.keep_system_info else "it describes the machine of whoever trained it"
     if name.endswith(PTH_SUFFIX):
         return f"{job.algorithm} has no such part, and SB3 refuses to load one with it"
-    return "" if job.options.on_unknown == "keep" else "SB3 has no such entry"
+    if job.options.on_unknown == "keep" or (name in STATISTICS_ENTRIES and _are_statistics(job.archive)):
+        return ""
+    return "SB3 has no such entry"
+
+
+def _are_statistics(archive: Archive) -> bool:
+    """Whether the entries of a bundle (17.5) are what they should be: plain data, which stays."""
+    try:
+        read_entries(archive)
+    except SbformatError:
+        return False
+    return True

@@ -10,14 +10,16 @@ from sbformat.errors import SbformatError, UnsupportedError, escape, quote
 from sbformat.known.numbers import unpacked
 from sbformat.known.values import Box, Reference
 from sbformat.names.dangerous import reason
+from sbformat.names.moved import of_today
 from sbformat.spec import DATA_ENTRY
+from sbformat.tools.rebuild.releases import POLICIES
 from sbformat.tools.rebuild.report import Required, Row
 
 if TYPE_CHECKING:
     from sbformat.archive import Archive
-    from sbformat.targets import Target
     from sbformat.names.pth import Pair
     from sbformat.pkl.tree import Global
+    from sbformat.targets import Target
     from sbformat.tools.rebuild.hindsight import Hindsight
     from sbformat.tools.rebuild.networks import Network
     from sbformat.tools.rebuild.releases import Family
@@ -57,8 +59,6 @@ class Job:
         self.family = family
         self.options = options
         self.replaced = replaced
-        self.is_of_sb3 = False
-        """Whether the policy's class is one of SB3's own, whose arguments are known."""
         self.hindsight: Hindsight | None = None
         """What the observation was made of, in an archive of HER before SB3 1.1."""
         self.lost = ""
@@ -67,6 +67,7 @@ class Job:
         """The learning rate that the first optimizer had in the end."""
         self.facts: dict[str, tuple[object, str]] = {}
         """Arguments that the policy needs to have the layers that are there, and why."""
+        self._meanings: dict[str, object] = {}
         self.rows: list[Row] = []
         self.requires: list[Required] = []
         self.refused: list[str] = []
@@ -87,6 +88,15 @@ class Job:
         return (int(match[1]), int(match[2])) if match else (0, 0)
 
     @property
+    def is_of_sb3(self) -> bool:
+        """Whether the policy's class is one of SB3's own, whose arguments are known."""
+        try:
+            meaning = self.options.policy_class or self.meaning("policy_class")
+        except UnsupportedError:
+            return False
+        return isinstance(meaning, Reference) and of_today(meaning.pair) in POLICIES
+
+    @property
     def is_a2c_of_0_6(self) -> bool:
         """Whether it is of SB3 0.6, where A2C was a PPO and wrote its keys."""
         return self.algorithm == "A2C" and "_current_progress" in self.archive.data
@@ -94,17 +104,16 @@ class Job:
     @property
     def always_squashes(self) -> bool:
         """Whether the policy's output was squashed, whatever it was told: ARS's before SB3 1.7, but for the linear."""
-        policy = self.archive.data.get("policy_class")
         return (
             self.algorithm == "ARS"
             and self.source < (1, 7)
-            and self.meaning("policy_class", policy) == Reference("sb3_contrib.ars.policies", "ARSPolicy")
+            and self.meaning("policy_class") == Reference("sb3_contrib.ars.policies", "ARSPolicy")
         )
 
     @property
     def acts_within_one(self) -> bool:
         """Whether every action lies between -1 and 1, so that scaling it changes nothing."""
-        space = self.meaning("action_space", self.archive.data.get("action_space"))
+        space = self.meaning("action_space")
         if not isinstance(space, Box):
             return True
         return set(unpacked(space.low)) == {-1} and set(unpacked(space.high)) == {1}
@@ -124,23 +133,26 @@ class Job:
     def _argument(self, name: str) -> object:
         """Return an argument of the policy as the archive has it, or None."""
         try:
-            arguments = self.meaning("policy_kwargs", self.archive.data.get("policy_kwargs"))
+            arguments = self.meaning("policy_kwargs")
         except UnsupportedError:
             return None
         return arguments.get(name) if isinstance(arguments, dict) else None
 
-    def meaning(self, key: str, value: object) -> Any:  # noqa: ANN401 -- of any type
-        """Return what a value of ``data`` means.
+    def meaning(self, key: str) -> Any:  # noqa: ANN401 -- of any type
+        """Return what a value of ``data`` means; None for a key that is not there.
 
         :raises UnsupportedError: when it cannot be decoded
         """
+        value = self.archive.data.get(key)
         if not isinstance(value, Serialized):
             return value
-        try:
-            return self.archive.decode(key)
-        except SbformatError as error:
-            message = f"it cannot be decoded: {error.message}"
-            raise UnsupportedError(message) from None
+        if key not in self._meanings:
+            try:
+                self._meanings[key] = self.archive.decode(key)
+            except SbformatError as error:
+                message = f"it cannot be decoded: {error.message}"
+                raise UnsupportedError(message) from None
+        return self._meanings[key]
 
     def note_network(self, network: Network) -> None:
         """Note the arguments that the layers of a network ask for, where today's defaults are others."""
@@ -174,7 +186,7 @@ class Job:
             self.refused.append(f"{escape(key)}: {why}")
         return self.dropped(key, why, instead)
 
-    def required(self, key: str, name: Global) -> Reference:
+    def required(self, key: str, name: Global) -> None:
         """Note a class outside SB3 that the loader has to import.
 
         :raises UnsupportedError: when the name is known to run, open or connect
@@ -184,7 +196,6 @@ class Job:
             message = f"{quote(name)} {why}"
             raise UnsupportedError(message)
         self.requires.append(Required(key, str(name)))
-        return Reference(*name.pair)
 
     def finish(self) -> None:
         """Raise what ``on_unknown="error"`` asks for.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, escape
@@ -16,19 +15,20 @@ from sbformat.known.values import (
     FloatSchedule,
     Function,
     Instance,
-    LinearSchedule,
     Partial,
     Reference,
+    Schedule,
     Space,
     TrainFreq,
     Value,
 )
+from sbformat.names.dangerous import ADDRESS
 from sbformat.numpy_pickles import ArrayInfo
 from sbformat.pkl.tree import Node
 from sbformat.schema import known_keys
 from sbformat.tools.rebuild import policies, releases
 from sbformat.tools.rebuild.job import DROPPED
-from sbformat.tools.rebuild.written import PRIVATE, check_role, is_private, texts, written
+from sbformat.tools.rebuild.written import PRIVATE, check_role, is_private, parts, texts, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,9 +37,7 @@ if TYPE_CHECKING:
 
 _SPACES: Final = ("observation_space", "action_space")
 _UNIT: Final = Reference("stable_baselines3.common.type_aliases", "TrainFrequencyUnit")
-_SPACE_VALUES: Final = get_args(Space)
 _CALLABLES: Final = (Reference, Function, Partial)
-_SCHEDULES: Final = (ConstantSchedule, LinearSchedule, FloatSchedule)
 
 
 def rebuilt_data(job: Job) -> dict[str, Any]:
@@ -89,20 +87,20 @@ def _plain(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
         return job.dropped(key, "a part of the algorithm itself, which it would take the place of")
     is_known = key in known_keys(job.algorithm) or key in releases.RENAMED
     try:
-        meaning = job.meaning(key, value)
+        meaning = job.meaning(key)
         result = written(meaning, job.target) if isinstance(value, Serialized) else value
     except UnsupportedError as error:
         return job.unknown(key, value, error.message)
-    if isinstance(meaning, (*_CALLABLES, *_SCHEDULES)) or (isinstance(meaning, Instance) and key != "action_noise"):
+    if isinstance(meaning, (*_CALLABLES, Schedule)) or (isinstance(meaning, Instance) and key != "action_noise"):
         return job.unknown(key, value, "something to call under a key where SB3 keeps a value")
-    if not is_known and any(isinstance(part, _CALLABLES) for part in _parts(meaning)):
+    found = _parts(meaning)
+    if not is_known and any(isinstance(part, _CALLABLES) for part in found):
         return job.unknown(key, value, "a class or function under a key where SB3 keeps none")
     if is_private(key) or any(map(is_private, texts(meaning))):
         return job.dropped(key, PRIVATE)
-    parts = [] if key in releases.TEXTS else _parts(meaning)
-    if any(isinstance(part, (str, bytes, bytearray)) for part in parts):
+    if key not in releases.TEXTS and any(isinstance(part, (str, bytes, bytearray)) for part in found):
         return job.dropped(key, "it holds a text of whoever trained it, and SB3 has none there")
-    if not is_known and any(isinstance(part, Value) or _is_text_in_numbers(part) for part in parts):
+    if not is_known and any(isinstance(part, Value) or _is_text_in_numbers(part) for part in found):
         return job.dropped(key, "an object, or an array of bytes, under a key where SB3 keeps none")
     name = releases.RENAMED.get(key)
     if name is not None:
@@ -119,21 +117,8 @@ def _is_text_in_numbers(part: object) -> bool:
 
 
 def _parts(value: object) -> list[object]:
-    """A value and all that is in it, each once."""
-    found, todo, seen = [], [value], set()
-    while todo:
-        part = todo.pop()
-        if id(part) in seen:
-            continue
-        seen.add(id(part))
-        found.append(part)
-        if isinstance(part, dict):
-            todo.extend(part.values())
-        elif isinstance(part, (list, tuple, set, frozenset, deque, Value)) and not isinstance(
-            part, (ArrayInfo, Reference, EnumMember, DType)
-        ):
-            todo.extend(part)
-    return found
+    """A value and all that is in it, but for what numbers, names and their like are made of."""
+    return list(parts(value, (ArrayInfo, Reference, EnumMember, DType)))
 
 
 def _line(meaning: object) -> str:
@@ -167,7 +152,7 @@ def _made_anew(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
         return _plain(job, key, value)
     source = f"what SB3 makes of {releases.MADE_ANEW[key]}"
     try:
-        meaning = job.meaning(key, value)
+        meaning = job.meaning(key)
     except UnsupportedError as error:
         return job.dropped(key, error.message, source)
     if any(_is_code(part) for part in _parts(meaning)):
@@ -184,7 +169,7 @@ def _tensorboard_log(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
     if value is None:
         job.told("kept", "", key=key)
         return None
-    if not job.options.keep_system_info or not isinstance(value, str) or "://" in value or value[:2] in ("//", "\\\\"):
+    if not job.options.keep_system_info or not isinstance(value, str) or ADDRESS.search(value):
         job.dropped(key, "where whoever trained it kept logs", "null: no logs")
         return None
     job.told("kept", "", key=key)
@@ -197,8 +182,8 @@ def _tensorboard_log(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
 def _space(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
     """A space, as gymnasium's; SB3 loads nothing without one."""
     try:
-        meaning = job.meaning(key, value)
-        if not isinstance(meaning, _SPACE_VALUES):
+        meaning = job.meaning(key)
+        if not isinstance(meaning, Space):
             message = f"{_line(meaning)} is no space that is known"
             raise UnsupportedError(message)
         result = written(meaning, job.target)
@@ -222,7 +207,7 @@ def _schedule(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
     """A number, or a schedule that is known."""
     default = releases.DEFAULTS.get(key, f"{job.family.learning_rate}, the default of {job.algorithm}")
     try:
-        meaning = job.meaning(key, value)
+        meaning = job.meaning(key)
         if meaning is None or (type(meaning) in (int, float)):
             job.told("kept", "", key=key)
             return meaning
@@ -238,7 +223,7 @@ def _written_schedule(job: Job, key: str, meaning: object) -> Any:  # noqa: ANN4
     if constant is not None and key != "delta_std_schedule":  # ARS takes that one as it stands, and calls it
         job.told("translated", f"{_line(meaning)}: {constant}", key=key)
         return constant
-    if not isinstance(schedule, (*_SCHEDULES, Function)):
+    if not isinstance(schedule, (Schedule, Function)):
         message = f"{_line(meaning)} is no schedule that is known"
         raise UnsupportedError(message)
     result = written(schedule, job.target)
@@ -289,7 +274,7 @@ def _buffer_class(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
         job.told("kept", "", key=key)
         return None
     try:
-        meaning = job.meaning(key, value)
+        meaning = job.meaning(key)
         if not isinstance(meaning, Reference):
             message = f"{_line(meaning)} is no class that is known"
             raise UnsupportedError(message)
@@ -307,7 +292,7 @@ def _buffer_class(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
 def _buffer_kwargs(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
     """Arguments of a buffer: those that are gone are left out."""
     try:
-        meaning = job.meaning(key, value)
+        meaning = job.meaning(key)
         if type(meaning) is not dict:
             message = f"{_line(meaning)} is no dict of arguments"
             raise UnsupportedError(message)

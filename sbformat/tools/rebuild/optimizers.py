@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError
-from sbformat.targets import ONE_NETWORK_OPTIMIZER
 from sbformat.pth.values import TensorInfo
 from sbformat.spec import PTH_SUFFIX
+from sbformat.targets import ONE_NETWORK_OPTIMIZER
 from sbformat.tools.rebuild.networks import parameters
 from sbformat.tools.rebuild.tensors import Copies, scalar
 

@@ -8,7 +8,7 @@ from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, escape
 from sbformat.known.shown import one_line
 from sbformat.known.values import CarriedClass, Reference
-from sbformat.names.moved import MOVED
+from sbformat.names.moved import of_today
 from sbformat.names.references import REFERENCES
 from sbformat.pkl.tree import Global
 from sbformat.tools.rebuild import releases
@@ -28,15 +28,15 @@ def policy_class(job: Job, key: str, value: object) -> Any:  # noqa: ANN401 -- J
     given = job.options.policy_class
     if given is not None:
         job.told("translated", f"{given}, as was asked for", key=key)
-        if (given.module, given.name) not in REFERENCES:
-            return _foreign(job, key, Global(given.module, given.name))
+        if given.pair not in REFERENCES:
+            return _foreign(job, key, Global(*given.pair))
         return written(given, job.target)
     if job.hindsight is not None:
         pair = job.family.policies["MultiInputPolicy"]
         job.told("translated", f"{'.'.join(pair)}, for the Dict space of observation and goals", key=key)
         return written(Reference(*pair), job.target)
     try:
-        meaning = job.meaning(key, value)
+        meaning = job.meaning(key)
         if isinstance(meaning, Global) and not meaning.updates:
             made = _foreign(job, key, meaning)
             job.told("kept", f"{escape(str(meaning))}, a class outside SB3: the loader imports it", key=key)
@@ -52,23 +52,21 @@ def policy_class(job: Job, key: str, value: object) -> Any:  # noqa: ANN401 -- J
     except UnsupportedError as error:
         made = job.unknown(key, value, error.message, "nothing: SB3 cannot load it so")
         return None if made is DROPPED else made  # custom_objects replace only what is there
-    moved = MOVED.get((meaning.module, meaning.name))
-    job.told("translated", f"{meaning} is {'.'.join(moved)} now" if moved else str(meaning), key=key)
+    now = Reference(*of_today(meaning.pair))
+    job.told("translated", str(now) if now == meaning else f"{meaning} is {now} now", key=key)
     return result
 
 
-def _foreign(job: Job, key: str, name: Global) -> Serialized:
+def _foreign(job: Job, key: str, name: Global) -> Any:  # noqa: ANN401 -- Serialized
     """A class outside SB3, as a reference: the one thing that a rebuilt archive may have the loader import."""
-    from sbformat.pkl.encode import encode_pickle
-
-    made = job.required(key, name)
-    return Serialized("<class 'abc.ABCMeta'>", encode_pickle(Global(*name.pair)), {"__module__": made.module})
+    job.required(key, name)
+    return written(Reference(*name.pair), job.target, foreign=frozenset({name.pair}))
 
 
 def policy_kwargs(job: Job, key: str, value: object) -> Any:  # noqa: ANN401 -- JSON or Serialized
     """Return the policy's arguments: those that are gone left out, those that changed their meaning written out."""
     try:
-        meaning = job.meaning(key, value)
+        meaning = job.meaning(key)
         if type(meaning) is not dict or any(type(name) is not str for name in meaning):
             message = f"{escape(one_line(meaning), 200)} is no dict of arguments"
             raise UnsupportedError(message)

@@ -21,7 +21,6 @@ class Family(NamedTuple):
     """``actor_critic`` (one network for both), ``q`` (a Q-network), ``critics`` (actor and critics), ``ars``."""
     policies: Mapping[str, Pair]
     """The policy classes by their short names."""
-    optimizers: tuple[str, ...]
     learning_rate: float
     """The constructor's default."""
 
@@ -44,8 +43,6 @@ _RECURRENT: Final = _policies(
     MlpLstm="RecurrentActorCriticPolicy", CnnLstm="RecurrentActorCriticCnnPolicy",
     MultiInputLstm="RecurrentMultiInputActorCriticPolicy",
 )  # fmt: skip
-_ONE: Final = ("policy.optimizer",)
-_TWO: Final = ("actor.optimizer", "critic.optimizer")
 
 
 def _off_policy(package: str, name: str) -> dict[str, Pair]:
@@ -53,28 +50,26 @@ def _off_policy(package: str, name: str) -> dict[str, Pair]:
 
 
 ALGORITHMS: Final[dict[str, Family]] = {
-    "PPO": Family("actor_critic", _ACTOR_CRITIC, _ONE, 3e-4),
-    "A2C": Family("actor_critic", _ACTOR_CRITIC, _ONE, 7e-4),
-    "TRPO": Family("actor_critic", _ACTOR_CRITIC, _ONE, 1e-3),
-    "MaskablePPO": Family("actor_critic", _MASKABLE, _ONE, 3e-4),
-    "RecurrentPPO": Family("actor_critic", _RECURRENT, _ONE, 3e-4),
-    "DQN": Family("q", _off_policy("stable_baselines3.dqn", "DQNPolicy"), _ONE, 1e-4),
-    "QRDQN": Family("q", _off_policy("sb3_contrib.qrdqn", "QRDQNPolicy"), _ONE, 5e-5),
-    "SAC": Family("critics", _off_policy("stable_baselines3.sac", "SACPolicy"), _TWO, 3e-4),
-    "TD3": Family("critics", _off_policy("stable_baselines3.td3", "TD3Policy"), _TWO, 1e-3),
-    "DDPG": Family("critics", _off_policy("stable_baselines3.td3", "TD3Policy"), _TWO, 1e-3),
-    "TQC": Family("critics", _off_policy("sb3_contrib.tqc", "TQCPolicy"), _TWO, 3e-4),
-    "CrossQ": Family("critics", {"MlpPolicy": ("sb3_contrib.crossq.policies", "CrossQPolicy")}, _TWO, 1e-3),
+    "PPO": Family("actor_critic", _ACTOR_CRITIC, 3e-4),
+    "A2C": Family("actor_critic", _ACTOR_CRITIC, 7e-4),
+    "TRPO": Family("actor_critic", _ACTOR_CRITIC, 1e-3),
+    "MaskablePPO": Family("actor_critic", _MASKABLE, 3e-4),
+    "RecurrentPPO": Family("actor_critic", _RECURRENT, 3e-4),
+    "DQN": Family("q", _off_policy("stable_baselines3.dqn", "DQNPolicy"), 1e-4),
+    "QRDQN": Family("q", _off_policy("sb3_contrib.qrdqn", "QRDQNPolicy"), 5e-5),
+    "SAC": Family("critics", _off_policy("stable_baselines3.sac", "SACPolicy"), 3e-4),
+    "TD3": Family("critics", _off_policy("stable_baselines3.td3", "TD3Policy"), 1e-3),
+    "DDPG": Family("critics", _off_policy("stable_baselines3.td3", "TD3Policy"), 1e-3),
+    "TQC": Family("critics", _off_policy("sb3_contrib.tqc", "TQCPolicy"), 3e-4),
+    "CrossQ": Family("critics", {"MlpPolicy": ("sb3_contrib.crossq.policies", "CrossQPolicy")}, 1e-3),
     "ARS": Family(
-        "ars", _policies("sb3_contrib.ars.policies", Mlp="ARSPolicy", Linear="ARSLinearPolicy"), (), 2e-2
+        "ars", _policies("sb3_contrib.ars.policies", Mlp="ARSPolicy", Linear="ARSLinearPolicy"), 2e-2
     ),
 }  # fmt: skip
 """Every algorithm that the targets have."""
 
-ENTROPY_OPTIMIZER: Final = "ent_coef_optimizer"
-"""Of those that learn the entropy coefficient: SAC, TQC, CrossQ."""
-VARIABLES: Final = frozenset({"log_ent_coef", "ent_coef_tensor"})
-"""What ``pytorch_variables.pth`` may name: SB3 looks every name up on the agent."""
+POLICIES: Final = frozenset(pair for family in ALGORITHMS.values() for pair in family.policies.values())
+"""Every policy class that comes with an algorithm."""
 
 # -- keys of data -------------------------------------------------------------------------------------
 

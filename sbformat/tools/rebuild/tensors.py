@@ -37,16 +37,16 @@ class Copies:
 
     def tensor(self, info: TensorInfo) -> TensorInfo:
         """Return a copy of a tensor."""
-        storage = info.storage
+        return info._replace(storage=self.storage(info.storage))
+
+    def storage(self, storage: Storage) -> Storage:
+        """Return the copy of a storage, on the CPU."""
         if id(storage) not in self._storages:
-            self._storages[id(storage)] = _copied(storage), storage
-        return info._replace(storage=self._storages[id(storage)][0])
-
-
-def _copied(storage: Storage) -> Storage:
-    return Storage(
-        storage.key, storage.dtype, storage.numel, _CPU, storage.byte_order, lambda _: storage.bytes(), storage.key
-    )
+            copy = Storage(
+                storage.key, storage.dtype, storage.numel, _CPU, storage.byte_order, lambda _: storage.bytes(), ""
+            )
+            self._storages[id(storage)] = copy, storage
+        return self._storages[id(storage)][0]
 
 
 def with_columns(info: TensorInfo, columns: Sequence[int | None]) -> TensorInfo:
@@ -80,8 +80,7 @@ class Moved:
     """Trees with every tensor on the CPU, and numbers of numpy as Python's; what shared memory still does."""
 
     def __init__(self) -> None:
-        self._storages: dict[int, tuple[Storage, Storage]] = {}
-        """The new storage, and the old one, so that no other gets its ``id()``."""
+        self._copies = Copies()
         self._made: dict[int, tuple[Any, Any]] = {}
 
     def value(self, value: Any) -> Any:  # noqa: ANN401 -- a tree
@@ -103,17 +102,10 @@ class Moved:
         if type(value) in (list, tuple):
             return type(value)([self.value(part) for part in value])
         if isinstance(value, TensorInfo):
-            return value._replace(storage=self.storage(value.storage), state=None)
+            moved = value if value.storage.location == _CPU else self._copies.tensor(value)
+            return moved._replace(state=None)
         if isinstance(value, (SparseTensor, QuantizedTensor)):
             return type(value)(*(self.value(part) for part in value))
         if isinstance(value, ArrayInfo) and value.is_scalar:
             return value.to_numpy().item()
         return Device(_CPU) if isinstance(value, Device) else value
-
-    def storage(self, storage: Storage) -> Storage:
-        """Return a storage on the CPU."""
-        if storage.location == _CPU:
-            return storage
-        if id(storage) not in self._storages:
-            self._storages[id(storage)] = _copied(storage), storage
-        return self._storages[id(storage)][0]

@@ -23,15 +23,15 @@ from sbformat.known.values import (
     TupleSpace,
     Value,
 )
-from sbformat.names.moved import MOVED
+from sbformat.names.moved import of_today
 from sbformat.numpy_pickles import ArrayInfo
 from sbformat.tools.rebuild.releases import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sbformat.targets import Target
     from sbformat.names.pth import Pair
+    from sbformat.targets import Target
 
 _DEEPEST_JSON: Final = 20
 _MOST_JSON: Final = 100_000
@@ -64,24 +64,34 @@ def is_private(text: str) -> bool:
     return _PATH.search(text) is not None
 
 
-def texts(value: object) -> Iterator[str]:
-    """Yield every text in a value, each once, and what bytes would be as one; keys included."""
+def parts(value: object, closed: tuple[type, ...], *, with_keys: bool = False) -> Iterator[object]:
+    """Yield a value and all that is in it, each once.
+
+    :param closed: types that are not looked into
+    :param with_keys: yield the keys of dicts too
+    """
     todo = [value]
     seen: set[int] = set()
     while todo:
         part = todo.pop()
-        if id(part) in seen or isinstance(part, (ArrayInfo, Reference)):  # numbers, and names that are known
+        if id(part) in seen:
             continue
         seen.add(id(part))
+        yield part
+        if isinstance(part, dict):
+            todo.extend(part.keys() if with_keys else ())
+            todo.extend(part.values())
+        elif isinstance(part, (list, tuple, deque, set, frozenset, Value)) and not isinstance(part, closed):
+            todo.extend(part)
+
+
+def texts(value: object) -> Iterator[str]:
+    """Yield every text in a value, each once, and what bytes would be as one; keys included."""
+    for part in parts(value, (ArrayInfo, Reference), with_keys=True):  # numbers, and names that are known
         if isinstance(part, str):
             yield part
         elif isinstance(part, (bytes, bytearray)):
             yield part.decode("latin-1")
-        elif isinstance(part, dict):
-            todo.extend(part.keys())
-            todo.extend(part.values())
-        elif isinstance(part, (list, tuple, deque, set, frozenset, Value)):
-            todo.extend(part)
 
 
 def check_role(role: str, value: object) -> None:
@@ -91,7 +101,7 @@ def check_role(role: str, value: object) -> None:
     :raises UnsupportedError: when it is a class of another kind
     """
     if isinstance(value, Reference):
-        module = MOVED.get((value.module, value.name), (value.module, value.name))[0]
+        module, _ = of_today(value.pair)
         if not module.startswith(ROLES[role]):
             message = f"{value} is no class for {role}"
             raise UnsupportedError(message)
@@ -161,7 +171,7 @@ def _type_of(value: object) -> str:
 def _hints(value: object) -> dict[str, Any]:
     """The siblings that people and catalogues read: nothing loads them."""
     if isinstance(value, Reference):
-        return {"__module__": MOVED.get((value.module, value.name), (value.module, ""))[0]}
+        return {"__module__": of_today(value.pair)[0]}
     if isinstance(value, (Box, MultiBinary)):
         return {"dtype": _dtype_name(value.dtype), "_shape": list(value.shape)}
     if isinstance(value, Discrete):

@@ -29,7 +29,6 @@ _DEFLATED: Final = 8
 _BZIP2: Final = 12
 _NO_LETTERS: Final = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"))
 _TAR_BLOCK: Final = 512
-NPY_MAGIC: Final = b"\x93NUMPY"
 _PLAIN_HEADER: Final = re.compile(
     rb"\{'descr': '[<>|=][biufcSU][0-9]{1,9}', 'fortran_order': (?:True|False), 'shape': \([0-9, ]*\), ?\} *\n"
 )

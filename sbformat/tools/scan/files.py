@@ -15,16 +15,22 @@ from sbformat.pth.decode import open_zip
 from sbformat.sniff import sniff, sniff_zip
 from sbformat.source import BytesSource
 from sbformat.spec import (
+    ARRAYS_ENTRY,
+    BYTE_ORDER_RECORD,
     DATA_ENTRY,
     END_SIGNATURE,
+    IGNORED_RECORDS,
     LEGACY_MAGIC_BYTES,
     LOCAL_SIGNATURE,
+    NPY_MAGIC,
     PICKLE_RECORD,
     PICKLE_SUFFIXES,
     PTH_SUFFIX,
     SERIALIZED_MARKER,
     STORAGE_FOLDER,
     SYSTEM_INFO_ENTRY,
+    TORCH_VERSION_RECORD,
+    TORCH_VERSION_RECORD_OLD,
     VERSION_ENTRY,
 )
 from sbformat.system_info import parse_system_info, parse_version
@@ -46,15 +52,7 @@ _END_WINDOW: Final = 1 << 17
 """Where readers look for the end record of a zip: 65,557 bytes from the end, and more in some."""
 _NO_ARCHIVES: Final = {"html": "an HTML page", "lfs-pointer": "a Git LFS pointer", "empty": "an empty file"}
 _RECORDS: Final = frozenset(
-    {
-        PICKLE_RECORD,
-        "version",
-        "byteorder",
-        ".data/version",
-        ".data/serialization_id",
-        ".format_version",
-        ".storage_alignment",
-    }
+    {PICKLE_RECORD, TORCH_VERSION_RECORD, TORCH_VERSION_RECORD_OLD, BYTE_ORDER_RECORD, *IGNORED_RECORDS}
 )
 """Records that torch writes, besides the storages."""
 
@@ -90,8 +88,10 @@ class Scanner(StreamScanner):
             self.legacy(data, place, depth)
         elif is_tar:
             pass
-        elif head.startswith(carve.NPY_MAGIC):
+        elif head.startswith(NPY_MAGIC):
             self.npy(data, place, depth)
+        elif is_marked(head) and self.large_pickle(data, place, depth):
+            pass
         elif not self.pickle_stream(data, place, depth, is_due=is_due or is_marked(head) or _is_named_pickle(place)):
             self.other(data, place, depth, is_beside=is_beside)
         if not head.startswith(LOCAL_SIGNATURE):
@@ -105,7 +105,7 @@ class Scanner(StreamScanner):
         elif _is_text(data):
             if not depth and not is_beside:
                 self.add(place.finding("unknown-entry", f"{_NO_ARCHIVES.get(kind, 'text')}, not an archive"))
-        elif not is_beside:
+        elif not is_beside and not _is_bundled(place, data):
             self.add(place.finding("unknown-entry", "bytes of a kind that is not known"))
 
     def ending(self, data: memoryview, place: Place, depth: int) -> None:
@@ -290,7 +290,7 @@ class Scanner(StreamScanner):
         for name in container:
             short = name.partition("/")[2]
             record = self.member(container, name, place)
-            if bytes(record[: len(carve.NPY_MAGIC)]) == carve.NPY_MAGIC:  # numpy.load goes by that, not by names
+            if bytes(record[: len(NPY_MAGIC)]) == NPY_MAGIC:  # numpy.load goes by that, not by names
                 self.npy(record, place.within(name), depth + 1)
             if name in used or (short in _RECORDS and short != PICKLE_RECORD):
                 continue
@@ -332,6 +332,19 @@ class Scanner(StreamScanner):
         """Judge what SB3 and torch do with the values of a ``.pth``."""
         for finding in of_state_dict(judged.pickle and judged.pickle.value, place):
             self.add(finding)
+
+
+def _is_bundled(place: Place, data: memoryview) -> bool:
+    """Say whether this is the entry of a bundle that holds its numbers: a whole safetensors file."""
+    if place.entry.rpartition("!")[2] != ARRAYS_ENTRY:
+        return False
+    from sbformat.weights import read_safetensors
+
+    try:
+        read_safetensors(data)
+    except SbformatError:
+        return False
+    return True
 
 
 def _is_text(data: memoryview) -> bool:

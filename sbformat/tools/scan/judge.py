@@ -11,7 +11,7 @@ from sbformat.known.recognition import role_of
 from sbformat.names.dangerous import reason
 from sbformat.names.known import CALLS, REACHING
 from sbformat.names.references import ALGORITHMS
-from sbformat.pkl import Call, Extension, Global, Node, Pickle, Update, attempt
+from sbformat.pkl import Call, Dict, Extension, Global, Node, Pickle, Update, attempt
 from sbformat.tools.scan.report import RULES, Finding
 
 if TYPE_CHECKING:
@@ -136,6 +136,14 @@ class _Judgement:
         self._omitted = 0
         self._is_full = False
 
+    def _wrapped(self, root: object) -> object:
+        """The algorithm that HER wraps: the blob of that key, or its value in a pickle of Stable Baselines 2."""
+        if self.place.key == _MODEL_CLASS:
+            return root
+        data = root[0] if type(root) is tuple and len(root) == 2 else None
+        values = [value for key, value in data if key == _MODEL_CLASS] if type(data) is Dict else []
+        return values[0] if len(values) == 1 else None
+
     # -- what the recognisers say ---------------------------------------------------------------------
 
     def of_pickle(self, pickle: Pickle | None, budget: Budget, scope: Scope | None) -> None:
@@ -158,8 +166,9 @@ class _Judgement:
         for doubt in recognition.doubts.values():
             self._of_doubt(doubt)
         carries = any(doubt.rule in _CARRIED for doubt in recognition.doubts.values())
+        wrapped = self._wrapped(whole.value)
         for node in self.log:
-            if isinstance(node, Global) and node.pair in ALGORITHMS and self.place.key != _MODEL_CLASS:
+            if isinstance(node, Global) and node.pair in ALGORITHMS and node is not wrapped:
                 message = "an algorithm stands where SB3 expects none: it makes the environments that it is told to"
                 self._add("unknown-name", node, message, (_name(node),))
             if id(node) not in recognition.understood and id(node) not in recognition.doubts:

@@ -21,9 +21,10 @@ from sbformat.known.values import (
     Partial,
     Reference,
 )
+from sbformat.names.dangerous import ADDRESS
 from sbformat.numpy_pickles import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Node, walk
-from sbformat.spec import PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY
+from sbformat.spec import ENTROPY_OPTIMIZER, PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY, TORCH_VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,11 +35,10 @@ if TYPE_CHECKING:
 _SHOWN: Final = 200
 _STATE_DICTS: Final = frozenset(
     {
-        "policy", "policy.optimizer", "actor.optimizer", "critic.optimizer", "ent_coef_optimizer",
+        "policy", "policy.optimizer", "actor.optimizer", "critic.optimizer", ENTROPY_OPTIMIZER,
         *(name.removesuffix(PTH_SUFFIX) for name in (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY)),
     }
 )  # fmt: skip
-_VARIABLES: Final = frozenset({"log_ent_coef", "ent_coef_tensor"})
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:\.[A-Za-z][A-Za-z0-9_]*)?")
 _CALLABLES: Final = frozenset(
     {
@@ -50,7 +50,6 @@ _CALLABLES: Final = frozenset(
 """Keys of ``data`` under which SB3 and its predecessor keep classes and functions."""
 _CALLABLE_OBJECTS: Final = (ConstantSchedule, LinearSchedule, FloatSchedule, Instance)
 _BYTES: Final = ("encode", "bytes")
-_ADDRESS: Final = re.compile(r"://|::|^[\\/]{2}")
 
 
 def of_value(key: str, value: object, place: Place) -> Iterator[Finding]:
@@ -67,7 +66,7 @@ def of_value(key: str, value: object, place: Place) -> Iterator[Finding]:
         else:
             message = "SB3 makes the environment that it names, which may import a module"
             yield place.finding("dangerous-name", message, names=(text,))
-    elif key == "tensorboard_log" and _ADDRESS.search(str(value) if isinstance(value, PurePath) else text or ""):
+    elif key == "tensorboard_log" and ADDRESS.search(str(value) if isinstance(value, PurePath) else text or ""):
         message = "an address: training writes its log there, and connects to it"
         yield place.finding("dangerous-name", message, names=(text or str(value),))
     elif (isinstance(value, (Function, Partial, Reference)) and key not in _CALLABLES) or (
@@ -84,7 +83,7 @@ def _text(value: object) -> str | None:
         return value
     if isinstance(value, ArrayInfo) and value.dtype[1:2] == "U":
         order = "utf-32-be" if value.dtype[0] == ">" else "utf-32-le"
-        return value.buffer.decode(order, "replace").rstrip("\0")
+        return value.read().decode(order, "replace").rstrip("\0")
     return None
 
 
@@ -94,7 +93,7 @@ def of_attribute(path: str, place: Place) -> Iterator[Finding]:
     :param path: without its suffix
     :param place: of the entry
     """
-    if path in _STATE_DICTS or path in _VARIABLES:
+    if path in _STATE_DICTS or path in TORCH_VARIABLES:
         return
     shown = escape(path, _SHOWN)
     parts = path.split(".")

@@ -6,18 +6,17 @@ import hashlib
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
-from sbformat.errors import LimitError, PickleError, TensorError
+from sbformat.errors import LimitError, PickleError, SbformatError, TensorError
 from sbformat.limits import Budget
 from sbformat.numpy_pickles import encoded_bytes
-from sbformat.pkl import attempt
-from sbformat.pkl.tree import Call, children, walk
+from sbformat.pkl import Attempt, attempt
+from sbformat.pkl.tree import Call, Unread, children, walk
+from sbformat.source import BytesSource
 from sbformat.spec import LEGACY_MAGIC_BYTES, LOCAL_SIGNATURE
 from sbformat.tools.scan.judge import MOST_FINDINGS, judge
 
 if TYPE_CHECKING:
-    from sbformat.errors import SbformatError
     from sbformat.limits import Limits
-    from sbformat.pkl import Attempt
     from sbformat.tools.scan.judge import Judged, Place
     from sbformat.tools.scan.report import Finding
 
@@ -148,6 +147,23 @@ class StreamScanner(ABC):
             self.add(place.finding("trailing-bytes", message, offset=len(data) - len(rest)))
         return count > 0
 
+    def large_pickle(self, data: memoryview, place: Place, depth: int) -> bool:
+        """Judge one pickle that is longer than one may be held, a replay buffer; say whether that is what it is.
+
+        Its arrays are left where they are, and looked into by themselves.
+        """
+        if len(data) <= self.budget.limits.pickle_bytes:
+            return False
+        from sbformat.pkl.large import decode_large
+
+        try:
+            pickle = decode_large(BytesSource(data), self.budget, encoding="utf-8")
+        except SbformatError:
+            return False
+        found = Attempt(pickle, pickle.log, [], None, pickle.size)
+        self.judged(judge(found, b"", place, self.budget, self.allow, encoding="utf-8"), place, depth)
+        return True
+
     def judged(self, judged: Judged, place: Place, depth: int) -> None:
         """Keep what came of a pickle, and look into the bytes that it holds."""
         self.pickles += 1
@@ -159,17 +175,17 @@ class StreamScanner(ABC):
         roots: list[object] = [*judged.log, judged.pickle.value if judged.pickle is not None else None]
         for composite in walk(roots):
             for part in children(composite):
-                if isinstance(part, (bytes, bytearray)) and id(part) not in seen and len(part) > 1:
+                if isinstance(part, (bytes, bytearray, Unread)) and id(part) not in seen and len(part) > 1:
                     seen.add(id(part))
-                    self.nested(part, place, depth)
+                    self.nested(part.view() if isinstance(part, Unread) else part, place, depth)
             spelled = _spelled_bytes(composite)
             if spelled:
                 self.nested(spelled, place, depth)
 
-    def nested(self, part: bytes | bytearray, place: Place, depth: int) -> None:
+    def nested(self, part: bytes | bytearray | memoryview, place: Place, depth: int) -> None:
         """Look into bytes within a pickle that may be a file or pickle themselves."""
         view = memoryview(part)
-        if part[:4] == LOCAL_SIGNATURE or (part[0] == _PROTO and LEGACY_MAGIC_BYTES in part[:32]):
+        if part[:4] == LOCAL_SIGNATURE or (part[0] == _PROTO and LEGACY_MAGIC_BYTES in bytes(part[:32])):
             self.content(view, place, depth + 1)
         elif depth < DEEPEST:
             self.pickle_stream(view, place, depth + 1, is_whole=False, is_nested=True)
@@ -187,7 +203,7 @@ def _spelled_bytes(node: object) -> bytes | None:
         return None
 
 
-def is_marked(raw: bytes | bytearray) -> bool:
+def is_marked(raw: bytes | bytearray | memoryview) -> bool:
     """Say whether bytes begin as a pickle of protocol 2 or newer does."""
     return len(raw) > 1 and raw[0] == _PROTO and raw[1] <= _NEWEST_PROTOCOL
 

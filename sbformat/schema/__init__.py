@@ -1,29 +1,30 @@
-"""``validate`` and ``iter_problems``: the JSON Schema of ``data``, and the rules between entries.
+"""``validate`` and ``iter_problems``: the JSON Schemas of ``data``, and the rules between entries.
 
-The schemas lie in ``schema/`` beside the package and inside its wheel. jsonschema is imported when the
-first ``data`` is checked. No message ever prints a blob.
+jsonschema is imported when the first ``data`` is checked. No message ever prints a blob.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat import data as data_entry
-from sbformat.archive import Archive, is_state_dict
+from sbformat.archive import Archive
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, ValidationError, escape, quote
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
+from sbformat.schema.families import SB2, Family, family, family_of, known_keys, load_schema, validator
+from sbformat.schema.words import expected, shown
+from sbformat.sniff import STATISTICS
 from sbformat.spec import (
+    ARRAYS_ENTRY,
     DATA_ENTRY,
+    ENTROPY_OPTIMIZER,
     OPTIMIZER_WORD,
-    PLAIN_ENTRIES,
     POLICY_ENTRY,
     PTH_SUFFIX,
-    SERIALIZED_MARKER,
+    SETTINGS_ENTRY,
 )
 
 if TYPE_CHECKING:
@@ -31,26 +32,30 @@ if TYPE_CHECKING:
 
     from sbformat.source import SourceLike
 
+__all__ = ["OPTIMIZERS", "Level", "Problem", "ProblemKind", "iter_problems", "known_keys", "load_schema", "validate"]
+
 ProblemKind: TypeAlias = Literal[
     "type", "value", "base64", "missing-key", "unknown-key", "missing-entry", "unexpected-entry", "unreadable"
 ]
 Level: TypeAlias = Literal["error", "info"]
 
-_ROOT_SCHEMA: Final = "BaseAlgorithm"
 _UNKNOWN_SHOWN: Final = 100
-_NEEDED_KEYS: Final = ("policy_class", "observation_space", "action_space")
-"""Without these ``load`` of every SB3 release raises; all others fall back to defaults (FORMAT.md 3.3)."""
-
 _POLICY_OPTIMIZER: Final = ("policy.optimizer",)
 _ACTOR_CRITIC: Final = ("actor.optimizer", "critic.optimizer")
-_OPTIMIZERS: Final = {
+OPTIMIZERS: Final = {
     **dict.fromkeys(("PPO", "A2C", "DQN", "QRDQN", "TRPO", "MaskablePPO", "RecurrentPPO"), _POLICY_OPTIMIZER),
     **dict.fromkeys(("SAC", "TQC", "CrossQ", "TD3", "DDPG"), _ACTOR_CRITIC),
     "ARS": (),
 }
 """The optimizers that ``load`` of each algorithm asks for (FORMAT.md 1.2)."""
-_ENTROPY_OPTIMIZER: Final = "ent_coef_optimizer"
 _ENTROPY_LEARNERS: Final = frozenset({"SAC", "TQC", "CrossQ"})
+
+
+_ZIPPED: Final = frozenset({"sb3", "folder", "torch-zip", "torch-legacy", "sb2-zip"})
+"""Formats whose tensors may have a CRC; those of a pickle have none, and may be larger than memory."""
+_STATISTICS: Final = ("mean", "var", "count")
+_HOLDERS: Final = ("obs_rms", "ret_rms")
+"""The attributes of a VecNormalize that are statistics, or a dict of them."""
 
 
 class Problem(NamedTuple):
@@ -100,73 +105,38 @@ def iter_problems(
     :raises SbformatError: when it is no archive at all
     """
     if isinstance(source, Mapping):
-        yield from _data_problems(source, _algorithm_of(source))
+        yield from _data_problems(source, *family_of(source))
         return
     archive = source if isinstance(source, Archive) else read(source, limits=limits)
     yield from _unreadable(archive)
-    if DATA_ENTRY in archive.entries:
+    if DATA_ENTRY in archive.contents:
         try:
             data = archive.data
         except SbformatError:
             return
-        yield from _data_problems(data, archive.algorithm.name)
+        yield from _data_problems(data, *family(archive))
     if archive.format in ("sb3", "folder"):
         yield from _entry_problems(archive)
+    elif archive.format in STATISTICS:
+        yield from _statistics_problems(archive)
+    elif archive.format == "sb2-zip" and DATA_ENTRY not in archive.entries:
+        yield Problem(DATA_ENTRY, "", "missing-entry", "error", f"there is no data, and {SB2.why}")
 
 
 # -- data against its schema --------------------------------------------------------------------------
 
 
-def load_schema(name: str) -> dict[str, Any]:
-    """Return a schema of the project: ``data`` or ``report``."""
-    file = f"{name}.schema.json"
-    inside = Path(__file__).with_name("_schema") / file
-    found = inside if inside.exists() else Path(__file__).parent.parent / "schema" / file
-    return json.loads(found.read_text("utf-8"))  # type: ignore[no-any-return]
-
-
-def _algorithm_of(data: Mapping[str, Any]) -> str | None:
-    from sbformat.algorithm import infer
-
-    return infer(data).name
-
-
-_VALIDATORS: dict[str, tuple[Any, frozenset[str]]] = {}
-
-
-def _validator(algorithm: str | None) -> tuple[Any, frozenset[str]]:
-    """Return the validator of an algorithm, and the keys its schema knows."""
-    name = algorithm or _ROOT_SCHEMA
-    if name not in _VALIDATORS:
-        from jsonschema import Draft202012Validator
-
-        definitions = load_schema("data")["$defs"]
-        if name not in definitions:
-            name = _ROOT_SCHEMA
-        schema = {"$ref": f"#/$defs/{name}", "$defs": definitions}
-        _VALIDATORS[name] = Draft202012Validator(schema), frozenset(_known_keys(definitions, name))
-    return _VALIDATORS[name]
-
-
-def _known_keys(definitions: dict[str, Any], name: str) -> Iterator[str]:
-    yield from definitions[name].get("properties", ())
-    for parent in definitions[name].get("allOf", ()):
-        yield from _known_keys(definitions, parent["$ref"].rpartition("/")[2])
-
-
-def known_keys(algorithm: str | None) -> frozenset[str]:
-    """Return the keys of ``data`` that an algorithm wrote in any release; those that all have, when None."""
-    return _validator(algorithm)[1]
-
-
-def _data_problems(data: Mapping[str, Any], algorithm: str | None) -> Iterator[Problem]:
-    validator, known = _validator(algorithm)
-    for error in validator.iter_errors(data_entry.to_json(data)):
-        yield _schema_problem(error)
-    for key in _NEEDED_KEYS:
+def _data_problems(data: Mapping[str, Any], kind: Family, algorithm: str | None) -> Iterator[Problem]:
+    schema, known = validator(kind, algorithm)
+    seen: set[Problem] = set()  # definitions with common ancestors find the same
+    for error in schema.iter_errors(data_entry.to_json(data)):
+        problem = _schema_problem(error)
+        if problem not in seen:
+            seen.add(problem)
+            yield problem
+    for key in (*kind.needed.get(kind.root, ()), *kind.needed.get(algorithm or "", ())):
         if key not in data:
-            message = f"there is no {key}, and SB3's load needs it"
-            yield Problem(DATA_ENTRY, "", "missing-key", "error", message)
+            yield Problem(DATA_ENTRY, "", "missing-key", "error", f"there is no {key}, and {kind.why}")
     unknown = 0
     for key, value in data.items():
         if isinstance(value, Serialized) and not value.is_canonical:
@@ -176,7 +146,7 @@ def _data_problems(data: Mapping[str, Any], algorithm: str | None) -> Iterator[P
             unknown += 1
             if unknown > _UNKNOWN_SHOWN:
                 continue
-            message = f"{quote(key, 80)} is no key that {algorithm or 'an algorithm'} of SB3 or sb3-contrib writes"
+            message = f"{quote(key, 80)} is no key that {algorithm or 'an algorithm'} of {kind.writer} writes"
             yield Problem(DATA_ENTRY, _pointer([key]), "unknown-key", "info", message)
     if unknown > _UNKNOWN_SHOWN:
         message = f"{unknown - _UNKNOWN_SHOWN:,} more keys are not known"
@@ -189,60 +159,10 @@ def _pointer(path: list[Any]) -> str:
 
 def _schema_problem(error: Any) -> Problem:  # noqa: ANN401 -- jsonschema's ValidationError
     path = list(error.absolute_path)
-    shown = _shown(error.instance)
-    expected = _expected(error.schema, error.validator, error.validator_value)
+    stands = shown(error.instance)
+    belongs = expected(error.schema, error.validator, error.validator_value)
     kind: ProblemKind = "type" if error.validator in ("type", "anyOf", "required", "not") else "value"
-    return Problem(DATA_ENTRY, _pointer(path), kind, "error", f"{shown} stands where {expected} belongs")
-
-
-def _shown(value: object) -> str:
-    """Name a value without printing what it holds."""
-    if isinstance(value, dict):
-        return "a serialized value" if SERIALIZED_MARKER in value else f"an object of {len(value)} keys"
-    if isinstance(value, list):
-        return f"an array of {len(value)} items"
-    if isinstance(value, str):
-        return f"the text {quote(value)}" if len(value) <= _SHOWN_TEXT else f"a text of {len(value):,} characters"
-    if value is None or isinstance(value, bool):
-        return json.dumps(value)
-    return f"the number {json.dumps(value)[:40]}"
-
-
-_SHOWN_TEXT: Final = 40
-_TYPE_WORDS: Final = {
-    "object": "an object", "array": "an array", "string": "a text", "number": "a number", "integer": "a whole number",
-    "boolean": "true or false", "null": "null",
-}  # fmt: skip
-
-
-def _expected(schema: Any, keyword: str, value: Any) -> str:  # noqa: ANN401 -- parts of a JSON Schema
-    """Say in words what one keyword of the schema asks for."""
-    if keyword == "type":
-        return " or ".join(_TYPE_WORDS[name] for name in ([value] if isinstance(value, str) else value))
-    if keyword == "anyOf":
-        return " or ".join(dict.fromkeys(_alternative(part) for part in value))
-    if keyword in ("minimum", "exclusiveMinimum"):
-        return f"a number {'>' if keyword.startswith('ex') else '>='} {value}"
-    if keyword in ("maximum", "exclusiveMaximum"):
-        return f"a number {'<' if keyword.startswith('ex') else '<='} {value}"
-    if keyword == "pattern":
-        return f"a text of the form {value}"
-    if keyword == "enum":
-        return " or ".join(json.dumps(item) for item in value)
-    return str(schema.get("title") or f"a value that passes {keyword}").lower()
-
-
-def _alternative(schema: dict[str, Any]) -> str:
-    if "$ref" in schema:
-        name = schema["$ref"].rpartition("/")[2]
-        return "a serialized value" if name == "Serialized" else f"a {name}"
-    words = _expected(schema, "type", schema["type"]) if "type" in schema else "a value"
-    bounds = [_expected({}, key, schema[key]).rpartition("number ")[2] for key in _BOUNDS if key in schema]
-    words += "".join(f" {bound}" for bound in bounds)
-    return f"{words} of the form {schema['pattern']}" if "pattern" in schema else words
-
-
-_BOUNDS: Final = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
+    return Problem(DATA_ENTRY, _pointer(path), kind, "error", f"{stands} stands where {belongs} belongs")
 
 
 # -- entries against each other -----------------------------------------------------------------------
@@ -250,7 +170,8 @@ _BOUNDS: Final = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
 
 def _unreadable(archive: Archive) -> Iterator[Problem]:
     """Decode everything, and check the CRC of every byte."""
-    for name in archive.entries:
+    beside = (name for name in archive.entries if name in archive.plain_entries and name not in archive.contents)
+    for name in (*archive.contents, *beside):
         try:
             _decode(archive, name)
         except SbformatError as error:
@@ -259,17 +180,19 @@ def _unreadable(archive: Archive) -> Iterator[Problem]:
 
 
 def _decode(archive: Archive, name: str) -> None:
-    if name in PLAIN_ENTRIES:
+    if name in archive.plain_entries:
         archive.decode_plain(name)
-    elif is_state_dict(name):
-        archive.state_dict(name).check()
-    elif archive.format == "sb3":  # files beside an unzipped archive have no CRC, and may be anything
+    elif name in archive.state_dicts:
+        state_dict = archive.state_dict(name)
+        if archive.format in _ZIPPED:
+            state_dict.check()
+    elif archive.format in ("sb3", "sb2-zip"):  # files beside an unzipped archive have no CRC, and may be anything
         for _ in archive.stream(name):
             pass
 
 
 def _entry_problems(archive: Archive) -> Iterator[Problem]:
-    names = [name for name in archive.entries if is_state_dict(name)]
+    names = archive.state_dicts
     algorithm = archive.algorithm.name if DATA_ENTRY in archive.entries else None
     if DATA_ENTRY not in archive.entries:
         yield Problem(DATA_ENTRY, "", "missing-entry", "error", "there is no data, and SB3's load needs it")
@@ -284,19 +207,52 @@ def _entry_problems(archive: Archive) -> Iterator[Problem]:
             yield Problem(optimizer + PTH_SUFFIX, "", "missing-entry", "error", message)
     for name in names:
         stem = name.removesuffix(PTH_SUFFIX)
-        if expected is not None and OPTIMIZER_WORD in stem and stem not in (*expected, _ENTROPY_OPTIMIZER):
+        if expected is not None and OPTIMIZER_WORD in stem and stem not in (*expected, ENTROPY_OPTIMIZER):
             message = f"{algorithm} has no {stem}; SB3 refuses names that the algorithm does not have"
             yield Problem(name, "", "unexpected-entry", "info", message)
     for name in archive.extra:
         if name.endswith(PTH_SUFFIX):
             message = "SB3 loads every .pth of an archive, and fails on this one: it lies in a folder"
             yield Problem(name, "", "unexpected-entry", "error", message)
+    if SETTINGS_ENTRY in archive.extra or ARRAYS_ENTRY in archive.extra:
+        yield from _bundle_problems(archive)
+
+
+def _bundle_problems(archive: Archive) -> Iterator[Problem]:
+    """The entries of a bundle are as FORMAT.md 17.5 has them."""
+    from sbformat.vecnormalize.entries import read_entries
+
+    try:
+        read_entries(archive)
+    except SbformatError as error:
+        name = (error.entry or SETTINGS_ENTRY).partition("/")[0]
+        yield Problem(name, "", "unreadable", "error", f"{error.outcome}: {error.message}")
 
 
 def _expected_optimizers(algorithm: str | None, archive: Archive) -> tuple[str, ...] | None:
-    expected = _OPTIMIZERS.get(algorithm or "")
+    expected = OPTIMIZERS.get(algorithm or "")
     if expected is None or algorithm not in _ENTROPY_LEARNERS:
         return expected
     entropy = archive.data.get("ent_coef")
     learned = isinstance(entropy, str) and entropy.startswith("auto")
-    return (*expected, _ENTROPY_OPTIMIZER) if learned else expected
+    return (*expected, ENTROPY_OPTIMIZER) if learned else expected
+
+
+def _statistics_problems(archive: Archive) -> Iterator[Problem]:
+    """A running mean has a mean, a variance of its shape, and a count."""
+    (entry,) = archive.state_dicts
+    try:
+        parts = {leaf.path: leaf.value for leaf in archive.state_dict(entry).leaves()}
+    except SbformatError:
+        return
+    held = [path.rpartition("/")[0] for path in parts if path.partition("/")[0] in _HOLDERS]
+    for place in dict.fromkeys(held) if archive.format == "vecnormalize" else [""]:
+        found = {name: parts.get(f"{place}/{name}" if place else name) for name in _STATISTICS}
+        named = quote(place, 80) if place else "a running mean"
+        for name, value in found.items():
+            if value is None:
+                yield Problem(entry, "", "missing-key", "error", f"{named} has no {name}")
+        shapes = [getattr(found[name], "shape", ()) for name in ("mean", "var") if found[name] is not None]
+        if len(shapes) == 2 and shapes[0] != shapes[1]:
+            message = f"the mean of {named} has the shape {shapes[0]}, its variance {shapes[1]}"
+            yield Problem(entry, "", "value", "error", message)

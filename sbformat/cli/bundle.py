@@ -1,0 +1,93 @@
+"""``sbformat bundle``: an archive and its normalisation statistics in one file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.cli import _files, _output
+from sbformat.errors import escape
+
+if TYPE_CHECKING:
+    import argparse
+
+    from sbformat.vecnormalize import RunningMeanStd, VecNormalize
+
+
+_SETTINGS: Final = (
+    "library", "num_envs", "training", "norm_obs", "norm_reward", "clip_obs", "clip_reward", "gamma", "epsilon",
+)  # fmt: skip
+
+
+def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "bundle",
+        help="put the statistics of a VecNormalize into an archive",
+        description="Write an archive that also holds the statistics of a vecnormalize.pkl, in two more entries of "
+        "plain JSON and safetensors. SB3 loads the agent from it as before; sbformat unbundle gives both files back.",
+    )
+    parser.add_argument("path", metavar="FILE", help="an archive")
+    parser.add_argument(
+        "--vecnormalize",
+        required=True,
+        metavar="STATS",
+        help="a vecnormalize.pkl of SB3 or SB2, SB2's obs_rms.pkl or ret_rms.pkl, a folder with both, or a bundle",
+    )
+    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the archive to write")
+    parser.add_argument("--force", action="store_true", help="overwrite OUT, and statistics that FILE has already")
+    _files.add_reading_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Bundle; 2 when it could not."""
+    report = _files.guarded(args.path, lambda: _bundle(args))
+    _output.show(args, report, _print_text)
+    return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT
+
+
+def _bundle(args: argparse.Namespace) -> dict[str, Any]:
+    from sbformat.tools.bundle import bundle
+    from sbformat.vecnormalize import read_vecnormalize
+    from sbformat.vecnormalize.entries import ENTRIES
+    from sbformat.writer import write
+
+    for path in (args.path, args.vecnormalize):
+        _files.refuse_same(path, args.output)
+    limits = _files.limits(args)
+    statistics = _files.named(args.vecnormalize, lambda: read_vecnormalize(args.vecnormalize, limits=limits))
+    made = bundle(_files.read_archive(args.path, args), statistics, overwrite=args.force)
+    with _output.bytes_progress("writing", sum(entry.size for entry in made.entries.values())) as advance:
+        write(made, args.output, overwrite=args.force, progress=advance)
+    entries = [{"entry": name, "nbytes": made.entries[name].size} for name in ENTRIES]
+    return {"output": args.output, "entries": entries, "vecnormalize": described(statistics)}
+
+
+def described(value: VecNormalize) -> dict[str, Any]:
+    """Return what a report says of statistics."""
+    found = value.obs_rms
+    observations = found if isinstance(found, dict) else {} if found is None else {None: found}
+    rows = [_row("obs_rms", key, part) for key, part in observations.items()]
+    if value.ret_rms is not None:
+        rows.append(_row("ret_rms", None, value.ret_rms))
+    keys = value.norm_obs_keys
+    settings = {name: getattr(value, name) for name in _SETTINGS}
+    return {**settings, "norm_obs_keys": keys if keys is None else list(keys), "statistics": rows}
+
+
+def _row(name: str, key: str | None, part: RunningMeanStd) -> dict[str, Any]:
+    return {"name": name, "key": key, "shape": list(part.shape), "count": part.count}
+
+
+def print_statistics(printer: _output.Plain, found: dict[str, Any]) -> None:
+    """Print what :func:`described` said, a line each."""
+    for row in found["statistics"]:
+        of = f" of {escape(row['key'])}" if row["key"] is not None else ""
+        shape = " x ".join(map(str, row["shape"])) or "one number"
+        printer.line(f"  {row['name']}{of}: {shape}, of {row['count']:,.0f} samples")
+
+
+def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
+    nbytes = sum(row["nbytes"] for row in report["entries"])
+    printer.line(f"{escape(report['output'], 1000)}: with the statistics, {_output.size(nbytes)}")
+    print_statistics(printer, report["vecnormalize"])

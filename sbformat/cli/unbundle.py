@@ -1,0 +1,81 @@
+"""``sbformat unbundle``: the archive and the ``vecnormalize.pkl`` out of a bundle."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from sbformat.cli import _files, _output
+from sbformat.cli.bundle import described, print_statistics
+from sbformat.errors import UnsupportedError, escape
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
+    """Add the command."""
+    from sbformat.targets import NEWEST, RELEASES
+
+    parser = subparsers.add_parser(
+        "unbundle",
+        help="take the statistics of a VecNormalize out of a bundle",
+        description="Write the archive that a bundle was made of, every entry byte for byte, and a vecnormalize.pkl "
+        "that VecNormalize.load of the target's SB3 takes. Both files are written, or none.",
+    )
+    parser.add_argument("path", metavar="FILE", help="an archive that sbformat bundle made")
+    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the archive to write")
+    parser.add_argument("--vecnormalize", required=True, metavar="STATS", help="the vecnormalize.pkl to write")
+    parser.add_argument(
+        "--target", default=str(NEWEST), metavar="RELEASE", help=f"SB3 {min(RELEASES)} to {NEWEST} (default {NEWEST})"
+    )
+    parser.add_argument("--force", action="store_true", help="overwrite OUT and STATS")
+    _files.add_reading_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Unbundle; 2 when it could not."""
+    report = _files.guarded(args.path, lambda: _unbundle(args))
+    _output.show(args, report, _print_text)
+    return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT
+
+
+def _unbundle(args: argparse.Namespace) -> dict[str, Any]:
+    from sbformat.atomic import new_file, open_new
+    from sbformat.tools.bundle import unbundle
+    from sbformat.vecnormalize import writes_vecnormalize
+    from sbformat.writer import write
+    from sbformat.zip_writer import write_all
+
+    _check_outputs(args)
+    archive, statistics = unbundle(_files.read_archive(args.path, args))
+    data = writes_vecnormalize(statistics, target=args.target)
+    with new_file(args.vecnormalize, overwrite=args.force) as temporary:
+        with open_new(temporary) as file:
+            write_all(file, data)
+        total = sum(entry.size for entry in archive.entries.values())
+        with _output.bytes_progress("writing", total) as advance:
+            write(archive, args.output, overwrite=args.force, progress=advance)
+    return {"output": args.output, "statistics_output": args.vecnormalize, "vecnormalize": described(statistics)}
+
+
+def _check_outputs(args: argparse.Namespace) -> None:
+    """Refuse outputs that would take each other's place, or what is there, before anything is written.
+
+    :raises FileExistsError: when one of them exists
+    :raises UnsupportedError: when two of the three files are one
+    """
+    for output in (args.output, args.vecnormalize):
+        _files.refuse_same(args.path, output)
+        if not args.force and os.path.lexists(output):
+            raise FileExistsError(17, "exists already", output)
+    if os.path.realpath(args.output) == os.path.realpath(args.vecnormalize):
+        message = "the archive and the statistics cannot be one file"
+        raise UnsupportedError(message)
+
+
+def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
+    printer.line(f"{escape(report['output'], 1000)}: the archive")
+    printer.line(f"{escape(report['statistics_output'], 1000)}: the statistics")
+    print_statistics(printer, report["vecnormalize"])

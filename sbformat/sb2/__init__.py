@@ -1,0 +1,1 @@
+"""The formats of Stable Baselines 2, the predecessor on TensorFlow."""

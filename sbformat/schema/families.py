@@ -1,0 +1,142 @@
+"""Which schema is for what, and where it lies: beside the package, or inside its wheel.
+
+One for SB3, one for Stable Baselines 2, one for objects that are a file of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbformat.algorithm import infer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from sbformat.archive import Archive
+
+_PACKAGE: Final = Path(__file__).parent.parent
+
+
+class Family(NamedTuple):
+    """What one schema is for."""
+
+    schema: str
+    """Its name, as :func:`load_schema` takes it."""
+    root: str
+    """The definition of what all have in common."""
+    writer: str
+    """Whose keys they are."""
+    needed: Mapping[str, tuple[str, ...]]
+    """Keys that must be there, by definition; those of the root for every one."""
+    why: str
+    """Why they must."""
+
+
+SB3: Final = Family(
+    "data",
+    "BaseAlgorithm",
+    "SB3 or sb3-contrib",
+    {"BaseAlgorithm": ("policy_class", "observation_space", "action_space")},
+    "SB3's load needs it",
+)
+"""Without those keys ``load`` of every SB3 release raises; all others fall back to defaults (FORMAT.md 3.3)."""
+SB2: Final = Family(
+    "sb2-data",
+    "BaseRLModel",
+    "Stable Baselines 2",
+    {
+        "BaseRLModel": ("policy", "observation_space", "action_space"),
+        "HER": ("model_class", "n_sampled_goal", "goal_selection_strategy", "her_obs_space", "her_action_space"),
+    },
+    "the load of Stable Baselines 2 needs it",
+)
+PICKLED: Final = Family(
+    "pickled",
+    "Pickled",
+    "SB3 or Stable Baselines 2",
+    {
+        "VecNormalize": (
+            "clip_obs", "clip_reward", "gamma", "epsilon", "training", "norm_obs", "norm_reward", "observation_space",
+        ),
+        "ReplayBuffer": ("buffer_size", "n_envs", "pos", "full", "observation_space", "action_space"),
+    },
+    "every release writes it",
+)  # fmt: skip
+OBJECTS: Final = {
+    "vecnormalize": "VecNormalize",
+    "running-mean-std": "RunningMeanStd",
+    "replay-buffer": "ReplayBuffer",
+}
+"""The definition of each kind of file that is one object."""
+
+
+def load_schema(name: str) -> dict[str, Any]:
+    """Return a schema of the project.
+
+    :param name: ``data``, ``sb2-data``, ``pickled`` or ``report``
+    """
+    file = f"{name}.schema.json"
+    inside = _PACKAGE / "_schema" / file
+    found = inside if inside.exists() else _PACKAGE.parent / "schema" / file
+    return json.loads(found.read_text("utf-8"))  # type: ignore[no-any-return]
+
+
+def family(archive: Archive) -> tuple[Family, str | None]:
+    """Return the schema of an archive's ``data``, and the name of its definition."""
+    if archive.format in OBJECTS:
+        return PICKLED, OBJECTS[archive.format]
+    if archive.format in ("sb2-zip", "sb2-pickle"):
+        return SB2, archive.algorithm.name
+    if archive.format == "data-json":
+        return family_of(archive.data)
+    return SB3, archive.algorithm.name
+
+
+def family_of(data: Mapping[str, Any]) -> tuple[Family, str | None]:
+    """Return the same for ``data`` alone: SB3 has its policy in ``policy_class``, SB2 in ``policy``."""
+    if "policy" in data and "policy_class" not in data:
+        from sbformat.sb2.algorithms import infer as infer_sb2
+
+        return SB2, infer_sb2(data).name
+    return SB3, infer(data).name
+
+
+_VALIDATORS: dict[tuple[str, str], tuple[Any, frozenset[str]]] = {}
+
+
+def validator(family: Family, algorithm: str | None) -> tuple[Any, frozenset[str]]:
+    """Return the validator of an algorithm, and the keys its schema knows."""
+    name = algorithm or family.root
+    if (family.schema, name) not in _VALIDATORS:
+        definitions = load_schema(family.schema)["$defs"]
+        if name not in definitions:
+            name = family.root
+        schema = {"$ref": f"#/$defs/{name}", "$defs": definitions}
+        _VALIDATORS[family.schema, name] = _validator_class()(schema), frozenset(_known_keys(definitions, name))
+    return _VALIDATORS[family.schema, name]
+
+
+@cache
+def _validator_class() -> Any:  # noqa: ANN401 -- a class of jsonschema's
+    """JSON Schema where a tuple is an array, as it is when ``data`` is written."""
+    from jsonschema import Draft202012Validator, validators
+
+    def is_array(_: object, value: object) -> bool:
+        return isinstance(value, (list, tuple))
+
+    checker = Draft202012Validator.TYPE_CHECKER.redefine("array", is_array)
+    return validators.extend(Draft202012Validator, type_checker=checker)  # type: ignore[no-untyped-call]
+
+
+def _known_keys(definitions: dict[str, Any], name: str) -> Iterator[str]:
+    yield from definitions[name].get("properties", ())
+    for parent in definitions[name].get("allOf", ()):
+        yield from _known_keys(definitions, parent["$ref"].rpartition("/")[2])
+
+
+def known_keys(algorithm: str | None) -> frozenset[str]:
+    """Return the keys of ``data`` that an algorithm wrote in any release of SB3; those that all have, when None."""
+    return validator(SB3, algorithm)[1]
