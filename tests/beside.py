@@ -18,6 +18,18 @@ DAMAGED: Final = "ppo-corrupt-one-bit.zip"
 """The one generated archive that must be refused."""
 
 
+TOLD: Final = pytest.StashKey[list[str]]()
+"""What the modules told."""
+
+
+def tell(config: pytest.Config, line: str) -> None:
+    """Have a line stand in the summary of the run; a worker's goes to the process that started it."""
+    if hasattr(config, "workeroutput"):
+        config.workeroutput.setdefault("told", []).append(line)
+    else:
+        config.stash.setdefault(TOLD, []).append(line)
+
+
 def told(counts: Counter[str], what: str) -> Any:
     """A fixture that tells the terminal what was counted, whatever pytest captures, when the module ends."""
 
@@ -25,11 +37,7 @@ def told(counts: Counter[str], what: str) -> Any:
     def summary(request: pytest.FixtureRequest) -> Iterator[None]:
         counts.clear()
         yield
-        plugins = request.config.pluginmanager
-        reporter, capture = plugins.getplugin("terminalreporter"), plugins.getplugin("capturemanager")
-        if counts and reporter is not None and capture is not None:
-            rows = ", ".join(f"{count:,} {row}" for row, count in counts.items())
-            with capture.global_and_fixture_disabled():
-                reporter.write_line(f"\n{what} {rows}")
+        if counts:
+            tell(request.config, f"{what} {', '.join(f'{count:,} {row}' for row, count in counts.items())}")
 
     return summary

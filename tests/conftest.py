@@ -1,8 +1,25 @@
-"""Hypothesis draws the same examples in every run: a test that passes once passes always."""
+"""Hypothesis draws the same examples in every run; what modules tell stands in the summary."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import settings
+
+from beside import TOLD
 
 settings.register_profile("sbformat", derandomize=True, database=None, deadline=None)
 settings.load_profile("sbformat")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Keep what a worker's modules told."""
+    node.config.stash.setdefault(TOLD, []).extend(getattr(node, "workeroutput", {}).get("told", []))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Show it all."""
+    for line in sorted(config.stash.get(TOLD, [])):
+        terminalreporter.write_line(line)

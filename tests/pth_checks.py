@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from making_pth import torch_zip
+from pace import within
 from sbformat import SbformatError, pth
 from sbformat.errors import MESSAGE_BYTES
 
@@ -66,15 +67,21 @@ def weigh(*files: bytes, **options: Any) -> list[dict[str, Any]]:
     command = [sys.executable, CHILD, json.dumps(options)]
     environment = {**os.environ, "PYTHONPATH": ROOT}
     sent = b"".join(struct.pack("<Q", len(data)) + data for data in files)
-    try:
-        done = subprocess.run(command, input=sent, capture_output=True, timeout=PATIENCE, check=False, env=environment)
-    except subprocess.TimeoutExpired:
-        pytest.fail(f"no answer within {PATIENCE} s")
-    assert done.returncode == 0, done.stderr.decode()[-2000:]
-    rows: list[dict[str, Any]] = json.loads(done.stdout)
-    assert {row["file"] for row in rows} == set(range(len(files)))
+
+    def run() -> list[dict[str, Any]]:
+        try:
+            done = subprocess.run(
+                command, input=sent, capture_output=True, timeout=PATIENCE, check=False, env=environment
+            )
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"no answer within {PATIENCE} s")
+        assert done.returncode == 0, done.stderr.decode()[-2000:]
+        rows: list[dict[str, Any]] = json.loads(done.stdout)
+        assert {row["file"] for row in rows} == set(range(len(files)))
+        return rows
+
+    rows = within(run, lambda rows: max(row["seconds"] for row in rows), SECONDS)
     for row in rows:
-        assert row["seconds"] <= SECONDS, row
         assert row["shown"] <= MESSAGE_BYTES, row
         assert row["grown"] <= 3 * len(files[row["file"]]) + BASE_BYTES, row
     return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import zipfile
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 import sbformat
 from bundled import PPO, SAC, changed, entries, with_data, zipped
+from making import fit_for_terminal
 from sbformat.data import Serialized
 
 
@@ -231,3 +233,11 @@ def test_a_blob_beyond_a_limit_breaks_only_itself() -> None:
     assert found["policy_class"].how == "decoded"
     assert found["observation_space"].how == "opaque"
     assert str(found["observation_space"].why).startswith("limit exceeded: ")
+
+
+def test_the_repr_of_hyperparameters_is_short_although_shared_parts_have_any_number_of_paths() -> None:
+    doubling = base64.b64encode(b"\x80\x04)\x85" + b"2\x86" * 60 + b".").decode("ascii")
+    archive = sbformat.reads(json.dumps({"x": {":serialized:": doubling}, "y": 1}).encode())
+    shown = repr(archive.hyperparameters())
+    assert fit_for_terminal(shown)
+    assert shown.endswith("'y': <Hyperparameter 1, json>}")

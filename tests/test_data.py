@@ -524,7 +524,6 @@ def unwritable(value: Any, match: str = ".") -> None:
 @pytest.mark.parametrize(
     "value",
     [object(), b"bytes", {1}, 1j, Serialized(None, b""), {1: 2}, {None: 1}, {"a": {True: 1}}, [b""], range(3), {(): 1}],
-    ids=repr,
 )
 def test_what_json_has_no_word_for_is_refused_by_its_key(value: Any) -> None:
     unwritable({"fine": 1, "the key": {"deep": [value]}}, "'the key' holds")

@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 
 README = (ROOT / "README.md").read_text("utf-8")
 CONSOLE = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+COMMANDS = (
+    "inspect", "extract", "validate", "scan", "diff", "edit", "convert", "rebuild", "bundle", "unbundle",
+)  # fmt: skip
 SHOWN = [
     (command, output)
     for block in CONSOLE
     for command, output in re.findall(
-        r"^\$ (sbformat (?:inspect|extract|validate|scan|diff|edit|convert|rebuild) .*)\n((?:(?!\$ ).*\n)*)",
+        rf"^\$ (sbformat (?:{'|'.join(COMMANDS)}) .*)\n((?:(?!\$ ).*\n)*)",
         block,
         re.MULTILINE,
     )
@@ -39,9 +42,7 @@ def test_commands_print_what_the_readme_shows(
 
 
 def test_every_command_is_shown() -> None:
-    assert {command.split()[1] for command, _ in SHOWN} == {
-        "inspect", "extract", "validate", "scan", "diff", "edit", "convert", "rebuild",
-    }  # fmt: skip
+    assert {command.split()[1] for command, _ in SHOWN} == set(COMMANDS)
 
 
 def test_the_first_two_commands_are_the_readmes() -> None:

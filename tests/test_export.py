@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
+import zipfile
 from typing import TYPE_CHECKING
 
 import ml_dtypes
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save
 
 import sbformat
 from bundled import PPO, SAC
 from sbformat.atomic import new_file, new_folder
 from sbformat.export import export, format_of
+from sbformat.pth import StateDict, TensorInfo
+from sbformat.pth.values import Storage
 from sbformat.tools.extract import extract
 
 if TYPE_CHECKING:
@@ -239,3 +243,119 @@ def test_a_folder_gets_no_terminal_commands_as_names(tmp_path: Path) -> None:
 def test_a_long_name_leaves_room_for_a_temporary(tmp_path: Path) -> None:
     export({"a": np.zeros(1)}, tmp_path / ("\U0001f916" * 62 + ".npz"))
     assert len(os.listdir(tmp_path)) == 1
+
+
+# -- in pieces ----------------------------------------------------------------------------------------
+
+
+def many() -> dict[str, np.ndarray]:
+    """Arrays of every dtype, in every order in memory."""
+    random = np.random.default_rng(0)
+    arrays: dict[str, np.ndarray] = {}
+    for code in ("b1", "u1", "i1", "u2", "i2", "f2", "u4", "i4", "f4", "u8", "i8", "f8", "c8"):
+        array = (random.random((5, 7, 3)) * 2).astype(code)
+        arrays |= {
+            code: array, f"T{code}": array.T, f"s{code}": array[::2, ::-1], f"k{code}": array.transpose(1, 0, 2),
+            f"z{code}": array[:0], f"0{code}": array[0, 0, :1].reshape(()), f"1{code}": array[:, :1].T,
+            f"e{code}": np.broadcast_to(array[:1], (4, 7, 3)),
+        }  # fmt: skip
+    large = np.arange(3_000_000, dtype="f4").reshape(1000, 3000)
+    return {**arrays, "large": large, "largeT": large.T, "\u00e9": np.zeros(3)}
+
+
+def test_safetensors_are_those_of_the_library_byte_for_byte(tmp_path: Path) -> None:
+    arrays = many()
+    arrays |= {name: np.arange(8).astype(name).reshape(2, 4) for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")}
+    arrays['"\\\n\x01\x7f\u2028/'] = np.zeros(2)
+    metadata = {"k": 'a "\u00e9" \n'}
+    export(arrays, tmp_path / "o.safetensors", metadata=metadata)
+    expected = save({name: np.asarray(array, order="C") for name, array in arrays.items()}, metadata)
+    assert (tmp_path / "o.safetensors").read_bytes() == expected
+    export({}, tmp_path / "none.safetensors", metadata=metadata)
+    assert (tmp_path / "none.safetensors").read_bytes() == save({}, metadata)
+
+
+def test_npy_are_those_of_numpy_byte_for_byte(tmp_path: Path) -> None:
+    arrays = {**many(), "text": np.array(["ab", "c"]), "date": np.array(["2020-01-01"], "M8[D]")}
+    export(arrays, tmp_path / "o.npz")
+    with zipfile.ZipFile(tmp_path / "o.npz") as file:
+        for name, array in arrays.items():
+            expected = io.BytesIO()
+            np.lib.format.write_array(expected, array)
+            assert file.read(f"{name}.npy") == expected.getvalue(), name
+
+
+def test_other_byte_orders_become_little_endian(tmp_path: Path) -> None:
+    array = np.arange(6, dtype=">i4").reshape(2, 3)
+    for name in ("o.safetensors", "o.npz"):
+        export({"a": array, "t": array.T}, tmp_path / name)
+        found = load(tmp_path / name)
+        assert found["a"].tolist() == array.tolist()
+        assert found["t"].tolist() == array.T.tolist()
+
+
+@pytest.mark.parametrize("name", ["o.safetensors", "o.npz", "o"])
+def test_objects_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(sbformat.UnsupportedError):
+        export({"a": np.array([{}])}, tmp_path / name)
+    assert os.listdir(tmp_path) == []
+
+
+def tensors() -> StateDict:
+    """Tensors of one storage, in every order, and what has to be computed."""
+    base = np.arange(24, dtype="f4").reshape(2, 3, 4)
+    views = {"c": base, "f": base.transpose(2, 1, 0), "k": base.transpose(1, 0, 2), "part": base[1], "row": base[:, 1]}
+    state = StateDict.from_arrays(
+        {**views, "flag": np.array([True, False]), "none": np.zeros((0, 3)), "one": base[0, 0, 0]}
+    )
+    expanded = state.info("part")._replace(shape=(5, 4), strides=(0, 1))
+    negative = state.info("part")._replace(neg=True)
+    return state.with_tree({**state.tree, "expanded": expanded, "negative": negative})
+
+
+@pytest.mark.parametrize("name", ["o.safetensors", "o.npz", "o"])
+def test_a_stream_writes_what_its_array_does(tmp_path: Path, name: str) -> None:
+    state = tensors()
+    paths = list(state.tensors())
+    export({path: state.stream(path) for path in paths}, tmp_path / name)
+    (tmp_path / "whole").mkdir()
+    export({path: np.asarray(state.array(path)) for path in paths}, tmp_path / "whole" / name)
+    if name == "o":
+        for path in paths:
+            assert (tmp_path / name / f"{path}.npy").read_bytes() == (
+                tmp_path / "whole" / name / f"{path}.npy"
+            ).read_bytes()
+    else:
+        assert (tmp_path / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_a_stream_says_what_its_array_is() -> None:
+    state = tensors()
+    for path in state.tensors():
+        stream, array = state.stream(path), state.array(path)
+        assert (stream.dtype, stream.shape, stream.nbytes) == (array.dtype, array.shape, array.nbytes)
+        assert b"".join(map(bytes, stream.in_c_order())) == array.tobytes()
+
+
+def test_big_endian_storages_are_swapped_in_pieces(tmp_path: Path) -> None:
+    raw = np.arange(600_000, dtype=">f4")
+    storage = Storage("0", "float32", raw.size, "cpu", "big", lambda _: memoryview(raw.tobytes()), "0")
+    state = tensors().with_tree({"a": TensorInfo("float32", (300_000, 2), (2, 1), 0, storage)})
+    export({"a": state.stream("a")}, tmp_path / "o.npz")
+    assert np.array_equal(load(tmp_path / "o.npz")["a"], raw.reshape(-1, 2))
+
+
+def test_bytes_that_are_wrong_leave_no_file_behind(tmp_path: Path) -> None:
+    storage = Storage("0", "bool", 3, "cpu", "little", lambda _: memoryview(b"\0\1\2"), "0")
+    state = tensors().with_tree({"a": TensorInfo("bool", (3,), (1,), 0, storage)}).named("policy.pth")
+    for name in ("o.safetensors", "o.npz", "o"):
+        with pytest.raises(sbformat.TensorError, match=r"policy\.pth: the bool storage"):
+            export({"a": state.stream("a")}, tmp_path / name)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["o.safetensors", "o.npz", "o"])
+def test_progress_is_told_in_bytes(tmp_path: Path, name: str) -> None:
+    told: list[int] = []
+    report = extract(sbformat.read(PPO), tmp_path / name, progress=told.append)
+    assert sum(told) == report.nbytes

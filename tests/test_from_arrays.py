@@ -350,14 +350,14 @@ PLAIN: Final = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("value", PLAIN, ids=repr)
+@pytest.mark.parametrize("value", PLAIN, ids=lambda value: type(value).__name__)
 def test_plain_values_come_back_with_their_types(value: Any) -> None:
     found = again({"v": value, "in list": [value]})
     assert repr(found.to_numpy()) == repr({"v": value, "in list": [value]})
     assert found == StateDict.from_arrays({"v": value, "in list": [value]})
 
 
-@pytest.mark.parametrize("value", PLAIN, ids=repr)
+@pytest.mark.parametrize("value", PLAIN, ids=lambda value: type(value).__name__)
 def test_anything_may_be_the_whole(value: Any) -> None:
     assert repr(again(value).to_numpy()) == repr(value)
 

@@ -6,10 +6,12 @@ import io
 import json
 import struct
 import zipfile
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+
 import sbformat
+from bundled import ROOT
 from making import (
     DATA,
     POLICY,
@@ -24,7 +26,10 @@ from sbformat import data as data_entry, pkl, pth
 from sbformat.container import Container
 from sbformat.errors import ContainerError, SbformatError
 
-FLIPS = (0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0xFF)
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FLIPS = (0x01, 0x80, 0xFF)
 
 
 def with_zipfile(*, method: int = zipfile.ZIP_STORED, seekable: bool = True, force_zip64: bool = False) -> bytes:
@@ -86,12 +91,10 @@ ARCHIVES = {
 archives = pytest.mark.parametrize("raw", ARCHIVES.values(), ids=list(ARCHIVES))
 
 
-def mutants(raw: bytes) -> list[tuple[str, bytes]]:
-    return [
-        (f"byte {at} ^ {flip:#04x}", raw[:at] + bytes([byte ^ flip]) + raw[at + 1 :])
-        for at, byte in enumerate(raw)
-        for flip in FLIPS
-    ]
+def mutants(raw: bytes) -> Iterator[tuple[str, bytes]]:
+    for at, byte in enumerate(raw):
+        for flip in FLIPS:
+            yield f"byte {at} ^ {flip:#04x}", raw[:at] + bytes([byte ^ flip]) + raw[at + 1 :]
 
 
 @archives
@@ -164,6 +167,68 @@ def test_every_truncation_and_flip_of_a_pickle_is_read_or_one_error() -> None:
             assert fit_for_terminal(str(error)), mutation  # noqa: PT017
 
 
+# -- archives of each era, as SB3 wrote them ----------------------------------------------------------
+
+RELEASED: Final = ROOT / "conformance" / "vectors" / "valid"
+ERAS: Final = {
+    "legacy": "released-ppo-0.6.zip",
+    "1.x": "released-a2c-1.0.zip",
+    "2.x": "released-ppo-2.6.zip",
+    "newest": "released-ars-2.9.zip",
+}
+LONE: Final = {"torch 1.4": "released-policy-torch-1.4.pth", "torch 2.13": "released-policy-torch-2.13.pth"}
+eras = pytest.mark.parametrize("file", ERAS.values(), ids=list(ERAS))
+lone = pytest.mark.parametrize("file", LONE.values(), ids=list(LONE))
+
+
+def contents(raw: bytes) -> dict[str, bytes]:
+    """Every entry's bytes, their CRCs checked: what is decoded is decoded from these alone."""
+    container = Container(raw)
+    return {name: bytes(container.read(name)) for name in container}
+
+
+@eras
+def test_every_truncation_of_a_real_archive_is_refused(file: str) -> None:
+    raw = (RELEASED / file).read_bytes()
+    assert list(sbformat.reads(raw).parameters)
+    for size in range(len(raw)):
+        with pytest.raises(ContainerError):
+            sbformat.reads(raw[:size])
+
+
+@eras
+def test_every_flipped_byte_of_a_real_archive_gives_the_same_content_or_one_error(file: str) -> None:
+    raw = (RELEASED / file).read_bytes()
+    expected = contents(raw)
+    accepted = 0
+    for mutation, mutant in mutants(raw):
+        try:
+            assert contents(mutant) == expected, mutation
+        except SbformatError as error:
+            assert fit_for_terminal(str(error)), mutation  # noqa: PT017
+        else:
+            accepted += 1
+            assert list(sbformat.reads(mutant).entries) == list(expected), mutation
+    assert 0 < accepted < len(raw)  # versions, dates and their like
+
+
+@lone
+def test_every_truncation_and_flip_of_a_real_state_dict_gives_a_state_dict_or_one_error(file: str) -> None:
+    """A torch zip gives the same tensors; a legacy stream has no CRCs, so that flips of its items are other items."""
+    raw = (RELEASED / file).read_bytes()
+    expected = pth.loads(raw)
+    for size in range(len(raw)):
+        with pytest.raises(SbformatError):
+            pth.loads(raw[:size]).to_numpy()
+    for mutation, mutant in mutants(raw):
+        try:
+            found = pth.loads(mutant)
+            assert found == expected or "1.4" in file, mutation
+            found.to_numpy()
+        except SbformatError as error:
+            assert fit_for_terminal(str(error)), mutation  # noqa: PT017
+
+
 # -- changes that another reader of the same file would see otherwise ---------------------------------
 
 
@@ -183,3 +248,47 @@ def test_a_record_that_torch_could_take_for_another_is_refused(name: str) -> Non
     more = {"data/a": b"", ".data/version": b"3\n", name: b"big" if name == "BYTEORDER" else b"x"}
     with pytest.raises(SbformatError):
         pth.loads(two_in_case(**more))
+
+
+# -- the formats around it ----------------------------------------------------------------------------
+
+SB2_ZIP: Final = (RELEASED / "sb2-zip-data.zip").read_bytes()
+ONE_PICKLE: Final = ("pickle-of-vecnormalize", "pickle-of-statistics", "pickle-of-a-buffer", "parameters-by-name")
+
+
+def everything(raw: bytes) -> list[Any]:
+    """All that a file of another format holds, decoded."""
+    archive = sbformat.reads(raw)
+    arrays = [archive.parameters[name].to_numpy() for name in archive.parameters]
+    return [archive.format, repr(data_entry.to_json(archive.data)), repr(arrays)]
+
+
+def test_every_truncation_of_a_zip_of_sb2_is_refused() -> None:
+    for size in range(len(SB2_ZIP)):
+        with pytest.raises(ContainerError):
+            everything(SB2_ZIP[:size])
+
+
+def test_every_flipped_byte_of_a_zip_of_sb2_gives_the_same_content_or_one_error() -> None:
+    expected = everything(SB2_ZIP)
+    for mutation, mutant in mutants(SB2_ZIP):
+        try:
+            found = everything(mutant)
+        except SbformatError as error:
+            assert fit_for_terminal(str(error)), mutation  # noqa: PT017
+        else:
+            assert found == expected, mutation
+
+
+@pytest.mark.parametrize("name", ONE_PICKLE)
+def test_every_truncation_and_flip_of_a_lone_pickle_is_read_or_one_error(name: str) -> None:
+    """Nothing checks its bytes: a flip may give another value; never another error, and never a shorter file."""
+    raw = (RELEASED / f"{name}.pth").read_bytes()
+    for size in range(len(raw)):
+        with pytest.raises(SbformatError):
+            everything(raw[:size])
+    for mutation, mutant in mutants(raw):
+        try:
+            everything(mutant)
+        except SbformatError as error:
+            assert fit_for_terminal(str(error)), mutation  # noqa: PT017

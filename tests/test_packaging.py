@@ -29,6 +29,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+SCHEMAS = ("data", "pickled", "report", "sb2-data")
 READ_SCHEMA = "from sbformat.schema import load_schema; import json; print(json.dumps(load_schema('data')['$id']))"
 
 
@@ -37,7 +38,7 @@ def test_the_wheel_holds_the_schemas(built: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as file:
         names = set(file.namelist())
         file.extractall(tmp_path)
-    assert {"sbformat/py.typed", "sbformat/_schema/data.schema.json", "sbformat/_schema/report.schema.json"} <= names
+    assert {"sbformat/py.typed", *(f"sbformat/_schema/{name}.schema.json" for name in SCHEMAS)} <= names
     assert {name.partition("/")[0] for name in names} == {"sbformat", wheel.name.partition("-py3")[0] + ".dist-info"}
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {READ_SCHEMA}"],
@@ -53,7 +54,8 @@ def test_the_sdist_holds_what_the_wheel_is_made_of(built: Path) -> None:
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as file:
         names = {name.partition("/")[2] for name in file.getnames()}
-    assert {"pyproject.toml", "README.md", "LICENSE", "schema/data.schema.json", "schema/FORMAT.md"} <= names
+    assert {"pyproject.toml", "README.md", "LICENSE", "schema/FORMAT.md"} <= names
+    assert {f"schema/{name}.schema.json" for name in SCHEMAS} <= names
     assert "sbformat/py.typed" in names
 
 

@@ -350,7 +350,7 @@ def test_what_describes_the_machine_is_kept_when_asked_for() -> None:
     made, _, _ = rebuilt(archive, keep_system_info=True)
     assert made.raw("system_info.txt") == archive.raw("system_info.txt")
     assert made.data["tensorboard_log"] == "logs"
-    for address in ("gs://bucket/logs", "//host/logs", "\\\\host\\logs"):
+    for address in ("gs://bucket/logs", "gs::logs", "//host/logs", "\\\\host\\logs"):
         made, _, _ = rebuilt(with_keys(tensorboard_log=address), keep_system_info=True)
         assert made.data["tensorboard_log"] is None
 

@@ -132,7 +132,6 @@ def test_what_is_no_archive_at_all_is_a_container_error(kind: Kind, word: str) -
         ("lfs-pointer", "git lfs pull"),
         ("sb2-zip", "Stable Baselines 2"),
         ("npz", "npz"),
-        ("pickle", "bare pickle"),
         ("zip", "no 'data'"),
     ],
 )

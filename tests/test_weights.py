@@ -86,6 +86,10 @@ def header(descr: str = "'<f4'", order: str = "False", shape: str = "(2,)") -> s
 )
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_npy_headers_in_every_spelling_are_read(tmp_path: Path, text: str, version: int) -> None:
+    if "L" in text and version == 3:  # numpy >= 1.17, which Python 2 never had
+        with pytest.raises(UnsupportedError):
+            read_arrays(npz(tmp_path, {"a.npy": npy(text, bytes(8), version)}))
+        return
     found = read_arrays(npz(tmp_path, {"a.npy": npy(text, bytes(8), version)}))
     assert (found["a"].dtype, found["a"].size) == (np.dtype("f4"), 2)
 
@@ -111,7 +115,12 @@ def test_npy_headers_in_every_spelling_are_read(tmp_path: Path, text: str, versi
         (npy(header(), bytes(9)), TensorError, "asks for 8 bytes, it has 9"),
         (npy(header("'|b1'"), b"\x02\x00"), TensorError, "other than 0 and 1"),
         (npy(header("'|b1'", shape="()"), b"\x02"), TensorError, "other than 0 and 1"),
-        (npy("{'descr': '<f4', 'descr': '<f4', 'descr': '<f4'}", bytes(8)), UnsupportedError, "plain numbers"),
+        (npy("{'descr': '<f4', 'descr': '<f4', 'descr': '<f4'}", bytes(8)), UnsupportedError, "each of descr"),
+        (npy("{'descr': '<f4', 'fortran_order': False, 'descr': '<f4'}", bytes(4)), UnsupportedError, "each of descr"),
+        (npy("{'descr': '<f4' 'fortran_order': False 'shape': (2,)}", bytes(8)), UnsupportedError, "header"),
+        (npy(header(shape="(2)"), bytes(8)), UnsupportedError, "header"),
+        (npy(header(shape="(02,)"), bytes(8)), UnsupportedError, "header"),
+        (npy(header() + "\x0c", bytes(8)), UnsupportedError, "header"),
         (npy("{'descr': '<f4'" + " " * 60_000 + "x"), UnsupportedError, "header"),
         (npy("(" * 60_000), UnsupportedError, "header"),
         (npy(header(), version=4), TensorError, "version 1 to 3"),

@@ -1,0 +1,30 @@
+"""Extracts a replay buffer in a process of its own, and prints the most bytes that were resident.
+
+Arguments: the buffer, the output; or the buffer alone, to read it and find its episodes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import sbformat
+from hostile_child import peak
+from sbformat.replay_buffer import read_replay_buffer
+from sbformat.tools.extract import extract
+
+
+def main() -> None:
+    """Do what was asked for."""
+    path, *output = sys.argv[1:]
+    if output:
+        report = extract(sbformat.read(path), output[0])
+        sys.stdout.write(json.dumps({"peak": peak(), "tensors": report.tensors, "nbytes": report.nbytes}))
+    else:
+        buffer = read_replay_buffer(path)
+        episodes = buffer.episodes()
+        rewards = float(sum(buffer.steps(episode)["rewards"].sum() for episode in episodes[:10]))
+        sys.stdout.write(json.dumps({"peak": peak(), "episodes": len(episodes), "rewards": rewards}))
+
+
+main()
