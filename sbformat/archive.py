@@ -9,10 +9,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeVar
 
-from sbformat import algorithm, data as data_entry, known, pkl, pth, system_info as system_info_entry
+from sbformat import pth
 from sbformat.errors import ContainerError, MissingEntryError, SbformatError, escape, quote
 from sbformat.lazy import Lazy
 from sbformat.limits import Budget
+from sbformat.pkl.tree import Node
 from sbformat.spec import (
     DATA_ENTRY,
     PLAIN_ENTRIES,
@@ -158,9 +159,9 @@ class Archive:
         :raises MissingEntryError: when there is none
         :raises DataError: when it breaks the format
         """
-        return self._once(
-            DATA_ENTRY, lambda name: data_entry.decode(self._entries.read(name, limit="json_bytes"), self._budget)
-        )
+        from sbformat.data import decode
+
+        return self._once(DATA_ENTRY, lambda name: decode(self._entries.read(name, limit="json_bytes"), self._budget))
 
     @property
     def parameters(self) -> Mapping[str, StateDict]:
@@ -186,9 +187,10 @@ class Archive:
         """The release that wrote it; None before 0.9.0 (FORMAT.md 4.1)."""
         if VERSION_ENTRY not in self.entries:
             return None
+        from sbformat.system_info import parse_version
+
         return self._once(
-            VERSION_ENTRY,
-            lambda name: system_info_entry.parse_version(bytes(self._entries.read(name, limit="version_bytes"))),
+            VERSION_ENTRY, lambda name: parse_version(bytes(self._entries.read(name, limit="version_bytes")))
         )
 
     @property
@@ -196,11 +198,11 @@ class Archive:
         """``system_info.txt``: its fields and its text; None before 1.3.0 (FORMAT.md 4.2)."""
         if SYSTEM_INFO_ENTRY not in self.entries:
             return None
+        from sbformat.system_info import parse_system_info
+
         return self._once(
             SYSTEM_INFO_ENTRY,
-            lambda name: system_info_entry.parse_system_info(
-                bytes(self._entries.read(name, limit="system_info_bytes"))
-            ),
+            lambda name: parse_system_info(bytes(self._entries.read(name, limit="system_info_bytes"))),
         )
 
     @property
@@ -213,8 +215,9 @@ class Archive:
     @property
     def algorithm(self) -> Algorithm:
         """Which algorithm wrote it, how certain that is, and what tells so (FORMAT.md 4.3)."""
-        data = self.data if DATA_ENTRY in self.entries else {}
-        return algorithm.infer(data, tuple(self.entries))
+        from sbformat.algorithm import infer
+
+        return infer(self.data if DATA_ENTRY in self.entries else {}, tuple(self.entries))
 
     # -- decoding -------------------------------------------------------------------------------------
 
@@ -291,24 +294,32 @@ class Archive:
         :raises PickleError: when the blob is no pickle
         :raises LimitError: when it asks for more than allowed
         """
+        from sbformat.data import Serialized
+
         data = self.data
         if key not in data:
             raise MissingEntryError(key, present=data, what="key of data")
         value = data[key]
-        return value if not isinstance(value, data_entry.Serialized) else known.decode(value, limits=self.limits)
+        if not isinstance(value, Serialized):
+            return value
+        from sbformat import known
+
+        return known.decode(value, limits=self.limits)
 
     def hyperparameters(self) -> dict[str, Hyperparameter]:
         """Return all of ``data``, decoded, in its order; a blob that cannot be decoded stays as it is."""
         return {key: self._hyperparameter(key, value) for key, value in self.data.items()}
 
     def _hyperparameter(self, key: str, value: Any) -> Hyperparameter:  # noqa: ANN401 -- of any type
-        if not isinstance(value, data_entry.Serialized):
+        from sbformat.data import Serialized
+
+        if not isinstance(value, Serialized):
             return Hyperparameter(value, "json", None)
         try:
             decoded = self.decode(key)
         except SbformatError as error:
             return Hyperparameter(value, "opaque", f"{error.outcome}: {error.message}")
-        if isinstance(decoded, pkl.Node):
+        if isinstance(decoded, Node):
             return Hyperparameter(decoded, "opaque", "its constructor is not known")
         return Hyperparameter(decoded, "decoded", None)
 
@@ -345,9 +356,12 @@ class Archive:
         :raises ContainerError: for names that no entry can have
         :raises MissingEntryError: for a state dict or extra entry that is to be removed and is not there
         """
+        from sbformat.data import dumps
+        from sbformat.system_info import parse_system_info, parse_version
+
         changes: dict[str, Content] = {}
         if data is not ...:
-            changes[DATA_ENTRY] = None if data is None else _within(DATA_ENTRY, data_entry.dumps, data)
+            changes[DATA_ENTRY] = None if data is None else _within(DATA_ENTRY, dumps, data)
         for name, value in (parameters or {}).items():
             if value is None:
                 self._entries.entry(name + PTH_SUFFIX)
@@ -356,8 +370,8 @@ class Archive:
             name = self._variables_entry or PYTORCH_VARIABLES_ENTRY
             changes[name] = self._state_dict_of(name, pytorch_variables)
         for name, text, parse in (
-            (VERSION_ENTRY, stable_baselines3_version, system_info_entry.parse_version),
-            (SYSTEM_INFO_ENTRY, system_info, system_info_entry.parse_system_info),
+            (VERSION_ENTRY, stable_baselines3_version, parse_version),
+            (SYSTEM_INFO_ENTRY, system_info, parse_system_info),
         ):
             if text is not ...:
                 raw = changes[name] = None if text is None else text.encode("utf-8", "surrogatepass")
@@ -394,7 +408,7 @@ class Archive:
 
         self.require_own()
         if DATA_ENTRY not in changes and self._is_data_changed():
-            changes[DATA_ENTRY] = _within(DATA_ENTRY, data_entry.dumps, self.data)
+            changes[DATA_ENTRY] = _within(DATA_ENTRY, self._dumped, self.data)
         kept = {
             name: content
             for name, content in changes.items()
@@ -419,7 +433,7 @@ class Archive:
         """
         self.require_own()
         if name == DATA_ENTRY and (reencode or self._is_data_changed()):
-            content = data_entry.dumps(self.data)
+            content = self._dumped(self.data)
             return Encoded(len(content), lambda: (content,), is_new=True)
         if reencode and is_state_dict(name):
             made = pth.encode_pth(self.state_dict(name))
@@ -431,14 +445,23 @@ class Archive:
         """``data`` as it comes back when it is written: what was put in place may be a tuple."""
         if not self._is_data_changed():
             return self.data
-        return data_entry.decode(data_entry.dumps(self.data), Budget(self.limits))
+        from sbformat.data import decode
+
+        return decode(self._dumped(self.data), Budget(self.limits))
+
+    @staticmethod
+    def _dumped(data: Mapping[str, Any]) -> bytes:
+        from sbformat.data import dumps
+
+        return dumps(data)
 
     def _is_data_changed(self) -> bool:
         held = self._cache.get(DATA_ENTRY)
         if not isinstance(held, dict):
             return False
-        fresh = data_entry.decode(self._entries.read(DATA_ENTRY), Budget(self.limits))
-        return not data_entry.equal_json(held, fresh)
+        from sbformat.data import decode, equal_json
+
+        return not equal_json(held, decode(self._entries.read(DATA_ENTRY), Budget(self.limits)))
 
     def __copy__(self) -> Archive:
         return self._with({})
@@ -464,9 +487,11 @@ class Archive:
 
     def _same_entry(self, other: Archive, name: str) -> bool:
         if name == DATA_ENTRY or name in self.state_dicts:
+            from sbformat.data import equal_json
+
             try:
                 if name == DATA_ENTRY:
-                    return data_entry.equal_json(self._written_data(), other._written_data())
+                    return equal_json(self._written_data(), other._written_data())
                 return self.state_dict(name) == other.state_dict(name)
             except SbformatError:
                 pass

@@ -12,7 +12,6 @@ from sbformat.container import Container
 from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_pickle
-from sbformat.pth import legacy
 from sbformat.pth.build import build_values
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.scope import Scope
@@ -88,7 +87,7 @@ def decode_pth(
         container = _container(data, budget, unchecked_crc=unchecked_crc)
         return decode_zip(container, budget, on_unknown=on_unknown, copy=copy)
     if head[:1] == _PROTO_BYTE:
-        pickle, scope = legacy.decode(data, budget)
+        pickle, scope = _open_legacy(data, budget)
         return StateDict(build_values(pickle, scope, on_unknown), budget, copy=copy)
     if bytes(data[_TAR_MAGIC_AT : _TAR_MAGIC_AT + len(_TAR_MAGIC)]) == _TAR_MAGIC:
         message = "this is the tar that torch wrote before 0.1.10; torch.load reads it"
@@ -118,6 +117,12 @@ def open_pth(data: memoryview, budget: Budget, *, unchecked_crc: bool = False) -
     """
     if bytes(data[:4]) == LOCAL_SIGNATURE:
         return open_zip(_container(data, budget, unchecked_crc=unchecked_crc), budget)[:2]
+    return _open_legacy(data, budget)
+
+
+def _open_legacy(data: memoryview, budget: Budget) -> tuple[Pickle, Scope]:
+    from sbformat.pth import legacy
+
     return legacy.decode(data, budget)
 
 
