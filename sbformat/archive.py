@@ -7,13 +7,12 @@ whenever it is asked for, the others are read.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
 
 from sbformat import pth
-from sbformat.errors import ContainerError, MissingEntryError, SbformatError, escape, quote
+from sbformat.errors import ContainerError, MissingEntryError, SbformatError, quote
 from sbformat.lazy import Lazy
 from sbformat.limits import Budget
-from sbformat.pkl.tree import Node
 from sbformat.spec import (
     DATA_ENTRY,
     PLAIN_ENTRIES,
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from sbformat.algorithm import Algorithm
     from sbformat.entries import Entries
+    from sbformat.hyperparameters import Hyperparameter
     from sbformat.limits import Limits
     from sbformat.overlay import Content
     from sbformat.pth import StateDict
@@ -52,23 +52,6 @@ class Options(NamedTuple):
     copy: bool = False
     is_swept: bool = True
     """Check the CRC of a ``.pth`` as a whole, besides those of the records that are handed out."""
-
-
-class Hyperparameter(NamedTuple):
-    """A value of ``data``, and how it was obtained."""
-
-    value: Any
-    """A JSON value, a decoded one, or what could not be decoded: a node of :mod:`sbformat.pkl.tree`, or
-    :class:`~sbformat.Serialized` when it is no pickle."""
-    how: Literal["json", "decoded", "opaque"]
-    why: str | None
-    """Why it is opaque."""
-
-    def __repr__(self) -> str:
-        """In a line: shared parts would make a value's own repr as long as a file likes."""
-        from sbformat.known.shown import one_line
-
-        return f"<Hyperparameter {one_line(self.value)}, {self.how}{f': {escape(self.why)}' if self.why else ''}>"
 
 
 class Encoded(NamedTuple):
@@ -294,34 +277,18 @@ class Archive:
         :raises PickleError: when the blob is no pickle
         :raises LimitError: when it asks for more than allowed
         """
-        from sbformat.data import Serialized
+        from sbformat.hyperparameters import decoded
 
         data = self.data
         if key not in data:
             raise MissingEntryError(key, present=data, what="key of data")
-        value = data[key]
-        if not isinstance(value, Serialized):
-            return value
-        from sbformat import known
-
-        return known.decode(value, limits=self.limits)
+        return decoded(data[key], self.limits)
 
     def hyperparameters(self) -> dict[str, Hyperparameter]:
         """Return all of ``data``, decoded, in its order; a blob that cannot be decoded stays as it is."""
-        return {key: self._hyperparameter(key, value) for key, value in self.data.items()}
+        from sbformat.hyperparameters import hyperparameter
 
-    def _hyperparameter(self, key: str, value: Any) -> Hyperparameter:  # noqa: ANN401 -- of any type
-        from sbformat.data import Serialized
-
-        if not isinstance(value, Serialized):
-            return Hyperparameter(value, "json", None)
-        try:
-            decoded = self.decode(key)
-        except SbformatError as error:
-            return Hyperparameter(value, "opaque", f"{error.outcome}: {error.message}")
-        if isinstance(decoded, Node):
-            return Hyperparameter(decoded, "opaque", "its constructor is not known")
-        return Hyperparameter(decoded, "decoded", None)
+        return {key: hyperparameter(value, self.limits) for key, value in self.data.items()}
 
     # -- edits ----------------------------------------------------------------------------------------
 
