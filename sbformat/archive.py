@@ -152,7 +152,8 @@ class Archive:
 
         Each is decoded at its first access, which raises what is wrong with it (FORMAT.md 1.2, 6, 7).
         """
-        names = {name.removesuffix(PTH_SUFFIX): name for name in self.state_dicts if name != self._variables_entry}
+        variables = self._variables_entry
+        names = {name.removesuffix(PTH_SUFFIX): name for name in self.state_dicts if name != variables}
         return Lazy(names, self.state_dict, "state dict")
 
     @property

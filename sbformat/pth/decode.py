@@ -12,6 +12,7 @@ from sbformat.container import Container
 from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_pickle
+from sbformat.pth.at_once import read_state_dict
 from sbformat.pth.build import build_values
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.scope import Scope
@@ -103,6 +104,10 @@ def decode_zip(
     container: Container, budget: Budget, *, on_unknown: OnUnknown = "error", copy: bool = False
 ) -> StateDict:
     """Decode an opened torch zip."""
+    data, scope, name = _opened(container, budget)
+    made = read_state_dict(bytes(data), scope)
+    if made is not None:
+        return StateDict(made, budget, copy=copy)
     pickle, scope, name = open_zip(container, budget)
     with _within(name):
         if pickle.flags:
@@ -128,10 +133,15 @@ def _open_legacy(data: memoryview, budget: Budget) -> tuple[Pickle, Scope]:
 
 def open_zip(container: Container, budget: Budget) -> tuple[Pickle, Scope, str]:
     """Return the pickle of an opened torch zip, the scope that finds its storages, and its record's name."""
+    data, scope, name = _opened(container, budget)
+    with _within(name):
+        return decode_pickle(data, budget, encoding="utf-8"), scope, name
+
+
+def _opened(container: Container, budget: Budget) -> tuple[memoryview, Scope, str]:
     root = _root(container)
     _check_version(container, root)
     byte_order = _byte_order(container, root)
-    pickle_name = root + PICKLE_RECORD
     folder = root + STORAGE_FOLDER
 
     def open_storage(key: str, dtype: str, numel: int, location: str, _view: object) -> Storage:
@@ -145,9 +155,13 @@ def open_zip(container: Container, budget: Budget) -> tuple[Pickle, Scope, str]:
             _refuse(f"the storage {quote(key)} is {numel} x {itemsize} bytes, its record has {record.size}")
         return storage
 
-    with _within(pickle_name):
-        pickle = decode_pickle(container.read(pickle_name, limit="pickle_bytes"), budget, encoding="utf-8")
-    return pickle, Scope(budget, open_storage, id_items=5), pickle_name
+    pickle_name = root + PICKLE_RECORD
+    try:
+        data = container.read(pickle_name, limit="pickle_bytes")
+    except SbformatError as error:
+        error.within(pickle_name)
+        raise
+    return data, Scope(budget, open_storage, id_items=5), pickle_name
 
 
 @contextmanager
