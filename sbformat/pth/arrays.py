@@ -270,30 +270,26 @@ def _copied_metadata(metadata: Any) -> Any:  # noqa: ANN401
 def _nested(root: object, leaves: dict[type, Callable[[Any], object]]) -> object:
     """Containers in containers, depth first with a stack of its own."""
     done: dict[int, object] = {}
-    todo: list[tuple[Any, bool]] = [(root, False)]
-
-    def made(part: object) -> object:
-        kind = type(part)
-        if kind in _CONTAINERS:
-            return done[id(part)]
-        leaf = leaves.get(kind)
-        if leaf is None:
-            return part
-        if id(part) not in done:
-            done[id(part)] = leaf(part)
-        return done[id(part)]
-
+    todo: list[Any] = [root]
     while todo:
-        value, children_are_done = todo.pop()
+        value = todo[-1]
+        parts = value.values() if isinstance(value, dict) else value
+        inner = [part for part in parts if type(part) in _CONTAINERS and id(part) not in done]
+        if inner:
+            todo += inner
+            continue
+        todo.pop()
         if id(value) in done:
             continue
-        parts = value.values() if isinstance(value, dict) else value
-        if not children_are_done:
-            todo.append((value, True))
-            todo.extend((part, False) for part in parts if type(part) in _CONTAINERS)
-        elif isinstance(value, dict):
-            copy = done[id(value)] = type(value)((key, made(part)) for key, part in value.items())
+        made = []
+        for part in parts:
+            leaf = leaves.get(type(part))
+            if leaf is not None and id(part) not in done:
+                done[id(part)] = leaf(part)
+            made.append(part if leaf is None and type(part) not in _CONTAINERS else done[id(part)])
+        if isinstance(value, dict):
+            done[id(value)] = copy = type(value)(zip(value, made))
             _keep_metadata(value, copy)
         else:
-            done[id(value)] = type(value)(made(part) for part in value)
+            done[id(value)] = type(value)(made)
     return done[id(root)]

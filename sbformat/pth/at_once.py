@@ -151,7 +151,7 @@ def _are_in_order(rows: list[tuple[bytes, ...]], end: re.Match[bytes], modules: 
     return puts == _SHORT[: len(puts)] or puts == _long(len(puts))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=16)
 def _long(size: int) -> bytes:
     """Return the opcodes of entries in order, where there are more than have a short form."""
     last = 256 + (size - len(_SHORT)) // 5
