@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import SbformatError
 from sbformat.names.pth import STORAGES
-from sbformat.pth.constructors import PLAIN, placed
+from sbformat.pth.constructors import PLAIN, extent_of, fitted
 
 if TYPE_CHECKING:
     from sbformat.limits import Limits
@@ -177,7 +177,7 @@ def _metadata(modules: list[tuple[bytes, ...]]) -> OrderedDict[str, dict[str, in
     names = _names(paths) if _are_as_long(sizes, paths) else None
     if names is None or any(words[1:]) or set(references[1:]) != {place}:
         return None
-    return OrderedDict((name, {"version": version[0]}) for name, version in zip(names, versions))
+    return OrderedDict(zip(names, [{"version": version[0]} for version in versions]))
 
 
 def _tensors(columns: tuple[tuple[bytes, ...], ...], scope: Scope) -> list[TensorInfo]:
@@ -206,11 +206,9 @@ def _tensors(columns: tuple[tuple[bytes, ...], ...], scope: Scope) -> list[Tenso
             places[_getting(put_place)] = location = place.decode("ascii")
         else:
             location = places[get_place]
-        shape, strides = _numbers(sizes), _numbers(steps)
-        if len(shape) != len(strides):
-            raise KeyError
         storage = scope.named_storage(key, dtype, _number(numel), location)
-        tensors.append(placed(scope, storage, dtype, _number(offset), shape, strides, flag == _TRUE))
+        shape, strides, extent = _geometry(sizes, steps)
+        tensors.append(fitted(scope, storage, dtype, _number(offset), shape, strides, extent, flag == _TRUE))
     return tensors
 
 
@@ -225,6 +223,14 @@ def _number(raw: bytes) -> int:
 
 
 @lru_cache(maxsize=1024)
+def _geometry(sizes: bytes, steps: bytes) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, int]]:
+    """Return shape, strides and their extent: the same few stand in every policy."""
+    shape, strides = _numbers(sizes), _numbers(steps)
+    if len(shape) != len(strides):
+        raise KeyError
+    return shape, strides, extent_of(shape, strides)
+
+
 def _numbers(raw: bytes) -> tuple[int, ...]:
     """Return the tuple that numbers become.
 

@@ -91,31 +91,45 @@ def _strided(
     for size, stride in zip(shape, strides):
         if type(size) is not int or type(stride) is not int or not 0 <= size < INT64 or not 0 <= stride < INT64:
             refuse("a tensor's shape or strides are not whole numbers >= 0")
-    return placed(scope, storage, dtype, offset, shape, strides, requires_grad)
+    return fitted(scope, storage, dtype, offset, shape, strides, extent_of(shape, strides), requires_grad)
 
 
-def placed(
+def extent_of(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+    """Return how many items a shape has, and how far the last lies behind the first.
+
+    :param shape: whole numbers >= 0
+    :param strides: as many
+    """
+    numel = 1
+    reach = 0
+    for size, stride in zip(shape, strides):
+        numel *= size
+        reach += (size - 1) * stride
+    return numel, reach
+
+
+def fitted(
     scope: Scope,
     storage: Storage,
     dtype: str,
     offset: int,
     shape: tuple[int, ...],
     strides: tuple[int, ...],
+    extent: tuple[int, int],
     requires_grad: object,
 ) -> TensorInfo:
-    """Check that a tensor lies in its storage: whole numbers >= 0, as many strides as sizes."""
+    """Check that a tensor lies in its storage.
+
+    :param extent: of its shape and strides, as :func:`extent_of` gives it
+    """
+    numel, reach = extent
     scope.tensors += 1
-    numel = 1
-    last = offset
-    for size, stride in zip(shape, strides):
-        numel *= size
-        last += (size - 1) * stride
     available = storage.numel if storage.dtype else storage.nbytes // DTYPES[dtype].itemsize
     scope.items += numel
     if not numel:
         _check_empty(shape)
-    elif last >= available:
-        refuse(f"a tensor of shape {shape} at {offset} ends at element {last} of {available} in its storage")
+    elif offset + reach >= available:
+        refuse(f"a tensor of shape {shape} at {offset} ends at element {offset + reach} of {available} in its storage")
     if numel > _VIEW_TIMES_STORAGE * available:
         scope.expanded += numel
     if requires_grad is not False:
