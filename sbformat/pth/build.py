@@ -152,12 +152,11 @@ def _itself(parts: list[Any]) -> list[Any]:
 
 def _visit_call(node: Call, scope: Scope, on_unknown: OnUnknown) -> object:
     func = node.func
-    role = CALLS.get(func.pair) if type(func) is Global and not func.updates else None
+    role, make = _ROLES.get(func.pair, _NO_ROLE) if type(func) is Global and not func.updates else _NO_ROLE
     if role is None or node.how != "REDUCE":
         return _unknown(node, scope, on_unknown)
     if role in _COPYING:
         scope.copy(_given(node))
-    make = CONSTRUCTORS.get(role)
     if make is not None:
         if node.updates or type(node.args) is not tuple:
             _refuse(f"a {role} is changed after it was made, or has computed arguments")
@@ -171,6 +170,8 @@ def _visit_call(node: Call, scope: Scope, on_unknown: OnUnknown) -> object:
     return array_info(node)
 
 
+_NO_ROLE: Final = None, None
+_ROLES: Final = {pair: (role, CONSTRUCTORS.get(role)) for pair, role in CALLS.items()}
 _COPYING: Final = frozenset(
     {"encode", "bytes", "bytearray", "size", "numpy_array", "numpy_scalar", "ordered_dict", "set", "frozenset"}
 )

@@ -17,7 +17,7 @@ from sbformat.names.pth import (
     QUANTIZATION_SCHEMES,
     TENSOR_CLASSES,
 )
-from sbformat.pkl.tree import Call, Dict
+from sbformat.pkl.tree import Call, Dict, Global
 from sbformat.pth.arguments import arguments, flag, pair_of, reduced, refuse, whole_numbers
 from sbformat.pth.dtypes import DTYPES, QUANTIZED
 from sbformat.pth.scope import INT64, Scope
@@ -51,8 +51,10 @@ PLAIN: Final = frozenset(name for name in DTYPES if name not in QUANTIZED)
 
 def _no_hooks(value: object) -> None:
     """Backward hooks are functions: torch writes an empty OrderedDict for none."""
-    if type(value) is Call and value.args == () and not value.updates and pair_of(value.func) == _ORDERED_DICT:
-        return
+    if type(value) is Call and value.args == () and not value.updates:
+        func = value.func
+        if type(func) is Global and func.pair == _ORDERED_DICT and not func.updates:
+            return
     message = "a tensor was saved with backward hooks, which are code"
     raise UnsupportedError(message)
 
@@ -88,10 +90,14 @@ def _strided(
         refuse("a tensor's offset is not a whole number >= 0")
     if len(shape) > scope.limits.tensor_rank:
         scope.budget.spend("tensor_rank", len(shape))
+    numel = 1
+    reach = 0
     for size, stride in zip(shape, strides):
         if type(size) is not int or type(stride) is not int or not 0 <= size < INT64 or not 0 <= stride < INT64:
             refuse("a tensor's shape or strides are not whole numbers >= 0")
-    return fitted(scope, storage, dtype, offset, shape, strides, extent_of(shape, strides), requires_grad)
+        numel *= size
+        reach += (size - 1) * stride
+    return fitted(scope, storage, dtype, offset, shape, strides, (numel, reach), requires_grad)
 
 
 def extent_of(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
