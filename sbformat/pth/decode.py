@@ -6,13 +6,13 @@ What their pickles say becomes values in ``build``.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from sbformat.container import Container
 from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_pickle
-from sbformat.pth.at_once import read_state_dict
 from sbformat.pth.build import build_values
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.scope import Scope
@@ -40,6 +40,9 @@ _SPECIAL_RECORDS: Final = (
     PICKLE_RECORD, BYTE_ORDER_RECORD, TORCH_VERSION_RECORD, TORCH_VERSION_RECORD_OLD, TORCHSCRIPT_RECORD,
     *IGNORED_RECORDS,
 )  # fmt: skip
+_DECODED: Final = count()
+_FIRST: Final = 8
+"""Torch zips of a process that are read without patterns: making those takes as long as they save for so many."""
 _PROTO_BYTE: Final = b"\x80"
 _TAR_MAGIC_AT: Final = 257
 _TAR_MAGIC: Final = b"ustar"
@@ -105,9 +108,12 @@ def decode_zip(
 ) -> StateDict:
     """Decode an opened torch zip."""
     data, scope, name = _opened(container, budget)
-    made = read_state_dict(bytes(data), scope)
-    if made is not None:
-        return StateDict(made, budget, copy=copy)
+    if next(_DECODED) >= _FIRST:
+        from sbformat.pth.at_once import read_at_once
+
+        made = read_at_once(bytes(data), scope)
+        if made is not None:
+            return StateDict(made, budget, copy=copy)
     pickle, scope, name = open_zip(container, budget)
     with _within(name):
         if pickle.flags:
