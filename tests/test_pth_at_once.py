@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 import pytest
 from hypothesis import given, settings, strategies as st
 
+import sbformat
 from beside import CORPUS, DAMAGED, GENERATED, told
-from bundled import PPO, SAC
+from bundled import PPO
 from sbformat import SbformatError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_pickle
-from sbformat.pth.at_once import read_state_dict
+from sbformat.pth import decode
+from sbformat.pth.at_once import read_at_once
 from sbformat.pth.build import build_values
 from sbformat.pth.scope import Scope
 from sbformat.pth.values import Storage, TensorInfo
@@ -94,6 +96,21 @@ def state_dict(tensors: dict[str, object], modules: list[str] | None = None) -> 
     return made
 
 
+def optimizer(*states: dict[str, object], **more: object) -> dict[str, object]:
+    """What ``Optimizer.state_dict`` gives."""
+    group = {"lr": 3e-4, "betas": (0.9, 0.999), "eps": 1e-5, "amsgrad": False, "foreach": None, **more}
+    return {"state": dict(enumerate(states)), "param_groups": [{**group, "params": list(range(len(states)))}]}
+
+
+def adam(first: int, shape: tuple[int, ...], step: object = None) -> dict[str, object]:
+    """What Adam keeps for a parameter; older releases count steps in numbers."""
+    numel = 1
+    for size in shape:
+        numel *= size
+    tensors = [Tensor(floats(str(first + at), numel), shape) for at in range(2)]
+    return {"step": step or Tensor(floats(str(first + 2), 1), ()), "exp_avg": tensors[0], "exp_avg_sq": tensors[1]}
+
+
 def floats(key: str, numel: int, location: str = "cpu", storage: str = "FloatStorage") -> Ref:
     return Ref(("storage", CLASSES[storage], key, location, numel))
 
@@ -116,14 +133,23 @@ def described(value: Any) -> object:
     if isinstance(value, dict):
         parts = [(key, type(key), described(part)) for key, part in value.items()]
         return type(value), parts, described(getattr(value, "_metadata", None))
-    return type(value), value
+    if isinstance(value, (list, tuple)):
+        return type(value), [described(part) for part in value]
+    return type(value), repr(value)
+
+
+def tensors_of(value: Any) -> list[TensorInfo]:
+    """All tensors, in their order."""
+    if isinstance(value, TensorInfo):
+        return [value]
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return [tensor for part in parts for tensor in tensors_of(part)]
 
 
 def shared(value: Any) -> list[int]:
     """Which tensors have one storage."""
     seen: dict[int, int] = {}
-    tensors = [part for part in value.values() if isinstance(part, TensorInfo)]
-    return [seen.setdefault(id(part.storage), len(seen)) for part in tensors]
+    return [seen.setdefault(id(part.storage), len(seen)) for part in tensors_of(value)]
 
 
 def by_the_machine(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Any:
@@ -138,7 +164,7 @@ def by_the_machine(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Any:
 
 def agrees(data: bytes, limits: Limits = DEFAULT_LIMITS) -> bool:
     """Assert that what is read at once is what the machine reads; say whether it was."""
-    made = read_state_dict(data, _scope(limits))
+    made = read_at_once(data, _scope(limits))
     if made is None:
         return False
     slowly = by_the_machine(data, limits)
@@ -176,6 +202,13 @@ TAKEN: Final[dict[str, object]] = {
         }
     ),
     "a large number": state_dict({"a.w": Tensor(floats("0", 2**31 - 1), (2**20, 2**10)), "b.w": LAYERS["r"]}),
+    "an optimizer": (ADAM := optimizer(adam(0, (2, 3)), adam(3, (2,)))),
+    "an optimizer that counts in numbers": optimizer(adam(0, (2, 3), 300), adam(3, (2,), 70_000), adam(6, (), 1)),
+    "an optimizer of many": optimizer(*[adam(3 * at, (4, 4)) for at in range(40)]),
+    "two groups": {
+        **optimizer(adam(0, (2,)), adam(3, (2,))),
+        "param_groups": [{"lr": 0.1}, {"lr": 1e-9, "x": [[], ()]}],
+    },
     "nothing in it": state_dict({"a.w": Tensor(floats("0", 0), (0, 4)), "b.w": Tensor(floats("1", 9), (3, 3), (0, 1))}),
 }
 
@@ -185,12 +218,21 @@ def test_what_torch_writes_is_read_at_once(what: str) -> None:
     assert agrees(dumped(TAKEN[what]))
 
 
-@pytest.mark.parametrize("path", [PPO, SAC])
-def test_bundled_policies_are_read_at_once(path: Path) -> None:
-    assert agrees(pickle_of(path))
+@pytest.mark.parametrize("entry", ["policy.pth", "policy.optimizer.pth"])
+def test_bundled_policies_and_optimizers_are_read_at_once(entry: str) -> None:
+    assert agrees(pickle_of(PPO, entry))
 
 
-def pickle_of(path: Path, entry: str = "policy.pth") -> bytes:
+def test_what_is_read_at_once_is_what_an_archive_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    once = []
+    for first in (0, 1000):
+        monkeypatch.setattr(decode, "_FIRST", first)
+        parameters = sbformat.read(PPO).parameters
+        once.append([described(parameters[name].tree) for name in parameters])
+    assert once[0] == once[1]
+
+
+def pickle_of(path: Path, entry: str) -> bytes:
     """What a ``.pth`` of an archive pickles, by the standard library; nothing when it is no zip."""
     with zipfile.ZipFile(path) as archive:
         data = archive.read(entry) if entry in archive.namelist() else b""
@@ -208,10 +250,13 @@ _summary = told(READ, "test_pth_at_once.py:")
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="there is no ../shared beside the project")
 def test_real_policies_are_read_at_once() -> None:
     for path in sorted([*CORPUS.rglob("*.zip"), *GENERATED.rglob("*.zip")]):
-        data = pickle_of(path) if zipfile.is_zipfile(path) and path.name not in DAMAGED else b""
-        if data:
-            READ["policies read at once" if agrees(data) else "policies left to the machine"] += 1
-    assert READ["policies read at once"] > 9 * READ["policies left to the machine"]
+        for entry in ("policy.pth", "policy.optimizer.pth", "actor.optimizer.pth", "critic.optimizer.pth"):
+            data = pickle_of(path, entry) if zipfile.is_zipfile(path) and path.name not in DAMAGED else b""
+            if data:
+                what = "policies" if entry == "policy.pth" else "optimizers"
+                READ[f"{what} read at once" if agrees(data) else f"{what} left to the machine"] += 1
+    for what in ("policies", "optimizers"):
+        assert READ[f"{what} read at once"] > 3 * READ[f"{what} left to the machine"]
 
 
 LEFT: Final[dict[str, Callable[[], bytes]]] = {
@@ -232,6 +277,14 @@ LEFT: Final[dict[str, Callable[[], bytes]]] = {
     ),
     "more than one batch": lambda: dumped(state_dict({f"{at}.w": Tensor(floats("0", 1), ()) for at in range(1001)})),
     "another protocol": lambda: b"\x80\x03" + dumped(TWO)[2:],
+    "a parameter that is left out": lambda: dumped({"state": {1: adam(0, (2,)), 2: adam(3, (2,))}, "param_groups": []}),
+    "a parameter with a name": lambda: dumped({"state": {"0": adam(0, (2,)), "1": adam(3, (2,))}, "param_groups": []}),
+    "an optimizer without state": lambda: dumped(optimizer()),
+    "more than an optimizer has": lambda: dumped({**ADAM, "more": 1}),
+    "a tensor among the groups": lambda: dumped(optimizer(adam(0, (2,)), lr=Tensor(floats("9", 1), ()))),
+    "a class among the groups": lambda: dumped(optimizer(adam(0, (2,)), lr=OrderedDict())),
+    "a text said before": lambda: dumped(optimizer(adam(0, (2,)), lr="exp_avg")),
+    "bytes behind an optimizer": lambda: dumped(ADAM) + b".",
     "bytes behind it": lambda: dumped(TWO) + b".",
     "nothing": lambda: b"",
 }
@@ -256,13 +309,14 @@ def test_every_limit_is_the_machines() -> None:
     assert not agrees(expanded, Limits(expanded_items=899))
 
 
-def test_no_changed_byte_is_read_otherwise() -> None:
+@pytest.mark.parametrize("value", [TWO, optimizer(adam(0, (2, 3)), adam(3, (2,), 7))], ids=["module", "optimizer"])
+def test_no_changed_byte_is_read_otherwise(value: object) -> None:
     """Each byte of a small pickle is set to each other value: nothing or what the machine reads comes out."""
-    data = dumped(TWO)
+    data = dumped(value)
     taken = 0
     for at in range(len(data)):
-        for value in range(256):
-            taken += agrees(data[:at] + bytes((value,)) + data[at + 1 :])
+        for byte in range(256):
+            taken += agrees(data[:at] + bytes((byte,)) + data[at + 1 :])
     assert taken > len(data)  # itself, and names, keys and sizes that fit as well
 
 
@@ -276,7 +330,11 @@ def test_no_cut_is_read_otherwise(what: str) -> None:
         agrees(data[:at] + data[at : at + 2] + data[at:])
 
 
+MOVED: Final = ["two tensors", "shapes of every kind", "one storage for two", "an optimizer", "two groups"]
 OPCODES: Final = [
+    b"u",
+    b"u}",
+    b"}",
     b"q\x03",
     b"h\x03",
     b"h\x04",
@@ -297,7 +355,7 @@ OPCODES: Final = [
 @given(st.data())
 def test_no_moved_part_is_read_otherwise(data: st.DataObject) -> None:
     """A part of a pickle put elsewhere, or an opcode put in, gives nothing or what the machine reads."""
-    whole = dumped(TAKEN[data.draw(st.sampled_from(["two tensors", "shapes of every kind", "one storage for two"]))])
+    whole = dumped(TAKEN[data.draw(st.sampled_from(MOVED))])
     start, stop, at = sorted(data.draw(st.integers(0, len(whole))) for _ in range(3))
     part = data.draw(st.sampled_from([whole[start:stop], *OPCODES]))
     agrees(whole[:at] + part + whole[at:])

@@ -9,7 +9,7 @@ import numpy as np
 
 from fuzz.law import ask
 from sbformat import SbformatError, UnsupportedError, pth
-from sbformat.pth import StateDict, TensorInfo, decode
+from sbformat.pth import StateDict, TensorInfo, at_once
 from sbformat.pth.arrays import numpy_dtype
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ def one_input(data: bytes) -> None:
 
 def check_the_longer_way(found: StateDict | SbformatError, data: bytes) -> None:
     """What is read at once is what the machine reads, which refuses the rest."""
-    shorter, decode.read_state_dict = decode.read_state_dict, lambda *_: None
+    shorter, at_once.read_at_once = at_once.read_at_once, lambda *_: None
     try:
         slowly = ask(pth.loads, data)
     finally:
-        decode.read_state_dict = shorter
+        at_once.read_at_once = shorter
     assert type(slowly) is type(found), (slowly, found)
     if not isinstance(found, SbformatError) and not isinstance(slowly, SbformatError):
         tensors = ask(found.tensors), ask(slowly.tensors)
