@@ -7,11 +7,11 @@ whenever it is asked for, the others are read.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
 
-from sbformat import algorithm, data as data_entry, known, pkl, pth, system_info as system_info_entry
+from sbformat import pth
 from sbformat.checked import decode_entry
-from sbformat.errors import ContainerError, MissingEntryError, SbformatError, escape, quote
+from sbformat.errors import ContainerError, MissingEntryError, SbformatError, quote
 from sbformat.lazy import Lazy
 from sbformat.limits import Budget
 from sbformat.spec import (
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from sbformat.algorithm import Algorithm
     from sbformat.entries import Entries
+    from sbformat.hyperparameters import Hyperparameter
     from sbformat.limits import Limits
     from sbformat.overlay import Content
     from sbformat.pth import StateDict
@@ -52,23 +53,6 @@ class Options(NamedTuple):
     copy: bool = False
     is_swept: bool = True
     """Check the CRC of a ``.pth`` as a whole, besides those of the records that are handed out."""
-
-
-class Hyperparameter(NamedTuple):
-    """A value of ``data``, and how it was obtained."""
-
-    value: Any
-    """A JSON value, a decoded one, or what could not be decoded: a node of :mod:`sbformat.pkl.tree`, or
-    :class:`~sbformat.Serialized` when it is no pickle."""
-    how: Literal["json", "decoded", "opaque"]
-    why: str | None
-    """Why it is opaque."""
-
-    def __repr__(self) -> str:
-        """In a line: shared parts would make a value's own repr as long as a file likes."""
-        from sbformat.known.shown import one_line
-
-        return f"<Hyperparameter {one_line(self.value)}, {self.how}{f': {escape(self.why)}' if self.why else ''}>"
 
 
 class Encoded(NamedTuple):
@@ -163,9 +147,9 @@ class Archive:
         :raises MissingEntryError: when there is none
         :raises DataError: when it breaks the format
         """
-        return self._once(
-            DATA_ENTRY, lambda name: data_entry.decode(self._entries.read(name, limit="json_bytes"), self._budget)
-        )
+        from sbformat.data import decode
+
+        return self._once(DATA_ENTRY, lambda name: decode(self._entries.read(name, limit="json_bytes"), self._budget))
 
     @property
     def parameters(self) -> Mapping[str, StateDict]:
@@ -173,7 +157,8 @@ class Archive:
 
         Each is decoded at its first access, which raises what is wrong with it (FORMAT.md 1.2, 6, 7).
         """
-        names = {name.removesuffix(PTH_SUFFIX): name for name in self.state_dicts if name != self._variables_entry}
+        variables = self._variables_entry
+        names = {name.removesuffix(PTH_SUFFIX): name for name in self.state_dicts if name != variables}
         return Lazy(names, self.state_dict, "state dict")
 
     @property
@@ -191,9 +176,10 @@ class Archive:
         """The release that wrote it; None before 0.9.0 (FORMAT.md 4.1)."""
         if VERSION_ENTRY not in self.entries:
             return None
+        from sbformat.system_info import parse_version
+
         return self._once(
-            VERSION_ENTRY,
-            lambda name: system_info_entry.parse_version(bytes(self._entries.read(name, limit="version_bytes"))),
+            VERSION_ENTRY, lambda name: parse_version(bytes(self._entries.read(name, limit="version_bytes")))
         )
 
     @property
@@ -201,11 +187,11 @@ class Archive:
         """``system_info.txt``: its fields and its text; None before 1.3.0 (FORMAT.md 4.2)."""
         if SYSTEM_INFO_ENTRY not in self.entries:
             return None
+        from sbformat.system_info import parse_system_info
+
         return self._once(
             SYSTEM_INFO_ENTRY,
-            lambda name: system_info_entry.parse_system_info(
-                bytes(self._entries.read(name, limit="system_info_bytes"))
-            ),
+            lambda name: parse_system_info(bytes(self._entries.read(name, limit="system_info_bytes"))),
         )
 
     @property
@@ -218,8 +204,9 @@ class Archive:
     @property
     def algorithm(self) -> Algorithm:
         """Which algorithm wrote it, how certain that is, and what tells so (FORMAT.md 4.3)."""
-        data = self.data if DATA_ENTRY in self.entries else {}
-        return algorithm.infer(data, tuple(self.entries))
+        from sbformat.algorithm import infer
+
+        return infer(self.data if DATA_ENTRY in self.entries else {}, tuple(self.entries))
 
     # -- decoding -------------------------------------------------------------------------------------
 
@@ -304,26 +291,18 @@ class Archive:
         :raises PickleError: when the blob is no pickle
         :raises LimitError: when it asks for more than allowed
         """
+        from sbformat.hyperparameters import decoded
+
         data = self.data
         if key not in data:
             raise MissingEntryError(key, present=data, what="key of data")
-        value = data[key]
-        return value if not isinstance(value, data_entry.Serialized) else known.decode(value, limits=self.limits)
+        return decoded(data[key], self.limits)
 
     def hyperparameters(self) -> dict[str, Hyperparameter]:
         """Return all of ``data``, decoded, in its order; a blob that cannot be decoded stays as it is."""
-        return {key: self._hyperparameter(key, value) for key, value in self.data.items()}
+        from sbformat.hyperparameters import hyperparameter
 
-    def _hyperparameter(self, key: str, value: Any) -> Hyperparameter:  # noqa: ANN401 -- of any type
-        if not isinstance(value, data_entry.Serialized):
-            return Hyperparameter(value, "json", None)
-        try:
-            decoded = self.decode(key)
-        except SbformatError as error:
-            return Hyperparameter(value, "opaque", f"{error.outcome}: {error.message}")
-        if isinstance(decoded, pkl.Node):
-            return Hyperparameter(decoded, "opaque", "its constructor is not known")
-        return Hyperparameter(decoded, "decoded", None)
+        return {key: hyperparameter(value, self.limits) for key, value in self.data.items()}
 
     # -- edits ----------------------------------------------------------------------------------------
 
@@ -358,9 +337,12 @@ class Archive:
         :raises ContainerError: for names that no entry can have
         :raises MissingEntryError: for a state dict or extra entry that is to be removed and is not there
         """
+        from sbformat.data import dumps
+        from sbformat.system_info import parse_system_info, parse_version
+
         changes: dict[str, Content] = {}
         if data is not ...:
-            changes[DATA_ENTRY] = None if data is None else _within(DATA_ENTRY, data_entry.dumps, data)
+            changes[DATA_ENTRY] = None if data is None else _within(DATA_ENTRY, dumps, data)
         for name, value in (parameters or {}).items():
             if value is None:
                 self._entries.entry(name + PTH_SUFFIX)
@@ -369,8 +351,8 @@ class Archive:
             name = self._variables_entry or PYTORCH_VARIABLES_ENTRY
             changes[name] = self._state_dict_of(name, pytorch_variables)
         for name, text, parse in (
-            (VERSION_ENTRY, stable_baselines3_version, system_info_entry.parse_version),
-            (SYSTEM_INFO_ENTRY, system_info, system_info_entry.parse_system_info),
+            (VERSION_ENTRY, stable_baselines3_version, parse_version),
+            (SYSTEM_INFO_ENTRY, system_info, parse_system_info),
         ):
             if text is not ...:
                 raw = changes[name] = None if text is None else text.encode("utf-8", "surrogatepass")
@@ -408,7 +390,7 @@ class Archive:
 
         self.require_own()
         if DATA_ENTRY not in changes and self._is_data_changed():
-            changes[DATA_ENTRY] = _within(DATA_ENTRY, data_entry.dumps, self.data)
+            changes[DATA_ENTRY] = _within(DATA_ENTRY, self._dumped, self.data)
         kept = {
             name: content
             for name, content in changes.items()
@@ -434,7 +416,7 @@ class Archive:
         """
         self.require_own()
         if name == DATA_ENTRY and (reencode or self._is_data_changed()):
-            content = data_entry.dumps(self.data)
+            content = self._dumped(self.data)
             return Encoded(len(content), lambda: (content,), is_new=True)
         if reencode and is_state_dict(name):
             made = pth.encode_pth(self.state_dict(name))
@@ -447,14 +429,23 @@ class Archive:
         """``data`` as it comes back when it is written: what was put in place may be a tuple."""
         if not self._is_data_changed():
             return self.data
-        return data_entry.decode(data_entry.dumps(self.data), Budget(self.limits))
+        from sbformat.data import decode
+
+        return decode(self._dumped(self.data), Budget(self.limits))
+
+    @staticmethod
+    def _dumped(data: Mapping[str, Any]) -> bytes:
+        from sbformat.data import dumps
+
+        return dumps(data)
 
     def _is_data_changed(self) -> bool:
         held = self._cache.get(DATA_ENTRY)
         if not isinstance(held, dict):
             return False
-        fresh = data_entry.decode(self._entries.read(DATA_ENTRY), Budget(self.limits))
-        return not data_entry.equal_json(held, fresh)
+        from sbformat.data import decode, equal_json
+
+        return not equal_json(held, decode(self._entries.read(DATA_ENTRY), Budget(self.limits)))
 
     def __copy__(self) -> Archive:
         return self.with_entries({})
@@ -480,9 +471,11 @@ class Archive:
 
     def _same_entry(self, other: Archive, name: str) -> bool:
         if name == DATA_ENTRY or name in self.state_dicts:
+            from sbformat.data import equal_json
+
             try:
                 if name == DATA_ENTRY:
-                    return data_entry.equal_json(self._written_data(), other._written_data())
+                    return equal_json(self._written_data(), other._written_data())
                 return self.state_dict(name) == other.state_dict(name)
             except SbformatError:
                 pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from sbformat.errors import ContainerError, quote
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 NAME_BYTES: Final = 1024
+_SHORT: Final = 64
+"""Names up to here are remembered when they are found good: SB3's and torch's are the same few in every file."""
 
 _BIDI_AND_SEPARATORS: Final = "[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 _DEVICES: Final = frozenset({"con", "prn", "aux", "nul", "conin$", "conout$"})
@@ -29,6 +32,18 @@ def check_name(raw: bytes, offset: int | None = None) -> str:
     :param offset: where it stands, for the message
     :raises ContainerError: when it breaks FORMAT.md 2.6
     """
+    return (len(raw) <= _SHORT and _good_name(raw)) or _checked_name(raw, offset)
+
+
+@lru_cache(maxsize=1024)
+def _good_name(raw: bytes) -> str | None:
+    try:
+        return _checked_name(raw, None)
+    except ContainerError:
+        return None
+
+
+def _checked_name(raw: bytes, offset: int | None) -> str:
     if not 1 <= len(raw) <= NAME_BYTES:
         _refuse(f"a member's name has {len(raw)} bytes; 1 to {NAME_BYTES} are allowed", offset)
     try:
@@ -72,6 +87,20 @@ def check_path(name: str, offset: int | None = None) -> None:
     :param name: a name that passed :func:`check_name`
     :raises ContainerError: when it leaves its folder, or some system would read it otherwise
     """
+    if len(name) > _SHORT or not _is_good_path(name):
+        _check_path(name, offset)
+
+
+@lru_cache(maxsize=1024)
+def _is_good_path(name: str) -> bool:
+    try:
+        _check_path(name, None)
+    except ContainerError:
+        return False
+    return True
+
+
+def _check_path(name: str, offset: int | None) -> None:
     _check_parts(name, name, offset)
     if not name.isascii():
         import unicodedata

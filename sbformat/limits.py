@@ -5,7 +5,7 @@ belongs to one operation and is passed down through inner zips and pickles, so n
 it. ``Budget.spend`` is the only comparer.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: as text, each field's would be compiled, a quarter of a millisecond of start-up.
 
 from typing import Final, NamedTuple
 

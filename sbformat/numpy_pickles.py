@@ -66,6 +66,11 @@ class ArrayInfo(NamedTuple):
     axes: tuple[int, ...] = ()
     """Where each axis of the shape stands in the order of the buffer, when that is another one."""
 
+    def __repr__(self) -> str:
+        """In a line: its bytes may be many."""
+        what = "scalar" if self.is_scalar else f"array of shape {self.shape}"
+        return f"<ArrayInfo {self.dtype} {what}, {len(self.buffer)} bytes>"
+
     @property
     def numel(self) -> int:
         """Items."""

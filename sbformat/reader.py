@@ -15,7 +15,6 @@ from sbformat.archive import Archive, Options, is_state_dict
 from sbformat.container import Container
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
-from sbformat.loose import LooseEntries, is_entry_name, open_folder
 from sbformat.pkl.decode import decode_pickle
 from sbformat.pth.values import TensorInfo
 from sbformat.sniff import refuse, sniff, sniff_zip
@@ -150,6 +149,8 @@ def _open(source: SourceLike, budget: Budget, options: Options, *, mapped: bool,
     """
     in_place = _LARGE if is_held else _LARGE_IN_PLACE
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
+        from sbformat.loose import open_folder
+
         folder = open_folder(source, budget, mapped=mapped, is_held=is_held)
         if not any(name == DATA_ENTRY or is_state_dict(name) for name in folder):
             raise MissingEntryError(DATA_ENTRY, present=folder)
@@ -161,19 +162,26 @@ def _open(source: SourceLike, budget: Budget, options: Options, *, mapped: bool,
     if kind == "zip":
         return _open_zip(opened, source, budget, options)
     if kind == "torch-legacy":
-        return Archive(LooseEntries({_pth_name(source): opened}, budget), kind, budget, options)
+        return Archive(_alone(_pth_name(source), opened, budget), kind, budget, options)
     if kind == "data-json":
-        return Archive(LooseEntries({DATA_ENTRY: opened}, budget), kind, budget, options)
+        return Archive(_alone(DATA_ENTRY, opened, budget), kind, budget, options)
     if kind == "pickle":
         return _open_pickle(opened, source, budget, options)
     return refuse(kind, opened)
+
+
+def _alone(name: str, opened: Source, budget: Budget) -> Entries:
+    """A file that is one entry."""
+    from sbformat.loose import LooseEntries
+
+    return LooseEntries({name: opened}, budget)
 
 
 def _open_zip(opened: Source, source: SourceLike, budget: Budget, options: Options) -> Archive:
     container = Container(opened, budget=budget, names="record", entry_limit="inner_entries")
     kind = sniff_zip(container.entries)
     if kind == "torch-zip":
-        return Archive(LooseEntries({_pth_name(source): opened}, budget), kind, budget, options)
+        return Archive(_alone(_pth_name(source), opened, budget), kind, budget, options)
     if kind not in ("sb3", "sb2-zip"):
         refuse(kind, opened, container.entries)
     budget.spend("outer_entries", len(container))
@@ -193,7 +201,7 @@ def _open_pickle(opened: Source, source: SourceLike, budget: Budget, options: Op
 
     pickle = _decoded(opened, budget)
     kind = kind_of(pickle)
-    entries = LooseEntries({_pickle_name(source): opened}, budget)
+    entries = _alone(_pickle_name(source), opened, budget)
     if kind == "sb2-pickle":
         return Sb2Pickle(entries, pickle, budget, options)
     return PickledArchive(entries, kind, pickle, budget, options)
@@ -229,6 +237,8 @@ def _large(source: SourceLike, budget: Budget, kinds: frozenset[Kind]) -> PathSo
 
 def _pickle_name(source: SourceLike) -> str:
     """A pickle keeps its file's name, where an entry can have it."""
+    from sbformat.loose import is_entry_name
+
     name = os.path.basename(os.fsdecode(source)) if isinstance(source, (str, os.PathLike)) else ""
     return name if is_entry_name(name) else _PICKLE_NAME
 
@@ -236,6 +246,8 @@ def _pickle_name(source: SourceLike) -> str:
 def _pth_name(source: SourceLike) -> str:
     """A lone ``.pth`` keeps its name, as the entry it was; without one it is the policy."""
     if isinstance(source, (str, os.PathLike)):
+        from sbformat.loose import is_entry_name
+
         name = os.path.basename(os.fsdecode(source))
         if not name.endswith(PTH_SUFFIX):
             name += PTH_SUFFIX

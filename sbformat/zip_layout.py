@@ -53,6 +53,11 @@ _TORCH_PADDING: Final = EXTRA_TORCH_PADDING.to_bytes(2, "little")
 _EXTRA_UNICODE_PATH: Final = 0x7075  # a second name for the entry: some readers believe it
 _MODE_TYPE: Final = 0o170000
 
+_CENTRAL_SIZE: Final = CENTRAL.size
+_LOCAL_SIZE: Final = LOCAL.size
+_EXTRA_SIZE: Final = EXTRA.size
+_DESCRIPTOR_SIZE: Final = DESCRIPTOR.size
+
 _entry: Final = partial(tuple.__new__, Entry)  # half the price of Entry(...), once a record
 
 _Central: TypeAlias = tuple[bytes, int, int, int, int, int, int]
@@ -158,18 +163,20 @@ def _read_central(directory: bytes, count: int, start: int) -> list[_Central]:
     at = 0
     size = len(directory)
     for _ in range(count):
-        if size - at < CENTRAL.size:
+        if size - at < _CENTRAL_SIZE:
             _refuse("the directory ends within a record", start + at)
-        fields = CENTRAL.unpack_from(directory, at)
-        signature, _, _, flags, method, _, _, crc, compressed, inflated = fields[:10]
-        name_size, extra_size, comment_size, disk, _, attributes, offset = fields[10:]
+        (
+            signature, _, _, flags, method, _, _, crc, compressed, inflated,
+            name_size, extra_size, comment_size, disk, _, attributes, offset,
+        ) = CENTRAL.unpack_from(directory, at)  # fmt: skip
         if signature != CENTRAL_SIGNATURE:
             _refuse("a record of the directory has a wrong signature", start + at)
-        extra_at = at + CENTRAL.size + name_size
+        name_at = at + _CENTRAL_SIZE
+        extra_at = name_at + name_size
         following = extra_at + extra_size + comment_size
         if following > size:
             _refuse("the directory ends within a record", start + at)
-        name = directory[at + CENTRAL.size : extra_at]
+        name = directory[name_at:extra_at]
         zip64 = None
         if extra_size:
             zip64 = _read_extras(directory[extra_at : extra_at + extra_size], name, start + extra_at)
@@ -274,23 +281,30 @@ def _match_local(source: Source, record: _Central, following: int) -> Entry:
     """Check one local header against its record; what it heads must end where the next one begins."""
     raw_name, offset, stored, inflated, crc, method, flags = record
     overhead = following - offset - stored  # the header, its name and extras, and a descriptor
-    if not LOCAL.size <= overhead <= _LARGEST_OVERHEAD:
+    if not _LOCAL_SIZE <= overhead <= _LARGEST_OVERHEAD:
         _refuse(f"{_shown(record)} does not end where the next header begins", offset)
     head = bytes(source.view(offset, overhead))
-    header = LOCAL.unpack_from(head)
-    signature, _, local_flags, local_method, _, _, local_crc, local_stored, local_inflated = header[:9]
-    name_size, extra_size = header[9:]
-    extra_at = LOCAL.size + name_size
+    (
+        signature, _, local_flags, local_method, _, _, local_crc, local_stored, local_inflated, name_size, extra_size,
+    ) = LOCAL.unpack_from(head)  # fmt: skip
+    extra_at = _LOCAL_SIZE + name_size
     data_at = extra_at + extra_size
     if (
         signature != LOCAL_SIGNATURE
         or data_at > overhead
-        or head[LOCAL.size : extra_at] != raw_name
+        or head[_LOCAL_SIZE:extra_at] != raw_name
         or local_flags != flags
         or local_method != method
     ):
         _refuse(f"the local header of {_shown(record)} differs from the directory, or is none", offset)
-    if extra_size and not (head.startswith(_TORCH_PADDING, extra_at) and _is_one_extra(head, extra_at, extra_size)):
+    if (
+        extra_size
+        and not (  # as torch pads nearly every record: one field of that kind
+            extra_size >= _EXTRA_SIZE
+            and head[extra_at : extra_at + 2] == _TORCH_PADDING
+            and head[extra_at + 2] | head[extra_at + 3] << 8 == extra_size - _EXTRA_SIZE
+        )
+    ):
         zip64 = _read_extras(head[extra_at:data_at], raw_name, offset + extra_at)
         if zip64 is not None:
             local_stored, local_inflated = _local_sizes(local_stored, local_inflated, zip64, record)
@@ -301,7 +315,7 @@ def _match_local(source: Source, record: _Central, following: int) -> Entry:
         _refuse(f"the local header of {_shown(record)} differs from the directory in CRC or sizes", offset)
     trailer = overhead - data_at
     if described:
-        layout = DESCRIPTOR if trailer == DESCRIPTOR.size and stored <= MAX32 >= inflated else DESCRIPTOR64
+        layout = DESCRIPTOR if trailer == _DESCRIPTOR_SIZE and stored <= MAX32 >= inflated else DESCRIPTOR64
         if source.view(following - trailer, trailer) != layout.pack(DESCRIPTOR_SIGNATURE, crc, stored, inflated):
             _refuse(f"no data descriptor that agrees with the directory follows {_shown(record)}", following - trailer)
     elif trailer:
@@ -310,11 +324,6 @@ def _match_local(source: Source, record: _Central, following: int) -> Entry:
     if (inflated or stored) and name[-1] == "/":
         _refuse(f"the folder {quote(name)} has content", offset)
     return _entry((name, offset, offset + data_at, stored, inflated, crc, method))
-
-
-def _is_one_extra(head: bytes, at: int, size: int) -> bool:
-    """Say whether the extra field at ``at`` is all of the ``size`` bytes there."""
-    return size >= EXTRA.size and head[at + 2] | head[at + 3] << 8 == size - EXTRA.size
 
 
 def _local_sizes(compressed: int, size: int, zip64: bytes, record: _Central) -> tuple[int, int]:

@@ -18,7 +18,8 @@ from sbformat.spec import OPTIMIZER_WORD
 if TYPE_CHECKING:
     import argparse
 
-    from sbformat.archive import Archive, Hyperparameter
+    from sbformat.archive import Archive
+    from sbformat.hyperparameters import Hyperparameter
     from sbformat.tools.inspect import InspectReport, StateDictReport
 
 _JSON_BITS = 64

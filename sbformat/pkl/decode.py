@@ -10,7 +10,7 @@ import struct
 from itertools import islice, repeat
 from operator import add
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from sbformat.errors import PickleError, SbformatError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
@@ -19,7 +19,18 @@ from sbformat.pkl.state import REFERRED, State, cut_short, make_call, too_long
 from sbformat.pkl.tree import Call, Dict, Global, Node, Persistent, Update
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from sbformat.cursor import Cursor
+
+    class _ByteIterator(Protocol):
+        """What CPython's iterator over bytes can do besides."""
+
+        def __iter__(self) -> _ByteIterator: ...
+        def __next__(self) -> int: ...
+        def __length_hint__(self) -> int: ...
+        def __setstate__(self, position: int) -> None: ...
+
 
 _FRAME: Final = b"\x95"
 _WINDOW: Final = 1 << 16
@@ -27,15 +38,6 @@ _LEAST_ROOM: Final = 64
 """Opcodes between two looks at the counts: right at a limit, a look an opcode would cost ten times as much."""
 _UINT4: Final = Struct("<I").unpack_from
 _FLOAT8: Final = Struct(">d").unpack_from
-
-
-class _ByteIterator(Protocol):
-    """What CPython's iterator over bytes can do besides."""
-
-    def __iter__(self) -> _ByteIterator: ...
-    def __next__(self) -> int: ...
-    def __length_hint__(self) -> int: ...
-    def __setstate__(self, position: int) -> None: ...
 
 
 class Pickle(NamedTuple):

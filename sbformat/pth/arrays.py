@@ -198,7 +198,23 @@ def materialize(value: object, budget: Budget, *, copy: bool = False) -> Any:  #
     The tree is at most ``value_depth`` deep and holds no cycle (``decode`` saw to that).
     """
     copies: Copies | None = {} if copy else None
-    leaves: dict[type, Callable[[Any], object]] = {
+    if type(value) in _KEYED and _NO_TENSORS.isdisjoint(map(type, value.values())):  # type: ignore[attr-defined]
+        return _flat(value, budget, copies)  # type: ignore[arg-type]
+    leaves = _leaves(budget, copies)
+    leaf = leaves.get(type(value))
+    if leaf is not None:
+        return leaf(value)
+    return _nested(value, leaves) if type(value) in _CONTAINERS else value
+
+
+_KEYED: Final = (dict, OrderedDict)
+_CONTAINERS: Final = frozenset({*_KEYED, list, tuple})
+_NO_TENSORS: Final = _CONTAINERS | {Storage, ArrayInfo, SparseTensor, QuantizedTensor}
+"""What is made of something else than one tensor."""
+
+
+def _leaves(budget: Budget, copies: Copies | None) -> dict[type, Callable[[Any], object]]:
+    return {
         TensorInfo: lambda info: to_array(info, budget, copies=copies),
         Storage: lambda storage: storage_array(storage, budget, copies=copies),
         ArrayInfo: lambda info: info.to_numpy(),
@@ -214,29 +230,19 @@ def materialize(value: object, budget: Budget, *, copy: bool = False) -> Any:  #
             }
         ),
     }
-    leaf = leaves.get(type(value))
-    if leaf is not None:
-        return leaf(value)
-    if type(value) in (dict, OrderedDict) and not any(type(part) in _CONTAINERS for part in value.values()):  # type: ignore[attr-defined]
-        return _flat(value, leaves)  # type: ignore[arg-type]
-    return _nested(value, leaves) if type(value) in _CONTAINERS else value
 
 
-_CONTAINERS: Final = frozenset({dict, OrderedDict, list, tuple})
-
-
-def _flat(value: dict[Any, Any], leaves: dict[type, Callable[[Any], object]]) -> dict[Any, Any]:
-    """A dict of leaves, as policies are: one pass, no bookkeeping but for tensors that stand twice."""
-    done: dict[int, object] = {}
+def _flat(value: dict[Any, Any], budget: Budget, copies: Copies | None) -> dict[Any, Any]:
+    """A dict of tensors, as policies are: one pass, no bookkeeping but for tensors that stand twice."""
+    done: dict[int, np.ndarray] = {}
     made = type(value)()
     for key, part in value.items():
-        leaf = leaves.get(type(part))
-        if leaf is None:
+        if type(part) is not TensorInfo:
             made[key] = part
             continue
         array = done.get(id(part))
         if array is None:
-            array = done[id(part)] = leaf(part)
+            array = done[id(part)] = to_array(part, budget, copies=copies)
         made[key] = array
     _keep_metadata(value, made)
     return made
@@ -264,30 +270,26 @@ def _copied_metadata(metadata: Any) -> Any:  # noqa: ANN401
 def _nested(root: object, leaves: dict[type, Callable[[Any], object]]) -> object:
     """Containers in containers, depth first with a stack of its own."""
     done: dict[int, object] = {}
-    todo: list[tuple[Any, bool]] = [(root, False)]
-
-    def made(part: object) -> object:
-        kind = type(part)
-        if kind in _CONTAINERS:
-            return done[id(part)]
-        leaf = leaves.get(kind)
-        if leaf is None:
-            return part
-        if id(part) not in done:
-            done[id(part)] = leaf(part)
-        return done[id(part)]
-
+    todo: list[Any] = [root]
     while todo:
-        value, children_are_done = todo.pop()
+        value = todo[-1]
+        parts = value.values() if isinstance(value, dict) else value
+        inner = [part for part in parts if type(part) in _CONTAINERS and id(part) not in done]
+        if inner:
+            todo += inner
+            continue
+        todo.pop()
         if id(value) in done:
             continue
-        parts = value.values() if isinstance(value, dict) else value
-        if not children_are_done:
-            todo.append((value, True))
-            todo.extend((part, False) for part in parts if type(part) in _CONTAINERS)
-        elif isinstance(value, dict):
-            copy = done[id(value)] = type(value)((key, made(part)) for key, part in value.items())
+        made = []
+        for part in parts:
+            leaf = leaves.get(type(part))
+            if leaf is not None and id(part) not in done:
+                done[id(part)] = leaf(part)
+            made.append(part if leaf is None and type(part) not in _CONTAINERS else done[id(part)])
+        if isinstance(value, dict):
+            done[id(value)] = copy = type(value)(zip(value, made))
             _keep_metadata(value, copy)
         else:
-            done[id(value)] = type(value)(made(part) for part in value)
+            done[id(value)] = type(value)(made)
     return done[id(root)]

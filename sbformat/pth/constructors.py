@@ -46,7 +46,7 @@ _TENSOR_ATTRIBUTES: Final = frozenset(
 )  # fmt: skip
 """Attributes of ``torch.Tensor`` itself: torch refuses to set them, or gives the tensor other values by it."""
 _ORDERED_DICT: Final = ("collections", "OrderedDict")
-_PLAIN: Final = frozenset(name for name in DTYPES if name not in QUANTIZED)
+PLAIN: Final = frozenset(name for name in DTYPES if name not in QUANTIZED)
 
 
 def _no_hooks(value: object) -> None:
@@ -82,26 +82,54 @@ def _strided(
     requires_grad: object,
 ) -> TensorInfo:
     """Check offset, shape and strides against the storage; every number is a whole one, none a bool."""
-    scope.tensors += 1
     if type(shape) is not tuple or type(strides) is not tuple or len(shape) != len(strides):
         refuse("a tensor's shape and strides are not tuples of one length")
     if type(offset) is not int or not 0 <= offset < INT64:
         refuse("a tensor's offset is not a whole number >= 0")
     if len(shape) > scope.limits.tensor_rank:
         scope.budget.spend("tensor_rank", len(shape))
-    numel = 1
-    last = offset
     for size, stride in zip(shape, strides):
         if type(size) is not int or type(stride) is not int or not 0 <= size < INT64 or not 0 <= stride < INT64:
             refuse("a tensor's shape or strides are not whole numbers >= 0")
+    return fitted(scope, storage, dtype, offset, shape, strides, extent_of(shape, strides), requires_grad)
+
+
+def extent_of(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+    """Return how many items a shape has, and how far the last lies behind the first.
+
+    :param shape: whole numbers >= 0
+    :param strides: as many
+    """
+    numel = 1
+    reach = 0
+    for size, stride in zip(shape, strides):
         numel *= size
-        last += (size - 1) * stride
+        reach += (size - 1) * stride
+    return numel, reach
+
+
+def fitted(
+    scope: Scope,
+    storage: Storage,
+    dtype: str,
+    offset: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    extent: tuple[int, int],
+    requires_grad: object,
+) -> TensorInfo:
+    """Check that a tensor lies in its storage.
+
+    :param extent: of its shape and strides, as :func:`extent_of` gives it
+    """
+    numel, reach = extent
+    scope.tensors += 1
     available = storage.numel if storage.dtype else storage.nbytes // DTYPES[dtype].itemsize
     scope.items += numel
     if not numel:
         _check_empty(shape)
-    elif last >= available:
-        refuse(f"a tensor of shape {shape} at {offset} ends at element {last} of {available} in its storage")
+    elif offset + reach >= available:
+        refuse(f"a tensor of shape {shape} at {offset} ends at element {offset + reach} of {available} in its storage")
     if numel > _VIEW_TIMES_STORAGE * available:
         scope.expanded += numel
     if requires_grad is not False:
@@ -137,7 +165,7 @@ def _tensor_v2(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
     reference, offset, shape, strides, requires_grad, hooks = args
     storage = scope.storage(reference)
     _no_hooks(hooks)
-    dtype = storage.dtype if storage.dtype in _PLAIN else _typed(storage)
+    dtype = storage.dtype if storage.dtype in PLAIN else _typed(storage)
     return _strided(scope, storage, dtype, offset, shape, strides, requires_grad)
 
 

@@ -12,7 +12,7 @@ from sbformat.container import Container
 from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_pickle
-from sbformat.pth import legacy
+from sbformat.pth.at_once import read_state_dict
 from sbformat.pth.build import build_values
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.scope import Scope
@@ -91,7 +91,7 @@ def decode_pth(
         container = open_records(BytesSource(data), budget, unchecked_crc=unchecked_crc)
         return decode_zip(container, budget, on_unknown=on_unknown, copy=copy)
     if head[:1] == _PROTO_BYTE:
-        pickle, scope = legacy.decode(data, budget)
+        pickle, scope = _open_legacy(data, budget)
         return StateDict(build_values(pickle, scope, on_unknown), budget, copy=copy)
     if bytes(data[_TAR_MAGIC_AT : _TAR_MAGIC_AT + len(_TAR_MAGIC)]) == _TAR_MAGIC:
         message = "this is the tar that torch wrote before 0.1.10; torch.load reads it"
@@ -107,6 +107,10 @@ def decode_zip(
     container: Container, budget: Budget, *, on_unknown: OnUnknown = "error", copy: bool = False
 ) -> StateDict:
     """Decode an opened torch zip."""
+    data, scope, name = _opened(container, budget)
+    made = read_state_dict(bytes(data), scope)
+    if made is not None:
+        return StateDict(made, budget, copy=copy)
     pickle, scope, name = open_zip(container, budget)
     with _within(name):
         if pickle.flags:
@@ -121,15 +125,26 @@ def open_pth(data: memoryview, budget: Budget, *, unchecked_crc: bool = False) -
     """
     if bytes(data[:4]) == LOCAL_SIGNATURE:
         return open_zip(open_records(BytesSource(data), budget, unchecked_crc=unchecked_crc), budget)[:2]
+    return _open_legacy(data, budget)
+
+
+def _open_legacy(data: memoryview, budget: Budget) -> tuple[Pickle, Scope]:
+    from sbformat.pth import legacy
+
     return legacy.decode(data, budget)
 
 
 def open_zip(container: Container, budget: Budget) -> tuple[Pickle, Scope, str]:
     """Return the pickle of an opened torch zip, the scope that finds its storages, and its record's name."""
+    data, scope, name = _opened(container, budget)
+    with _within(name):
+        return decode_pickle(data, budget, encoding="utf-8"), scope, name
+
+
+def _opened(container: Container, budget: Budget) -> tuple[memoryview, Scope, str]:
     root = _root(container)
     _check_version(container, root)
     byte_order = _byte_order(container, root)
-    pickle_name = root + PICKLE_RECORD
     folder = root + STORAGE_FOLDER
 
     def open_storage(key: str, dtype: str, numel: int, location: str, _view: object) -> Storage:
@@ -146,9 +161,13 @@ def open_zip(container: Container, budget: Budget) -> tuple[Pickle, Scope, str]:
             _refuse(f"the storage {quote(key)} is {numel} x {itemsize} bytes, its record has {record.size}")
         return storage
 
-    with _within(pickle_name):
-        pickle = decode_pickle(container.read(pickle_name, limit="pickle_bytes"), budget, encoding="utf-8")
-    return pickle, Scope(budget, open_storage, id_items=5), pickle_name
+    pickle_name = root + PICKLE_RECORD
+    try:
+        data = container.read(pickle_name, limit="pickle_bytes")
+    except SbformatError as error:
+        error.within(pickle_name)
+        raise
+    return data, Scope(budget, open_storage, id_items=5), pickle_name
 
 
 @contextmanager

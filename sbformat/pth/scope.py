@@ -97,6 +97,10 @@ class Scope:
             _refuse("a persistent id has a key, location or size of a wrong type")
         if view is not None:
             _check_view(view)
+        return self.named_storage(key, dtype, numel, location, view)
+
+    def named_storage(self, key: str, dtype: str, numel: int, location: str, view: object = None) -> Storage:
+        """Return the storage of a key: whoever names it names the same one."""
         name = key if view is None else (key, view)
         storage = self._storages.get(name)
         if storage is None:

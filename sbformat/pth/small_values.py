@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import UnsupportedError, quote
 from sbformat.names.pth import DTYPES as DTYPE_NAMES, LAYOUTS, MEMORY_FORMATS
-from sbformat.numpy_pickles import encoded_bytes, latin1_bytes
 from sbformat.pth.arguments import arguments, reduced, refuse, whole_numbers
 from sbformat.pth.values import DEVICE_INDEXES, Device, DTypeName, Layout, MemoryFormat, Size
 
@@ -57,6 +56,8 @@ def _layout(scope: Scope | None, args: tuple[object, ...]) -> Layout:  # noqa: A
 def _bytearray(scope: Scope, args: tuple[object, ...]) -> bytearray:  # noqa: ARG001
     if args == ():
         return bytearray()
+    from sbformat.numpy_pickles import encoded_bytes, latin1_bytes
+
     raw = latin1_bytes(*args) if len(args) == 2 else encoded_bytes(arguments(args, "bytearray", (1,))[0])
     if raw is None:
         refuse("a bytearray is not made of bytes")
@@ -64,6 +65,8 @@ def _bytearray(scope: Scope, args: tuple[object, ...]) -> bytearray:  # noqa: AR
 
 
 def _encode(scope: Scope, args: tuple[object, ...]) -> bytes:  # noqa: ARG001
+    from sbformat.numpy_pickles import latin1_bytes
+
     raw = latin1_bytes(*arguments(args, "_codecs.encode", (2,)))
     if raw is None:
         refuse("bytes are spelled as no release of torch spells them")

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sbformat.algorithm import Algorithm
-    from sbformat.archive import Archive, Hyperparameter
+    from sbformat.archive import Archive
+    from sbformat.hyperparameters import Hyperparameter
     from sbformat.sniff import Kind
     from sbformat.zip_records import Entry
 _BUNDLE: Final = "a bundle: it holds normalisation statistics, which sbformat unbundle takes out"

@@ -1,0 +1,119 @@
+"""The command line: ``python -m benchmarks``, run in the root of the repository (README.md)."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from benchmarks import growth, report
+from benchmarks.bench import Bench
+from benchmarks.files import ROOT
+from benchmarks.measures import MEASURES
+from benchmarks.processes import Failed
+from benchmarks.results import Line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HERE: Final = Path(__file__).resolve().parent
+ROUNDS: Final = 7
+QUICK_ROUNDS: Final = 2
+CLEAR: Final = "\r\x1b[K"
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Measure sbformat beside what is installed of torch, ptloader, safetensors, tinygrad, picklescan "
+        "and fickling, in one interleaved run. Nothing is installed.",
+    )
+    made.add_argument("--list", action="store_true", help="name the measures, and end")
+    made.add_argument("--only", default="", metavar="NAME[,NAME]", help="take these measures")
+    made.add_argument("--quick", action="store_true", help="few archives and rounds, 32 MiB for 512: to try it")
+    made.add_argument("--rounds", type=int, metavar="N", help=f"of every measure (default: {ROUNDS})")
+    made.add_argument("--instructions", action="store_true", help="the same as --only instructions")
+    made.add_argument("--against", default="", metavar="REVISION", help="count the instructions of that commit as well")
+    made.add_argument("--output", type=Path, default=HERE / "results", metavar="DIR", help="for table.md, results.json")
+    made.add_argument("--plot", type=Path, metavar="FILE", help="for growth (default: benchmarks/growth.svg)")
+    made.add_argument("--keep", type=Path, metavar="DIR", help="make files there, and use those that are there")
+    return made
+
+
+def chosen(options: argparse.Namespace, made: argparse.ArgumentParser) -> list[str]:
+    """The names of the measures to take."""
+    if options.instructions or options.against:
+        return ["instructions"]
+    names = [name for name in options.only.split(",") if name]
+    for name in names:
+        if name not in MEASURES:
+            made.error(f"there is no measure {name!r}; there is {', '.join(MEASURES)}")
+    return names or [name for name, measure in MEASURES.items() if measure.is_default]
+
+
+def tell(text: str) -> None:
+    """Show how far it is, in one line of a terminal."""
+    if sys.stderr.isatty():
+        sys.stderr.write(CLEAR + text[:100])
+        sys.stderr.flush()
+
+
+def taken(bench: Bench, names: Sequence[str]) -> list[Line]:
+    """Take the measures one after the other; one that fails is a line that says so."""
+    lines = []
+    for name in names:
+        bench.measure = name
+        try:
+            lines += MEASURES[name].take(bench)
+        except (Failed, OSError, subprocess.SubprocessError) as error:
+            lines.append(Line(name, "-", "s", None, note=f"failed: {error}"))
+        bench.close()
+    tell("")
+    return lines
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, write; 0 whatever goals are met, as another machine may be slower."""
+    made = parser()
+    options = made.parse_args(arguments)
+    if options.list:
+        for measure in MEASURES.values():
+            print(f"{measure.name:15} {measure.about}{'' if measure.is_default else '; only when it is named'}")
+        return 0
+    names = chosen(options, made)
+    rounds = max(1, options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS))
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        bench = Bench(folder.resolve(), rounds=rounds, is_quick=options.quick, tell=tell, against=options.against)
+        try:
+            lines = taken(bench, names)
+        finally:
+            bench.close()
+    written(bench, lines, options)
+    return 0
+
+
+def written(bench: Bench, lines: Sequence[Line], options: argparse.Namespace) -> None:
+    """Print the table, and write the documents and the plot."""
+    about = report.environment(bench.versions, len(bench.archives))
+    print(report.text(lines))
+    print(report.summary(lines), end="")
+    options.output.mkdir(parents=True, exist_ok=True)
+    (options.output / "table.md").write_text(report.markdown(lines, about), "utf-8")
+    (options.output / "results.json").write_text(report.document(lines, bench.curves, about), "utf-8")
+    if bench.curves and "matplotlib" not in bench.versions:
+        print(growth.NO_MATPLOTLIB)
+    elif bench.curves:
+        default = options.output / "growth.svg" if options.quick else HERE / "growth.svg"
+        growth.plot(bench.curves, str(options.plot or default))
+    print(f"written to {relative(options.output)}: table.md, results.json")
+
+
+def relative(path: Path) -> str:
+    """A path as a person would write it in the root of the repository."""
+    return str(path.resolve().relative_to(ROOT)) if path.resolve().is_relative_to(ROOT) else str(path)

@@ -1,0 +1,121 @@
+"""One hot path, called some times, for a machine that counts instructions: ``python hot_paths.py NAME ARCHIVE CALLS``.
+
+It stands alone, so that it runs over the sbformat of another commit; where that lacks the path it ends with 3.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ABSENT = 3
+
+
+def entry(data: bytes, name: str) -> memoryview:
+    """An entry's bytes, in the archive's."""
+    from sbformat.container import Container
+
+    return Container(data).read(name)
+
+
+def outer_zip(data: bytes) -> Callable[[], object]:
+    """Open the zip and check its structure."""
+    from sbformat.container import Container
+
+    return lambda: Container(data)
+
+
+def policy_pickle(data: bytes) -> Callable[[], object]:
+    """Decode the ``data.pkl`` of the policy to its inert tree."""
+    from sbformat.container import Container
+    from sbformat.pkl import loads
+
+    records = Container(entry(data, "policy.pth"), names="record", entry_limit="inner_entries")
+    text = bytes(records.read(next(name for name in records if name.endswith("/data.pkl"))))
+    return lambda: loads(text)
+
+
+def pth(data: bytes, name: str) -> Callable[[], object]:
+    """Decode a ``.pth`` and make its arrays."""
+    from sbformat.pth import loads
+
+    content = entry(data, name)
+
+    def call() -> object:
+        return loads(content).to_numpy()
+
+    return call
+
+
+def hyper_parameters(data: bytes) -> Callable[[], object]:
+    """Decode the JSON of ``data``."""
+    from sbformat.data import loads
+
+    content = entry(data, "data")
+    return lambda: loads(content)
+
+
+def read(data: bytes) -> Callable[[], object]:
+    """Read the archive and make the arrays of its policy: what most who come for weights do."""
+    import sbformat
+
+    def call() -> object:
+        return sbformat.reads(data).parameters["policy"].to_numpy()
+
+    return call
+
+
+def scan(data: bytes) -> Callable[[], object]:
+    import sbformat
+
+    return lambda: sbformat.scan(data)
+
+
+def validate(data: bytes) -> Callable[[], object]:
+    import sbformat
+
+    return lambda: sbformat.validate(data)
+
+
+def inspect(data: bytes) -> Callable[[], object]:
+    """Make the report of ``inspect``."""
+    import sbformat
+    from sbformat.tools import inspect as tool
+
+    return lambda: tool.inspect(sbformat.reads(data))
+
+
+PATHS: dict[str, Callable[[bytes], Callable[[], Any]]] = {
+    "outer zip": outer_zip,
+    "policy, its pickle": policy_pickle,
+    "policy, to arrays": lambda data: pth(data, "policy.pth"),
+    "optimizer, to arrays": lambda data: pth(data, "policy.optimizer.pth"),
+    "data": hyper_parameters,
+    "read, policy to arrays": read,
+    "scan": scan,
+    "validate": validate,
+    "inspect": inspect,
+}
+
+
+def main(name: str, archive: str, calls: str) -> int:
+    """Call it once to be warm, then as often as asked."""
+    with open(archive, "rb") as file:
+        data = file.read()
+    try:
+        call = PATHS[name](data)
+        call()
+    except (ImportError, AttributeError, TypeError):
+        return ABSENT
+    gc.disable()  # when it runs depends on what ran before
+    for _ in range(int(calls)):
+        call()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,152 @@
+"""Measures over an archive of 512 MiB: what is opened lazily, read, written, extracted and converted."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.bench import paired
+from benchmarks.files import SMALL, TEMPLATE
+from benchmarks.processes import Failed
+from benchmarks.reading import MB, READ, peaks
+from benchmarks.results import Line, compared
+from benchmarks.rivals import IDEAL, US
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.bench import Bench
+    from benchmarks.processes import Ran
+
+OPEN: Final = "from benchmarks.once import open_lazily; open_lazily()"
+FLOOR: Final = "import numpy"
+SYNCED: Final = (
+    "import os, shutil, sys; shutil.copyfile(sys.argv[1], sys.argv[2]); os.fsync(os.open(sys.argv[2], os.O_RDWR))"
+)
+
+
+def large(bench: Bench) -> tuple[str, str]:
+    """The large archive, and its size in words."""
+    mebibytes = 32 if bench.is_quick else 512
+    return bench.file("policy", mebibytes), f"{mebibytes} MiB"
+
+
+def few(bench: Bench) -> int:
+    return max(3, bench.rounds // 2)
+
+
+def open_large(bench: Bench) -> list[Line]:
+    path, note = large(bench)
+    commands = {US: bench.python(OPEN, US, path, SMALL), FLOOR: bench.python(OPEN, "numpy", path, SMALL)}
+    lost = {}
+    if IDEAL in bench.versions:
+        commands[IDEAL] = bench.python(OPEN, IDEAL, bench.ideal(path), SMALL)
+    else:
+        lost[IDEAL] = "not installed"
+    ran, _ = bench.whole(commands, bench.rounds)
+    told = {name: [json.loads(one.output) for one in runs] for name, runs in ran.items()}
+    lines = []
+    for of, at in (("time, the first", 0), ("time, again", 1)):
+        samples = {
+            name: {str(turn): one["seconds"][at] for turn, one in enumerate(rows)}
+            for name, rows in told.items()
+            if name != FLOOR
+        }
+        lines += compared(bench.measure, samples, us=US, missing=lost, of=of, note=note)
+        if at == 0:
+            ours = statistics.median(samples[US].values())
+            lines.append(Line(bench.measure, of, "s", ours, limit=0.005, note=note))
+    own, floor = (int(statistics.median(one["anonymous"] for one in told[name])) for name in (US, FLOOR))
+    return [*lines, above_floor(bench, own, floor, 8 * MB)]
+
+
+def above_floor(bench: Bench, own: int, floor: int, limit: int | None) -> Line:
+    """A line for memory that belongs to no file, beyond what ``import numpy`` takes."""
+    note = f"{own / MB:.0f} MB less the {floor / MB:.0f} MB of import numpy"
+    return Line(bench.measure, "own memory", "B", max(own - floor, 0), limit=limit, note=note)
+
+
+def read_large(bench: Bench) -> list[Line]:
+    path, note = large(bench)
+    names = [US, "torch"]
+    lost = bench.missing(["torch"])
+    samples = taken(bench, "policy", path, [name for name in names if name not in lost], is_held=False)
+    commands = {name: bench.python(READ, name, path) for name in samples}
+    ran, _ = bench.whole(commands, 1)
+    goals = {"torch": 0.6}
+    return compared(bench.measure, samples, us=US, goals=goals, peaks=peaks(ran), missing=lost, note=note)
+
+
+def write_large(bench: Bench) -> list[Line]:
+    path, note = large(bench)
+    names = [US, "torch", "torch, synced"]
+    lost = bench.missing(["torch"])
+    if lost:
+        names = [US]
+    output = str(bench.folder / "written.zip")
+    samples = taken(bench, "write", path, names, is_held=False, output=output)
+    lines = compared(bench.measure, samples, us=US, goals={"torch": 1.2}, missing=lost, note=note)
+    return [line._replace(note=f"{line.note}; ours is on the disk, and read again") for line in lines]
+
+
+def taken(
+    bench: Bench, task: str, path: str, names: Sequence[str], *, is_held: bool, output: str = ""
+) -> dict[str, dict[str, float]]:
+    """The seconds of single calls in turn; workers are ended afterwards, with what they hold."""
+    found: dict[str, dict[str, float]] = {name: {} for name in names}
+    for name in names:  # what is imported, and what the first call takes longer
+        bench.worker(name).seconds("policy" if task == "policy" else task, str(TEMPLATE), 1, output=output)
+    for turn in range(few(bench) + 1):
+        for name in names:
+            bench.tell(f"{bench.measure}: {name}, round {turn} of {few(bench)}")
+            seconds = bench.worker(name).seconds(task, path, 1, is_held=is_held, output=output)
+            if turn:
+                found[name][str(turn)] = seconds
+    bench.close(names)
+    if output:
+        os.remove(output)
+    return found
+
+
+# -- commands -----------------------------------------------------------------------------------------
+
+
+def extract_large(bench: Bench) -> list[Line]:
+    return command_large(bench, "extract", {"cp": 2.0}, 64 * MB)
+
+
+def convert_large(bench: Bench) -> list[Line]:
+    return command_large(bench, "convert", {}, None)
+
+
+def command_large(bench: Bench, verb: str, goals: dict[str, float], limit: int | None) -> list[Line]:
+    """A command that writes a safetensors file, beside copying as many bytes."""
+    path, note = large(bench)
+    output = str(bench.folder / "made.safetensors")
+
+    def before() -> None:
+        if os.path.exists(output):
+            os.remove(output)
+        os.sync()  # the disk is done with the one before
+
+    commands = {
+        US: bench.sbformat(verb, path, "-o", output),
+        "cp": ["/bin/cp", path, output],
+        "copy, synced": bench.python(SYNCED, path, output),
+    }
+    ran, failed = bench.whole(commands, few(bench), before=before)
+    if US in failed:
+        raise Failed(failed[US])
+    watched, _ = bench.whole({US: commands[US], FLOOR: bench.python(FLOOR)}, 2, before=before, is_sampled=True)
+    before()
+    own, floor = (highest(watched[name]) for name in (US, FLOOR))
+    lines = compared(bench.measure, paired(ran), us=US, goals=goals, peaks=peaks(ran), missing=failed, note=note)
+    return [*lines, above_floor(bench, own, floor, limit)]
+
+
+def highest(runs: Sequence[Ran]) -> int:
+    """The most memory of its own that a process had, over its runs."""
+    found: Any = max(one.anonymous for one in runs)
+    return int(found)

@@ -1,0 +1,56 @@
+"""Every measure by its name: what it is about, and the function that takes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from benchmarks import growth, instructions, large, reading, replay, tools
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from benchmarks.bench import Bench
+    from benchmarks.results import Line
+
+
+class Measure(NamedTuple):
+    """A part of the run that can be named."""
+
+    name: str
+    about: str
+    take: Callable[[Bench], list[Line]]
+    is_default: bool = True
+    """Part of a run that names nothing."""
+
+
+def grown(bench: Bench) -> list[Line]:
+    """Growth, which keeps its curves for the plot."""
+    bench.curves = growth.curves(bench)
+    return growth.lines(bench.measure, bench.curves)
+
+
+MEASURES: Final = {
+    measure.name: measure
+    for measure in (
+        Measure("cold-one", "whole process: one archive to its policy as arrays", reading.cold_one),
+        Measure("cold-many", "whole process: the policies of 100 archives", reading.cold_many),
+        Measure("warm-policy", "an archive's bytes to its policy as arrays", reading.warm_policy),
+        Measure("warm-optimizer", "an archive's bytes to its optimizer as arrays", reading.warm_optimizer),
+        Measure("warm-tensors", "a policy of 10,000 small tensors", reading.warm_tensors),
+        Measure("warm-data", "40 MiB of data, beside json.loads of it", reading.warm_data),
+        Measure("inspect", "whole process: sbformat inspect --format json", tools.inspect),
+        Measure("inspect-jobs", "whole process: inspect of 100 archives in two processes", tools.inspect_jobs),
+        Measure("scan", "an archive's bytes to its verdict", tools.scan),
+        Measure("scan-many", "whole process: sbformat scan of 100 archives", tools.scan_many),
+        Measure("scan-jobs", "whole process: scan of 100 archives in two processes", tools.scan_jobs),
+        Measure("validate", "an archive's bytes to its problems", tools.validate),
+        Measure("open-large", "safe_open of 512 MiB, and one tensor of 1 MiB", large.open_large),
+        Measure("read-large", "read of 512 MiB, all tensors", large.read_large),
+        Measure("write-large", "write of 512 MiB", large.write_large),
+        Measure("extract-large", "whole process: 512 MiB to safetensors", large.extract_large),
+        Measure("convert-large", "whole process: 512 MiB converted to safetensors", large.convert_large),
+        Measure("growth", "how the cost grows; draws the plot", grown),
+        Measure("instructions", "instructions of the hot paths, by valgrind", instructions.instructions),
+        Measure("replay-buffer", "a replay buffer of 2 GiB, extracted; needs SB3", replay.replay_buffer, False),
+    )
+}

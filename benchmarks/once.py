@@ -1,0 +1,42 @@
+"""What a whole process does once: ``python -c "from benchmarks.once import read; read()" SUBJECT FILE...``.
+
+It is imported, not run by ``-m``, so that its bytecode is cached as an installed package's is, and costs every subject
+the same.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def read() -> None:
+    """Read the policies of archives as arrays."""
+    from benchmarks.rivals import READERS
+
+    subject, *paths = sys.argv[1:]
+    reader = READERS[subject].read
+    for path in paths:
+        reader(path, "policy")
+
+
+def open_lazily() -> None:
+    """Open a large file and take one small tensor, twice; tell the seconds and the memory that belongs to no file."""
+    import json
+    import os
+    import time
+    import numpy as np  # noqa: F401 -- what the floor has
+    from benchmarks.spawner import anonymous
+
+    subject, path, name = sys.argv[1:]
+    seconds = []
+    if subject == "sbformat":
+        from sbformat import safe_open
+    elif subject == "safetensors":
+        from safetensors import safe_open
+    for _ in range(2 if subject != "numpy" else 0):
+        begun = time.perf_counter()
+        with safe_open(path, "np") as file:
+            tensor = file.get_tensor(name)
+        seconds.append(time.perf_counter() - begun)
+        del tensor
+    sys.stdout.write(json.dumps({"seconds": seconds, "anonymous": anonymous(os.getpid())}))

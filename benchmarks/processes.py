@@ -1,0 +1,105 @@
+"""Processes, whole and kept: what one takes from start to end, and workers that answer one question at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from benchmarks.files import ROOT
+
+SPAWNER: Final = str(Path(__file__).with_name("spawner.py"))
+
+
+class Failed(Exception):  # noqa: N818 -- the answer of whoever could not
+    """A subject could not do what it was asked for."""
+
+
+class Ran(NamedTuple):
+    """What one process took."""
+
+    seconds: float
+    peak: int
+    """Bytes resident at most."""
+    anonymous: int
+    """Of those, bytes that belong to no file, at most; 0 when it was not sampled."""
+    exit_code: int
+    output: bytes
+
+
+def environment(cache: str) -> dict[str, str]:
+    """This process's, with bytecode cached in a folder of its own, as an installed package has it."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPYCACHEPREFIX": cache}
+
+
+def run(command: list[str], env: dict[str, str], *, is_sampled: bool = False, accepted: tuple[int, ...] = (0,)) -> Ran:
+    """Run a command from the root of the repository.
+
+    :param is_sampled: also follow the memory that belongs to no file, which makes it slower
+    :raises Failed: when it ends otherwise than accepted
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        answer = os.path.join(folder, "answer")
+        spawner = [sys.executable, "-S", "-E", SPAWNER, answer, "1" if is_sampled else "0"]
+        done = subprocess.run([*spawner, *command], cwd=ROOT, env=env, capture_output=True, check=False)
+        if done.returncode:
+            raise Failed(last_line(done.stderr))
+        seconds, peak, anonymous, exit_code = Path(answer).read_text(encoding="ascii").split()
+    if int(exit_code) not in accepted:
+        message = f"exit code {exit_code}: {last_line(done.stderr)}"
+        raise Failed(message)
+    return Ran(float(seconds), int(peak), int(anonymous), int(exit_code), done.stdout)
+
+
+def last_line(text: bytes) -> str:
+    """What a process said at last, in short."""
+    return (text.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"])[-1][:200]
+
+
+class Worker:
+    """A process that does one subject's tasks; see ``worker``."""
+
+    def __init__(self, subject: str, env: dict[str, str]) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.worker", subject],
+            cwd=ROOT,
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def ask(self, task: str, path: str, *, is_held: bool = True, **more: Any) -> dict[str, Any]:
+        """Return the answer.
+
+        :raises Failed: when there is none
+        """
+        if self.process.stdin is None or self.process.stdout is None:
+            raise TypeError
+        try:
+            self.process.stdin.write(json.dumps({"task": task, "path": path, "is_held": is_held, **more}) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            message = "its process ended"
+            raise Failed(message)
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise Failed(answer["error"])
+        return answer
+
+    def seconds(self, task: str, path: str, calls: int, *, is_held: bool = True, output: str = "") -> float:
+        """The best of some calls."""
+        return min(self.ask(task, path, is_held=is_held, calls=calls, output=output)["seconds"])
+
+    def close(self) -> None:
+        """Let it end by itself."""
+        self.process.communicate()

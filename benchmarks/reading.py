@@ -1,0 +1,160 @@
+"""Measures of reading weights, cold (whole processes) and warm (one process a subject, asked in turn)."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING, Final
+
+from benchmarks.bench import MANY, paired
+from benchmarks.files import TEMPLATE
+from benchmarks.processes import Failed
+from benchmarks.results import FASTEST, Line, compared
+from benchmarks.rivals import IDEAL, READERS, US
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from benchmarks.bench import Bench
+    from benchmarks.processes import Ran
+    from benchmarks.results import Samples
+
+CALLS: Final = 5
+MB: Final = 1_000_000
+RIVALS: Final = [name for name, reader in READERS.items() if reader.is_rival]
+SLOW: Final = [name for name, reader in READERS.items() if reader.is_slow]
+SLOW_ROUNDS: Final = 2
+Files = dict[str, dict[str, str]]
+"""By subject, what it reads; by a key, which stands for the same content for every subject."""
+READ: Final = "from benchmarks.once import read; read()"
+FLOORS: Final = {"python -c pass": "pass", "import numpy": "import numpy"}
+
+
+def peaks(ran: Mapping[str, Sequence[Ran]]) -> dict[str, int]:
+    """The median of the peaks of processes."""
+    return {name: int(statistics.median(one.peak for one in runs)) for name, runs in ran.items() if runs}
+
+
+def cold(bench: Bench, paths: list[str], rounds: int, goals: Mapping[str, float], note: str) -> list[Line]:
+    """Whole processes that read the policies of these archives; of one, beside the floors below it as well."""
+    bench.agreed("policy")  # so that it is known who can read at all
+    names = bench.readers()
+    commands = {name: bench.python(READ, name, *paths) for name in names}
+    if IDEAL in bench.versions:
+        commands[IDEAL] = bench.python(READ, IDEAL, *bench.ideals(paths))
+    if len(paths) == 1:
+        commands.update({name: bench.python(code) for name, code in FLOORS.items()})
+    ran, failed = bench.whole(commands, rounds, slow=dict.fromkeys(SLOW, SLOW_ROUNDS))
+    lost = {**bench.missing(READERS), **failed}
+    found = peaks(ran)
+    lines = compared(
+        bench.measure, paired(ran), us=US, goals=goals, rivals=RIVALS, peaks=found, missing=lost, note=note
+    )  # fmt: skip
+    if len(paths) == 1:
+        lines.append(Line(bench.measure, "peak RSS", "B", found[US], limit=30 * MB))
+    return lines
+
+
+def cold_one(bench: Bench) -> list[Line]:
+    return cold(bench, [str(TEMPLATE)], bench.rounds + 2, {"torch": 0.09, FASTEST: 1.00}, "")
+
+
+def cold_many(bench: Bench) -> list[Line]:
+    able = sorted(bench.agreed("policy"), key=lambda path: path in bench.bundled)  # the corpus first, when it is there
+    paths = (able * MANY)[: 20 if bench.is_quick else MANY]
+    return cold(bench, paths, bench.rounds, {FASTEST: 0.90}, f"{len(paths)} archives")
+
+
+# -- warm ---------------------------------------------------------------------------------------------
+
+
+def in_turn(
+    bench: Bench, task: str, files: Files, *, rounds: int, calls: int = CALLS, is_held: bool = True
+) -> tuple[Samples, dict[str, str]]:
+    """Ask subjects in turn, file by file, round by round.
+
+    :return: by subject and file, the median over rounds of the best of some calls; and who failed
+    """
+    found: dict[str, dict[str, list[float]]] = {name: {} for name in files}
+    failed: dict[str, str] = {}
+    for turn in range(rounds):
+        for at, key in enumerate(files[US], 1):
+            bench.tell(f"{bench.measure}: round {turn + 1} of {rounds}, file {at} of {len(files[US])}")
+            for name, paths in files.items():
+                if key not in paths or name in failed or (name in SLOW and turn >= SLOW_ROUNDS):
+                    continue
+                try:
+                    best = bench.worker(name).seconds(task, paths[key], 1 if name in SLOW else calls, is_held=is_held)
+                except Failed as error:
+                    failed[name] = f"not available: {error}"
+                    continue
+                found[name].setdefault(key, []).append(best)
+    samples = {
+        name: {key: statistics.median(values) for key, values in rows.items()}
+        for name, rows in found.items()
+        if name not in failed
+    }
+    return samples, failed
+
+
+def quick_files(bench: Bench, paths: Sequence[str]) -> Files:
+    """What each reader that is no slow one reads."""
+    return {name: {path: path for path in paths} for name in bench.readers() if name not in SLOW}
+
+
+def slow_files(bench: Bench, task: str, paths: Sequence[str]) -> Files:
+    """What the slow readers read: a few of the archives only."""
+    return {
+        name: {path: path for path in bench.few_agreed(task, name, paths)} for name in bench.readers() if name in SLOW
+    }
+
+
+def ideal_files(bench: Bench, paths: Sequence[str]) -> Files:
+    """What safetensors reads in the place of these archives."""
+    return {IDEAL: dict(zip(paths, bench.ideals(paths)))} if IDEAL in bench.versions else {}
+
+
+def warm_policy(bench: Bench) -> list[Line]:
+    paths = bench.agreed("policy")
+    files = {**quick_files(bench, paths), **slow_files(bench, "policy", paths), **ideal_files(bench, paths)}
+    samples, failed = in_turn(bench, "policy", files, rounds=bench.rounds)
+    lost = {**bench.missing(READERS), **failed}
+    goals = {"torch": 0.25, FASTEST: 0.90}
+    note = f"{len(paths)} archives"
+    return compared(bench.measure, samples, us=US, goals=goals, rivals=RIVALS, missing=lost, note=note)
+
+
+def warm_optimizer(bench: Bench) -> list[Line]:
+    paths = bench.agreed("optimizer")
+    files = {**quick_files(bench, paths), **slow_files(bench, "optimizer", paths)}
+    samples, failed = in_turn(bench, "optimizer", files, rounds=bench.rounds)
+    lost = {name: why for name, why in bench.missing(READERS).items() if name in RIVALS}
+    note = f"{len(paths)} archives"
+    return compared(
+        bench.measure, samples, us=US, goals={"torch": 0.35}, rivals=RIVALS, missing={**lost, **failed}, note=note
+    )
+
+
+def warm_tensors(bench: Bench) -> list[Line]:
+    count = 1000 if bench.is_quick else 10_000
+    paths = [bench.file("tensors", count)]
+    files = {**quick_files(bench, paths), **ideal_files(bench, paths)}
+    return by_round(bench, "policy", files, f"{count:,} tensors")
+
+
+def warm_data(bench: Bench) -> list[Line]:
+    mebibytes = 4 if bench.is_quick else 40
+    path = bench.file("data", mebibytes)
+    return by_round(bench, "data", {name: {path: path} for name in (US, "json.loads")}, f"{mebibytes} MiB of data")
+
+
+def by_round(bench: Bench, task: str, files: Files, note: str) -> list[Line]:
+    """Compare over one file, where the rounds are the pairs."""
+    found: dict[str, dict[str, float]] = {name: {} for name in files}
+    lost: dict[str, str] = {}
+    for turn in range(max(3, bench.rounds // 2)):
+        samples, failed = in_turn(bench, task, files, rounds=1, calls=2)
+        lost.update(failed)
+        for name, values in samples.items():
+            found[name].update({str(turn): seconds for seconds in values.values()})
+    lost = {**{name: why for name, why in bench.missing(READERS).items() if name in files}, **lost}
+    return compared(bench.measure, found, us=US, rivals=RIVALS, missing=lost, note=note)

@@ -1,0 +1,138 @@
+"""What a worker is asked for: each task, for each subject that can do it, prepared once and then called.
+
+What is prepared (the file's bytes in memory, arrays to write) is not part of what is measured.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks import rivals
+from benchmarks.rivals import US
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def read_policy(subject: str, source: Any, output: str) -> Callable[[], object]:  # noqa: ARG001 -- tasks are alike
+    return lambda: rivals.READERS[subject].read(source, "policy")
+
+
+def read_optimizer(subject: str, source: Any, output: str) -> Callable[[], object]:  # noqa: ARG001
+    return lambda: rivals.READERS[subject].read(source, "policy.optimizer")
+
+
+def scan(subject: str, source: Any, output: str) -> Callable[[], object]:  # noqa: ARG001
+    return lambda: rivals.SCANNERS[subject].scan(source)
+
+
+def validate(subject: str, source: Any, output: str) -> Callable[[], object]:  # noqa: ARG001
+    import sbformat
+
+    return lambda: sbformat.validate(source)
+
+
+def read_data(subject: str, source: Any, output: str) -> Callable[[], object]:  # noqa: ARG001
+    """Read ``data``, beside who reads its JSON alone."""
+    if subject == US:
+        import sbformat
+
+        return lambda: sbformat.read(source).data
+    import json
+
+    def plain() -> object:
+        with rivals.opened(source) as archive:
+            return json.loads(archive.read("data"))
+
+    return plain
+
+
+# -- writing ------------------------------------------------------------------------------------------
+
+
+def write(subject: str, source: Any, output: str) -> Callable[[], object]:
+    """Write an archive whose policy is in memory."""
+    import sbformat
+
+    template = sbformat.read(source)
+    weights = sbformat.read(source, copy=True).parameters["policy"].to_numpy()
+    if subject == US:
+        return lambda: sbformat.write(template.replace(parameters={"policy": weights}), output)
+    plain = {name: template.raw(name).tobytes() for name in template.entries if name != "policy.pth"}
+    return lambda: write_as_sb3(weights, plain, output, is_synced=subject == "torch, synced")
+
+
+def write_as_sb3(weights: dict[str, Any], plain: dict[str, bytes], output: str, *, is_synced: bool) -> None:
+    """Write as ``save_to_zip_file`` does; synced, it is on the disk afterwards, as what we write is."""
+    import os
+    import zipfile
+    import torch
+
+    tensors = {name: torch.from_numpy(array) for name, array in weights.items()}
+    with open(output, "wb") as file:
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, content in plain.items():
+                archive.writestr(name, content)
+            with archive.open("policy.pth", "w", force_zip64=True) as entry:
+                torch.save(tensors, entry)
+        if is_synced:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+# -- growth -------------------------------------------------------------------------------------------
+
+
+def read_wide(subject: str, source: Any, output: str) -> Callable[[], object]:  # noqa: ARG001
+    """Read a policy beyond the default limits."""
+    import sbformat
+    from benchmarks.files import WIDE
+
+    def call() -> object:
+        return sbformat.read(source, limits=WIDE).parameters["policy"].to_numpy()
+
+    return call
+
+
+def read_entries(subject: str, source: Any, output: str) -> Callable[[], object]:  # noqa: ARG001
+    """Read every entry that SB3 does not know."""
+    import sbformat
+    from benchmarks.files import WIDE
+
+    return lambda: list(sbformat.read(source, limits=WIDE).extra.values())
+
+
+def decode_blob(subject: str, source: Any, output: str) -> Callable[[], object]:  # noqa: ARG001
+    """Tell what a blob means, and have its array."""
+    import sbformat
+    from benchmarks.files import BLOB_KEY, WIDE
+
+    return lambda: sbformat.read(source, limits=WIDE).decode(BLOB_KEY).to_numpy()
+
+
+def scan_wide(subject: str, source: Any, output: str) -> Callable[[], object]:  # noqa: ARG001
+    """Scan beyond the default limits."""
+    import sbformat
+    from benchmarks.files import WIDE
+
+    return lambda: sbformat.scan(source, limits=WIDE)
+
+
+TASKS: Final[dict[str, Callable[[str, Any, str], Callable[[], object]]]] = {
+    "policy": read_policy,
+    "optimizer": read_optimizer,
+    "scan": scan,
+    "validate": validate,
+    "data": read_data,
+    "write": write,
+    "read-wide": read_wide,
+    "entries": read_entries,
+    "blob": decode_blob,
+    "scan-wide": scan_wide,
+}
+
+
+def prepared(subject: str, task: str, path: str, *, is_held: bool, output: str = "") -> Callable[[], object]:
+    """Return what is to be called: over the file's bytes in memory, or over its path."""
+    return TASKS[task](subject, Path(path).read_bytes() if is_held else path, output)

@@ -1,0 +1,85 @@
+"""A process that does one subject's tasks, warm: a JSON line asks, a JSON line answers.
+
+``python -m benchmarks.worker SUBJECT``. Only one worker is asked at a time, so that subjects take turns.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.tasks import prepared
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+def timed(call: Callable[[], object]) -> float:
+    """The seconds of one call, and of letting go what it gave."""
+    begun = time.perf_counter()
+    call()
+    return time.perf_counter() - begun
+
+
+def arrays(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every array of a state dict with its path."""
+    if hasattr(value, "dtype"):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from arrays(part, f"{path}/{key}")
+    elif isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        for at, part in enumerate(value):
+            yield from arrays(part, f"{path}/{at}")
+
+
+def digest(value: Any) -> str:
+    """What tells whether two subjects read the same: names, dtypes, shapes and bytes of all arrays."""
+    made = hashlib.sha256()
+    for path, array in sorted(arrays(value), key=lambda row: row[0]):
+        made.update(f"{path} {array.dtype.str} {array.shape}\n".encode())
+        made.update(array.tobytes())
+    return made.hexdigest()
+
+
+def answered(subject: str, asked: dict[str, Any], last: list[Any]) -> dict[str, Any]:
+    """Do what was asked for; the last thing prepared is kept, as the next question is often the same."""
+    output = asked.get("output", "")
+    question = [asked["task"], asked["path"], asked["is_held"], output]
+    if last[:1] != [question]:
+        last.clear()  # before the next file is held as well
+        task, path, is_held, _ = question
+        last[:] = [question, prepared(subject, task, path, is_held=is_held, output=output)]
+    call = last[1]
+    if asked.get("is_digest"):
+        return {"digest": digest(call())}
+    seconds = []
+    for _ in range(asked["calls"]):
+        if output and os.path.exists(output):
+            os.remove(output)
+            os.sync()  # the disk is done with the one before
+        seconds.append(timed(call))
+    return {"seconds": seconds}
+
+
+def main(subject: str) -> None:
+    """Answer until nothing is asked any more."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a library prints is no answer
+    last: list[Any] = []
+    for line in sys.stdin:
+        try:
+            answer = answered(subject, json.loads(line), last)
+        except Exception as error:  # noqa: BLE001 -- whatever a rival raises is its answer
+            answer = {"error": f"{type(error).__name__}: {error}"[:200]}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

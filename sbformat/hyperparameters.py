@@ -1,0 +1,53 @@
+"""Values of ``data`` as people know them: JSON as it is, blobs decoded without running them (FORMAT.md 13)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from sbformat import known
+from sbformat.data import Serialized
+from sbformat.errors import SbformatError, escape
+from sbformat.known.shown import one_line
+from sbformat.pkl.tree import Node
+
+if TYPE_CHECKING:
+    from sbformat.limits import Limits
+
+
+class Hyperparameter(NamedTuple):
+    """A value of ``data``, and how it was obtained."""
+
+    value: Any
+    """A JSON value, a decoded one, or what could not be decoded: a node of :mod:`sbformat.pkl.tree`, or
+    :class:`~sbformat.Serialized` when it is no pickle."""
+    how: Literal["json", "decoded", "opaque"]
+    why: str | None
+    """Why it is opaque."""
+
+    def __repr__(self) -> str:
+        """In a line: shared parts would make a value's own repr as long as a file likes."""
+        return f"<Hyperparameter {one_line(self.value)}, {self.how}{f': {escape(self.why)}' if self.why else ''}>"
+
+
+def decoded(value: object, limits: Limits) -> object:
+    """Return what a value of ``data`` means.
+
+    :param value: JSON, or a blob
+    :param limits: what a blob may ask for
+    :raises PickleError: when a blob is no pickle
+    :raises LimitError: when it asks for more than allowed
+    """
+    return known.decode(value, limits=limits) if isinstance(value, Serialized) else value
+
+
+def hyperparameter(value: object, limits: Limits) -> Hyperparameter:
+    """Return a value of ``data`` with how it was obtained; what cannot be decoded stays as it is."""
+    if not isinstance(value, Serialized):
+        return Hyperparameter(value, "json", None)
+    try:
+        meaning = decoded(value, limits)
+    except SbformatError as error:
+        return Hyperparameter(value, "opaque", f"{error.outcome}: {error.message}")
+    if isinstance(meaning, Node):
+        return Hyperparameter(meaning, "opaque", "its constructor is not known")
+    return Hyperparameter(meaning, "decoded", None)
