@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
 
 from sbformat import pth
+from sbformat.checked import decode_entry
 from sbformat.errors import ContainerError, MissingEntryError, SbformatError, quote
 from sbformat.lazy import Lazy
 from sbformat.limits import Budget
@@ -61,6 +62,8 @@ class Encoded(NamedTuple):
     chunks: Callable[[], Iterable[bytes | memoryview]]
     is_new: bool
     """It differs from what was read: replaced, added, or ``data`` changed in place."""
+    crc: Callable[[], int] | None = None
+    """Gives the CRC-32 of the chunks once they have gone by, where it is computed on the way."""
 
 
 def is_state_dict(name: str) -> bool:
@@ -77,7 +80,7 @@ class Archive:
     :param options: how entries are decoded
     """
 
-    __slots__ = ("_budget", "_cache", "_entries", "_options", "contents", "format", "state_dicts")
+    __slots__ = ("_budget", "_cache", "_entries", "_options", "_unchecked", "contents", "format", "state_dicts")
 
     format: Kind
     """``sb3``, ``folder`` (an unzipped one), ``torch-zip``, ``torch-legacy`` (a lone ``.pth``), ``data-json`` (a bare
@@ -95,6 +98,8 @@ class Archive:
         self._budget = budget
         self._options = options
         self._cache: dict[str, Any] = {}
+        self._unchecked: dict[str, Callable[[], None]] = {}
+        """What checks entries that were decoded, but are not held."""
         self.format = kind
         self.contents = tuple(entries.entries)
         self.state_dicts = tuple(filter(is_state_dict, self.contents))
@@ -237,16 +242,24 @@ class Archive:
         return self.stable_baselines3_version if name == VERSION_ENTRY else self.system_info
 
     def _decode_state_dict(self, name: str) -> StateDict:
-        options = self._options
-        state_dict = pth.decode_pth(
-            self._entries.read(name) if options.is_swept else self._entries.view(name),
-            self._budget,
-            on_unknown=options.on_unknown,
-            unchecked_crc=options.unchecked_crc,
-            copy=options.copy,
-        )
+        state_dict, check = decode_entry(self._entries, name, self._budget, **self._options._asdict())
+        if check is not None:
+            self._unchecked[name] = check
         state_dict.entry = name
         return state_dict
+
+    def check(self) -> None:
+        """Check the CRCs, as wholes, of entries that were decoded without holding them; others were when they were.
+
+        To be called once what was asked for was read, and before it counts: it reads what is left.
+
+        :raises ContainerError: when one is wrong
+        """
+        for name, check in self._unchecked.items():
+            try:
+                check()
+            except SbformatError as error:
+                raise error if error.entry == name else error.within(name) from None
 
     def _once(self, name: str, decode: Callable[[str], T]) -> T:
         """Decode an entry once, and remember the value or the error."""
@@ -351,7 +364,7 @@ class Archive:
             if content is None:
                 self._entries.entry(name)
             changes[name] = content if content is None else bytes(memoryview(content))  # a number has no bytes
-        return self._with(changes)
+        return self.with_entries(changes)
 
     def without(self, *names: str) -> Archive:
         """Return an archive that lacks some entries.
@@ -361,7 +374,7 @@ class Archive:
         """
         for name in names:
             self._entries.entry(name)
-        return self._with(dict.fromkeys(names))
+        return self.with_entries(dict.fromkeys(names))
 
     def _state_dict_of(self, name: str, value: Any) -> Content:  # noqa: ANN401
         if not is_state_dict(name) or name.endswith(PTH_SUFFIX * 2):
@@ -371,7 +384,8 @@ class Archive:
             return value
         return _within(name, partial(pth.StateDict.from_arrays, limits=self.limits), value)
 
-    def _with(self, changes: dict[str, Content]) -> Archive:
+    def with_entries(self, changes: dict[str, Content]) -> Archive:
+        """Return an archive with entries replaced by their full names; None removes one."""
         from sbformat.overlay import Overlay
 
         self.require_own()
@@ -385,6 +399,7 @@ class Archive:
         }
         made = Archive(Overlay(self._entries, kept), self.format, Budget(self.limits), self._options)
         made._cache = {name: value for name, value in self._cache.items() if name not in kept and name != DATA_ENTRY}
+        made._unchecked = {name: check for name, check in self._unchecked.items() if name not in kept}
         for name, content in kept.items():
             if isinstance(content, pth.StateDict):
                 made._cache[name] = content.named(name)
@@ -405,9 +420,10 @@ class Archive:
             return Encoded(len(content), lambda: (content,), is_new=True)
         if reencode and is_state_dict(name):
             made = pth.encode_pth(self.state_dict(name))
-            return Encoded(made.size, made.chunks, is_new=True)
+            return Encoded(made.size, made.chunks, is_new=True, crc=made.crc)
         size = self._entries.entry(name).size
-        return Encoded(size, lambda: self._entries.stream(name), self._entries.is_new(name))
+        entries = self._entries
+        return Encoded(size, partial(entries.stream, name), entries.is_new(name), entries.crc(name))
 
     def _written_data(self) -> dict[str, Any]:
         """``data`` as it comes back when it is written: what was put in place may be a tuple."""
@@ -432,10 +448,10 @@ class Archive:
         return not equal_json(held, decode(self._entries.read(DATA_ENTRY), Budget(self.limits)))
 
     def __copy__(self) -> Archive:
-        return self._with({})
+        return self.with_entries({})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Archive:
-        return self._with({})
+        return self.with_entries({})
 
     # -- equality -------------------------------------------------------------------------------------
 

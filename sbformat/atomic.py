@@ -12,7 +12,7 @@ import shutil
 import stat
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,11 +20,37 @@ if TYPE_CHECKING:
 
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 _BINARY: Final = getattr(os, "O_BINARY", 0)
+_WRITE_BACK_BYTES: Final = 1 << 23
 
 
 def open_new(temporary: Path) -> FileIO:
     """Open what :func:`new_file` gave for writing, unbuffered; never what a link put in its place leads to."""
     return FileIO(os.open(temporary, os.O_WRONLY | os.O_TRUNC | _NO_LINK | _BINARY), "w")
+
+
+class WriteBack:
+    """Has the system write a new file to the disk while more of it is made, so that the sync behind it waits for less.
+
+    :param file: which is written from its start, at most with some headers in between
+    """
+
+    __slots__ = ("_at", "_file", "_waiting")
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._at = 0
+        self._waiting = 0
+
+    def add(self, size: int) -> None:
+        """Take note that so many bytes were written."""
+        self._waiting += size
+        if self._waiting >= _WRITE_BACK_BYTES and hasattr(os, "posix_fadvise"):
+            with contextlib.suppress(
+                OSError
+            ):  # it is a hint: Linux begins to write what is dirty, and drops none of it
+                os.posix_fadvise(self._file.fileno(), self._at, self._waiting, os.POSIX_FADV_DONTNEED)
+            self._at += self._waiting
+            self._waiting = 0
 
 
 def _beside(target: Path) -> Path:

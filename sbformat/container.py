@@ -11,19 +11,23 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING, Final, Literal, NoReturn
 
+from sbformat.crc import COMBINED_BYTES, combined
 from sbformat.entry_names import check_path, check_paths
 from sbformat.errors import ContainerError, MissingEntryError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
-from sbformat.source import BytesSource
+from sbformat.source import BytesSource, is_held, part_of
 from sbformat.zip_layout import read_layout
 from sbformat.zip_records import STORED, Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from sbformat.source import Source
 
 CHUNK_BYTES: Final = 1 << 18
+"""Of what is inflated."""
+STORED_CHUNK_BYTES: Final = 1 << 20
+"""Of what is stored: where it is read from a file and written to another, small pieces cost more calls."""
 _RATIO_FREE: Final = 1 << 20
 
 Names = Literal["path", "record"]
@@ -45,10 +49,12 @@ class Container:
     :raises LimitError: for more entries or bytes than allowed
     """
 
-    __slots__ = ("_budget", "_charged", "_inflated", "_source", "_verified", "entries", "unchecked_crc")
+    __slots__ = ("_budget", "_charged", "_inflated", "_source", "_sums", "entries", "is_held", "unchecked_crc")
 
     entries: dict[str, Entry]
     """The members by name, in the order of the directory."""
+    is_held: bool
+    """Its bytes are in memory, or mapped; otherwise they are read from a file each time."""
 
     def __init__(
         self,
@@ -64,7 +70,8 @@ class Container:
             source = BytesSource(source)
         self._source = source
         self._budget = budget or Budget(limits)
-        self._verified: set[str] = set()
+        self.is_held = is_held(source)
+        self._sums: dict[str, int] = {}
         self._charged: set[str] = set()
         self._inflated = (0, 0)
         self.unchecked_crc = unchecked_crc
@@ -105,7 +112,8 @@ class Container:
     def read(self, name: str, *, limit: str | None = None) -> memoryview:
         """Return a member's bytes, whole, with its CRC checked.
 
-        A stored member is a view of the source; a deflated one is inflated and charged.
+        A stored member is a view of the source, if that is held; a deflated one is inflated, and charged, as is what
+        is read from a file.
 
         :param name: the member
         :param limit: a field of ``Limits`` that caps this member
@@ -118,12 +126,14 @@ class Container:
             self._budget.spend(limit, size)
         if method != STORED:
             return memoryview(b"".join(self._inflate(entry)))
+        if not self.is_held:
+            self._budget.spend("total_bytes", size)  # it is a copy; and no file makes us read it over and over
         view = self._source.view(at, size)
-        if name not in self._verified:
-            actual = zlib.crc32(view)
-            if actual != crc:
-                self._refuse_crc(entry, actual)
-            self._verified.add(name)
+        actual = self._sums.get(name) if self.is_held else None
+        if actual is None:
+            actual = self._sums[name] = zlib.crc32(view)
+        if actual != crc:
+            self._refuse_crc(entry, actual)
         return view
 
     def view(self, name: str) -> memoryview:
@@ -138,6 +148,16 @@ class Container:
             return self._source.view(entry.data_offset, entry.size)
         return self.read(name)
 
+    def source(self, name: str) -> Source:
+        """Return a member's bytes as a source; the CRC of a stored one is not checked.
+
+        :raises ContainerError: when a deflated member does not inflate
+        """
+        entry = self.entry(name)
+        if entry.method == STORED:
+            return part_of(self._source, entry.data_offset, entry.size)
+        return BytesSource(self.read(name))
+
     def is_new(self, name: str) -> bool:  # noqa: ARG002 -- an overlay's entries can be
         """Say whether an entry was made here, not read."""
         return False
@@ -147,27 +167,96 @@ class Container:
         entry = self.entry(name)
         return self._source.view(entry.data_offset, entry.compressed_size)
 
-    def stream(self, name: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[memoryview | bytes]:
+    def stream(self, name: str, chunk_bytes: int | None = None) -> Iterator[memoryview | bytes]:
         """Yield a member's bytes in chunks; its CRC is checked after the last one.
 
         :param name: the member
-        :param chunk_bytes: the most bytes in one chunk
+        :param chunk_bytes: the most bytes in one chunk; None for what suits the member
         :raises ContainerError: at the end when the CRC is wrong, or where it stops inflating
         """
         entry = self.entry(name)
-        if chunk_bytes < 1:
+        if chunk_bytes is not None and chunk_bytes < 1:
             message = f"chunk_bytes must be at least 1, not {chunk_bytes}"
             raise ValueError(message)
-        return self._stored_chunks(entry, chunk_bytes) if entry.method == STORED else self._inflate(entry, chunk_bytes)
+        if entry.method == STORED:
+            return self._stored_chunks(entry, chunk_bytes or STORED_CHUNK_BYTES)
+        return self._inflate(entry, chunk_bytes or CHUNK_BYTES)
 
-    def _stored_chunks(self, entry: Entry, chunk_bytes: int) -> Iterator[memoryview]:
+    def _stored_chunks(self, entry: Entry, chunk_bytes: int = STORED_CHUNK_BYTES) -> Iterator[memoryview]:
+        known = self._sums.get(entry.name) if self.is_held else None
         crc = 0
-        for start in range(0, entry.size, chunk_bytes):
-            chunk = self._source.view(entry.data_offset + start, min(chunk_bytes, entry.size - start))
-            crc = zlib.crc32(chunk, crc)
+        for chunk in self._views(entry.data_offset, entry.data_offset + entry.size, chunk_bytes):
+            if known is None:
+                crc = zlib.crc32(chunk, crc)
             yield chunk
-        if crc != entry.crc:
-            self._refuse_crc(entry, crc)
+        self._check_sum(entry, crc if known is None else known)
+
+    def _views(self, start: int, stop: int, chunk_bytes: int = STORED_CHUNK_BYTES) -> Iterator[memoryview]:
+        for at in range(start, stop, chunk_bytes):
+            yield self._source.view(at, min(chunk_bytes, stop - at))
+
+    def _check_sum(self, entry: Entry, actual: int) -> None:
+        self._sums[entry.name] = actual
+        if actual != entry.crc:
+            self._refuse_crc(entry, actual)
+
+    def span(self, name: str, start: int, stop: int) -> Iterator[memoryview]:
+        """Yield a part of a stored member's bytes in chunks.
+
+        The whole member is read, and its CRC checked behind it, unless that was done before.
+
+        :raises ContainerError: at the end when the CRC is wrong
+        """
+        entry = self.entry(name)
+        if name in self._sums:
+            self._check_sum(entry, self._sums[name])
+            yield from self._views(entry.data_offset + start, entry.data_offset + stop)
+            return
+        at = 0
+        for chunk in self._stored_chunks(entry):
+            part = chunk[max(start - at, 0) : max(stop - at, 0)]
+            at += len(chunk)
+            if part:
+                yield part
+
+    # -- sums of what lies in one another (FORMAT.md 2.5) ---------------------------------------------
+
+    def crc_of_all(self) -> int:
+        """Return the CRC-32 of the whole zip, from its bytes, reading none of them twice.
+
+        Those of large stored members are remembered, so that they need no second sweep when they are handed out. They
+        are not checked here; and what was read before, is not read again.
+        """
+        total = at = 0
+        for entry in sorted(self.entries.values(), key=_offset_of):
+            if entry.method == STORED and entry.size >= COMBINED_BYTES:
+                total = self._sum_of(at, entry.data_offset, total)
+                at = entry.data_offset + entry.size
+                if entry.name not in self._sums:
+                    self._sums[entry.name] = self._sum_of(entry.data_offset, at)
+                total = combined(total, self._sums[entry.name], entry.size)
+        return self._sum_of(at, self._source.size, total)
+
+    def _sum_of(self, start: int, stop: int, crc: int = 0) -> int:
+        for chunk in self._views(start, stop):
+            crc = zlib.crc32(chunk, crc)
+        return crc
+
+    def check(self, name: str, total: Callable[[], int]) -> None:
+        """Check the CRC of a member as a whole, unless that was done.
+
+        :param total: gives it, from the bytes: :meth:`crc_of_all`, where the member is a zip itself
+        :raises ContainerError: when it is wrong
+        """
+        entry = self.entry(name)
+        self._check_sum(entry, self._sums[name] if name in self._sums else total())
+
+    def crc(self, name: str) -> Callable[[], int]:
+        """Return what gives the CRC-32 of what :meth:`stream` gave, which has checked it."""
+        said = self.entry(name).crc
+        return lambda: said
+
+    # -- deflated members -----------------------------------------------------------------------------
 
     def _inflate(self, entry: Entry, chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
         """Inflate under the budget: the stream must end exactly at both sizes (FORMAT.md 2.5)."""
@@ -197,8 +286,7 @@ class Container:
             _refuse_member(entry, "its deflate stream ends before its bytes do")
         if produced != entry.size:
             _refuse_member(entry, f"it inflates to {produced:,} bytes but claims {entry.size:,}")
-        if crc != entry.crc:
-            self._refuse_crc(entry, crc)
+        self._check_sum(entry, crc)
 
     def _charge(self, entry: Entry) -> None:
         if entry.name in self._charged:
@@ -223,6 +311,10 @@ class Container:
                 "could not be seen; unchecked_crc=True reads it all the same"
             )
         _refuse_member(entry, message)
+
+
+def _offset_of(entry: Entry) -> int:
+    return entry.offset
 
 
 def _refuse_member(entry: Entry, message: str) -> NoReturn:

@@ -11,19 +11,21 @@ import json
 import os
 import zipfile
 from io import BufferedWriter
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from sbformat.atomic import new_file, new_folder, open_new
+from sbformat.ahead import AHEAD_BYTES, ahead
+from sbformat.atomic import WriteBack, new_file, new_folder, open_new
 from sbformat.entry_names import check_name, check_path, check_paths
 from sbformat.errors import ContainerError, UnsupportedError, quote
 from sbformat.pth.streams import ArrayStream, c_order, little
 from sbformat.weights import check_safetensors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from sbformat.pth.values import Chunk
 
@@ -80,6 +82,7 @@ def export(
     metadata: Mapping[str, str] | None = None,
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
+    check: Callable[[], None] | None = None,
 ) -> None:
     """Write arrays to a file or folder.
 
@@ -89,6 +92,7 @@ def export(
     :param metadata: text that a ``.safetensors`` keeps in its header; the others have no place for it
     :param overwrite: replace what is there
     :param progress: called with the bytes of an array as they are written
+    :param check: called when all was written, before it takes the target's place; what it raises is raised
     :raises UnsupportedError: for a tensor or name that the format cannot hold
     :raises FileExistsError: when the target exists and ``overwrite`` is False
     """
@@ -98,7 +102,7 @@ def export(
         _check_text(name)
     kind = format_of(path)
     write = {"safetensors": _safetensors, "npz": _npz, "npy-folder": _npy_folder}[kind]
-    write(_Job(streams, path, dict(metadata or {}), overwrite, progress or (lambda _: None)))
+    write(_Job(streams, path, dict(metadata or {}), overwrite, progress or _nothing, check or _nothing))
 
 
 class _Job(NamedTuple):
@@ -109,12 +113,28 @@ class _Job(NamedTuple):
     metadata: dict[str, str]
     overwrite: bool
     progress: Callable[[int], None]
+    check: Callable[[], None]
 
-    def copy(self, pieces: Iterator[Chunk], file: IO[bytes]) -> None:
-        """Write an array's bytes."""
-        for piece in pieces:
+    def copy(self, pieces: Iterator[Chunk], nbytes: int, file: IO[bytes], wrote: Callable[[int], None]) -> None:
+        """Write the bytes of arrays: many are read, and summed up, while those before them are written."""
+        for piece in ahead(pieces) if nbytes >= AHEAD_BYTES else pieces:
             file.write(piece)
+            wrote(len(piece))
             self.progress(len(piece))
+
+
+def _nothing(*_: int) -> None:
+    """What is called where nobody asked to be."""
+
+
+def stream_of_bytes(size: int, chunks: Callable[[], Iterable[Chunk]]) -> ArrayStream:
+    """Return bytes as an array of them.
+
+    :param size: how many
+    :param chunks: gives them, each time it is called
+    """
+    dtype = np.dtype(np.uint8)
+    return ArrayStream(dtype, (size,), False, lambda: iter(chunks()), lambda: np.frombuffer(b"".join(chunks()), dtype))
 
 
 def _stream(name: str, array: object) -> ArrayStream:
@@ -159,9 +179,11 @@ def _safetensors(job: _Job) -> None:
     with new_file(job.path, overwrite=job.overwrite) as temporary:
         with BufferedWriter(open_new(temporary)) as file:
             file.write(len(header).to_bytes(_ALIGNMENT, "little") + header)
-            for name in names:
-                job.copy(job.arrays[name].in_c_order(), file)
+            arrays = [job.arrays[name] for name in names]
+            pieces = chain.from_iterable(array.in_c_order() for array in arrays)
+            job.copy(pieces, sum(array.nbytes for array in arrays), file, WriteBack(file).add)
         check_safetensors(temporary)
+        job.check()
 
 
 def _header(job: _Job, names: list[str]) -> bytes:
@@ -185,11 +207,17 @@ def _npz(job: _Job) -> None:
         if name.endswith(".npy") and name.removesuffix(".npy") in job.arrays:
             message = f"a .npz cannot hold {quote(name)} beside {quote(name.removesuffix('.npy'))}"
             raise UnsupportedError(message)
-    with new_file(job.path, overwrite=job.overwrite) as temporary, zipfile.ZipFile(temporary, "w") as file:
+    with (
+        new_file(job.path, overwrite=job.overwrite) as temporary,
+        BufferedWriter(open_new(temporary)) as raw,
+        zipfile.ZipFile(raw, "w") as file,
+    ):
+        write_back = WriteBack(raw)
         for name, array in job.arrays.items():
             member = zipfile.ZipInfo(f"{name}.npy", _FIXED_DATE)
             with file.open(member, "w", force_zip64=True) as stream:
-                _write_npy(job, array, stream)
+                _write_npy(job, array, stream, write_back.add)
+        job.check()
 
 
 def _npy_folder(job: _Job) -> None:
@@ -208,14 +236,15 @@ def _npy_folder(job: _Job) -> None:
             target = temporary / files[name]
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb") as stream:
-                _write_npy(job, array, stream)
+                _write_npy(job, array, stream, WriteBack(stream).add)
+        job.check()
 
 
-def _write_npy(job: _Job, array: ArrayStream, file: IO[bytes]) -> None:
+def _write_npy(job: _Job, array: ArrayStream, file: IO[bytes], wrote: Callable[[int], None]) -> None:
     descr = np.lib.format.dtype_to_descr(array.dtype)
     header = {"descr": descr, "fortran_order": array.is_fortran, "shape": array.shape}
     np.lib.format.write_array_header_1_0(file, header)
-    job.copy(array.pieces(), file)
+    job.copy(array.pieces(), array.nbytes, file, wrote)
 
 
 def _check_npy(name: str, array: ArrayStream) -> None:

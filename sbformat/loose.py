@@ -8,15 +8,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from sbformat.container import CHUNK_BYTES
+from sbformat.container import STORED_CHUNK_BYTES
 from sbformat.entry_names import check_name, check_path, check_paths
 from sbformat.errors import ContainerError, MissingEntryError
-from sbformat.source import open_source
+from sbformat.source import HELD_BYTES, BytesSource, PathSource, open_source
 from sbformat.spec import PLAIN_ENTRIES, PTH_SUFFIX
 from sbformat.zip_records import STORED, Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from sbformat.limits import Budget
     from sbformat.source import Path, Source
@@ -75,13 +75,28 @@ class LooseEntries:
         """Return an entry's bytes, as :meth:`view` does: nothing is compressed here."""
         return self.view(name)
 
-    def stream(self, name: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[memoryview | bytes]:
+    def stream(self, name: str, chunk_bytes: int = STORED_CHUNK_BYTES) -> Iterator[memoryview | bytes]:
         """Yield an entry's bytes in chunks."""
-        view = self.view(name)
-        return (view[start : start + chunk_bytes] for start in range(0, len(view), chunk_bytes))
+        size = self.entry(name).size
+        source = self._sources[name]
+        if isinstance(source, _Later):
+            source = BytesSource(source.view(0, size))
+        return (source.view(start, min(chunk_bytes, size - start)) for start in range(0, size, chunk_bytes))
+
+    def source(self, name: str) -> Source:
+        """Return an entry's bytes as a source."""
+        self.entry(name)
+        return self._sources[name]
+
+    def check(self, name: str, total: Callable[[], int]) -> None:
+        """Nothing: there is no CRC to compare with."""
+
+    def crc(self, name: str) -> Callable[[], int] | None:  # noqa: ARG002 -- a zip's entries have one
+        """Return None: nothing computes it."""
+        return None
 
 
-def open_folder(path: Path, budget: Budget, *, mapped: bool = False) -> LooseEntries:
+def open_folder(path: Path, budget: Budget, *, mapped: bool = False, is_held: bool = True) -> LooseEntries:
     """Open a folder that an archive was unzipped into: the files directly in it.
 
     Folders, files whose names start with a dot, and those with names that no archive could have belong to
@@ -91,6 +106,7 @@ def open_folder(path: Path, budget: Budget, *, mapped: bool = False) -> LooseEnt
     :param path: the folder
     :param budget: the operation's
     :param mapped: map the files instead of reading them
+    :param is_held: False leaves the bytes of large files on the disk
     :raises ContainerError: for names that differ only in case
     :raises LimitError: for more files than an archive may have entries
     """
@@ -104,10 +120,14 @@ def open_folder(path: Path, budget: Budget, *, mapped: bool = False) -> LooseEnt
     budget.spend("outer_entries", len(names))
     check_paths(names)
     paths, read_now = dict(files), _known(names)
-    sources: dict[str, Source] = {
-        name: open_source(paths[name], mapped=mapped, budget=budget) if name in read_now else _Later(paths[name])
-        for name in names
-    }
+    sources: dict[str, Source] = {}
+    for name in names:
+        if name not in read_now:
+            sources[name] = _Later(paths[name])
+        elif is_held or os.stat(paths[name]).st_size <= HELD_BYTES:
+            sources[name] = open_source(paths[name], mapped=mapped, budget=budget)
+        else:
+            sources[name] = PathSource(paths[name], limits=budget.limits)
     return LooseEntries(sources, budget)
 
 

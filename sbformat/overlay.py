@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, TypeAlias
 from sbformat.entry_names import check_paths, encode_path
 from sbformat.errors import MissingEntryError, SbformatError
 from sbformat.pth import StateDict, encode_pth
+from sbformat.source import BytesSource
 from sbformat.zip_records import STORED, Entry
 from sbformat.zip_writer import TorchZip
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from sbformat.entries import Entries
+    from sbformat.source import Source
 
 Content: TypeAlias = "bytes | StateDict | None"
 """What an entry becomes: bytes, a state dict, or None for nothing."""
@@ -89,6 +91,22 @@ class Overlay:
         """Yield an entry's bytes in chunks."""
         self.entry(name)
         return self._chunks(self._made[name]) if name in self._made else self._base.stream(name)
+
+    def source(self, name: str) -> Source:
+        """Return an entry's bytes as a source; nothing checks them."""
+        return BytesSource(self.read(name)) if name in self._made else self._base.source(self.entry(name).name)
+
+    def check(self, name: str, total: Callable[[], int]) -> None:
+        """Check the CRC of an entry that was read; new ones have none."""
+        if name not in self._made:
+            self._base.check(self.entry(name).name, total)
+
+    def crc(self, name: str) -> Callable[[], int] | None:
+        """Return what gives the CRC-32 of what :meth:`stream` gave, where it is computed on the way."""
+        made = self._made.get(name)
+        if made is None:
+            return self._base.crc(self.entry(name).name)
+        return made.crc if isinstance(made, TorchZip) else None
 
     def _chunks(self, made: bytes | TorchZip) -> Iterator[memoryview | bytes]:
         return made.chunks() if isinstance(made, TorchZip) else iter((made,))

@@ -18,7 +18,7 @@ from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_pickle
 from sbformat.pth.values import TensorInfo
 from sbformat.sniff import refuse, sniff, sniff_zip
-from sbformat.source import PathSource, open_source
+from sbformat.source import HELD_BYTES, PathSource, open_source
 from sbformat.spec import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
 
 if TYPE_CHECKING:
@@ -31,13 +31,15 @@ if TYPE_CHECKING:
     from sbformat.pkl.decode import Pickle
     from sbformat.pth import StateDict
     from sbformat.pth.values import OnUnknown
+    from sbformat.sniff import Kind
     from sbformat.source import Source, SourceLike
 
 _FRAMEWORKS: Final = ("np", "numpy")
 _ON_UNKNOWN: Final = ("error", "inert")
 _PICKLE_NAME: Final = "pickle"
-_HELD_BYTES: Final = 32 << 20
-"""Of a pickle; the arrays of a larger one are read when they are asked for."""
+_LARGE: Final[frozenset[Kind]] = frozenset({"pickle"})
+"""What is always left in the file when it is large; others are held."""
+_LARGE_IN_PLACE: Final[frozenset[Kind]] = frozenset({"pickle", "zip"})
 
 
 def read(
@@ -70,6 +72,26 @@ def read(
     options = _options(on_unknown, unchecked_crc=unchecked_crc, copy=copy)
     budget = Budget(limits)
     return _open(source, budget, options, mapped=False)
+
+
+def read_in_place(
+    source: SourceLike,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    on_unknown: OnUnknown = "error",
+    unchecked_crc: bool = False,
+) -> Archive:
+    """Read an archive whose large files stay on the disk, to have its entries and tensors written elsewhere.
+
+    A zip of more than 32 MiB is read in pieces, as they are asked for: the memory it takes does not grow with it. What
+    is deflated, and legacy torch files, are still held. Until all is written the file must not change: that it did is
+    told as a ``ContainerError``. Records are checked as they are read, an entry as a whole when :meth:`Archive.check`
+    is called, as all do that write.
+
+    :param source: as in :func:`read`, and so the others; what is no path is held
+    """
+    options = _options(on_unknown, unchecked_crc=unchecked_crc)
+    return _open(source, Budget(limits), options, mapped=False, is_held=False)
 
 
 def _options(on_unknown: OnUnknown, **others: bool) -> Options:
@@ -120,18 +142,22 @@ def read_parameters(
     return {name: parameters[name].to_numpy() for name in names}
 
 
-def _open(source: SourceLike, budget: Budget, options: Options, *, mapped: bool) -> Archive:
-    """Open whatever was given, and tell its kind."""
+def _open(source: SourceLike, budget: Budget, options: Options, *, mapped: bool, is_held: bool = True) -> Archive:
+    """Open whatever was given, and tell its kind.
+
+    :param is_held: hold large zips, too
+    """
+    in_place = _LARGE if is_held else _LARGE_IN_PLACE
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
         from sbformat.loose import open_folder
 
-        folder = open_folder(source, budget, mapped=mapped)
+        folder = open_folder(source, budget, mapped=mapped, is_held=is_held)
         if not any(name == DATA_ENTRY or is_state_dict(name) for name in folder):
             raise MissingEntryError(DATA_ENTRY, present=folder)
         if sniff_zip(folder.entries) == "sb2-zip":
             return _sb2_zip(folder, budget, options)
         return Archive(folder, "folder", budget, options)
-    opened = _large_pickle(source, budget) or open_source(source, mapped=mapped, budget=budget)
+    opened = _large(source, budget, in_place) or open_source(source, mapped=mapped, budget=budget)
     kind = sniff(opened)
     if kind == "zip":
         return _open_zip(opened, source, budget, options)
@@ -191,18 +217,22 @@ def _decoded(opened: Source, budget: Budget) -> Pickle:
     return refuse_odd(decode_large(opened, budget))
 
 
-def _large_pickle(source: SourceLike, budget: Budget) -> PathSource | None:
-    """A replay buffer may be larger than memory: its arrays stay in the file until they are asked for."""
+def _large(source: SourceLike, budget: Budget, kinds: frozenset[Kind]) -> PathSource | None:
+    """A replay buffer may be larger than memory: its arrays stay in the file until they are asked for.
+
+    :param kinds: what is left in the file; what is not, is None
+    """
     if not isinstance(source, (str, os.PathLike)):
         return None
+    path = source if os.path.exists(source) else f"{os.fspath(source)}.zip"
     try:
-        status = os.stat(source)
+        status = os.stat(path)
     except OSError:
         return None
-    if not stat.S_ISREG(status.st_mode) or status.st_size <= _HELD_BYTES:
+    if not stat.S_ISREG(status.st_mode) or status.st_size <= HELD_BYTES:
         return None
-    opened = PathSource(source, limits=budget.limits)
-    return opened if sniff(opened) == "pickle" else None
+    opened = PathSource(path, limits=budget.limits)
+    return opened if sniff(opened) in kinds else None
 
 
 def _pickle_name(source: SourceLike) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import IO, TYPE_CHECKING, NoReturn, Protocol, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Final, NoReturn, Protocol, TypeAlias, cast
 
 from sbformat.errors import ContainerError, LimitError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
@@ -20,6 +20,8 @@ Path: TypeAlias = "str | os.PathLike[str]"
 SourceLike: TypeAlias = "Path | bytes | bytearray | memoryview | IO[bytes]"
 """What every public reader takes, as SB3's own ``load`` does: a path, bytes, or a binary file object."""
 
+HELD_BYTES: Final = 32 << 20
+"""Of a file that is read at once where its bytes could stay on the disk; of a larger one they do."""
 _CHUNK = 1 << 20
 
 
@@ -80,16 +82,11 @@ class FileSource:
         :raises OSError: when they cannot be read
         """
         self._file.seek(offset)
-        chunks = []
-        left = length
-        while left:
-            chunk = self._file.read(left)
-            if not chunk:
-                message = "the file ends before it should"
-                raise OSError(5, message)
-            chunks.append(chunk)
-            left -= len(chunk)
-        return memoryview(b"".join(chunks))
+        found = _taken(self._file, length)
+        if len(found) < length:
+            message = "the file ends before it should"
+            raise OSError(5, message)
+        return memoryview(found)
 
 
 class PathSource:
@@ -129,18 +126,15 @@ class PathSource:
         with file:
             if _stamp(os.fstat(file.fileno())) != self._stamp:
                 self._changed()
+            file.seek(offset)
             try:
-                made = memoryview(bytearray(length))
+                made = _taken(file, length)
             except MemoryError:
                 limit = "member_bytes"
                 raise LimitError(limit, allowed=self._limits.member_bytes, actual=length) from None
-            file.seek(offset)
-            done = 0
-            while done < length and (count := file.readinto(made[done:])):
-                done += count
-            if done < length or _stamp(os.fstat(file.fileno())) != self._stamp:
+            if len(made) < length or _stamp(os.fstat(file.fileno())) != self._stamp:
                 self._changed()
-        return made.toreadonly()
+        return memoryview(made)
 
     def _changed(self) -> NoReturn:
         message = f"{quote(self._path)} has changed since it was first looked at"
@@ -152,9 +146,32 @@ def _stamp(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
+def _taken(file: IO[bytes], length: int) -> bytes:
+    """Read so many bytes, or what there is: a raw file may give fewer at a time."""
+    found = file.read(length)
+    if len(found) == length:
+        return found
+    chunks = [found]
+    left = length - len(found)
+    while left and (chunk := file.read(left)):
+        chunks.append(chunk)
+        left -= len(chunk)
+    return b"".join(chunks)
+
+
 def _open_at_once(path: str, flags: int) -> int:
     """Open without waiting: a pipe in the place of the file would have no writer."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def part_of(source: Source, start: int, size: int) -> Source:
+    """Return a run of another source's bytes as a source, which is held when that is."""
+    return BytesSource(source.view(start, size)) if is_held(source) else Part(source, start, size)
+
+
+def is_held(source: Source) -> bool:
+    """Say whether a source's bytes are in memory, or mapped: what was seen of them once stays so."""
+    return isinstance(source, BytesSource)
 
 
 class Part:

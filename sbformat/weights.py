@@ -18,8 +18,13 @@ from sbformat.container import Container
 from sbformat.errors import ContainerError, DataError, SbformatError, TensorError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.npy import read_header
+from sbformat.names.pth import STORAGE_CLASSES
+from sbformat.pth.array_storages import contiguous
 from sbformat.pth.arrays import numpy_dtype
-from sbformat.source import FileSource, open_source
+from sbformat.pth.dtypes import DTYPES
+from sbformat.pth.unread import FileStorage
+from sbformat.pth.values import TensorInfo
+from sbformat.source import FileSource, PathSource, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,13 +56,7 @@ def _array(
     data: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...], budget: Budget, *, order: Literal["C", "F"] = "C"
 ) -> np.ndarray:
     """Return the array over these bytes, which must be exactly what it needs."""
-    budget.spend("tensor_rank", len(shape))
-    size = dtype.itemsize
-    for length in shape:
-        size *= length
-    if size != len(data):
-        message = f"its shape asks for {_number(size)} bytes, it has {len(data)}"
-        raise TensorError(message)
+    _check_shape(len(data), dtype.itemsize, shape, budget)
     try:
         array: np.ndarray = np.ndarray(shape, dtype, data, order=order)
     except ValueError as error:  # no items, and a size that no memory has
@@ -67,6 +66,16 @@ def _array(
         message = "it is bool and holds bytes other than 0 and 1"
         raise TensorError(message)
     return array
+
+
+def _check_shape(nbytes: int, itemsize: int, shape: tuple[int, ...], budget: Budget) -> None:
+    budget.spend("tensor_rank", len(shape))
+    size = itemsize
+    for length in shape:
+        size *= length
+    if size != nbytes:
+        message = f"its shape asks for {_number(size)} bytes, it has {nbytes}"
+        raise TensorError(message)
 
 
 def _number(value: int) -> str:
@@ -108,6 +117,37 @@ def read_safetensors(
         except SbformatError as error:
             raise error.within(name) from None
     return arrays, metadata
+
+
+def tensors_in_place(
+    path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS
+) -> tuple[dict[str, TensorInfo], dict[str, str]]:
+    """Describe the tensors of a ``.safetensors`` file, whose bytes stay there, and return its metadata.
+
+    Until they were written elsewhere the file must not change: that it did is told as a ``ContainerError``.
+
+    :param path: the file
+    :param limits: as for :func:`read_safetensors`; the memory it takes does not grow with the tensors
+    :raises ContainerError: as that does
+    """
+    budget = Budget(limits)
+    opened = PathSource(path, limits=limits)
+    rows, metadata, start = _header(opened, budget)
+    tensors = {}
+    for name, (dtype, shape, (begin, end)) in sorted(rows.items(), key=lambda item: item[1][2]):
+        try:
+            _check_shape(end - begin, _little(dtype).itemsize, shape, budget)
+        except SbformatError as error:
+            raise error.within(name) from None
+        tensors[name] = _tensor(opened, start + begin, end - begin, _DTYPES[dtype], shape)
+    return tensors, metadata
+
+
+def _tensor(opened: Source, start: int, size: int, dtype: str, shape: tuple[int, ...]) -> TensorInfo:
+    is_typed = dtype in STORAGE_CLASSES
+    numel = size // DTYPES[dtype].itemsize if is_typed else size
+    storage = FileStorage(opened, start, dtype if is_typed else "", numel, is_bool=dtype == "bool")
+    return TensorInfo(dtype, shape, contiguous(shape), 0, storage)
 
 
 _ANY_HEADER: Final = Limits()._replace(json_bytes=2**31, json_nodes=2**31, leaves=2**31)

@@ -10,14 +10,16 @@ from __future__ import annotations
 import os
 from functools import partial
 from io import BytesIO
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
+from sbformat.ahead import AHEAD_BYTES, ahead
 from sbformat.archive import Archive, is_state_dict
-from sbformat.atomic import new_file, open_new
+from sbformat.atomic import WriteBack, new_file, open_new
 from sbformat.container import Container
 from sbformat.errors import ContainerError, SbformatError
 from sbformat.limits import Budget
 from sbformat.pth import StateDict, decode_zip, emptied, encode_pth
+from sbformat.pth.decode import open_records
 from sbformat.pth.misfits import fit_all
 from sbformat.sniff import refuse, sniff_zip
 from sbformat.source import BytesSource, FileSource, Part
@@ -70,10 +72,11 @@ def write(
     """
     with new_file(path, overwrite=overwrite) as temporary:
         with open_new(temporary) as file:
-            encoded = _write_entries(archive, file, reencode=reencode, progress=progress)
+            encoded = _write_entries(archive, file, reencode=reencode, progress=_telling(file, progress))
             os.fsync(file.fileno())
         with FileSource(temporary) as source:
             _check(source, archive, encoded, is_swept=True)
+        archive.check()
 
 
 def writes(archive: Archive, *, reencode: bool = False) -> bytes:
@@ -96,6 +99,7 @@ def write_pth(
     *,
     overwrite: bool = True,
     progress: Callable[[int], None] | None = None,
+    check: Callable[[], None] | None = None,
 ) -> None:
     """Write one state dict to a ``.pth`` file, as :func:`write` does: whole or not at all, streamed, and read again.
 
@@ -103,17 +107,21 @@ def write_pth(
     :param path: the target
     :param overwrite: as in :func:`write`
     :param progress: as in :func:`write`
+    :param check: called when all was written, before it takes the target's place; what it raises is raised
     :raises SbformatError: when it cannot be encoded
     """
     made = encode_pth(state_dict)
-    chunks = partial(_reported, made.chunks, progress) if progress else made.chunks
     with new_file(path, overwrite=overwrite) as temporary:
         with open_new(temporary) as file:
-            for chunk in chunks():
+            for chunk in _to_write(made.chunks, made.size, _telling(file, progress))():
                 write_all(file, chunk)
             os.fsync(file.fileno())
         with FileSource(temporary) as source:
-            _check_pth(source, state_dict.new_budget(), "inert", is_swept=True)
+            records = _check_pth(source, state_dict.new_budget(), "inert")
+            records.crc_of_all()
+            _sweep(records)
+        if check:
+            check()
 
 
 def _in_order(names: Iterable[str]) -> list[str]:
@@ -137,10 +145,10 @@ def _write_entries(
     encoded = set()
     for name in _in_order(archive.entries):
         try:
-            size, chunks, is_new = archive.encoded(name, reencode=reencode)
+            size, chunks, is_new, crc = archive.encoded(name, reencode=reencode)
             if is_new:
                 encoded.add(name)
-            writer.add(Member(name, size, partial(_reported, chunks, progress) if progress else chunks))
+            writer.add(Member(name, size, _to_write(chunks, size, progress), crc))
         except SbformatError as error:
             if error.entry is None or not f"{error.entry}/".startswith(f"{name}/"):
                 error.within(name)  # a record of a .pth knows its own name only
@@ -149,9 +157,33 @@ def _write_entries(
     return frozenset(encoded)
 
 
-def _reported(
-    chunks: Callable[[], Iterable[bytes | memoryview]], progress: Callable[[int], None]
-) -> Iterator[bytes | memoryview]:
+_Chunks: TypeAlias = "Callable[[], Iterable[bytes | memoryview]]"
+
+
+def _to_write(chunks: _Chunks, size: int, progress: Callable[[int], None] | None) -> _Chunks:
+    """The same chunks: many are made, and summed up, while those before them are written; and reported."""
+    if size >= AHEAD_BYTES:
+        chunks = partial(_made_ahead, chunks)
+    return partial(_reported, chunks, progress) if progress else chunks
+
+
+def _telling(file: IO[bytes], progress: Callable[[int], None] | None) -> Callable[[int], None]:
+    """Return what is to be told of bytes that were written."""
+    wrote = WriteBack(file).add
+
+    def tell(size: int) -> None:
+        wrote(size)
+        if progress:
+            progress(size)
+
+    return tell
+
+
+def _made_ahead(chunks: _Chunks) -> Iterator[bytes | memoryview]:
+    return ahead(chunks())
+
+
+def _reported(chunks: _Chunks, progress: Callable[[int], None]) -> Iterator[bytes | memoryview]:
     for chunk in chunks():
         yield chunk
         progress(len(chunk))
@@ -178,26 +210,33 @@ def _check(source: Source, archive: Archive, encoded: frozenset[str], *, is_swep
         elif name in encoded and is_state_dict(name):
             try:
                 part = Part(source, entry.data_offset, entry.size)
-                _check_pth(part, budget, archive.on_unknown, is_swept=is_swept)
+                records = _check_pth(part, budget, archive.on_unknown)
+                if is_swept:
+                    container.check(name, records.crc_of_all)
+                    _sweep(records)
             except SbformatError as error:
                 raise error.within(name) from None
     if is_swept:
         _sweep(container)
 
 
-def _check_pth(source: Source, budget: Budget, on_unknown: OnUnknown, *, is_swept: bool) -> None:
-    """Read a torch zip that was written, without holding its tensors' bytes."""
-    records = Container(source, budget=budget, names="record", entry_limit="inner_entries")
+def _check_pth(source: Source, budget: Budget, on_unknown: OnUnknown) -> Container:
+    """Read a torch zip that was written, without holding its tensors' bytes; return its records."""
+    records = open_records(source, budget)
     decode_zip(records, budget, on_unknown=on_unknown)
-    if is_swept:
-        _sweep(records)
+    return records
 
 
 def _sweep(container: Container) -> None:
     """Check every CRC."""
     for name in container:
-        for _ in container.stream(name):
-            pass
+        container.check(name, partial(_summed, container, name))
+
+
+def _summed(container: Container, name: str) -> int:
+    for _ in container.stream(name):
+        pass
+    return container.crc(name)()
 
 
 # -- a new archive ------------------------------------------------------------------------------------

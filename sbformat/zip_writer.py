@@ -10,6 +10,7 @@ import zlib
 from struct import Struct
 from typing import IO, TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from sbformat.crc import COMBINED_BYTES, combined
 from sbformat.entry_names import check_paths, encode_name, encode_path
 from sbformat.errors import ContainerError
 from sbformat.spec import (
@@ -41,7 +42,7 @@ from sbformat.zip_records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
 Chunks: TypeAlias = "Iterable[bytes | memoryview]"
 
@@ -62,6 +63,8 @@ class Member(NamedTuple):
     size: int
     chunks: Callable[[], Chunks]
     """Gives its bytes from the start, each time it is called."""
+    crc: Callable[[], int] | None = None
+    """Gives their CRC-32 once they have gone by, where it is computed on the way."""
 
 
 class _Record(NamedTuple):
@@ -140,18 +143,24 @@ class ContainerWriter:
         flags = 0 if name.isascii() else FLAG_UTF8
         start = self._at
         self._put(_outer_header(name, flags, member.size, 0))
-        crc = written = 0
-        for chunk in member.chunks():
-            crc = zlib.crc32(chunk, crc)
-            written += len(chunk)
-            self._put(chunk)
-        _check_size(member, written)
+        crc = self._put_all(member)
         if crc:
             self._file.seek(start)
             write_all(self._file, _outer_header(name, flags, member.size, crc))
             self._file.seek(self._at)
         self._names.append(member.name)
         self._records.append(_Record(name, start, member.size, crc, flags))
+
+    def _put_all(self, member: Member) -> int:
+        """Write a member's bytes; return their CRC, which is computed here where nobody else does."""
+        crc = written = 0
+        for chunk in member.chunks():
+            if member.crc is None:
+                crc = zlib.crc32(chunk, crc)
+            written += len(chunk)
+            self._put(chunk)
+        _check_size(member, written)
+        return crc if member.crc is None else member.crc()
 
     def finish(self) -> None:
         """Write the directory.
@@ -208,13 +217,14 @@ class TorchZip:
     :param members: the records, in order
     """
 
-    __slots__ = ("_members", "_records", "size")
+    __slots__ = ("_crc", "_members", "_records", "size")
 
     size: int
     """Bytes in all."""
 
     def __init__(self, members: Sequence[Member]) -> None:
         self._members = members
+        self._crc = 0
         self._records: list[tuple[bytes, _Record, bytes]] = []
         at = 0
         for member in members:
@@ -233,22 +243,48 @@ class TorchZip:
         :raises ContainerError: when a record has not the size it claims
         """
         central = bytearray()
-        at = 0
+        total = at = 0
         for member, (header, record, blank) in zip(self._members, self._records):
+            total = zlib.crc32(header, total)
             yield header
-            crc = written = 0
-            for chunk in member.chunks():
-                piece = bytes(chunk)  # an array may change between here and the file: CRC and bytes must agree
-                crc = zlib.crc32(piece, crc)
-                written += len(piece)
-                yield piece
-            _check_size(member, written)
+            crc, total = yield from _summed(member, total)
             if blank:
-                yield _descriptor(crc, member.size)
+                descriptor = _descriptor(crc, member.size)
+                total = zlib.crc32(descriptor, total)
+                yield descriptor
             central += _central(record._replace(crc=crc), 0, 0, 0, 0)
             at += len(header) + member.size + len(blank)
+        central += _end(len(self._members), len(central), at, always_zip64=True)
+        self._crc = zlib.crc32(central, total)
         yield bytes(central)
-        yield _end(len(self._members), len(central), at, always_zip64=True)
+
+    def crc(self) -> int:
+        """Return the CRC-32 of all of its bytes, once the last of them were yielded."""
+        return self._crc
+
+
+def _summed(member: Member, total: int) -> Generator[bytes | memoryview, None, tuple[int, int]]:
+    """Yield a member's bytes, as they will be; return their CRC, and that of all up to here.
+
+    :param total: that of what was yielded before
+    :raises ContainerError: when it has not the size it claims
+    """
+    is_small = member.size < COMBINED_BYTES
+    crc = written = 0
+    for chunk in member.chunks():
+        piece = _unchanging(chunk)
+        crc = zlib.crc32(piece, crc)
+        if is_small:
+            total = zlib.crc32(piece, total)
+        written += len(piece)
+        yield piece
+    _check_size(member, written)
+    return crc, total if is_small else combined(total, crc, member.size)
+
+
+def _unchanging(chunk: bytes | memoryview) -> bytes | memoryview:
+    """An array may change between here and the file: CRC and bytes must agree. What is made of bytes cannot."""
+    return chunk if isinstance(chunk, bytes) or isinstance(chunk.obj, bytes) else bytes(chunk)
 
 
 def _torch_header(name: bytes, flags: int, size: int, at: int) -> bytes:

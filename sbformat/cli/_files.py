@@ -75,6 +75,13 @@ def read_archive(path: str, args: argparse.Namespace, on_unknown: OnUnknown = "e
     return read(path, limits=limits(args), on_unknown=on_unknown, unchecked_crc=args.unchecked_crc)
 
 
+def read_in_place(path: str, args: argparse.Namespace, on_unknown: OnUnknown = "error") -> Archive:
+    """Read an archive as the command line asks, without holding it when it is large."""
+    from sbformat.reader import read_in_place
+
+    return read_in_place(path, limits=limits(args), on_unknown=on_unknown, unchecked_crc=args.unchecked_crc)
+
+
 def limits(args: argparse.Namespace) -> Limits:
     """Return the limits that the command line asks for."""
     return Limits()._replace(**dict(args.limit))

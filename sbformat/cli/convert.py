@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         from sbformat.tools.convert import convert, read_any
 
         _files.refuse_same(args.path, args.output)
-        source = read_any(args.path, lambda path: _files.read_archive(path, args), limits=_files.limits(args))
+        source = read_any(args.path, lambda path: _files.read_in_place(path, args), limits=_files.limits(args))
         total = sum(entry.size for entry in source.entries.values()) if isinstance(source, Archive) else 0
         with _output.bytes_progress("converting", total) as advance:
             return convert(source, args.output, entry=args.entry, overwrite=args.force, progress=advance)._asdict()

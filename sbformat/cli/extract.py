@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         from sbformat.tools.extract import extract
 
         _files.refuse_same(args.path, args.output)
-        archive = _files.read_archive(args.path, args, on_unknown="inert")
+        archive = _files.read_in_place(args.path, args, on_unknown="inert")
         with _output.bytes_progress("extracting", _byte_count(archive, args.entry)) as advance:
             report = extract(
                 archive, args.output, entry=args.entry, tensors=args.tensors, overwrite=args.force, progress=advance

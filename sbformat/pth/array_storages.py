@@ -201,7 +201,7 @@ def _run(first: np.ndarray, numel: int) -> Storage:
 
 
 def _tensor(array: np.ndarray, storage: Storage, offset: int) -> TensorInfo:
-    strides = _contiguous(array.shape)
+    strides = contiguous(array.shape)
     if not array.flags.c_contiguous:
         strides = tuple(
             step // array.itemsize if size > 1 else plain
@@ -215,11 +215,11 @@ def _scattered(array: np.ndarray) -> TensorInfo:
     expanded = [step == 0 and size > 1 for size, step in zip(array.shape, array.strides)]
     once = array[tuple(slice(0, 1) if is_expanded else slice(None) for is_expanded in expanded)]
     storage = _ScatteredStorage(once, name if name in STORAGE_CLASSES else "")
-    steps = (0 if is_expanded else step for is_expanded, step in zip(expanded, _contiguous(once.shape)))
+    steps = (0 if is_expanded else step for is_expanded, step in zip(expanded, contiguous(once.shape)))
     return TensorInfo(name, array.shape, tuple(steps), 0, storage)
 
 
-def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
     """C-order strides in items, as torch has them: a size of 0 counts as 1."""
     steps = []
     step = 1

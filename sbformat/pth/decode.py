@@ -17,6 +17,7 @@ from sbformat.pth.build import build_values
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.scope import Scope
 from sbformat.pth.state_dict import StateDict
+from sbformat.pth.unread import RecordStorage
 from sbformat.pth.values import OnUnknown, Storage
 from sbformat.source import BytesSource
 from sbformat.spec import (
@@ -30,11 +31,13 @@ from sbformat.spec import (
     TORCH_VERSIONS,
     TORCHSCRIPT_RECORD,
 )
+from sbformat.zip_records import STORED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sbformat.pkl.decode import Pickle
+    from sbformat.source import Source
 
 _SPECIAL_RECORDS: Final = (
     PICKLE_RECORD, BYTE_ORDER_RECORD, TORCH_VERSION_RECORD, TORCH_VERSION_RECORD_OLD, TORCHSCRIPT_RECORD,
@@ -88,7 +91,7 @@ def decode_pth(
     """Like :func:`loads`, within an operation's budget."""
     head = bytes(data[:4])
     if head == LOCAL_SIGNATURE:
-        container = _container(data, budget, unchecked_crc=unchecked_crc)
+        container = open_records(BytesSource(data), budget, unchecked_crc=unchecked_crc)
         return decode_zip(container, budget, on_unknown=on_unknown, copy=copy)
     if head[:1] == _PROTO_BYTE:
         pickle, scope = _open_legacy(data, budget)
@@ -127,7 +130,7 @@ def open_pth(data: memoryview, budget: Budget, *, unchecked_crc: bool = False) -
     :raises SbformatError: as :func:`decode_pth`
     """
     if bytes(data[:4]) == LOCAL_SIGNATURE:
-        return open_zip(_container(data, budget, unchecked_crc=unchecked_crc), budget)[:2]
+        return open_zip(open_records(BytesSource(data), budget, unchecked_crc=unchecked_crc), budget)[:2]
     return _open_legacy(data, budget)
 
 
@@ -155,7 +158,10 @@ def _opened(container: Container, budget: Budget) -> tuple[memoryview, Scope, st
         record = container.entries.get(name)
         if record is None:
             _refuse(f"the storage {quote(key)} has no record")
-        storage = Storage(key, dtype, numel, location, byte_order, container.read, name)
+        if container.is_held or record.method != STORED:
+            storage = Storage(key, dtype, numel, location, byte_order, container.read, name)
+        else:
+            storage = RecordStorage(key, dtype, numel, location, byte_order, container, name)
         if storage.nbytes != record.size:
             itemsize = DTYPES[dtype].itemsize if dtype else 1
             _refuse(f"the storage {quote(key)} is {numel} x {itemsize} bytes, its record has {record.size}")
@@ -181,10 +187,17 @@ def _within(name: str) -> Iterator[None]:
         raise
 
 
-def _container(data: memoryview, budget: Budget, *, unchecked_crc: bool) -> Container:
-    return Container(
-        BytesSource(data), budget=budget, names="record", entry_limit="inner_entries", unchecked_crc=unchecked_crc
-    )
+def is_torch_zip(source: Source) -> bool:
+    """Say whether a ``.pth`` is a zip, as torch saves it since 1.6."""
+    return bytes(source.view(0, min(source.size, len(LOCAL_SIGNATURE)))) == LOCAL_SIGNATURE
+
+
+def open_records(source: Source, budget: Budget, *, unchecked_crc: bool = False) -> Container:
+    """Open a torch zip: its structure is checked, no record is touched.
+
+    :raises ContainerError: when it breaks a rule
+    """
+    return Container(source, budget=budget, names="record", entry_limit="inner_entries", unchecked_crc=unchecked_crc)
 
 
 def _root(container: Container) -> str:

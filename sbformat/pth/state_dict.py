@@ -275,9 +275,12 @@ class StateDict(Decoded, Mapping[Any, Any]):
         :return: a stream; where numpy has no array, what :meth:`array` returns
         :raises MissingEntryError: when there is no tensor
         """
+        return self.stream_of(self.info(path))
+
+    def stream_of(self, info: TensorInfo | Any) -> ArrayStream | Any:  # noqa: ANN401
+        """Return a tensor of :meth:`tensors` as :meth:`stream` does."""
         from sbformat.pth.streams import stream_of
 
-        info = self.info(path)
         if type(info) is not TensorInfo:
             return self.array_of(info)
         try:
@@ -291,7 +294,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
         try:
             yield from pieces()
         except SbformatError as error:
-            if error.entry is None:  # what made an array placed it
+            if not f"{error.entry}/".startswith(f"{self.entry}/"):  # what made an array placed it
                 self._place(error)
             raise
 

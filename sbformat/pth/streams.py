@@ -105,17 +105,13 @@ def _are_steps(axes: Iterator[tuple[int, int]]) -> bool:
 
 def _run(info: TensorInfo) -> Iterator[Chunk]:
     """Yield the items of a tensor that is one run of its storage."""
+    if not info.numel:
+        return
     row = DTYPES[info.dtype]
     start = info.offset * row.itemsize
-    stop = start + info.nbytes
-    at = 0
-    for piece in info.storage.chunks(1 if info.storage.byte_order == "little" else row.swap) if info.numel else ():
-        part = memoryview(piece)[max(start - at, 0) : max(stop - at, 0)]
-        at += len(piece)
-        if info.dtype == "bool" and bytes(part).translate(None, b"\0\1"):
+    swap = 1 if info.storage.byte_order == "little" else row.swap
+    for piece in info.storage.span(start, start + info.nbytes, swap):
+        if info.dtype == "bool" and bytes(piece).translate(None, b"\0\1"):
             message = f"the bool storage {info.storage.key!r} holds bytes other than 0 and 1"
             raise TensorError(message)
-        if part:
-            yield part
-        if at >= stop:
-            break
+        yield piece

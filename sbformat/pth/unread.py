@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sbformat.container import STORED_CHUNK_BYTES
+from sbformat.errors import TensorError
 from sbformat.pth.values import Storage, swapped
+from sbformat.source import part_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sbformat.container import Container
     from sbformat.numpy_pickles import ArrayInfo
     from sbformat.pth.values import Chunk
+    from sbformat.source import Source
 
 
-class UnreadStorage(Storage):
-    """The items of an array that was too large to hold: read at each use, and never kept.
+class _Unkept(Storage):
+    """A storage that holds nothing of the file."""
 
-    :param array: whose buffer was left unread; its items may run in any order
-    :param dtype: its dtype as torch names it
-    :param key: the storage's name
-    """
-
-    __slots__ = ("_array",)
-
-    def __init__(self, array: ArrayInfo, dtype: str, key: str = "") -> None:
-        order = "big" if array.dtype.startswith(">") else "little"
-        super().__init__(key, dtype, array.numel, "cpu", order, lambda _: array.view(), key)
-        self._array = array
+    __slots__ = ()
 
     @property
     def swapped(self) -> dict[int, bytes]:
@@ -40,10 +35,95 @@ class UnreadStorage(Storage):
     def bytes(self) -> memoryview:
         """Return its bytes, read anew.
 
-        :raises ContainerError: when the file has changed since it was first looked at
+        :raises ContainerError: when a CRC is wrong, or the file has changed since it was first looked at
         :raises TensorError: for bools other than 0 and 1
         """
-        return self._array.view()
+        return self._load(self._where)
+
+
+class RecordStorage(_Unkept):
+    """A record of a torch zip that is not held.
+
+    :param records: the zip, over a file
+    :param name: the record, which is stored, not deflated
+    """
+
+    __slots__ = ("_records",)
+
+    def __init__(
+        self, key: str, dtype: str, numel: int, location: str, byte_order: str, records: Container, name: str
+    ) -> None:
+        super().__init__(key, dtype, numel, location, byte_order, records.read, name)
+        self._records = records
+
+    def chunks(self, swap: int = 1) -> Iterator[Chunk]:
+        """Yield its bytes in pieces, each read when it is asked for; the CRC is checked behind the last.
+
+        :raises ContainerError: at the end, when it is wrong
+        """
+        return self.span(0, self.nbytes, swap)
+
+    def span(self, start: int, stop: int, swap: int = 1) -> Iterator[Chunk]:
+        """Yield a run of its bytes; the first time all of it is read, for the CRC."""
+        for piece in self._records.span(self._where, start, stop):
+            yield piece if swap == 1 else swapped(piece, swap)
+
+
+class FileStorage(_Unkept):
+    """A run of a source's bytes, little-endian, which no CRC covers.
+
+    :param source: of the whole file
+    :param start: where the run begins
+    :param dtype: of its items as torch names it, or ``""`` for bytes
+    :param numel: of those
+    :param is_bool: no byte may be other than 0 and 1
+    """
+
+    __slots__ = ("_is_bool", "_part")
+
+    def __init__(self, source: Source, start: int, dtype: str, numel: int, *, is_bool: bool) -> None:
+        super().__init__("", dtype, numel, "cpu", "little", self._whole, "")
+        self._part = part_of(source, start, self.nbytes)
+        self._is_bool = is_bool
+
+    def source(self) -> Source:
+        """Return its bytes as a source."""
+        return self._part
+
+    def _whole(self, _: str) -> memoryview:
+        return self._checked(self._part.view(0, self.nbytes))
+
+    def _checked(self, piece: memoryview) -> memoryview:
+        if self._is_bool and bytes(piece).translate(None, b"\0\1"):
+            message = "it is bool and holds bytes other than 0 and 1"
+            raise TensorError(message)
+        return piece
+
+    def chunks(self, swap: int = 1) -> Iterator[Chunk]:
+        """Yield its bytes in pieces, each read when it is asked for."""
+        return self.span(0, self.nbytes, swap)
+
+    def span(self, start: int, stop: int, swap: int = 1) -> Iterator[Chunk]:
+        """Yield a run of its bytes in pieces, each read when it is asked for."""
+        for at in range(start, stop, STORED_CHUNK_BYTES):
+            piece = self._checked(self._part.view(at, min(STORED_CHUNK_BYTES, stop - at)))
+            yield piece if swap == 1 else swapped(piece, swap)
+
+
+class UnreadStorage(_Unkept):
+    """The items of an array that was too large to hold: read at each use, and never kept.
+
+    :param array: whose buffer was left unread; its items may run in any order
+    :param dtype: its dtype as torch names it
+    :param key: the storage's name
+    """
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: ArrayInfo, dtype: str, key: str = "") -> None:
+        order = "big" if array.dtype.startswith(">") else "little"
+        super().__init__(key, dtype, array.numel, "cpu", order, lambda _: array.view(), key)
+        self._array = array
 
     def chunks(self, swap: int = 1) -> Iterator[Chunk]:
         """Yield its bytes in pieces, each read when it is asked for."""

@@ -79,6 +79,22 @@ class Storage:
             piece = data[start : start + _CHUNK]
             yield piece if swap == 1 else swapped(piece, swap)
 
+    def span(self, start: int, stop: int, swap: int = 1) -> Iterator[Chunk]:
+        """Yield a run of its bytes in pieces.
+
+        :param start: the first byte
+        :param stop: where it ends, at most :attr:`nbytes`
+        :param swap: as in :meth:`chunks`; ``start`` is a multiple of it
+        """
+        at = 0
+        for piece in self.chunks(swap):
+            part = memoryview(piece)[max(start - at, 0) : max(stop - at, 0)]
+            at += len(piece)
+            if part:
+                yield part
+            if at >= stop:
+                break
+
     def __repr__(self) -> str:
         return f"<Storage {self.key!r} {self.dtype or 'untyped'} {self.nbytes} bytes>"
 

@@ -6,24 +6,26 @@ import json
 import os
 from collections import OrderedDict
 from collections.abc import Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat import data as data_entry
-from sbformat.archive import Archive, Options, is_state_dict
+from sbformat.archive import Archive, is_state_dict
 from sbformat.entry_names import encode_path
 from sbformat.errors import DataError, SbformatError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.loose import LooseEntries
-from sbformat.overlay import Overlay
 from sbformat.pth import StateDict
 from sbformat.pth.portable import from_portable, to_portable
-from sbformat.source import BytesSource
+from sbformat.pth.unread import FileStorage
+from sbformat.source import HELD_BYTES, BytesSource
 from sbformat.spec import PTH_SUFFIX
 from sbformat.writer import write, write_pth
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sbformat.overlay import Content
     from sbformat.pth import TensorInfo
     from sbformat.source import Source
 
@@ -40,6 +42,8 @@ _HEADER_NODES: Final = 1_800_000
 _ROW_BYTES: Final = 200
 _ROW_NODES: Final = 30
 """Of a tensor in the header, at most, besides its name and shape."""
+_LENGTH_BYTES: Final = 21
+"""Of a number in a shape, at most, with its comma."""
 _FORMATS: Final[dict[str, ConvertFormat]] = {".zip": "sb3", ".pth": "pth", ".safetensors": "safetensors"}
 
 Arrays: TypeAlias = Mapping[str, Any]
@@ -63,6 +67,9 @@ class ConvertReport(NamedTuple):
 def read_any(path: str, read: Callable[[str], Archive], *, limits: Limits = DEFAULT_LIMITS) -> Archive | Arrays:
     """Read what can be converted: an archive in any form, or the arrays of a ``.safetensors`` or ``.npz``.
 
+    The tensors of a ``.safetensors`` of more than 32 MiB stay in the file, which must not change before they are
+    written.
+
     :param path: the file
     :param read: reads an archive
     :param limits: for the other formats
@@ -71,13 +78,18 @@ def read_any(path: str, read: Callable[[str], Archive], *, limits: Limits = DEFA
     """
     if not path.endswith((".safetensors", ".npz")):
         return read(path)
-    from sbformat.weights import read_arrays, read_safetensors
+    from sbformat.pth.from_arrays import tensors_of
+    from sbformat.weights import read_arrays, read_safetensors, tensors_in_place
 
     if path.endswith(".npz"):
         return read_arrays(path, limits=limits)
+    if os.path.isfile(path) and os.path.getsize(path) > HELD_BYTES:
+        tensors, metadata = tensors_in_place(path, limits=limits)
+        document = _document(metadata.get(METADATA_KEY), limits)
+        return tensors if document is None else _archive(document, tensors, limits)
     arrays, metadata = read_safetensors(path, limits=limits)
     document = _document(metadata.get(METADATA_KEY), limits)
-    return arrays if document is None else _archive(document, arrays, limits)
+    return arrays if document is None else _archive(document, tensors_of(arrays), limits)
 
 
 def convert(
@@ -111,7 +123,7 @@ def convert(
         elif kind == "pth":
             state_dict, entries = _one(source, entry)
             tensors = len(state_dict.tensors())
-            write_pth(state_dict, output, overwrite=overwrite, progress=progress)
+            write_pth(state_dict, output, overwrite=overwrite, progress=progress, check=source.check)
         else:
             tensors = sum(_count(source, name) for name in entries if is_state_dict(name))
             write(source, output, overwrite=overwrite, progress=progress)
@@ -149,7 +161,8 @@ def _from_arrays(
     else:
         from sbformat.export import export
 
-        export(arrays, output, overwrite=overwrite)
+        tensors = StateDict.from_arrays(OrderedDict(arrays))
+        export({name: tensors.stream_of(tensors.tree[name]) for name in arrays}, output, overwrite=overwrite)
 
 
 # -- an archive as safetensors ------------------------------------------------------------------------
@@ -165,7 +178,7 @@ def _to_safetensors(
     for name in archive.entries:
         made.add(name)
     document = json.dumps({"version": PORTABLE_VERSION, "entries": made.rows})
-    export(made.arrays, output, metadata={METADATA_KEY: document}, overwrite=overwrite)
+    export(made.arrays, output, metadata={METADATA_KEY: document}, overwrite=overwrite, check=archive.check)
     return made.tensors, tuple(made.as_bytes)
 
 
@@ -183,13 +196,16 @@ class _Description:
 
     def add(self, name: str) -> None:
         """Add an entry in the best form that there is for it and room for."""
+        from sbformat.export import stream_of_bytes
+
         if is_state_dict(name):
             row, arrays = self._split(name)
         else:
             row, arrays = self._text(name), {}
         if row is None or not self._has_room(row, arrays):
             self.as_bytes.append(name)
-            self.arrays[name] = b"".join(self._archive.encoded(name).chunks())
+            size, chunks, *_ = self._archive.encoded(name)
+            self.arrays[name] = stream_of_bytes(size, chunks)
             self.rows.append({"name": name})
             return
         self.rows.append(row)
@@ -205,9 +221,12 @@ class _Description:
             tree, infos = to_portable(state_dict, name.removesuffix(PTH_SUFFIX))
             if any(info.dtype not in SAFETENSORS_DTYPES for info in infos.values()):
                 return None, {}
-            return {"name": name, "tree": tree}, {key: state_dict.array_of(info) for key, info in infos.items()}
+            streams = {key: state_dict.stream_of(info) for key, info in infos.items()}
+            for _ in chain.from_iterable(stream.pieces() for stream in streams.values()):
+                pass  # read once before: where a CRC is wrong, the entry becomes bytes
         except SbformatError:
             return None, {}
+        return {"name": name, "tree": tree}, streams
 
     def _text(self, name: str) -> dict[str, Any] | None:
         encoded = self._archive.encoded(name)
@@ -221,8 +240,10 @@ class _Description:
     def _has_room(self, row: dict[str, Any], arrays: Arrays) -> bool:
         """Say whether the header stays within a reader's limits; if so, take the room."""
         text = json.dumps(row)
-        size = len(json.dumps(text)) + sum(len(json.dumps(key)) + _ROW_BYTES + 21 * arrays[key].ndim for key in arrays)
-        nodes = sum(_ROW_NODES + array.ndim for array in arrays.values())
+        size = len(json.dumps(text)) + sum(len(json.dumps(key)) + _ROW_BYTES for key in arrays)
+        ranks = [len(array.shape) for array in arrays.values()]
+        size += _LENGTH_BYTES * sum(ranks)
+        nodes = _ROW_NODES * len(ranks) + sum(ranks)
         if "tree" in row:  # an upper bound: those in texts are none
             nodes += text.count(",") + 7 * (text.count("[") + text.count("{"))
         if size > self._room or nodes > self._nodes:
@@ -252,16 +273,13 @@ def _document(text: str | None, limits: Limits) -> list[dict[str, Any]] | None:
     return rows
 
 
-def _archive(rows: list[dict[str, Any]], arrays: Arrays, limits: Limits) -> Archive:
+def _archive(rows: list[dict[str, Any]], tensors: Mapping[str, TensorInfo], limits: Limits) -> Archive:
     """The archive that a file describes; every tensor of it belongs to an entry."""
-    from sbformat.pth.from_arrays import tensors_of
-
     budget = Budget(limits)
     budget.spend("outer_entries", len(rows))
-    infos = tensors_of(arrays)
     used: set[str] = set()
     kept: dict[str, Source] = {}
-    made: dict[str, StateDict | bytes | None] = {}
+    made: dict[str, Content] = {}
     for row in rows:
         name = row["name"]
         if name in kept or name in made:
@@ -269,36 +287,36 @@ def _archive(rows: list[dict[str, Any]], arrays: Arrays, limits: Limits) -> Arch
             raise DataError(message)
         try:
             encode_path(name)
-            content = _content(row, arrays, infos, used, limits)
+            content = _content(row, tensors, used, limits)
         except SbformatError as error:
             raise error.within(name) from None
         if isinstance(content, StateDict):
             made[name] = content
         else:  # what was broken comes back as it was
-            kept[name] = BytesSource(content)
-    left = next((name for name in arrays if name not in used), None)
+            kept[name] = content
+    left = next((name for name in tensors if name not in used), None)
     if left is not None:
         message = f"no entry of its description has the tensor {quote(left)}"
         raise DataError(message)
-    return Archive(Overlay(LooseEntries(kept, budget), made), "sb3", budget, Options())
+    return Archive(LooseEntries(kept, budget), "sb3", budget).with_entries(made)
 
 
 def _content(
-    row: dict[str, Any], arrays: Arrays, infos: Mapping[str, TensorInfo], used: set[str], limits: Limits
-) -> bytes | StateDict:
+    row: dict[str, Any], tensors: Mapping[str, TensorInfo], used: set[str], limits: Limits
+) -> Source | StateDict:
     name = row["name"]
     words = row.keys() - {"name"}
     if words == {"tree"} and is_state_dict(name):
-        return StateDict(from_portable(row["tree"], infos, used=used, limits=limits), Budget(limits))
+        return StateDict(from_portable(row["tree"], tensors, used=used, limits=limits), Budget(limits))
     if words == {"text"} and type(row["text"]) is str:
         try:
-            return str(row["text"]).encode("utf-8")
+            return BytesSource(str(row["text"]).encode("utf-8"))
         except UnicodeEncodeError:
             message = "its text holds a lone surrogate, which no bytes of text give"
             raise DataError(message) from None
-    array = arrays.get(name)
-    if not words and array is not None and array.dtype == "uint8" and array.ndim == 1:
+    info = tensors.get(name)
+    if not words and info is not None and info.dtype == "uint8" and len(info.shape) == 1:
         used.add(name)
-        return bytes(array.tobytes())
+        return info.storage.source() if isinstance(info.storage, FileStorage) else BytesSource(info.storage.bytes())
     message = "its description says nothing of this entry, and no tensor of bytes has its name"
     raise DataError(message)

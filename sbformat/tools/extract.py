@@ -83,7 +83,7 @@ def extract(
     if not arrays and present:
         raise MissingEntryError(tensors, present=present, what="tensor that matches")
     metadata = {"sbformat": json.dumps(facts)}  # one key: safetensors writes several in any order
-    export(arrays, output, metadata=metadata, overwrite=overwrite, progress=progress)
+    export(arrays, output, metadata=metadata, overwrite=overwrite, progress=progress, check=archive.check)
     nbytes = sum(array.nbytes for array in arrays.values())
     return ExtractReport(os.fspath(output), kind, tuple(arrays), nbytes, left_behind)
 

@@ -1,0 +1,73 @@
+"""State dicts out of an archive's entries, with the CRC of the entry and those of its records: one sweep for both.
+
+The bytes of a ``.pth`` lie in two zips, each with a CRC of its own over them. That of the entry follows from those of
+the records and the few bytes between them (:mod:`sbformat.crc`). Where the bytes are held this is done when the entry
+is decoded. Where they stay in a file it waits until the records have gone by, and whoever writes them down calls for it
+before that counts.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sbformat.crc import COMBINED_BYTES
+from sbformat.errors import SbformatError
+from sbformat.pth import decode_pth, decode_zip
+from sbformat.pth.decode import is_torch_zip, open_records
+from sbformat.source import is_held
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sbformat.entries import Entries
+    from sbformat.limits import Budget
+    from sbformat.pth import StateDict
+    from sbformat.pth.values import OnUnknown
+
+
+def decode_entry(
+    entries: Entries,
+    name: str,
+    budget: Budget,
+    *,
+    on_unknown: OnUnknown = "error",
+    unchecked_crc: bool = False,
+    copy: bool = False,
+    is_swept: bool = True,
+) -> tuple[StateDict, Callable[[], None] | None]:
+    """Decode a ``.pth`` entry and check its CRC.
+
+    :param entries: where it is
+    :param name: its name
+    :param budget: the operation's
+    :param on_unknown: as for :func:`sbformat.pth.loads`, and so the next two
+    :param is_swept: False leaves the CRC of the entry unchecked
+    :return: the state dict, and what has still to be called to check the CRC of the entry
+    :raises SbformatError: what is wrong with it; damage of the entry as a whole comes first
+    """
+    if not is_swept:
+        data = entries.view(name)
+        return decode_pth(data, budget, on_unknown=on_unknown, unchecked_crc=unchecked_crc, copy=copy), None
+    source = entries.source(name)
+    if not is_torch_zip(source) or (is_held(source) and source.size < COMBINED_BYTES):
+        if not is_held(source) and entries.crc(name) is None:  # a zip charges it
+            budget.spend("total_bytes", source.size)
+        data = entries.read(name)
+        return decode_pth(data, budget, on_unknown=on_unknown, unchecked_crc=unchecked_crc, copy=copy), None
+    try:
+        records = open_records(source, budget, unchecked_crc=unchecked_crc)
+        check = partial(entries.check, name, records.crc_of_all)
+        if is_held(source):
+            check()
+        state_dict = decode_zip(records, budget, on_unknown=on_unknown, copy=copy)
+    except SbformatError:
+        _sweep(entries, name)
+        raise
+    return state_dict, None if is_held(source) else check
+
+
+def _sweep(entries: Entries, name: str) -> None:
+    """Check the CRC of an entry that cannot be decoded: damage is told as that, whatever it led to."""
+    for _ in entries.stream(name):
+        pass

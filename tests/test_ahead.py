@@ -1,0 +1,78 @@
+"""``ahead``: the same items, one step ahead; errors come where the items would, and no thread stays."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, strategies as st
+from sbformat.ahead import ahead
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("sbformat")]
+
+
+@given(st.lists(st.one_of(st.none(), st.binary(max_size=3))))
+def test_items_come_in_order(items: list[bytes | None]) -> None:
+    assert list(ahead(iter(items))) == items
+    assert threads() == []
+
+
+def test_they_are_made_in_one_other_thread_one_step_ahead() -> None:
+    made: list[int] = []
+    makers = set()
+
+    def steps() -> Iterator[int]:
+        for step in range(10):
+            makers.add(threading.get_ident())
+            made.append(step)
+            yield step
+
+    for step in ahead(steps()):
+        assert len(made) <= step + 2
+    assert len(makers) == 1
+    assert threading.get_ident() not in makers
+
+
+@pytest.mark.parametrize("error", [ValueError("broken"), OSError(28, "no room"), KeyboardInterrupt(), MemoryError()])
+def test_an_error_is_raised_where_the_item_would_have_come(error: BaseException) -> None:
+    def steps() -> Iterator[int]:
+        yield 1
+        yield 2
+        raise error
+
+    seen = []
+    with pytest.raises(type(error)) as caught:
+        for step in ahead(steps()):
+            seen.append(step)  # noqa: PERF402 -- those before the error
+    assert caught.value is error
+    assert seen == [1, 2]
+    assert threads() == []
+
+
+def test_nothing_is_left_of_one_that_is_not_used_up() -> None:
+    ended = threading.Event()
+
+    def steps() -> Iterator[int]:
+        try:
+            while True:
+                yield 1
+        finally:
+            ended.set()
+
+    items = ahead(steps())
+    assert next(items) == 1
+    items.close()  # type: ignore[attr-defined]
+    del items
+    assert threads() == []
+    assert ended.wait(10)
+
+
+def test_nothing_is_begun_before_it_is_asked_for() -> None:
+    ahead(iter("abc"))
+    assert threads() == []
