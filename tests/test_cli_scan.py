@@ -347,7 +347,7 @@ def test_work_is_handed_out_as_it_is_done() -> None:
 
     done = iter(_workers.in_order(work_for_processes.double, numbers(), processes=2, lost=work_for_processes.lost))
     assert [next(done) for _ in range(3)] == [0, 2, 4]
-    assert len(taken) < 20
+    assert len(taken) < 40
     done.close()  # type: ignore[attr-defined]
 
 
@@ -356,9 +356,49 @@ def test_a_process_that_dies_takes_only_its_file_with_it() -> None:
     assert list(done) == [-number if number % 7 == 3 else number * 2 for number in range(12)]
 
 
-def test_an_error_of_our_own_is_raised() -> None:
-    with pytest.raises(ZeroDivisionError):
-        list(_workers.in_order(work_for_processes.fail, range(20), processes=2, lost=work_for_processes.lost))
+@pytest.mark.parametrize("error", [ZeroDivisionError, OSError, EOFError])
+def test_an_error_of_our_own_is_raised(error: type[Exception]) -> None:
+    with pytest.raises(error):
+        list(_workers.in_order(work_for_processes.fail, [error] * 20, processes=2, lost=work_for_processes.lost))
+
+
+def test_a_process_that_is_ended_once_costs_nothing(tmp_path: Path) -> None:
+    items = [(number, str(tmp_path)) for number in range(8)]
+    done = _workers.in_order(work_for_processes.die_once, items, processes=2, lost=work_for_processes.lost)
+    assert list(done) == list(range(8))
+
+
+def test_large_items_and_results_pass_each_other() -> None:
+    items = ["x" * 300_000] * 12
+    done = _workers.in_order(work_for_processes.many, items, processes=2, lost=work_for_processes.lost)
+    assert [len(result) for result in done] == [3_000_000] * 12
+
+
+FORKED = """
+import sys
+from sbformat.cli import _workers
+from work_for_processes import die_once, double_or_die, lost
+
+if __name__ == "__main__":
+    assert _workers._is_alone() == (sys.platform == "linux")
+    print(list(_workers.in_order(double_or_die, range(12), processes=2, lost=lost)))
+    print(list(_workers.in_order(die_once, [(number, sys.argv[1]) for number in range(8)], processes=3, lost=lost)))
+    print(next(_workers.in_order(double_or_die, range(100), processes=3, lost=lost)))
+"""
+
+
+def test_processes_of_a_process_with_one_thread(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(FORKED)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", tmp_path / "main.py", tmp_path],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "tests")))},
+        check=False,
+        timeout=60,
+    )
+    doubled = [-number if number % 7 == 3 else number * 2 for number in range(12)]
+    assert (done.stdout, done.stderr) == (f"{doubled}\n{list(range(8))}\n0\n", "")
 
 
 def test_a_lost_file_is_reported(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
