@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from bundled import PPO, ROOT, SAC, changed, entries, with_data, zipped
-from sbformat.cli import _json, _workers, main
+from sbformat.cli import _json, _workers, build_parser, main
 from sbformat.schema import load_schema
 
 if TYPE_CHECKING:
@@ -266,6 +266,34 @@ def test_documents_hold_nothing_but_json() -> None:
     for value in (b"bytes", {1, 2}, object(), {1: 2}):
         with pytest.raises(TypeError):
             _json.dumps(value)
+
+
+ARGUMENTS = (
+    "", "--help", "--version", "nothing", "insp", "--bogus inspect", "inspect", "inspect --help", "inspect x --bogus",
+    "inspect x --format xml", "inspect x --limit depth=1", "scan", "scan --help", "scan x --fail-on clean",
+    "validate --help", "extract --help", "diff --help", "edit --help", "convert --help", "rebuild --help",
+    "bundle --help", "unbundle --help", "diff x", "edit x --bogus", "rebuild x -o", "-- inspect",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("line", ARGUMENTS)
+def test_a_parser_of_one_command_says_what_that_of_all_does(capsys: pytest.CaptureFixture[str], line: str) -> None:
+    said = []
+    for arguments in ((), line.split()[:1]):
+        with pytest.raises(SystemExit) as ended:
+            build_parser(*arguments).parse_args(line.split())
+        said.append((ended.value.code, capsys.readouterr()))
+    assert said[0] == said[1]
+
+
+def test_a_command_does_not_load_the_others() -> None:
+    code = "import sys; from sbformat.cli import main; main(sys.argv[1:]); print('|'.join(sys.modules))"
+    done = child("-c", code, "inspect", PPO, "--brief")
+    loaded = done.stdout.splitlines()[-1].split("|")
+    assert [name for name in loaded if name.startswith("sbformat.cli.") and "._" not in name] == [
+        "sbformat.cli.inspect"
+    ]
+    assert "multiprocessing" not in loaded
 
 
 def child(*args: object, **env: str) -> subprocess.CompletedProcess[str]:
