@@ -17,7 +17,7 @@ import pytest
 
 import work_for_processes
 from bundled import PPO, ROOT, SAC, entries, with_data, zipped
-from sbformat.cli import _tree, _workers, main, scan as scan_command
+from sbformat.cli import _many, _tree, _workers, main, scan as scan_command
 from sbformat.limits import DEFAULT_LIMITS
 from sbformat.schema import load_schema
 from sbformat.sniff import Kind
@@ -309,7 +309,7 @@ def test_what_goes_on_beyond_a_limit_is_looked_into(tmp_path: Path) -> None:
 
 
 def test_processes_change_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    for number in range(5):
+    for number in range(6):
         write(tmp_path, **{f"{number}a_zip": PPO.read_bytes(), f"{number}b_pkl": SYSTEM, f"{number}c_zip": b"PK\3\4"})
     paths = [*sorted(tmp_path.iterdir()), tmp_path / "nowhere"]
     alone = run_json(capsys, "scan", *paths, "--jobs", 1)
@@ -326,9 +326,13 @@ def test_few_files_start_no_process(capsys: pytest.CaptureFixture[str], monkeypa
         return real(work, items, processes=1, lost=lost)
 
     monkeypatch.setattr(_workers, "in_order", in_order)
-    for count in (1, 7, 8, 9):
+    for count in (1, 15, 16, 17):
         run(capsys, "scan", *[PPO] * count, "--jobs", 3)
     assert seen == [1, 1, 3, 3]
+    monkeypatch.setattr(_many, "_MANY_BYTES", 2 * PPO.stat().st_size)
+    for paths in ([PPO], [PPO.with_suffix(""), PPO], [PPO, PPO, PPO, PPO], [PPO, "nowhere"]):
+        run(capsys, "scan", *paths, "--jobs", 3)
+    assert seen[4:] == [1, 2, 3, 1]
 
 
 @pytest.mark.parametrize("processes", [1, 2])

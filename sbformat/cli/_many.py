@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sbformat.cli import _files, _workers
@@ -13,8 +15,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-_FEW_FILES: Final = 8
-"""Below this, starting processes takes longer than the work."""
+_MANY_FILES: Final = 16
+_MANY_BYTES: Final = 1 << 26
+"""Below both, starting processes takes as long as the work: 30 ms, and 2 to 9 ms for the archive of a small policy."""
 _MOST_JOBS: Final = 1024
 
 
@@ -53,6 +56,16 @@ def each(
     return _workers.in_order(
         work,
         paths,
-        processes=min(args.jobs or _workers.processors(), len(paths)) if len(paths) >= _FEW_FILES else 1,
+        processes=min(args.jobs or _workers.processors(), len(paths)) if _is_much(paths) else 1,
         lost=lambda path: lost({"path": path, "outcome": _files.PROCESS_ENDED, "message": message}),
     )
+
+
+def _is_much(paths: Sequence[str]) -> bool:
+    if len(paths) >= _MANY_FILES:
+        return True
+    size = 0
+    for path in paths:
+        with contextlib.suppress(OSError):  # whoever opens it tells why it cannot be
+            size += os.stat(_files.found(path)).st_size
+    return size >= _MANY_BYTES
