@@ -216,6 +216,20 @@ def test_processes_change_no_byte(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert "nowhere" in alone[1]
 
 
+@pytest.mark.parametrize("seed", ["0", "1", "2"])
+def test_sets_are_shown_in_one_order(tmp_path: Path, seed: str) -> None:
+    import base64
+    import pickle
+
+    words = sorted(map(str, range(20)))
+    text = base64.b64encode(pickle.dumps({*words, None, 1 << 80})).decode()
+    keys = {":type:": "x", ":serialized:": text}
+    (tmp_path / "a.zip").write_bytes(with_data(lambda data: data.update({"mine": keys})))
+    done = child("-m", "sbformat", "inspect", tmp_path / "a.zip", "--format", "json", PYTHONHASHSEED=seed)
+    value = json.loads(done.stdout)["files"][0]["data"]["mine"]["serialized"]["value"]
+    assert value["items"] == [*words, None, {"kind": "int", "bits": 81}]
+
+
 @pytest.mark.parametrize("words", ["text", "json"])
 @pytest.mark.parametrize(("command", "done"), [("inspect", "inspected"), ("validate", "validated")])
 def test_a_lost_file_is_reported(
