@@ -203,7 +203,7 @@ def test_numbers_that_json_cannot_spell_are_text(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize("words", ["text", "json"])
 @pytest.mark.parametrize("command", ["inspect", "validate"])
 def test_processes_change_no_byte(capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str, words: str) -> None:
-    for number in range(5):
+    for number in range(10):
         (tmp_path / f"{number}a.zip").write_bytes(PPO.read_bytes())
         (tmp_path / f"{number}b.zip").write_bytes(changed(policy_pth=b"broken"))
         (tmp_path / f"{number}c.zip").write_bytes(b"PK")

@@ -309,7 +309,7 @@ def test_what_goes_on_beyond_a_limit_is_looked_into(tmp_path: Path) -> None:
 
 
 def test_processes_change_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    for number in range(6):
+    for number in range(11):
         write(tmp_path, **{f"{number}a_zip": PPO.read_bytes(), f"{number}b_pkl": SYSTEM, f"{number}c_zip": b"PK\3\4"})
     paths = [*sorted(tmp_path.iterdir()), tmp_path / "nowhere"]
     alone = run_json(capsys, "scan", *paths, "--jobs", 1)
@@ -326,7 +326,7 @@ def test_few_files_start_no_process(capsys: pytest.CaptureFixture[str], monkeypa
         return real(work, items, processes=1, lost=lost)
 
     monkeypatch.setattr(_workers, "in_order", in_order)
-    for count in (1, 15, 16, 17):
+    for count in (1, 31, 32, 33):
         run(capsys, "scan", *[PPO] * count, "--jobs", 3)
     assert seen == [1, 1, 3, 3]
     monkeypatch.setattr(_many, "_MANY_BYTES", 2 * PPO.stat().st_size)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-_MANY_FILES: Final = 16
+_MANY_FILES: Final = 32
 _MANY_BYTES: Final = 1 << 26
-"""Below both, starting processes takes as long as the work: 30 ms, and 2 to 9 ms for the archive of a small policy."""
+"""Below both, starting processes may take as long as they save: 30 ms, and 2 to 9 ms an archive of a small policy."""
 _MOST_JOBS: Final = 1024
 
 
