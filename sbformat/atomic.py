@@ -45,9 +45,7 @@ class WriteBack:
         """Take note that so many bytes were written."""
         self._waiting += size
         if self._waiting >= _WRITE_BACK_BYTES and hasattr(os, "posix_fadvise"):
-            with contextlib.suppress(
-                OSError
-            ):  # it is a hint: Linux begins to write what is dirty, and drops none of it
+            with contextlib.suppress(OSError):  # a hint: Linux begins to write what is dirty, and drops none of it
                 os.posix_fadvise(self._file.fileno(), self._at, self._waiting, os.POSIX_FADV_DONTNEED)
             self._at += self._waiting
             self._waiting = 0

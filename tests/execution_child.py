@@ -181,8 +181,8 @@ def run(*words: object) -> int:
 
 def commands_of_many(files: list[Path]) -> None:
     """The commands that take any number of files."""
-    run("inspect", *files, "--format", "json")
-    run("validate", *files)
+    run("inspect", *files, "--jobs", "1", "--format", "json")
+    run("validate", *files, "--jobs", "1")
     run("scan", *files, "--jobs", "1", "--format", "sarif")
 
 

@@ -12,10 +12,11 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from bundled import PPO, ROOT, SAC, changed, entries, with_data, zipped
-from sbformat.cli import main
+from sbformat.cli import _json, _workers, build_parser, main
 from sbformat.schema import load_schema
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 REPORT = Draft202012Validator(load_schema("report"))
@@ -194,6 +195,119 @@ def test_numbers_that_json_cannot_spell_are_text(capsys: pytest.CaptureFixture[s
     path.write_bytes(with_data(lambda data: data.update(target_kl=float("nan"), max_grad_norm=float("inf"))))
     _, (report,) = run_json(capsys, "inspect", path)
     assert (report["data"]["target_kl"], report["data"]["max_grad_norm"]) == ("NaN", "Infinity")
+
+
+# -- many files ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", ["text", "json"])
+@pytest.mark.parametrize("command", ["inspect", "validate"])
+def test_processes_change_no_byte(capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str, words: str) -> None:
+    for number in range(10):
+        (tmp_path / f"{number}a.zip").write_bytes(PPO.read_bytes())
+        (tmp_path / f"{number}b.zip").write_bytes(changed(policy_pth=b"broken"))
+        (tmp_path / f"{number}c.zip").write_bytes(b"PK")
+    (tmp_path / "hostile.zip").write_bytes(hostile())
+    (tmp_path / "nan.zip").write_bytes(with_data(lambda data: data.update({"target_kl": float("nan")})))
+    paths = [tmp_path, tmp_path / "nowhere", "--format", words]
+    alone = run(capsys, command, *paths, "--jobs", 1)
+    assert alone == run(capsys, command, *paths, "--jobs", 2)
+    assert alone[0] == 2
+    assert "nowhere" in alone[1]
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "2"])
+def test_sets_are_shown_in_one_order(tmp_path: Path, seed: str) -> None:
+    import base64
+    import pickle
+
+    words = sorted(map(str, range(20)))
+    text = base64.b64encode(pickle.dumps({*words, None, 1 << 80})).decode()
+    keys = {":type:": "x", ":serialized:": text}
+    (tmp_path / "a.zip").write_bytes(with_data(lambda data: data.update({"mine": keys})))
+    done = child("-m", "sbformat", "inspect", tmp_path / "a.zip", "--format", "json", PYTHONHASHSEED=seed)
+    value = json.loads(done.stdout)["files"][0]["data"]["mine"]["serialized"]["value"]
+    assert value["items"] == [*words, None, {"kind": "int", "bits": 81}]
+
+
+@pytest.mark.parametrize("words", ["text", "json"])
+@pytest.mark.parametrize(("command", "done"), [("inspect", "inspected"), ("validate", "validated")])
+def test_a_lost_file_is_reported(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str, done: str, words: str
+) -> None:
+    def in_order(work: Any, items: Iterable[str], *, processes: int, lost: Any) -> Iterable[Any]:
+        assert processes == 1
+        first, *rest = items
+        return [lost(first), *map(work, rest)]
+
+    monkeypatch.setattr(_workers, "in_order", in_order)
+    status, out = run(capsys, command, PPO, SAC, "--format", words)
+    assert status == 2
+    assert f"the process that {done} it was ended from outside" in out
+    if words == "json":
+        REPORT.validate(json.loads(out))
+        assert [report["outcome"] for report in json.loads(out)["files"]] == ["process ended", "ok"]
+
+
+@pytest.mark.parametrize("command", ["inspect", "validate"])
+@pytest.mark.parametrize("number", ["0", "-1", "many", "1025"])
+def test_a_number_of_processes_is_one(capsys: pytest.CaptureFixture[str], command: str, number: str) -> None:
+    with pytest.raises(SystemExit):
+        main([command, str(PPO), "--jobs", number])
+    assert f"argument --jobs: {number} is no number from 1 to 1024" in capsys.readouterr().err
+
+
+# -- output -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, True, False, 0, -1, 1 << 70, 0.1, -0.0, 1e300, 5e-324, "",
+        "\u20ac \ud800 \x1b \\ ' \n", '"', [], {}, (), [[]], [{}],
+        {"": []}, {"a": {"b": [1, (2, "c"), {"d": None}], "e": {}}}, [[[[1]], 2], {"x": [{}]}],
+    ],
+)  # fmt: skip
+def test_documents_are_what_the_standard_library_writes(value: Any) -> None:
+    assert _json.dumps(value) == json.dumps(value, indent=2)
+    assert _json.dumps({"part": [_json.dumps(value, depth=2)]}) == json.dumps({"part": [value]}, indent=2)
+
+
+def test_documents_hold_nothing_but_json() -> None:
+    assert _json.dumps([float("nan"), float("inf"), float("-inf")], depth=0).split() == [
+        "[", '"NaN",', '"Infinity",', '"-Infinity"', "]",
+    ]  # fmt: skip
+    for value in (b"bytes", {1, 2}, object(), {1: 2}):
+        with pytest.raises(TypeError):
+            _json.dumps(value)
+
+
+ARGUMENTS = (
+    "", "--help", "--version", "nothing", "insp", "--bogus inspect", "inspect", "inspect --help", "inspect x --bogus",
+    "inspect x --format xml", "inspect x --limit depth=1", "scan", "scan --help", "scan x --fail-on clean",
+    "validate --help", "extract --help", "diff --help", "edit --help", "convert --help", "rebuild --help",
+    "bundle --help", "unbundle --help", "diff x", "edit x --bogus", "rebuild x -o", "-- inspect",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("line", ARGUMENTS)
+def test_a_parser_of_one_command_says_what_that_of_all_does(capsys: pytest.CaptureFixture[str], line: str) -> None:
+    said = []
+    for arguments in ((), line.split()[:1]):
+        with pytest.raises(SystemExit) as ended:
+            build_parser(*arguments).parse_args(line.split())
+        said.append((ended.value.code, capsys.readouterr()))
+    assert said[0] == said[1]
+
+
+def test_a_command_does_not_load_the_others() -> None:
+    code = "import sys; from sbformat.cli import main; main(sys.argv[1:]); print('|'.join(sys.modules))"
+    done = child("-c", code, "inspect", PPO, "--brief")
+    loaded = done.stdout.splitlines()[-1].split("|")
+    assert [name for name in loaded if name.startswith("sbformat.cli.") and "._" not in name] == [
+        "sbformat.cli.inspect"
+    ]
+    assert "multiprocessing" not in loaded
 
 
 def child(*args: object, **env: str) -> subprocess.CompletedProcess[str]:

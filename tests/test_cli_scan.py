@@ -17,7 +17,7 @@ import pytest
 
 import work_for_processes
 from bundled import PPO, ROOT, SAC, entries, with_data, zipped
-from sbformat.cli import _tree, _workers, main, scan as scan_command
+from sbformat.cli import _many, _tree, _workers, main, scan as scan_command
 from sbformat.limits import DEFAULT_LIMITS
 from sbformat.schema import load_schema
 from sbformat.sniff import Kind
@@ -309,7 +309,7 @@ def test_what_goes_on_beyond_a_limit_is_looked_into(tmp_path: Path) -> None:
 
 
 def test_processes_change_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    for number in range(5):
+    for number in range(11):
         write(tmp_path, **{f"{number}a_zip": PPO.read_bytes(), f"{number}b_pkl": SYSTEM, f"{number}c_zip": b"PK\3\4"})
     paths = [*sorted(tmp_path.iterdir()), tmp_path / "nowhere"]
     alone = run_json(capsys, "scan", *paths, "--jobs", 1)
@@ -326,9 +326,13 @@ def test_few_files_start_no_process(capsys: pytest.CaptureFixture[str], monkeypa
         return real(work, items, processes=1, lost=lost)
 
     monkeypatch.setattr(_workers, "in_order", in_order)
-    for count in (1, 7, 8, 9):
+    for count in (1, 31, 32, 33):
         run(capsys, "scan", *[PPO] * count, "--jobs", 3)
     assert seen == [1, 1, 3, 3]
+    monkeypatch.setattr(_many, "_MANY_BYTES", 2 * PPO.stat().st_size)
+    for paths in ([PPO], [PPO.with_suffix(""), PPO], [PPO, PPO, PPO, PPO], [PPO, "nowhere"]):
+        run(capsys, "scan", *paths, "--jobs", 3)
+    assert seen[4:] == [1, 2, 3, 1]
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -347,7 +351,7 @@ def test_work_is_handed_out_as_it_is_done() -> None:
 
     done = iter(_workers.in_order(work_for_processes.double, numbers(), processes=2, lost=work_for_processes.lost))
     assert [next(done) for _ in range(3)] == [0, 2, 4]
-    assert len(taken) < 20
+    assert len(taken) < 40
     done.close()  # type: ignore[attr-defined]
 
 
@@ -356,9 +360,49 @@ def test_a_process_that_dies_takes_only_its_file_with_it() -> None:
     assert list(done) == [-number if number % 7 == 3 else number * 2 for number in range(12)]
 
 
-def test_an_error_of_our_own_is_raised() -> None:
-    with pytest.raises(ZeroDivisionError):
-        list(_workers.in_order(work_for_processes.fail, range(20), processes=2, lost=work_for_processes.lost))
+@pytest.mark.parametrize("error", [ZeroDivisionError, OSError, EOFError])
+def test_an_error_of_our_own_is_raised(error: type[Exception]) -> None:
+    with pytest.raises(error):
+        list(_workers.in_order(work_for_processes.fail, [error] * 20, processes=2, lost=work_for_processes.lost))
+
+
+def test_a_process_that_is_ended_once_costs_nothing(tmp_path: Path) -> None:
+    items = [(number, str(tmp_path)) for number in range(8)]
+    done = _workers.in_order(work_for_processes.die_once, items, processes=2, lost=work_for_processes.lost)
+    assert list(done) == list(range(8))
+
+
+def test_large_items_and_results_pass_each_other() -> None:
+    items = ["x" * 300_000] * 12
+    done = _workers.in_order(work_for_processes.many, items, processes=2, lost=work_for_processes.lost)
+    assert [len(result) for result in done] == [3_000_000] * 12
+
+
+FORKED = """
+import sys
+from sbformat.cli import _workers
+from work_for_processes import die_once, double_or_die, lost
+
+if __name__ == "__main__":
+    assert _workers._is_alone() == (sys.platform == "linux")
+    print(list(_workers.in_order(double_or_die, range(12), processes=2, lost=lost)))
+    print(list(_workers.in_order(die_once, [(number, sys.argv[1]) for number in range(8)], processes=3, lost=lost)))
+    print(next(_workers.in_order(double_or_die, range(100), processes=3, lost=lost)))
+"""
+
+
+def test_processes_of_a_process_with_one_thread(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(FORKED)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", tmp_path / "main.py", tmp_path],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "tests")))},
+        check=False,
+        timeout=60,
+    )
+    doubled = [-number if number % 7 == 3 else number * 2 for number in range(12)]
+    assert (done.stdout, done.stderr) == (f"{doubled}\n{list(range(8))}\n0\n", "")
 
 
 def test_a_lost_file_is_reported(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -509,17 +553,16 @@ def test_one_file_imports_nothing_heavy(words: str) -> None:
 
 
 def test_other_commands_do_not_load_the_scanner() -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "sbformat", "--version"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=True,
-        timeout=60,
+    code = (
+        "import atexit, sys; from sbformat.cli import main; atexit.register(lambda: print(*sys.modules)); main(['-h'])"
     )
-    assert "sbformat.cli.scan" in done.stderr
-    assert "sbformat.tools.scan" not in done.stderr
-    assert "sbformat.cli._tree" not in done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True, timeout=60
+    )
+    loaded = done.stdout.split()
+    assert "sbformat.cli.scan" in loaded
+    assert "sbformat.tools.scan" not in loaded
+    assert "sbformat.cli._tree" not in loaded
 
 
 def test_many_files_show_a_bar_on_a_terminal(tmp_path: Path) -> None:

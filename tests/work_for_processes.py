@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 
 def double(number: int) -> int:
@@ -21,14 +22,29 @@ def double_or_die(number: int) -> int:
     return number * 2
 
 
-def fail(number: int) -> int:
+def fail(error: type[Exception]) -> int:
     """Raise an error that nobody expects."""
-    raise ZeroDivisionError(number)
+    raise error
 
 
-def lost(number: int) -> int:
+def die_once(item: tuple[int, str]) -> int:
+    """Return the number; be ended by the system at the first try of some."""
+    number, folder = item
+    mark = Path(folder) / f"{number}.tried"
+    if number % 3 == 1 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def many(text: str) -> str:
+    """Return ten times the text: more than any pipe holds, either way."""
+    return text * 10
+
+
+def lost(item: Any) -> Any:
     """Return what stands for a number whose process died."""
-    return -number
+    return -item
 
 
 def sleep(folder: str) -> None:

@@ -9,15 +9,18 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import sbformat
-from sbformat.cli import bundle, convert, diff, edit, extract, inspect, rebuild, scan, unbundle, validate
 from sbformat.cli._files import EXIT_COULD_NOT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_COMMANDS: Final = (
+    "inspect", "validate", "scan", "extract", "diff", "edit", "convert", "rebuild", "bundle", "unbundle",
+)  # fmt: skip
 _EXIT_INTERRUPTED: Final = 130
 
 
@@ -28,8 +31,11 @@ class _Formatter(argparse.HelpFormatter):
         super().__init__(prog, max_help_position=32, width=96)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line."""
+def build_parser(asked: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of the whole command line.
+
+    :param asked: the first argument: when it is a command, the others are neither loaded nor configured
+    """
     parser = argparse.ArgumentParser(
         prog="sbformat",
         description="Read, check, scan, compare, edit, convert, rebuild and bundle Stable-Baselines3 archives. "
@@ -39,8 +45,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"sbformat {sbformat.__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (inspect, validate, scan, extract, diff, edit, convert, rebuild, bundle, unbundle):
-        command.configure(_Subparsers(subparsers))
+    for command in (asked,) if asked in _COMMANDS else _COMMANDS:
+        import_module(f"sbformat.cli.{command}").configure(_Subparsers(subparsers))
     return parser
 
 
@@ -64,7 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_COULD_NOT
     if hasattr(sys.stdout, "reconfigure"):  # a terminal that cannot show a character gets its escape
         sys.stdout.reconfigure(errors="backslashreplace")
-    args = build_parser().parse_args(argv)
+    arguments = sys.argv[1:] if argv is None else argv
+    args = build_parser(*arguments[:1]).parse_args(arguments)
     try:
         status: int = args.run(args)
         sys.stdout.flush()

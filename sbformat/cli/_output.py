@@ -6,18 +6,18 @@ Everything shown is escaped: no file chooses the bytes of a terminal (FORMAT.md 
 from __future__ import annotations
 
 import contextlib
-import json
-import math
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from sbformat.cli import _json
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 REPORT_VERSION: Final = 1
+_REPORT_DEPTH: Final = 2
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _CELL: Final = 100
 _LONG_WORK: Final = 50
@@ -36,26 +36,19 @@ def size(nbytes: int) -> str:
     return str(nbytes)
 
 
-def print_json(command: str, files: list[dict[str, Any]]) -> None:
+def print_json(command: str, files: Sequence[dict[str, Any] | _json.Rendered]) -> None:
     """Print one document by ``schema/report.schema.json``."""
     print_document({"command": command, "report_version": REPORT_VERSION, "files": files})
 
 
+def rendered(report: dict[str, Any]) -> _json.Rendered:
+    """Return the report of a file as the text that it is in the document."""
+    return _json.dumps(report, depth=_REPORT_DEPTH)
+
+
 def print_document(document: dict[str, Any]) -> None:
     """Print any JSON document: one object."""
-    json.dump(_finite(document), sys.stdout, indent=2, allow_nan=False)
-    sys.stdout.write("\n")
-
-
-def _finite(value: Any) -> Any:  # noqa: ANN401 -- a tree of JSON values
-    """Spell NaN and the infinities as text: JSON has no word for them. Depth is capped by the readers."""
-    if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(part) for part in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
-    return value
+    sys.stdout.write(_json.dumps(document) + "\n")
 
 
 def shortened(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
@@ -87,11 +80,12 @@ class Plain:
         longest: int = _CELL,
     ) -> None:
         """Print a table; ``right`` are the columns of numbers, ``longest`` is how much of a cell is shown."""
-        if not rows:
-            return
-        rows = shortened(rows)
-        cells = [list(header)] if header else []
-        cells += [[escape(cell, longest) for cell in row] for row in rows]
+        if rows:
+            self.draw(title, header, [[escape(cell, longest) for cell in row] for row in shortened(rows)], right)
+
+    def draw(self, title: str, header: Sequence[str], rows: list[list[str]], right: Sequence[int]) -> None:
+        """Print a table whose cells are safe already."""
+        cells = [list(header), *rows] if header else rows
         self.line(f"\n  {title}")
         widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
         for row in cells:
@@ -122,23 +116,12 @@ class Rich(Plain):
 
         self._console.print(Text(text))
 
-    def table(
-        self,
-        title: str,
-        header: Sequence[str],
-        rows: Sequence[Sequence[str]],
-        *,
-        right: Sequence[int] = (),
-        longest: int = _CELL,
-    ) -> None:
-        """Print a table."""
+    def draw(self, title: str, header: Sequence[str], rows: list[list[str]], right: Sequence[int]) -> None:
+        """Print a table whose cells are safe already."""
         from rich import box
         from rich.table import Table
         from rich.text import Text
 
-        if not rows:
-            return
-        rows = shortened(rows)
         table = Table(
             title=Text(title, style="bold cyan"),
             title_justify="left",
@@ -150,8 +133,37 @@ class Rich(Plain):
             name = header[column] if header else ""
             table.add_column(name, justify="right" if column in right else "left", overflow="fold")
         for row in rows:
-            table.add_row(*(Text(escape(cell, longest)) for cell in row))
+            table.add_row(*map(Text, row))
         self._console.print(table)
+
+
+Shown: TypeAlias = "list[tuple[Any, ...]]"
+"""What a :class:`Recorder` was told to print."""
+
+
+class Recorder(Plain):
+    """Text that another process prints."""
+
+    def __init__(self) -> None:
+        self.shown: Shown = []
+
+    def heading(self, text: str) -> None:
+        """Keep the name of a file."""
+        self.shown.append(("heading", text))
+
+    def line(self, text: str = "") -> None:
+        """Keep one line that is safe already."""
+        self.shown.append(("line", text))
+
+    def draw(self, title: str, header: Sequence[str], rows: list[list[str]], right: Sequence[int]) -> None:
+        """Keep a table."""
+        self.shown.append(("draw", title, header, rows, right))
+
+
+def print_shown(printer: Plain, shown: Iterable[tuple[Any, ...]]) -> None:
+    """Print what was recorded."""
+    for name, *values in shown:
+        getattr(printer, name)(*values)
 
 
 def print_failure(printer: Plain, report: dict[str, Any]) -> None:

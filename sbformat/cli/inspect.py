@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sbformat
 from sbformat import pkl
-from sbformat.cli import _files, _output
+from sbformat.cli import _files, _many, _output
 from sbformat.data import Serialized
 from sbformat.errors import MissingEntryError, SbformatError, escape
 from sbformat.known.shown import one_line, to_json
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import argparse
 
     from sbformat.archive import Archive
+    from sbformat.cli._json import Rendered
     from sbformat.hyperparameters import Hyperparameter
     from sbformat.tools.inspect import InspectReport, StateDictReport
 
@@ -52,37 +54,65 @@ def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no pub
         "--blobs", action="append", default=[], metavar="KEY", help="list what a pickle of data holds; repeatable"
     )
     parser.add_argument("--opcodes", action="store_true", help="with --blobs: its opcodes with their offsets")
+    _many.add_jobs_option(parser)
     _files.add_reading_options(parser)
     parser.set_defaults(run=run)
 
 
+class Inspected(NamedTuple):
+    """What a process sends back of a file: text, and nothing that must be made of its values again."""
+
+    status: int
+    json: Rendered | None
+    shown: _output.Shown
+
+
 def run(args: argparse.Namespace) -> int:
     """Inspect each file; 1 when an entry is broken, 2 when a file could not be read."""
-    from sbformat.tools.inspect import inspect
+    import sbformat.reader
+    import sbformat.tools.inspect  # noqa: F401 -- the processes need not load it
 
     status = _files.EXIT_FINE
-    reports: list[dict[str, Any]] = []
-    printer = _output.printer() if args.format == "text" else None
-    for path in _files.expand(args.paths):
-        found: list[InspectReport] = []
-
-        def work(path: str = path, found: list[InspectReport] = found) -> dict[str, Any]:
-            archive = _files.read_archive(path, args, on_unknown="inert")
-            found.append(inspect(archive))
-            return _asked(archive, args)
-
-        outcome = _files.guarded(path, work)
-        if not found:
-            status = _files.EXIT_COULD_NOT
-        elif found[0].broken:
-            status = max(status, _files.EXIT_FINDINGS)
-        if printer is not None:
-            _print_text(printer, outcome, found[0] if found else None, brief=args.brief)
-        else:
-            reports.append({**outcome, **(_to_json(found[0]) if found else {})})
-    if printer is None:
+    reports: list[Rendered] = []
+    printer = _output.Plain() if args.format == "json" else _output.printer()
+    lost = partial(_inspected, report=None, args=args)
+    paths = list(_files.expand(args.paths))
+    for done in _many.each(partial(inspect_one, args=args), paths, args, lost=lost, done="inspected"):
+        status = max(status, done.status)
+        if done.json is not None:
+            reports.append(done.json)
+        _output.print_shown(printer, done.shown)
+    if args.format == "json":
         _output.print_json("inspect", reports)
     return status
+
+
+def inspect_one(path: str, args: argparse.Namespace) -> Inspected:
+    """Inspect one file; also what each process does."""
+    from sbformat.tools.inspect import inspect
+
+    found: list[InspectReport] = []
+
+    def work() -> dict[str, Any]:
+        archive = _files.read_archive(path, args, on_unknown="inert")
+        found.append(inspect(archive))
+        return _asked(archive, args)
+
+    outcome = _files.guarded(path, work)
+    return _inspected(outcome, found[0] if found else None, args)
+
+
+def _inspected(outcome: dict[str, Any], report: InspectReport | None, args: argparse.Namespace) -> Inspected:
+    status = _files.EXIT_FINE
+    if report is None:
+        status = _files.EXIT_COULD_NOT
+    elif report.broken:
+        status = _files.EXIT_FINDINGS
+    if args.format == "json":
+        return Inspected(status, _output.rendered({**outcome, **(_to_json(report) if report else {})}), [])
+    recorder = _output.Recorder()
+    _print_text(recorder, outcome, report, brief=args.brief)
+    return Inspected(status, None, recorder.shown)
 
 
 # -- JSON ---------------------------------------------------------------------------------------------

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.cli import _files, _output, _workers
+from sbformat.cli import _files, _many, _output
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
+    import argparse
+
     from sbformat.limits import Limits
     from sbformat.tools.scan import ScanReport
 
 VERDICTS: Final = ("clean", "unknown", "code", "broken", "dangerous")
 """Those of :mod:`sbformat.tools.scan.report`, which other commands need not load."""
-_FEW_FILES: Final = 8
-"""Below this, starting processes takes longer than the work."""
 _SHOWN_DIGITS: Final = 16
 _SHOWN_NAMES: Final = 3
 _CELL: Final = 100
@@ -45,36 +44,25 @@ def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no pub
     parser.add_argument(
         "--allow", action="append", default=[], metavar="NAME", help="take a dotted name for known; repeatable"
     )
-    parser.add_argument(
-        "--jobs", type=_jobs, metavar="N", help="processes for many files; one for each processor by default"
-    )
+    _many.add_jobs_option(parser)
     _files.add_common_options(parser, "sarif")
     parser.set_defaults(run=run, refuse=parser.error)
 
 
-def _jobs(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 1024:
-        message = f"{escape(text)} is no number from 1 to 1024"
-        raise argparse.ArgumentTypeError(message)
-    return int(text)
-
-
 def run(args: argparse.Namespace) -> int:
     """Scan each file; 1 when a verdict reaches the level, 2 when a file could not be read."""
+    import sbformat.tools.scan  # noqa: F401 -- the processes need not load it
     from sbformat.cli import _tree
 
     limits = _files.limits(args)
     if args.allow:
         _check_allowed(args)
     found = _tree.find(args.paths, limits)
-    jobs = args.jobs or _workers.processors()
-    work = partial(scan_one, limits=limits, allow=tuple(args.allow))
+    work = partial(scan_one, limits=limits, allow=tuple(args.allow), lists_imports=args.format == "json")
     reports = []
+    done = _many.each(work, found.paths, args, lost=lambda report: report, done="scanned")
     with _output.progress("scanning", len(found.paths)) as advance:
-        processes = jobs if len(found.paths) >= _FEW_FILES else 1
-        for report in _workers.in_order(work, found.paths, processes=processes, lost=_lost):
-            if args.format != "json":
-                report.pop("imports", None)  # most of what a report holds, and there may be many reports
+        for report in done:
             reports.append(report)
             advance(report["path"])
     status = _status(reports, args.fail_on)
@@ -97,19 +85,18 @@ def _check_allowed(args: argparse.Namespace) -> None:
         args.refuse(f"argument --allow: {error}")
 
 
-def scan_one(path: str, *, limits: Limits, allow: tuple[str, ...]) -> dict[str, Any]:
+def scan_one(path: str, *, limits: Limits, allow: tuple[str, ...], lists_imports: bool) -> dict[str, Any]:
     """Scan one file; also what each process does.
 
+    :param lists_imports: they are most of what a report holds, and there may be many reports
     :return: the file's report, as JSON has it
     """
     from sbformat.tools.scan import scan
 
-    return _files.guarded(path, lambda: _to_json(scan(path, limits=limits, allow=allow)))
-
-
-def _lost(path: str) -> dict[str, Any]:
-    message = "the process that scanned it was ended from outside: it may need more memory than there is"
-    return {"path": path, "outcome": _files.PROCESS_ENDED, "message": message}
+    report = _files.guarded(path, lambda: _to_json(scan(path, limits=limits, allow=allow)))
+    if not lists_imports:
+        report.pop("imports", None)
+    return report
 
 
 def _status(reports: list[dict[str, Any]], fail_on: str) -> int:

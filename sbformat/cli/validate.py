@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sbformat.cli import _files, _output
+from sbformat.cli import _files, _many, _output
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
@@ -20,34 +21,47 @@ def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no pub
         "against each other.",
     )
     parser.add_argument("paths", nargs="+", metavar="FILE", help="archives, .pth and .pkl files, or folders of them")
+    _many.add_jobs_option(parser)
     _files.add_reading_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Validate each file; 1 when one has errors, 2 when one could not be read."""
-    from sbformat.schema import iter_problems
+    from sbformat.schema import known_keys
 
     paths = list(_files.expand(args.paths))
+    if len(paths) > 1:
+        known_keys(None)  # loads jsonschema, so that the processes need not
     reports = []
+    found = _many.each(partial(validate_one, args=args), paths, args, lost=lambda report: report, done="validated")
     with _output.progress("validating", len(paths)) as advance:
-        for path in paths:
-
-            def work(path: str = path) -> dict[str, Any]:
-                problems = list(iter_problems(_files.read_archive(path, args)))
-                return {
-                    "outcome": "invalid" if any(row.level == "error" for row in problems) else "ok",
-                    "problems": [row._asdict() for row in problems],
-                }
-
-            reports.append(_files.guarded(path, work))
-            advance(path)
+        for report in found:
+            reports.append(report)
+            advance(report["path"])
     if args.format == "json":
         _output.print_json("validate", reports)
     else:
         _print_text(reports)
     known = {"ok": _files.EXIT_FINE, "invalid": _files.EXIT_FINDINGS}
     return max((known.get(report["outcome"], _files.EXIT_COULD_NOT) for report in reports), default=_files.EXIT_FINE)
+
+
+def validate_one(path: str, args: argparse.Namespace) -> dict[str, Any]:
+    """Validate one file; also what each process does.
+
+    :return: the file's report, as JSON has it
+    """
+    from sbformat.schema import iter_problems
+
+    def work() -> dict[str, Any]:
+        problems = list(iter_problems(_files.read_archive(path, args)))
+        return {
+            "outcome": "invalid" if any(row.level == "error" for row in problems) else "ok",
+            "problems": [row._asdict() for row in problems],
+        }
+
+    return _files.guarded(path, work)
 
 
 def _print_text(reports: list[dict[str, Any]]) -> None:

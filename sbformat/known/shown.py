@@ -110,7 +110,8 @@ def _items(value: Any, left: _Left, depth: int) -> Any:  # noqa: ANN401 -- a JSO
     """A list of any kind, or a date or path as text."""
     if not hasattr(value, "__len__"):
         return {"kind": type(value).__name__, "text": escape(str(value), _CHARACTERS)}
-    shown = [_json(item, left, depth + 1) for item, _ in zip(value, range(_ITEMS))]
+    items = sorted(value, key=one_line) if isinstance(value, (set, frozenset)) else value  # else in any order
+    shown = [_json(item, left, depth + 1) for item, _ in zip(items, range(_ITEMS))]
     if isinstance(value, (list, tuple)) and len(value) == len(shown):
         return shown
     made = {"kind": type(value).__name__, "length": len(value), "items": shown}
