@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from bundled import PPO, ROOT, SAC, changed, entries, with_data, zipped
-from sbformat.cli import _json, _workers, build_parser, main
+from sbformat.cli import _output, _workers, build_parser, main
 from sbformat.schema import load_schema
 
 if TYPE_CHECKING:
@@ -260,26 +260,27 @@ def test_a_number_of_processes_is_one(capsys: pytest.CaptureFixture[str], comman
 # -- output -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        None, True, False, 0, -1, 1 << 70, 0.1, -0.0, 1e300, 5e-324, "",
-        "\u20ac \ud800 \x1b \\ ' \n", '"', [], {}, (), [[]], [{}],
-        {"": []}, {"a": {"b": [1, (2, "c"), {"d": None}], "e": {}}}, [[[[1]], 2], {"x": [{}]}],
-    ],
-)  # fmt: skip
-def test_documents_are_what_the_standard_library_writes(value: Any) -> None:
-    assert _json.dumps(value) == json.dumps(value, indent=2)
-    assert _json.dumps({"part": [_json.dumps(value, depth=2)]}) == json.dumps({"part": [value]}, indent=2)
+REPORTS: list[dict[str, Any]] = [
+    {"a": {"b": [1, (2, "c"), {"d": None}], "e": {}}, "\u20ac \ud800 \x1b \n": "\n", "": [[[]], {}, ()]},
+    {},
+    {"numbers": [0, 1 << 70, -0.0, 1e300, 5e-324, True]},
+]
 
 
-def test_documents_hold_nothing_but_json() -> None:
-    assert _json.dumps([float("nan"), float("inf"), float("-inf")], depth=0).split() == [
-        "[", '"NaN",', '"Infinity",', '"-Infinity"', "]",
-    ]  # fmt: skip
-    for value in (b"bytes", {1, 2}, object(), {1: 2}):
-        with pytest.raises(TypeError):
-            _json.dumps(value)
+@pytest.mark.parametrize("count", range(4))
+def test_reports_rendered_apart_are_one_document(capsys: pytest.CaptureFixture[str], count: int) -> None:
+    files = REPORTS[:count]
+    whole = json.dumps({"command": "inspect", "report_version": 1, "files": files}, indent=2) + "\n"
+    for given in (files, list(map(_output.rendered, files))):
+        _output.print_json("inspect", given)
+        assert capsys.readouterr().out == whole
+
+
+def test_documents_hold_nothing_but_json(capsys: pytest.CaptureFixture[str]) -> None:
+    _output.print_document({"x": [float("nan"), float("inf"), float("-inf")]})
+    assert json.loads(capsys.readouterr().out) == {"x": ["NaN", "Infinity", "-Infinity"]}
+    with pytest.raises(TypeError):
+        _output.print_document({"x": b"bytes"})
 
 
 ARGUMENTS = (

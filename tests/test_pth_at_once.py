@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 import sbformat
 from beside import CORPUS, DAMAGED, GENERATED, told
 from bundled import PPO
-from sbformat import SbformatError
+from sbformat import SbformatError, pth
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_pickle
 from sbformat.pth import decode
@@ -147,9 +147,10 @@ def tensors_of(value: Any) -> list[TensorInfo]:
 
 
 def shared(value: Any) -> list[int]:
-    """Which tensors have one storage."""
+    """Which tensors have one storage, shape or strides: who writes them again tells by their identity."""
     seen: dict[int, int] = {}
-    return [seen.setdefault(id(part.storage), len(seen)) for part in tensors_of(value)]
+    parts = [part for info in tensors_of(value) for part in (info.storage, info.shape, info.strides)]
+    return [seen.setdefault(id(part), len(seen)) for part in parts]
 
 
 def by_the_machine(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Any:
@@ -228,7 +229,8 @@ def test_what_is_read_at_once_is_what_an_archive_holds(monkeypatch: pytest.Monke
     for first in (0, 1000):
         monkeypatch.setattr(decode, "_FIRST", first)
         parameters = sbformat.read(PPO).parameters
-        once.append([described(parameters[name].tree) for name in parameters])
+        trees = [described(parameters[name].tree) for name in parameters]
+        once.append((trees, [pth.dumps(parameters[name]) for name in parameters]))
     assert once[0] == once[1]
 
 

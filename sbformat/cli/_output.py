@@ -6,10 +6,11 @@ Everything shown is escaped: no file chooses the bytes of a terminal (FORMAT.md 
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import sys
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sbformat.cli import _json
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 REPORT_VERSION: Final = 1
-_REPORT_DEPTH: Final = 2
+_REPORT_LINE: Final = "\n    "
+"""The beginning of a line of a report, two levels down in its document."""
+_NO_FILES: Final = "[]\n}"
+"""The end of a document without reports."""
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _CELL: Final = 100
 _LONG_WORK: Final = 50
@@ -36,19 +40,40 @@ def size(nbytes: int) -> str:
     return str(nbytes)
 
 
-def print_json(command: str, files: Sequence[dict[str, Any] | _json.Rendered]) -> None:
-    """Print one document by ``schema/report.schema.json``."""
-    print_document({"command": command, "report_version": REPORT_VERSION, "files": files})
+def print_json(command: str, files: Sequence[dict[str, Any] | str]) -> None:
+    """Print one document by ``schema/report.schema.json``.
+
+    :param files: reports, or what :func:`rendered` made of them
+    """
+    reports = [file if isinstance(file, str) else rendered(file) for file in files]
+    document = _dumps({"command": command, "report_version": REPORT_VERSION, "files": []})
+    text = f"[{_REPORT_LINE}{f',{_REPORT_LINE}'.join(reports)}{_REPORT_LINE[:-2]}]" if reports else "[]"
+    sys.stdout.write(f"{document.removesuffix(_NO_FILES)}{text}{_NO_FILES.removeprefix('[]')}\n")
 
 
-def rendered(report: dict[str, Any]) -> _json.Rendered:
-    """Return the report of a file as the text that it is in the document."""
-    return _json.dumps(report, depth=_REPORT_DEPTH)
+def rendered(report: dict[str, Any]) -> str:
+    """Return the report of a file as the text that it is in the document: many are made where the files are read."""
+    return _dumps(report).replace("\n", _REPORT_LINE)
 
 
 def print_document(document: dict[str, Any]) -> None:
     """Print any JSON document: one object."""
-    sys.stdout.write(_json.dumps(document) + "\n")
+    sys.stdout.write(_dumps(document) + "\n")
+
+
+def _dumps(value: object) -> str:
+    return json.dumps(_finite(value), indent=2, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:  # noqa: ANN401 -- a tree of JSON values
+    """Spell NaN and the infinities as text: JSON has no word for them. Depth is capped by the readers."""
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+    return value
 
 
 def shortened(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import argparse
 
     from sbformat.archive import Archive
-    from sbformat.cli._json import Rendered
     from sbformat.hyperparameters import Hyperparameter
     from sbformat.tools.inspect import InspectReport, StateDictReport
 
@@ -63,7 +62,7 @@ class Inspected(NamedTuple):
     """What a process sends back of a file: text, and nothing that must be made of its values again."""
 
     status: int
-    json: Rendered | None
+    json: str | None
     shown: _output.Shown
 
 
@@ -73,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     import sbformat.tools.inspect  # noqa: F401 -- the processes need not load it
 
     status = _files.EXIT_FINE
-    reports: list[Rendered] = []
+    reports: list[str] = []
     printer = _output.Plain() if args.format == "json" else _output.printer()
     lost = partial(_inspected, report=None, args=args)
     paths = list(_files.expand(args.paths))

@@ -315,7 +315,8 @@ def _tensors(rows: Iterable[tuple[bytes, ...]], scope: Scope) -> list[TensorInfo
             location = places[get_place]
         storage = scope.named_storage(key, dtype, _number(numel), location)
         shape, strides, extent = _geometry(sizes, steps)
-        tensors.append(fitted(scope, storage, dtype, _number(offset), shape, strides, extent, flag == _TRUE))
+        own = (*shape,), (*strides,)  # whoever writes them again tells what is shared by its identity
+        tensors.append(fitted(scope, storage, dtype, _number(offset), *own, extent, flag == _TRUE))
     return tensors
 
 
