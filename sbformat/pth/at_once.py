@@ -113,6 +113,8 @@ _TUPLE0: Final = 0x84
 _TRUE: Final = b"\x88"
 _DEPTH: Final = 6
 """Marks on the stack at once, and levels of the value, at most; so many at least must be allowed."""
+_PASSING: Final = 32
+"""Values that a tensor has on the stack at once, at most, before it is made."""
 _RANK: Final = 8
 _NAME_BYTES: Final = 255
 
@@ -134,11 +136,15 @@ def read_at_once(data: bytes, scope: Scope) -> Any:  # noqa: ANN401 -- a tree
 
 
 def _has_room(limits: Limits, size: int) -> bool:
-    """Say whether no limit of a pickle can be met: an opcode has a byte at least and adds one to each count at most."""
-    counts = limits.pickle_bytes, limits.pickle_opcodes, limits.pickle_nodes, limits.pickle_memo, limits.pickle_stack
+    """Say whether no limit of a pickle can be met.
+
+    An opcode has a byte at least and adds one to each count at most; what leaves a value on the stack here has two.
+    """
+    counts = limits.pickle_bytes, limits.pickle_opcodes, limits.pickle_nodes, limits.pickle_memo
     depths = limits.pickle_marks, limits.value_depth
     return (
         size <= min(counts)
+        and size // 2 + _PASSING <= limits.pickle_stack
         and min(depths) >= _DEPTH
         and limits.tensor_rank >= _RANK
         and limits.tensor_name_bytes >= _NAME_BYTES
