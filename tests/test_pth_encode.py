@@ -508,3 +508,16 @@ def test_a_tree_with_a_foreign_value_is_refused(value: Any) -> None:
     made = StateDict.from_arrays({})
     with pytest.raises(UnsupportedError, match="a .pth cannot hold a"):
         pth.dumps(made.with_tree({"k": value}))
+
+
+def test_bytes_that_are_kept_inert_come_back_as_the_same() -> None:
+    """Protocol 3 and later have bytes, where protocol 2 spells a call: as values they are equal."""
+
+    def held(raw: bytes) -> StateDict:
+        state = {"tag": Apply(MAGIC, (raw, [b"\xff"]))}
+        one = Apply(REBUILD_PARAMETER_WITH_STATE, (floats((8,), "5"), True, NONE, state))
+        return pth.loads(torch_zip({"w": one}, {"5": EIGHT}))
+
+    found = held(b"abc")
+    assert pth.loads(pth.dumps(found)) == found
+    assert pth.loads(pth.dumps(found)) != held(b"abd")

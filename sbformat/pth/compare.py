@@ -6,6 +6,7 @@ import struct
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from sbformat.errors import SbformatError
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Set, children
 from sbformat.pth.values import QuantizedTensor, SparseTensor, Storage, StorageId, TensorInfo
 
@@ -45,7 +46,7 @@ _Pairs: TypeAlias = "Iterable[tuple[Any, Any]] | None"
 
 def _compare(left: Any, right: Any, first: Budget, second: Budget) -> _Pairs:  # noqa: ANN401
     if type(left) is not type(right):
-        return None
+        return () if _are_same_bytes(left, right) else None
     if type(left) in _KEYED:
         if list(map(_bits, left)) != list(map(_bits, right)):
             return None
@@ -95,6 +96,18 @@ def _same_tensor(left: TensorInfo, right: TensorInfo, first: Budget, second: Bud
         if getattr(left, field) != getattr(right, field):
             return False
     return same_bits(left, right, first, second)
+
+
+def _are_same_bytes(left: object, right: object) -> bool:
+    """Bytes in an inert node, and the call that protocol 2 spells them as when they are written again."""
+    from sbformat.numpy_pickles import encoded_bytes
+
+    if {type(left), type(right)} != {bytes, Call}:
+        return False
+    try:
+        return encoded_bytes(left) == encoded_bytes(right)
+    except SbformatError:
+        return False
 
 
 def _facts(node: Node) -> tuple[object, ...]:

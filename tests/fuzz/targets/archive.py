@@ -170,13 +170,15 @@ def _compared(asked: _Asked) -> None:
 
 
 def _rebuilt(asked: _Asked) -> None:
-    """What is rebuilt holds no pickle of the original: it is clean, and read again as the same."""
+    """What is rebuilt holds no pickle of the original: it is clean, but for a class that it says it keeps, and read again
+    as the same."""
     found = ask(rebuild, asked.archive)
     if isinstance(found, SbformatError) or asked.archive.format in _VALUES:
         return
     raw = writes(found[0])
     assert reads(raw) == found[0]
-    assert scan(raw).verdict == "clean", scan(raw).findings
+    keeps = any("a class outside SB3" in row.message for row in found[1].rows)
+    assert scan(raw).verdict == "clean" or (keeps and scan(raw).verdict == "unknown"), scan(raw).findings
 
 
 _TOOLS: Final[tuple[Callable[[_Asked], None], ...]] = (_copied, _encoded, _inspected, _compared, _rebuilt)
