@@ -170,8 +170,8 @@ def _compared(asked: _Asked) -> None:
 
 
 def _rebuilt(asked: _Asked) -> None:
-    """What is rebuilt holds no pickle of the original: it is clean, but for a class that it says it keeps, and read again
-    as the same."""
+    """What is rebuilt holds no pickle of the original: it is clean, but for a class that it says it keeps, and read
+    again as the same."""
     found = ask(rebuild, asked.archive)
     if isinstance(found, SbformatError) or asked.archive.format in _VALUES:
         return

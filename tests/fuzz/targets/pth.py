@@ -82,8 +82,8 @@ def _check_items(array: np.ndarray, info: TensorInfo) -> None:
 
 
 def may_be_refused(found: StateDict, error: SbformatError) -> bool:
-    """Only a big-endian storage that holds items of two sizes cannot be written, as no bytes say both; nor what protocol
-    2 has no opcode for, in what is kept inert of a tensor's attributes."""
+    """Only a big-endian storage that holds items of two sizes cannot be written, as no bytes say both; nor what
+    protocol 2 has no opcode for, in what is kept inert of a tensor's attributes."""
     if error.message.startswith("protocol 2 has no "):
         return True
     is_big = any(storage.byte_order == "big" for storage in found.storages())
