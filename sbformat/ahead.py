@@ -21,9 +21,14 @@ def ahead(items: Iterable[T]) -> Iterator[T]:
     wrong in the making is raised here, where the item would have come. The thread ends with this generator, however
     that ends, once the step that it is at is done.
 
-    :param items: made in that thread, in order, and never two at once
+    :param items: made in that thread, in order, and never two at once; where no thread can be had, in this one
     """
-    maker = _Maker(iter(items))
+    steps = iter(items)
+    try:
+        maker = _Maker(steps)
+    except RuntimeError:
+        yield from steps
+        return
     maker.asked.release()
     try:
         while (item := maker.take()) is not _END:

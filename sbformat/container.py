@@ -203,12 +203,13 @@ class Container:
     def span(self, name: str, start: int, stop: int) -> Iterator[memoryview]:
         """Yield a part of a stored member's bytes in chunks.
 
-        The whole member is read, and its CRC checked behind it, unless that was done before.
+        The whole member is read, and its CRC checked behind it, unless that was done before; of one that is not held,
+        it is done again for all of it.
 
         :raises ContainerError: at the end when the CRC is wrong
         """
         entry = self.entry(name)
-        if name in self._sums:
+        if name in self._sums and (self.is_held or stop - start < entry.size):
             self._check_sum(entry, self._sums[name])
             yield from self._views(entry.data_offset + start, entry.data_offset + stop)
             return

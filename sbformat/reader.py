@@ -86,7 +86,8 @@ def read_in_place(
     A zip of more than 32 MiB is read in pieces, as they are asked for: the memory it takes does not grow with it. What
     is deflated, and legacy torch files, are still held. Until all is written the file must not change: that it did is
     told as a ``ContainerError``. Records are checked as they are read, an entry as a whole when :meth:`Archive.check`
-    is called, as all do that write.
+    is called, as all do that write. What is read in pieces is not charged; a tensor that is asked for whole is charged
+    each time, for it is read anew.
 
     :param source: as in :func:`read`, and so the others; what is no path is held
     """

@@ -121,7 +121,7 @@ class PathSource:
         Budget(self._limits).spend("member_bytes", length)
         try:
             file = open(self._path, "rb", buffering=0, opener=_open_at_once)  # noqa: SIM115
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             self._changed()
         with file:
             if _stamp(os.fstat(file.fileno())) != self._stamp:
@@ -142,8 +142,8 @@ class PathSource:
 
 
 def _stamp(status: os.stat_result) -> tuple[int, ...]:
-    """What tells that a file is still the one that it was."""
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    """What tells that a file is still the one that it was; times of contents can be set back, those of changes not."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _taken(file: IO[bytes], length: int) -> bytes:

@@ -76,3 +76,12 @@ def test_nothing_is_left_of_one_that_is_not_used_up() -> None:
 def test_nothing_is_begun_before_it_is_asked_for() -> None:
     ahead(iter("abc"))
     assert threads() == []
+
+
+def test_where_no_thread_can_be_had_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        message = "can't start new thread"
+        raise RuntimeError(message)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert list(ahead(range(3))) == [0, 1, 2]

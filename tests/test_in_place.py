@@ -329,7 +329,22 @@ def replace(path: Path) -> None:
     os.utime(path, ns=(1, 1))
 
 
-@pytest.mark.parametrize("change", [cut, touch, replace, Path.unlink])
+def become_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def rewrite(path: Path) -> None:
+    """Other bytes, with the time of the old ones."""
+    status = path.stat()
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    with path.open("r+b") as file:
+        file.write(data)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize("change", [cut, touch, replace, rewrite, become_a_folder, Path.unlink])
 @pytest.mark.parametrize("name", ["y.safetensors", "y.npz", "y"])
 def test_a_file_that_changes_while_it_is_extracted(
     tmp_path: Path, whole: bytes, change: Callable[[Path], None], name: str
@@ -357,6 +372,34 @@ def test_a_file_that_shrinks_while_it_is_converted(tmp_path: Path, whole: bytes,
     with pytest.raises(sbformat.ContainerError, match="has changed since"):
         convert(source, tmp_path / f"y{to}", progress=lambda _: cut(path))
     assert os.listdir(tmp_path) == [path.name]
+
+
+@pytest.mark.parametrize("change", [rewrite, become_a_folder])
+def test_a_file_that_changes_before_it_is_read_again(
+    tmp_path: Path, whole: bytes, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None]
+) -> None:
+    """What is described first is read again when it is written."""
+    path = tmp_path / "x.zip"
+    path.write_bytes(whole)
+    export = sbformat.export.export
+
+    def changed(*args: Any, **options: Any) -> None:
+        change(path)
+        export(*args, **options)
+
+    monkeypatch.setattr(sbformat.export, "export", changed)
+    with pytest.raises(sbformat.ContainerError, match="has changed since"):
+        convert(read_in_place(path), tmp_path / "y.safetensors")
+    assert os.listdir(tmp_path) == ["x.zip"]
+
+
+def test_a_bad_record_is_told_with_its_entry_in_every_form(tmp_path: Path, whole: bytes) -> None:
+    path = tmp_path / "x.zip"
+    path.write_bytes(damaged(whole, "record"))
+    for name in ("y.pth", "y.npz"):
+        with pytest.raises(sbformat.ContainerError) as caught:
+            (convert if name == "y.pth" else extract)(read_in_place(path), tmp_path / name)
+        assert str(caught.value.entry).startswith("policy.pth/")
 
 
 # -- what it costs ------------------------------------------------------------------------------------

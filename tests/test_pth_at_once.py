@@ -286,6 +286,7 @@ LEFT: Final[dict[str, Callable[[], bytes]]] = {
     "a tensor among the groups": lambda: dumped(optimizer(adam(0, (2,)), lr=Tensor(floats("9", 1), ()))),
     "a class among the groups": lambda: dumped(optimizer(adam(0, (2,)), lr=OrderedDict())),
     "a text said before": lambda: dumped(optimizer(adam(0, (2,)), lr="exp_avg")),
+    "groups that are no list": lambda: dumped({**ADAM, "param_groups": ({"lr": 0.1},)}),
     "bytes behind an optimizer": lambda: dumped(ADAM) + b".",
     "bytes behind it": lambda: dumped(TWO) + b".",
     "nothing": lambda: b"",
@@ -295,6 +296,56 @@ LEFT: Final[dict[str, Callable[[], bytes]]] = {
 @pytest.mark.parametrize("what", LEFT)
 def test_all_else_is_left_to_the_machine(what: str) -> None:
     assert not agrees(LEFT[what]())
+
+
+HEAD: Final = dumped(ADAM).partition(b"param_groups")[0] + b"param_groups"
+PLACE_OF_GROUPS: Final = dumped(ADAM)[len(HEAD) :][:2]
+GROUPS: Final = b"X\x0c\0\0\0param_groups"
+TAILS: Final = {
+    "state in a tuple": b"0\x85" + GROUPS + b"]u.",
+    "state twice": b"02\x86" + GROUPS + b"]u.",
+    "another state": b"00K\x05" + GROUPS + b"]u.",
+    "no state": b"00N" + GROUPS + b"]u.",
+    "a state of its own": b"1(X\x05\0\0\0stateK\x07" + GROUPS + b"]u.",
+    "the text in a tuple": b"\x86" + GROUPS + b"]u.",
+    "another state, behind the place": PLACE_OF_GROUPS + b"00K\x05" + GROUPS + b"]u.",
+    "places by count": PLACE_OF_GROUPS + b"](X\1\0\0\0a\x94X\1\0\0\0b\x94h\x01eu.",
+    "places by count, from the first": PLACE_OF_GROUPS + b"](X\1\0\0\0a\x94h\0eu.",
+    "state among the groups": PLACE_OF_GROUPS + b"](h\x02eu.",
+    "a change of state": PLACE_OF_GROUPS + b"h\x02K\x09}s0]u.",
+    "a change of state, through the groups": PLACE_OF_GROUPS + b"](h\x02K\x09}seu.",
+    "a value more": PLACE_OF_GROUPS + b"]Nu.",
+    "no end of the dict": PLACE_OF_GROUPS + b"].",
+    "an end in the groups": PLACE_OF_GROUPS + b"]u.]u.",
+    "another place": b"q\x01]u.",
+    "no place": b"]u.",
+}
+
+
+@pytest.mark.parametrize("what", TAILS)
+def test_groups_are_a_value_and_no_more(what: str) -> None:
+    assert agrees(HEAD + PLACE_OF_GROUPS + b"]u.")
+    assert not agrees(HEAD + TAILS[what])
+
+
+def test_places_that_are_counted_are_those_of_the_whole_pickle() -> None:
+    """MEMOIZE in the groups takes the next place of all."""
+    count = PLACE_OF_GROUPS[1] + 1
+    assert agrees(HEAD + PLACE_OF_GROUPS + b"](X\1\0\0\0a\x94X\1\0\0\0b\x94h%ch%ceu." % (count, count + 1))
+
+
+def test_nothing_is_charged_for_what_is_left_to_the_machine() -> None:
+    views = {"a": Tensor(floats("0", 1), (10_000_000,), (0,)), "b": LAYERS["r"]}
+    for groups in ((), [OrderedDict()], {}):
+        scope = _scope(DEFAULT_LIMITS)
+        assert read_at_once(dumped({"state": {0: views, 1: adam(5, (2,))}, "param_groups": groups}), scope) is None
+        scope.budget.spend("expanded_items", DEFAULT_LIMITS.expanded_items)
+    scope = _scope(DEFAULT_LIMITS)
+    assert (
+        read_at_once(dumped({"state": {0: views, 1: adam(5, (2,))}, "param_groups": [{"lr": 1.0}]}), scope) is not None
+    )
+    with pytest.raises(sbformat.LimitError):
+        scope.budget.spend("expanded_items", DEFAULT_LIMITS.expanded_items)
 
 
 def test_every_limit_is_the_machines() -> None:
@@ -334,23 +385,9 @@ def test_no_cut_is_read_otherwise(what: str) -> None:
 
 MOVED: Final = ["two tensors", "shapes of every kind", "one storage for two", "an optimizer", "two groups"]
 OPCODES: Final = [
-    b"u",
-    b"u}",
-    b"}",
-    b"q\x03",
-    b"h\x03",
-    b"h\x04",
-    b"h\x00",
-    b"0",
-    b"2",
-    b"(",
-    b")",
-    b"t",
-    b"\x85",
-    b"K\x01",
-    b"N",
-    b"\x89",
-]
+    b"u", b"u}", b"}", b"q\x03", b"q\x00", b"h\x00", b"h\x01", b"h\x03", b"h\x04", b"0", b"1", b"2", b"(", b")", b"t",
+    b"\x85", b"\x86", b"\x87", b"\x94", b"b", b"e", b"a", b"s", b"]", b".", b"K\x01", b"N", b"\x89", b"00N",
+]  # fmt: skip
 
 
 @settings(max_examples=400)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.errors import SbformatError
 from sbformat.limits import Budget
 from sbformat.names.pth import STORAGES
-from sbformat.pkl.decode import decode_pickle
+from sbformat.pkl.decode import decode_part
 from sbformat.pth.build import build_values
 from sbformat.pth.constructors import PLAIN, extent_of, fitted
 
@@ -81,7 +81,9 @@ _MOMENT: Final = re.compile(
 )  # fmt: skip
 """A number or tensor of an optimizer's state, with the parameter that it is the first of."""
 _GROUPS: Final = b"uuX\x0c\0\0\0param_groups"
-"""The end of the last parameter and of ``state``; what follows is left to the machine."""
+"""The end of the last parameter and of ``state``; the value that follows is left to the machine."""
+_PLACE: Final = re.compile(_PUT, re.DOTALL)
+_STOP: Final = b"u."
 
 # -- columns: what the groups of a pattern are --------------------------------------------------------
 
@@ -105,6 +107,8 @@ _MOMENT_NAMES: Final = ((9, 10), (11, 12), (32, 33))
 _DTYPES: Final = {
     name.encode("ascii"): dtype for (module, name), dtype in STORAGES.items() if module == "torch" and dtype in PLAIN
 }
+_MANY: Final = 1024
+"""Entries of a memo whose opcodes are kept; for more they are made anew."""
 _SHORT: Final = b"".join(b"q%c" % index for index in range(256))
 _NUMBER_BYTES: Final = {0x4B: 2, 0x4D: 3, 0x4A: 5}
 _MARK: Final = 0x28
@@ -212,7 +216,10 @@ def _optimizer(data: bytes, scope: Scope) -> dict[str, Any] | None:
     if not all(_is_spelled_once([(row[get], row[put]) for row in tensors]) for get, put in _MOMENT_NAMES):
         return None
     state = _state(rows, _tensors(map(_MOMENT_TENSOR, tensors), scope))
-    groups = None if state is None else _param_groups(data[stop + 2 :], scope)
+    if state is None:
+        return None
+    entries = 3 + sum(map(bool, chain.from_iterable(map(_MOMENT_PUTS, rows))))
+    groups = _param_groups(data[stop + len(_GROUPS) :], entries, scope)
     return None if groups is None else {"state": state, "param_groups": groups}
 
 
@@ -242,17 +249,24 @@ def _state(rows: list[tuple[bytes, ...]], tensors: list[TensorInfo]) -> dict[int
     return state if sum(map(len, state.values())) == len(rows) else None
 
 
-def _param_groups(rest: bytes, scope: Scope) -> list[Any] | None:
-    """Return what follows ``state``, read by the machine as the rest of a dict; plain values only.
+def _param_groups(rest: bytes, entries: int, scope: Scope) -> list[Any] | None:
+    """Return the value behind the text ``param_groups``: a list of plain values.
 
-    :raises SbformatError: for what is none, and for a reference to what stands before
+    The machine reads it as what it is, a value that takes nothing from the stack and nothing from the memo that is not
+    its own, with the end of the outer dict behind it.
+
+    :param rest: of the pickle, behind that text
+    :param entries: of the memo, without that of the text
+    :raises SbformatError: for what is no such value
     """
-    found = decode_pickle(b"\x80\x02}(X\x05\0\0\0stateN" + rest, Budget(scope.limits), encoding="utf-8")
-    if found.log or found.flags:
+    put = _PLACE.match(rest)
+    if put is None or put[0] != _place(entries) or not rest.endswith(_STOP):
         return None
-    made = build_values(found, scope, "error")
-    groups = made.get("param_groups") if type(made) is dict and list(made) == ["state", "param_groups"] else None
-    return groups if type(groups) is list else None
+    found = decode_part(rest[put.end() : -len(_STOP)], Budget(scope.limits), entries=entries + 1)
+    if found.log or found.flags or type(found.value) is not list:
+        return None
+    groups: list[Any] = build_values(found, scope, "error")  # type: ignore[assignment]
+    return groups
 
 
 # -- columns, checked ---------------------------------------------------------------------------------
@@ -261,15 +275,20 @@ def _param_groups(rest: bytes, scope: Scope) -> list[Any] | None:
 def _are_in_order(first: int, puts: Iterable[tuple[bytes, ...]]) -> bool:
     """Say whether every value that is memoized takes the memo's next place, from the first."""
     text = b"".join(map(b"".join, puts))
-    size = len(text) + 2 * first
-    return text == (_SHORT[:size] if size <= len(_SHORT) else _long(size))[2 * first :]
+    stop = 2 * first + len(text)
+    places = _SHORT if stop <= len(_SHORT) else _places(_MANY)
+    return text == (places if stop <= len(places) else _places(_entries(stop)))[2 * first : stop]
 
 
-@lru_cache(maxsize=16)
-def _long(size: int) -> bytes:
-    """Return the opcodes of entries in order, where there are more than have a short form."""
-    last = 256 + (size - len(_SHORT)) // 5
-    return _SHORT + b"".join(b"r" + index.to_bytes(4, "little") for index in range(256, last))
+def _entries(size: int) -> int:
+    """Return how many entries of the memo so many bytes put there, from the first."""
+    return size // 2 if size <= len(_SHORT) else 256 + (size - len(_SHORT)) // 5
+
+
+@lru_cache(maxsize=1)
+def _places(count: int) -> bytes:
+    """Return the opcodes that put so many entries in order, when there are more than have a short form."""
+    return _SHORT + b"".join(map(_place, range(256, count)))
 
 
 def _are_as_long(columns: tuple[tuple[bytes, ...], ...], pairs: Iterable[tuple[int, int]]) -> bool:
@@ -283,6 +302,11 @@ def _are_as_long(columns: tuple[tuple[bytes, ...], ...], pairs: Iterable[tuple[i
 def _names(texts: tuple[bytes, ...]) -> list[str] | None:
     """Return texts as keys when none stands twice."""
     return b"\n".join(texts).decode("ascii").split("\n") if len(set(texts)) == len(texts) else None
+
+
+def _place(entry: int) -> bytes:
+    """Return the opcode that puts an entry of the memo."""
+    return b"q%c" % entry if entry < 256 else b"r" + entry.to_bytes(4, "little")
 
 
 def _getting(put: bytes) -> bytes:

@@ -34,7 +34,7 @@ from sbformat.spec import (
 from sbformat.zip_records import STORED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from sbformat.pkl.decode import Pickle
     from sbformat.source import Source
@@ -45,7 +45,9 @@ _SPECIAL_RECORDS: Final = (
 )  # fmt: skip
 _DECODED: Final = count()
 _FIRST: Final = 8
-"""Torch zips of a process that are read without patterns: making those takes as long as they save for so many."""
+"""Torch zips of a process that are read without patterns: making those takes as long as they save for so many. Those
+that a writer reads to check them count as well."""
+_ID_ITEMS: Final = 5
 _PROTO_BYTE: Final = b"\x80"
 _TAR_MAGIC_AT: Final = 257
 _TAR_MAGIC: Final = b"ustar"
@@ -110,15 +112,16 @@ def decode_zip(
     container: Container, budget: Budget, *, on_unknown: OnUnknown = "error", copy: bool = False
 ) -> StateDict:
     """Decode an opened torch zip."""
-    data, scope, name = _opened(container, budget)
+    data, open_storage, name = _opened(container)
     if next(_DECODED) >= _FIRST:
         from sbformat.pth.at_once import read_at_once
 
-        made = read_at_once(bytes(data), scope)
+        made = read_at_once(bytes(data), Scope(budget, open_storage, id_items=_ID_ITEMS))
         if made is not None:
             return StateDict(made, budget, copy=copy)
-    pickle, scope, name = open_zip(container, budget)
     with _within(name):
+        pickle = decode_pickle(data, budget, encoding="utf-8")
+        scope = Scope(budget, open_storage, id_items=_ID_ITEMS)
         if pickle.flags:
             _refuse("; ".join(pickle.flags))
         return StateDict(build_values(pickle, scope, on_unknown), budget, copy=copy)
@@ -142,12 +145,14 @@ def _open_legacy(data: memoryview, budget: Budget) -> tuple[Pickle, Scope]:
 
 def open_zip(container: Container, budget: Budget) -> tuple[Pickle, Scope, str]:
     """Return the pickle of an opened torch zip, the scope that finds its storages, and its record's name."""
-    data, scope, name = _opened(container, budget)
+    data, open_storage, name = _opened(container)
     with _within(name):
-        return decode_pickle(data, budget, encoding="utf-8"), scope, name
+        pickle = decode_pickle(data, budget, encoding="utf-8")
+    return pickle, Scope(budget, open_storage, id_items=_ID_ITEMS), name
 
 
-def _opened(container: Container, budget: Budget) -> tuple[memoryview, Scope, str]:
+def _opened(container: Container) -> tuple[memoryview, Callable[..., Storage], str]:
+    """Return the pickle's bytes, what opens a storage by its key, and the name of the pickle's record."""
     root = _root(container)
     _check_version(container, root)
     byte_order = _byte_order(container, root)
@@ -173,7 +178,7 @@ def _opened(container: Container, budget: Budget) -> tuple[memoryview, Scope, st
     except SbformatError as error:
         error.within(pickle_name)
         raise
-    return data, Scope(budget, open_storage, id_items=5), pickle_name
+    return data, open_storage, pickle_name
 
 
 @contextmanager

@@ -123,7 +123,11 @@ def convert(
         elif kind == "pth":
             state_dict, entries = _one(source, entry)
             tensors = len(state_dict.tensors())
-            write_pth(state_dict, output, overwrite=overwrite, progress=progress, check=source.check)
+            try:
+                write_pth(state_dict, output, overwrite=overwrite, progress=progress, check=source.check)
+            except SbformatError as error:
+                (name,) = entries
+                raise error if (error.entry or "").startswith(name) else error.within(name) from None
         else:
             tensors = sum(_count(source, name) for name in entries if is_state_dict(name))
             write(source, output, overwrite=overwrite, progress=progress)
