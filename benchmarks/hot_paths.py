@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ABSENT = 3
+WARM = 12
+"""Calls before those that count: what is loaded or made later than at the first is there then."""
 
 
 def entry(data: bytes, name: str) -> memoryview:
@@ -103,12 +105,13 @@ PATHS: dict[str, Callable[[bytes], Callable[[], Any]]] = {
 
 
 def main(name: str, archive: str, calls: str) -> int:
-    """Call it once to be warm, then as often as asked."""
+    """Call it until it is warm, then as often as asked."""
     with open(archive, "rb") as file:
         data = file.read()
     try:
         call = PATHS[name](data)
-        call()
+        for _ in range(WARM):
+            call()
     except (ImportError, AttributeError, TypeError):
         return ABSENT
     gc.disable()  # when it runs depends on what ran before
