@@ -242,7 +242,11 @@ class Archive:
         return self.stable_baselines3_version if name == VERSION_ENTRY else self.system_info
 
     def _decode_state_dict(self, name: str) -> StateDict:
-        state_dict, check = decode_entry(self._entries, name, self._budget, **self._options._asdict())
+        on_unknown, unchecked_crc, copy, is_swept = self._options
+        state_dict, check = decode_entry(
+            self._entries, name, self._budget,
+            on_unknown=on_unknown, unchecked_crc=unchecked_crc, copy=copy, is_swept=is_swept,
+        )  # fmt: skip
         if check is not None:
             self._unchecked[name] = check
         state_dict.entry = name

@@ -49,6 +49,9 @@ def decode_entry(
     if not is_swept:
         data = entries.view(name)
         return decode_pth(data, budget, on_unknown=on_unknown, unchecked_crc=unchecked_crc, copy=copy), None
+    if entries.crc(name) is not None and entries.entry(name).size < COMBINED_BYTES:  # as most are: a sweep more is less
+        data = entries.read(name)
+        return decode_pth(data, budget, on_unknown=on_unknown, unchecked_crc=unchecked_crc, copy=copy), None
     source = entries.source(name)
     if not is_torch_zip(source) or (is_held(source) and source.size < COMBINED_BYTES):
         if not is_held(source) and entries.crc(name) is None:  # a zip charges it
