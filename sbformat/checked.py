@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sbformat.limits import Budget
     from sbformat.pth import StateDict
     from sbformat.pth.values import OnUnknown
+    from sbformat.source import Source
 
 
 def decode_entry(
@@ -46,17 +47,9 @@ def decode_entry(
     :return: the state dict, and what has still to be called to check the CRC of the entry
     :raises SbformatError: what is wrong with it; damage of the entry as a whole comes first
     """
-    if not is_swept:
-        data = entries.view(name)
-        return decode_pth(data, budget, on_unknown=on_unknown, unchecked_crc=unchecked_crc, copy=copy), None
-    if entries.crc(name) is not None and entries.entry(name).size < COMBINED_BYTES:  # as most are: a sweep more is less
-        data = entries.read(name)
-        return decode_pth(data, budget, on_unknown=on_unknown, unchecked_crc=unchecked_crc, copy=copy), None
-    source = entries.source(name)
-    if not is_torch_zip(source) or (is_held(source) and source.size < COMBINED_BYTES):
-        if not is_held(source) and entries.crc(name) is None:  # a zip charges it
-            budget.spend("total_bytes", source.size)
-        data = entries.read(name)
+    source = _combined_source(entries, name, budget) if is_swept else None
+    if source is None:
+        data = entries.read(name) if is_swept else entries.view(name)
         return decode_pth(data, budget, on_unknown=on_unknown, unchecked_crc=unchecked_crc, copy=copy), None
     try:
         records = open_records(source, budget, unchecked_crc=unchecked_crc)
@@ -68,6 +61,19 @@ def decode_entry(
         _sweep(entries, name)
         raise
     return state_dict, None if is_held(source) else check
+
+
+def _combined_source(entries: Entries, name: str, budget: Budget) -> Source | None:
+    """Return an entry whose CRC is worth combining from those of its records; None for what is read as a whole."""
+    is_in_zip = entries.crc(name) is not None
+    if is_in_zip and entries.entry(name).size < COMBINED_BYTES:  # as most are: a sweep more costs less than a source
+        return None
+    source = entries.source(name)
+    if is_torch_zip(source) and not (is_held(source) and source.size < COMBINED_BYTES):
+        return source
+    if not is_held(source) and not is_in_zip:  # a zip charges it
+        budget.spend("total_bytes", source.size)
+    return None
 
 
 def _sweep(entries: Entries, name: str) -> None:

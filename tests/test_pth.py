@@ -200,6 +200,16 @@ def test_a_file_without_crcs_is_read_only_when_asked_for() -> None:
     assert everything(data, unchecked_crc=True).tolist() == [0.0, 1.0]
 
 
+def test_a_damaged_record_is_named_once() -> None:
+    whole = torch_zip({"w": floats((8,))}, {"0": EIGHT})
+    for record, part in (("archive/data.pkl", b"_rebuild_tensor_v2"), ("archive/data/0", EIGHT)):
+        damaged = bytearray(whole)
+        damaged[whole.index(part)] ^= 1
+        with pytest.raises(ContainerError) as caught:
+            pth.loads(bytes(damaged)).to_numpy()
+        assert caught.value.entry == record
+
+
 def test_unchecked_crc_checks_the_crcs_that_there_are() -> None:
     data = bytearray(torch_zip(floats((2,)), {"0": EIGHT[:8]}))
     assert everything(bytes(data), unchecked_crc=True).tolist() == [0.0, 1.0]

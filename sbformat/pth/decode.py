@@ -6,6 +6,7 @@ What their pickles say becomes values in ``build``.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -112,19 +113,18 @@ def decode_zip(
     container: Container, budget: Budget, *, on_unknown: OnUnknown = "error", copy: bool = False
 ) -> StateDict:
     """Decode an opened torch zip."""
-    data, open_storage, name = _opened(container)
+    data, new_scope, name = _opened(container, budget)
     if next(_DECODED) >= _FIRST:
         from sbformat.pth.at_once import read_at_once
 
-        made = read_at_once(bytes(data), Scope(budget, open_storage, id_items=_ID_ITEMS))
+        made = read_at_once(bytes(data), new_scope())
         if made is not None:
             return StateDict(made, budget, copy=copy)
     with _within(name):
         pickle = decode_pickle(data, budget, encoding="utf-8")
-        scope = Scope(budget, open_storage, id_items=_ID_ITEMS)
         if pickle.flags:
             _refuse("; ".join(pickle.flags))
-        return StateDict(build_values(pickle, scope, on_unknown), budget, copy=copy)
+        return StateDict(build_values(pickle, new_scope(), on_unknown), budget, copy=copy)
 
 
 def open_pth(data: memoryview, budget: Budget, *, unchecked_crc: bool = False) -> tuple[Pickle, Scope]:
@@ -145,14 +145,13 @@ def _open_legacy(data: memoryview, budget: Budget) -> tuple[Pickle, Scope]:
 
 def open_zip(container: Container, budget: Budget) -> tuple[Pickle, Scope, str]:
     """Return the pickle of an opened torch zip, the scope that finds its storages, and its record's name."""
-    data, open_storage, name = _opened(container)
+    data, new_scope, name = _opened(container, budget)
     with _within(name):
-        pickle = decode_pickle(data, budget, encoding="utf-8")
-    return pickle, Scope(budget, open_storage, id_items=_ID_ITEMS), name
+        return decode_pickle(data, budget, encoding="utf-8"), new_scope(), name
 
 
-def _opened(container: Container) -> tuple[memoryview, Callable[..., Storage], str]:
-    """Return the pickle's bytes, what opens a storage by its key, and the name of the pickle's record."""
+def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[[], Scope], str]:
+    """Return the pickle's bytes, what makes a scope to decode it in, and the name of its record."""
     root = _root(container)
     _check_version(container, root)
     byte_order = _byte_order(container, root)
@@ -173,12 +172,9 @@ def _opened(container: Container) -> tuple[memoryview, Callable[..., Storage], s
         return storage
 
     pickle_name = root + PICKLE_RECORD
-    try:
+    with _within(pickle_name):
         data = container.read(pickle_name, limit="pickle_bytes")
-    except SbformatError as error:
-        error.within(pickle_name)
-        raise
-    return data, open_storage, pickle_name
+    return data, partial(Scope, budget, open_storage, _ID_ITEMS), pickle_name
 
 
 @contextmanager
