@@ -8,7 +8,6 @@ of VecNormalize, replay buffers.
 from __future__ import annotations
 
 import os
-import stat
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive import Archive, Options, is_state_dict
@@ -18,7 +17,7 @@ from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_pickle
 from sbformat.pth.values import TensorInfo
 from sbformat.sniff import refuse, sniff, sniff_zip
-from sbformat.source import HELD_BYTES, PathSource, open_source
+from sbformat.source import PathSource, open_large, open_source
 from sbformat.spec import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
 
 if TYPE_CHECKING:
@@ -223,17 +222,8 @@ def _large(source: SourceLike, budget: Budget, kinds: frozenset[Kind]) -> PathSo
 
     :param kinds: what is left in the file; what is not, is None
     """
-    if not isinstance(source, (str, os.PathLike)):
-        return None
-    path = source if os.path.exists(source) else f"{os.fspath(source)}.zip"
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    if not stat.S_ISREG(status.st_mode) or status.st_size <= HELD_BYTES:
-        return None
-    opened = PathSource(path, limits=budget.limits)
-    return opened if sniff(opened) in kinds else None
+    opened = open_large(source, limits=budget.limits)
+    return opened if opened is not None and sniff(opened) in kinds else None
 
 
 def _pickle_name(source: SourceLike) -> str:

@@ -223,6 +223,24 @@ def open_source(source: SourceLike, *, mapped: bool = False, budget: Budget | No
     return BytesSource(_read_stream(cast("IO[bytes]", source), budget))
 
 
+def open_large(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> PathSource | None:
+    """Open a path whose file is larger than ``HELD_BYTES``, so that its bytes stay there; None for all else.
+
+    :param source: as for :func:`open_source`, the same fallback to ``name.zip`` included
+    :param limits: how much may be read at once
+    """
+    if not isinstance(source, (str, os.PathLike)):
+        return None
+    path = source if os.path.exists(source) else f"{os.fspath(source)}.zip"
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode) or status.st_size <= HELD_BYTES:
+        return None
+    return PathSource(path, limits=limits)
+
+
 def open_path(path: Path) -> IO[bytes]:
     """Open a path for reading, or ``path + ".zip"`` when it does not exist (SB3 ``open_path``)."""
     try:

@@ -1,6 +1,6 @@
 """Extracts a replay buffer in a process of its own, and prints the most bytes that were resident.
 
-Arguments: the buffer, the output; or the buffer alone, to read it and find its episodes.
+Arguments: the buffer, the output; or the buffer alone, to read it and find its episodes; or ``--scan`` and the buffer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from sbformat.tools.extract import extract
 def main() -> None:
     """Do what was asked for."""
     path, *output = sys.argv[1:]
-    if output:
+    if path == "--scan":
+        scanned = sbformat.scan(*output)
+        sys.stdout.write(json.dumps({"peak": peak(), "verdict": scanned.verdict, "sha256": scanned.sha256}))
+    elif output:
         report = extract(sbformat.read(path), output[0])
         sys.stdout.write(json.dumps({"peak": peak(), "tensors": report.tensors, "nbytes": report.nbytes}))
     else:

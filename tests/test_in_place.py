@@ -53,7 +53,7 @@ RECORD: Final = "policy.pth/archive/data/"
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let whatever is said of large files hold for all."""
-    for name in ("reader", "loose", "tools.convert"):
+    for name in ("source", "loose", "tools.convert"):
         monkeypatch.setattr(f"sbformat.{name}.HELD_BYTES", 0)
     for name in ("container", "checked", "zip_writer"):
         monkeypatch.setattr(f"sbformat.{name}.COMBINED_BYTES", 64)

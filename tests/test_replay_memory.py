@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pickle
 import subprocess
@@ -48,7 +49,7 @@ def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     made.unlink()
 
 
-def run(*args: Path) -> dict[str, Any]:
+def run(*args: str | Path) -> dict[str, Any]:
     child = Path(__file__).with_name("replay_child.py")
     done = subprocess.run([sys.executable, str(child), *map(str, args)], capture_output=True, check=True)
     report: dict[str, Any] = json.loads(done.stdout)
@@ -83,6 +84,13 @@ def test_reading_episodes_takes_no_array_at_all(path: Path) -> None:
     assert report["episodes"] == -(-_ROWS // 50) + 1
     is_whole = path.parent.name.startswith("replay-F")  # one episode's rows lie all over it
     assert report["peak"] <= _SLACK + (_ARRAY if is_whole else 0)
+
+
+def test_scanning_takes_no_array_at_all(path: Path) -> None:
+    report = run("--scan", path)
+    assert report["verdict"] == "clean"
+    assert report["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert report["peak"] <= _SLACK
 
 
 def test_a_hindsight_buffer_of_the_default_size_is_read(tmp_path: Path) -> None:

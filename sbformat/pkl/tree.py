@@ -175,6 +175,13 @@ class Unread:
     def __len__(self) -> int:
         return self.size
 
+    def __getitem__(self, run: slice) -> Unread:
+        start, stop, _ = run.indices(self.size)
+        return Unread(self.source, self.offset + start, max(stop - start, 0))
+
+    def __bytes__(self) -> bytes:
+        return self.read()
+
     def view(self) -> memoryview:
         """Return all of them, copied no more than the source has to.
 
@@ -183,8 +190,10 @@ class Unread:
         return self.source.view(self.offset, self.size)
 
     def read(self) -> bytes:
-        """Return all of them as bytes."""
-        return bytes(self.view())
+        """Return all of them as bytes, copied no more than the source has to."""
+        view = self.view()
+        held = view.obj
+        return held if type(held) is bytes and len(held) == len(view) else bytes(view)
 
     def chunks(self, size: int = 1 << 20) -> Iterator[memoryview]:
         """Yield them in pieces of ``size``, the last one shorter."""

@@ -14,7 +14,6 @@ import numpy as np
 
 from sbformat.errors import quote
 from sbformat.known.values import ObjectArray
-from sbformat.pkl.tree import Unread
 from sbformat.pth.paths import segment
 from sbformat.replay_buffer.attributes import a_flag, a_whole, refuse
 
@@ -250,11 +249,7 @@ def rows_of(info: ArrayInfo, start: int, stop: int) -> np.ndarray:
     if info.order != "C" or info.axes or not info.buffer:
         return np.asarray(info.to_numpy())[start:stop]
     size = len(info.buffer) // info.shape[0]
-    first, last = start * size, stop * size
-    buffer = info.buffer
-    part: bytes | Unread = (
-        Unread(buffer.source, buffer.offset + first, last - first) if isinstance(buffer, Unread) else buffer[first:last]
-    )
+    part = info.buffer[start * size : stop * size]
     return np.asarray(info._replace(shape=(stop - start, *info.shape[1:]), buffer=part).to_numpy())
 
 

@@ -6,12 +6,14 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
+from sbformat.ahead import ahead
 from sbformat.errors import SbformatError, escape
 from sbformat.limits import DEFAULT_LIMITS, Budget
 from sbformat.loose import open_folder
 from sbformat.names.dangerous import reason
+from sbformat.pkl.tree import Unread
 from sbformat.sniff import sniff
-from sbformat.source import open_source
+from sbformat.source import open_large, open_source
 from sbformat.spec import PICKLE_SUFFIXES
 from sbformat.tools.scan.files import Scanner
 from sbformat.tools.scan.judge import Place
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from sbformat.source import SourceLike
 
 _GIT = ".git"
+_HASHED_BYTES = 1 << 23
 
 __all__ = ["RULES", "VERDICTS", "Finding", "ScanReport", "scan"]
 
@@ -47,6 +50,9 @@ def scan(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS, allow: Iterable
     scanner = Scanner(limits, allowed)
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
         return _folder(source, scanner)
+    large = _large(source, scanner)
+    if large is not None:
+        return large
     try:
         opened = open_source(source, budget=Budget(limits))
     except SbformatError as error:
@@ -59,6 +65,25 @@ def scan(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS, allow: Iterable
     scanner.content(view, Place(""), is_due=is_due)
     kind = scanner.format or kind if kind == "zip" else kind
     return _report(scanner, kind, hashlib.sha256(view).hexdigest(), opened.size)
+
+
+def _large(source: SourceLike, scanner: Scanner) -> ScanReport | None:
+    """Scan a file of one pickle that may be larger than memory, a replay buffer; None for all else."""
+    opened = open_large(source, limits=scanner.budget.limits)
+    if opened is None:
+        return None
+    judged = Scanner(scanner.budget.limits, scanner.allow)
+    judged.grant(opened.size)
+    digest = hashlib.sha256()
+    try:
+        if not judged.large_file(opened, Place("")):
+            return None
+        for piece in ahead(Unread(opened, 0, opened.size).chunks(_HASHED_BYTES)):
+            digest.update(piece)
+    except SbformatError as error:  # it is not the file any more that was judged
+        judged.add(Place("").broken(error))
+        return _report(judged, "pickle", None, opened.size)
+    return _report(judged, "pickle", digest.hexdigest(), opened.size)
 
 
 def _pairs(name: str) -> list[tuple[str, str]]:

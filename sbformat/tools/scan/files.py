@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from sbformat.entries import Entries
     from sbformat.limits import Limits
     from sbformat.sniff import Kind
+    from sbformat.source import Source
     from sbformat.tools.scan.judge import Judged
 
 _MOST_INFLATED: Final = 1 << 22
@@ -90,12 +91,25 @@ class Scanner(StreamScanner):
             pass
         elif head.startswith(NPY_MAGIC):
             self.npy(data, place, depth)
-        elif is_marked(head) and self.large_pickle(data, place, depth):
+        elif is_marked(head) and self.large_pickle(BytesSource(data), place, depth):
             pass
         elif not self.pickle_stream(data, place, depth, is_due=is_due or is_marked(head) or _is_named_pickle(place)):
             self.other(data, place, depth, is_beside=is_beside)
         if not head.startswith(LOCAL_SIGNATURE):
             self.ending(data, place, depth)
+
+    def large_file(self, source: Source, place: Place) -> bool:
+        """Look into a file that stays where it is, if it is one pickle; say whether it is.
+
+        :param source: of which nothing but the pickle without its arrays, and one of these at a time, is held
+        """
+        head, end = source.view(0, 512), max(source.size - _END_WINDOW, 0)
+        is_legacy = LEGACY_MAGIC_BYTES in bytes(head[:32])
+        if not is_marked(head) or is_legacy or carve.is_tar(head):
+            return False
+        if END_SIGNATURE in bytes(source.view(end, source.size - end)):
+            return False
+        return self.large_pickle(source, place, 0)
 
     def other(self, data: memoryview, place: Place, depth: int, *, is_beside: bool = False) -> None:
         """Look into what is neither zip nor pickle: text is plain data, anything else is not known."""

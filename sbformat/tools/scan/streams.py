@@ -11,12 +11,12 @@ from sbformat.limits import Budget
 from sbformat.numpy_pickles import encoded_bytes
 from sbformat.pkl import Attempt, attempt
 from sbformat.pkl.tree import Call, Unread, children, walk
-from sbformat.source import BytesSource
 from sbformat.spec import LEGACY_MAGIC_BYTES, LOCAL_SIGNATURE
 from sbformat.tools.scan.judge import MOST_FINDINGS, judge
 
 if TYPE_CHECKING:
     from sbformat.limits import Limits
+    from sbformat.source import Source
     from sbformat.tools.scan.judge import Judged, Place
     from sbformat.tools.scan.report import Finding
 
@@ -28,6 +28,7 @@ _NEWEST_PROTOCOL: Final = 5
 _TIMES_READ: Final = 4
 _LEAST_READ: Final = 1 << 22
 _FRAME: Final = b"\x95"
+_SHORT: Final = 1 << 16
 _AN_ATTEMPT: Final = 400
 """What a look at bytes costs, in bytes of a pickle."""
 
@@ -107,7 +108,7 @@ class StreamScanner(ABC):
 
     def pickle_stream(
         self,
-        data: memoryview,
+        data: memoryview | Unread,
         place: Place,
         depth: int,
         *,
@@ -127,8 +128,7 @@ class StreamScanner(ABC):
                 break
             if not self.charge(_AN_ATTEMPT, place):
                 return True
-            raw = bytes(rest[: self.budget.limits.pickle_bytes])
-            found = attempt(raw, self.budget, encoding="utf-8")
+            raw, found = self.attempted(rest)
             self.charge(found.reached, place)
             is_beyond = not is_nested and _is_beyond(found.error, is_cut=len(raw) < len(rest))
             is_framed = not is_nested and found.error is not None and _FRAME in raw[: found.reached]
@@ -147,17 +147,31 @@ class StreamScanner(ABC):
             self.add(place.finding("trailing-bytes", message, offset=len(data) - len(rest)))
         return count > 0
 
-    def large_pickle(self, data: memoryview, place: Place, depth: int) -> bool:
+    def attempted(self, rest: memoryview | Unread) -> tuple[bytes, Attempt]:
+        """Decode the pickle that bytes may begin with; return what of them was read, and how far it went.
+
+        Most are arrays that stop being a pickle at once: what tells in a few bytes is not asked of all.
+        """
+        short = bytes(rest[: min(_SHORT, self.budget.limits.pickle_bytes)])
+        found = attempt(short, self.budget, encoding="utf-8")
+        is_cut = isinstance(found.error, PickleError) and found.error.is_cut_short
+        is_told = found.error is None or not (is_cut or _FRAME in short[: found.reached])
+        if is_told or len(short) == len(rest):
+            return short, found
+        raw = bytes(rest[: self.budget.limits.pickle_bytes])
+        return raw, attempt(raw, self.budget, encoding="utf-8")
+
+    def large_pickle(self, source: Source, place: Place, depth: int) -> bool:
         """Judge one pickle that is longer than one may be held, a replay buffer; say whether that is what it is.
 
         Its arrays are left where they are, and looked into by themselves.
         """
-        if len(data) <= self.budget.limits.pickle_bytes:
+        if source.size <= self.budget.limits.pickle_bytes:
             return False
         from sbformat.pkl.large import decode_large
 
         try:
-            pickle = decode_large(BytesSource(data), self.budget, encoding="utf-8")
+            pickle = decode_large(source, self.budget, encoding="utf-8")
         except SbformatError:
             return False
         found = Attempt(pickle, pickle.log, [], None, pickle.size)
@@ -177,20 +191,24 @@ class StreamScanner(ABC):
             for part in children(composite):
                 if isinstance(part, (bytes, bytearray, Unread)) and id(part) not in seen and len(part) > 1:
                     seen.add(id(part))
-                    self.nested(part.view() if isinstance(part, Unread) else part, place, depth)
+                    self.nested(part, place, depth)
             spelled = _spelled_bytes(composite)
             if spelled:
                 self.nested(spelled, place, depth)
 
-    def nested(self, part: bytes | bytearray | memoryview, place: Place, depth: int) -> None:
-        """Look into bytes within a pickle that may be a file or pickle themselves."""
-        view = memoryview(part)
-        if part[:4] == LOCAL_SIGNATURE or (part[0] == _PROTO and LEGACY_MAGIC_BYTES in bytes(part[:32])):
-            self.content(view, place, depth + 1)
-        elif depth < DEEPEST:
-            self.pickle_stream(view, place, depth + 1, is_whole=False, is_nested=True)
-        elif is_marked(part):
-            self.add(place.finding("broken", "pickles lie within pickles deeper than any that is written"))
+    def nested(self, part: bytes | bytearray | Unread, place: Place, depth: int) -> None:
+        """Look into bytes within a pickle that may be a file or pickle themselves; a file is held for that."""
+        try:
+            head = bytes(part[:32])
+            view = part if isinstance(part, Unread) else memoryview(part)
+            if head.startswith(LOCAL_SIGNATURE) or (head[0] == _PROTO and LEGACY_MAGIC_BYTES in head):
+                self.content(view.view() if isinstance(view, Unread) else view, place, depth + 1)
+            elif depth < DEEPEST:
+                self.pickle_stream(view, place, depth + 1, is_whole=False, is_nested=True)
+            elif is_marked(head):
+                self.add(place.finding("broken", "pickles lie within pickles deeper than any that is written"))
+        except SbformatError as error:  # what was left in the file is not there any more, or is too much to hold
+            self.add(place.broken(error))
 
 
 def _spelled_bytes(node: object) -> bytes | None:
