@@ -1,6 +1,7 @@
 """Extracts a replay buffer in a process of its own, and prints the most bytes that were resident.
 
-Arguments: the buffer, the output; or the buffer alone, to read it and find its episodes; or ``--scan`` and the buffer.
+Arguments: the buffer, the output; or the buffer alone, to read it and find its episodes; or ``--scan`` and the buffer,
+or ``--diff`` and two of them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sys
 import sbformat
 from hostile_child import peak
 from sbformat.replay_buffer import read_replay_buffer
+from sbformat.tools.diff import diff
 from sbformat.tools.extract import extract
 
 
@@ -20,9 +22,12 @@ def main() -> None:
     if path == "--scan":
         scanned = sbformat.scan(*output)
         sys.stdout.write(json.dumps({"peak": peak(), "verdict": scanned.verdict, "sha256": scanned.sha256}))
+    elif path == "--diff":
+        report = diff(*map(sbformat.read, output))
+        sys.stdout.write(json.dumps({"peak": peak(), "changes": [change._asdict() for change in report.changes]}))
     elif output:
-        report = extract(sbformat.read(path), output[0])
-        sys.stdout.write(json.dumps({"peak": peak(), "tensors": report.tensors, "nbytes": report.nbytes}))
+        extracted = extract(sbformat.read(path), output[0])
+        sys.stdout.write(json.dumps({"peak": peak(), "tensors": extracted.tensors, "nbytes": extracted.nbytes}))
     else:
         buffer = read_replay_buffer(path)
         episodes = buffer.episodes()

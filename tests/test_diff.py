@@ -22,6 +22,7 @@ from sbformat.pth import Device, DTypeName
 from sbformat.tools.diff import Change, DiffReport, diff
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 BASE: Final = sbformat.read(PPO)
@@ -29,6 +30,16 @@ OTHERS: Final = (
     sorted(glob(str(SHARED / "corpus" / "sb3" / "*")))[::9]
     + sorted(glob(str(SHARED / "generated" / "2*" / "*.zip")))[::9]
 )
+
+
+@pytest.fixture(scope="module", autouse=True, params=["as arrays", "in pieces"])
+def way(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Small tensors are compared whole, those of a megabyte and more in pieces: both say the same of all."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "in pieces":
+            patch.setattr("sbformat.pth.differences._LARGE", 0)
+            patch.setattr("sbformat.pth.streams._PIECE", 48)
+        yield request.param
 
 
 def compare(old: Archive, new: Archive) -> DiffReport:

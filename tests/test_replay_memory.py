@@ -93,6 +93,18 @@ def test_scanning_takes_no_array_at_all(path: Path) -> None:
     assert report["peak"] <= _SLACK
 
 
+def test_comparing_takes_no_array_at_all(path: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.pkl"
+    raw = bytearray(path.read_bytes())
+    raw[raw.index(b"next_observations") + 100_000] ^= 4
+    other.write_bytes(raw)
+    report = run("--diff", path, other)
+    (change,) = report["changes"]
+    assert change["message"] == f"1 of {_ARRAY:,} items differ, at most 4 apart"
+    assert change["loc"] == "next_observations"
+    assert report["peak"] <= _SLACK
+
+
 def test_a_hindsight_buffer_of_the_default_size_is_read(tmp_path: Path) -> None:
     """A million empty dicts beside the arrays are no reason to refuse it, nor to hold them one by one."""
     rows = 1_000_000

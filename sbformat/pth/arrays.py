@@ -57,6 +57,11 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     return found
 
 
+def is_in_numpy(name: str) -> bool:
+    """Say whether numpy itself has a torch dtype."""
+    return not _CODES[name].startswith("ml_dtypes.")
+
+
 def to_array(info: TensorInfo, budget: Budget, *, copies: Copies | None = None) -> np.ndarray:
     """Make the array of a tensor.
 
@@ -105,25 +110,6 @@ def _collapsed(info: TensorInfo) -> TensorInfo:
     """One item along each dimension that is expanded: what has to be computed is computed once."""
     shape = tuple(1 if step == 0 and size else size for size, step in zip(info.shape, info.strides))
     return info._replace(shape=shape, strides=tuple(step or 1 for step in info.strides))
-
-
-def same_bits(left: TensorInfo, right: TensorInfo, left_budget: Budget, right_budget: Budget) -> bool:
-    """Say whether two tensors of one dtype and shape have the same items, bit for bit.
-
-    Dimensions that both expand are compared once.
-    """
-    both = [step == other == 0 for step, other in zip(left.strides, right.strides)]
-    arrays = [to_array(_as_integers(left), left_budget), to_array(_as_integers(right), right_budget)]
-    index = tuple(slice(0, 1) if expanded else slice(None) for expanded in both)
-    first, second = (array[index] for array in arrays)
-    return first.tobytes() == second.tobytes()
-
-
-def _as_integers(info: TensorInfo) -> TensorInfo:
-    """The same bits as whole numbers, where numpy lacks the dtype: comparing them needs no extra."""
-    if info.neg or not _CODES[info.dtype].startswith("ml_dtypes."):
-        return info
-    return info._replace(dtype=f"uint{8 * DTYPES[info.dtype].itemsize}")
 
 
 def _view(info: TensorInfo, dtype: np.dtype[Any], budget: Budget, copies: Copies | None = None) -> np.ndarray:

@@ -90,7 +90,7 @@ def _equal_leaves(left: Any, right: Any, first: Budget, second: Budget) -> bool:
 
 
 def _same_tensor(left: TensorInfo, right: TensorInfo, first: Budget, second: Budget) -> bool:
-    from sbformat.pth.arrays import same_bits
+    from sbformat.pth.differences import same_bits
 
     for field in ("dtype", "shape", "requires_grad", "is_parameter"):
         if getattr(left, field) != getattr(right, field):

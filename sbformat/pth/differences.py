@@ -1,4 +1,4 @@
-"""How far two tensors of one shape lie apart: numpy, a piece at a time."""
+"""Whether two tensors of one shape are equal, and how far they lie apart: numpy, a piece at a time."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from sbformat.pth.arrays import to_array
+from sbformat.pth.arrays import is_in_numpy, numpy_dtype, to_array
+from sbformat.pth.dtypes import DTYPES
+from sbformat.pth.streams import little, runs_of_both
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sbformat.limits import Budget
     from sbformat.pth.values import TensorInfo
 
 _PIECE: Final = 1 << 18
+_LARGE: Final = 1 << 20
 _SUBTRACTED: Final = {"u": np.uint64, "i": np.int64, "c": np.complex128}
 """What items of a kind are subtracted as; all others as float64."""
 
@@ -27,16 +32,35 @@ class Difference(NamedTuple):
     is no number: a NaN on one side, say."""
 
 
+def same_bits(left: TensorInfo, right: TensorInfo, left_budget: Budget, right_budget: Budget) -> bool:
+    """Say whether two tensors of one dtype and shape have the same items, bit for bit.
+
+    Dimensions that both expand are compared once.
+    """
+    runs = _runs(left, right)
+    if runs is not None:
+        return all(mine == theirs for mine, theirs in runs)
+    both = [step == other == 0 for step, other in zip(left.strides, right.strides)]
+    arrays = [to_array(_as_integers(left), left_budget), to_array(_as_integers(right), right_budget)]
+    index = tuple(slice(0, 1) if expanded else slice(None) for expanded in both)
+    first, second = (array[index] for array in arrays)
+    return first.tobytes() == second.tobytes()
+
+
+def _as_integers(info: TensorInfo) -> TensorInfo:
+    """The same bits as whole numbers, where numpy lacks the dtype: comparing them needs no extra."""
+    if info.neg or is_in_numpy(info.dtype):
+        return info
+    return info._replace(dtype=f"uint{8 * DTYPES[info.dtype].itemsize}")
+
+
 def difference(left: TensorInfo, right: TensorInfo, left_budget: Budget, right_budget: Budget) -> Difference:
     """Compare two tensors of one dtype and shape, item by item.
 
     :raises SbformatError: when one of them cannot be made an array
     """
-    first, second = to_array(left, left_budget), to_array(right, right_budget)
     differing, largest, is_nan = 0, 0.0, False
-    pieces: Any = np.nditer([first, second], ["external_loop", "buffered", "zerosize_ok"], order="C", buffersize=_PIECE)
-    for one, other in pieces:
-        mine, theirs = np.ascontiguousarray(one), np.ascontiguousarray(other)
+    for mine, theirs in _pieces(left, right, left_budget, right_budget):
         raw = (mine.view(np.uint8) != theirs.view(np.uint8)).reshape(mine.size, -1).any(axis=1)
         if not raw.any():
             continue
@@ -45,6 +69,27 @@ def difference(left: TensorInfo, right: TensorInfo, left_budget: Budget, right_b
         is_nan = is_nan or bool(np.isnan(distance).any())
         largest = max(largest, float(np.nanmax(distance)) if not np.isnan(distance).all() else 0.0)
     return Difference(differing, None if is_nan or not differing else largest)
+
+
+def _pieces(
+    left: TensorInfo, right: TensorInfo, left_budget: Budget, right_budget: Budget
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the items of both side by side, some at a time."""
+    runs = _runs(left, right)
+    if runs is not None:
+        dtype = little(numpy_dtype(left.dtype))
+        for mine, theirs in runs:
+            yield np.frombuffer(mine, dtype), np.frombuffer(theirs, dtype)
+        return
+    first, second = to_array(left, left_budget), to_array(right, right_budget)
+    pieces: Any = np.nditer([first, second], ["external_loop", "buffered", "zerosize_ok"], order="C", buffersize=_PIECE)
+    for one, other in pieces:
+        yield np.ascontiguousarray(one), np.ascontiguousarray(other)
+
+
+def _runs(left: TensorInfo, right: TensorInfo) -> Iterator[tuple[bytes, bytes]] | None:
+    """The bytes of two large tensors side by side, which no memory need hold."""
+    return runs_of_both(left, right) if left.nbytes >= _LARGE else None
 
 
 def _distance(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:

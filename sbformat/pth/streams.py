@@ -84,6 +84,29 @@ def stream_of(info: TensorInfo, make: Callable[[], np.ndarray]) -> ArrayStream:
     return ArrayStream(little(dtype), info.shape, order == "F", lambda: _run(info), make)
 
 
+def runs_of_both(left: TensorInfo, right: TensorInfo) -> Iterator[tuple[bytes, bytes]] | None:
+    """Return the items of two tensors of one dtype and shape side by side, in pieces; no storage is held for that.
+
+    :return: None where their items do not run through their storages in one and the same order
+    """
+    order = _run_order(left)
+    if order is None or order != _run_order(right):
+        return None
+    return zip(_in_even_pieces(_run(left)), _in_even_pieces(_run(right)))
+
+
+def _in_even_pieces(pieces: Iterator[Chunk]) -> Iterator[bytes]:
+    """Yield the same bytes, ``_PIECE`` at a time; the last piece has what is left."""
+    held = bytearray()
+    for piece in pieces:
+        held += piece
+        while len(held) >= _PIECE:
+            yield bytes(held[:_PIECE])
+            del held[:_PIECE]
+    if held:
+        yield bytes(held)
+
+
 def _run_order(info: TensorInfo) -> str | None:
     """Say in which order a tensor's items are one run of its storage, or None when they are not."""
     if info.conj or info.neg or info.dtype == _COMPLEX32:
