@@ -15,7 +15,7 @@ from sbformat.crc import COMBINED_BYTES, combined
 from sbformat.entry_names import check_path, check_paths
 from sbformat.errors import ContainerError, MissingEntryError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
-from sbformat.source import BytesSource, is_held, part_of
+from sbformat.source import BLOCK_BYTES, BytesSource, is_held, part_of
 from sbformat.zip_layout import read_layout
 from sbformat.zip_records import STORED, Entry
 
@@ -131,7 +131,8 @@ class Container:
         view = self._source.view(at, size)
         actual = self._sums.get(name) if self.is_held else None
         if actual is None:
-            actual = self._sums[name] = zlib.crc32(view)
+            is_summed = size >= BLOCK_BYTES and self.is_held
+            actual = self._sums[name] = self._sum_of(at, at + size) if is_summed else zlib.crc32(view)
         if actual != crc:
             self._refuse_crc(entry, actual)
         return view
@@ -239,6 +240,8 @@ class Container:
         return self._sum_of(at, self._source.size, total)
 
     def _sum_of(self, start: int, stop: int, crc: int = 0) -> int:
+        if is_held(self._source):
+            return self._source.crc(start, stop, crc)
         for chunk in self._views(start, stop):
             crc = zlib.crc32(chunk, crc)
         return crc

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import os
 import stat
+import zlib
 from typing import IO, TYPE_CHECKING, Final, NoReturn, Protocol, TypeAlias, cast
 
+from sbformat.crc import combined
 from sbformat.errors import ContainerError, LimitError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from mmap import mmap
+    from typing import TypeGuard
 
 Path: TypeAlias = "str | os.PathLike[str]"
 SourceLike: TypeAlias = "Path | bytes | bytearray | memoryview | IO[bytes]"
@@ -22,6 +26,10 @@ SourceLike: TypeAlias = "Path | bytes | bytearray | memoryview | IO[bytes]"
 
 HELD_BYTES: Final = 32 << 20
 """Of a file that is read at once where its bytes could stay on the disk; of a larger one they do."""
+BLOCK_BYTES: Final = 1 << 19
+"""What of a large file is summed up by itself."""
+_PIECE_BYTES: Final = 1 << 22
+"""What of it is read at once: some blocks."""
 _CHUNK = 1 << 20
 
 
@@ -56,6 +64,44 @@ class BytesSource:
     def view(self, offset: int, length: int) -> memoryview:
         """Return ``length`` bytes from ``offset``."""
         return self._view[offset : offset + length]
+
+    def crc(self, start: int, stop: int, before: int = 0) -> int:
+        """Return the CRC-32 of a run of bytes, which continues that of others before them."""
+        return zlib.crc32(self._view[start:stop], before)
+
+    def part(self, start: int, size: int) -> BytesSource:
+        """Return a run of the bytes as a source."""
+        return BytesSource(self.view(start, size))
+
+
+class SummedSource(BytesSource):
+    """A source over bytes whose blocks were summed up as they came, so that no CRC has to sweep them again.
+
+    :param buffer: as for :class:`BytesSource`
+    :param sums: the CRC-32 of each run of ``BLOCK_BYTES`` of a file, from its start
+    :param start: where in that file the buffer begins
+    """
+
+    __slots__ = ("_start", "_sums")
+
+    def __init__(self, buffer: memoryview, sums: list[int], start: int = 0) -> None:
+        super().__init__(buffer)
+        self._sums = sums
+        self._start = start
+
+    def crc(self, start: int, stop: int, before: int = 0) -> int:
+        """Return the CRC-32 of a run of bytes, which continues that of others before them."""
+        first, last = -(-(self._start + start) // BLOCK_BYTES), (self._start + stop) // BLOCK_BYTES
+        if first >= last:
+            return super().crc(start, stop, before)
+        total = super().crc(start, first * BLOCK_BYTES - self._start, before)
+        for known in self._sums[first:last]:
+            total = combined(total, known, BLOCK_BYTES)
+        return super().crc(last * BLOCK_BYTES - self._start, stop, total)
+
+    def part(self, start: int, size: int) -> BytesSource:
+        """Return a run of the bytes as a source."""
+        return SummedSource(self.view(start, size), self._sums, self._start + start)
 
 
 class FileSource:
@@ -166,10 +212,10 @@ def _open_at_once(path: str, flags: int) -> int:
 
 def part_of(source: Source, start: int, size: int) -> Source:
     """Return a run of another source's bytes as a source, which is held when that is."""
-    return BytesSource(source.view(start, size)) if is_held(source) else Part(source, start, size)
+    return source.part(start, size) if is_held(source) else Part(source, start, size)
 
 
-def is_held(source: Source) -> bool:
+def is_held(source: Source) -> TypeGuard[BytesSource]:
     """Say whether a source's bytes are in memory, or mapped: what was seen of them once stays so."""
     return isinstance(source, BytesSource)
 
@@ -272,13 +318,53 @@ def _open_file(file: IO[bytes], name: str, mapped: bool, budget: Budget | None) 
         return BytesSource(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
     if budget is not None:
         Budget(budget.limits).spend("total_bytes", size)  # what is read is held
-    data = file.read()
-    if len(data) < size:
-        data += file.read(size - len(data))
-    if len(data) != size:
-        message = f"{name} changed its size while it was read: {size} bytes, then {len(data)}"
+    if size > HELD_BYTES:
+        found, opened = _read_and_sum(file, size)
+    else:
+        data = file.read()
+        if len(data) < size:
+            data += file.read(size - len(data))
+        found, opened = len(data), BytesSource(data)
+    if found != size:
+        message = f"{name} changed its size while it was read: {size} bytes, then {found}"
         raise ContainerError(message)
-    return BytesSource(data)
+    return opened
+
+
+def _read_and_sum(file: IO[bytes], size: int) -> tuple[int, BytesSource]:
+    """Read a large file, and sum up each block while the next ones are read.
+
+    A sweep behind it would take half as long again: 0.45 s for 512 MiB instead of 0.29.
+
+    :return: how many bytes there were, one more than ``size`` when there are more than that; and those
+    """
+    import mmap
+
+    from sbformat.ahead import ahead
+
+    is_posix = hasattr(mmap, "MAP_PRIVATE")
+    flags = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if is_posix else {}
+    try:
+        view = memoryview(mmap.mmap(-1, size, **flags))  # bytes could only be filled by one read
+    except OSError:
+        raise MemoryError from None
+
+    def pieces() -> Iterator[memoryview]:
+        at = 0
+        while at < size:
+            piece = view[at : at + _PIECE_BYTES]
+            done = 0
+            while done < len(piece) and (count := file.readinto(piece[done:])):  # type: ignore[attr-defined]
+                done += count
+            yield piece[:done]
+            at = at + done if done == len(piece) else size
+
+    sums = []
+    found = 0
+    for piece in ahead(pieces()):
+        found += len(piece)
+        sums += [zlib.crc32(piece[at : at + BLOCK_BYTES]) for at in range(0, len(piece), BLOCK_BYTES)]
+    return found + len(file.read(1)), SummedSource(view, sums)
 
 
 def _read_stream(file: IO[bytes], budget: Budget | None) -> bytes:

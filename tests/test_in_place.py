@@ -55,6 +55,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let whatever is said of large files hold for all."""
     for name in ("source", "loose", "tools.convert"):
         monkeypatch.setattr(f"sbformat.{name}.HELD_BYTES", 0)
+    for name in ("source", "container"):
+        monkeypatch.setattr(f"sbformat.{name}.BLOCK_BYTES", 1 << 10)
+    monkeypatch.setattr("sbformat.source._PIECE_BYTES", 1 << 12)
     for name in ("container", "checked", "zip_writer"):
         monkeypatch.setattr(f"sbformat.{name}.COMBINED_BYTES", 64)
     for name in ("writer", "export"):

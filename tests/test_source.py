@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import mmap
 import os
 import sys
+import zlib
 from array import array
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 from sbformat.errors import ContainerError, LimitError, UnsupportedError
 from sbformat.limits import Budget, Limits
-from sbformat.source import BytesSource, open_path, open_source
+from sbformat.source import BytesSource, SummedSource, is_held, open_path, open_source, part_of
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")
 
@@ -154,6 +156,83 @@ def test_a_file_that_changes_its_size_while_it_is_read_is_refused(
     monkeypatch.setattr(os, "fstat", one_more)
     with pytest.raises(ContainerError, match="changed its size"):
         open_source(path)
+
+
+# -- large files, summed up while they are read -------------------------------------------------------
+
+
+@pytest.fixture
+def summed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[bytes, BytesSource]:
+    """A file of 1,000 bytes, read 64 at a time and summed up by 16."""
+    monkeypatch.setattr("sbformat.source.HELD_BYTES", 100)
+    monkeypatch.setattr("sbformat.source.BLOCK_BYTES", 16)
+    monkeypatch.setattr("sbformat.source._PIECE_BYTES", 64)
+    data = bytes(at * at % 251 for at in range(1000))
+    (tmp_path / "large").write_bytes(data)
+    return data, open_source(tmp_path / "large")
+
+
+def test_a_large_file_is_read_whole_and_read_only(summed: tuple[bytes, BytesSource]) -> None:
+    data, source = summed
+    assert isinstance(source, SummedSource)
+    assert content(source) == data
+    assert source.view(5, 3).readonly
+    assert bytes(source.view(990, 100)) == data[990:]
+
+
+def test_sums_of_any_run_are_those_of_its_bytes(summed: tuple[bytes, BytesSource]) -> None:
+    data, source = summed
+    parts = [(source, 0), (part_of(source, 3, 900), 3), (part_of(part_of(source, 30, 500), 2, 333), 32)]
+    for part, first in parts:
+        assert is_held(part)
+        for start in (0, 1, 12, 13, 16, 17, 29, 100, part.size):
+            for size in (0, 1, 15, 16, 40, 300, part.size):
+                stop = min(start + size, part.size)
+                expected = zlib.crc32(data[first + start : first + stop], 7)
+                assert part.crc(start, stop, 7) == expected, (first, start, stop)
+
+
+def test_what_was_summed_up_is_not_swept_again(
+    summed: tuple[bytes, BytesSource], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, source = summed
+    swept = []
+    crc32 = zlib.crc32
+    monkeypatch.setattr(zlib, "crc32", lambda run, value=0: swept.append(len(run)) or crc32(run, value))
+    assert source.crc(8, 999) == crc32(data[8:999])
+    assert sum(swept) == 8 + 7
+
+
+@pytest.mark.parametrize("by", [-1, 1, -1000, 1000])
+def test_a_large_file_that_changes_its_size_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: int
+) -> None:
+    monkeypatch.setattr("sbformat.source.HELD_BYTES", 100)
+    monkeypatch.setattr("sbformat.source._PIECE_BYTES", 64)
+    path = tmp_path / "agent.zip"
+    path.write_bytes(bytes(2000))
+    status = os.fstat
+
+    def another(descriptor: int) -> os.stat_result:
+        found = list(status(descriptor))
+        found[6] += by
+        return os.stat_result(found)
+
+    monkeypatch.setattr(os, "fstat", another)
+    with pytest.raises(ContainerError, match=f"changed its size while it was read: {2000 + by} bytes, then"):
+        open_source(path)
+
+
+def test_a_large_file_that_cannot_be_held_is_a_memory_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sbformat.source.HELD_BYTES", 100)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(mmap, "mmap", refuse)
+    (tmp_path / "x").write_bytes(bytes(2000))
+    with pytest.raises(MemoryError):
+        open_source(tmp_path / "x")
 
 
 @posix
