@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
 
 from sbformat import pth
 from sbformat.checked import decode_entry
-from sbformat.errors import ContainerError, MissingEntryError, SbformatError, quote
+from sbformat.entry_names import is_state_dict
+from sbformat.errors import MissingEntryError, SbformatError
 from sbformat.lazy import Lazy
 from sbformat.limits import Budget
 from sbformat.spec import (
@@ -64,11 +65,6 @@ class Encoded(NamedTuple):
     """It differs from what was read: replaced, added, or ``data`` changed in place."""
     crc: Callable[[], int] | None = None
     """Gives the CRC-32 of the chunks once they have gone by, where it is computed on the way."""
-
-
-def is_state_dict(name: str) -> bool:
-    """Say whether SB3 would load this entry with torch: a ``.pth`` at the top level."""
-    return name.endswith(PTH_SUFFIX) and "/" not in name and name != PTH_SUFFIX
 
 
 class Archive:
@@ -341,34 +337,14 @@ class Archive:
         :raises ContainerError: for names that no entry can have
         :raises MissingEntryError: for a state dict or extra entry that is to be removed and is not there
         """
-        from sbformat.data import dumps
-        from sbformat.system_info import parse_system_info, parse_version
+        from sbformat.edits import replaced
 
-        changes: dict[str, Content] = {}
-        if data is not ...:
-            changes[DATA_ENTRY] = None if data is None else _within(DATA_ENTRY, dumps, data)
-        for name, value in (parameters or {}).items():
-            if value is None:
-                self._entries.entry(name + PTH_SUFFIX)
-            changes[name + PTH_SUFFIX] = self._state_dict_of(name + PTH_SUFFIX, value)
-        if pytorch_variables is not ...:
-            name = self._variables_entry or PYTORCH_VARIABLES_ENTRY
-            changes[name] = self._state_dict_of(name, pytorch_variables)
-        for name, text, parse in (
-            (VERSION_ENTRY, stable_baselines3_version, parse_version),
-            (SYSTEM_INFO_ENTRY, system_info, parse_system_info),
-        ):
-            if text is not ...:
-                raw = changes[name] = None if text is None else text.encode("utf-8", "surrogatepass")
-                _within(name, parse, raw or b"")
-        for name, content in (extra or {}).items():
-            if name in PLAIN_ENTRIES or is_state_dict(name):
-                message = f"{quote(name)} is no extra entry: SB3 has a meaning for it"
-                raise ContainerError(message)
-            if content is None:
-                self._entries.entry(name)
-            changes[name] = content if content is None else bytes(memoryview(content))  # a number has no bytes
-        return self.with_entries(changes)
+        variables = self._variables_entry or PYTORCH_VARIABLES_ENTRY
+        plain = {DATA_ENTRY: data, VERSION_ENTRY: stable_baselines3_version, SYSTEM_INFO_ENTRY: system_info}
+        state_dicts = {name + PTH_SUFFIX: value for name, value in (parameters or {}).items()}
+        if pytorch_variables is not ... and (pytorch_variables is not None or variables in self.entries):
+            state_dicts[variables] = pytorch_variables
+        return self.with_entries(replaced(self._entries, self.limits, plain, state_dicts, extra or {}))
 
     def without(self, *names: str) -> Archive:
         """Return an archive that lacks some entries.
@@ -380,21 +356,13 @@ class Archive:
             self._entries.entry(name)
         return self.with_entries(dict.fromkeys(names))
 
-    def _state_dict_of(self, name: str, value: Any) -> Content:  # noqa: ANN401
-        if not is_state_dict(name) or name.endswith(PTH_SUFFIX * 2):
-            message = f"{quote(name.removesuffix(PTH_SUFFIX))} is no state dict's name: SB3's have no {PTH_SUFFIX}"
-            raise ContainerError(message)
-        if value is None or isinstance(value, pth.StateDict):
-            return value
-        return _within(name, partial(pth.StateDict.from_arrays, limits=self.limits), value)
-
     def with_entries(self, changes: dict[str, Content]) -> Archive:
         """Return an archive with entries replaced by their full names; None removes one."""
         from sbformat.overlay import Overlay
 
         self.require_own()
         if DATA_ENTRY not in changes and self._is_data_changed():
-            changes[DATA_ENTRY] = _within(DATA_ENTRY, self._dumped, self.data)
+            changes[DATA_ENTRY] = self._dumped()
         kept = {
             name: content
             for name, content in changes.items()
@@ -420,7 +388,7 @@ class Archive:
         """
         self.require_own()
         if name == DATA_ENTRY and (reencode or self._is_data_changed()):
-            content = self._dumped(self.data)
+            content = self._dumped()
             return Encoded(len(content), lambda: (content,), is_new=True)
         if reencode and is_state_dict(name):
             made = pth.encode_pth(self.state_dict(name))
@@ -435,13 +403,12 @@ class Archive:
             return self.data
         from sbformat.data import decode
 
-        return decode(self._dumped(self.data), Budget(self.limits))
+        return decode(self._dumped(), Budget(self.limits))
 
-    @staticmethod
-    def _dumped(data: Mapping[str, Any]) -> bytes:
-        from sbformat.data import dumps
+    def _dumped(self) -> bytes:
+        from sbformat.edits import dumped
 
-        return dumps(data)
+        return dumped(self.data)
 
     def _is_data_changed(self) -> bool:
         held = self._cache.get(DATA_ENTRY)
@@ -484,13 +451,3 @@ class Archive:
             except SbformatError:
                 pass
         return self.raw(name) == other.raw(name)
-
-
-def _within(name: str, make: Callable[[Any], T], value: object) -> T:
-    """Make an entry's content; what is wrong with it is told with the entry's name."""
-    try:
-        return make(value)
-    except SbformatError as error:
-        if error.entry is None:
-            error.within(name)
-        raise

@@ -1,4 +1,4 @@
-"""Which names a member of a zip may have (FORMAT.md 2.6)."""
+"""Which names a member of a zip may have, and what an entry's name tells (FORMAT.md 1.2, 2.6)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from sbformat.errors import ContainerError, quote
+from sbformat.spec import PTH_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +24,11 @@ _DEVICE_NUMBERS: Final = frozenset("0123456789\u00b9\u00b2\u00b3")
 
 def _refuse(message: str, offset: int | None) -> NoReturn:
     raise ContainerError(message, offset=offset)
+
+
+def is_state_dict(name: str) -> bool:
+    """Say whether SB3 would load this entry with torch: a ``.pth`` at the top level."""
+    return name.endswith(PTH_SUFFIX) and "/" not in name and name != PTH_SUFFIX
 
 
 def check_name(raw: bytes, offset: int | None = None) -> str:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.archive import Archive, Options, is_state_dict
+from sbformat.archive import Archive, Options
 from sbformat.container import Container
+from sbformat.entry_names import is_state_dict
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_pickle

@@ -13,9 +13,10 @@ from io import BytesIO
 from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.ahead import AHEAD_BYTES, ahead
-from sbformat.archive import Archive, is_state_dict
+from sbformat.archive import Archive
 from sbformat.atomic import WriteBack, new_file, open_new
 from sbformat.container import Container
+from sbformat.entry_names import is_state_dict
 from sbformat.errors import ContainerError, SbformatError
 from sbformat.limits import Budget
 from sbformat.pth import StateDict, decode_zip, emptied, encode_pth

@@ -10,8 +10,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat import data as data_entry
-from sbformat.archive import Archive, is_state_dict
-from sbformat.entry_names import encode_path
+from sbformat.archive import Archive
+from sbformat.entry_names import encode_path, is_state_dict
 from sbformat.errors import DataError, SbformatError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.loose import LooseEntries

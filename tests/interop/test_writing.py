@@ -40,7 +40,7 @@ import sbformat
 from beside import CORPUS, DAMAGED, GENERATED, SHARED, told
 from bundled import ROOT
 from sbformat import Archive, SbformatError, Serialized, pth
-from sbformat.archive import is_state_dict
+from sbformat.entry_names import is_state_dict
 from sbformat.pth import StateDict, emptied
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import sbformat
-from sbformat.archive import is_state_dict
+from sbformat.entry_names import is_state_dict
 from sbformat.errors import MissingEntryError, UnsupportedError
 from sbformat.foreign import ForeignArchive
 from sbformat.limits import Budget

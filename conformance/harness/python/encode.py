@@ -7,7 +7,8 @@ import sys
 from typing import Any
 
 import sbformat
-from sbformat.archive import Archive, Options, is_state_dict
+from sbformat.archive import Archive, Options
+from sbformat.entry_names import is_state_dict
 from sbformat.limits import Budget
 from sbformat.loose import LooseEntries
 from sbformat.spec import DATA_ENTRY, PTH_SUFFIX, SYSTEM_INFO_ENTRY, VERSION_ENTRY

@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat import data as data_entry
-from sbformat.archive import is_state_dict
 from sbformat.container import Container
 from sbformat.data import Serialized
+from sbformat.entry_names import is_state_dict
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.pth import legacy
 from sbformat.pth.decode import open_zip
