@@ -148,6 +148,24 @@ def test_extract_reads_what_policy_save_wrote_around_the_tensors(
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("command", [["inspect"], ["validate"], ["scan"], ["extract", "-o", "x.npz"], ["diff", PPO]])
+def test_too_little_memory_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[Any]
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sbformat.source._open_file", refuse)
+    status, (report, *_) = run_json(capsys, *command, SAC)
+    assert status == 2
+    assert (report["outcome"], report["message"]) == (
+        "limit exceeded",
+        "this machine has not the memory that it asks for",
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_limits_can_be_changed(capsys: pytest.CaptureFixture[str]) -> None:
     status, (report,) = run_json(capsys, "inspect", PPO, "--limit", "outer-entries=2")
     assert (status, report["outcome"]) == (2, "limit exceeded")

@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape
+from sbformat.errors import LimitError, SbformatError, UnsupportedError, ValidationError, escape
 from sbformat.limits import Limits
 from sbformat.spec import DATA_ENTRY
 
@@ -151,6 +151,9 @@ def guarded(path: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         return {"path": path, "outcome": error.outcome, "message": str(error), "problems": rows}
     except SbformatError as error:
         return {"path": path, "outcome": error.outcome, "message": str(error)}
+    except MemoryError:
+        message = "this machine has not the memory that it asks for"
+        return {"path": path, "outcome": LimitError.outcome, "message": message}
     except OSError as error:
         other = f"{escape(str(error.filename), 1000)}: " if error.filename not in (None, path) else ""
         hint = "; --force overwrites it" if isinstance(error, FileExistsError) else ""
