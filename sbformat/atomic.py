@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
-import shutil
 import stat
 from io import FileIO
 from pathlib import Path
@@ -52,7 +50,7 @@ class WriteBack:
 
 
 def _beside(target: Path) -> Path:
-    return target.with_name(f".{secrets.token_hex(8)}.tmp")
+    return target.with_name(f".{os.urandom(8).hex()}.tmp")
 
 
 def _settle(path: Path, mode: int | None = None) -> None:
@@ -165,6 +163,8 @@ def new_folder(path: str | os.PathLike[str], *, overwrite: bool, replaceable_suf
     :param replaceable_suffix: such as ``.npy``
     :raises FileExistsError: when it exists and is not empty, or holds anything else
     """
+    import shutil  # which loads all that it can unpack
+
     target = Path(os.path.realpath(path))
     if os.path.lexists(target):
         _check_replaceable(target, replaceable_suffix if overwrite else None)

@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from io import BufferedWriter
 from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-import numpy as np
-
 from sbformat.ahead import AHEAD_BYTES, ahead
 from sbformat.atomic import WriteBack, new_file, new_folder, open_new
 from sbformat.entry_names import check_name, check_path, check_paths
 from sbformat.errors import ContainerError, UnsupportedError, quote
-from sbformat.pth.streams import ArrayStream, c_order, little
-from sbformat.weights import check_safetensors
+from sbformat.pth.streams import ArrayStream
+from sbformat.safetensors_layout import check_safetensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    import numpy as np
 
     from sbformat.pth.values import Chunk
 
@@ -133,22 +132,36 @@ def stream_of_bytes(size: int, chunks: Callable[[], Iterable[Chunk]]) -> ArraySt
     :param size: how many
     :param chunks: gives them, each time it is called
     """
-    dtype = np.dtype(np.uint8)
-    return ArrayStream(dtype, (size,), False, lambda: iter(chunks()), lambda: np.frombuffer(b"".join(chunks()), dtype))
+
+    def make() -> np.ndarray:
+        import numpy as np
+
+        return np.frombuffer(b"".join(chunks()), np.uint8)
+
+    return ArrayStream("uint8", 1, "|u1", (size,), False, lambda: iter(chunks()), make)
 
 
 def _stream(name: str, array: object) -> ArrayStream:
     if isinstance(array, ArrayStream):
         return array
     if isinstance(array, bytes):
-        array = np.frombuffer(array, np.uint8)
+        return stream_of_bytes(len(array), lambda: (array,))
+    import numpy as np
+
+    from sbformat.pth.arrays import c_order, little
+
     if not isinstance(array, np.ndarray):
         message = f"{quote(name)} is a {type(array).__name__}, not an array; leave it out with --tensors"
         raise UnsupportedError(message)
     held = np.asarray(array)
+    dtype = little(held.dtype)
+    is_plain = dtype.kind not in "VO" and dtype.type.__module__ == "numpy"
+    descr = np.lib.format.dtype_to_descr(dtype) if is_plain else None
     is_fortran = held.flags.f_contiguous and not held.flags.c_contiguous
     in_order = held.T if is_fortran else held
-    return ArrayStream(little(held.dtype), held.shape, is_fortran, lambda: c_order(in_order), lambda: held)
+    return ArrayStream(
+        dtype.name, dtype.itemsize, descr, held.shape, is_fortran, lambda: c_order(in_order), lambda: held
+    )
 
 
 def _check_text(name: str) -> None:
@@ -170,11 +183,11 @@ def _safetensors(job: _Job) -> None:
         message = f"safetensors keeps the name {_RESERVED} for itself; write .npz"
         raise UnsupportedError(message)
     for name, array in job.arrays.items():
-        if array.dtype.name not in _SAFETENSORS:
-            message = f"safetensors cannot hold these tensors: {quote(name)} is {array.dtype.name}"
+        if array.dtype not in _SAFETENSORS:
+            message = f"safetensors cannot hold these tensors: {quote(name)} is {array.dtype}"
             raise UnsupportedError(message)
     rank = {name: place for place, name in enumerate(_SAFETENSORS)}
-    names = sorted(job.arrays, key=lambda name: (rank[job.arrays[name].dtype.name], name))
+    names = sorted(job.arrays, key=lambda name: (rank[job.arrays[name].dtype], name))
     header = _header(job, names)
     with new_file(job.path, overwrite=job.overwrite) as temporary:
         with BufferedWriter(open_new(temporary)) as file:
@@ -192,7 +205,7 @@ def _header(job: _Job, names: list[str]) -> bytes:
     for name in names:
         array = job.arrays[name]
         stop = start + array.nbytes
-        rows[name] = {"dtype": _SAFETENSORS[array.dtype.name], "shape": array.shape, "data_offsets": (start, stop)}
+        rows[name] = {"dtype": _SAFETENSORS[array.dtype], "shape": array.shape, "data_offsets": (start, stop)}
         start = stop
     text = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     if len(text) > _HEADER_BYTES:
@@ -202,6 +215,8 @@ def _header(job: _Job, names: list[str]) -> bytes:
 
 
 def _npz(job: _Job) -> None:
+    import zipfile
+
     for name, array in job.arrays.items():
         _check_npy(name, array)
         if name.endswith(".npy") and name.removesuffix(".npy") in job.arrays:
@@ -241,14 +256,15 @@ def _npy_folder(job: _Job) -> None:
 
 
 def _write_npy(job: _Job, array: ArrayStream, file: IO[bytes], wrote: Callable[[int], None]) -> None:
-    descr = np.lib.format.dtype_to_descr(array.dtype)
-    header = {"descr": descr, "fortran_order": array.is_fortran, "shape": array.shape}
-    np.lib.format.write_array_header_1_0(file, header)
+    from numpy.lib.format import write_array_header_1_0
+
+    header = {"descr": array.descr, "fortran_order": array.is_fortran, "shape": array.shape}
+    write_array_header_1_0(file, header)
     job.copy(array.pieces(), array.nbytes, file, wrote)
 
 
 def _check_npy(name: str, array: ArrayStream) -> None:
     """The .npy header names numpy's own dtypes only; others would come back as raw bytes."""
-    if array.dtype.kind in "VO" or array.dtype.type.__module__ != "numpy":
+    if array.descr is None:
         message = f"{quote(name)} is {array.dtype}, which .npy cannot name; write .safetensors"
         raise UnsupportedError(message)

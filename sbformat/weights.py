@@ -7,29 +7,20 @@ Both are read here, strictly and without copies: no pickle, no header that is ev
 from __future__ import annotations
 
 import os
-import sys
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from sbformat import data as data_entry
 from sbformat.container import Container
-from sbformat.errors import ContainerError, DataError, SbformatError, TensorError, UnsupportedError, quote
+from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.npy import read_header
-from sbformat.names.pth import STORAGE_CLASSES
-from sbformat.pth.array_storages import contiguous
-from sbformat.pth.arrays import numpy_dtype
-from sbformat.pth.dtypes import DTYPES
-from sbformat.pth.unread import FileStorage
-from sbformat.pth.values import TensorInfo
-from sbformat.source import FileSource, PathSource, open_source
+from sbformat.pth.arrays import little, numpy_dtype
+from sbformat.safetensors_layout import check_shape, dtype_of, read_rows
+from sbformat.source import open_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from sbformat.source import Source, SourceLike
+    from sbformat.source import SourceLike
 
 
 def read_arrays(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> dict[str, np.ndarray]:
@@ -56,7 +47,7 @@ def _array(
     data: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...], budget: Budget, *, order: Literal["C", "F"] = "C"
 ) -> np.ndarray:
     """Return the array over these bytes, which must be exactly what it needs."""
-    _check_shape(len(data), dtype.itemsize, shape, budget)
+    check_shape(len(data), dtype.itemsize, shape, budget)
     try:
         array: np.ndarray = np.ndarray(shape, dtype, data, order=order)
     except ValueError as error:  # no items, and a size that no memory has
@@ -68,31 +59,7 @@ def _array(
     return array
 
 
-def _check_shape(nbytes: int, itemsize: int, shape: tuple[int, ...], budget: Budget) -> None:
-    budget.spend("tensor_rank", len(shape))
-    size = itemsize
-    for length in shape:
-        size *= length
-    if size != nbytes:
-        message = f"its shape asks for {_number(size)} bytes, it has {nbytes}"
-        raise TensorError(message)
-
-
-def _number(value: int) -> str:
-    return str(value) if value.bit_length() <= 64 else f"2^{value.bit_length() - 1} or more"
-
-
 # -- safetensors --------------------------------------------------------------------------------------
-
-_LENGTH_BYTES: Final = 8
-_METADATA: Final = "__metadata__"
-_DTYPES: Final = {
-    "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "F16": "float16", "BF16": "bfloat16",
-    "U32": "uint32", "I32": "int32", "F32": "float32", "U64": "uint64", "I64": "int64", "F64": "float64",
-    "C64": "complex64", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E4M3FNUZ": "float8_e4m3fnuz",
-    "F8_E5M2FNUZ": "float8_e5m2fnuz", "F8_E8M0": "float8_e8m0fnu",
-}  # fmt: skip
-"""torch's dtypes by the names that safetensors has for them."""
 
 
 def read_safetensors(
@@ -109,119 +76,15 @@ def read_safetensors(
     """
     budget = Budget(limits)
     opened = open_source(source, budget=budget)
-    rows, metadata, start = _header(opened, budget)
+    rows, metadata, start = read_rows(opened, budget)
     arrays = {}
     for name, (dtype, shape, (begin, end)) in sorted(rows.items(), key=lambda item: item[1][2]):
         try:
-            arrays[name] = _array(opened.view(start + begin, end - begin), _little(dtype), shape, budget)
+            held = little(numpy_dtype(dtype_of(dtype)))
+            arrays[name] = _array(opened.view(start + begin, end - begin), held, shape, budget)
         except SbformatError as error:
             raise error.within(name) from None
     return arrays, metadata
-
-
-def tensors_in_place(
-    path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS
-) -> tuple[dict[str, TensorInfo], dict[str, str]]:
-    """Describe the tensors of a ``.safetensors`` file, whose bytes stay there, and return its metadata.
-
-    Until they were written elsewhere the file must not change: that it did is told as a ``ContainerError``.
-
-    :param path: the file
-    :param limits: as for :func:`read_safetensors`; the memory it takes does not grow with the tensors
-    :raises ContainerError: as that does
-    """
-    budget = Budget(limits)
-    opened = PathSource(path, limits=limits)
-    rows, metadata, start = _header(opened, budget)
-    tensors = {}
-    for name, (dtype, shape, (begin, end)) in sorted(rows.items(), key=lambda item: item[1][2]):
-        try:
-            _check_shape(end - begin, _little(dtype).itemsize, shape, budget)
-        except SbformatError as error:
-            raise error.within(name) from None
-        tensors[name] = _tensor(opened, start + begin, end - begin, _DTYPES[dtype], shape)
-    return tensors, metadata
-
-
-def _tensor(opened: Source, start: int, size: int, dtype: str, shape: tuple[int, ...]) -> TensorInfo:
-    is_typed = dtype in STORAGE_CLASSES
-    numel = size // DTYPES[dtype].itemsize if is_typed else size
-    storage = FileStorage(opened, start, dtype if is_typed else "", numel, is_bool=dtype == "bool")
-    return TensorInfo(dtype, shape, contiguous(shape), 0, storage)
-
-
-_ANY_HEADER: Final = Limits()._replace(json_bytes=2**31, json_nodes=2**31, leaves=2**31)
-"""For headers that were written here."""
-
-
-def check_safetensors(path: str | os.PathLike[str]) -> None:
-    """Read the header of a file that was just written, of any size.
-
-    :raises ContainerError: when its tensors do not cover its bytes, or it cannot be read
-    """
-    with FileSource(path) as source:
-        _header(source, Budget(_ANY_HEADER))
-
-
-_Row: TypeAlias = "tuple[str, tuple[int, ...], tuple[int, int]]"
-"""A tensor's dtype, shape, and span in the bytes behind the header."""
-
-
-def _header(opened: Source, budget: Budget) -> tuple[dict[str, _Row], dict[str, str], int]:
-    """Return the tensors and the metadata that a file describes, and where its bytes begin."""
-    if opened.size < _LENGTH_BYTES:
-        _refuse(f"it has {opened.size} bytes")
-    length = int.from_bytes(opened.view(0, _LENGTH_BYTES), "little")
-    start = _LENGTH_BYTES + length
-    if start > opened.size:
-        _refuse(f"its header would have {length:,} bytes, the file has {opened.size:,}")
-    try:
-        header = data_entry.decode(opened.view(_LENGTH_BYTES, length), budget)
-    except DataError as error:
-        _refuse(f"its header is no JSON: {error.message}")
-    metadata = header.pop(_METADATA, {})
-    if type(metadata) is not dict or any(type(text) is not str for text in metadata.values()):
-        _refuse("its metadata is not text by name")
-    budget.spend("leaves", len(header))
-    rows = {name: _row(name, row) for name, row in header.items()}
-    _check_cover((span for _, _, span in rows.values()), opened.size - start)
-    return rows, metadata, start
-
-
-def _refuse(message: str) -> NoReturn:
-    whole = f"not a whole safetensors file: {message}"
-    raise ContainerError(whole)
-
-
-def _row(name: str, row: object) -> _Row:
-    """A tensor's dtype, shape and span of bytes, each of the type that it must have."""
-    if type(row) is not dict:
-        _refuse(f"{quote(name)} is no description of a tensor")
-    dtype, shape, span = (row.get(key, ()) for key in ("dtype", "shape", "data_offsets"))
-    if type(dtype) is not str or not _are_sizes(shape) or not _are_sizes(span) or len(span) != 2:
-        _refuse(f"{quote(name)} has no dtype, shape and offsets")
-    begin, end = span
-    if begin > end:
-        _refuse(f"{quote(name)} ends before it begins")
-    return dtype, tuple(shape), (begin, end)
-
-
-def _are_sizes(value: Any) -> bool:  # noqa: ANN401 -- a JSON value
-    return type(value) is list and all(type(size) is int and size >= 0 for size in value)
-
-
-def _check_cover(spans: Iterable[tuple[int, int]], size: int) -> None:
-    ordered = [(0, 0), *sorted(spans), (size, size)]
-    if any(mine[1] != following[0] for mine, following in pairwise(ordered)):
-        _refuse("its tensors do not cover its bytes one behind the other")
-
-
-def _little(name: str) -> np.dtype[Any]:
-    if name not in _DTYPES:
-        message = f"it is {quote(name, 40)}, which numpy cannot hold"
-        raise UnsupportedError(message)
-    dtype = numpy_dtype(_DTYPES[name])
-    return dtype if sys.byteorder == "little" else dtype.newbyteorder("<")
 
 
 # -- npz ----------------------------------------------------------------------------------------------

@@ -347,7 +347,8 @@ def child(*args: object, **env: str) -> subprocess.CompletedProcess[str]:
     [
         (("inspect", PPO, "--format", "json"), ("numpy", "jsonschema", "safetensors", "rich", "torch")),
         (("inspect", PPO), ("numpy", "jsonschema", "safetensors", "rich", "torch")),
-        (("extract", PPO, "-o"), ("jsonschema", "torch", "rich")),
+        (("extract", PPO, "-o"), ("numpy", "jsonschema", "safetensors", "zipfile", "torch", "rich")),
+        (("convert", PPO, "-o"), ("numpy", "jsonschema", "safetensors", "zipfile", "torch", "rich")),
         (("validate", PPO), ("numpy", "safetensors", "rich", "torch")),
         (("--version",), ("numpy", "jsonschema", "safetensors", "rich", "torch")),
     ],

@@ -10,7 +10,7 @@ import numpy as np
 from sbformat.errors import TensorError, UnsupportedError
 from sbformat.names.pth import STORAGE_CLASSES
 from sbformat.pth.dtypes import DTYPES
-from sbformat.pth.values import Storage, TensorInfo
+from sbformat.pth.values import Storage, TensorInfo, contiguous
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -217,13 +217,3 @@ def _scattered(array: np.ndarray) -> TensorInfo:
     storage = _ScatteredStorage(once, name if name in STORAGE_CLASSES else "")
     steps = (0 if is_expanded else step for is_expanded, step in zip(expanded, contiguous(once.shape)))
     return TensorInfo(name, array.shape, tuple(steps), 0, storage)
-
-
-def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """C-order strides in items, as torch has them: a size of 0 counts as 1."""
-    steps = []
-    step = 1
-    for size in reversed(shape):
-        steps.append(step)
-        step *= size or 1
-    return tuple(reversed(steps))

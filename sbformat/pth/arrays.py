@@ -18,9 +18,10 @@ from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import QuantizedTensor, SparseTensor, Storage, TensorInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from sbformat.limits import Budget
+    from sbformat.pth.values import Chunk
 
 _CODES: Final = {row.name: row.numpy for row in DTYPES.values()}
 _NUMPY_DTYPES: Final[dict[str, np.dtype[Any]]] = {
@@ -30,6 +31,7 @@ _DIRECT: Final = {name: dtype for name, dtype in _NUMPY_DTYPES.items() if name n
 _HALF: Final = np.dtype("f2")
 _ONE: Final = (1,)
 _RANK: Final = 32
+_PIECE: Final = 1 << 20
 _VERSION_KEYS: Final = {"version"}
 
 Copies: TypeAlias = dict[tuple[int, int], np.ndarray]
@@ -176,6 +178,27 @@ def storage_array(storage: Storage, budget: Budget, *, copies: Copies | None = N
     """Make the one-dimensional array of a bare storage: uint8 when it is untyped."""
     dtype = storage.dtype or "uint8"
     return to_array(TensorInfo(dtype, (storage.numel,), (1,), 0, storage), budget, copies=copies)
+
+
+def c_order(array: np.ndarray) -> Iterator[Chunk]:
+    """Yield the bytes of an array's items in pieces: little-endian, the last axis fastest."""
+    dtype = little(array.dtype)
+    if not array.nbytes:
+        return
+    if array.flags.c_contiguous and array.dtype == dtype:
+        flat = array.reshape(-1).view(np.uint8)
+        for start in range(0, len(flat), _PIECE):
+            yield flat[start : start + _PIECE].data
+        return
+    flags = ["external_loop", "buffered", "zerosize_ok"]
+    size = _PIECE // dtype.itemsize
+    for piece in np.nditer(array, flags, order="C", op_dtypes=[dtype], casting="equiv", buffersize=size):  # type: ignore[call-overload]
+        yield np.ascontiguousarray(piece).view(np.uint8).tobytes()
+
+
+def little(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the little-endian form of a dtype; those of ml_dtypes have no other."""
+    return dtype.newbyteorder("<") if dtype.itemsize > 1 and dtype.kind != "V" else dtype
 
 
 def materialize(value: object, budget: Budget, *, copy: bool = False) -> Any:  # noqa: ANN401 -- a tree of any shape

@@ -6,28 +6,34 @@ array at a time.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
-
 from sbformat.errors import TensorError
-from sbformat.pth.arrays import numpy_dtype
 from sbformat.pth.dtypes import DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import numpy as np
+
     from sbformat.pth.values import Chunk, TensorInfo
 
 _PIECE: Final = 1 << 20
 _COMPLEX32: Final = "complex32"
+_NAMES: Final = {_COMPLEX32: "complex64", "qint8": "int8", "quint8": "uint8", "qint32": "int32"}
+"""What an array is of, where torch has another name."""
 
 
 class ArrayStream(NamedTuple):
-    """An array to be written: what it is, and how to get at its items."""
+    """An array to be written: what it is, and how to get at its items, all of them little-endian."""
 
-    dtype: np.dtype[Any]
-    """Little-endian."""
+    dtype: str
+    """The name that numpy has for it, or ml_dtypes: ``float32``."""
+    itemsize: int
+    """Bytes an item."""
+    descr: Any
+    """What a ``.npy`` calls it, ``<f4``; None for what that cannot name."""
     shape: tuple[int, ...]
     is_fortran: bool
     """The first axis runs fastest in :attr:`pieces`."""
@@ -39,35 +45,14 @@ class ArrayStream(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes of its items."""
-        product = self.dtype.itemsize
+        product = self.itemsize
         for size in self.shape:
             product *= size
         return product
 
     def in_c_order(self) -> Iterator[Chunk]:
         """Yield the bytes of its items with the last axis fastest; where they run otherwise, all are read first."""
-        return c_order(self.make()) if self.is_fortran else self.pieces()
-
-
-def c_order(array: np.ndarray) -> Iterator[Chunk]:
-    """Yield the bytes of an array's items in pieces: little-endian, the last axis fastest."""
-    dtype = little(array.dtype)
-    if not array.nbytes:
-        return
-    if array.flags.c_contiguous and array.dtype == dtype:
-        flat = array.reshape(-1).view(np.uint8)
-        for start in range(0, len(flat), _PIECE):
-            yield flat[start : start + _PIECE].data
-        return
-    flags = ["external_loop", "buffered", "zerosize_ok"]
-    size = _PIECE // dtype.itemsize
-    for piece in np.nditer(array, flags, order="C", op_dtypes=[dtype], casting="equiv", buffersize=size):  # type: ignore[call-overload]
-        yield np.ascontiguousarray(piece).view(np.uint8).tobytes()
-
-
-def little(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the little-endian form of a dtype; those of ml_dtypes have no other."""
-    return dtype.newbyteorder("<") if dtype.itemsize > 1 and dtype.kind != "V" else dtype
+        return _computed(self.make) if self.is_fortran else self.pieces()
 
 
 def stream_of(info: TensorInfo, make: Callable[[], np.ndarray]) -> ArrayStream:
@@ -77,11 +62,24 @@ def stream_of(info: TensorInfo, make: Callable[[], np.ndarray]) -> ArrayStream:
     :param make: returns its array
     :raises UnsupportedError: when its dtype needs an extra
     """
-    dtype = np.dtype(np.complex64) if info.dtype == _COMPLEX32 else numpy_dtype(info.dtype)
     order = _run_order(info)
-    if order is None:
-        return ArrayStream(little(dtype), info.shape, False, lambda: c_order(make()), make)
-    return ArrayStream(little(dtype), info.shape, order == "F", lambda: _run(info), make)
+    if order != "C":  # an array has to be made, so what that needs is asked for before anything is written
+        from sbformat.pth.arrays import numpy_dtype
+
+        numpy_dtype(info.dtype)
+    name = _NAMES.get(info.dtype, info.dtype)
+    row = DTYPES[name]
+    is_plain = not row.numpy.startswith("ml_dtypes.")
+    descr = f"{'|' if row.itemsize == 1 else '<'}{row.numpy.replace('?', 'b1')}" if is_plain else None
+    pieces = partial(_computed, make) if order is None else partial(_run, info)
+    return ArrayStream(name, row.itemsize, descr, info.shape, order == "F", pieces, make)
+
+
+def _computed(make: Callable[[], np.ndarray]) -> Iterator[Chunk]:
+    """Yield the items of an array that has to be made whole first."""
+    from sbformat.pth.arrays import c_order
+
+    return c_order(make())
 
 
 def runs_of_both(left: TensorInfo, right: TensorInfo) -> Iterator[tuple[bytes, bytes]] | None:

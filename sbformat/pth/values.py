@@ -108,6 +108,16 @@ def swapped(piece: memoryview, swap: int) -> bytes:
     return bytes(made)
 
 
+def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """C-order strides in items, as torch has them: a size of 0 counts as 1."""
+    steps = []
+    step = 1
+    for size in reversed(shape):
+        steps.append(step)
+        step *= size or 1
+    return tuple(reversed(steps))
+
+
 class StorageId(NamedTuple):
     """The persistent id of a storage, once it is known which one it is."""
 

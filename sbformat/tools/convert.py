@@ -78,15 +78,17 @@ def read_any(path: str, read: Callable[[str], Archive], *, limits: Limits = DEFA
     """
     if not path.endswith((".safetensors", ".npz")):
         return read(path)
-    from sbformat.pth.from_arrays import tensors_of
-    from sbformat.weights import read_arrays, read_safetensors, tensors_in_place
+    from sbformat.safetensors_layout import tensors_in_place
 
-    if path.endswith(".npz"):
-        return read_arrays(path, limits=limits)
-    if os.path.isfile(path) and os.path.getsize(path) > HELD_BYTES:
+    if path.endswith(".safetensors") and os.path.isfile(path) and os.path.getsize(path) > HELD_BYTES:
         tensors, metadata = tensors_in_place(path, limits=limits)
         document = _document(metadata.get(METADATA_KEY), limits)
         return tensors if document is None else _archive(document, tensors, limits)
+    from sbformat.pth.from_arrays import tensors_of
+    from sbformat.weights import read_arrays, read_safetensors
+
+    if path.endswith(".npz"):
+        return read_arrays(path, limits=limits)
     arrays, metadata = read_safetensors(path, limits=limits)
     document = _document(metadata.get(METADATA_KEY), limits)
     return arrays if document is None else _archive(document, tensors_of(arrays), limits)
