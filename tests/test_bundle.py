@@ -188,6 +188,12 @@ def test_a_space_that_cannot_be_held_exactly_is_refused() -> None:
         bundle(sbformat.read(PPO), VecNormalize(norm_obs=False, norm_reward=False, old_obs=np.array([1j])))
 
 
+def test_keys_that_stand_twice_are_refused() -> None:
+    value = read_vecnormalize(pickled(with_keys(norm_obs_keys=["vector", "vector"])))
+    with pytest.raises(UnsupportedError, match="exactly"):
+        bundle(sbformat.read(PPO), value)
+
+
 def test_parts_that_are_shared_do_not_multiply() -> None:
     """A space of shared parts, 2**40 of them by path, is refused before it is written out."""
     space: Any = Discrete("gym", 2, 0, "<i8", None)

@@ -20,7 +20,6 @@ Arrays: TypeAlias = "Any | dict[str, Any] | None"
 """An array of numpy, such arrays by key, or none."""
 
 SPACES: Final = get_args(Space)
-_EXACT: Final = 2**53
 _DEEPEST: Final = 60
 """Levels of a space and of what it is made of."""
 _NUMBERS: Final = ("clip_obs", "clip_reward", "gamma", "epsilon")
@@ -112,21 +111,25 @@ def _keys(held: dict[str, Any], obs_rms: object) -> tuple[str, ...] | None:
     return tuple(keys) if isinstance(keys, (list, tuple)) else tuple(sorted(keys))
 
 
-def _number(value: object, name: str) -> float:
+def _plain_number(value: object, name: str) -> int | float:
     try:
         found = number(value, name)
     except Unrecognised as error:
         raise TensorError(str(error)) from None
     if isinstance(found, bool):
         _refuse(f"{name} is no number")
-    return float(found)
+    return found
+
+
+def _number(value: object, name: str) -> float:
+    return float(_plain_number(value, name))
 
 
 def _whole(value: object, name: str) -> int:
-    found = _number(value, name)
-    if not abs(found) < _EXACT or found != int(found):
+    found = _plain_number(value, name)
+    if not isinstance(found, int):
         _refuse(f"{name} is no whole number")
-    return int(found)
+    return found
 
 
 def _flag(value: object, name: str) -> bool:

@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat import data as data_entry
-from sbformat.errors import MissingEntryError, SbformatError, TensorError, UnsupportedError, quote
+from sbformat.errors import DataError, MissingEntryError, SbformatError, TensorError, UnsupportedError, quote
 from sbformat.limits import Budget
 from sbformat.spec import ARRAYS_ENTRY, SETTINGS_ENTRY
 from sbformat.vecnormalize.space_json import read_number, read_space, refuse, spell_number, write_space
@@ -54,10 +54,17 @@ def write_entries(value: VecNormalize, limits: Limits) -> dict[str, bytes]:
     except UnicodeEncodeError:
         message = "a key of the observations is no text that safetensors can hold"
         raise UnsupportedError(message) from None
-    if _value(made[SETTINGS_ENTRY], made[ARRAYS_ENTRY], limits) != value:
+    if not _is_held(value, made, limits):
         message = "the entries of a bundle cannot hold these statistics exactly"
         raise UnsupportedError(message)
     return made
+
+
+def _is_held(value: VecNormalize, made: dict[str, bytes], limits: Limits) -> bool:
+    try:
+        return _value(made[SETTINGS_ENTRY], made[ARRAYS_ENTRY], limits) == value
+    except DataError:  # keys that stand twice
+        return False
 
 
 def read_entries(archive: Archive) -> VecNormalize:
