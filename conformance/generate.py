@@ -49,6 +49,11 @@ FAMILIES: Final = (
     "scanning",
     "sb2_zips",
     "lone_pickles",
+    "sb2_algorithms",
+    "normalisation",
+    "bundles",
+    "space_json",
+    "replay_buffers",
 )
 """In the order of FORMAT.md."""
 

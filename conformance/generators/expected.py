@@ -73,6 +73,11 @@ def floats(*values: float, shape: Iterable[int] | None = None, **beside: Any) ->
     )
 
 
+def array(dtype: str, shape: Iterable[int], items: bytes) -> dict[str, Any]:
+    """An array of numpy; ``items`` as in :func:`tensor`."""
+    return {"array": {"dtype": dtype, "shape": list(shape), "sha256": digest(items)}}
+
+
 def storage(dtype: str | None, data: bytes) -> dict[str, Any]:
     """A storage by itself; ``data`` are its bytes as they lie in the file."""
     return {"storage": {"dtype": dtype, "size": len(data), "sha256": digest(data)}}

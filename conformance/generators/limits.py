@@ -5,7 +5,8 @@ Those of JSON, pickles and tensors stand with the rules that they belong to.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import expected
 from ends import BOTH, ONE, TWO
@@ -27,6 +28,15 @@ def vectors() -> Iterator[Vector]:
 
 
 def counts() -> Iterator[Vector]:
+    rule = Rule("8", "A reader SHOULD have these limits, and MUST let its user change them")
+    deep: list[Any] = []
+    for _ in range(63):
+        deep = [deep]
+    data = json.dumps({"a": deep}).encode()
+    found = expected.bare(expected.plain({"a": deep}))
+    yield rule.refuses("limit-as-it-is", data, PASSED)
+    yield rule.accepts("limit-raised", data, found, "--limit", "json_depth=65")
+    yield rule.refuses("limit-lowered", b'{"a": []}', PASSED, "--limit", "json_depth=1")
     rule = Rule("8", "| `outer_entries` | 1,024 | 8 | entries of an archive |")
     good = build_zip(ONE, TWO)
     yield rule.accepts("limit-outer-entries-at", good, BOTH, "--limit", "outer_entries=2")

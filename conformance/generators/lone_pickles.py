@@ -6,11 +6,24 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 import expected
+from making_objects import (
+    BUFFER,
+    NORMALIZE,
+    RUNNING,
+    SB2_NORMALIZE,
+    SB2_RUNNING,
+    array,
+    doubles,
+    floats,
+    instance,
+    running,
+    scalar,
+)
 from making_pth import Apply, Change, Name, Pairs, dumps, ordered, text
 from vectors import Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from vectors import Vector
 
@@ -19,52 +32,6 @@ UNSUPPORTED: Final = "unsupported"
 TENSOR: Final = "tensor failure"
 PICKLE: Final = "pickle failure"
 INERT: Final = {"inert": True}
-
-SB3: Final = "stable_baselines3.common"
-NORMALIZE: Final = Name(f"{SB3}.vec_env.vec_normalize", "VecNormalize")
-RUNNING: Final = Name(f"{SB3}.running_mean_std", "RunningMeanStd")
-BUFFER: Final = Name(f"{SB3}.buffers", "ReplayBuffer")
-MULTIARRAY: Final = "numpy.core.multiarray"
-
-
-def dtype(code: str) -> Apply:
-    """A dtype as numpy pickles it."""
-    state = (3, "|" if code[-1] == "1" else "<", None, None, None, -1, -1, 0)
-    return Apply(Name("numpy", "dtype"), (code, False, True), Change("BUILD", state))
-
-
-def array(shape: tuple[int, ...], items: bytes, code: str = "f4") -> Apply:
-    """An array as numpy pickles it below protocol 5; bytes are spelled as protocol 2 has to."""
-    start = (Name("numpy", "ndarray"), (0,), octets(b"b"))
-    return Apply(
-        Name(MULTIARRAY, "_reconstruct"), start, Change("BUILD", (1, shape, dtype(code), False, octets(items)))
-    )
-
-
-def scalar(items: bytes, code: str) -> Apply:
-    """A scalar as numpy pickles it."""
-    return Apply(Name(MULTIARRAY, "scalar"), (dtype(code), octets(items)))
-
-
-def octets(raw: bytes) -> Apply:
-    """Bytes in protocol 2."""
-    return Apply(Name("_codecs", "encode"), (raw.decode("latin-1"), "latin1"))
-
-
-def floats(*values: float) -> Apply:
-    """A vector of float32."""
-    return array((len(values),), struct.pack(f"<{len(values)}f", *values))
-
-
-def doubles(*values: float) -> Apply:
-    """A vector of float64."""
-    return array((len(values),), struct.pack(f"<{len(values)}d", *values), "f8")
-
-
-def instance(cls: Name, attributes: Mapping[str, Any] | Pairs) -> Apply:
-    """An object that is nothing but its attributes."""
-    state = attributes if isinstance(attributes, Pairs) else dict(attributes)
-    return Apply(cls, (), Change("BUILD", state), how="NEWOBJ")
 
 
 def statistics(*mean: float, **others: Any) -> Apply:
@@ -104,12 +71,10 @@ def roots() -> Iterator[Vector]:
     )
     made = {"obs_rms": statistics(1, 2), "clip_obs": 10.0}
     yield rule.accepts("pickle-of-vecnormalize", dumps(instance(NORMALIZE, made)), held, ASKED)
-    older = Name("stable_baselines.common.vec_env.vec_normalize", "VecNormalize")
-    yield rule.accepts("pickle-of-vecnormalize-sb2", dumps(instance(older, made)), held, ASKED)
+    yield rule.accepts("pickle-of-vecnormalize-sb2", dumps(instance(SB2_NORMALIZE, made)), held, ASKED)
     lone = holds("running-mean-std", [], "statistics", means(1))
     yield rule.accepts("pickle-of-statistics", dumps(statistics(1)), lone, ASKED)
-    older = Name("stable_baselines.common.running_mean_std", "RunningMeanStd")
-    same = instance(older, {"mean": doubles(1), "var": doubles(1), "count": 4.5})
+    same = running(doubles(1), doubles(1), cls=SB2_RUNNING)
     yield rule.accepts("pickle-of-statistics-sb2", dumps(same), lone, ASKED)
     rewards = expected.floats(1, 2)
     held = holds("replay-buffer", [["pos", 1], ["full", False]], "replay_buffer", {"dict": [["rewards", rewards]]})
@@ -156,6 +121,12 @@ def others() -> Iterator[Vector]:
     yield rule.refuses("lone-pickle-cut", whole[:-1], PICKLE, ASKED)
     yield rule.refuses("lone-pickle-opcode", whole[:-1] + b"\xff.", PICKLE, ASKED)
     yield rule.refuses("lone-pickle-not-asked-for", whole, UNSUPPORTED)
+    rule = Rule(
+        "16.3", 'One with a flag of 5.3 MUST be refused ("pickle failure"): values that are left behind, a part that is'
+    )
+    held = holds("sb2-pickle", [["a", {"list": [1]}]], "parameters", expected.ordered_dict({}))
+    early = b"\x80\x02(}q\x00X\x01\x00\x00\x00a]K\x01as0h\x00]t."
+    yield rule.accepts("lone-pickle-changed-early", early, held, ASKED)
     rule = Rule("16.3", "values that are left behind, a part that is changed after it was used")
     yield rule.refuses("lone-pickle-left-behind", b"\x80\x02N" + whole[2:], PICKLE, ASKED)
     late = b"\x80\x02(}q\x00]q\x01tq\x020h\x00X\x01\x00\x00\x00aK\x01sh\x02."

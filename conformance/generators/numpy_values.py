@@ -51,11 +51,6 @@ def as_scalar(name: str, data: bytes) -> dict[str, Any]:
     return {"scalar": {"dtype": name, "sha256": expected.digest(data)}}
 
 
-def as_array(name: str, shape: list[int], data: bytes) -> dict[str, Any]:
-    """What is printed for an array."""
-    return {"array": {"dtype": name, "shape": shape, "sha256": expected.digest(data)}}
-
-
 def numpy_scalars() -> Iterator[Vector]:
     rule = Rule("6.6", "- `multiarray.scalar` (dtype, bytes)", "numpy-values")
     held = as_scalar("float64", TWO[:8])
@@ -140,15 +135,19 @@ def numpy_arrays() -> Iterator[Vector]:
     rule = Rule("6.6", "then one BUILD (1, shape, dtype, is_fortran: bool or int, bytes)", "numpy-values")
     four = struct.pack("<4d", 1, 2, 3, 4)
     turned = struct.pack("<4d", 1, 3, 2, 4)
-    yield accepts(rule, "numpy-array", array((2,), TWO), as_array("float64", [2], TWO))
-    yield accepts(rule, "numpy-array-of-rows", array((2, 2), four), as_array("float64", [2, 2], four))
-    yield accepts(rule, "numpy-array-fortran", array((2, 2), four, order=True), as_array("float64", [2, 2], turned))
-    yield accepts(rule, "numpy-array-fortran-1", array((2, 2), four, order=1), as_array("float64", [2, 2], turned))
-    yield accepts(rule, "numpy-array-scalar", array((), TWO[:8]), as_array("float64", [], TWO[:8]))
-    yield accepts(rule, "numpy-array-empty", array((0, 3), b""), as_array("float64", [0, 3], b""))
+    yield accepts(rule, "numpy-array", array((2,), TWO), expected.array("float64", [2], TWO))
+    yield accepts(rule, "numpy-array-of-rows", array((2, 2), four), expected.array("float64", [2, 2], four))
+    yield accepts(
+        rule, "numpy-array-fortran", array((2, 2), four, order=True), expected.array("float64", [2, 2], turned)
+    )
+    yield accepts(
+        rule, "numpy-array-fortran-1", array((2, 2), four, order=1), expected.array("float64", [2, 2], turned)
+    )
+    yield accepts(rule, "numpy-array-scalar", array((), TWO[:8]), expected.array("float64", [], TWO[:8]))
+    yield accepts(rule, "numpy-array-empty", array((0, 3), b""), expected.array("float64", [0, 3], b""))
     spelled = Apply(ENCODE, ("b", "latin1"))
     yield accepts(
-        rule, "numpy-array-of-protocol-2", array((2,), TWO, how=((0,), spelled)), as_array("float64", [2], TWO)
+        rule, "numpy-array-of-protocol-2", array((2,), TWO, how=((0,), spelled)), expected.array("float64", [2], TWO)
     )
     good = array((2,), TWO)
     state = good.changes[0].value
@@ -164,7 +163,7 @@ def numpy_arrays() -> Iterator[Vector]:
         yield refuses(rule, f"numpy-array-{name}", tree)
 
     rule = Rule("6.6", "Rank <= 64, and product of the shape x itemsize MUST equal the number of bytes", "numpy-values")
-    held = as_array("int8", [1] * 64, b"\7")
+    held = expected.array("int8", [1] * 64, b"\7")
     yield accepts(rule, "numpy-array-of-rank-64", array((1,) * 64, b"\7", dtype=dtype_of("i1", "|")), held)
     for name, shape, data in (
         ("of-rank-65", (1,) * 65, TWO[:8]),
@@ -191,9 +190,9 @@ def numpy_buffers() -> Iterator[Vector]:
     dtype = dtype_of("f8")
     for name, order, held in (("c", "C", four), ("fortran", "F", turned)):
         yield accepts(
-            rule, f"numpy-buffer-{name}", buffer(four, dtype, (2, 2), order), as_array("float64", [2, 2], held)
+            rule, f"numpy-buffer-{name}", buffer(four, dtype, (2, 2), order), expected.array("float64", [2, 2], held)
         )
-    held = as_array("float64", [2], TWO)
+    held = expected.array("float64", [2], TWO)
     yield accepts(rule, "numpy-buffer-of-a-bytearray", buffer(bytearray(TWO), dtype, (2,), "C"), held)
     for name, arguments in {
         "few": (four, dtype, (2, 2)),

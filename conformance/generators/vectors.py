@@ -108,7 +108,9 @@ _ARGUMENTS: Final = {
     "--blob": "pickle-tree",
     "--limit": "limits",
     "--other-formats": "other-formats",
+    "--replay-buffer": "replay-buffer",
     "--scan": "scan",
+    "--statistics": "statistics",
     "--unchecked-crc": "unchecked-crc",
 }
 """The feature that an argument asks for."""

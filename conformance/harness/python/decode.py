@@ -16,6 +16,7 @@ from sbformat.pkl import decode_pickle
 from sbformat.sniff import sniff
 from sbformat.source import BytesSource
 from sbformat.spec import DATA_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
+from companions import replay_buffer, statistics
 from tagged import Nodes, StateDicts, digest, json_value
 
 if TYPE_CHECKING:
@@ -33,17 +34,24 @@ def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
     if asked.scan:
         report = sbformat.scan(source, limits=limits)
         return {"verdict": report.verdict, "rules": sorted({finding.rule for finding in report.findings})}
+    if asked.statistics:
+        return statistics(source, limits)
+    if asked.replay_buffer:
+        return replay_buffer(source, limits)
     is_pickle = sniff(BytesSource(source)) == "pickle"
     if is_pickle and not asked.other_formats:
         message = "a bare pickle"
         raise UnsupportedError(message)
     archive = sbformat.reads(source, limits=limits, unchecked_crc=asked.unchecked_crc)
-    if isinstance(archive, ForeignArchive):
-        return _other_format(archive, is_asked=asked.other_formats)
-    if asked.blob is not None:
-        return _blob(archive, asked.blob)
+    if isinstance(archive, ForeignArchive) and not asked.other_formats:
+        message = f"a file of the kind {archive.format}"
+        raise UnsupportedError(message)
     if asked.algorithm:
         return {"algorithm": archive.algorithm.name, "certain": archive.algorithm.certain}
+    if isinstance(archive, ForeignArchive):
+        return _other_format(archive)
+    if asked.blob is not None:
+        return _blob(archive, asked.blob)
     if asked.entry is not None and asked.entry not in archive.entries:
         raise MissingEntryError(asked.entry, present=archive.entries)
     names = list(archive.entries) if asked.entry is None else [asked.entry]
@@ -59,6 +67,8 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--scan", action="store_true")
     parser.add_argument("--unchecked-crc", action="store_true")
     parser.add_argument("--other-formats", action="store_true")
+    parser.add_argument("--statistics", action="store_true")
+    parser.add_argument("--replay-buffer", action="store_true")
     return parser.parse_args(arguments)
 
 
@@ -82,11 +92,8 @@ def _state_dict(archive: sbformat.Archive, name: str) -> Any:
     return StateDicts(archive.limits).value(state_dict.tree)
 
 
-def _other_format(archive: ForeignArchive, *, is_asked: bool) -> dict[str, Any]:
+def _other_format(archive: ForeignArchive) -> dict[str, Any]:
     """A file by sections 16 to 18: what is plain in its ``data``, and its state dict."""
-    if not is_asked:
-        message = f"a file of the kind {archive.format}"
-        raise UnsupportedError(message)
     entries: list[list[Any]] = []
     for name in archive.contents:
         if name in archive.state_dicts:

@@ -144,8 +144,9 @@ class StateDicts:
         import numpy as np
 
         array = np.asarray(info.to_numpy())
-        body = {"dtype": array.dtype.name, "sha256": digest(little_endian(array))}
-        return {"scalar": body} if info.is_scalar else {"array": {**body, "shape": list(array.shape)}}
+        if info.is_scalar:
+            return {"scalar": {"dtype": array.dtype.name, "sha256": digest(little_endian(array))}}
+        return array_value(array)
 
 
 _SPECIAL: Final[dict[type, Any]] = {
@@ -183,6 +184,12 @@ def items(info: TensorInfo, budget: Budget) -> bytes:
     if info.dtype == "complex32":  # numpy's complex64 holds each item exactly, so halves come back as they were
         array = np.ascontiguousarray(array).reshape(-1).view(np.float32).astype(np.float16)
     return little_endian(array)
+
+
+def array_value(array: np.ndarray) -> dict[str, Any]:
+    """An array of numpy."""
+    facts = {"dtype": array.dtype.name, "shape": list(array.shape)}
+    return {"array": {**facts, "sha256": digest(little_endian(array))}}
 
 
 def little_endian(array: np.ndarray) -> bytes:

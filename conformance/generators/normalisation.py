@@ -1,0 +1,423 @@
+"""Normalisation statistics in a pickle (FORMAT.md 17.1, 17.2)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import making_bundles as facts
+from making_objects import (
+    NORMALIZE,
+    RUNNING,
+    SB2,
+    SB2_NORMALIZE,
+    SB2_RUNNING,
+    box,
+    dict_space,
+    discrete,
+    doubles,
+    dtype,
+    floats,
+    held,
+    instance,
+    numbers,
+    packed,
+    running,
+    scalar,
+    space,
+)
+from making_pth import EXIT, Apply, Change, Name, dumps
+from making_bundles import ARRAYS, ASKED, OBSERVATIONS, RETURNS, holds, means
+from vectors import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vectors import Vector
+
+TENSOR: Final = "tensor failure"
+MISSING: Final = "missing"
+UNSUPPORTED: Final = "unsupported"
+ABSENT: Final = ...
+"""Stands for an attribute that is not there."""
+
+
+def number(value: float) -> Apply:
+    """A numpy scalar of float64."""
+    return scalar(packed("f8", value), "f8")
+
+
+ATTRIBUTES: Final[dict[str, Any]] = {
+    "obs_rms": running(doubles(1, 2), doubles(3, 4), 5.0), "ret_rms": running(number(0.5), number(2.0), 6.0),
+    "clip_obs": 10.0, "clip_reward": 10.0, "gamma": 0.99, "epsilon": 1e-8, "training": True, "norm_obs": True,
+    "norm_reward": True,
+}  # fmt: skip
+"""No more than must be there."""
+BOX: Final[dict[str, Any]] = {"observation_space": box((-1, -2), (1, 2))}
+BOX_FACTS: Final[dict[str, Any]] = {"observation_space": facts.box((-1.0, -2.0), (1.0, 2.0))}
+PARTS: Final = {"image": box((0, 0.5), (1, 2)), "vector": box((-1, -2), (1, 2))}
+KEYS: Final[dict[str, Any]] = {
+    "obs_rms": {"vector": running(doubles(1, 2), doubles(3, 4), 5.0)}, "norm_obs_keys": ["vector"],
+    "observation_space": dict_space(PARTS),
+}  # fmt: skip
+KEYS_FACTS: Final[dict[str, Any]] = {
+    "obs_rms": ["vector"],
+    "norm_obs_keys": ["vector"],
+    "observation_space": facts.dict_space(
+        {"image": facts.box((0.0, 0.5), (1.0, 2.0)), "vector": facts.box((-1.0, -2.0), (1.0, 2.0))}
+    ),
+}
+KEYS_ARRAYS: Final = means("obs_rms/vector", (1, 2), (3, 4), 5) | RETURNS
+
+
+def a_set(*items: str) -> Apply:
+    """A set in protocol 2."""
+    return Apply(Name("builtins", "set"), (list(items),))
+
+
+def pickled(cls: Name = NORMALIZE, **changed: Any) -> bytes:
+    """A VecNormalize that differs in these attributes."""
+    made = {**ATTRIBUTES, **changed}
+    return dumps(instance(cls, {name: value for name, value in made.items() if value is not ABSENT}))
+
+
+def vectors() -> Iterator[Vector]:
+    """All of this family."""
+    yield from roots()
+    yield from statistics()
+    yield from numbers_and_flags()
+    yield from environments()
+    yield from last_steps()
+    yield from keys()
+    yield from asked_for()
+    yield from shapes()
+    yield from spaces()
+    yield from spaces_of_each_type()
+    yield from lone_files()
+
+
+def roots() -> Iterator[Vector]:
+    rule = Rule("17.1", "The root is an object that is nothing but its attributes (16.3)")
+    yield rule.accepts("norm-whole", pickled(), holds(), ASKED)
+    yield rule.accepts("norm-whole-of-sb2", pickled(SB2_NORMALIZE), holds(library=SB2), ASKED)
+    plain = (NORMALIZE, Name("builtins", "object"), None)
+    copied = Apply(Name("copyreg", "_reconstructor"), plain, Change("BUILD", ATTRIBUTES))
+    yield rule.accepts("norm-reconstructed", dumps(copied), holds(), ASKED)
+    yield rule.refuses(
+        "norm-from-arguments",
+        dumps(Apply(NORMALIZE, (1,), Change("BUILD", ATTRIBUTES), how="NEWOBJ")),
+        UNSUPPORTED,
+        ASKED,
+    )
+    yield rule.refuses("norm-called", dumps(Apply(NORMALIZE, (), Change("BUILD", ATTRIBUTES))), UNSUPPORTED, ASKED)
+    yield rule.refuses("norm-left-behind", b"\x80\x02N" + pickled()[2:], "pickle failure", ASKED)
+    yield rule.refuses("norm-cut", pickled()[:-1], "pickle failure", ASKED)
+    rule = Rule("17.1", 'Another class, or an attribute that is not listed, makes it something else ("unsupported").')
+    yield rule.refuses("norm-of-another-class", pickled(Name("agent", "Normalize")), UNSUPPORTED, ASKED)
+    yield rule.refuses("norm-attribute-of-ones-own", pickled(extra=1), UNSUPPORTED, ASKED)
+    yield rule.refuses("norm-of-a-list", dumps([1]), UNSUPPORTED, ASKED)
+    yield rule.refuses("norm-of-an-agent", dumps(({}, [])), UNSUPPORTED, ASKED)
+    listed = {
+        "reset_infos": [{}], "_seeds": [None], "_options": [{}], "render_mode": None,
+        "metadata": {"render_modes": []}, "obs_spaces": None, "obs_keys": None,
+    }  # fmt: skip
+    yield rule.accepts("norm-listed-attributes", pickled(**listed), holds(), ASKED)
+
+
+def statistics() -> Iterator[Vector]:
+    rule = Rule(
+        "17.1",
+        "with `mean` and `var`, float64 arrays of one shape, or numpy scalars or floats where there are no dimensions",
+    )
+    for name, value in {"numbers": 0.5, "arrays": numbers("f8", 0.5, shape=())}.items():
+        twice = running(value, 2.0 if name == "numbers" else numbers("f8", 2, shape=()), 6.0)
+        yield rule.accepts(f"norm-returns-of-{name}", pickled(ret_rms=twice), holds(), ASKED)
+    for name, (mean, var) in {
+        "of-two-shapes": (doubles(1, 2), doubles(3)), "of-a-row": (doubles(1, 2), numbers("f8", 3, 4, shape=(1, 2))),
+        "of-text": ("x", "x"), "of-none": (None, None), "of-a-list": ([1.0, 2.0], [3.0, 4.0]), "of-whole-numbers": (1, 3),
+    }.items():  # fmt: skip
+        yield rule.refuses(f"norm-means-{name}", pickled(obs_rms=running(mean, var)), TENSOR, ASKED)
+    for name in ("mean", "var", "count"):
+        parts = {"mean": doubles(1, 2), "var": doubles(3, 4), "count": 5.0}
+        del parts[name]
+        yield rule.refuses(f"norm-means-without-{name}", pickled(obs_rms=instance(RUNNING, parts)), MISSING, ASKED)
+    rule = Rule(
+        "17.1", 'Statistics of another dtype are refused ("tensor failure"): they would normalise to other bits.'
+    )
+    big = Apply(Name("numpy", "dtype"), ("f8", False, True), Change("BUILD", (3, ">", None, None, None, -1, -1, 0)))
+    swapped = Apply(Name("numpy.core.multiarray", "scalar"), (big, packed("f8", 0.5)[::-1]))
+    same = running(swapped, number(2.0), 6.0)
+    yield rule.accepts("norm-means-big-endian", pickled(ret_rms=same), holds(), ASKED, features=("big-endian",))
+    for code in ("f4", "i8", "b1"):
+        odd = running(numbers(code, 1, 1), numbers(code, 1, 1))
+        yield rule.refuses(f"norm-means-of-{code}", pickled(obs_rms=odd), TENSOR, ASKED)
+    half = running(doubles(1, 2), floats(3, 4))
+    yield rule.refuses("norm-variance-of-f4", pickled(obs_rms=half), TENSOR, ASKED)
+    rule = Rule("17.1", "and `count`, a number.")
+    for name, count in {"whole": 5, "of-numpy": number(5), "of-f4": scalar(packed("f4", 5), "f4")}.items():
+        odd = running(doubles(1, 2), doubles(3, 4), count)
+        yield rule.accepts(f"norm-count-{name}", pickled(obs_rms=odd), holds(), ASKED)
+    for name, count in {"text": "5", "bool": True, "none": None, "array": doubles(5, 6)}.items():
+        odd = running(doubles(1, 2), doubles(3, 4), count)
+        yield rule.refuses(f"norm-count-of-{name}", pickled(obs_rms=odd), TENSOR, ASKED)
+    rule = Rule("17.1", "A variance MAY be negative or NaN, and is kept.")
+    var = (-1.0, math.nan)
+    odd = running(doubles(1, 2), doubles(*var), 5.0)
+    yield rule.accepts(
+        "norm-variance-odd", pickled(obs_rms=odd), holds(means("obs_rms", (1, 2), var, 5) | RETURNS), ASKED
+    )
+
+
+def numbers_and_flags() -> Iterator[Vector]:
+    rule = Rule("17.1", "| `clip_obs`, `clip_reward`, `gamma`, `epsilon` | numbers, of Python or numpy | |")
+    made = {"clip_obs": 5, "clip_reward": scalar(packed("f4", 0.5), "f4"), "gamma": scalar(packed("i8", 1), "i8")}
+    found = {"clip_obs": 5.0, "clip_reward": 0.5, "gamma": 1.0}
+    yield rule.accepts("norm-numbers", pickled(**made), holds(**found), ASKED)
+    odd = {"clip_obs": math.inf, "clip_reward": -math.inf, "gamma": math.nan, "epsilon": -1e300}
+    found = {"clip_obs": "Infinity", "clip_reward": "-Infinity", "gamma": "NaN", "epsilon": -1e300}
+    yield rule.accepts("norm-numbers-odd", pickled(**odd), holds(**found), ASKED)
+    for name, value in {"text": "5", "bool": False, "none": None, "array": doubles(1, 2), "huge": 10**400}.items():
+        yield rule.refuses(f"norm-clip-of-{name}", pickled(clip_obs=value), TENSOR, ASKED)
+    rule = Rule("17.1", "| `training`, `norm_obs`, `norm_reward` | bools | |")
+    yield rule.accepts("norm-flags-of-numpy", pickled(training=scalar(b"\0", "b1")), holds(training=False), ASKED)
+    for name, value in {"number": 1, "text": "yes", "none": None}.items():
+        yield rule.refuses(f"norm-training-of-{name}", pickled(training=value), TENSOR, ASKED)
+    rule = Rule(
+        "17.1", 'The four numbers and the three flags MUST be there ("missing"); any other attribute may be absent.'
+    )
+    yield rule.accepts("norm-attributes-that-must-be", pickled(), holds(), ASKED)
+    for name in ("clip_obs", "clip_reward", "gamma", "epsilon", "training", "norm_obs", "norm_reward"):
+        yield rule.refuses(f"norm-without-{name.replace('_', '-')}", pickled(**{name: ABSENT}), MISSING, ASKED)
+
+
+def environments() -> Iterator[Vector]:
+    rule = Rule("17.1", '| `num_envs` | a whole number from 1 to 2^31 - 1, any other is "unsupported" | |')
+    for name, value in {"one": 1, "most": 2**31 - 1}.items():
+        yield rule.accepts(f"norm-num-envs-{name}", pickled(num_envs=value), holds(num_envs=value), ASKED)
+    three = scalar(packed("i8", 3), "i8")
+    yield rule.accepts("norm-num-envs-of-numpy", pickled(num_envs=three), holds(num_envs=3), ASKED)
+    for name, value in {"none": 0, "negative": -1, "too-many": 2**31}.items():
+        yield rule.refuses(f"norm-num-envs-{name}", pickled(num_envs=value), UNSUPPORTED, ASKED)
+    rule = Rule("17.1", 'Statistics, numbers, flags and keys of another type are a "tensor failure".')
+    for name, odd in {"text": "1", "bool": True, "float": 1.0, "half": 1.5, "nan": math.nan, "null": None}.items():
+        yield rule.refuses(f"norm-num-envs-of-{name}", pickled(num_envs=odd), TENSOR, ASKED)
+
+
+def last_steps() -> Iterator[Vector]:
+    rule = Rule(
+        "17.1",
+        "| `old_obs` | the last observation: an array, or a dict of arrays; before the first reset empty, since SB3 2.2 not there | |",
+    )
+    made = pickled(old_obs=numbers("f4", 1, 2, shape=(1, 2)))
+    one = {"old_obs": held("f4", 1, 2, shape=(1, 2))}
+    yield rule.accepts("norm-last-observation", made, holds(ARRAYS | one, old_obs="array"), ASKED)
+    yield rule.accepts(
+        "norm-last-observation-empty",
+        pickled(old_obs=doubles()),
+        holds(ARRAYS | {"old_obs": held("f8")}, old_obs="array"),
+        ASKED,
+    )
+    made = pickled(old_obs={"b": floats(1), "a": numbers("u1", 2)})
+    several = {"old_obs/b": held("f4", 1), "old_obs/a": held("u1", 2)}
+    yield rule.accepts("norm-last-observation-by-key", made, holds(ARRAYS | several, old_obs=["b", "a"]), ASKED)
+    rule = Rule("17.1", "| `old_reward` | the last rewards: an array; SB2 has `old_rews`, its first files neither | |")
+    last = ARRAYS | {"old_reward": held("f4", 0.5)}
+    yield rule.accepts("norm-last-reward", pickled(old_reward=floats(0.5)), holds(last, old_reward="array"), ASKED)
+    older = holds(last, old_reward="array", library=SB2)
+    yield rule.accepts("norm-last-reward-of-sb2", pickled(SB2_NORMALIZE, old_rews=floats(0.5)), older, ASKED)
+    rule = Rule(
+        "17.1",
+        "A space that is not known counts as none, and so does a last observation or reward that is no array of numbers",
+    )
+    for name, value in {
+        "text": "x",
+        "list": [1.0],
+        "dict": {"a": None},
+        "by-number": {1: floats(1)},
+        "none": None,
+    }.items():
+        yield rule.accepts(f"norm-last-observation-of-{name}", pickled(old_obs=value), holds(), ASKED)
+    yield rule.accepts("norm-last-reward-of-a-list", pickled(old_reward=[1.0]), holds(), ASKED)
+
+
+def keys() -> Iterator[Vector]:
+    rule = Rule(
+        "17.1",
+        "| `obs_rms` | a RunningMeanStd; a dict of them by key of a Dict space; not there where observations are not normalised (SB3 >= 1.4) | |",
+    )
+    yield rule.accepts("norm-by-key", pickled(**KEYS), holds(KEYS_ARRAYS, **KEYS_FACTS), ASKED)
+    for name, value in {
+        "number": 3, "list": [ATTRIBUTES["obs_rms"]], "part-none": {"vector": None}, "array": doubles(1, 2),
+        "by-number": {1: ATTRIBUTES["obs_rms"]}, "another-class": instance(Name("agent", "RunningMeanStd"), {"mean": 1.0, "var": 1.0, "count": 1}),
+    }.items():  # fmt: skip
+        yield rule.refuses(f"norm-statistics-of-{name}", pickled(obs_rms=value), TENSOR, ASKED)
+    yield rule.refuses("norm-returns-by-key", pickled(ret_rms={"a": ATTRIBUTES["ret_rms"]}), TENSOR, ASKED)
+    rule = Rule("17.1", "Without `norm_obs_keys`, or with None, all keys that have statistics are normalised.")
+    two = {"vector": ATTRIBUTES["obs_rms"], "image": running(doubles(5, 6), doubles(7, 8), 9.0)}
+    both = {**KEYS_FACTS, "obs_rms": ["vector", "image"]}
+    arrays = KEYS_ARRAYS | means("obs_rms/image", (5, 6), (7, 8), 9)
+    found = holds(arrays, **{**both, "norm_obs_keys": ["vector", "image"]})
+    for name, value in {"absent": ABSENT, "none": None}.items():
+        made = pickled(**{**KEYS, "obs_rms": two, "norm_obs_keys": value})
+        yield rule.accepts(f"norm-keys-{name}", made, found, ASKED)
+    rule = Rule("17.1", "`norm_obs_keys` counts where `obs_keys` stands beside it.")
+    made = pickled(**KEYS, obs_keys=a_set("image", "vector"))
+    yield rule.accepts("norm-keys-beside-obs-keys", made, holds(KEYS_ARRAYS, **KEYS_FACTS), ASKED)
+    made = pickled(**{**KEYS, "norm_obs_keys": []})
+    yield rule.accepts("norm-keys-empty", made, holds(KEYS_ARRAYS, **{**KEYS_FACTS, "norm_obs_keys": []}), ASKED)
+    rule = Rule(
+        "17.1",
+        "| `norm_obs_keys` | a list of the keys that are normalised (a tuple; a set, which counts sorted), None without keys | SB3 1.4 |",
+    )
+    in_order = holds(arrays, **{**both, "norm_obs_keys": ["image", "vector"]})
+    for name, value in {"tuple": ("image", "vector"), "set": a_set("vector", "image")}.items():
+        made = pickled(**{**KEYS, "obs_rms": two, "norm_obs_keys": value})
+        yield rule.accepts(f"norm-keys-in-a-{name}", made, in_order, ASKED)
+    for name, odd in {"text": "vector", "numbers": [1], "dict": {"vector": 1}}.items():
+        yield rule.refuses(f"norm-keys-of-{name}", pickled(**{**KEYS, "norm_obs_keys": odd}), TENSOR, ASKED)
+    rule = Rule("17.1", '`norm_obs_keys` beside one RunningMeanStd that is asked for is refused ("unsupported").')
+    yield rule.refuses("norm-keys-of-one", pickled(norm_obs_keys=["vector"]), UNSUPPORTED, ASKED)
+    yield rule.accepts("norm-keys-none-of-one", pickled(norm_obs_keys=None), holds(), ASKED)
+
+
+def asked_for() -> Iterator[Vector]:
+    rule = Rule(
+        "17.1",
+        'What the flags ask for MUST be there: `obs_rms`, with each key of `norm_obs_keys`, for `norm_obs`; `ret_rms` for `norm_reward` ("missing").',
+    )
+    none = {"norm_obs": False, "norm_reward": False}
+    made = pickled(**none, obs_rms=ABSENT, ret_rms=ABSENT)
+    yield rule.accepts("norm-nothing-asked-for", made, holds({}, **none, obs_rms=None, ret_rms=None), ASKED)
+    kept = holds(**none)
+    yield rule.accepts("norm-not-asked-for", pickled(**none), kept, ASKED)
+    for name, value in {"absent": ABSENT, "none": None}.items():
+        yield rule.refuses(f"norm-observations-{name}", pickled(obs_rms=value), MISSING, ASKED)
+        yield rule.refuses(f"norm-returns-{name}", pickled(ret_rms=value), MISSING, ASKED)
+    made = pickled(**{**KEYS, "norm_obs_keys": ["vector", "image"]})
+    yield rule.refuses("norm-key-missing", made, MISSING, ASKED)
+    made = pickled(**{**KEYS, "norm_obs_keys": ["vector", "image"]}, norm_obs=False)
+    found = holds(KEYS_ARRAYS, **{**KEYS_FACTS, "norm_obs_keys": ["vector", "image"], "norm_obs": False})
+    yield rule.accepts("norm-key-not-asked-for", made, found, ASKED)
+
+
+def shapes() -> Iterator[Vector]:
+    rule = Rule("17.1", "Statistics MUST have the shape of the Box that they are of")
+    yield rule.accepts("norm-box", pickled(**BOX), holds(**BOX_FACTS), ASKED)
+    three = running(doubles(1, 2, 3), doubles(3, 4, 5))
+    yield rule.refuses("norm-box-of-another-shape", pickled(**BOX, obs_rms=three), TENSOR, ASKED)
+    yield rule.refuses("norm-box-of-a-key", pickled(**{**KEYS, "obs_rms": {"vector": three}}), TENSOR, ASKED)
+    yield rule.refuses("norm-box-of-no-dimensions", pickled(**BOX, obs_rms=running(0.5, 2.0)), TENSOR, ASKED)
+    other = {"observation_space": facts.discrete(3)}
+    yield rule.accepts("norm-no-box", pickled(observation_space=discrete(3)), holds(**other), ASKED)
+    rule = Rule("17.1", 'statistics by key ask for a Dict space ("tensor failure") that has those keys ("missing").')
+    yield rule.accepts("norm-keys-of-the-space", pickled(**KEYS), holds(KEYS_ARRAYS, **KEYS_FACTS), ASKED)
+    yield rule.refuses("norm-keys-of-a-box", pickled(**{**KEYS, **BOX}), TENSOR, ASKED)
+    odd = {"norm_obs_keys": ["other"], "obs_rms": {"other": ATTRIBUTES["obs_rms"]}}
+    yield rule.refuses("norm-keys-of-another-space", pickled(**{**KEYS, **odd}), MISSING, ASKED)
+
+
+def nested(levels: int) -> Apply:
+    """A Tuple in a Tuple, and so on."""
+    made = discrete(2)
+    for _ in range(levels):
+        made = space("tuple", "Tuple", {"spaces": (made,)})
+    return made
+
+
+def spaces() -> Iterator[Vector]:
+    rule = Rule("17.1", "A space that is not known counts as none")
+    for name, value in {
+        "class": space("box", "Mine", {}), "call": Apply(EXIT, (1,)), "text": "Box", "none": None,
+        "attribute": space("discrete", "Discrete", {"n": 2, "mine": 1}),
+    }.items():  # fmt: skip
+        yield rule.accepts(f"norm-space-unknown-{name}", pickled(observation_space=value), holds(), ASKED)
+    made = pickled(**{**KEYS, "observation_space": ABSENT})
+    yield rule.accepts(
+        "norm-keys-without-a-space", made, holds(KEYS_ARRAYS, **{**KEYS_FACTS, "observation_space": None}), ASKED
+    )
+    rule = Rule("17.1", "and random generators of spaces are left out.")
+    random = Apply(Name("numpy.random", "__RandomState_ctor"), ())
+    made = pickled(observation_space=box((-1, -2), (1, 2), _np_random=random))
+    yield rule.accepts("norm-space-with-a-generator", made, holds(**BOX_FACTS), ASKED)
+    rule = Rule("17.1", "| `observation_space`, `action_space` | spaces (13.4) of gym, of gymnasium since SB3 2.0 | |")
+    older = space("discrete", "Discrete", {"n": 2}, "gym")
+    yield rule.accepts(
+        "norm-action-space", pickled(action_space=discrete(2)), holds(action_space=facts.discrete(2)), ASKED
+    )
+    yield rule.accepts(
+        "norm-action-space-of-gym",
+        pickled(action_space=older),
+        holds(action_space=facts.discrete(2, library="gym")),
+        ASKED,
+    )
+    rule = Rule(
+        "17.1",
+        'A space with more than 60 levels, where what holds several spaces is one of its own, is refused ("unsupported").',
+    )
+    deep: dict[str, Any] = facts.discrete(2)
+    for _ in range(10):
+        deep = {"type": "Tuple", "library": "gymnasium", "spaces": [deep]}
+    yield rule.accepts("norm-space-deep", pickled(action_space=nested(10)), holds(action_space=deep), ASKED)
+    yield rule.refuses("norm-space-too-deep", pickled(action_space=nested(31)), UNSUPPORTED, ASKED)
+
+
+def spaces_of_each_type() -> Iterator[Vector]:
+    rule = Rule("17.1", "| `observation_space`, `action_space` | spaces (13.4) of gym, of gymnasium since SB3 2.0 | |")
+    head = {"library": "gymnasium"}
+    whole, plain = discrete(2), facts.discrete(2)
+    pair = facts.listed("i8", [2, 3])
+    nvec = {"nvec": numbers("i8", 2, 3), "dtype": dtype("i8")}
+    bounds = {"low": floats(-1, -2), "high": floats(1, 2), "shape": (2,), "dtype": dtype("f4")}
+    letters = {
+        "_char_set": Apply(Name("builtins", "frozenset"), (["a", "b"],)),
+        "_char_list": ("a", "b"),
+        "_char_str": "ab",
+    }
+    unsaid = {"library": "gym", "bounded_below": None, "bounded_above": None}
+    for name, made, found in (
+        ("box-of-gym", space("box", "Box", bounds, "gym"), facts.box((-1.0, -2.0), (1.0, 2.0), **unsaid)),
+        ("multi-discrete", space("multi_discrete", "MultiDiscrete", {**nvec, "start": numbers("i8", 0, 1)}),
+            {"type": "MultiDiscrete", **head, "nvec": pair, "start": facts.listed("i8", [0, 1]), "dtype": "<i8"}),
+        ("multi-discrete-from-zeros", space("multi_discrete", "MultiDiscrete", nvec),
+            {"type": "MultiDiscrete", **head, "nvec": pair, "start": None, "dtype": "<i8"}),
+        ("multi-binary", space("multi_binary", "MultiBinary", {"n": 3, "_shape": (3,), "dtype": dtype("i1")}),
+            {"type": "MultiBinary", **head, "shape": [3], "dtype": "|i1"}),
+        ("tuple", space("tuple", "Tuple", {"spaces": (whole, whole)}), {"type": "Tuple", **head, "spaces": [plain, plain]}),
+        ("one-of", space("oneof", "OneOf", {"spaces": (whole,)}), {"type": "OneOf", **head, "spaces": [plain]}),
+        ("text", space("text", "Text", {"min_length": 1, "max_length": 8, **letters}),
+            {"type": "Text", **head, "min_length": 1, "max_length": 8, "characters": "ab"}),
+        ("sequence", space("sequence", "Sequence", {"feature_space": whole, "stack": True}),
+            {"type": "Sequence", **head, "feature_space": plain, "stack": True}),
+        ("graph", space("graph", "Graph", {"node_space": whole, "edge_space": None}),
+            {"type": "Graph", **head, "node_space": plain, "edge_space": None}),
+    ):  # fmt: skip
+        yield rule.accepts(f"norm-space-{name}", pickled(action_space=made), holds(action_space=found), ASKED)
+
+
+def lone_files() -> Iterator[Vector]:
+    rule = Rule("17.2", "each one RunningMeanStd, and no settings")
+    only = {"norm_reward": False, "ret_rms": None}
+    lone = running(doubles(1, 2), doubles(3, 4), 5.0, SB2_RUNNING)
+    yield rule.accepts("norm-lone-of-sb2", dumps(lone), holds(OBSERVATIONS, **only, library=SB2), ASKED)
+    yield rule.accepts("norm-lone-of-sb3", dumps(ATTRIBUTES["obs_rms"]), holds(OBSERVATIONS, **only), ASKED)
+    yield rule.refuses("norm-lone-of-a-pair", dumps((lone, lone)), UNSUPPORTED, ASKED)
+    yield rule.refuses(
+        "norm-lone-of-another-class", dumps(running(0.5, 2.0, 6.0, Name("agent", "RunningMeanStd"))), UNSUPPORTED, ASKED
+    )
+    rule = Rule("17.2", "statistics of returns have no dimensions, and MUST NOT.")
+    returns = {"norm_obs": False, "obs_rms": None}
+    yield rule.accepts("norm-lone-of-returns", dumps(ATTRIBUTES["ret_rms"]), holds(RETURNS, **returns), ASKED)
+    one = {"mean": held("f8", 0.5), "var": held("f8", 2.0), "count": held("f8", 6, shape=())}
+    single = {f"obs_rms.{part}": array for part, array in one.items()}
+    made = dumps(running(doubles(0.5), doubles(2.0), 6.0))
+    yield rule.accepts("norm-lone-of-one-item", made, holds(single, **only), ASKED)
+    for name, values in {"one": (1.0,), "two": (1.0, 2.0)}.items():
+        odd = running(doubles(*values), doubles(*values))
+        yield rule.refuses(f"norm-returns-with-dimensions-{name}", pickled(ret_rms=odd), TENSOR, ASKED)
+    rule = Rule(
+        "17.2",
+        "The settings are SB2's defaults: clip at 10, gamma 0.99, epsilon 1e-8. What has no statistics is not normalised.",
+    )
+    yield rule.accepts("norm-lone-settings", dumps(running(0.5, 2.0, 6)), holds(RETURNS, **returns), ASKED)
+    empty = running(doubles(), doubles(), 6.0)
+    yield rule.accepts("norm-lone-of-nothing", dumps(empty), holds(means("obs_rms", (), (), 6), **only), ASKED)

@@ -1,0 +1,487 @@
+"""Replay buffers: what they must have, and where their trajectories are (FORMAT.md 18)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from making_objects import BUFFER, Held, box, held, instance, objects, packed, printed, running, scalar
+from making_pth import Apply, Change, Name, dumps
+from vectors import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vectors import Vector
+
+ASKED: Final = "--replay-buffer"
+TENSOR: Final = "tensor failure"
+UNSUPPORTED: Final = "unsupported"
+PASSED: Final = "limit exceeded"
+ABSENT: Final = ...
+"""Stands for an attribute that is not there."""
+TERMINATED, TIMEOUT, UNFINISHED = "terminated", "timeout", "unfinished"
+
+DICT_BUFFER: Final = Name(BUFFER.module, "DictReplayBuffer")
+N_STEPS: Final = Name(BUFFER.module, "NStepReplayBuffer")
+HER: Final = Name("stable_baselines3.her.her_replay_buffer", "HerReplayBuffer")
+STRATEGY: Final = Name("stable_baselines3.her.goal_selection_strategy", "GoalSelectionStrategy")
+OWN: Final = Name("agent", "Buffer")
+
+ROWS: Final = 4
+ENVS: Final = 2
+
+
+def steps(*values: float, code: str = "f4", envs: int = ENVS, axes: tuple[int, ...] = ()) -> Held:
+    """An array of a row a step: its items, or as many zeros as it has."""
+    count = ROWS * envs
+    for size in axes:
+        count *= size
+    return held(code, *(values or [0] * count), shape=(ROWS, envs, *axes))
+
+
+def counted(first: int, envs: int = ENVS, axes: tuple[int, ...] = (1,)) -> Held:
+    """An array of a row a step that counts upwards."""
+    count = ROWS * envs
+    return steps(*range(first, first + count), envs=envs, axes=axes)
+
+
+def attributes(envs: int = ENVS) -> dict[str, Any]:
+    """What must be there: three of four rows are filled, and no episode has ended."""
+    return {
+        "buffer_size": ROWS, "n_envs": envs, "pos": 3, "full": False, "observations": counted(0, envs),
+        "next_observations": counted(100, envs), "actions": counted(200, envs), "rewards": counted(300, envs, ()),
+        "dones": steps(envs=envs),
+    }  # fmt: skip
+
+
+UNENDED: Final = [[0, 0, 3, UNFINISHED], [1, 0, 3, UNFINISHED]]
+"""Its episodes, of two environments."""
+BOLD: Final = tuple(attributes())
+
+
+def tree(value: Any) -> Any:
+    """An attribute as it is pickled."""
+    if isinstance(value, Held):
+        return value.tree()
+    return {key: tree(part) for key, part in value.items()} if isinstance(value, dict) else value
+
+
+def pickled(cls: Name, parts: dict[str, Any]) -> bytes:
+    """A buffer of these attributes."""
+    return dumps(instance(cls, {name: tree(value) for name, value in parts.items() if value is not ABSENT}))
+
+
+def arrays(parts: dict[str, Any]) -> dict[str, Held]:
+    """The arrays among attributes, by path."""
+    found: dict[str, Held] = {}
+    for name, value in parts.items():
+        if isinstance(value, Held):
+            found[name] = value
+        if isinstance(value, dict):
+            found |= {f"{name}/{key}": part for key, part in value.items() if isinstance(part, Held)}
+    return found
+
+
+def accepts(
+    rule: Rule, name: str, parts: dict[str, Any], episodes: list[list[Any]], *arguments: str, cls: Name = BUFFER,
+    **told: Any,
+) -> Vector:  # fmt: skip
+    """A buffer of these attributes, and its episodes; ``told`` is what is printed otherwise than it stands there."""
+    facts = {
+        "class": f"{cls.module}.{cls.name}",
+        **{key: parts[key] for key in ("buffer_size", "n_envs", "pos", "full")},
+        "size": parts["buffer_size"] if parts["full"] else parts["pos"],
+        "optimize_memory_usage": parts.get("optimize_memory_usage", False),
+        "handle_timeout_termination": parts.get("handle_timeout_termination", False),
+        "episodes": episodes,
+        "arrays": printed(arrays(parts)),
+        **told,
+    }
+    return rule.accepts(f"buffer-{name}", pickled(cls, parts), {"replay_buffer": facts}, ASKED, *arguments)
+
+
+def refuses(rule: Rule, name: str, parts: dict[str, Any], outcome: str = TENSOR, cls: Name = BUFFER) -> Vector:
+    """A buffer that is none."""
+    return rule.refuses(f"buffer-{name}", pickled(cls, parts), outcome, ASKED)
+
+
+def vectors() -> Iterator[Vector]:
+    """All of this family."""
+    yield from roots()
+    yield from classes()
+    yield from bold()
+    yield from numbers()
+    yield from axes()
+    yield from hindsight()
+    yield from orders()
+    yield from ends()
+    yield from shared_observations()
+    yield from hindsight_episodes()
+    yield from limits()
+
+
+def roots() -> Iterator[Vector]:
+    rule = Rule("18.2", "The object is NEWOBJ of its class without arguments, and BUILD with a dict.")
+    whole = attributes()
+    yield accepts(rule, "whole", whole, UNENDED)
+    state = {name: tree(value) for name, value in whole.items()}
+    for name, root in {
+        "from-arguments": Apply(BUFFER, (4,), Change("BUILD", state), how="NEWOBJ"), "called": Apply(BUFFER, (), Change("BUILD", state)),
+        "without-a-state": Apply(BUFFER, (), how="NEWOBJ"), "built-twice": Apply(BUFFER, (), Change("BUILD", state), Change("BUILD", {"pos": 1}), how="NEWOBJ"),
+        "of-statistics": running(0.5, 2.0), "of-an-agent": ({}, []), "of-a-list": [whole["pos"]],
+    }.items():  # fmt: skip
+        yield rule.refuses(f"buffer-{name}", dumps(root), UNSUPPORTED, ASKED)
+    rule = Rule("18", "It is read as one pickle by 16.3: nothing in it is imported, called or built.")
+    data = pickled(BUFFER, whole)
+    yield rule.refuses("buffer-behind", data + b"x", "pickle failure", ASKED)
+    yield rule.refuses("buffer-cut", data[:-1], "pickle failure", ASKED)
+    called = {**whole, "device": Apply(Name("os", "system"), ("true",))}
+    yield accepts(rule, "with-a-call", called, UNENDED)
+    rule = Rule(
+        "18.2", "and the class may be a user's own (16.3): its other attributes are kept, and `scan` calls it unknown."
+    )
+    mine = {**whole, "mine": held("i8", 1, 2), "note": "x"}
+    yield accepts(rule, "of-ones-own", mine, UNENDED, cls=OWN)
+    yield accepts(rule, "attribute-of-ones-own", mine, UNENDED)
+    yield refuses(rule, "of-ones-own-without-dones", {**mine, "dones": ABSENT}, cls=OWN)
+    yield refuses(rule, "of-ones-own-without-pos", {**mine, "pos": ABSENT}, UNSUPPORTED, cls=OWN)
+    yield rule.accepts("scan-buffer", data, {"verdict": "clean", "rules": []}, "--scan")
+    found = {"verdict": "unknown", "rules": ["unknown-name", "unknown-object"]}
+    yield rule.accepts("scan-buffer-of-ones-own", pickled(OWN, mine), found, "--scan")
+
+
+def classes() -> Iterator[Vector]:
+    rule = Rule("18.2", "Any attribute may be missing but those in bold")
+    flags = {"optimize_memory_usage": False, "handle_timeout_termination": True, "timeouts": steps()}
+    spaces = {
+        "observation_space": box((-1,), (1,)),
+        "action_space": box((-1,), (1,)),
+        "obs_shape": (1,),
+        "action_dim": 1,
+        "device": "cpu",
+    }
+    yield accepts(rule, "of-today", {**attributes(), **spaces, **flags}, UNENDED)
+    parts = {"b": counted(0), "a": steps(*range(8), code="u1", axes=(1,))}
+    rule = Rule("18.2", "the same; `observations` and `next_observations` are dicts of arrays by text.")
+    by_key = {**attributes(), "observations": parts, "next_observations": parts}
+    yield accepts(rule, "by-key", {**by_key, **flags}, UNENDED, cls=DICT_BUFFER)
+    yield refuses(rule, "by-key-of-text", {**by_key, "observations": {"a": "x"}}, cls=DICT_BUFFER)
+    yield refuses(rule, "by-number", {**by_key, "observations": {1: counted(0)}}, cls=DICT_BUFFER)
+    rule = Rule("18.2", "Before 1.4 `actions` has no axis of environments")
+    one = attributes(1) | {"actions": held("f4", *range(8), shape=(ROWS, 2))}
+    alone = [[0, 0, 3, UNFINISHED]]
+    yield accepts(rule, "actions-without-an-axis", one, alone, cls=DICT_BUFFER)
+    rule = Rule("18.2", "and `n_steps`, `gamma`; rewards are those of single steps")
+    yield accepts(rule, "n-steps", {**attributes(), **flags, "n_steps": 3, "gamma": 0.99}, UNENDED, cls=N_STEPS)
+    rule = Rule(
+        "18.2",
+        "of a DictReplayBuffer, and `goal_selection_strategy`, `her_ratio`, `n_sampled_goal`, `copy_info_dict`, `infos` (objects), `ep_start`, `ep_length`, `_current_ep_start`",
+    )
+    her = {
+        **by_key, **flags, "goal_selection_strategy": Apply(STRATEGY, (0,)), "her_ratio": 0.8, "n_sampled_goal": 4, "copy_info_dict": False,
+        "infos": objects((ROWS, ENVS), *({} for _ in range(ROWS * ENVS))), "ep_start": steps(code="i8"), "ep_length": steps(code="i8"),
+        "_current_ep_start": held("i8", 0, 0),
+    }  # fmt: skip
+    yield accepts(rule, "hindsight", her, UNENDED, cls=HER)
+    for name in ("ep_start", "ep_length"):
+        odd = {**her, name: held("i8", 0, 0, 0, 0, shape=(ROWS, 1))}
+        yield refuses(rule, f"hindsight-{name.replace('_', '-')}", odd, cls=HER)
+    odd = {**her, "infos": objects((ROWS, 1), *({} for _ in range(ROWS)))}
+    yield refuses(rule, "hindsight-infos", odd, cls=HER)
+
+
+def bold() -> Iterator[Vector]:
+    rule = Rule("18.2", "Any attribute may be missing but those in bold")
+    for name in BOLD:
+        if name != "next_observations":
+            yield refuses(rule, f"without-{name.replace('_', '-')}", {**attributes(), name: ABSENT})
+    for name in ("observations", "actions", "rewards", "dones"):
+        for label, value in {"none": None, "text": "x", "number": 1.0}.items():
+            yield refuses(rule, f"{name}-of-{label}", {**attributes(), name: value})
+    yield refuses(rule, "dones-of-objects", {**attributes(), "dones": objects((ROWS, ENVS), *[0] * 8)})
+    rule = Rule("18.2", "where it is true `next_observations` is absent or None, otherwise **required**")
+    for label, value in {"absent": ABSENT, "none": None}.items():
+        parts = {**attributes(), "next_observations": value}
+        yield refuses(rule, f"next-{label}", parts)
+        yield refuses(rule, f"next-{label}-and-not-shared", {**parts, "optimize_memory_usage": False})
+        yield accepts(rule, f"next-{label}-and-shared", {**parts, "optimize_memory_usage": True}, UNENDED)
+    for label, odd in {"two": 2, "text": "yes", "none": None}.items():
+        yield refuses(rule, f"shared-{label}", {**attributes(), "optimize_memory_usage": odd})
+
+
+def numbers() -> Iterator[Vector]:
+    rule = Rule(
+        "18.2",
+        "`buffer_size` and `n_envs` are whole numbers of at least 1, `pos` is below `buffer_size`, `full` true or false; numpy's scalars are numbers.",
+    )
+    whole = attributes()
+    of_numpy = {"buffer_size": 4, "n_envs": 2, "pos": 3}
+    made = {
+        **whole,
+        **{name: scalar(packed("i8", value), "i8") for name, value in of_numpy.items()},
+        "full": scalar(b"\0", "b1"),
+    }
+    yield accepts(rule, "numbers-of-numpy", made, UNENDED, **of_numpy, full=False, size=3)
+    yield accepts(rule, "pos-last", {**whole, "pos": 3}, UNENDED)
+    yield accepts(rule, "pos-first", {**whole, "pos": 0}, [])
+    for name in ("buffer_size", "n_envs"):
+        for label, value in {
+            "zero": 0,
+            "negative": -1,
+            "float": 4.0,
+            "bool": True,
+            "text": "4",
+            "none": None,
+            "huge": 2**63,
+        }.items():
+            yield refuses(rule, f"{name.replace('_', '-')}-{label}", {**whole, name: value})
+    for label, value in {
+        "at-the-end": 4, "beyond": 5, "negative": -1, "float": 3.0, "bool": True, "text": "3", "none": None, "huge": 2**70,
+    }.items():  # fmt: skip
+        yield refuses(rule, f"pos-{label}", {**whole, "pos": value})
+    for label, odd in {"two": 2, "half": 0.5, "text": "yes", "none": None}.items():
+        yield refuses(rule, f"full-{label}", {**whole, "full": odd})
+
+
+def axes() -> Iterator[Vector]:
+    rule = Rule("18.2", "are (`buffer_size`, `n_envs`)")
+    whole = {**attributes(), "timeouts": steps()}
+    yield accepts(rule, "axes", whole, UNENDED)
+    image = {
+        **whole,
+        "observations": steps(code="u1", axes=(2, 2, 1)),
+        "next_observations": steps(code="u1", axes=(2, 2, 1)),
+    }
+    yield accepts(rule, "axes-more", image, UNENDED)
+    for name in ("observations", "next_observations", "actions"):
+        label = name.replace("_", "-")
+        yield refuses(rule, f"{label}-rows", {**whole, name: held("f4", *range(6), shape=(3, 2, 1))})
+        yield refuses(rule, f"{label}-environments", {**whole, name: held("f4", *range(4), shape=(4, 1, 1))})
+        yield refuses(rule, f"{label}-turned", {**whole, name: held("f4", *range(8), shape=(2, 4, 1))})
+    yield refuses(
+        rule,
+        "observations-of-a-part",
+        {**whole, "observations": {"a": counted(0), "b": held("f4", *range(6), shape=(3, 2, 1))}},
+    )
+    yield refuses(rule, "observations-without-environments", {**attributes(1), "observations": held("f4", *range(4))})
+    rule = Rule("18.2", "`rewards`, `dones` and `timeouts` have no others.")
+    for name in ("rewards", "dones", "timeouts"):
+        yield refuses(rule, f"{name}-rows", {**whole, name: held("f4", *[0] * 6, shape=(3, 2))})
+        yield refuses(rule, f"{name}-more-axes", {**whole, name: steps(axes=(1,))})
+        yield refuses(rule, f"{name}-fewer-axes", {**whole, name: held("f4", 0, 0, 0, 0)})
+    bools = {**whole, "dones": steps(code="b1"), "timeouts": steps(code="u1")}
+    yield accepts(rule, "dones-of-bools", bools, UNENDED)
+    rule = Rule("18.2", "Of `actions`, with one environment, two axes in all are (`buffer_size`, action).")
+    one = attributes(1)
+    flat = {**one, "actions": held("f4", *range(12), shape=(4, 3))}
+    yield accepts(rule, "actions-of-two-axes", flat, [[0, 0, 3, UNFINISHED]])
+    yield refuses(rule, "actions-of-two-axes-rows", {**one, "actions": held("f4", *range(9), shape=(3, 3))})
+    several = {**whole, "actions": held("f4", *range(12), shape=(4, 3))}
+    yield refuses(rule, "actions-of-two-axes-of-several", several)
+
+
+def episodic(name: str = "_buffer", *done: float, **changed: Any) -> dict[str, Any]:
+    """A hindsight buffer before 1.8: three episodes of at most two steps, the second is under way."""
+    of_steps = {
+        key: held("f4", *range(6), shape=(3, 2, 1)) for key in ("action", "reward")
+    } | {
+        key: held("f4", *range(6), shape=(3, 2, 1, 1))
+        for key in ("observation", "achieved_goal", "desired_goal", "next_obs", "next_achieved_goal", "next_desired_goal")
+    }  # fmt: skip
+    parts = {**of_steps, "done": held("f4", *(done or [0] * 6), shape=(3, 2, 1))}
+    return {
+        "buffer_size": 6, "n_envs": 1, "pos": 1, "full": False, name: parts, "episode_lengths": held("i8", 2, 0, 0),
+        "max_episode_length": 2, "max_episode_stored": 3, "current_idx": 1, "her_ratio": 0.8, **changed,
+    }  # fmt: skip
+
+
+def hindsight() -> Iterator[Vector]:
+    rule = Rule(
+        "18.2",
+        "Before 1.8 the parts of a hindsight buffer's `_buffer` begin with the axes (`max_episode_stored`, `max_episode_length`)",
+    )
+    found = [[0, 0, 2, TIMEOUT], [0, 2, 1, UNFINISHED]]
+    for name in ("_buffer", "buffer"):
+        yield accepts(
+            rule,
+            f"episodes-in-{name.strip('_')}{'-of-1.1' if name[0] == '_' else ''}",
+            episodic(name),
+            found,
+            cls=HER,
+            size=2,
+        )
+    whole = episodic()
+    more = {
+        **whole,
+        "online_sampling": True,
+        "episode_steps": 1,
+        "goal_shape": (1,),
+        "n_sampled_goal": 4,
+        "info_buffer": [],
+        "replay_buffer": None,
+    }
+    yield accepts(rule, "episodes-of-1.7", more, found, cls=HER, size=2)
+    for label, shape in {"rows": (2, 2, 1), "steps": (3, 1, 1), "turned": (2, 3, 1)}.items():
+        count = shape[0] * shape[1]
+        parts = {**whole["_buffer"], "reward": held("f4", *range(count), shape=shape)}
+        yield refuses(rule, f"episodes-{label}", {**whole, "_buffer": parts}, cls=HER)
+    rule = Rule("18.2", "`done` has one more of size 1")
+    for label, done in {
+        "flat": held("f4", *[0] * 6, shape=(3, 2)), "two": held("f4", *[0] * 12, shape=(3, 2, 2)), "none": ABSENT,
+    }.items():  # fmt: skip
+        parts = {**whole["_buffer"], "done": done}
+        parts = {key: part for key, part in parts.items() if part is not ABSENT}
+        yield refuses(rule, f"episodes-done-{label}", {**whole, "_buffer": parts}, cls=HER)
+    rule = Rule("18.2", "`episode_lengths` holds a whole number from 0 to `max_episode_length` for each episode")
+    for label, lengths in {
+        "long": held("i8", 3, 0, 0), "negative": held("i8", 2, -1, 0), "fewer": held("i8", 2, 0), "more": held("i8", 2, 0, 0, 0),
+        "floats": held("f8", 2, 0, 0), "list": [2, 0, 0], "absent": ABSENT,
+    }.items():  # fmt: skip
+        yield refuses(rule, f"episode-lengths-{label}", {**whole, "episode_lengths": lengths}, cls=HER)
+    rule = Rule("18.2", "`pos` is below `max_episode_stored`, and `current_idx` at most `max_episode_length`.")
+    last = {**whole, "pos": 2, "current_idx": 2, "episode_lengths": held("i8", 2, 1, 0)}
+    yield accepts(
+        rule, "episode-last", last, [[0, 0, 2, TIMEOUT], [0, 2, 1, TIMEOUT], [0, 4, 2, UNFINISHED]], cls=HER, size=3
+    )
+    for label, changes in {
+        "pos-at-the-end": {"pos": 3}, "pos-negative": {"pos": -1}, "current-above": {"current_idx": 3}, "current-negative": {"current_idx": -1},
+        "current-absent": {"current_idx": ABSENT}, "stored-zero": {"max_episode_stored": 0}, "stored-absent": {"max_episode_stored": ABSENT},
+        "length-zero": {"max_episode_length": 0}, "length-absent": {"max_episode_length": ABSENT}, "length-float": {"max_episode_length": 2.0},
+    }.items():  # fmt: skip
+        yield refuses(rule, f"episode-{label}", {**whole, **changes}, cls=HER)
+    rule = Rule("18.2", "Its other arrays are left over from the class above it, mean nothing, and may be missing.")
+    left = {**whole, "observations": held("f4", 1), "rewards": held("f4", 2, 3)}
+    yield accepts(rule, "episodes-beside-others", left, found, cls=HER, size=2)
+
+
+def ended(pos: int, *, full: bool, envs: int = ENVS, **changed: Any) -> dict[str, Any]:
+    """A buffer, where it is written next, and what else is different."""
+    return {**attributes(envs), "pos": pos, "full": full, **changed}
+
+
+def orders() -> Iterator[Vector]:
+    rule = Rule("18.3", "once `full` is true the rows from `pos` on, round to `pos` - 1, are in the order of time.")
+    yield accepts(rule, "full-from-the-first", ended(0, full=True), [[0, 0, 4, UNFINISHED], [1, 0, 4, UNFINISHED]])
+    yield accepts(rule, "full-and-round", ended(2, full=True), [[0, 2, 4, UNFINISHED], [1, 2, 4, UNFINISHED]])
+    dones = steps(0, 0, 1, 0, 0, 1, 0, 0)
+    found = [[0, 2, 4, TERMINATED], [1, 2, 1, TERMINATED], [1, 3, 3, UNFINISHED]]
+    yield accepts(rule, "full-and-round-with-ends", ended(2, full=True, dones=dones), found)
+    yield accepts(rule, "not-full", ended(2, full=False, dones=dones), [[0, 0, 2, TERMINATED], [1, 0, 2, UNFINISHED]])
+    yield accepts(rule, "empty", ended(0, full=False, dones=steps(*[1] * 8)), [])
+
+
+def ends() -> Iterator[Vector]:
+    rule = Rule(
+        "18.3",
+        "An episode of an environment ends with a row where `dones` is not 0: by a timeout where `timeouts` is not 0 there, else it is terminated.",
+    )
+    dones = steps(1, 0, 0, 0, 1, 1, 1, 1)
+    timeouts = steps(0, 1, 1, 0, 1, 0, 0, 1)
+    told: dict[str, Any] = {"dones": dones, "timeouts": timeouts, "handle_timeout_termination": True}
+    first = [[0, 0, 1, TERMINATED], [0, 1, 2, TIMEOUT]]
+    second = [[1, 0, 3, TERMINATED]]
+    yield accepts(rule, "ends", ended(3, full=False, **told), [*first, *second])
+    yield accepts(
+        rule,
+        "ends-of-a-full",
+        ended(0, full=True, **told),
+        [*first, [0, 3, 1, TERMINATED], *second, [1, 3, 1, TIMEOUT]],
+    )
+    halves = {"dones": steps(0.5, 0, 0, 0, 0, -1, 0, 0), "timeouts": steps(0.25, 0, 0, 0, 0, 0, 0, 0)}
+    odd = [[0, 0, 1, TIMEOUT], [0, 1, 2, UNFINISHED], [1, 0, 3, TERMINATED]]
+    yield accepts(rule, "ends-that-are-not-one", ended(3, full=False, **halves), odd)
+    rule = Rule("18.3", "The last rows of each environment, when they end with no such row, are unfinished.")
+    yield accepts(
+        rule,
+        "unfinished",
+        ended(2, full=False, **told),
+        [[0, 0, 1, TERMINATED], [0, 1, 1, UNFINISHED], [1, 0, 2, UNFINISHED]],
+    )
+    rule = Rule(
+        "18.3",
+        "Without `timeouts`, timeouts count as terminated, and so they do with `handle_timeout_termination` false",
+    )
+    untold = [[0, 0, 1, TERMINATED], [0, 1, 2, TERMINATED], *second]
+    yield accepts(rule, "timeouts-absent", ended(3, full=False, dones=dones), untold)
+    unhandled = {"dones": dones, "timeouts": steps(), "handle_timeout_termination": False}
+    yield accepts(rule, "timeouts-not-handled", ended(3, full=False, **unhandled), untold)
+    rule = Rule("18.3", "(what is set there counts all the same, as it does where SB3 samples)")
+    yield accepts(
+        rule,
+        "timeouts-set-but-not-handled",
+        ended(3, full=False, **{**unhandled, "timeouts": timeouts}),
+        [*first, *second],
+    )
+
+
+def shared_observations() -> Iterator[Vector]:
+    rule = Rule("18.3", "Of a full buffer the row `pos` holds the newest next observation and is no step any more.")
+    told = {"optimize_memory_usage": True, "next_observations": ABSENT}
+    yield accepts(rule, "shared-full", ended(1, full=True, **told), [[0, 2, 3, UNFINISHED], [1, 2, 3, UNFINISHED]])
+    yield accepts(rule, "shared-full-at-the-last", ended(3, full=True, envs=1, **told), [[0, 0, 3, UNFINISHED]])
+    dones = steps(0, 0, 1, 0, 0, 0, 0, 0)
+    yield accepts(
+        rule,
+        "shared-full-with-an-end-there",
+        ended(1, full=True, dones=dones, **told),
+        [[0, 2, 3, UNFINISHED], [1, 2, 3, UNFINISHED]],
+    )
+    yield accepts(rule, "shared-not-full", ended(2, full=False, **told), [[0, 0, 2, UNFINISHED], [1, 0, 2, UNFINISHED]])
+    rule = Rule("18.3", "`size` is SB3's: `buffer_size` or `pos` rows")
+    yield accepts(rule, "size-of-a-shared-full", ended(0, full=True, envs=1, **told), [[0, 1, 3, UNFINISHED]], size=4)
+
+
+def hindsight_episodes() -> Iterator[Vector]:
+    rule = Rule("18.3", "rows below `pos`, or all from `pos` round when `full`.")
+    three = held("i8", 2, 1, 2)
+    below = episodic(pos=2, current_idx=0, episode_lengths=held("i8", 2, 1, 0))
+    yield accepts(rule, "hindsight-below-pos", below, [[0, 0, 2, TIMEOUT], [0, 2, 1, TIMEOUT]], cls=HER, size=3)
+    around = episodic(pos=1, full=True, current_idx=0, episode_lengths=three)
+    yield accepts(
+        rule, "hindsight-full", around, [[0, 2, 1, TIMEOUT], [0, 4, 2, TIMEOUT], [0, 0, 2, TIMEOUT]], cls=HER, size=5
+    )
+    none = episodic(pos=2, current_idx=0, episode_lengths=held("i8", 0, 1, 0))
+    yield accepts(rule, "hindsight-of-no-steps", none, [[0, 2, 1, TIMEOUT]], cls=HER, size=1)
+    rule = Rule(
+        "18.3",
+        "Where `current_idx` is not 0, the first `current_idx` steps of row `pos` are one that is under way, and what was there before is not whole.",
+    )
+    under_way = episodic(pos=1, full=True, current_idx=1, episode_lengths=held("i8", 2, 2, 2))
+    yield accepts(
+        rule,
+        "hindsight-under-way",
+        under_way,
+        [[0, 4, 2, TIMEOUT], [0, 0, 2, TIMEOUT], [0, 2, 1, UNFINISHED]],
+        cls=HER,
+        size=6,
+    )
+    rule = Rule("18.3", "It is terminated when `done` of its last step is not 0, else it ended by a timeout.")
+    done = episodic("_buffer", 0, 1, 0, 1, 1, 0, pos=2, current_idx=0, episode_lengths=held("i8", 2, 1, 0))
+    yield accepts(rule, "hindsight-ends", done, [[0, 0, 2, TERMINATED], [0, 2, 1, TIMEOUT]], cls=HER, size=3)
+    rule = Rule(
+        "18.3",
+        "When it sampled offline (`online_sampling` false), `replay_buffer` is the buffer it filled, with goals of its own among the episodes.",
+    )
+    inner = attributes(1)
+    offline = {**episodic(), "online_sampling": False}
+    found = [[0, 0, 2, TIMEOUT], [0, 2, 1, UNFINISHED]]
+    whole = instance(DICT_BUFFER, tree(inner))
+    yield accepts(rule, "hindsight-offline", {**offline, "replay_buffer": whole}, found, cls=HER, size=2)
+    broken = instance(DICT_BUFFER, tree({**inner, "pos": 4}))
+    yield refuses(rule, "hindsight-offline-broken", {**offline, "replay_buffer": broken}, cls=HER)
+    rule = Rule("18.3", "before 1.8, of a hindsight buffer, the sum of `episode_lengths`.")
+    sums = episodic(pos=0, current_idx=0, episode_lengths=three)
+    yield accepts(rule, "hindsight-size", sums, [], cls=HER, size=5)
+
+
+def limits() -> Iterator[Vector]:
+    rule = Rule(
+        "18.3",
+        "Episodes come to no more than `expanded_items`, and those that a reader lists one by one to no more than `reported_values`.",
+    )
+    many = ended(0, full=True, envs=1, dones=steps(1, 1, 1, 1, envs=1))
+    found = [[0, row, 1, TERMINATED] for row in range(4)]
+    for limit in ("expanded_items", "reported_values"):
+        label = f"episodes-{limit.replace('_', '-')}"
+        yield accepts(rule, f"{label}-at", many, found, "--limit", f"{limit}=4")
+        yield rule.refuses(f"buffer-{label}-above", pickled(BUFFER, many), PASSED, ASKED, "--limit", f"{limit}=3")
