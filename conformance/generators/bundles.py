@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import expected
 import making_bundles as facts
 from making import Member, build_zip
-from making_objects import NORMALIZE, Held, doubles, held, instance, numbers
+from making_objects import NORMALIZE, Held, doubles, dtype, held, instance, numbers, space
 from making_pth import dumps
 from making_bundles import (
     ARRAYS,
@@ -250,7 +250,7 @@ def fitting() -> Iterator[Vector]:
 def not_held() -> Iterator[Vector]:
     rule = Rule(
         "17.5",
-        "A writer MUST refuse what these entries do not give back exactly: complex observations, keys that are no Unicode text or stand twice.",
+        "A writer MUST refuse what these entries do not give back exactly: complex observations and bounds, keys that are no Unicode text or stand twice.",
     )
     seen = numbers("f8", 1, 2)
     exact = {"old_obs": held("f8", 1, 2)}
@@ -259,6 +259,9 @@ def not_held() -> Iterator[Vector]:
     )
     complex_ = {**ATTRIBUTES, "old_obs": numbers("c16", 1, 2, shape=(1,))}
     yield rule.refuses("bundle-of-complex-observations", dumps(instance(NORMALIZE, complex_)), UNSUPPORTED, ASKED)
+    part = numbers("c16", 1, 2, shape=(1,))
+    complex_box = space("box", "Box", {"low": part, "high": part, "_shape": (1,), "dtype": dtype("c16")})
+    yield rule.refuses("bundle-of-a-complex-box", pickled(action_space=complex_box), UNSUPPORTED, ASKED)
     keyed = {**ATTRIBUTES, "old_obs": {"\ud800": doubles(1)}}
     yield rule.refuses("bundle-of-a-key-that-is-no-text", dumps(instance(NORMALIZE, keyed)), UNSUPPORTED, ASKED)
     twice = pickled(**{**KEYS, "norm_obs_keys": ["vector", "vector"]})

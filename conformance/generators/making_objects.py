@@ -61,15 +61,21 @@ def printed(arrays: Mapping[str, Held]) -> list[list[Any]]:
 # -- numpy --------------------------------------------------------------------------------------------
 
 
-def dtype(code: str) -> Apply:
-    """A dtype as numpy pickles it."""
-    state = (3, "|" if code[-1] == "1" else "<", None, None, None, -1, -1, 0)
+def dtype(code: str, order: str = "<", sizes: tuple[int, ...] = (-1, -1, 0)) -> Apply:
+    """A dtype as numpy pickles it; of what is no number, with the last three items of its state."""
+    state = (3, "|" if code[-1] == "1" and order == "<" else order, None, None, None, *sizes)
     return Apply(Name("numpy", "dtype"), (code, False, True), Change("BUILD", state))
 
 
 def array(shape: tuple[int, ...], items: bytes, code: str = "f4") -> Apply:
     """An array as numpy pickles it below protocol 5; bytes are spelled as protocol 2 has to."""
-    return _rebuilt(shape, dtype(code), octets(items))
+    return rebuilt(shape, dtype(code), octets(items))
+
+
+def rebuilt(shape: tuple[int, ...], kind: Apply, items: object, *, is_fortran: bool = False) -> Apply:
+    """An array of any dtype."""
+    start = (Name("numpy", "ndarray"), (0,), octets(b"b"))
+    return Apply(Name(MULTIARRAY, "_reconstruct"), start, Change("BUILD", (1, shape, kind, is_fortran, items)))
 
 
 def numbers(code: str, *values: float, shape: tuple[int, ...] | None = None) -> Apply:
@@ -94,14 +100,7 @@ def scalar(items: bytes, code: str) -> Apply:
 
 def objects(shape: tuple[int, ...], *items: object) -> Apply:
     """An array of objects as numpy pickles it."""
-    state = (3, "|", None, None, None, -1, -1, 63)
-    kind = Apply(Name("numpy", "dtype"), ("O8", False, True), Change("BUILD", state))
-    return _rebuilt(shape, kind, list(items))
-
-
-def _rebuilt(shape: tuple[int, ...], kind: Apply, items: object) -> Apply:
-    start = (Name("numpy", "ndarray"), (0,), octets(b"b"))
-    return Apply(Name(MULTIARRAY, "_reconstruct"), start, Change("BUILD", (1, shape, kind, False, items)))
+    return rebuilt(shape, dtype("O8", "|", (-1, -1, 63)), list(items))
 
 
 def octets(raw: bytes) -> Apply:
@@ -131,7 +130,7 @@ def space(module: str, name: str, attributes: Mapping[str, Any], library: str = 
     return instance(Name(f"{library}.spaces.{module}", name), attributes)
 
 
-def box(low: Sequence[float], high: Sequence[float], **others: Any) -> Apply:
+def box(low: Sequence[float], high: Sequence[float], /, **others: Any) -> Apply:
     """A Box of float32, a vector, as gymnasium has it."""
     bounds = {"low": floats(*low), "high": floats(*high)}
     below = numbers("b1", *(value > -math.inf for value in low))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import making_bundles as facts
 from making_objects import (
+    MULTIARRAY,
     NORMALIZE,
     RUNNING,
     SB2,
@@ -21,12 +22,14 @@ from making_objects import (
     held,
     instance,
     numbers,
+    octets,
     packed,
+    rebuilt,
     running,
     scalar,
     space,
 )
-from making_pth import EXIT, Apply, Change, Name, dumps
+from making_pth import EXIT, Apply, Change, Name, dumps, legacy_stream
 from making_bundles import ARRAYS, ASKED, OBSERVATIONS, RETURNS, holds, means
 from vectors import Rule
 
@@ -117,6 +120,16 @@ def roots() -> Iterator[Vector]:
     yield rule.refuses("norm-attribute-of-ones-own", pickled(extra=1), UNSUPPORTED, ASKED)
     yield rule.refuses("norm-of-a-list", dumps([1]), UNSUPPORTED, ASKED)
     yield rule.refuses("norm-of-an-agent", dumps(({}, [])), UNSUPPORTED, ASKED)
+    rule = Rule("17", "one pickle of the wrapper, by section 5.")
+    for name, data, outcome in (
+        ("data", b'{"gamma": 0.5}', UNSUPPORTED), ("nothing", b"", "container failure"), ("text", b"clip_obs", "container failure"),
+        ("legacy-pth", legacy_stream({}), UNSUPPORTED),
+    ):  # fmt: skip
+        yield rule.refuses(f"norm-of-{name}", data, outcome, ASKED)
+    rule = Rule(
+        "17.1",
+        "| `reset_infos`, `_seeds`, `render_mode`, `metadata`; `_options` | of the environment that was wrapped; they mean nothing to the next one |",
+    )
     listed = {
         "reset_infos": [{}], "_seeds": [None], "_options": [{}], "render_mode": None,
         "metadata": {"render_modes": []}, "obs_spaces": None, "obs_keys": None,
@@ -144,8 +157,7 @@ def statistics() -> Iterator[Vector]:
     rule = Rule(
         "17.1", 'Statistics of another dtype are refused ("tensor failure"): they would normalise to other bits.'
     )
-    big = Apply(Name("numpy", "dtype"), ("f8", False, True), Change("BUILD", (3, ">", None, None, None, -1, -1, 0)))
-    swapped = Apply(Name("numpy.core.multiarray", "scalar"), (big, packed("f8", 0.5)[::-1]))
+    swapped = Apply(Name(MULTIARRAY, "scalar"), (dtype("f8", ">"), octets(packed("f8", 0.5)[::-1])))
     same = running(swapped, number(2.0), 6.0)
     yield rule.accepts("norm-means-big-endian", pickled(ret_rms=same), holds(), ASKED, features=("big-endian",))
     for code in ("f4", "i8", "b1"):
@@ -335,6 +347,21 @@ def spaces() -> Iterator[Vector]:
     yield rule.accepts(
         "norm-keys-without-a-space", made, holds(KEYS_ARRAYS, **{**KEYS_FACTS, "observation_space": None}), ASKED
     )
+    rule = Rule("17.1", 'One whose arrays are no plain numbers is refused ("unsupported").')
+    texts = rebuilt((2,), dtype("U1", "<", (4, 4, 8)), octets("ab".encode("utf-32-le")))
+    yield rule.refuses("norm-space-of-text", pickled(action_space=box((0, 0), (1, 1), low=texts)), UNSUPPORTED, ASKED)
+    rule = Rule("17.6", "always little-endian)")
+    large = rebuilt((2,), dtype("f4", ">"), octets(packed("f4", -1)[::-1] + packed("f4", -2)[::-1]))
+    made = pickled(observation_space=box((-1, -2), (1, 2), low=large))
+    yield rule.accepts("norm-space-big-endian", made, holds(**BOX_FACTS), ASKED, features=("big-endian",))
+    rule = Rule("17.6", "an array of all items, the last axis fastest")
+    turned = rebuilt((2, 3), dtype("i8"), octets(packed("i8", 1, 4, 2, 5, 3, 6)), is_fortran=True)
+    found = {
+        "type": "MultiDiscrete", "library": "gymnasium", "nvec": facts.listed("i8", [1, 2, 3, 4, 5, 6], (2, 3)), "start": None,
+        "dtype": "<i8",
+    }  # fmt: skip
+    made = pickled(action_space=space("multi_discrete", "MultiDiscrete", {"nvec": turned, "dtype": dtype("i8")}))
+    yield rule.accepts("norm-space-fortran", made, holds(action_space=found), ASKED)
     rule = Rule("17.1", "and random generators of spaces are left out.")
     random = Apply(Name("numpy.random", "__RandomState_ctor"), ())
     made = pickled(observation_space=box((-1, -2), (1, 2), _np_random=random))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from making import sb3_archive
 from making_objects import BUFFER, Held, box, held, instance, objects, packed, printed, running, scalar
 from making_pth import Apply, Change, Name, dumps
 from vectors import Rule
@@ -137,6 +138,10 @@ def roots() -> Iterator[Vector]:
     yield rule.refuses("buffer-cut", data[:-1], "pickle failure", ASKED)
     called = {**whole, "device": Apply(Name("os", "system"), ("true",))}
     yield accepts(rule, "with-a-call", called, UNENDED)
+    for name, raw, outcome in (
+        ("data", b'{"gamma": 0.5}', UNSUPPORTED), ("nothing", b"", "container failure"), ("archive", sb3_archive(), UNSUPPORTED),
+    ):  # fmt: skip
+        yield rule.refuses(f"buffer-of-{name}", raw, outcome, ASKED)
     rule = Rule(
         "18.2", "and the class may be a user's own (16.3): its other attributes are kept, and `scan` calls it unknown."
     )
