@@ -330,6 +330,11 @@ def hindsight() -> Iterator[Vector]:
         count = shape[0] * shape[1]
         parts = {**whole["_buffer"], "reward": held("f4", *range(count), shape=shape)}
         yield refuses(rule, f"episodes-{label}", {**whole, "_buffer": parts}, cls=HER)
+    rule = Rule("18.2", "those that SB3 writes have more")
+    two = held("f4", *range(6), shape=(3, 2))
+    mine = {**whole, "_buffer": {**whole["_buffer"], "mine": two}}
+    yield accepts(rule, "episodes-of-ones-own", mine, found, cls=HER, size=2)
+    yield refuses(rule, "episodes-of-two-axes", {**whole, "_buffer": {**whole["_buffer"], "reward": two}}, cls=HER)
     rule = Rule("18.2", "`done` has one more of size 1")
     for label, done in {
         "flat": held("f4", *[0] * 6, shape=(3, 2)), "two": held("f4", *[0] * 12, shape=(3, 2, 2)), "none": ABSENT,
@@ -482,7 +487,7 @@ def hindsight_episodes() -> Iterator[Vector]:
 def limits() -> Iterator[Vector]:
     rule = Rule(
         "18.3",
-        "Episodes come to no more than `expanded_items`, and those that a reader lists one by one to no more than `reported_values`.",
+        "come to no more than `expanded_items`, and those that a reader lists one by one to no more than `reported_values`.",
     )
     many = ended(0, full=True, envs=1, dones=steps(1, 1, 1, 1, envs=1))
     found = [[0, row, 1, TERMINATED] for row in range(4)]
@@ -490,3 +495,11 @@ def limits() -> Iterator[Vector]:
         label = f"episodes-{limit.replace('_', '-')}"
         yield accepts(rule, f"{label}-at", many, found, "--limit", f"{limit}=4")
         yield rule.refuses(f"buffer-{label}-above", pickled(BUFFER, many), PASSED, ASKED, "--limit", f"{limit}=3")
+    rule = Rule(
+        "18.3",
+        "Episodes (before 1.8, of a hindsight buffer, the rows of `_buffer`) come to no more than `expanded_items`",
+    )
+    whole = episodic()
+    found = [[0, 0, 2, TIMEOUT], [0, 2, 1, UNFINISHED]]
+    yield accepts(rule, "hindsight-rows-at", whole, found, "--limit", "expanded_items=3", cls=HER, size=2)
+    yield rule.refuses("buffer-hindsight-rows-above", pickled(HER, whole), PASSED, ASKED, "--limit", "expanded_items=2")

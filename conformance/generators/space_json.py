@@ -43,10 +43,10 @@ def with_space(space: Any) -> bytes:
     return bundle({**SETTINGS, "action_space": space})
 
 
-def accepts(rule: Rule, name: str, space: Any, printed: Any = None, *arguments: str) -> Vector:
+def accepts(rule: Rule, name: str, space: Any, printed: Any = None) -> Vector:
     """A space, and how it is printed where that is another spelling."""
     found = holds(action_space=space if printed is None else printed)
-    return rule.accepts(f"space-{name}", with_space(space), found, ASKED, *arguments)
+    return rule.accepts(f"space-{name}", with_space(space), found, ASKED)
 
 
 def refuses(rule: Rule, name: str, space: Any) -> Vector:
