@@ -16,7 +16,6 @@ from sbformat.pkl import decode_pickle
 from sbformat.sniff import sniff
 from sbformat.source import BytesSource
 from sbformat.spec import DATA_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
-from companions import replay_buffer, statistics
 from tagged import Nodes, StateDicts, digest, json_value
 
 if TYPE_CHECKING:
@@ -34,10 +33,10 @@ def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
     if asked.scan:
         report = sbformat.scan(source, limits=limits)
         return {"verdict": report.verdict, "rules": sorted({finding.rule for finding in report.findings})}
-    if asked.statistics:
-        return statistics(source, limits)
-    if asked.replay_buffer:
-        return replay_buffer(source, limits)
+    if asked.statistics or asked.replay_buffer:
+        import companions  # archives need no numpy
+
+        return (companions.statistics if asked.statistics else companions.replay_buffer)(source, limits)
     is_pickle = sniff(BytesSource(source)) == "pickle"
     if is_pickle and not asked.other_formats:
         message = "a bare pickle"
