@@ -29,8 +29,8 @@ def ahead(items: Iterable[T]) -> Iterator[T]:
     except RuntimeError:
         yield from steps
         return
-    maker.asked.release()
     try:
+        maker.asked.release()
         while (item := maker.take()) is not _END:
             maker.asked.release()
             yield item
@@ -50,8 +50,13 @@ class _Maker:
         self._item: Any = None
         self._error: BaseException | None = None
         self._is_over = False
-        self._thread = Thread(target=self._run, name="sbformat-ahead")
-        self._thread.start()
+        self._thread = Thread(target=self._run, name="sbformat-ahead", daemon=True)
+        try:
+            self._thread.start()
+        except BaseException:  # an interrupt, while it starts: nobody would end it
+            self._is_over = True
+            self.asked.release()
+            raise
 
     def _run(self) -> None:
         while self.asked.acquire() and not self._is_over:

@@ -70,11 +70,11 @@ def _text(name: str, text: str) -> bytes:
 
 
 def _state_dict(entries: Entries, limits: Limits, name: str, value: Any) -> Content:  # noqa: ANN401 -- whatever can be a state dict
+    if value is None:
+        entries.entry(name)
     if not is_state_dict(name) or name.endswith(PTH_SUFFIX * 2):
         message = f"{quote(name.removesuffix(PTH_SUFFIX))} is no state dict's name: SB3's have no {PTH_SUFFIX}"
         raise ContainerError(message)
-    if value is None:
-        entries.entry(name)
     if value is None or isinstance(value, pth.StateDict):
         return value
     return _within(name, partial(pth.StateDict.from_arrays, limits=limits), value)

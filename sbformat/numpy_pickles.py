@@ -93,6 +93,15 @@ class ArrayInfo(NamedTuple):
             self._check_bools(piece)
             yield piece
 
+    def check(self) -> None:
+        """Check what was left unread as :meth:`chunks` does.
+
+        :raises TensorError: for bools other than 0 and 1
+        """
+        if self.dtype == "|b1":
+            for _ in self.chunks():
+                pass
+
     def view(self) -> memoryview:
         """Return the bytes of its items; what was left unread is read anew, and not kept."""
         if isinstance(self.buffer, bytes):

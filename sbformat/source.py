@@ -277,10 +277,14 @@ def open_large(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> PathSo
     """
     if not isinstance(source, (str, os.PathLike)):
         return None
-    path = source if os.path.exists(source) else f"{os.fspath(source)}.zip"
+    path = source
     try:
-        status = os.stat(path)
-    except OSError:
+        try:
+            status = os.stat(path)
+        except FileNotFoundError:
+            path = f"{os.fspath(source)}.zip"
+            status = os.stat(path)
+    except (OSError, ValueError):  # whoever opens it tells
         return None
     if not stat.S_ISREG(status.st_mode) or status.st_size <= HELD_BYTES:
         return None
@@ -338,16 +342,14 @@ def _read_and_sum(file: IO[bytes], size: int) -> tuple[int, BytesSource]:
 
     :return: how many bytes there were, one more than ``size`` when there are more than that; and those
     """
-    import mmap
+    from io import BytesIO
 
     from sbformat.ahead import ahead
 
-    is_posix = hasattr(mmap, "MAP_PRIVATE")
-    flags = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if is_posix else {}
-    try:
-        view = memoryview(mmap.mmap(-1, size, **flags))  # bytes could only be filled by one read
-    except OSError:
-        raise MemoryError from None
+    buffer = BytesIO()  # nothing else lets bytes be filled piece by piece, and hands them out uncopied
+    buffer.seek(size - 1)
+    buffer.write(b"\0")
+    view = buffer.getbuffer()
 
     def pieces() -> Iterator[memoryview]:
         at = 0
@@ -364,7 +366,11 @@ def _read_and_sum(file: IO[bytes], size: int) -> tuple[int, BytesSource]:
     for piece in ahead(pieces()):
         found += len(piece)
         sums += [zlib.crc32(piece[at : at + BLOCK_BYTES]) for at in range(0, len(piece), BLOCK_BYTES)]
-    return found + len(file.read(1)), SummedSource(view, sums)
+        piece.release()
+    view.release()
+    if found == size:
+        found += len(file.read(1))
+    return found, SummedSource(memoryview(buffer.getvalue()), sums)
 
 
 def _read_stream(file: IO[bytes], budget: Budget | None) -> bytes:

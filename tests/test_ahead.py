@@ -85,3 +85,19 @@ def test_where_no_thread_can_be_had_there_is_none(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     assert list(ahead(range(3))) == [0, 1, 2]
+
+
+def test_an_interrupt_while_the_thread_starts_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        next(ahead(iter("abc")))
+    for thread in threading.enumerate():
+        if thread.name.startswith("sbformat"):
+            thread.join(10)
+    assert threads() == []

@@ -405,6 +405,34 @@ def test_a_bad_record_is_told_with_its_entry_in_every_form(tmp_path: Path, whole
         assert str(caught.value.entry).startswith("policy.pth/")
 
 
+@pytest.mark.parametrize("size", [960, 961])  # ten pieces of 96 bytes, and a byte more
+@pytest.mark.parametrize("fault", ["CRC", "last byte"])
+def test_comparing_checks_all_of_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, fault: str) -> None:
+    """Whichever side is damaged, and though both differ before that."""
+    monkeypatch.setattr("sbformat.pth.differences._LARGE", 0)
+    monkeypatch.setattr("sbformat.pth.streams._PIECE", 96)
+    items = np.arange(size).astype("u1")
+    archive = sbformat.reads(making.sb3_archive())
+    states = {}
+    for name, first in (("good", 0), ("other", 1), ("bad", 0)):
+        items[0] = first
+        raw = sbformat.writes(archive.replace(parameters={"policy": {"a": items}}))
+        if name == "bad":
+            inner = policy(raw)
+            at = place_of(raw, "data/0")
+            place = at + size - 1 if fault == "last byte" else inner.rindex(zlib.crc32(items).to_bytes(4, "little"))
+            raw = zipped(flipped(inner, place))
+            if fault == "CRC":  # in the descriptor as well, which stands before
+                again = policy(raw).index(zlib.crc32(items).to_bytes(4, "little"))
+                raw = zipped(flipped(policy(raw), again))
+        path = tmp_path / name
+        path.write_bytes(raw)
+        states[name] = read_in_place(path).parameters["policy"]
+    for one, two in (("good", "bad"), ("bad", "good"), ("other", "bad"), ("bad", "other")):
+        with pytest.raises(sbformat.ContainerError, match="CRC"):
+            assert states[one] == states[two]
+
+
 # -- what it costs ------------------------------------------------------------------------------------
 
 

@@ -36,6 +36,16 @@ def large(data: bytes, threshold: int = 64, **limits: int) -> Pickle:
     return decode_large(BytesSource(data), Budget(Limits(**limits)), threshold=threshold)
 
 
+def test_runs_of_unread_bytes_are_unread() -> None:
+    unread = Unread(BytesSource(b"0123456789"), 2, 6)
+    assert bytes(unread) == b"234567"
+    assert [bytes(run) for run in (unread[:2], unread[4:], unread[1:99], unread[5:1])] == [b"23", b"67", b"34567", b""]
+    assert bytes(unread[1:5][1:3]) == b"45"
+    for wrong in (0, slice(0, 6, 2), "a"):
+        with pytest.raises(TypeError):
+            unread[wrong]  # type: ignore[index]
+
+
 # -- the law ------------------------------------------------------------------------------------------
 
 

@@ -105,6 +105,72 @@ def test_a_file_that_changes_meanwhile_is_not_called_clean(tmp_path: Path, monke
     assert "changed" in found.findings[0].message
 
 
+def test_what_changes_unseen_is_not_called_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores to memory that maps a file need not change its times; the digest is that of what was judged."""
+    path = tmp_path / "b.pkl"
+    path.write_bytes(large())
+    judge = Scanner.large_file
+
+    def slow(scanner: Scanner, *args: object) -> bool:
+        found = judge(scanner, *args)
+        with path.open("r+b") as file:
+            file.seek(place)
+            file.write(b"\x01")
+        return found
+
+    monkeypatch.setattr("sbformat.source._stamp", lambda _: ())
+    monkeypatch.setattr(Scanner, "large_file", slow)
+    place = path.read_bytes().index(b"rewards")
+    found = sbformat.scan(path, limits=TIGHT)
+    assert (found.verdict, found.sha256) == ("broken", None)
+    assert "changed while it was judged" in found.findings[0].message
+    place = path.stat().st_size // 2  # in an array of which only the beginning was looked at
+    path.write_bytes(large())
+    found = sbformat.scan(path, limits=TIGHT)
+    assert found.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_what_is_read_at_once_is_no_member(tmp_path: Path) -> None:
+    found = report(tmp_path / "b.pkl", large(), TIGHT._replace(member_bytes=100))
+    assert found.verdict == "clean"
+
+
+@pytest.mark.parametrize("flag", [1, 2])
+def test_bools_are_looked_at(tmp_path: Path, flag: int) -> None:
+    dones = np.zeros((ROWS, 1), bool)
+    dones.view(np.uint8)[-1] = flag
+    found = report(tmp_path / "b.pkl", large(dones=dones))
+    assert found.verdict == sbformat.scan(large(dones=dones)).verdict == ("clean" if flag == 1 else "unknown")
+
+
+def test_in_a_folder_it_is_judged_where_it_lies(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    assert report(tmp_path / "run" / "b.pkl", large(PAYLOAD)).verdict == "dangerous"
+    found = sbformat.scan(tmp_path, limits=TIGHT)
+    assert (found.verdict, found.findings[0].entry) == ("dangerous", "run/b.pkl")
+    (tmp_path / "run" / "b.pkl").write_bytes(large())
+    assert sbformat.scan(tmp_path, limits=TIGHT).verdict == "clean"
+
+
+LIMITED: Final = {
+    "marks": b"(" * 1001,
+    "opcodes": b"N0" * 1_000_001,
+    "memo index": b"Nr\xff\xff\xff\xff0",
+}
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_a_pickle_within_one_that_asks_for_too_much_is_broken(name: str) -> None:
+    inner = b"\x80\x04" + LIMITED[name] + PAYLOAD
+    found = sbformat.scan(pkl.dumps([inner]))
+    assert found.verdict in ("broken", "dangerous")
+
+
+def test_numbers_within_a_pickle_may_begin_as_one() -> None:
+    for start in (b"\x80\x04", b"\x80\x02((((", b"\x80\x04\x95", b"\x80\x03X\xff\xff\xff\x7f", b"\x80\x05K\x01"):
+        assert sbformat.scan(pkl.dumps([start + bytes(range(128, 256)) * 4])).verdict == "clean"
+
+
 # -- most bytes are told by their first few -----------------------------------------------------------
 
 BODIES: Final = [

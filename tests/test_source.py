@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import mmap
 import os
 import sys
 import zlib
@@ -11,10 +10,12 @@ from array import array
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from sbformat import source
 from sbformat.errors import ContainerError, LimitError, UnsupportedError
 from sbformat.limits import Budget, Limits
-from sbformat.source import BytesSource, SummedSource, is_held, open_path, open_source, part_of
+from sbformat.source import BytesSource, SummedSource, is_held, open_large, open_path, open_source, part_of
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")
 
@@ -223,15 +224,42 @@ def test_a_large_file_that_changes_its_size_is_refused(
         open_source(path)
 
 
-def test_a_large_file_that_cannot_be_held_is_a_memory_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_file_that_shrinks_and_grows_again_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read behind a hole is not what should stand in it."""
+
+    class Shrinking(io.BytesIO):
+        def readinto(self, buffer: Any) -> int:
+            return super().readinto(memoryview(buffer)[: max(1999 - self.tell(), 0)])
+
     monkeypatch.setattr("sbformat.source.HELD_BYTES", 100)
+    path = tmp_path / "x"
+    path.write_bytes(bytes(2000))
+    with path.open("rb") as file:
+        shrinking = Shrinking(file.read())
+        shrinking.fileno = file.fileno  # type: ignore[method-assign]
+        with pytest.raises(ContainerError, match="2000 bytes, then 1999"):
+            source._open_file(shrinking, "x", False, None)
 
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(12, "Cannot allocate memory")
 
-    monkeypatch.setattr(mmap, "mmap", refuse)
+def test_a_large_file_is_held_in_bytes_that_nothing_can_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sbformat.source.HELD_BYTES", 100)
     (tmp_path / "x").write_bytes(bytes(2000))
-    with pytest.raises(MemoryError):
+    view = open_source(tmp_path / "x").view(0, 2000)
+    assert type(view.obj) is bytes
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        np.frombuffer(view, np.uint8).flags.writeable = True
+
+
+@posix
+def test_a_large_file_beside_a_link_that_leads_nowhere_is_not_taken_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sbformat.source.HELD_BYTES", 100)
+    (tmp_path / "x.zip").write_bytes(bytes(2000))
+    assert open_large(tmp_path / "x") is not None
+    (tmp_path / "x").symlink_to("x")
+    assert open_large(tmp_path / "x") is None
+    with pytest.raises(OSError, match="links"):
         open_source(tmp_path / "x")
 
 

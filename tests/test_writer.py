@@ -273,6 +273,19 @@ def test_a_damaged_entry_can_be_left_out_or_replaced(name: str) -> None:
         assert sbformat.reads(sbformat.writes(archive.replace(**field))) == sbformat.read(PPO)
 
 
+def test_variables_that_are_not_there_may_be_removed_and_parameters_may_not() -> None:
+    archive = sbformat.read(PPO)
+    variables = archive.pytorch_variables
+    bare = archive.replace(pytorch_variables=None)
+    assert bare.pytorch_variables is None
+    assert bare.replace(pytorch_variables=None) == bare
+    assert bare.replace(parameters={"pytorch_variables": variables}, pytorch_variables=None) == bare
+    assert bare.replace(parameters={"pytorch_variables": variables}) == archive
+    for name in ("pytorch_variables", "critic", "a/b", ""):
+        with pytest.raises(sbformat.MissingEntryError):
+            bare.replace(parameters={name: None}, pytorch_variables=None)
+
+
 def test_an_error_within_a_state_dict_names_the_entry_and_the_record() -> None:
     good = making.state_dict_zip(making.POLICY)
     at = good.index(np.array([1.0, -2.5], "<f4").tobytes())

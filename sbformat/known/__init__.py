@@ -58,14 +58,17 @@ def encode(value: object, target: str | Target = NEWEST, *, foreign: frozenset[P
     return written(value, target_of(target), foreign)
 
 
-def recognise(pickle: Pickle, budget: Budget, tensors: Scope | None = None) -> tuple[object, Recognition]:
+def recognise(
+    pickle: Pickle, budget: Budget, tensors: Scope | None = None, *, reads_all: bool = False
+) -> tuple[object, Recognition]:
     """Return the value of a pickle, and the account of what was understood in it.
 
     :param pickle: decoded
     :param budget: the operation's
     :param tensors: of a ``.pth``: finds its storages
+    :param reads_all: check what was left in a file, too
     """
-    recognition = Recognition(pickle, budget, find, tensors)
+    recognition = Recognition(pickle, budget, find, tensors, reads_all=reads_all)
     value = recognition.make(pickle.value)
     recognition.tensors.check_totals()
     return value, recognition

@@ -54,6 +54,8 @@ def array(scope: Recognition, node: Call) -> ArrayInfo | ObjectArray:
     if name == "_reconstruct" and is_object_array(node):
         return _object_array(scope, node)
     info = array_info(node, is_wide=True)
+    if scope.reads_all:
+        info.check()
     scope.accept(node)
     if name == "_reconstruct":
         scope.accept(node.args[0])  # type: ignore[index]
@@ -68,6 +70,8 @@ def portable_array(scope: Recognition, node: Call) -> ArrayInfo:
     stand_in = Call("REDUCE", Global("numpy.core.multiarray", "_reconstruct"), (Global(*NUMPY_NDARRAY), (0,), b"b"))
     stand_in.updates = node.updates
     info = array_info(stand_in, is_wide=True)
+    if scope.reads_all:
+        info.check()
     scope.accept(node)
     return info
 

@@ -68,17 +68,25 @@ class Recognition:
     :param budget: the operation's
     :param find: gives the recogniser of a call, or None
     :param tensors: of a ``.pth``, which finds the storages of persistent ids; None for any other pickle
+    :param reads_all: read what was left in a file, too, where its bytes can be wrong
     """
 
     __slots__ = (
         "_calls", "_extents", "_find", "_given", "_heights", "_made", "_opened", "_substitutes", "budget", "claimed",
-        "doubts", "pickle", "setters", "storages", "tensors", "understood", "valued",
+        "doubts", "pickle", "reads_all", "setters", "storages", "tensors", "understood", "valued",
     )  # fmt: skip
 
     def __init__(
-        self, pickle: Pickle, budget: Budget, find: Callable[[Call], Recogniser | None], tensors: Scope | None = None
+        self,
+        pickle: Pickle,
+        budget: Budget,
+        find: Callable[[Call], Recogniser | None],
+        tensors: Scope | None = None,
+        *,
+        reads_all: bool = False,
     ) -> None:
         self.pickle = pickle
+        self.reads_all = reads_all
         self.budget = budget
         self._find = find
         self.tensors = tensors or Scope(budget, _no_storage, id_items=5)

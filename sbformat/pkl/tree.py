@@ -176,6 +176,9 @@ class Unread:
         return self.size
 
     def __getitem__(self, run: slice) -> Unread:
+        if not isinstance(run, slice) or run.step not in (None, 1):
+            message = "of unread bytes there are only runs"
+            raise TypeError(message)
         start, stop, _ = run.indices(self.size)
         return Unread(self.source, self.offset + start, max(stop - start, 0))
 

@@ -7,6 +7,7 @@ array at a time.
 from __future__ import annotations
 
 from functools import partial
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import TensorError
@@ -90,7 +91,8 @@ def runs_of_both(left: TensorInfo, right: TensorInfo) -> Iterator[tuple[bytes, b
     order = _run_order(left)
     if order is None or order != _run_order(right):
         return None
-    return zip(_in_even_pieces(_run(left)), _in_even_pieces(_run(right)))
+    pieces = _in_even_pieces(_run(left)), _in_even_pieces(_run(right))
+    return zip_longest(*pieces, fillvalue=b"")  # so that each is asked for more than it has: there it checks its CRC
 
 
 def _in_even_pieces(pieces: Iterator[Chunk]) -> Iterator[bytes]:

@@ -6,27 +6,25 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
-from sbformat.ahead import ahead
 from sbformat.errors import SbformatError, escape
 from sbformat.limits import DEFAULT_LIMITS, Budget
 from sbformat.loose import open_folder
 from sbformat.names.dangerous import reason
-from sbformat.pkl.tree import Unread
 from sbformat.sniff import sniff
 from sbformat.source import open_large, open_source
 from sbformat.spec import PICKLE_SUFFIXES
 from sbformat.tools.scan.files import Scanner
 from sbformat.tools.scan.judge import Place
 from sbformat.tools.scan.report import RULES, VERDICTS, Finding, ScanReport
+from sbformat.tools.scan.watched import PIECE_BYTES, WatchedSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from sbformat.limits import Limits
-    from sbformat.source import SourceLike
+    from sbformat.source import Source, SourceLike
 
 _GIT = ".git"
-_HASHED_BYTES = 1 << 23
 
 __all__ = ["RULES", "VERDICTS", "Finding", "ScanReport", "scan"]
 
@@ -69,21 +67,27 @@ def scan(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS, allow: Iterable
 
 def _large(source: SourceLike, scanner: Scanner) -> ScanReport | None:
     """Scan a file of one pickle that may be larger than memory, a replay buffer; None for all else."""
-    opened = open_large(source, limits=scanner.budget.limits)
+    opened = _open_large(source, scanner.budget.limits)
     if opened is None:
         return None
+    watched, sha256 = WatchedSource(opened), None
     judged = Scanner(scanner.budget.limits, scanner.allow)
     judged.grant(opened.size)
-    digest = hashlib.sha256()
     try:
-        if not judged.large_file(opened, Place("")):
+        if not judged.large_file(watched, Place("")):
             return None
-        for piece in ahead(Unread(opened, 0, opened.size).chunks(_HASHED_BYTES)):
-            digest.update(piece)
+        sha256 = watched.sha256()
     except SbformatError as error:  # it is not the file any more that was judged
         judged.add(Place("").broken(error))
-        return _report(judged, "pickle", None, opened.size)
-    return _report(judged, "pickle", digest.hexdigest(), opened.size)
+    return _report(judged, "pickle", sha256, opened.size)
+
+
+def _open_large(source: SourceLike, limits: Limits) -> Source | None:
+    room = max(limits.member_bytes, PIECE_BYTES)  # what is read at once is no member
+    try:
+        return open_large(source, limits=limits._replace(member_bytes=room))
+    except SbformatError:
+        return None
 
 
 def _pairs(name: str) -> list[tuple[str, str]]:
@@ -105,13 +109,20 @@ def _folder(source: str | os.PathLike[str], scanner: Scanner) -> ScanReport:
         scanner.entries(entries, Place(""), 0)
         top = set(entries.entries)
     for path, name in _others(source, top):
+        large = _open_large(path, scanner.budget.limits)
+        if large is not None:
+            scanner.grant(large.size)
         try:
+            if large is not None and scanner.large_file(large, Place(name)):
+                size += large.size
+                continue
             opened = open_source(path, budget=scanner.budget)
         except SbformatError as error:
             scanner.add(Place(name).broken(error))
             continue
         size += opened.size
-        scanner.grant(opened.size)
+        if large is None:
+            scanner.grant(opened.size)
         scanner.content(opened.view(0, opened.size), Place(name), is_beside=True)
     return _report(scanner, "folder", None, size)
 

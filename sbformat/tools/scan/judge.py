@@ -153,7 +153,7 @@ class _Judgement:
         """
         whole = pickle or Pickle(None, self.log, 0, self.size, frozenset(), ())
         try:
-            self.value, recognition = recognise(whole, budget, scope)
+            self.value, recognition = recognise(whole, budget, scope, reads_all=True)
             discarded = self._discarded(recognition)
         except SbformatError as error:
             self.is_cut = True

@@ -130,7 +130,8 @@ class StreamScanner(ABC):
                 return True
             raw, found = self.attempted(rest)
             self.charge(found.reached, place)
-            is_beyond = not is_nested and _is_beyond(found.error, is_cut=len(raw) < len(rest))
+            is_likely = not is_nested or is_marked(raw)  # numbers seldom begin as a pickle does
+            is_beyond = is_likely and _is_beyond(found.error, is_cut=len(raw) < len(rest))
             is_framed = not is_nested and found.error is not None and _FRAME in raw[: found.reached]
             is_one = _is_pickle(found, is_marked=is_marked(raw)) or is_beyond or is_framed or (is_due and not tried)
             if not is_one and (is_nested or found.pickle is None):
@@ -152,14 +153,16 @@ class StreamScanner(ABC):
 
         Most are arrays that stop being a pickle at once: what tells in a few bytes is not asked of all.
         """
-        short = bytes(rest[: min(_SHORT, self.budget.limits.pickle_bytes)])
-        found = attempt(short, self.budget, encoding="utf-8")
-        is_cut = isinstance(found.error, PickleError) and found.error.is_cut_short
-        is_told = found.error is None or not (is_cut or _FRAME in short[: found.reached])
-        if is_told or len(short) == len(rest):
-            return short, found
-        raw = bytes(rest[: self.budget.limits.pickle_bytes])
-        return raw, attempt(raw, self.budget, encoding="utf-8")
+        allowed = self.budget.limits.pickle_bytes
+        window = _SHORT
+        while True:
+            raw = bytes(rest[: min(window, allowed)])
+            found = attempt(raw, self.budget, encoding="utf-8")
+            is_cut = isinstance(found.error, PickleError) and found.error.is_cut_short
+            is_told = found.error is None or not (is_cut or _FRAME in raw[: found.reached])
+            if is_told or len(raw) == min(len(rest), allowed):
+                return raw, found
+            window *= 8
 
     def large_pickle(self, source: Source, place: Place, depth: int) -> bool:
         """Judge one pickle that is longer than one may be held, a replay buffer; say whether that is what it is.
