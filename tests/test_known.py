@@ -6,6 +6,7 @@ import collections
 import datetime as dt
 import enum
 import functools
+import json
 import pathlib
 import pickle
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -18,6 +19,7 @@ from hypothesis import given, settings
 from making_known import array, call, change, discrete, dtype, new, recognise, refused, understood
 from sbformat import SbformatError, known, pkl
 from sbformat.data import Serialized
+from sbformat.known.shown import one_line, to_json
 from sbformat.known.values import (
     Cycle, DefaultDict, Described, EnumMember, Instance, Partial, Reference, RNNStates, TrainFreq,
 )  # fmt: skip
@@ -316,3 +318,14 @@ def test_decode_takes_what_stands_in_data() -> None:
     assert known.decode_blob(pickle.dumps([1.5]), Budget()) == [1.5]
     with pytest.raises(SbformatError):
         known.decode_blob(b"abc", Budget())
+
+
+def test_keys_in_keys_are_told_without_an_end() -> None:
+    """As deep as a value may be: a key is told without what stands in it."""
+    value: object = 1
+    for _ in range(95):
+        value = Dict([((value,), 2)])
+    decoded = known.decode(Serialized(None, pkl.dumps(value, protocol=4)))
+    assert one_line(decoded).isprintable()
+    assert json.dumps(to_json(decoded))
+    assert one_line({(1, 2): {3: 4}}) == "{[\u2026, \u2026]: {3: 4}}"

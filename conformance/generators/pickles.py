@@ -110,6 +110,10 @@ def deep() -> Iterator[Vector]:
     for _ in range(999):
         value = dict_((None, value))
     yield rule.gives("pickle-dicts-1000-deep", b"}N" * 999 + b"}" + b"s" * 999 + b".", tree(value))
+    value = dict_()
+    for _ in range(999):
+        value = dict_((value, None))
+    yield rule.gives("pickle-dicts-in-keys-1000-deep", b"}" * 1000 + b"Ns" * 999 + b".", tree(value))
     value = None
     for _ in range(1000):
         value = persistent(value)

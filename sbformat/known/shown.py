@@ -214,12 +214,13 @@ def _joined(values: Iterable[object], depth: int) -> str:
 
 def _pairs(value: Any, depth: int) -> str:  # noqa: ANN401 -- a dict or pairs
     items = list(zip(value.items() if isinstance(value, dict) else value, range(_INLINE * 3)))
-    shown = ", ".join(f"{_plain_key(key)}: {_text(part, depth)}" for (key, part), _ in items)
+    shown = ", ".join(f"{_plain_key(key, depth)}: {_text(part, depth)}" for (key, part), _ in items)
     return "{" + shown + (", \u2026}" if len(value) > len(items) else "}")
 
 
-def _plain_key(key: object) -> str:
-    return key[:_CHARACTERS] if isinstance(key, str) else _text(key, _INLINE)
+def _plain_key(key: object, depth: int) -> str:
+    """A key without its parts; what stands in a key may hold others, to any depth."""
+    return key[:_CHARACTERS] if isinstance(key, str) else _text(key, max(depth, _INLINE))
 
 
 def _list(value: Any, depth: int) -> str:  # noqa: ANN401 -- a list or tuple

@@ -87,7 +87,7 @@ def name_lines(name: Global, protocol: int) -> bytes:
         module, attribute = spelling
     text = f"{module}\n{attribute}\n"
     if text.count("\n") != 2:
-        refuse(f"a name holds a newline: {quote(name)}")
+        refuse(f"protocol {protocol} has no opcode for a name that holds a newline: {quote(name)}")
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:

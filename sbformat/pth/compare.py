@@ -6,7 +6,6 @@ import struct
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sbformat.errors import SbformatError
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Set, children
 from sbformat.pth.values import QuantizedTensor, SparseTensor, Storage, StorageId, TensorInfo
 
@@ -26,13 +25,13 @@ def equal(first: object, second: object, first_budget: Budget, second_budget: Bu
     equals NaN; tensors by dtype, shape, flags and the bytes of their items, wherever those lie.
     """
     todo: list[tuple[Any, Any]] = [(first, second)]
-    seen: set[tuple[int, int]] = set()
+    seen: dict[tuple[int, int], tuple[Any, Any]] = {}  # held, for some are temporary, and their ids would be used again
     while todo:
         left, right = todo.pop()
         if left is right or (id(left), id(right)) in seen:
             continue
-        if isinstance(left, (*_KEYED, *_PARTS, Node)):  # others may be temporary, and their ids used again
-            seen.add((id(left), id(right)))
+        if isinstance(left, (*_KEYED, *_PARTS, Node)):
+            seen[id(left), id(right)] = left, right
         pairs = _compare(left, right, first_budget, second_budget)
         if pairs is None:
             return False
@@ -46,7 +45,7 @@ _Pairs: TypeAlias = "Iterable[tuple[Any, Any]] | None"
 
 def _compare(left: Any, right: Any, first: Budget, second: Budget) -> _Pairs:  # noqa: ANN401
     if type(left) is not type(right):
-        return () if _are_same_bytes(left, right) else None
+        return _compare_spelled(left, right)
     if type(left) in _KEYED:
         if list(map(_bits, left)) != list(map(_bits, right)):
             return None
@@ -98,16 +97,15 @@ def _same_tensor(left: TensorInfo, right: TensorInfo, first: Budget, second: Bud
     return same_bits(left, right, first, second)
 
 
-def _are_same_bytes(left: object, right: object) -> bool:
-    """Bytes in an inert node, and the call that protocol 2 spells them as when they are written again."""
-    from sbformat.numpy_pickles import encoded_bytes
+def _compare_spelled(left: object, right: object) -> _Pairs:
+    """Values in an inert node, and the call that protocol 2 spells one as when it is written again."""
+    from sbformat.pkl.spellings import SPELLED
 
-    if {type(left), type(right)} != {bytes, Call}:
-        return False
-    try:
-        return encoded_bytes(left) == encoded_bytes(right)
-    except SbformatError:
-        return False
+    if type(left) is Call and type(right) in SPELLED:
+        return [(left, SPELLED[type(right)](right))]
+    if type(right) is Call and type(left) in SPELLED:
+        return [(SPELLED[type(left)](left), right)]
+    return None
 
 
 def _facts(node: Node) -> tuple[object, ...]:

@@ -146,6 +146,11 @@ class TensorInfo(NamedTuple):
     state: Mapping[str, object] | None = None
     """Python attributes that were saved with the tensor."""
 
+    def __repr__(self) -> str:
+        """In a line: attributes by their names, for they may share parts in a way that no text can show."""
+        facts = ", ".join(f"{name}={value!r}" for name, value in zip(self._fields[:-1], self))
+        return f"TensorInfo({facts}, state={self.state if self.state is None else list(self.state)})"
+
     @property
     def numel(self) -> int:
         """Items."""

@@ -175,7 +175,10 @@ def _rebuilt(asked: _Asked) -> None:
     found = ask(rebuild, asked.archive)
     if isinstance(found, SbformatError) or asked.archive.format in _VALUES:
         return
-    raw = writes(found[0])
+    raw = ask(writes, found[0])
+    if isinstance(raw, SbformatError):
+        assert not asked.is_whole, raw
+        return
     assert reads(raw) == found[0]
     keeps = any("a class outside SB3" in row.message for row in found[1].rows)
     assert scan(raw).verdict == "clean" or (keeps and scan(raw).verdict == "unknown"), scan(raw).findings
