@@ -6,11 +6,13 @@ import copy
 import struct
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
 
+import making
+import sbformat
 from making_pth import (
     DEVICE,
     EXIT,
@@ -36,9 +38,10 @@ from making_pth import (
     torch_zip,
 )
 from pth_checks import decode
-from sbformat import LimitError, Limits, MissingEntryError, SbformatError, pth
+from sbformat import LimitError, Limits, MissingEntryError, SbformatError, TensorError, pth
 from sbformat.pth import StateDict, TensorInfo
 from sbformat.pth.paths import segment
+from sbformat.schema import iter_problems
 
 EIGHT = np.arange(8, dtype="<f4").tobytes()
 OTHER = np.arange(10, 18, dtype="<f4").tobytes()
@@ -487,3 +490,22 @@ def test_the_name_of_the_entry_stands_in_its_errors() -> None:
     for ask in (state_dict.to_numpy, lambda: state_dict["w"], lambda: state_dict.array("w"), state_dict.check):
         with pytest.raises(SbformatError, match=r"^policy\.pth/archive/data/0: "):
             ask()
+
+
+BOOLS: Final = {
+    "a run": tensor(storage(6, "0", "BoolStorage"), (2, 3)),
+    "turned": tensor(storage(6, "0", "BoolStorage"), (3, 2), (1, 3)),
+    "a storage": storage(6, "0", "BoolStorage"),
+}
+
+
+@pytest.mark.parametrize("name", BOOLS)
+def test_checking_looks_at_bools(name: str) -> None:
+    def file(items: bytes) -> bytes:
+        return torch_zip({"w": BOOLS[name]}, {"0": items})
+
+    pth.loads(file(b"\0\1\0\1\1\0")).check()
+    with pytest.raises(TensorError, match="0 and 1"):
+        pth.loads(file(b"\0\1\0\1\2\0")).check()
+    archive = sbformat.reads(making.sb3_archive(entries={"policy.pth": file(b"\0\1\0\1\2\0")}))
+    assert [problem.entry for problem in iter_problems(archive) if problem.kind == "unreadable"] == ["policy.pth"]

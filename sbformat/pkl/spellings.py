@@ -91,7 +91,7 @@ def name_lines(name: Global, protocol: int) -> bytes:
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:
-        refuse(f"a name holds a lone surrogate: {quote(name)}")
+        refuse(f"protocol {protocol} has no opcode for a name that holds a lone surrogate: {quote(name)}")
 
 
 def check_call(call: Call) -> None:

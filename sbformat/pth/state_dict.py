@@ -24,6 +24,8 @@ _PATH_COST: Final = 256
 """Characters of a path that count as one more value."""
 _KEYED: Final = (dict, OrderedDict)
 _INDEXED: Final = (list, tuple)
+_BOOLS: Final = ("bool", "")
+"""Dtypes of storages that can hold bools."""
 _TENSORS: Final = (TensorInfo, SparseTensor, QuantizedTensor, MetaTensor)
 
 
@@ -241,13 +243,20 @@ class StateDict(Decoded, Mapping[Any, Any]):
         return list(found.values())
 
     def check(self) -> None:
-        """Check the CRC of every storage, without numpy.
+        """Check the CRC of every storage, and that bools are 0 or 1.
 
-        :raises ContainerError: when one is wrong
+        :raises ContainerError: when a CRC is wrong
+        :raises TensorError: when a bool is another number
         """
+        from sbformat.pth.streams import check_bools
+
+        storages = self.storages()
         try:
-            for storage in self.storages():
+            for storage in storages:
                 storage.bytes()
+            if any(storage.dtype in _BOOLS for storage in storages):
+                for leaf in self.leaves():
+                    check_bools(leaf.value, self.array_of)
         except SbformatError as error:
             self._place(error)
             raise

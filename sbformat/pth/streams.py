@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import TensorError
 from sbformat.pth.dtypes import DTYPES
+from sbformat.pth.values import SparseTensor, Storage, TensorInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import numpy as np
 
-    from sbformat.pth.values import Chunk, TensorInfo
+    from sbformat.pth.values import Chunk
 
 _PIECE: Final = 1 << 20
+_BOOL: Final = "bool"
 _COMPLEX32: Final = "complex32"
 _NAMES: Final = {_COMPLEX32: "complex64", "qint8": "int8", "quint8": "uint8", "qint32": "int32"}
 """What an array is of, where torch has another name."""
@@ -126,6 +128,22 @@ def _are_steps(axes: Iterator[tuple[int, int]]) -> bool:
     return True
 
 
+def check_bools(value: Any, array_of: Callable[[TensorInfo], np.ndarray]) -> None:  # noqa: ANN401 -- a leaf of a tree
+    """Check that a value of a state dict, if it is of bools, holds nothing but 0 and 1.
+
+    :param value: a tensor of any kind, a storage, or anything else
+    :param array_of: makes an array of a tensor
+    :raises TensorError: when it does
+    """
+    if isinstance(value, SparseTensor):
+        value = value.values
+    if isinstance(value, Storage) and value.dtype == _BOOL:
+        value = TensorInfo(_BOOL, (value.numel,), (1,), 0, value)
+    if isinstance(value, TensorInfo) and value.dtype == _BOOL:
+        for _ in stream_of(value, partial(array_of, value)).pieces():
+            pass
+
+
 def _run(info: TensorInfo) -> Iterator[Chunk]:
     """Yield the items of a tensor that is one run of its storage."""
     if not info.numel:
@@ -134,7 +152,7 @@ def _run(info: TensorInfo) -> Iterator[Chunk]:
     start = info.offset * row.itemsize
     swap = 1 if info.storage.byte_order == "little" else row.swap
     for piece in info.storage.span(start, start + info.nbytes, swap):
-        if info.dtype == "bool" and bytes(piece).translate(None, b"\0\1"):
+        if info.dtype == _BOOL and bytes(piece).translate(None, b"\0\1"):
             message = f"the bool storage {info.storage.key!r} holds bytes other than 0 and 1"
             raise TensorError(message)
         yield piece
