@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
 T = TypeVar("T")
 
@@ -14,7 +14,7 @@ AHEAD_BYTES: Final = 1 << 23
 _END: Final = object()
 
 
-def ahead(items: Iterable[T]) -> Iterator[T]:
+def ahead(items: Iterable[T]) -> Generator[T, None, None]:
     """Yield the same items; while one is used, a thread makes the next.
 
     It pays where both sides leave the interpreter to others: checksums, reads and writes of large pieces. What goes
@@ -70,7 +70,10 @@ class _Maker:
         """Wait for what was asked for."""
         self._made.acquire()
         if self._error is not None:
-            raise self._error
+            try:
+                raise self._error
+            finally:
+                self._error = None  # it refers to frames that refer to this
         return self._item
 
     def end(self) -> None:

@@ -322,55 +322,66 @@ def _open_file(file: IO[bytes], name: str, mapped: bool, budget: Budget | None) 
         return BytesSource(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
     if budget is not None:
         Budget(budget.limits).spend("total_bytes", size)  # what is read is held
-    if size > HELD_BYTES:
-        found, opened = _read_and_sum(file, size)
-    else:
-        data = file.read()
-        if len(data) < size:
-            data += file.read(size - len(data))
-        found, opened = len(data), BytesSource(data)
+    found, opened = (_read_and_sum(file, size) if size > HELD_BYTES else None) or _read_whole(file, size)
     if found != size:
         message = f"{name} changed its size while it was read: {size} bytes, then {found}"
         raise ContainerError(message)
     return opened
 
 
-def _read_and_sum(file: IO[bytes], size: int) -> tuple[int, BytesSource]:
-    """Read a large file, and sum up each block while the next ones are read.
+def _read_whole(file: IO[bytes], size: int) -> tuple[int, BytesSource]:
+    data = file.read()
+    if len(data) < size:
+        data += file.read(size - len(data))
+    return len(data), BytesSource(data)
 
-    A sweep behind it would take half as long again: 0.45 s for 512 MiB instead of 0.29.
 
-    :return: how many bytes there were, one more than ``size`` when there are more than that; and those
+def _read_and_sum(file: IO[bytes], size: int) -> tuple[int, BytesSource] | None:
+    """Read a large file into memory that nobody can write to, and sum up each block while the next ones are read.
+
+    A sweep behind it would take half as long again: 0.38 s for 512 MiB instead of 0.24. The system copies the bytes
+    into a file of ours that has no name and lies in memory, and that is mapped.
+
+    :return: how many bytes there were, one more than ``size`` when there are more than that; and those. None where the
+        system has no such files, or no room for one
     """
-    from io import BytesIO
+    import mmap
+    from contextlib import closing
 
     from sbformat.ahead import ahead
 
-    buffer = BytesIO()  # nothing else lets bytes be filled piece by piece, and hands them out uncopied
-    buffer.seek(size - 1)
-    buffer.write(b"\0")
-    view = buffer.getbuffer()
-
-    def pieces() -> Iterator[memoryview]:
-        at = 0
-        while at < size:
-            piece = view[at : at + _PIECE_BYTES]
-            done = 0
-            while done < len(piece) and (count := file.readinto(piece[done:])):  # type: ignore[attr-defined]
-                done += count
-            yield piece[:done]
-            at = at + done if done == len(piece) else size
-
-    sums = []
+    try:
+        handle = os.memfd_create("sbformat")
+    except (AttributeError, OSError):
+        return None
+    sums: list[int] = []
     found = 0
-    for piece in ahead(pieces()):
-        found += len(piece)
-        sums += [zlib.crc32(piece[at : at + BLOCK_BYTES]) for at in range(0, len(piece), BLOCK_BYTES)]
-        piece.release()
-    view.release()
-    if found == size:
-        found += len(file.read(1))
-    return found, SummedSource(memoryview(buffer.getvalue()), sums)
+    try:
+        os.ftruncate(handle, size)
+        memory = memoryview(mmap.mmap(handle, size, access=mmap.ACCESS_READ))
+        with closing(ahead(_copied(file.fileno(), handle, size))) as stops:
+            for stop in stops:
+                sums += [zlib.crc32(memory[at : min(at + BLOCK_BYTES, stop)]) for at in range(found, stop, BLOCK_BYTES)]
+                found = stop
+        if found == size:
+            found += len(os.pread(file.fileno(), 1, size))
+    except OSError:  # whoever reads it the usual way tells
+        return None
+    finally:
+        os.close(handle)
+    return found, SummedSource(memory, sums)
+
+
+def _copied(source: int, target: int, size: int) -> Iterator[int]:
+    """Copy a file into an empty one, and yield after each piece how much was copied."""
+    at = 0
+    while at < size:
+        stop = min(at + _PIECE_BYTES, size)
+        while at < stop and (count := os.sendfile(target, source, at, stop - at)):
+            at += count
+        yield at
+        if at < stop:
+            return
 
 
 def _read_stream(file: IO[bytes], budget: Budget | None) -> bytes:
