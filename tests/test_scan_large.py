@@ -15,7 +15,8 @@ from making_pth import torch_zip
 from making_replay import buffer
 from sbformat import pkl
 from sbformat.pkl import attempt
-from sbformat.source import HELD_BYTES, PathSource
+from sbformat.pkl.tree import Unread
+from sbformat.source import HELD_BYTES, BytesSource, PathSource
 from sbformat.tools.scan.files import Scanner
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def test_a_short_look_tells_what_a_long_one_does(tail: bytes) -> None:
     bodies = BODIES + [bytes(rng.choices(opcodes, k=rng.choice((3, 20, 65_530, 65_540)))) for _ in range(200)]
     for body in bodies:
         data = body + tail
-        raw, found = scanner.attempted(memoryview(data))
+        raw, found = scanner.attempted(Unread(BytesSource(data), 0, len(data)))
         expected = attempt(data, scanner.budget, encoding="utf-8")
         assert data.startswith(raw)
         assert told(found) == told(expected), body[:40]

@@ -151,10 +151,11 @@ class StreamScanner(ABC):
     def attempted(self, rest: memoryview | Unread) -> tuple[bytes, Attempt]:
         """Decode the pickle that bytes may begin with; return what of them was read, and how far it went.
 
-        Most are arrays that stop being a pickle at once: what tells in a few bytes is not asked of all.
+        What lies in a file is an array as a rule, which stops being a pickle at once: what tells in a few bytes is not
+        asked of all.
         """
         allowed = self.budget.limits.pickle_bytes
-        window = _SHORT
+        window = _SHORT if isinstance(rest, Unread) else allowed
         while True:
             raw = bytes(rest[: min(window, allowed)])
             found = attempt(raw, self.budget, encoding="utf-8")
