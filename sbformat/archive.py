@@ -342,12 +342,11 @@ class Archive:
         variables = self._variables_entry or PYTORCH_VARIABLES_ENTRY
         plain = {DATA_ENTRY: data, VERSION_ENTRY: stable_baselines3_version, SYSTEM_INFO_ENTRY: system_info}
         state_dicts = {name + PTH_SUFFIX: value for name, value in (parameters or {}).items()}
-        if pytorch_variables is ...:
-            pass
-        elif pytorch_variables is not None or variables in self.entries:
+        if pytorch_variables is None and variables not in self.entries:
+            if state_dicts.get(variables) is not None:
+                del state_dicts[variables]
+        elif pytorch_variables is not ...:
             state_dicts[variables] = pytorch_variables
-        elif state_dicts.get(variables) is not None:
-            del state_dicts[variables]
         return self.with_entries(replaced(self._entries, self.limits, plain, state_dicts, extra or {}))
 
     def without(self, *names: str) -> Archive:

@@ -19,7 +19,7 @@ from sbformat.atomic import WriteBack, new_file, new_folder, open_new
 from sbformat.entry_names import check_name, check_path, check_paths
 from sbformat.errors import ContainerError, UnsupportedError, quote
 from sbformat.pth.streams import ArrayStream
-from sbformat.safetensors_layout import check_safetensors
+from sbformat.safetensors_layout import CODES, check_safetensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -38,14 +38,6 @@ SAFETENSORS_DTYPES: Final = frozenset(
 )  # fmt: skip
 """torch's dtypes that every release of safetensors can hold."""
 
-_SAFETENSORS: Final = {
-    "uint64": "U64", "int64": "I64", "float64": "F64", "complex64": "C64", "float32": "F32", "uint32": "U32",
-    "int32": "I32", "bfloat16": "BF16", "float16": "F16", "uint16": "U16", "int16": "I16",
-    "float8_e5m2fnuz": "F8_E5M2FNUZ", "float8_e4m3fnuz": "F8_E4M3FNUZ", "float8_e8m0fnu": "F8_E8M0",
-    "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "int8": "I8", "uint8": "U8", "bool": "BOOL",
-}  # fmt: skip
-"""What the format calls numpy's dtypes, in the order in which its library writes them: the widest items first, so that
-all are aligned."""
 _ALIGNMENT: Final = 8
 _HEADER_BYTES: Final = 100_000_000
 """The longest header that the library reads."""
@@ -183,10 +175,10 @@ def _safetensors(job: _Job) -> None:
         message = f"safetensors keeps the name {_RESERVED} for itself; write .npz"
         raise UnsupportedError(message)
     for name, array in job.arrays.items():
-        if array.dtype not in _SAFETENSORS:
+        if array.dtype not in CODES:
             message = f"safetensors cannot hold these tensors: {quote(name)} is {array.dtype}"
             raise UnsupportedError(message)
-    rank = {name: place for place, name in enumerate(_SAFETENSORS)}
+    rank = {name: place for place, name in enumerate(CODES)}
     names = sorted(job.arrays, key=lambda name: (rank[job.arrays[name].dtype], name))
     header = _header(job, names)
     with new_file(job.path, overwrite=job.overwrite) as temporary:
@@ -205,7 +197,7 @@ def _header(job: _Job, names: list[str]) -> bytes:
     for name in names:
         array = job.arrays[name]
         stop = start + array.nbytes
-        rows[name] = {"dtype": _SAFETENSORS[array.dtype], "shape": array.shape, "data_offsets": (start, stop)}
+        rows[name] = {"dtype": CODES[array.dtype], "shape": array.shape, "data_offsets": (start, stop)}
         start = stop
     text = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     if len(text) > _HEADER_BYTES:

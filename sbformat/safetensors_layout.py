@@ -26,13 +26,15 @@ if TYPE_CHECKING:
 
 _LENGTH_BYTES: Final = 8
 _METADATA: Final = "__metadata__"
-_DTYPES: Final = {
-    "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "F16": "float16", "BF16": "bfloat16",
-    "U32": "uint32", "I32": "int32", "F32": "float32", "U64": "uint64", "I64": "int64", "F64": "float64",
-    "C64": "complex64", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E4M3FNUZ": "float8_e4m3fnuz",
-    "F8_E5M2FNUZ": "float8_e5m2fnuz", "F8_E8M0": "float8_e8m0fnu",
+CODES: Final = {
+    "uint64": "U64", "int64": "I64", "float64": "F64", "complex64": "C64", "float32": "F32", "uint32": "U32",
+    "int32": "I32", "bfloat16": "BF16", "float16": "F16", "uint16": "U16", "int16": "I16",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ", "float8_e4m3fnuz": "F8_E4M3FNUZ", "float8_e8m0fnu": "F8_E8M0",
+    "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "int8": "I8", "uint8": "U8", "bool": "BOOL",
 }  # fmt: skip
-"""torch's dtypes by the names that safetensors has for them."""
+"""What the format calls the dtypes of torch and numpy, in the order in which its library writes them: the widest items
+first, so that all are aligned."""
+_DTYPES: Final = {code: name for name, code in CODES.items()}
 
 
 def tensors_in_place(
@@ -50,7 +52,7 @@ def tensors_in_place(
     opened = PathSource(path, limits=limits)
     rows, metadata, start = read_rows(opened, budget)
     tensors = {}
-    for name, (dtype, shape, (begin, end)) in sorted(rows.items(), key=lambda item: item[1][2]):
+    for name, (dtype, shape, (begin, end)) in rows.items():
         try:
             torch_name = dtype_of(dtype)
             check_shape(end - begin, DTYPES[torch_name].itemsize, shape, budget)
@@ -85,7 +87,7 @@ Row: TypeAlias = "tuple[str, tuple[int, ...], tuple[int, int]]"
 
 
 def read_rows(opened: Source, budget: Budget) -> tuple[dict[str, Row], dict[str, str], int]:
-    """Return the tensors and the metadata that a file describes, and where its bytes begin.
+    """Return the tensors, as they stand one behind the other, the metadata, and where the bytes begin.
 
     :raises ContainerError: when it is damaged: tensors must cover the bytes without hole and overlap
     """
@@ -103,9 +105,9 @@ def read_rows(opened: Source, budget: Budget) -> tuple[dict[str, Row], dict[str,
     if type(metadata) is not dict or any(type(text) is not str for text in metadata.values()):
         _refuse("its metadata is not text by name")
     budget.spend("leaves", len(header))
-    rows = {name: _row(name, row) for name, row in header.items()}
-    _check_cover((span for _, _, span in rows.values()), opened.size - start)
-    return rows, metadata, start
+    rows = sorted(((name, _row(name, row)) for name, row in header.items()), key=lambda item: item[1][2])
+    _check_cover([span for _, (_, _, span) in rows], opened.size - start)
+    return dict(rows), metadata, start
 
 
 def _refuse(message: str) -> NoReturn:
@@ -131,8 +133,7 @@ def _are_sizes(value: Any) -> bool:  # noqa: ANN401 -- a JSON value
 
 
 def _check_cover(spans: Iterable[tuple[int, int]], size: int) -> None:
-    ordered = [(0, 0), *sorted(spans), (size, size)]
-    if any(mine[1] != following[0] for mine, following in pairwise(ordered)):
+    if any(mine[1] != following[0] for mine, following in pairwise([(0, 0), *spans, (size, size)])):
         _refuse("its tensors do not cover its bytes one behind the other")
 
 

@@ -78,7 +78,7 @@ def read_safetensors(
     opened = open_source(source, budget=budget)
     rows, metadata, start = read_rows(opened, budget)
     arrays = {}
-    for name, (dtype, shape, (begin, end)) in sorted(rows.items(), key=lambda item: item[1][2]):
+    for name, (dtype, shape, (begin, end)) in rows.items():
         try:
             held = little(numpy_dtype(dtype_of(dtype)))
             arrays[name] = _array(opened.view(start + begin, end - begin), held, shape, budget)

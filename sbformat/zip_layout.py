@@ -57,8 +57,6 @@ _CENTRAL_SIZE: Final = CENTRAL.size
 _LOCAL_SIZE: Final = LOCAL.size
 _EXTRA_SIZE: Final = EXTRA.size
 _DESCRIPTOR_SIZE: Final = DESCRIPTOR.size
-_CENTRAL_READ: Final = Struct("<4s4x2H4x3I4H2x2I")
-"""``CENTRAL`` without what no reader needs: versions, time, date, internal attributes."""
 
 _entry: Final = partial(tuple.__new__, Entry)  # half the price of Entry(...), once a record
 
@@ -164,14 +162,13 @@ def _read_central(directory: bytes, count: int, start: int) -> list[_Central]:
     records = []
     at = 0
     size = len(directory)
-    unpack_from = _CENTRAL_READ.unpack_from
     for _ in range(count):
         if size - at < _CENTRAL_SIZE:
             _refuse("the directory ends within a record", start + at)
         (
-            signature, flags, method, crc, compressed, inflated, name_size, extra_size, comment_size, disk, attributes,
-            offset,
-        ) = unpack_from(directory, at)  # fmt: skip
+            signature, _, _, flags, method, _, _, crc, compressed, inflated,
+            name_size, extra_size, comment_size, disk, _, attributes, offset,
+        ) = CENTRAL.unpack_from(directory, at)  # fmt: skip
         if signature != CENTRAL_SIGNATURE:
             _refuse("a record of the directory has a wrong signature", start + at)
         name_at = at + _CENTRAL_SIZE

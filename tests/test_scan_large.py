@@ -88,28 +88,8 @@ def test_what_ends_as_something_else_is_held_as_ever(tmp_path: Path, end: bytes)
     assert all("total_bytes" not in finding.message for finding in held.findings)
 
 
-def test_a_file_that_changes_meanwhile_is_not_called_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "b.pkl"
-    path.write_bytes(large())
-    judge = Scanner.large_file
-
-    def slow(scanner: Scanner, *args: object) -> bool:
-        found = judge(scanner, *args)
-        with path.open("r+b") as file:
-            file.seek(1000)
-            file.write(b"\x01")
-        return found
-
-    monkeypatch.setattr(Scanner, "large_file", slow)
-    found = sbformat.scan(path, limits=TIGHT)
-    assert (found.verdict, found.sha256) == ("broken", None)
-    assert "changed" in found.findings[0].message
-
-
-def test_what_changes_unseen_is_not_called_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stores to memory that maps a file need not change its times; the digest is that of what was judged."""
-    path = tmp_path / "b.pkl"
-    path.write_bytes(large())
+def change_behind(monkeypatch: pytest.MonkeyPatch, path: Path, place: int) -> None:
+    """Write a byte to the file whenever it was judged, before its digest is taken."""
     judge = Scanner.large_file
 
     def slow(scanner: Scanner, *args: object) -> bool:
@@ -119,16 +99,29 @@ def test_what_changes_unseen_is_not_called_clean(tmp_path: Path, monkeypatch: py
             file.write(b"\x01")
         return found
 
-    monkeypatch.setattr("sbformat.source._stamp", lambda _: ())
     monkeypatch.setattr(Scanner, "large_file", slow)
-    place = path.read_bytes().index(b"rewards")
-    found = sbformat.scan(path, limits=TIGHT)
+
+
+def test_a_file_that_changes_meanwhile_is_not_called_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    change_behind(monkeypatch, tmp_path / "b.pkl", 1000)
+    found = report(tmp_path / "b.pkl", large())
+    assert (found.verdict, found.sha256) == ("broken", None)
+    assert "changed" in found.findings[0].message
+
+
+def test_what_changes_unseen_is_not_called_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores to memory that maps a file need not change its times; the digest is that of what was judged."""
+    monkeypatch.setattr("sbformat.source._stamp", lambda _: ())
+    path, data = tmp_path / "b.pkl", large()
+    with monkeypatch.context() as patch:
+        change_behind(patch, path, data.index(b"rewards"))
+        found = report(path, data)
     assert (found.verdict, found.sha256) == ("broken", None)
     assert "changed while it was judged" in found.findings[0].message
-    place = path.stat().st_size // 2  # in an array of which only the beginning was looked at
-    path.write_bytes(large())
-    found = sbformat.scan(path, limits=TIGHT)
+    change_behind(monkeypatch, path, len(data) // 2)  # in an array of which only the beginning was looked at
+    found = report(path, data)
     assert found.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert path.read_bytes() != data
 
 
 def test_what_is_read_at_once_is_no_member(tmp_path: Path) -> None:

@@ -53,9 +53,7 @@ def array(scope: Recognition, node: Call) -> ArrayInfo | ObjectArray:
     name = node.func.name if isinstance(node.func, Global) else ""
     if name == "_reconstruct" and is_object_array(node):
         return _object_array(scope, node)
-    info = array_info(node, is_wide=True)
-    if scope.reads_all:
-        info.check()
+    info = _checked(scope, node)
     scope.accept(node)
     if name == "_reconstruct":
         scope.accept(node.args[0])  # type: ignore[index]
@@ -69,10 +67,15 @@ def portable_array(scope: Recognition, node: Call) -> ArrayInfo:
         raise Unrecognised(message)
     stand_in = Call("REDUCE", Global("numpy.core.multiarray", "_reconstruct"), (Global(*NUMPY_NDARRAY), (0,), b"b"))
     stand_in.updates = node.updates
-    info = array_info(stand_in, is_wide=True)
+    info = _checked(scope, stand_in)
+    scope.accept(node)
+    return info
+
+
+def _checked(scope: Recognition, call: Call) -> ArrayInfo:
+    info = array_info(call, is_wide=True)
     if scope.reads_all:
         info.check()
-    scope.accept(node)
     return info
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from sbformat.pth.values import Chunk
 
-_CODES: Final = {np.dtype(row.numpy).str[1:]: row.name for row in reversed(DTYPES.values()) if "." not in row.numpy} | {
+_CODES: Final = {np.dtype(row.numpy).str[1:]: row.name for row in reversed(DTYPES.values()) if row.is_in_numpy} | {
     "c8": "complex64", "i1": "int8", "u1": "uint8", "i4": "int32",
 }  # fmt: skip
 """torch's dtype by numpy's code: where two share one, the one that is no half, no quantized dtype."""

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from sbformat.limits import Budget
     from sbformat.pth.values import Chunk
 
-_CODES: Final = {row.name: row.numpy for row in DTYPES.values()}
 _NUMPY_DTYPES: Final[dict[str, np.dtype[Any]]] = {
-    name: np.dtype(code) for name, code in _CODES.items() if not code.startswith("ml_dtypes.")
+    row.name: np.dtype(row.numpy) for row in DTYPES.values() if row.is_in_numpy
 }
 _DIRECT: Final = {name: dtype for name, dtype in _NUMPY_DTYPES.items() if name not in ("bool", "complex32")}
 _HALF: Final = np.dtype("f2")
@@ -51,17 +50,12 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
         except (ImportError, AttributeError):  # AttributeError: an ml_dtypes for another numpy
             message = f"numpy has no {name}; install the extra: pip install 'sbformat[dtypes]'"
             raise UnsupportedError(message) from None
-        attribute = _CODES[name].removeprefix("ml_dtypes.")
+        attribute = DTYPES[name].numpy.removeprefix("ml_dtypes.")
         if not hasattr(ml_dtypes, attribute):
             message = f"the installed ml_dtypes has no {name}; the extra sbformat[dtypes] needs ml_dtypes >= 0.6"
             raise UnsupportedError(message)
         found = _NUMPY_DTYPES[name] = np.dtype(getattr(ml_dtypes, attribute))
     return found
-
-
-def is_in_numpy(name: str) -> bool:
-    """Say whether numpy itself has a torch dtype."""
-    return not _CODES[name].startswith("ml_dtypes.")
 
 
 def to_array(info: TensorInfo, budget: Budget, *, copies: Copies | None = None) -> np.ndarray:

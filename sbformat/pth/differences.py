@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from sbformat.pth.arrays import is_in_numpy, little, numpy_dtype, to_array
+from sbformat.pth.arrays import little, numpy_dtype, to_array
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.streams import runs_of_both
 
@@ -49,9 +49,8 @@ def same_bits(left: TensorInfo, right: TensorInfo, left_budget: Budget, right_bu
 
 def _as_integers(info: TensorInfo) -> TensorInfo:
     """The same bits as whole numbers, where numpy lacks the dtype: comparing them needs no extra."""
-    if info.neg or is_in_numpy(info.dtype):
-        return info
-    return info._replace(dtype=f"uint{8 * DTYPES[info.dtype].itemsize}")
+    row = DTYPES[info.dtype]
+    return info if info.neg or row.is_in_numpy else info._replace(dtype=f"uint{8 * row.itemsize}")
 
 
 def difference(left: TensorInfo, right: TensorInfo, left_budget: Budget, right_budget: Budget) -> Difference:

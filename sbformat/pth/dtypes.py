@@ -17,6 +17,11 @@ class DType(NamedTuple):
     swap: int
     """Bytes that are reversed together when the byte order differs."""
 
+    @property
+    def is_in_numpy(self) -> bool:
+        """Whether numpy has it without ml_dtypes."""
+        return not self.numpy.startswith("ml_dtypes.")
+
 
 DTYPES: Final = {
     row.name: row

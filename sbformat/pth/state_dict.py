@@ -248,13 +248,13 @@ class StateDict(Decoded, Mapping[Any, Any]):
         :raises ContainerError: when a CRC is wrong
         :raises TensorError: when a bool is another number
         """
-        from sbformat.pth.streams import check_bools
-
         storages = self.storages()
         try:
             for storage in storages:
                 storage.bytes()
             if any(storage.dtype in _BOOLS for storage in storages):
+                from sbformat.pth.streams import check_bools
+
                 for leaf in self.leaves():
                     check_bools(leaf.value, self.array_of)
         except SbformatError as error:
