@@ -83,6 +83,17 @@ def shortened(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
     return [*rows[:_ROWS], (f"\u2026 and {len(rows) - _ROWS:,} more", *[""] * (len(rows[0]) - 1))]
 
 
+VERDICT_STYLES: Final = {
+    "clean": "green",
+    "unknown": "yellow",
+    "code": "yellow",
+    "broken": "magenta",
+    "dangerous, not known": "bold dark_orange",
+    "dangerous, harmful": "bold white on red",
+}
+"""How a terminal shows the verdict of a scan, in the first column of a table."""
+
+
 class Plain:
     """Text to a pipe or file: aligned columns, no colour."""
 
@@ -158,7 +169,7 @@ class Rich(Plain):
             name = header[column] if header else ""
             table.add_column(name, justify="right" if column in right else "left", overflow="fold")
         for row in rows:
-            table.add_row(*map(Text, row))
+            table.add_row(Text(row[0], style=VERDICT_STYLES.get(row[0], "")), *map(Text, row[1:]))
         self._console.print(table)
 
 

@@ -113,10 +113,12 @@ def _to_json(report: ScanReport) -> dict[str, Any]:
     return {
         "format": report.format,
         "verdict": report.verdict,
+        "reason": report.reason,
         "findings": [
             {
                 "rule": row.rule,
                 "verdict": row.verdict,
+                "reason": row.reason,
                 "entry": row.entry,
                 "key": row.key,
                 "offset": row.offset,
@@ -155,16 +157,22 @@ def _print_text(printer: _output.Plain, reports: list[dict[str, Any]], skipped: 
 
 def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
     digest = f" (sha256 {report['sha256'][:_SHOWN_DIGITS]}\u2026)" if report["sha256"] else ""
-    printer.heading(f"{escape(report['path'], 1000)}: {report['verdict']}{digest}")
+    printer.heading(f"{escape(report['path'], 1000)}: {_verdict(report)}{digest}")
     if not report["findings"]:
         return
-    worst_first = sorted(report["findings"], key=lambda row: -VERDICTS.index(row["verdict"]))
-    rows = [(row["verdict"], _where(row), row["rule"], _names(row), row["message"]) for row in worst_first]
+    worst_first = sorted(report["findings"], key=lambda row: (-VERDICTS.index(row["verdict"]), row["reason"] or "not"))
+    rows = [(_verdict(row), _where(row), row["rule"], _names(row), row["message"]) for row in worst_first]
     header = ("verdict", "where", "rule", "names", "why")
     printer.table("findings", header, rows, longest=_SENTENCE)
     if report["omitted"]:
         printer.line(f"    \u2026 and {report['omitted']:,} more that are not listed")
     printer.line()
+
+
+def _verdict(row: dict[str, Any]) -> str:
+    """Return a verdict in words; of what is dangerous, whether it is known to do harm or only not known."""
+    word: str = row["verdict"]
+    return word if word != "dangerous" else f"{word}, {row['reason'].replace('-', ' ')}"
 
 
 def _where(row: dict[str, Any]) -> str:
@@ -179,9 +187,9 @@ def _names(row: dict[str, Any]) -> str:
 
 
 def _summary(reports: list[dict[str, Any]], skipped: int) -> str:
-    counts = Counter(report.get("verdict", "not read") for report in reports)
+    counts = Counter(_verdict(report) if "verdict" in report else "not read" for report in reports)
     parts = [f"{len(reports):,} file{'' if len(reports) == 1 else 's'}"]
-    parts += [f"{counts[word]:,} {word}" for word in (*VERDICTS, "not read") if counts[word]]
+    parts += [f"{counts[word]:,} {word}" for word in (*_output.VERDICT_STYLES, "not read") if counts[word]]
     if skipped:
         parts.append(f"{skipped:,} other{'' if skipped == 1 else 's'} skipped, with nothing in them to load")
     return ", ".join(parts)

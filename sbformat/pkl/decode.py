@@ -7,6 +7,7 @@ call becomes a node of :mod:`sbformat.pkl.tree` and a line of the log.
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from itertools import islice, repeat
 from operator import add
 from struct import Struct
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from sbformat.errors import PickleError, SbformatError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
+from sbformat.pkl.framing import Reading, readings
 from sbformat.pkl.handlers import HANDLERS
 from sbformat.pkl.state import REFERRED, State, cut_short, make_call, too_long
 from sbformat.pkl.tree import Call, Dict, Extension, Global, Node, Persistent, Update
@@ -56,6 +58,8 @@ class Pickle(NamedTuple):
     flags: tuple[str, ...]
     """What a pickler of plain data never does: leave values or marks on the stack at STOP or a frame past it,
     or change a value after it was referred to a second time (what holds itself needs that)."""
+    discarded: tuple[object, ...] = ()
+    """Values that were popped or left on the stack: unpicklers make them all the same."""
 
 
 def loads(data: bytes | bytearray | memoryview, *, limits: Limits = DEFAULT_LIMITS) -> object:
@@ -109,49 +113,95 @@ class Attempt(NamedTuple):
 
     pickle: Pickle | None
     log: list[Node | Update]
-    offsets: list[int]
-    """Of the opcode behind each row of the log, when they were asked for instead of the log."""
     error: SbformatError | None
     reached: int
     """How many bytes were read."""
+    ends: tuple[int, ...] = ()
+    """Where another pickle may begin: after STOP, and at the end of a frame that reaches past it."""
+    faults: tuple[str, ...] = ()
+    """What CPython refuses, though it was read."""
+    changes: tuple[tuple[object, int], ...] = ()
+    """Plain values that were changed late, with the length of the log at that moment."""
+    is_uncertain: bool = False
+    """A plain value was changed in a way that is not followed."""
+    is_ambiguous: bool = False
+    """There are more ways to read its frames than are followed."""
+    reading: Reading | None = None
+    """The bytes that were executed, when they are not those of the pickle in order."""
+    others: tuple[Attempt, ...] = ()
+    """What other unpicklers read, where a frame is wrong."""
 
 
-def attempt(data: bytes, budget: Budget, *, encoding: str = "ascii", is_traced: bool = False) -> Attempt:
+def attempt(data: bytes, budget: Budget, *, encoding: str = "ascii") -> Attempt:
     """Decode one pickle from the start of ``data`` as far as it goes; nothing is raised for what is wrong with it.
 
-    Where a frame is wrong, what some unpicklers do all the same is told: they pass over it. Numbers and texts are read
-    as CPython reads them, also where no pickler writes them so.
+    Where a frame is wrong, each way in which an unpickler may go on is decoded too. Numbers and texts are read as
+    CPython reads them, also where no pickler writes them so.
 
     :param data: the pickle, and whatever follows it
     :param budget: the operation's
     :param encoding: as in :func:`decode_pickle`
-    :param is_traced: note the offset of each row of the log, in the place of the rows
     """
     try:
         budget.spend("pickle_bytes", len(data))
     except SbformatError as error:
-        return Attempt(None, [], [], error, 0)
-    found = _attempted(data, budget.limits, encoding, is_traced=is_traced, is_unframed=False)
-    if found.error is not None and _FRAME in data:
-        unframed = _attempted(data, budget.limits, encoding, is_traced=is_traced, is_unframed=True)
-        if (len(unframed.log), len(unframed.offsets)) > (len(found.log), len(found.offsets)):
-            return unframed._replace(pickle=None, error=found.error)
-    return found
+        return Attempt(None, [], error, 0)
+    found = _attempt(data, budget.limits, encoding)
+    if found.error is None or _FRAME not in data:
+        return found
+    ways = readings(data, budget.limits.pickle_opcodes)
+    others = [_attempt(way.data, budget.limits, encoding, way) for way in ways.readings]
+    is_more = [other for other in others if other.log or other.pickle is not None]
+    return found._replace(others=tuple(is_more), is_ambiguous=not ways.is_complete)
 
 
-def _attempted(data: bytes, limits: Limits, encoding: str, *, is_traced: bool, is_unframed: bool) -> Attempt:
-    machine = _Machine(data, limits, encoding)
-    machine.is_unframed = is_unframed
-    machine.is_lenient = True
+def trace(data: bytes, found: Attempt, budget: Budget, *, encoding: str = "ascii") -> list[int]:
+    """Return the offset of the opcode behind each row of an attempt's log.
+
+    :param data: what the attempt was made on
+    :param found: the attempt
+    :param budget: the operation's
+    :param encoding: of the attempt
+    """
     offsets: list[int] = []
-    if is_traced:
-        machine.log = _Trace(machine, offsets)
+    read = data if found.reading is None else found.reading.data
+    machine = _lenient_machine(read, budget.limits, encoding, found.reading)
+    machine.log = _Trace(machine, offsets)
+    with suppress(SbformatError):
+        machine.run()
+    return offsets if found.reading is None else [found.reading.position(offset) for offset in offsets]
+
+
+def _lenient_machine(data: bytes, limits: Limits, encoding: str, reading: Reading | None) -> _Machine:
+    machine = _Machine(data, limits, encoding)
+    machine.is_lenient = True
+    machine.is_unframed = reading is not None
+    return machine
+
+
+def _attempt(data: bytes, limits: Limits, encoding: str, reading: Reading | None = None) -> Attempt:
+    machine = _lenient_machine(data, limits, encoding, reading)
+    pickle, error = None, None
     try:
         pickle = machine.run()
-    except SbformatError as error:
+        reached, ends = pickle.size, {pickle.size, machine.base + len(machine.data) if machine.base else pickle.size}
+    except SbformatError as fault:
+        error, ends = fault, set()
         reached = machine.base + len(machine.data) - machine.codes.__length_hint__()
-        return Attempt(None, machine.log, offsets, error, reached)
-    return Attempt(pickle, machine.log, offsets, None, pickle.size)
+    if reading is not None:
+        reached = reading.position(reached)
+        ends = {reading.position(pickle.size), reading.end or reached} if pickle is not None else set()
+    return Attempt(
+        pickle=pickle,
+        log=machine.log,
+        error=error,
+        reached=reached,
+        ends=tuple(sorted(ends)),
+        faults=tuple(dict.fromkeys(machine.faults)),
+        changes=tuple(machine.changes),
+        is_uncertain=machine.is_uncertain,
+        reading=reading,
+    )
 
 
 class _Trace(list["Node | Update"]):
@@ -433,4 +483,6 @@ class _Machine(State):
         if self.is_odd:
             flags.append("a number or text is spelled in a way of its own")
         shared = frozenset(self.referred)
-        return Pickle(value, self.log, self.protocol, self.base + position, shared, tuple(flags))
+        left = [item for items in (*self.marked, stack) for item in items]
+        discarded = (*self.discarded, *left)
+        return Pickle(value, self.log, self.protocol, self.base + position, shared, tuple(flags), discarded)

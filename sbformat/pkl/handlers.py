@@ -40,15 +40,15 @@ _LINE_DIGITS: Final = 600  # below the least cap on digits that an interpreter c
 
 
 def _pop(state: State, position: int) -> int:
-    if state.stack:
-        state.stack.pop()
-    else:
+    if not state.stack:
         state.pop_mark()
+        return position
+    state.discarded.append(state.stack.pop())
     return position
 
 
 def _pop_mark(state: State, position: int) -> int:
-    state.pop_mark()
+    state.discarded.extend(state.pop_mark())
     return position
 
 

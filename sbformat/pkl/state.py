@@ -11,6 +11,7 @@ from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from sbformat.errors import LimitError, PickleError, quote
+from sbformat.pkl.changes import change_plain
 from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Global, Node, Persistent, Set, Update
 
 if TYPE_CHECKING:
@@ -40,9 +41,9 @@ class State:
     """
 
     __slots__ = (
-        "_frozen", "base", "built", "changed_late", "data", "encoding", "far_memo", "is_lenient", "is_odd", "is_short",
-        "is_unframed", "limits",
-        "log", "marked", "memo", "protocol", "referred", "stack", "whole",
+        "base", "built", "changed_late", "changes", "data", "discarded", "encoding", "far_memo", "faults",
+        "frozen_views", "is_lenient", "is_odd", "is_short", "is_uncertain", "is_unframed", "limits", "log", "marked", "memo",
+        "protocol", "referred", "stack", "whole",
     )  # fmt: skip
 
     def __init__(self, data: bytes, limits: Limits, encoding: str) -> None:
@@ -58,6 +59,15 @@ class State:
         self.is_lenient = False
         """Take numbers and escapes that CPython takes and no pickler writes, and note that they are odd."""
         self.is_odd = False
+        self.changes: list[tuple[object, int]] = []
+        """Values that were changed after they were referred to a second time, and bytearrays that were changed at all,
+        each with the length of the log at that moment: a call before it saw the value as it was (lenient only)."""
+        self.is_uncertain = False
+        """A value was changed in a way that is not followed here, so that what a call is given is not known (lenient)."""
+        self.faults: list[str] = []
+        """What CPython refuses, though reading goes on here (lenient only)."""
+        self.discarded: list[object] = []
+        """Values that were popped: unpicklers make them all the same."""
         self.is_unframed = False
         """Pass over FRAME, as the unpickler in pure Python does when a frame is not what it says."""
         self.referred: dict[int, object] = {}
@@ -77,7 +87,7 @@ class State:
         """Composite values made so far."""
         self.protocol = 0
         self.log: list[Node | Update] = []
-        self._frozen: dict[int, tuple[bytearray, bytes]] = {}
+        self.frozen_views: dict[int, tuple[bytearray, bytes]] = {}
 
     # -- memo and stack -------------------------------------------------------------------------------
 
@@ -121,10 +131,13 @@ class State:
         self.push_built(call)
 
     def frozen(self, buffer: bytearray) -> bytes:
-        """Return its bytes, copied once: nothing here changes a bytearray, and the memo may give it many times."""
-        known = self._frozen.get(id(buffer))
+        """Return the bytes of a bytearray, copied once: the memo may give it many times.
+
+        For CPython this is a view, which changes with the bytearray: ``changes`` treats that as uncertain.
+        """
+        known = self.frozen_views.get(id(buffer))
         if known is None:
-            known = self._frozen[id(buffer)] = buffer, bytes(buffer)
+            known = self.frozen_views[id(buffer)] = buffer, bytes(buffer)
         return known[1]
 
     # -- changes --------------------------------------------------------------------------------------
@@ -132,12 +145,12 @@ class State:
     def update(self, how: UpdateHow, target: object, value: object) -> None:
         """Note a change to a node; anything else has no such method."""
         if not isinstance(target, Node):
-            if self.is_lenient:  # some unpicklers do that to some values, and go on
-                self.is_odd = True
+            if self.is_lenient:
+                change_plain(self, how, target, value)
                 return
             message = f"{how} on a value of type {type(target).__name__.lower()}"
             raise PickleError(message)
-        self._note_change(target)
+        self.note_change(target)
         change = Update(how, target, value)
         if target.updates is None:
             target.updates = []
@@ -145,9 +158,12 @@ class State:
         self.log.append(change)
         self.built += 1
 
-    def _note_change(self, target: object) -> None:
+    def note_change(self, target: object) -> None:
+        """Note the change of a value that was referred to a second time before."""
         if id(target) in self.referred:
             self.changed_late = True
+            if self.is_lenient:
+                self.changes.append((target, len(self.log)))
 
     def refer(self, value: object) -> object:
         """Note that a value is referred to a second time, and return it."""
@@ -162,7 +178,7 @@ class State:
             raise PickleError(message)
         pairs = zip(items[::2], items[1::2])
         if type(target) is Dict:
-            self._note_change(target)
+            self.note_change(target)
             target.extend(pairs)
         else:
             self.update("SETITEMS", target, list(pairs))
@@ -170,7 +186,7 @@ class State:
     def append_items(self, target: object, items: list[object]) -> None:
         """APPEND(S)."""
         if type(target) is list:
-            self._note_change(target)
+            self.note_change(target)
             target.extend(items)
         else:
             self.update("APPENDS", target, items)
@@ -178,7 +194,7 @@ class State:
     def add_items(self, target: object, items: list[object]) -> None:
         """ADDITEMS."""
         if type(target) is Set:
-            self._note_change(target)
+            self.note_change(target)
             target.extend(items)
         else:
             self.update("ADDITEMS", target, items)

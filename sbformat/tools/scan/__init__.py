@@ -12,7 +12,6 @@ from sbformat.loose import open_folder
 from sbformat.names.dangerous import reason
 from sbformat.sniff import sniff
 from sbformat.source import open_large, open_source
-from sbformat.spec import PICKLE_SUFFIXES
 from sbformat.tools.scan.files import Scanner
 from sbformat.tools.scan.judge import Place
 from sbformat.tools.scan.report import RULES, VERDICTS, Finding, ScanReport
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from sbformat.limits import Limits
     from sbformat.source import Source, SourceLike
+    from sbformat.tools.scan.report import Verdict
 
 _GIT = ".git"
 
@@ -59,8 +59,7 @@ def scan(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS, allow: Iterable
     view = opened.view(0, opened.size)
     scanner.grant(opened.size)
     kind = sniff(opened)
-    is_due = isinstance(source, (str, os.PathLike)) and os.fsdecode(source).lower().endswith(PICKLE_SUFFIXES)
-    scanner.content(view, Place(""), is_due=is_due)
+    scanner.content(view, Place(""))
     kind = scanner.format or kind if kind == "zip" else kind
     return _report(scanner, kind, hashlib.sha256(view).hexdigest(), opened.size)
 
@@ -148,10 +147,11 @@ def _others(source: str | os.PathLike[str], top: set[str]) -> Iterator[tuple[str
 
 
 def _report(scanner: Scanner, kind: str, sha256: str | None, size: int) -> ScanReport:
-    verdicts = [finding.verdict for finding in scanner.findings]
+    verdict: Verdict = max((finding.verdict for finding in scanner.findings), key=VERDICTS.index, default="clean")
     return ScanReport(
         format=kind,
-        verdict=max(verdicts, key=VERDICTS.index, default="clean"),
+        verdict=verdict,
+        reason=None if verdict != "dangerous" else "harmful" if scanner.is_harmful else "not-known",
         findings=tuple(scanner.findings),
         omitted=scanner.omitted,
         imports=tuple(sorted(scanner.imports)),

@@ -15,10 +15,10 @@ import zlib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.spec import LOCAL_SIGNATURE, SERIALIZED_MARKER
-from sbformat.zip_records import STORED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from lzma import LZMADecompressor
     from mmap import mmap
 
     from sbformat.limits import Limits
@@ -27,6 +27,10 @@ _LOCAL: Final = struct.Struct("<4sHHHHHIIIHH")
 _MOST_MEMBERS: Final = 4096
 _DEFLATED: Final = 8
 _BZIP2: Final = 12
+_LZMA: Final = 14
+_LZMA_HEADER: Final = 9
+ZSTANDARD: Final = 93
+"""Of the methods that Python's zipfile reads the only one that is not looked into: it does since 3.14."""
 _NO_LETTERS: Final = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"))
 _TAR_BLOCK: Final = 512
 _PLAIN_HEADER: Final = re.compile(
@@ -40,10 +44,17 @@ _MARKER: Final = re.compile(
 _BLOB: Final = re.compile(rb'serialized:"\s*:\s*"')
 
 
-def members(data: memoryview, left: Callable[[], int]) -> Iterator[tuple[str, bytes | memoryview, bool]]:
-    """Yield every member that starts with a local header, wherever it stands and whatever a directory says.
+class Member(NamedTuple):
+    """A member of a zip as its local header has it."""
 
-    Each with its name and whether it was inflated: what lies in a stored one is seen where it stands.
+    name: str
+    method: int
+    content: bytes | memoryview
+    """As far as it can be had: a stored one up to the next header, an inflated one up to a limit."""
+
+
+def members(data: memoryview, left: Callable[[], int]) -> Iterator[Member]:
+    """Yield every member that starts with a local header, wherever it is and whatever a directory says.
 
     :param data: a zip, or what should be one
     :param left: says how many bytes may still be looked at: headers may claim the same ones again and again
@@ -59,8 +70,8 @@ def members(data: memoryview, left: Callable[[], int]) -> Iterator[tuple[str, by
         following = starts[index + 1] if index + 1 < len(starts) else len(raw)
         stop = max(at + compressed if compressed <= len(raw) - at else at, following)
         content = inflated(data[at:], method, left()) if method else data[at:stop]
-        if content:
-            yield name, content, method != STORED
+        if content or method == ZSTANDARD:
+            yield Member(name, method, content)
 
 
 def _finditer(raw: bytes) -> Iterator[re.Match[bytes]]:
@@ -74,18 +85,41 @@ def inflated(data: memoryview, method: int, most: int) -> bytes:
     """Return what a compressed member holds, as far as it can be had; nothing for a method that is not looked into.
 
     :param data: the member, and whatever follows it
-    :param method: its number in the zip: those that Python's zipfile reads, but LZMA
+    :param method: its number in the zip; those that Python's zipfile reads
     :param most: bytes, and no more
     """
     import bz2
+    import lzma
 
     most = max(most, 1)  # 0 would be no bound
     try:
         if method == _DEFLATED:
             return zlib.decompressobj(-15).decompress(data, most)
-        return bz2.BZ2Decompressor().decompress(data, most) if method == _BZIP2 else b""
-    except (zlib.error, OSError, EOFError):
-        return b""
+        if method == _BZIP2:
+            return bz2.BZ2Decompressor().decompress(data, most)
+        if method == _LZMA:
+            return _decompressor_of_lzma(data, most).decompress(data[_LZMA_HEADER:], most)
+    except (zlib.error, lzma.LZMAError, OSError, EOFError):
+        pass
+    return b""
+
+
+def _decompressor_of_lzma(data: memoryview, most: int) -> LZMADecompressor:
+    """Return a decompressor by a member's header: a version, the size of the properties (5), and these.
+
+    The dictionary need be no larger than what is taken from it, whatever size the header claims.
+    """
+    import lzma
+
+    properties = data[4] if len(data) >= _LZMA_HEADER and data[2] == 5 else 255
+    if properties >= 9 * 5 * 5:
+        message = "no properties of LZMA"
+        raise lzma.LZMAError(message)
+    rest, lc = divmod(properties, 9)
+    pb, lp = divmod(rest, 5)
+    size = min(int.from_bytes(data[5:_LZMA_HEADER], "little"), most)
+    layout = {"id": lzma.FILTER_LZMA1, "dict_size": max(size, 4096), "lc": lc, "lp": lp, "pb": pb}
+    return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[layout])
 
 
 def is_tar(data: memoryview) -> bool:

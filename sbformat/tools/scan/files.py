@@ -24,7 +24,6 @@ from sbformat.spec import (
     LOCAL_SIGNATURE,
     NPY_MAGIC,
     PICKLE_RECORD,
-    PICKLE_SUFFIXES,
     PTH_SUFFIX,
     SERIALIZED_MARKER,
     STORAGE_FOLDER,
@@ -38,6 +37,7 @@ from sbformat.tools.scan import carve
 from sbformat.tools.scan.judge import Place, judge_pth
 from sbformat.tools.scan.roles import of_attribute, of_state_dict, of_value
 from sbformat.tools.scan.streams import DEEPEST, StreamScanner, is_marked
+from sbformat.zip_records import STORED
 
 if TYPE_CHECKING:
     from sbformat.entries import Entries
@@ -68,13 +68,10 @@ class Scanner(StreamScanner):
 
     # -- files and entries ----------------------------------------------------------------------------
 
-    def content(
-        self, data: memoryview, place: Place, depth: int = 0, *, is_beside: bool = False, is_due: bool = False
-    ) -> None:
+    def content(self, data: memoryview, place: Place, depth: int = 0, *, is_beside: bool = False) -> None:
         """Look into bytes of any kind.
 
         :param is_beside: they lie beside an archive: what nobody could load from there is no finding
-        :param is_due: whoever loads them takes them for a pickle, when they are nothing else
         """
         if depth > DEEPEST:
             self.add(place.finding("broken", "files lie within files deeper than any that is written"))
@@ -93,7 +90,7 @@ class Scanner(StreamScanner):
             self.npy(data, place, depth)
         elif is_marked(head) and self.large_pickle(BytesSource(data), place, depth):
             pass
-        elif not self.pickle_stream(data, place, depth, is_due=is_due or is_marked(head) or _is_named_pickle(place)):
+        elif not self.pickle_stream(data, place, depth, is_due=is_marked(head)):
             self.other(data, place, depth, is_beside=is_beside)
         if not head.startswith(LOCAL_SIGNATURE):
             self.ending(data, place, depth)
@@ -200,8 +197,14 @@ class Scanner(StreamScanner):
 
     def carved(self, data: memoryview, place: Place, depth: int) -> None:
         """Look at whatever can be seen in a zip that is broken."""
-        for name, content, is_inflated in carve.members(data, lambda: min(self.left(), _MOST_INFLATED)):
-            member, inner = memoryview(content), place.within(escape(name, 200))
+        for name, method, content in carve.members(data, lambda: min(self.left(), _MOST_INFLATED)):
+            member, inner, is_inflated = memoryview(content), place.within(escape(name, 200)), method != STORED
+            if method == carve.ZSTANDARD:
+                message = (
+                    "compressed with Zstandard, which is not looked into, and Python's zipfile reads it since 3.14"
+                )
+                self.add(inner.finding("unknown-entry", message, verdict="dangerous"))
+                continue
             if not self.charge(len(content) if is_inflated else len(content) >> 4, inner):
                 return
             if is_inflated and bytes(member[:4]) == LOCAL_SIGNATURE:
@@ -311,7 +314,7 @@ class Scanner(StreamScanner):
             inner = place.within(name)
             if bytes(record[:4]) == LOCAL_SIGNATURE:
                 self.zip(record, inner, depth + 1)
-            elif self.pickle_stream(record, inner, depth + 1, is_due=_is_named_pickle(inner)):
+            elif self.pickle_stream(record, inner, depth + 1, is_due=short.lower() == PICKLE_RECORD):
                 continue
             if not is_told:
                 self.add(inner.finding("unknown-entry", "a record that torch does not write, or that no tensor uses"))
@@ -368,8 +371,3 @@ def _is_text(data: memoryview) -> bool:
     except UnicodeDecodeError:
         return False
     return not re.search("[^\\t\\n\\f\\r\\x20-\\x7e\\x80-\\U0010ffff]", text)
-
-
-def _is_named_pickle(place: Place) -> bool:
-    """Say whether a name ends as those of pickles do: whoever loads it takes it for one."""
-    return not place.key and place.entry.lower().endswith(PICKLE_SUFFIXES)

@@ -11,23 +11,32 @@ from sbformat.known.recognition import role_of
 from sbformat.names.dangerous import reason
 from sbformat.names.known import CALLS, REACHING
 from sbformat.names.references import ALGORITHMS
-from sbformat.pkl import Call, Dict, Extension, Global, Node, Pickle, Update, attempt
-from sbformat.tools.scan.report import RULES, Finding
+from sbformat.pkl import Attempt, Call, Dict, Extension, Global, Node, Pickle, Update, trace
+from sbformat.tools.scan.hashing import find_key_fault
+from sbformat.tools.scan.report import RULES, Finding, reason_of
+from sbformat.tools.scan.uses import find_called_names, find_given_names, find_late_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sbformat.known import Doubt, Recognition
     from sbformat.limits import Budget
-    from sbformat.pkl import Attempt
+    from sbformat.pkl.tree import UpdateHow
     from sbformat.pth.scope import Scope
-    from sbformat.tools.scan.report import Rule, Verdict
+    from sbformat.tools.scan.report import Reason, Rule, Verdict
 
 MOST_FINDINGS: Final = 1000
 """Of one verdict that are listed, of a pickle and of a file; the others are counted."""
 _DANGEROUS: Final[Verdict] = "dangerous"
 _SHOWN: Final = 200
 _CARRIED: Final = ("function", "class")
+_METHODS: Final[dict[UpdateHow, str]] = {
+    "BUILD": "__setstate__",
+    "APPENDS": "extend",
+    "SETITEMS": "__setitem__",
+    "ADDITEMS": "add",
+}
+"""The methods that opcodes call on an object."""
 _MODEL_CLASS: Final = "model_class"
 """The key of HER's wrapped algorithm, the only one that names an algorithm."""
 
@@ -49,12 +58,15 @@ class Place(NamedTuple):
         *,
         names: tuple[str, ...] = (),
         verdict: Verdict | None = None,
+        reason: Reason | None = None,
         offset: int | None = None,
     ) -> Finding:
         """Return a finding here."""
+        verdict = verdict or RULES[rule][0]
         return Finding(
             rule=rule,
-            verdict=verdict or RULES[rule][0],
+            verdict=verdict,
+            reason=reason or reason_of(rule, verdict),
             entry=escape(self.entry, 1000),
             key=escape(self.key, _SHOWN),
             offset=offset,
@@ -82,6 +94,8 @@ class Judged(NamedTuple):
     """It asked for more than is allowed, so that not all of it was recognised."""
     omitted: int
     """Findings beyond a thousand of each verdict."""
+    is_harmful: bool
+    """Something in it is known to do harm, listed or not."""
 
 
 def judge(
@@ -96,11 +110,11 @@ def judge(
     :param allow: dotted names that are taken for known
     :param encoding: of Python 2's 8-bit strings
     """
-    judged = _Judgement(place, allow, found.log, len(data))
-    judged.of_pickle(found.pickle, budget, None)
+    judged = _Judgement(place, allow, found, len(data))
+    judged.of_pickle(budget, None)
     if found.error is not None:
         judged.findings.append(place.broken(found.error))
-    return judged.finished(data, budget, encoding, found.pickle)
+    return judged.finished(data, budget, encoding)
 
 
 def judge_pth(data: bytes, pickle: Pickle, scope: Scope, place: Place, budget: Budget, allow: frozenset[str]) -> Judged:
@@ -113,19 +127,24 @@ def judge_pth(data: bytes, pickle: Pickle, scope: Scope, place: Place, budget: B
     :param budget: the operation's
     :param allow: dotted names that are taken for known
     """
-    judged = _Judgement(place, allow, pickle.log, pickle.size)
-    judged.of_pickle(pickle, budget, scope)
-    return judged.finished(data, budget, "utf-8", pickle)
+    judged = _Judgement(place, allow, Attempt(pickle, pickle.log, None, pickle.size), pickle.size)
+    judged.of_pickle(budget, scope)
+    return judged.finished(data, budget, "utf-8")
 
 
 class _Judgement:
     """The findings of one pickle while they are made."""
 
-    def __init__(self, place: Place, allow: frozenset[str], log: list[Node | Update], size: int) -> None:
+    def __init__(self, place: Place, allow: frozenset[str], found: Attempt, size: int) -> None:
         self.place = place
         self.allow = allow
-        self.log = log
+        self.found = found
+        self.pickle = found.pickle
+        self.log = found.log
         self.size = size
+        self._given = find_given_names(found.log)
+        root = found.pickle.value if found.pickle is not None else found.log if place.key else None
+        self._called = find_called_names(root, place.key)
         self.findings: list[Finding] = []
         self.value: object = None
         self.is_cut = False
@@ -135,6 +154,7 @@ class _Judgement:
         self._counts: dict[str, int] = {}
         self._omitted = 0
         self._is_full = False
+        self._is_harmful = False
 
     def _wrapped(self, root: object) -> object:
         """The algorithm that HER wraps: the blob of that key, or its value in a pickle of Stable Baselines 2."""
@@ -146,12 +166,11 @@ class _Judgement:
 
     # -- what the recognisers say ---------------------------------------------------------------------
 
-    def of_pickle(self, pickle: Pickle | None, budget: Budget, scope: Scope | None) -> None:
-        """Judge by what the recognisers understood.
-
-        :param pickle: None for one that is broken: its calls are recognised all the same
-        """
+    def of_pickle(self, budget: Budget, scope: Scope | None) -> None:
+        """Judge by what the recognisers understood; of a broken pickle, too, the calls are recognised."""
+        pickle = self.pickle
         whole = pickle or Pickle(None, self.log, 0, self.size, frozenset(), ())
+        self._of_values(whole, budget)
         try:
             self.value, recognition = recognise(whole, budget, scope, reads_all=True)
             discarded = self._discarded(recognition)
@@ -180,6 +199,24 @@ class _Judgement:
                 name = _name(node)
                 message = f"{escape(name, _SHOWN)} is called, and nothing uses what it gives"
                 self._add("discarded-result", node, message, (name,))
+
+    def _of_values(self, whole: Pickle, budget: Budget) -> None:
+        """Judge what the machine noted: values that are changed, keys that cannot be hashed, frames that are wrong."""
+        found, place = self.found, self.place
+        for fault in found.faults:
+            self.findings.append(place.finding("broken", f"pickle failure: {fault}"))
+        fault_of_key = find_key_fault([whole.value, *self.log, *whole.discarded], budget.limits)
+        if fault_of_key is not None:
+            self.findings.append(place.finding("broken", f"pickle failure: {fault_of_key}"))
+        if found.is_ambiguous:
+            message = "frames end inside arguments, so that unpicklers read different bytes, and no pickler does that"
+            self.findings.append(place.finding("ambiguous-frame", message))
+        if found.is_uncertain:
+            message = "a bytearray or list is changed in a way that cannot be followed, as no pickler does"
+            self.findings.append(place.finding("changed-value", message))
+        elif find_late_changes(self.log, found.changes):
+            message = "a value is changed after a call was given it, so that the call saw another one"
+            self.findings.append(place.finding("changed-value", message))
 
     def _of_understood(self, node: Call, recognition: Recognition, *, carries: bool) -> None:
         """A call that was accepted: names among its arguments that nothing asked for, and what depends on the rest."""
@@ -264,7 +301,7 @@ class _Judgement:
             self._add("computed-name", node, message, (_name(node),))
         elif isinstance(node, Update) and isinstance(node.target, Global):
             message = f"{escape(_name(node.target), _SHOWN)} itself is changed, for the whole process that loads it"
-            self._add("unchecked-arguments", node, message, (_name(node.target),), _DANGEROUS)
+            self._add("unchecked-arguments", node, message, (_name(node.target),), _DANGEROUS, reason="harmful")
         elif isinstance(node, Update) and not isinstance(node.target, Call):
             self._add("unchecked-arguments", node, "a reference is given a state, which no pickler does")
 
@@ -275,7 +312,24 @@ class _Judgement:
         if why:
             self._add("dangerous-name", node, f"{escape(name, _SHOWN)} is imported: it {why}", (name,))
         elif name not in self.allow:
-            self._add("unknown-name", node, f"{escape(name, _SHOWN)} is imported and is not known", (name,))
+            self._of_unknown_name(node, name)
+
+    def _of_unknown_name(self, node: Global, name: str) -> None:
+        """Judge a name that is not known by what becomes of it: it is called, now or later, or only imported."""
+        shown = escape(name, _SHOWN)
+        remedy = f"if you trust it, allow {shown} by name"
+        if id(node) in self._called:
+            key = self._called[id(node)]
+            what = "under 'data'" if key.endswith("__") else f"as part of {escape(key, _SHOWN)!r}"
+            message = f"{shown} is not known to sbformat, and Stable-Baselines calls what is given {what}; {remedy}"
+            self._add("called-name", node, message, (name,))
+        elif id(node) in self._given:
+            taker = escape(_name(self._given[id(node)]), _SHOWN)
+            message = f"{shown} is not known to sbformat and is given to {taker}, which may call it; {remedy}"
+            self._add("called-name", node, message, (name,))
+        else:
+            message = f"{shown} is not known to sbformat: loading imports its module, and calls nothing of it"
+            self._add("unknown-name", node, message, (name,))
 
     def _of_call(self, node: Call) -> None:
         func, role = node.func, role_of(node)
@@ -294,10 +348,14 @@ class _Judgement:
         elif name in self.allow:
             return
         elif node.how.startswith("NEWOBJ"):
-            message = f"an object of {shown} is made, whose methods run when it is loaded and used"
+            methods = ", ".join(dict.fromkeys(_METHODS[change.how] for change in node.updates or ()))
+            message = (
+                f"an object of {shown} is made, a class that is not known to sbformat: loading runs its __new__"
+                f"{' and ' if methods else ''}{methods}; if you trust it, allow {shown} by name"
+            )
             self._add("unknown-object", node, message, (name,))
         else:
-            message = f"{shown} is called, which is no constructor that SB3's archives call"
+            message = f"{shown} is called, which is not known to sbformat; if you trust it, allow {shown} by name"
             self._add("unknown-call", node, message, (name,))
 
     # -- the findings ---------------------------------------------------------------------------------
@@ -309,27 +367,40 @@ class _Judgement:
         message: str,
         names: tuple[str, ...] = (),
         verdict: Verdict | None = None,
+        *,
+        reason: Reason | None = None,
     ) -> None:
         if (rule, names, message) in self._said:
             return
         worth = verdict or RULES[rule][0]
+        self._is_harmful = self._is_harmful or "harmful" in (reason, reason_of(rule, worth))
         count = self._counts[worth] = self._counts.get(worth, 0) + 1
         self._is_full = self._is_full or (worth == _DANGEROUS and count >= MOST_FINDINGS)
         if count > MOST_FINDINGS:
             self._omitted += 1
             return
         self._said.add((rule, names, message))
-        self._nodes.append((self.place.finding(rule, message, names=names, verdict=verdict), id(node)))
+        found = self.place.finding(rule, message, names=names, verdict=verdict, reason=reason)
+        self._nodes.append((found, id(node)))
 
-    def finished(self, data: bytes, budget: Budget, encoding: str, pickle: Pickle | None) -> Judged:
+    def finished(self, data: bytes, budget: Budget, encoding: str) -> Judged:
         """Return the findings, with the offsets of their opcodes where the bytes are at hand."""
         offsets: dict[int, int] = {}
         if self._nodes and data:
-            traced = attempt(data, budget, encoding=encoding, is_traced=True)
-            offsets = {id(node): offset for node, offset in zip(self.log, traced.offsets)}
+            traced = trace(data, self.found, budget, encoding=encoding)
+            offsets = {id(node): offset for node, offset in zip(self.log, traced)}
         for finding, node in self._nodes:
             self.findings.append(replace(finding, offset=offsets.get(node)))
-        return Judged(self.findings, set(_imports(self.log)), self.log, pickle, self.value, self.is_cut, self._omitted)
+        return Judged(
+            findings=self.findings,
+            imports=set(_imports(self.log)),
+            log=self.log,
+            pickle=self.pickle,
+            value=self.value,
+            is_cut=self.is_cut,
+            omitted=self._omitted,
+            is_harmful=self._is_harmful,
+        )
 
 
 def _name(node: object) -> str:

@@ -25,13 +25,15 @@ Rule: TypeAlias = Literal[
     "carried-program",
     "broken",
     "unknown-call",
+    "called-name",
+    "changed-value",
+    "ambiguous-frame",
     "dangerous-name",
     "computed-name",
 ]  # fmt: skip
 
 RULES: Final[dict[Rule, tuple[Verdict, str]]] = {
     "unknown-name": ("unknown", "A pickle refers to a name that sbformat does not know; loading imports its module."),
-    "unknown-object": ("unknown", "A pickle makes an object of a class that sbformat does not know."),
     "unchecked-arguments": ("unknown", "A known constructor is given arguments that its library never writes."),
     "discarded-result": ("unknown", "A call is made whose result nothing uses."),
     "odd-pickle": ("unknown", "A pickle is put together as no pickler does it."),
@@ -44,10 +46,32 @@ RULES: Final[dict[Rule, tuple[Verdict, str]]] = {
     "carried-program": ("code", "A TorchScript program is in the file."),
     "broken": ("broken", "Something does not parse: what a more lenient reader makes of it is not known."),
     "unknown-call": ("dangerous", "A pickle calls a name that sbformat does not know: loading runs it."),
+    "unknown-object": (
+        "dangerous",
+        "A pickle makes an object of a class that sbformat does not know: loading runs methods of the class.",
+    ),
+    "called-name": ("dangerous", "Stable-Baselines, or a constructor, calls a name that sbformat does not know."),
+    "changed-value": ("dangerous", "A value is changed after a call got it, or in a way that cannot be followed."),
+    "ambiguous-frame": ("dangerous", "Frames end inside arguments, so that unpicklers read different bytes."),
     "dangerous-name": ("dangerous", "A pickle names something that runs, imports, opens or connects."),
     "computed-name": ("dangerous", "A pickle computes what it imports or calls."),
 }
 """Each rule: the verdict that it gives, and what it means."""
+
+Reason: TypeAlias = Literal["harmful", "not-known"]
+
+REASONS: Final[tuple[Reason, ...]] = ("not-known", "harmful")
+"""Why a finding is dangerous, in order: a name is not known, or is known to run, import, open or connect."""
+
+_NOT_KNOWN: Final = ("unknown-name", "unknown-entry")
+"""Rules below ``dangerous`` that are of something that sbformat does not know."""
+
+
+def reason_of(rule: Rule, verdict: Verdict) -> Reason | None:
+    """Return the reason that a finding has when nothing else is said."""
+    if verdict == "dangerous":
+        return "harmful" if rule == "dangerous-name" else "not-known"
+    return "not-known" if rule in _NOT_KNOWN else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +81,9 @@ class Finding:
     rule: Rule
     verdict: Verdict
     """What the finding alone makes of the file."""
+    reason: Reason | None
+    """``harmful`` when a name is known to run, import, open or connect; ``not-known`` when sbformat does not know it,
+    as with a policy of its author's; None when that is not the question."""
     entry: str
     """The entry, ``data`` or ``policy.pth``; within it ``!`` and the record or nested member; empty for the file."""
     key: str
@@ -76,6 +103,8 @@ class ScanReport:
     format: str
     """What the file is: a kind of :mod:`sbformat.sniff`."""
     verdict: Verdict
+    reason: Reason | None
+    """Why it is dangerous: ``harmful`` when any dangerous finding is; None for any other verdict."""
     findings: tuple[Finding, ...]
     omitted: int
     """Findings beyond the first thousand of each verdict, which are not listed."""

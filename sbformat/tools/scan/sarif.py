@@ -97,7 +97,7 @@ def _results(reports: Iterable[Mapping[str, Any]]) -> Iterable[dict[str, Any]]:
                 "message": {"text": _text(row["message"])},
                 "locations": [_location(report, index, row)],
                 "partialFingerprints": {FINGERPRINT: _fingerprint(row)},
-                "properties": {"verdict": row["verdict"], "names": row["names"]},
+                "properties": {"verdict": row["verdict"], "reason": row["reason"], "names": row["names"]},
             }
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import LimitError, PickleError, SbformatError, TensorError
 from sbformat.limits import Budget
+from sbformat.names.dangerous import reason
 from sbformat.numpy_pickles import encoded_bytes
 from sbformat.pkl import Attempt, attempt
-from sbformat.pkl.tree import Call, Unread, children, walk
+from sbformat.pkl.tree import Call, Global, Unread, children, walk
 from sbformat.spec import LEGACY_MAGIC_BYTES, LOCAL_SIGNATURE
 from sbformat.tools.scan.judge import MOST_FINDINGS, judge
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 DEEPEST: Final = 8
 """Files within files, and pickles within pickles."""
-_MOST_PICKLES: Final = 64
 _PROTO: Final = 0x80
 _NEWEST_PROTOCOL: Final = 5
 _TIMES_READ: Final = 4
@@ -48,11 +48,14 @@ class StreamScanner(ABC):
         self.imports: set[str] = set()
         self.pickles = 0
         self.omitted = 0
+        self.is_harmful = False
+        """Something is known to do harm, whether its finding is listed or not."""
         self._left = _LEAST_READ
         self._known: set[tuple[Place, bytes]] = set()
 
     def add(self, finding: Finding) -> None:
         """Keep a finding; beyond a thousand of one verdict they are only counted."""
+        self.is_harmful = self.is_harmful or finding.reason == "harmful"
         count = self._counts[finding.verdict] = self._counts.get(finding.verdict, 0) + 1
         if count <= MOST_FINDINGS:
             self.findings.append(finding)
@@ -95,16 +98,26 @@ class StreamScanner(ABC):
         if not self.charge(_AN_ATTEMPT, place):
             return None
         found = attempt(data, self.budget)
-        self.charge(found.reached, place)
-        judged = None
-        if self.is_new(data[: found.reached], place):
-            judged = judge(found, data, place, self.budget, self.allow)
-            self.judged(judged, place, depth)
-        if found.pickle is not None and found.pickle.size < len(data):
-            size = found.pickle.size
-            self.add(place.finding("trailing-bytes", f"{len(data) - size} bytes follow the pickle", offset=size))
-            self.pickle_stream(memoryview(data)[size:], place, depth + 1)
+        judged = self._judge_readings(found, data, place, depth)
+        ends = {end for other in (found, *found.others) for end in other.ends}
+        for end in sorted(ends):
+            if end < len(data):
+                self.add(place.finding("trailing-bytes", f"{len(data) - end} bytes follow the pickle", offset=end))
+                self.pickle_stream(memoryview(data)[end:], place, depth + 1)
         return judged
+
+    def _judge_readings(
+        self, found: Attempt, data: bytes, place: Place, depth: int, *, encoding: str = "ascii"
+    ) -> Judged | None:
+        """Judge a pickle, in each way in which unpicklers read it; return what came of the first."""
+        first = None
+        for number, reading in enumerate((found, *found.others)):
+            self.charge(reading.reached, place)
+            if number or self.is_new(data[: found.reached], place):
+                judged = judge(reading, data, place, self.budget, self.allow, encoding=encoding)
+                self.judged(judged, place, depth)
+                first = first or judged
+        return first
 
     def pickle_stream(
         self,
@@ -118,44 +131,56 @@ class StreamScanner(ABC):
     ) -> bool:
         """Judge bytes that may be pickles, one after another; say whether they are.
 
-        :param is_due: whoever loads them takes them for pickles, so a fault is one
+        :param is_due: the loader takes them for pickles, so a fault is one
         :param is_whole: nothing else may follow
-        :param is_nested: they lie within a pickle: numbers of any kind, as a rule
+        :param is_nested: they are in a pickle: numbers of any kind, as a rule
         """
-        rest, count = data, 0
-        for tried in range(_MOST_PICKLES):
-            if not len(rest):
-                break
+        count, last = 0, 0
+        waiting = [0]
+        tried: set[int] = set()
+        while waiting:
+            start = waiting.pop()
+            if start in tried or start >= len(data):
+                continue
+            is_first = not tried
+            tried.add(start)
             if not self.charge(_AN_ATTEMPT, place):
                 return True
-            raw, found = self.attempted(rest)
-            self.charge(found.reached, place)
-            is_likely = not is_nested or is_marked(raw)  # numbers seldom begin as a pickle does
-            is_beyond = is_likely and _is_beyond(found.error, is_cut=len(raw) < len(rest))
-            is_framed = not is_nested and found.error is not None and _FRAME in raw[: found.reached]
-            is_one = _is_pickle(found, is_marked=is_marked(raw)) or is_beyond or is_framed or (is_due and not tried)
-            if not is_one and (is_nested or found.pickle is None):
-                break
-            if is_one:
+            raw, found = self.attempted(data[start:])
+            ends = sorted({start + end for other in (found, *found.others) for end in other.ends}, reverse=True)
+            if self._is_pickle(found, raw, len(data) - start, is_nested=is_nested) or (is_due and is_first):
                 count += 1
-                if self.is_new(raw[: found.reached], place):
-                    self.judged(judge(found, raw, place, self.budget, self.allow, encoding="utf-8"), place, depth)
-            if found.pickle is None:
-                return True
-            rest = rest[found.pickle.size :]  # also past one of plain data: torch's files are several in a row
-        if count and len(rest) and is_whole:
-            message = f"{len(rest)} bytes follow the pickle"
-            self.add(place.finding("trailing-bytes", message, offset=len(data) - len(rest)))
+                self._judge_readings(found, raw, place, depth, encoding="utf-8")
+                last = max(last, *ends, 0) if ends else len(data)
+            elif is_nested or not ends:
+                self.charge(found.reached, place)
+                continue
+            else:
+                self.charge(found.reached, place)  # plain data: torch's files are several pickles in a row
+            waiting.extend(ends)
+        if count and last < len(data) and is_whole:
+            message = f"{len(data) - last} bytes follow the pickle"
+            self.add(place.finding("trailing-bytes", message, offset=last))
         return count > 0
+
+    def _is_pickle(self, found: Attempt, raw: bytes, size: int, *, is_nested: bool) -> bool:
+        """Say whether bytes are a pickle, whole or broken.
+
+        :param raw: what was read of them
+        :param size: how many there are
+        """
+        is_likely = not is_nested or is_marked(raw)  # numbers seldom begin as a pickle does
+        is_framed = not is_nested and found.error is not None and _FRAME in raw[: found.reached]
+        is_beyond = is_likely and _is_beyond(found.error, is_cut=len(raw) < size)
+        return is_framed or is_beyond or _is_pickle(found, size, is_marked=is_marked(raw), is_nested=is_nested)
 
     def attempted(self, rest: memoryview | Unread) -> tuple[bytes, Attempt]:
         """Decode the pickle that bytes may begin with; return what of them was read, and how far it went.
 
-        What lies in a file is an array as a rule, which stops being a pickle at once: what tells in a few bytes is not
-        asked of all.
+        Arrays and other pickles follow as a rule, so no more is copied than is needed.
         """
         allowed = self.budget.limits.pickle_bytes
-        window = _SHORT if isinstance(rest, Unread) else allowed
+        window = _SHORT
         while True:
             raw = bytes(rest[: min(window, allowed)])
             found = attempt(raw, self.budget, encoding="utf-8")
@@ -178,7 +203,7 @@ class StreamScanner(ABC):
             pickle = decode_large(source, self.budget, encoding="utf-8")
         except SbformatError:
             return False
-        found = Attempt(pickle, pickle.log, [], None, pickle.size)
+        found = Attempt(pickle, pickle.log, None, pickle.size)
         self.judged(judge(found, b"", place, self.budget, self.allow, encoding="utf-8"), place, depth)
         return True
 
@@ -187,6 +212,7 @@ class StreamScanner(ABC):
         self.pickles += 1
         self.imports |= judged.imports
         self.omitted += judged.omitted
+        self.is_harmful = self.is_harmful or judged.is_harmful
         for finding in judged.findings:
             self.add(finding)
         seen: set[int] = set()
@@ -230,11 +256,16 @@ def is_marked(raw: bytes | bytearray | memoryview) -> bool:
     return len(raw) > 1 and raw[0] == _PROTO and raw[1] <= _NEWEST_PROTOCOL
 
 
-def _is_pickle(found: Attempt, *, is_marked: bool) -> bool:
-    """Say whether bytes are a pickle: text and numbers begin like one by chance, but do not go on like one."""
+def _is_pickle(found: Attempt, size: int, *, is_marked: bool, is_nested: bool) -> bool:
+    """Say whether bytes are a pickle: text and numbers begin like one by chance, but do not go on like one.
+
+    Of the protocols 0 and 1, which have no mark, a pickle of plain data is one when it is all there is.
+    """
     if found.pickle is not None:
-        return is_marked or bool(found.log)
-    return bool(found.log) if is_marked else any(isinstance(node, Call) for node in found.log)
+        return is_marked or bool(found.log) or (not is_nested and found.pickle.size == size)
+    if is_marked:
+        return bool(found.log)
+    return any(isinstance(node, Call) or (isinstance(node, Global) and reason(node.pair)) for node in found.log)
 
 
 def _is_beyond(error: SbformatError | None, *, is_cut: bool) -> bool:

@@ -1,0 +1,137 @@
+"""What becomes of the names and values in a pickle: which are given to a call, called later, or changed too late.
+
+FORMAT.md 14.1. A name that is not known and is only referred to does no more than import its module. It is another
+matter when a constructor gets it, or when SB3 calls it after loading.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sbformat.known.recognition import is_known, role_of
+from sbformat.names.attributes import is_used
+from sbformat.names.known import OBJECTS, PLAIN_OBJECTS
+from sbformat.pkl.tree import Call, Dict, Global, Node, Update
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_HOLDING: Final = frozenset({"ordered_dict", "deque", "set", "frozenset"})
+"""Roles of containers, which keep what they are given."""
+_CARRYING: Final = frozenset(
+    {
+        "function", "skeleton_function", "filled_function", "function_state", "cell", "empty_cell", "carried_class",
+        "carried_enum", "filled_class", "class_state", "type_variable", "generic_alias", "descriptor",
+    }
+)  # fmt: skip
+"""Roles of what makes functions and classes carried by value: their code may call anything, and is reported."""
+_MODEL_DATA: Final = frozenset({"state_dict", "data"})
+"""The keys of what ``policy.save`` writes: parameters, and the arguments of the policy's constructor."""
+
+
+def find_given_names(log: Iterable[Node | Update]) -> dict[int, Call]:
+    """Return the calls of known constructors that are given a name, by the ``id()`` of the name.
+
+    :param log: of a pickle
+    """
+    given: dict[int, Call] = {}
+    seen: set[int] = set()
+    for node in log:
+        if not isinstance(node, Call):
+            continue
+        role = role_of(node)
+        if role in _CARRYING or role in _HOLDING or not _is_constructor(node):
+            continue
+        holds_items = role == "default_dict"
+        values = [node.args, node.kwargs]
+        values += [update.value for update in node.updates or () if not (holds_items and update.how == "SETITEMS")]
+        for name in _names(values, seen):
+            given.setdefault(id(name), node)
+    return given
+
+
+def _is_constructor(node: Call) -> bool:
+    """Say whether a call is of a name that is known: of any other, the call itself is reported."""
+    func = node.func
+    return type(func) is Global and (is_known(func.pair) or func.pair in OBJECTS or func.pair in PLAIN_OBJECTS)
+
+
+def _names(roots: Iterable[object], seen: set[int], *, is_deep: bool = False) -> list[Global]:
+    """Return the names in values, down to the nodes in them.
+
+    :param seen: the ``id()`` of what was looked at before
+    :param is_deep: look into nodes too, but not at what a call calls
+    """
+    found, todo = [], list(roots)
+    while todo:
+        part = todo.pop()
+        if id(part) in seen or not isinstance(part, (Node, list, tuple)):
+            continue
+        seen.add(id(part))
+        if isinstance(part, Global):
+            found.append(part)
+        elif isinstance(part, Dict):
+            todo.extend(value for pair in part for value in pair)
+        elif isinstance(part, (list, tuple)):
+            todo.extend(part)
+        elif is_deep:
+            if isinstance(part, Call):
+                todo += [part.args, part.kwargs]
+            todo.extend(update.value for update in part.updates or ())
+    return found
+
+
+def find_called_names(value: object, key: str) -> dict[int, str]:
+    """Return the keys under which Stable-Baselines calls a name, by the ``id()`` of the name.
+
+    :param value: the tree of a pickle
+    :param key: of ``data``, whose blob it is; empty for any other pickle: an agent of Stable Baselines 2 and what
+        ``policy.save`` writes have keys of their own
+    """
+    if key:
+        pairs: Sequence[tuple[object, object]] = [(key, value)]
+    elif type(value) is tuple and len(value) == 2 and type(value[0]) is Dict:
+        pairs = value[0]
+    elif type(value) is Dict and len(value) == 2 and {name for name, _ in value if type(name) is str} == _MODEL_DATA:
+        pairs = [("data__", part) for name, part in value if name == "data"]
+    else:
+        return {}
+    called: dict[int, str] = {}
+    for name, part in pairs:
+        if isinstance(name, str) and is_used(name):
+            for found in _names([part], set(), is_deep=True):
+                called.setdefault(id(found), name)
+    return called
+
+
+def find_late_changes(log: Sequence[Node | Update], changes: Iterable[tuple[object, int]]) -> bool:
+    """Say whether a value was changed after a call got it: the call saw another one than is here.
+
+    :param log: of a pickle
+    :param changes: what was changed, with the length of the log at that moment
+    """
+    reached: set[int] = set()
+    position = 0
+    for target, moment in changes:
+        while position < min(moment, len(log)):
+            node = log[position]
+            position += 1
+            if isinstance(node, Call):
+                _reach([node.args, node.kwargs], reached)
+        if id(target) in reached:
+            return True
+    return False
+
+
+def _reach(roots: Iterable[object], reached: set[int]) -> None:
+    """Add the ``id()`` of every value that a call gets, down to the nodes in it."""
+    todo = list(roots)
+    while todo:
+        part = todo.pop()
+        if id(part) in reached:
+            continue
+        if isinstance(part, bytearray):
+            reached.add(id(part))
+        elif isinstance(part, (list, tuple)):
+            reached.add(id(part))
+            todo.extend(value for pair in part for value in pair) if isinstance(part, Dict) else todo.extend(part)
