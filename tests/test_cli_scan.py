@@ -98,7 +98,7 @@ def test_what_cannot_be_read_outranks_findings(capsys: pytest.CaptureFixture[str
     status, out = run(capsys, "scan", tmp_path / "nowhere", tmp_path / "a.pkl", PPO)
     assert status == 2
     assert "nowhere: cannot open: No such file" in out
-    assert out.endswith("3 files, 1 clean, 1 dangerous, 1 not read\n")
+    assert out.endswith("3 files, 1 clean, 1 dangerous (harmful), 1 not read\n")
 
 
 def test_files_and_folders_without_permission(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

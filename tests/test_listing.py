@@ -9,7 +9,7 @@ import pytest
 
 from sbformat.errors import PickleError
 from sbformat.limits import Budget
-from sbformat.pkl import attempt, decode_pickle
+from sbformat.pkl import attempt, decode_pickle, trace
 from sbformat.pkl.listing import opcodes, tree
 
 VALUES = (
@@ -37,14 +37,14 @@ def test_opcodes_are_those_of_pickletools(value: object, protocol: int) -> None:
 @pytest.mark.parametrize("protocol", range(6))
 def test_an_attempt_notes_the_offset_of_each_row(protocol: int) -> None:
     data = pickle.dumps([complex(1, 2), VALUES[-1], {complex(3, 4)}, range(3)], protocol) + b"behind"
-    found, traced = attempt(data, Budget()), attempt(data, Budget(), is_traced=True)
+    found = attempt(data, Budget())
     assert found.pickle is not None
     assert found.pickle.log == found.log
-    assert found.offsets == traced.log == []
+    offsets = trace(data, found, Budget())
     names = {position: opcode.name for opcode, _, position in pickletools.genops(data)}
-    told = [names[offset] for offset in traced.offsets]
-    assert len(told) == len(found.log) > 4
-    assert set(told) <= {"GLOBAL", "STACK_GLOBAL", "REDUCE", "NEWOBJ", "BUILD", "INST"}
+    logged = [names[offset] for offset in offsets]
+    assert len(logged) == len(found.log) > 4
+    assert set(logged) <= {"GLOBAL", "STACK_GLOBAL", "REDUCE", "NEWOBJ", "BUILD", "INST"}
 
 
 @pytest.mark.parametrize("cut", [b"", b"\xff.", b"tR"])
@@ -54,15 +54,16 @@ def test_an_attempt_keeps_what_precedes_a_fault(cut: bytes) -> None:
     assert found.pickle is None
     assert found.error is not None
     assert [repr(row) for row in found.log] == ["Global('os', 'system')", "<REDUCE os.system>"]
-    assert attempt(data, Budget(), is_traced=True).offsets == [2, 23]
+    assert trace(data, found, Budget()) == [2, 23]
 
 
-def test_an_attempt_passes_over_frames_that_lie() -> None:
+def test_an_attempt_reads_on_where_a_frame_is_too_long() -> None:
     framed = b"\x80\x04\x95\xff\xff\x00\x00\x00\x00\x00\x00cos\nsystem\n."
     found = attempt(framed, Budget())
     assert isinstance(found.error, PickleError)
-    assert [repr(row) for row in found.log] == ["Global('os', 'system')"]
-    assert attempt(framed, Budget(), is_traced=True).offsets == [11]
+    (other,) = found.others
+    assert [repr(row) for row in other.log] == ["Global('os', 'system')"]
+    assert trace(framed, other, Budget()) == [11]
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80", b"\x80\x04", b"\x8c\x05ab", b"X\xff\xff\xff\xff", b"cno\n", b"\xff"])

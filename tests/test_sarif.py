@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from bundled import PPO, ROOT
-from sbformat.tools.scan.report import RULES, VERDICTS
+from sbformat.tools.scan.report import RULES, VERDICTS, reason_of
 from sbformat.tools.scan.sarif import LEVELS, sarif_log
 
 SARIF = Draft202012Validator(json.loads((ROOT / "schema" / "sarif.schema.json").read_text("utf-8")))
@@ -23,6 +23,7 @@ def finding(rule: str = "dangerous-name", **changed: Any) -> dict[str, Any]:
     row = {
         "rule": rule,
         "verdict": RULES[rule][0],  # type: ignore[index]
+        "reason": reason_of(rule, RULES[rule][0]),  # type: ignore[arg-type, index]
         "entry": "data",
         "key": "lr_schedule",
         "offset": 2,
@@ -39,6 +40,7 @@ def report(*findings: dict[str, Any], **changed: Any) -> dict[str, Any]:
         "outcome": "ok",
         "format": "zip",
         "verdict": max((row["verdict"] for row in findings), key=VERDICTS.index, default="clean"),
+        "reason": next((row["reason"] for row in findings if row["verdict"] == "dangerous"), None),
         "findings": list(findings),
         "omitted": 0,
         "imports": [],
@@ -98,7 +100,7 @@ def test_a_finding_is_a_result() -> None:
     assert result["ruleId"] == "dangerous-name"
     assert result["level"] == "error"
     assert result["message"] == {"text": "os.system is imported: it runs commands"}
-    assert result["properties"] == {"verdict": "dangerous", "names": ["os.system"]}
+    assert result["properties"] == {"verdict": "dangerous", "reason": "harmful", "names": ["os.system"]}
     (location,) = result["locations"]
     assert location["physicalLocation"] == {"artifactLocation": {"uri": "b.zip", "index": 1}}
     assert location["logicalLocations"] == [

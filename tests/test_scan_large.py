@@ -51,7 +51,7 @@ def test_it_is_judged_whatever_its_size(tmp_path: Path) -> None:
 def test_it_is_held_to_nothing_less_than_a_small_one(tmp_path: Path) -> None:
     data = large(mine=PathSource)  # a class by reference
     found = report(tmp_path / "b.pkl", data)
-    assert (found.verdict, found.findings[0].rule) == ("unknown", "unknown-name")
+    assert (found.verdict, found.findings[0].rule) == ("dangerous", "called-name")
     assert found.imports == sbformat.scan(data).imports
 
 

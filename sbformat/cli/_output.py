@@ -88,8 +88,8 @@ VERDICT_STYLES: Final = {
     "unknown": "yellow",
     "code": "yellow",
     "broken": "magenta",
-    "dangerous, not known": "bold dark_orange",
-    "dangerous, harmful": "bold white on red",
+    "dangerous (not known)": "bold dark_orange",
+    "dangerous (harmful)": "bold white on red",
 }
 """How a terminal shows the verdict of a scan, in the first column of a table."""
 

@@ -172,7 +172,7 @@ def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
 def _verdict(row: dict[str, Any]) -> str:
     """Return a verdict in words; of what is dangerous, whether it is known to do harm or only not known."""
     word: str = row["verdict"]
-    return word if word != "dangerous" else f"{word}, {row['reason'].replace('-', ' ')}"
+    return word if word != "dangerous" else f"{word} ({row['reason'].replace('-', ' ')})"
 
 
 def _where(row: dict[str, Any]) -> str:

@@ -60,14 +60,14 @@ def readings(data: bytes, most: int) -> Readings:
     is_complete, is_framed = True, False
     while paths:
         path = paths.pop()
-        while most > 0 and path.step():
+        goes_on = True
+        while most > 0 and goes_on and path.crossings <= _MOST_CROSSINGS:
             most -= 1
+            goes_on = path.step()
             if path.fork is not None:
                 paths.append(path.fork)
                 path.fork = None
-            if path.crossings > _MOST_CROSSINGS:
-                is_complete = False
-                break
+        is_complete = is_complete and path.crossings <= _MOST_CROSSINGS and most > 0
         found.append(path.reading())
         is_framed = is_framed or path.is_framed
     if not is_framed:

@@ -220,9 +220,9 @@ def _get(state: State, position: int) -> int:
 
 
 def _inst(state: State, position: int) -> int:
-    args = tuple(state.pop_mark())
-    position = _global(state, position)
-    state.push_call(make_call("INST", state.stack.pop(), args))
+    position = _global(state, position)  # the unpickler in Python imports before it looks for the mark
+    func = state.stack.pop()
+    state.push_call(make_call("INST", func, tuple(state.pop_mark())))
     return position
 
 

@@ -42,8 +42,8 @@ class State:
 
     __slots__ = (
         "base", "built", "changed_late", "changes", "data", "discarded", "encoding", "far_memo", "faults",
-        "frozen_views", "is_lenient", "is_odd", "is_short", "is_uncertain", "is_unframed", "limits", "log", "marked", "memo",
-        "protocol", "referred", "stack", "whole",
+        "frozen_views", "is_lenient", "is_odd", "is_short", "is_uncertain", "is_unframed", "limits", "log", "marked",
+        "memo", "protocol", "referred", "stack", "whole",
     )  # fmt: skip
 
     def __init__(self, data: bytes, limits: Limits, encoding: str) -> None:
@@ -63,7 +63,7 @@ class State:
         """Values that were changed after they were referred to a second time, and bytearrays that were changed at all,
         each with the length of the log at that moment: a call before it saw the value as it was (lenient only)."""
         self.is_uncertain = False
-        """A value was changed in a way that is not followed here, so that what a call is given is not known (lenient)."""
+        """A value was changed in a way that is not followed here: what a call is given is not known (lenient only)."""
         self.faults: list[str] = []
         """What CPython refuses, though reading goes on here (lenient only)."""
         self.discarded: list[object] = []

@@ -40,7 +40,10 @@ def find_given_names(log: Iterable[Node | Update]) -> dict[int, Call]:
         if not isinstance(node, Call):
             continue
         role = role_of(node)
-        if role in _CARRYING or role in _HOLDING or not _is_constructor(node):
+        if role in _CARRYING or not _is_constructor(node):
+            continue
+        if role in _HOLDING:  # what is in a list is only kept, but a name in its place is asked for its items
+            given.update((id(arg), node) for arg in node.args if isinstance(arg, Global))  # type: ignore[union-attr]
             continue
         holds_items = role == "default_dict"
         values = [node.args, node.kwargs]

@@ -14,7 +14,7 @@ from sbformat import LimitError, PickleError, SbformatError, known, scan
 from sbformat.errors import escape
 from sbformat.known.shown import one_line, to_json
 from sbformat.limits import Budget
-from sbformat.pkl import Call, Extension, Global, Node, Pickle, Update, attempt, decode_pickle, encode_pickle
+from sbformat.pkl import Call, Extension, Global, Node, Pickle, Update, attempt, decode_pickle, encode_pickle, trace
 from sbformat.pkl.large import decode_large
 from sbformat.pkl.listing import opcodes, tree
 from sbformat.source import BytesSource
@@ -41,7 +41,9 @@ def one_input(data: bytes) -> None:
     _check_unread(data, found)
     if isinstance(found, SbformatError):
         assert type(found) in (PickleError, LimitError), found
-        assert len(attempt(data, Budget(), is_traced=True).offsets) == len(attempt(data, Budget()).log)
+        found = attempt(data, Budget())
+        for reading in (found, *found.others):
+            assert len(trace(data, reading, Budget())) == len(reading.log)
         return
     if report.format == "pickle":
         missing = {escape(str(row), _NAME) for row in found.log if isinstance(row, Global)} - set(report.imports)
@@ -76,7 +78,7 @@ class _Read(NamedTuple):
 def _check_attempt(read: _Read) -> None:
     """The lenient look at a pickle tells no less, and traces every row of the log; its tree can be shown."""
     lenient = attempt(read.data, Budget())
-    traced = attempt(read.data, Budget(), is_traced=True).offsets
+    traced = trace(read.data, lenient, Budget())
     assert len(traced) == len(lenient.log)
     assert traced == sorted(traced)
     assert all(0 <= at < len(read.data) for at in traced)
