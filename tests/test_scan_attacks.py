@@ -1021,7 +1021,8 @@ ALIKE: Final = [
     plain("a user's object", build(new(USER), attributes(a=NONE)), "dangerous"),
     plain("a user's named tuple", new(USER, NONE, NONE), "dangerous"),
     plain("names that are dangerous within longer ones", items(
-        name("my.systems", "OsSystem"), name("evaluation", "Evaluator"), name("posixx", "Thing")), "unknown", key="my_names"),
+        name("my.systems", "OsSystem"), name("evaluation", "Evaluator"), name("posixx", "Thing"),
+    ), "unknown", "my_names"),
     plain("a user's schedule", function(code_parts(user_schedule.__code__), (), qualname="user_schedule"), "code"),
     plain("a user's lambda", function(code_parts((lambda p: p * 1e-3).__code__), ()), "code"),
     plain("a user's function that speaks of os", function(code_parts((lambda _: "os.system").__code__), ()), "code"),

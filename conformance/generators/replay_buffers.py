@@ -150,8 +150,8 @@ def roots() -> Iterator[Vector]:
     yield accepts(rule, "attribute-of-ones-own", mine, UNENDED)
     yield refuses(rule, "of-ones-own-without-dones", {**mine, "dones": ABSENT}, cls=OWN)
     yield refuses(rule, "of-ones-own-without-pos", {**mine, "pos": ABSENT}, UNSUPPORTED, cls=OWN)
-    yield rule.accepts("scan-buffer", data, {"verdict": "clean", "rules": []}, "--scan")
-    found = {"verdict": "unknown", "rules": ["unknown-name", "unknown-object"]}
+    yield rule.accepts("scan-buffer", data, {"verdict": "clean", "reason": None, "rules": []}, "--scan")
+    found = {"verdict": "dangerous", "reason": "not-known", "rules": ["unknown-name", "unknown-object"]}
     yield rule.accepts("scan-buffer-of-ones-own", pickled(OWN, mine), found, "--scan")
 
 

@@ -25,6 +25,10 @@ def vectors() -> Iterator[Vector]:
     """All of this family."""
     yield from clean()
     yield from understood_or_not()
+    yield from called_later()
+    yield from changed_values()
+    yield from keys()
+    yield from frames()
     yield from imports_and_calls()
     yield from values()
     yield from hidden()
@@ -48,7 +52,8 @@ def pickled(fragment: bytes, protocol: int = 4) -> bytes:
 
 def found(verdict: str, *rules: str) -> dict[str, Any]:
     """What a decoder prints."""
-    return {"verdict": verdict, "rules": sorted(rules)}
+    reason = ("harmful" if "dangerous-name" in rules else "not-known") if verdict == "dangerous" else None
+    return {"verdict": verdict, "reason": reason, "rules": sorted(rules)}
 
 
 def scans(rule: Rule, name: str, data: bytes, verdict: str, *rules: str) -> Vector:
@@ -76,14 +81,16 @@ def understood_or_not() -> Iterator[Vector]:
     known = b"cstable_baselines3.common.policies\nActorCriticPolicy\n"
     for name, fragment, verdict, rules in (
         ("known-name", known, "clean", ()),
-        ("unknown-name", b"cmy_package\nMyPolicy\n", "unknown", ("unknown-name",)),
+        ("unknown-name", b"cmy_package\nMyPolicy\n", "dangerous", ("called-name",)),
         (
             "unknown-submodule",
             b"cstable_baselines3.common.policies.more\nActorCriticPolicy\n",
-            "unknown",
-            ("unknown-name",),
+            "dangerous",
+            ("called-name",),
         ),
-        ("unknown-object", b"cmy_package\nThing\n)\x81", "unknown", ("unknown-name", "unknown-object")),
+        ("unknown-object", b"cmy_package\nThing\n)\x81", "dangerous", ("unknown-name", "unknown-object")),
+        ("unknown-object-state", b"cmy_package\nThing\n)\x81}b", "dangerous", ("unknown-name", "unknown-object")),
+        ("unknown-object-keywords", b"cmy_package\nThing\n)}\x92", "dangerous", ("unknown-name", "unknown-object")),
         ("unknown-call", b"cmy_package\nmake\n)R", "dangerous", ("unknown-call", "unknown-name")),
         ("unknown-inst", b"(imy_package\nmake\n", "dangerous", ("unknown-call", "unknown-name")),
         ("unknown-obj", b"(cmy_package\nmake\no", "dangerous", ("unknown-call", "unknown-name")),
@@ -93,8 +100,104 @@ def understood_or_not() -> Iterator[Vector]:
         yield scans(rule, name, document(pickled(fragment), "policy_class"), verdict, *rules)
 
 
+def called_later() -> Iterator[Vector]:
+    rule = Rule(
+        "14.1",
+        "is `called-name` when it is called later: under a key of `data` that Stable-Baselines uses, at any depth",
+    )
+    unknown = b"csympy.core.containers\nTuple\n"
+    nested = b"}" + text("features_extractor_class") + unknown + b"s"
+    for key in ("policy_class", "policy_kwargs", "learning_rate", "_setup_model", "my_class", "my_kwargs"):
+        yield scans(rule, f"called-{key}", document(pickled(nested), key), "dangerous", "called-name")
+    yield scans(rule, "kept-name", document(pickled(nested), "my_task"), "unknown", "unknown-name")
+    yield scans(rule, "name-alone", pickled(b"]" + unknown + b"a"), "unknown", "unknown-name")
+    agent = b"}" + text("policy") + unknown + b"s}\x86"
+    rule = Rule(
+        "14.1",
+        "The keys of an agent in one pickle (16.4) and the argument `data` of what `policy.save` writes count as such.",
+    )
+    yield scans(rule, "called-sb2-policy", pickled(agent), "dangerous", "called-name")
+    rule = Rule("14.1", "or given to a known constructor, as an argument or in its state, which may call it.")
+    schedule = b"cstable_baselines3.common.utils\nFloatSchedule\n)\x81}" + text("value_schedule") + unknown + b"sb"
+    yield scans(rule, "given-in-a-state", pickled(schedule), "dangerous", "called-name")
+    given = b"ccollections\ndeque\n" + unknown + b"\x85R"
+    yield scans(rule, "given-as-an-argument", pickled(given), "dangerous", "called-name", "unchecked-arguments")
+    held = b"ccollections\ndeque\n]" + unknown + b"a\x85R"
+    yield scans(rule, "held-in-a-list", pickled(held), "unknown", "unknown-name")
+
+
+def changed_values() -> Iterator[Vector]:
+    def buffer(raw: bytes) -> bytes:
+        return b"\x96" + len(raw).to_bytes(8, "little") + raw
+
+    load = b"ctorch.storage\n_load_from_bytes\n"
+    rule = Rule("14.1", "A plain value that is changed by an opcode that is meant for objects")
+    pairs = b"".join(b"K" + bytes([at]) + b"K" + bytes([byte]) for at, byte in enumerate(PAYLOAD))
+    made = buffer(bytes(len(PAYLOAD))) + b"(" + pairs + b"u"
+    yield scans(rule, "changed-bytes", pickled(made, 5), "dangerous", "dangerous-name", "odd-pickle")
+    made = buffer(b"ab") + b"\x94" + load + b"h\x00\x85R0h\x00(K\x00K\x01u"
+    rules = ("changed-value", "dangerous-name", "discarded-result", "odd-pickle")
+    yield scans(rule, "changed-after-a-call", pickled(made, 5), "dangerous", *rules)
+    made = buffer(b"ab") + b"(cbuiltins\nslice\nK\x00K\x01\x86RC\x01xu"
+    yield scans(
+        rule, "changed-by-a-slice", pickled(made, 5), "dangerous", "changed-value", "discarded-result", "odd-pickle"
+    )
+    rule = Rule("14.1", "So is any list, dict, set or bytearray that is changed after a call was given it.")
+    made = b"]\x94ccollections\nOrderedDict\nh\x00\x85R0h\x00(K\x01K\x02\x86e"
+    yield scans(rule, "changed-list", pickled(made), "dangerous", "changed-value", "discarded-result", "odd-pickle")
+    rule = Rule("14.1", "What CPython refuses to change is broken, and what follows is judged all the same.")
+    yield scans(rule, "unchangeable", pickled(b")K\x01a"), "broken", "broken")
+    yield scans(
+        rule,
+        "unchangeable-and-a-call",
+        pickled(b")K\x01a" + SYSTEM),
+        "dangerous",
+        "broken",
+        "dangerous-name",
+        "odd-pickle",
+    )
+
+
+def keys() -> Iterator[Vector]:
+    rule = Rule("14.1", "A pickle that cannot be loaded is broken: keys and members of a set that have no hash")
+    for name, fragment in {
+        "list": b"}]K\x01s", "in-a-tuple": b"}]\x85K\x01s", "member": b"\x8f(}\x90", "frozen": b"(]\x91",
+        "popped": b"}]K\x01s0N", "ordered": b"ccollections\nOrderedDict\n)R]K\x01s",
+    }.items():  # fmt: skip
+        yield scans(rule, f"unhashable-{name}", pickled(fragment), "broken", "broken")
+    rule = Rule("14.1", "more than `pickle_nodes` parts of keys in all are broken")
+    yield scans(rule, "hashing-without-end", pickled(b"})" + b"2\x86" * 60 + b"Ns"), "broken", "broken")
+    yield scans(rule, "hashing-that-ends", pickled(b"})" + b"2\x86" * 8 + b"Ns"), "clean")
+    rule = Rule("14.1", "that take more than 32 jumps from slot to slot each, in CPython's tables.")
+    for name, step in (("colliding", 2**61 - 1), ("spread", 12_345)):
+        numbers = b"".join(b"\x8a\x0a" + (1 + at * step).to_bytes(10, "little") + b"N" for at in range(1500))
+        verdict, rules = ("broken", ("broken",)) if name == "colliding" else ("clean", ())
+        yield scans(rule, f"keys-{name}", pickled(b"}(" + numbers + b"u"), verdict, *rules)
+
+
+def frames() -> Iterator[Vector]:
+    rule = Rule("14.1", "Where a frame ends inside an argument, unpicklers differ, and each reading is judged")
+
+    def framed(size: int, body: bytes) -> bytes:
+        return b"\x80\x04\x95" + size.to_bytes(8, "little") + body
+
+    system = b"posix\nsystem\n" + text("true") + b"\x85R."
+    yield scans(rule, "frame-in-a-line", framed(5, b"cjson" + system), "dangerous", "broken", "dangerous-name")
+    yield scans(rule, "frame-in-a-line-ignored", framed(2, b"c" + system), "dangerous", "broken", "dangerous-name")
+    rule = Rule("14.1", "More than one such frame in a reading is `ambiguous-frame`.")
+    twice = framed(3, b"I12") + b"3\n0" + framed(3, b"I12")[2:] + b"3\n."
+    yield scans(rule, "frames-in-two-lines", twice, "dangerous", "ambiguous-frame", "broken")
+    rule = Rule("14.1", "After STOP another pickle may begin there and at the end of the frame.")
+    behind = framed(4, b"N.\xff\xff") + PAYLOAD
+    yield scans(rule, "behind-a-frame", behind, "dangerous", "dangerous-name", "odd-pickle")
+    rule = Rule("14.2", "torch's files are several in a row, and all are judged.")
+    yield scans(rule, "two-hundred-pickles", pickled(b"N") * 200 + PAYLOAD, "dangerous", "dangerous-name")
+
+
 def imports_and_calls() -> Iterator[Vector]:
-    rule = Rule("14.1", "an unknown name is called, or one is named that runs, imports, opens or connects")
+    rule = Rule(
+        "14.1", "a name that is not known is called, now or later, or a name is known to run, import, open or connect"
+    )
     for name, fragment in {
         "system": SYSTEM, "system-named": b"cos\nsystem\n", "eval": b"cbuiltins\neval\n" + text("1") + b"\x85R",
         "popen": b"csubprocess\nPopen\n" + text("true") + b"\x85\x81", "getattr": b"cbuiltins\ngetattr\n",

@@ -1,7 +1,7 @@
 """What an agent has: the attributes and methods that the algorithm classes of Stable-Baselines use.
 
-``load`` puts every key of ``data`` into the agent's ``__dict__``. A class or function under a key that is listed here is
-one that SB3 calls, or whose methods it calls, while it loads, trains or predicts; any other key it only keeps.
+``load`` puts every key of ``data`` into the agent's ``__dict__``. A class or function under a key that is listed here
+is one that SB3 calls, or whose methods it calls, while it loads, trains or predicts; any other key it only keeps.
 
 Sources: every attribute of ``self``, method and class attribute in the algorithm classes of stable-baselines3 0.6 to
 2.9, sb3-contrib 0.10 to 2.9 and stable-baselines 2.0 to 2.10 (``common/*_algorithm.py``, ``common/base_class.py`` and

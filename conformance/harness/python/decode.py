@@ -32,7 +32,8 @@ def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
     limits = sbformat.Limits(**{name: int(value) for name, value in (pair.split("=", 1) for pair in asked.limit)})
     if asked.scan:
         report = sbformat.scan(source, limits=limits)
-        return {"verdict": report.verdict, "rules": sorted({finding.rule for finding in report.findings})}
+        rules = sorted({finding.rule for finding in report.findings})
+        return {"verdict": report.verdict, "reason": report.reason, "rules": rules}
     if asked.statistics or asked.replay_buffer:
         import companions  # archives need no numpy
 

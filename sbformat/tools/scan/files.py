@@ -304,6 +304,7 @@ class Scanner(StreamScanner):
             used = {name, *(name.removesuffix(PICKLE_RECORD) + STORAGE_FOLDER + key for key in scope.keys)}
         except SbformatError as error:
             self.unopened(error, place)
+            self.is_program = _is_program(error)
         for name in container:
             short = name.partition("/")[2]
             record = self.member(container, name, place)
@@ -318,10 +319,11 @@ class Scanner(StreamScanner):
                 continue
             if not is_told:
                 self.add(inner.finding("unknown-entry", "a record that torch does not write, or that no tensor uses"))
+        self.is_program = False
 
     def unopened(self, error: SbformatError, place: Place) -> None:
         """Say why a ``.pth`` was not opened: a program, something else, or broken."""
-        if "TorchScript" in error.message:
+        if _is_program(error):
             self.add(place.finding("carried-program", "a TorchScript archive: torch.jit.load runs the program in it"))
         elif isinstance(error, UnsupportedError):
             self.add(place.finding("unchecked-arguments", f"not all of it is understood: {error.message}"))
@@ -349,6 +351,11 @@ class Scanner(StreamScanner):
         """Judge what SB3 and torch do with the values of a ``.pth``."""
         for finding in of_state_dict(judged.pickle and judged.pickle.value, place):
             self.add(finding)
+
+
+def _is_program(error: SbformatError) -> bool:
+    """Say whether a torch zip was not opened because it is a TorchScript archive."""
+    return "TorchScript" in error.message
 
 
 def _is_bundled(place: Place, data: memoryview) -> bool:

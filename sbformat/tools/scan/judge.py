@@ -37,6 +37,8 @@ _METHODS: Final[dict[UpdateHow, str]] = {
     "ADDITEMS": "add",
 }
 """The methods that opcodes call on an object."""
+_PROGRAM: Final = "__torch__."
+"""Where TorchScript has the classes of the program in its archive: no module that Python could import."""
 _MODEL_CLASS: Final = "model_class"
 """The key of HER's wrapped algorithm, the only one that names an algorithm."""
 
@@ -99,7 +101,14 @@ class Judged(NamedTuple):
 
 
 def judge(
-    found: Attempt, data: bytes, place: Place, budget: Budget, allow: frozenset[str], *, encoding: str = "ascii"
+    found: Attempt,
+    data: bytes,
+    place: Place,
+    budget: Budget,
+    allow: frozenset[str],
+    *,
+    encoding: str = "ascii",
+    is_program: bool = False,
 ) -> Judged:
     """Judge one pickle; what precedes a fault counts.
 
@@ -109,8 +118,10 @@ def judge(
     :param budget: the operation's
     :param allow: dotted names that are taken for known
     :param encoding: of Python 2's 8-bit strings
+    :param is_program: it is a record of a TorchScript archive, which only ``torch.jit`` reads
     """
     judged = _Judgement(place, allow, found, len(data))
+    judged.is_program = is_program
     judged.of_pickle(budget, None)
     if found.error is not None:
         judged.findings.append(place.broken(found.error))
@@ -148,6 +159,7 @@ class _Judgement:
         self.findings: list[Finding] = []
         self.value: object = None
         self.is_cut = False
+        self.is_program = False
         self._nodes: list[tuple[Finding, int]] = []
         """Findings whose offset is not known yet, with the ``id()`` of their node."""
         self._said: set[tuple[str, tuple[str, ...], str]] = set()
@@ -311,8 +323,12 @@ class _Judgement:
             return
         if why:
             self._add("dangerous-name", node, f"{escape(name, _SHOWN)} is imported: it {why}", (name,))
-        elif name not in self.allow:
+        elif name not in self.allow and not self._is_of_program(name):
             self._of_unknown_name(node, name)
+
+    def _is_of_program(self, name: str) -> bool:
+        """Say whether a name is of a class that a TorchScript archive defines, which no unpickler imports."""
+        return self.is_program and name.startswith(_PROGRAM)
 
     def _of_unknown_name(self, node: Global, name: str) -> None:
         """Judge a name that is not known by what becomes of it: it is called, now or later, or only imported."""
@@ -347,6 +363,8 @@ class _Judgement:
             self._add("dangerous-name", node, f"{shown} is called: it {why}", (name,))
         elif name in self.allow:
             return
+        elif self._is_of_program(name):
+            self._add("carried-program", node, f"an object of {shown}, a class of a TorchScript program", (name,))
         elif node.how.startswith("NEWOBJ"):
             methods = ", ".join(dict.fromkeys(_METHODS[change.how] for change in node.updates or ()))
             message = (

@@ -48,6 +48,8 @@ class StreamScanner(ABC):
         self.imports: set[str] = set()
         self.pickles = 0
         self.omitted = 0
+        self.is_program = False
+        """The records of a TorchScript archive are looked into."""
         self.is_harmful = False
         """Something is known to do harm, whether its finding is listed or not."""
         self._left = _LEAST_READ
@@ -114,7 +116,9 @@ class StreamScanner(ABC):
         for number, reading in enumerate((found, *found.others)):
             self.charge(reading.reached, place)
             if number or self.is_new(data[: found.reached], place):
-                judged = judge(reading, data, place, self.budget, self.allow, encoding=encoding)
+                judged = judge(
+                    reading, data, place, self.budget, self.allow, encoding=encoding, is_program=self.is_program
+                )
                 self.judged(judged, place, depth)
                 first = first or judged
         return first

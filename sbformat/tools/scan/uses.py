@@ -43,7 +43,8 @@ def find_given_names(log: Iterable[Node | Update]) -> dict[int, Call]:
         if role in _CARRYING or not _is_constructor(node):
             continue
         if role in _HOLDING:  # what is in a list is only kept, but a name in its place is asked for its items
-            given.update((id(arg), node) for arg in node.args if isinstance(arg, Global))  # type: ignore[union-attr]
+            args = node.args if type(node.args) is tuple else ()
+            given.update((id(arg), node) for arg in args if isinstance(arg, Global))
             continue
         holds_items = role == "default_dict"
         values = [node.args, node.kwargs]
