@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.known.recognition import role_of
 from sbformat.names.known import OBJECTS, SPACES
-from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Set, Unread, walk
+from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Set, Unread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,14 +33,14 @@ _PROBES_A_KEY: Final = 32
 """What a key may take on average; in tables that nobody made for it, it takes fewer than 6."""
 
 
-def find_key_fault(roots: Iterable[object], limits: Limits) -> str | None:
+def find_key_fault(parts: Iterable[object], limits: Limits) -> str | None:
     """Return why a pickle cannot be loaded, or would take forever, because of its keys; None when it would not.
 
-    :param roots: every value that loading it makes
+    :param parts: every composite value and node that loading it makes, each once
     :param limits: ``pickle_nodes`` parts may be hashed, and ``other_keys`` of a dict need no look at collisions
     """
     costs = _Costs(limits.pickle_nodes)
-    for part in walk(list(roots)):
+    for part in parts:
         for keys, is_set in _tables(part):
             fault = costs.add(keys)
             if fault is None and len(keys) > limits.other_keys:

@@ -12,6 +12,7 @@ from sbformat.names.dangerous import reason
 from sbformat.names.known import CALLS, REACHING
 from sbformat.names.references import ALGORITHMS
 from sbformat.pkl import Attempt, Call, Dict, Extension, Global, Node, Pickle, Update, trace
+from sbformat.pkl.tree import walk
 from sbformat.tools.scan.hashing import find_key_fault
 from sbformat.tools.scan.report import RULES, Finding, reason_of
 from sbformat.tools.scan.uses import find_called_names, find_given_names, find_late_changes
@@ -92,6 +93,8 @@ class Judged(NamedTuple):
     """None when it is broken."""
     value: object
     """What was recognised."""
+    parts: list[object]
+    """Every composite value and node that it makes, each once."""
     is_cut: bool
     """It asked for more than is allowed, so that not all of it was recognised."""
     omitted: int
@@ -153,9 +156,9 @@ class _Judgement:
         self.pickle = found.pickle
         self.log = found.log
         self.size = size
-        self._given = find_given_names(found.log)
-        root = found.pickle.value if found.pickle is not None else found.log if place.key else None
-        self._called = find_called_names(root, place.key)
+        self.parts: list[object] = []
+        self._given: dict[int, Call] | None = None
+        self._called: dict[int, str] | None = None
         self.findings: list[Finding] = []
         self.value: object = None
         self.is_cut = False
@@ -217,7 +220,8 @@ class _Judgement:
         found, place = self.found, self.place
         for fault in found.faults:
             self.findings.append(place.finding("broken", f"pickle failure: {fault}"))
-        fault_of_key = find_key_fault([whole.value, *self.log, *whole.discarded], budget.limits)
+        self.parts = list(walk([*self.log, whole.value, *whole.discarded]))
+        fault_of_key = find_key_fault(self.parts, budget.limits)
         if fault_of_key is not None:
             self.findings.append(place.finding("broken", f"pickle failure: {fault_of_key}"))
         if found.is_ambiguous:
@@ -332,6 +336,10 @@ class _Judgement:
 
     def _of_unknown_name(self, node: Global, name: str) -> None:
         """Judge a name that is not known by what becomes of it: it is called, now or later, or only imported."""
+        if self._given is None or self._called is None:
+            root = self.pickle.value if self.pickle is not None else self.log if self.place.key else None
+            self._called = find_called_names(root, self.place.key)
+            self._given = find_given_names(self.log)
         shown = escape(name, _SHOWN)
         remedy = f"if you trust it, allow {shown} by name"
         if id(node) in self._called:
@@ -365,6 +373,9 @@ class _Judgement:
             return
         elif self._is_of_program(name):
             self._add("carried-program", node, f"an object of {shown}, a class of a TorchScript program", (name,))
+        elif is_known(func.pair):
+            message = f"{shown} is called by {node.how}, as no pickler of its library does"
+            self._add("unknown-object" if node.how.startswith("NEWOBJ") else "unknown-call", node, message, (name,))
         elif node.how.startswith("NEWOBJ"):
             methods = ", ".join(dict.fromkeys(_METHODS[change.how] for change in node.updates or ()))
             message = (
@@ -415,6 +426,7 @@ class _Judgement:
             log=self.log,
             pickle=self.pickle,
             value=self.value,
+            parts=self.parts,
             is_cut=self.is_cut,
             omitted=self._omitted,
             is_harmful=self._is_harmful,

@@ -11,7 +11,7 @@ from sbformat.limits import Budget
 from sbformat.names.dangerous import reason
 from sbformat.numpy_pickles import encoded_bytes
 from sbformat.pkl import Attempt, attempt
-from sbformat.pkl.tree import Call, Global, Unread, children, walk
+from sbformat.pkl.tree import Call, Global, Unread, children
 from sbformat.spec import LEGACY_MAGIC_BYTES, LOCAL_SIGNATURE
 from sbformat.tools.scan.judge import MOST_FINDINGS, judge
 
@@ -220,8 +220,7 @@ class StreamScanner(ABC):
         for finding in judged.findings:
             self.add(finding)
         seen: set[int] = set()
-        roots: list[object] = [*judged.log, judged.pickle.value if judged.pickle is not None else None]
-        for composite in walk(roots):
+        for composite in judged.parts:
             for part in children(composite):
                 if isinstance(part, (bytes, bytearray, Unread)) and id(part) not in seen and len(part) > 1:
                     seen.add(id(part))
