@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from sbformat.policies.mismatches import Mismatch, find_mismatches
 from sbformat.policies.networks import Agent
-from sbformat.policies.parameters import POLICIES, agent_of, expected_parameters, nearest, parameters_of
+from sbformat.policies.optimizers import optimizer_mismatches
+from sbformat.policies.parameters import POLICIES, Fit, agent_of, expected_parameters, nearest, parameters_of
 from sbformat.policies.sizes import NetworkError
 
 __all__ = [
     "POLICIES",
     "Agent",
+    "Fit",
     "Mismatch",
     "NetworkError",
     "agent_of",
     "expected_parameters",
     "find_mismatches",
     "nearest",
+    "optimizer_mismatches",
     "parameters_of",
 ]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from sbformat.pth import StateDict
 
-Kind: TypeAlias = Literal["missing", "unexpected", "shape"]
+Kind: TypeAlias = Literal["missing", "unexpected", "shape", "count"]
 
 _KEYS: Final = (
     ("mlp_extractor.", "policy_kwargs/net_arch"),
@@ -41,12 +41,15 @@ class Mismatch(NamedTuple):
     @property
     def message(self) -> str:
         """A sentence."""
-        because = f", by {self.key}" if self.key else ""
+        because = f" (from {self.key})" if self.key else ""
         name = quote(self.name, 120)
         if self.kind == "missing":
             return f"{name} is missing: expected the shape {self.expected}{because}"
         if self.kind == "unexpected":
-            return f"{name} is not expected{because}: its shape is {self.actual}"
+            return f"{name} is not expected{because}; its shape is {self.actual}"
+        if self.kind == "count":
+            groups = f"groups of {self.actual}" if len(self.actual or ()) != 1 else f"{(self.actual or (0,))[0]:,}"
+            return f"expected one group of {(self.expected or (0,))[0]:,} parameters{because}, got {groups}"
         return f"{name}: expected the shape {self.expected}{because}, got {self.actual}"
 
 

@@ -174,7 +174,11 @@ def maskable(agent: Agent, policy: Policy) -> Parameters:
     """``MaskableActorCriticPolicy``: the same, for actions that can be masked."""
     if isinstance(agent.action_space, Box):
         raise _no_actions(agent.action_space)
-    return actor_critic(agent._replace(use_sde=False), policy)
+    extractor, extracted, size = _extracted(agent, policy)
+    logits = _logits(agent.action_space)
+    if isinstance(agent.action_space, MultiBinary):
+        logits = logits * 2  # one for each value of a bit
+    return _actor_critic(agent._replace(use_sde=False), extractor, extracted, size, logits)
 
 
 def recurrent(agent: Agent, policy: Policy) -> Parameters:
@@ -217,7 +221,9 @@ def _lstm(arguments: Arguments, inputs: Size, hidden: Size, layers: Size) -> Par
     )
 
 
-def _actor_critic(agent: Agent, extractor: Pair, extracted: Parameters, inputs: Size) -> Parameters:
+def _actor_critic(
+    agent: Agent, extractor: Pair, extracted: Parameters, inputs: Size, logits: Size | None = None
+) -> Parameters:
     arguments = Arguments(agent.policy_kwargs)
     activation = activation_of(arguments, TANH)
     branches = _branches(agent, extractor)
@@ -231,7 +237,7 @@ def _actor_critic(agent: Agent, extractor: Pair, extracted: Parameters, inputs: 
         *prefixed("mlp_extractor.policy_net", sequential(mlp(split, None, branches.pi, activation))),
         *prefixed("mlp_extractor.value_net", sequential(mlp(split, None, branches.vf, activation))),
         *noise,
-        *prefixed("action_net", linear(pi, _logits(agent.action_space))),
+        *prefixed("action_net", linear(pi, _logits(agent.action_space) if logits is None else logits)),
         *prefixed("value_net", linear(vf, 1)),
     ]
 
@@ -330,6 +336,8 @@ class _Parts(NamedTuple):
     actor: list[Size]
     critic: list[Size]
     activation: Parameters
+    renorm: bool = False
+    """Whether a batch renormalisation is before each layer."""
 
 
 def _parts(agent: Agent, policy: Policy, default: _NetArch, images: _NetArch) -> _Parts:
@@ -353,69 +361,72 @@ def _parts(agent: Agent, policy: Policy, default: _NetArch, images: _NetArch) ->
 
 def sac(agent: Agent, policy: Policy) -> Parameters:
     """``SACPolicy``: a Gaussian actor, critics, and their targets."""
-    parts = _parts(agent, policy, [256, 256], [256, 256])
-    critic = _critic(agent, parts, Size(1, ""))
-    return [
-        *_common_extractor(agent, parts),
-        *prefixed("actor", _gaussian_actor(agent, parts)),
-        *prefixed("critic", critic),
-        *prefixed("critic_target", critic),
-    ]
+    return _actor_critics(agent, _parts(agent, policy, [256, 256], [256, 256]), Size(1, ""))
 
 
 def tqc(agent: Agent, policy: Policy) -> Parameters:
     """``TQCPolicy``: SAC's with critics of quantiles."""
     parts = _parts(agent, policy, [256, 256], [256, 256])
-    critic = _critic(agent, parts, Arguments(agent.policy_kwargs).size("n_quantiles", 25))
-    return [
-        *prefixed("actor", _gaussian_actor(agent, parts)),
-        *prefixed("critic", critic),
-        *prefixed("critic_target", critic),
-    ]
+    return _actor_critics(agent, parts, Arguments(agent.policy_kwargs).size("n_quantiles", 25))
 
 
 def crossq(agent: Agent, policy: Policy) -> Parameters:
     """``CrossQPolicy``: SAC's with batch renormalisation, and without targets."""
     default = {"pi": [256, 256], "qf": [1024, 1024]}
-    parts = _parts(agent, policy, default, default)
     renorm = Arguments(agent.policy_kwargs).flag("batch_norm", default=True)
-    return [
-        *prefixed("actor", _gaussian_actor(agent, parts, renorm=renorm)),
-        *prefixed("critic", _critic(agent, parts, Size(1, ""), renorm=renorm)),
-    ]
+    parts = _parts(agent, policy, default, default)._replace(renorm=renorm)
+    return [parameter for parameter in _actor_critics(agent, parts, Size(1, "")) if "target" not in parameter.name]
+
+
+def _actor_critics(agent: Agent, parts: _Parts, outputs: Size) -> Parameters:
+    critic = _critic(agent, parts, outputs)
+    actor = _gaussian_actor(agent, parts)
+    return _with_extractors(agent, parts, {"actor": actor, "critic": critic, "critic_target": critic}, {"critic": "actor"})
 
 
 def td3(agent: Agent, policy: Policy) -> Parameters:
     """``TD3Policy``, of DDPG too: a deterministic actor, critics, and their targets."""
     parts = _parts(agent, policy, [400, 300], [256, 256])
-    actor = [
-        *prefixed("features_extractor", parts.extracted),
-        *prefixed(
-            "mu", sequential(mlp(parts.features, _action_size(agent.action_space), parts.actor, parts.activation))
-        ),
-    ]
+    layers = mlp(parts.features, _action_size(agent.action_space), parts.actor, parts.activation)
+    actor = [*prefixed("features_extractor", parts.extracted), *prefixed("mu", sequential(layers))]
     critic = _critic(agent, parts, Size(1, ""))
-    return [
-        *_common_extractor(agent, parts),
-        *prefixed("actor", actor),
-        *prefixed("actor_target", actor),
-        *prefixed("critic", critic),
-        *prefixed("critic_target", critic),
-    ]
+    modules = {"actor": actor, "actor_target": actor, "critic": critic, "critic_target": critic}
+    return _with_extractors(agent, parts, modules, {"critic": "actor", "critic_target": "actor_target"})
 
 
-def _common_extractor(agent: Agent, parts: _Parts) -> Parameters:
-    """The features extractor of actor and critics, which the policy itself had until 0.9."""
-    return prefixed("features_extractor", parts.extracted) if agent.release < (0, 10) else []
+def _with_extractors(
+    agent: Agent, parts: _Parts, modules: Mapping[str, Parameters], shared: Mapping[str, str]
+) -> Parameters:
+    """Return modules by name; until 0.9 the features extractor of all was the policy's own."""
+    made: Parameters = []
+    if agent.release < (0, 10):
+        made += prefixed("features_extractor", parts.extracted)
+        shared = dict.fromkeys(modules, "")
+    elif not shares_extractor(agent):
+        shared = {}
+    for name, module in modules.items():
+        for parameter in prefixed(name, module):
+            owner = shared.get(name)
+            if owner is not None and parameter.name.startswith(f"{name}.features_extractor."):
+                first = f"{owner}{parameter.name.removeprefix(name)}".removeprefix(".")
+                made.append(parameter._replace(same_as=first))
+            else:
+                made.append(parameter)
+    return made
 
 
-def _gaussian_actor(agent: Agent, parts: _Parts, *, renorm: bool = False) -> Parameters:
+def shares_extractor(agent: Agent) -> bool:
+    """Return whether actor and critics have one features extractor, which was the default before 1.6."""
+    return Arguments(agent.policy_kwargs).flag("share_features_extractor", default=agent.release < (1, 6))
+
+
+def _gaussian_actor(agent: Agent, parts: _Parts) -> Parameters:
     """``Actor`` of SAC: mean and standard deviation of the actions."""
     arguments = Arguments(agent.policy_kwargs)
     latent = (parts.actor or [parts.features])[-1]
     size = _action_size(agent.action_space)
-    modules = mlp(parts.features, None, parts.actor, parts.activation, renorm=renorm)
-    if renorm and parts.actor:
+    modules = mlp(parts.features, None, parts.actor, parts.activation, renorm=parts.renorm)
+    if parts.renorm and parts.actor:
         modules.append(batch_renorm(latent))
     mean = linear(latent, size)
     noise: Parameters = []
@@ -443,14 +454,14 @@ def _clips_mean(arguments: Arguments) -> bool:
     return value > 0.0
 
 
-def _critic(agent: Agent, parts: _Parts, outputs: Size, *, renorm: bool = False) -> Parameters:
+def _critic(agent: Agent, parts: _Parts, outputs: Size) -> Parameters:
     """``ContinuousCritic``: networks that value observation and action."""
     inputs = parts.features + _action_size(agent.action_space)
-    layers = sequential(mlp(inputs, outputs, parts.critic, parts.activation, renorm=renorm))
+    layers = sequential(mlp(inputs, outputs, parts.critic, parts.activation, renorm=parts.renorm))
     names = ["q1_net", "q2_net"]
     if agent.release >= (0, 8):
         arguments = Arguments(agent.policy_kwargs)
-        count = arguments.size("n_critics", 2)
+        count = arguments.size("n_critics", 2, least=1)
         if count * (len(layers) + 1) > MOST_PARAMETERS:
             raise NetworkError(arguments.key("n_critics"), f"{count:,} critics are more than any network has")
         names = [f"qf{number}" for number in range(count)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError, escape
@@ -116,6 +116,14 @@ _OFF_POLICY_DEFAULTS: Final = {"DDPG": {"n_critics": 1}}
 """Arguments that an algorithm gives its policy, where ``data`` has no ``policy_kwargs``."""
 
 
+class Fit(NamedTuple):
+    """The network of an archive's policy, beside its state dict."""
+
+    agent: Agent
+    parameters: Parameters
+    mismatches: tuple[Mismatch, ...]
+
+
 def expected_parameters(source: Archive | Agent, release: Release | None = None) -> dict[str, tuple[int, ...]]:
     """Return the names and shapes of a policy's state dict, in the order of ``state_dict()``.
 
@@ -126,14 +134,16 @@ def expected_parameters(source: Archive | Agent, release: Release | None = None)
     :raises NetworkError: when SB3 cannot make the network (a :class:`~sbformat.ValidationError`)
     :raises SbformatError: for what is wrong with ``data``
     """
-    if not isinstance(source, Agent):
-        parameters, _ = nearest(source) if release is None else (parameters_of(agent_of(source, release)), ())
-    else:
+    if isinstance(source, Agent):
         parameters = parameters_of(source if release is None else source._replace(release=release))
+    elif release is None:
+        parameters = nearest(source).parameters
+    else:
+        parameters = parameters_of(agent_of(source, release))
     return {parameter.name: tuple(map(int, parameter.shape)) for parameter in parameters}
 
 
-def nearest(archive: Archive) -> tuple[Parameters, tuple[Mismatch, ...]]:
+def nearest(archive: Archive) -> Fit:
     """Return the parameters that the policy of an archive should have, and what its state dict has otherwise.
 
     Where the release that wrote the archive is not certain, those of the release that differ least.
@@ -141,21 +151,22 @@ def nearest(archive: Archive) -> tuple[Parameters, tuple[Mismatch, ...]]:
     :raises SbformatError: as :func:`expected_parameters`, and for a state dict that cannot be read
     """
     actual = shapes_of(archive.state_dict(POLICY_ENTRY))
-    found: list[tuple[Parameters, tuple[Mismatch, ...]]] = []
-    errors: list[SbformatError] = []
+    found: list[Fit] = []
+    errors: list[NetworkError] = []
     for release in candidates(archive.stable_baselines3_version):
+        agent = agent_of(archive, release)
         try:
-            parameters = parameters_of(agent_of(archive, release))
+            parameters = parameters_of(agent)
         except NetworkError as error:
             errors.append(error)
             continue
-        mismatches = find_mismatches({parameter.name: parameter.shape for parameter in parameters}, actual)
-        found.append((parameters, mismatches))
-        if not mismatches:
+        expected = {parameter.name: parameter.shape for parameter in parameters}
+        found.append(Fit(agent, parameters, find_mismatches(expected, actual)))
+        if not found[-1].mismatches:
             break
     if not found:
         raise errors[0]
-    return min(found, key=lambda pair: len(pair[1]))
+    return min(found, key=lambda fit: len(fit.mismatches))
 
 
 def parameters_of(agent: Agent) -> Parameters:

@@ -208,8 +208,9 @@ def activation_of(arguments: Arguments, default: Pair) -> Parameters:
     key = arguments.key("activation_fn")
     value: Any = arguments.values.get("activation_fn", Reference(*default))
     given: Mapping[str, object] = {}
-    if type(value) is Partial and value.args == ():
-        value, given = value.function, value.keywords
+    if type(value) is Partial:
+        names = dict(zip(("num_parameters", "init"), value.args))
+        value, given = value.function, {**names, **value.keywords}
     if not isinstance(value, Reference):
         raise not_known(value, key)
     if value.pair == _PRELU:
