@@ -677,6 +677,17 @@ def test_new_changes_keys_of_data() -> None:
     assert list(made.data) == list(template.data)
 
 
+def test_new_refuses_data_that_asks_for_another_network() -> None:
+    template = sbformat.read(PPO)
+    with pytest.raises(ValidationError, match="expected the shape") as caught:
+        sbformat.new(template, {}, data={"policy_kwargs": {"net_arch": [32]}})
+    assert "policy:action_net.weight" in {row.loc for row in caught.value.problems}
+    with pytest.raises(ValidationError, match="takes no argument"):
+        sbformat.new(template, {}, data={"policy_kwargs": {"wat": 1}})
+    broken = template.replace(data={**template.data, "policy_kwargs": {"net_arch": [32]}})
+    assert sbformat.new(broken, {}, data={"gamma": 0.5}).data["gamma"] == 0.5
+
+
 def test_new_does_not_look_at_what_it_does_not_replace() -> None:
     template = sbformat.reads(changed(policy_pth=b"broken", data=b"broken"))
     made = sbformat.new(template, {"policy.optimizer": template.parameters["policy.optimizer"]})
