@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 _FIRST: Final = (DATA_ENTRY, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY, POLICY_ENTRY)
 _LAST: Final = (VERSION_ENTRY, SYSTEM_INFO_ENTRY)
+_POLICY: Final = POLICY_ENTRY.removesuffix(PTH_SUFFIX)
 
 
 def write(
@@ -262,13 +263,13 @@ def new(template: Archive, parameters: Mapping[str, Any], *, data: Mapping[str, 
         if OPTIMIZER_WORD in name and name not in made:
             made[name] = emptied(template.parameters[name])
     result = template.replace(data={**template.data, **data} if data else ..., parameters=made)
-    if data and POLICY_ENTRY in result.state_dicts:
+    if (data or _POLICY in made) and POLICY_ENTRY in result.state_dicts:
         _check_network(template, result)
     return result
 
 
 def _check_network(template: Archive, made: Archive) -> None:
-    """Refuse ``data`` that asks for another network than the template has.
+    """Refuse ``data`` that asks for another network than the template has, and contradictory names of one tensor.
 
     :raises ValidationError: with what does not fit now and did before
     """
@@ -279,10 +280,14 @@ def _check_network(template: Archive, made: Archive) -> None:
 
 def _network_misfits(archive: Archive) -> list[Mismatch]:
     """List what the policy has otherwise than ``data`` asks for; nothing where the network is not known."""
-    from sbformat.policies import NetworkError, nearest
+    from sbformat.policies import NetworkError, find_contradictions, nearest
 
     try:
-        return [Mismatch(f"policy:{row.name}", "shape", row.message) for row in nearest(archive).mismatches]
+        fit = nearest(archive)
+        if fit.mismatches:
+            return [Mismatch(f"{_POLICY}:{row.name}", "shape", row.message) for row in fit.mismatches]
+        found = find_contradictions(archive.state_dict(POLICY_ENTRY), fit.parameters)
+        return [Mismatch(f"{_POLICY}:{row.name}", "contradiction", row.message) for row in found]
     except NetworkError as error:
         return [Mismatch(error.key, "value", f"SB3 cannot make the network: {error.message}")]
     except SbformatError:

@@ -17,6 +17,7 @@ from sbformat.policies import (
     POLICIES, Agent, NetworkError, expected_parameters, find_mismatches, nearest, optimizer_mismatches, parameters_of,
 )  # fmt: skip
 from sbformat.policies.releases import ERAS, candidates
+from sbformat.tools.edit import edit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -296,3 +297,49 @@ def test_find_mismatches_compares_names_and_shapes() -> None:
         ("a", "missing", (1,), None), ("b", "shape", (2, 3), (3, 2)), ("c", "unexpected", None, (1,)),
     ]  # fmt: skip
     assert find_mismatches({"a": (1,), "b": ()}, {"b": (), "a": (1,)}) == ()
+
+
+# -- one tensor by several names ----------------------------------------------------------------------
+
+
+def images(**kwargs: Any) -> Archive:
+    """An agent that looks at images; its weights are zeros, each in memory of its own."""
+    archive = sbformat.read(PPO)
+    changes = {
+        "policy_class": blob(Reference(ACTOR_CRITIC[0], "ActorCriticCnnPolicy")),
+        "observation_space": blob(image(1, 36, 36)),
+        "policy_kwargs": {"features_extractor_kwargs": {"features_dim": 4}, **kwargs},
+    }
+    archive = with_data(archive, **changes)
+    weights = {name: np.zeros(shape, "f4") for name, shape in expected_parameters(archive).items()}
+    return archive.replace(parameters={"policy": weights, "policy.optimizer": {"state": {}, "param_groups": []}})
+
+
+NAME: Final = "features_extractor.linear.0.bias"
+
+
+@pytest.mark.parametrize("prefix", ["pi_", "vf_"])
+def test_other_values_under_another_name_are_an_error(prefix: str) -> None:
+    archive = images()
+    assert [row for row in problems(archive) if row[0] == "policy.pth"] == []
+    weights = archive.parameters["policy"].to_numpy()
+    other = {**weights, prefix + NAME: np.ones(4, "f4")}
+    (row,) = [row for row in problems(archive.replace(parameters={"policy": other})) if row[0] == "policy.pth"]
+    assert row[1:] == (
+        "error", f"'{prefix}{NAME}' contradicts '{NAME}': they are one tensor in SB3, and have other values here",
+    )  # fmt: skip
+    with pytest.raises(ValidationError, match="contradicts"):
+        edit(archive, weights=other)
+    with pytest.raises(ValidationError, match="contradicts"):
+        sbformat.new(archive, {"policy": other})
+    both = {**weights, **{name + NAME: np.ones(4, "f4") for name in ("", "pi_", "vf_")}}
+    assert edit(archive, weights=both).problems == ()
+    sbformat.new(archive, {"policy": both})
+
+
+def test_an_extractor_that_is_not_shared_has_values_of_its_own() -> None:
+    archive = images(share_features_extractor=False)
+    weights = archive.parameters["policy"].to_numpy()
+    edit(archive, weights={**weights, f"vf_{NAME}": np.ones(4, "f4")})
+    with pytest.raises(ValidationError, match="contradicts"):
+        edit(archive, weights={**weights, f"pi_{NAME}": np.ones(4, "f4")})
