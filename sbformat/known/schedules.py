@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
+from sbformat.known.line_tables import has_valid_line_table
 from sbformat.known.numbers import number
 from sbformat.known.recognition import Unrecognised
 from sbformat.known.values import (
@@ -130,6 +131,8 @@ def _difference(parts: Parts, row: Published) -> str:  # noqa: PLR0911 -- a line
         return "it is said to be from another file"
     if not row.first_lines[0] <= code.firstlineno <= row.first_lines[1]:
         return "it is said to be from another line"
+    if not has_valid_line_table(code):
+        return "its line table is not that of its bytecode"
     if parts.qualname not in (row.qualname, None) or parts.module not in row.modules or parts.name != code.name:
         return "it has another name or module"
     if not _is_plain_globals(parts.base_globals, row) or parts.globals not in (None, {}):
