@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import TensorError, UnsupportedError, escape
 from sbformat.known.values import Cycle, Reference
+from sbformat.names.carried import NAMES, SLOT_OBJECTS
 from sbformat.names.known import CALLS, OBJECTS, PLAIN_OBJECTS
 from sbformat.names.pth import DTYPES, MEMORY_FORMATS, QUANTIZATION_SCHEMES, STORAGES, TENSOR_CLASSES
 from sbformat.names.references import REFERENCES
@@ -19,9 +20,10 @@ from sbformat.pth.paths import other_keys
 from sbformat.pth.scope import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
     from typing import TypeAlias
 
+    from sbformat.known.hooks import Lineage
     from sbformat.limits import Budget
     from sbformat.names.pth import Pair
     from sbformat.pkl.decode import Pickle
@@ -33,7 +35,8 @@ _TEXT: Final = {str}
 _MOST_DOUBTS: Final = 50_000
 _NODES_A_CALL: Final = 5
 """What a call costs when it becomes a value, in nodes of a pickle."""
-_SETTERS: Final = frozenset({"function_state", "class_state"})
+_SETTERS: Final = frozenset({"function_state", "class_state", "filled_class"})
+_CARRIERS: Final = frozenset({"builtin_type", "function", "skeleton_function", "carried_class", "carried_enum"})
 
 
 class Unrecognised(Exception):  # noqa: N818 -- a word between rooms, never raised to a caller
@@ -45,7 +48,7 @@ class Doubt(NamedTuple):
 
     node: Node | Update
     rule: str
-    """``unknown``, ``arguments``, ``function``, ``class`` or ``module``."""
+    """``unknown``, ``arguments``, ``function``, ``called``, ``class``, ``base`` or ``module``."""
     message: str
 
 
@@ -72,8 +75,9 @@ class Recognition:
     """
 
     __slots__ = (
-        "_calls", "_extents", "_find", "_given", "_heights", "_made", "_opened", "_substitutes", "budget", "claimed",
-        "doubts", "pickle", "reads_all", "setters", "storages", "tensors", "understood", "valued",
+        "_calls", "_extents", "_find", "_given", "_heights", "_made", "_opened", "_standing", "_substitutes", "budget",
+        "claimed", "doubts", "lineages", "pickle", "reads_all", "setters", "storages", "tensors", "understood",
+        "valued", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -94,7 +98,12 @@ class Recognition:
         """The ``id()`` of every node of the log that a recogniser accepted."""
         self.doubts: dict[int, Doubt] = {}
         self.setters: dict[int, list[Call]] = {}
-        """cloudpickle's state setters by the ``id()`` of what they change: calls whose result nothing uses."""
+        """cloudpickle's state setters by the ``id()`` of what they change: calls whose result nothing uses, or whose
+        result is what they change."""
+        self.lineages: dict[int, Lineage] = {}
+        """Classes carried by value that are complete, by the ``id()`` of the call that makes them."""
+        self.waiting: dict[int, list[Call]] = {}
+        """Objects of such classes that are not complete, by the same."""
         self.storages: dict[int, Storage | None] = {}
         """Those of torch files within the pickle, by the ``id()`` of what stands for the file; None for no storage."""
         self.valued: set[int] = set()
@@ -108,9 +117,13 @@ class Recognition:
         self._heights: dict[int, int] = {}
         self._opened: set[int] = set()
         self._substitutes: dict[int, Node] = {}
+        self._standing: tuple[Container[Pair], ...] = _STANDING
         for node in pickle.log:
-            if isinstance(node, Call) and role_of(node) in _SETTERS and type(node.args) is tuple and node.args:
-                self.setters.setdefault(id(node.args[0]), []).append(node)
+            role = role_of(node) if isinstance(node, Call) else None
+            if role in _SETTERS and node.args:  # type: ignore[union-attr]
+                self.setters.setdefault(id(node.args[0]), []).append(node)  # type: ignore[arg-type,index,union-attr]
+            elif role in _CARRIERS:
+                self._standing = (*_STANDING, NAMES)
 
     # -- the walk -------------------------------------------------------------------------------------
 
@@ -273,8 +286,10 @@ class Recognition:
         if node.pair in _SINGLETONS:
             self.valued.add(id(node))
             return _SINGLETONS[node.pair]
-        if any(node.pair in table for table in _STANDING):
+        if any(node.pair in table for table in self._standing):
             self.valued.add(id(node))
+            if node.pair in NAMES:
+                self.understood.add(id(node))
             return Reference(*node.pair)
         if len(self.doubts) < _MOST_DOUBTS:  # what is not understood is in doubt without a word too
             self.doubt(node, "unknown", "")
@@ -346,7 +361,7 @@ class Recognition:
 _STANDING: Final = (REFERENCES, OBJECTS, PLAIN_OBJECTS, DTYPES, MEMORY_FORMATS, QUANTIZATION_SCHEMES)
 """Names that may stand as values."""
 
-_IMPORTED: Final = (*_STANDING, CALLS, TENSOR_CLASSES, STORAGES)
+_IMPORTED: Final = (*_STANDING, CALLS, SLOT_OBJECTS, TENSOR_CLASSES, STORAGES)
 """Names whose import alone does nothing but define."""
 
 _SINGLETONS: Final[dict[Pair, Any]] = {("builtins", "Ellipsis"): ..., ("builtins", "NotImplemented"): NotImplemented}

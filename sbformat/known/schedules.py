@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
+from sbformat.known.hooks import RUNS_WHEN_CALLED
 from sbformat.known.line_tables import has_valid_line_table
 from sbformat.known.numbers import number
 from sbformat.known.recognition import Unrecognised
 from sbformat.known.values import (
+    CarriedObject,
     ConstantSchedule,
     FloatSchedule,
     Function,
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from sbformat.pkl.tree import Call
 
 _SCHEDULES: Final = (ConstantSchedule, LinearSchedule, FloatSchedule)
+_CARRIED: Final = (Function, CarriedObject)
+"""Schedules of a user, which are in doubt themselves."""
 _GLOBALS: Final = frozenset({"__package__", "__name__", "__file__"})
 
 
@@ -67,7 +71,7 @@ def simple_linear_schedule(scope: Recognition, node: Call) -> LinearSchedule:
 def float_schedule(scope: Recognition, node: Call) -> FloatSchedule:
     """``FloatSchedule(value_schedule)``, of SB3 >= 2.7."""
     (value,) = _attributes(scope, node, "value_schedule")
-    if not isinstance(value, (*_SCHEDULES, Function, Node)):
+    if not isinstance(value, (*_SCHEDULES, *_CARRIED, Node)):
         message = "a FloatSchedule holds no schedule"
         raise Unrecognised(message)
     scope.accept(node)
@@ -113,10 +117,7 @@ def schedule_of(parts: Parts) -> tuple[Schedule | None, str]:
     if code is None or not rows:
         where = f"{code.filename}:{code.firstlineno}" if code is not None else "an unknown file"
         name = parts.qualname if type(parts.qualname) is str else "?"
-        return None, (
-            f"the function {escape(name, 100)} ({escape(where, 200)}) is carried by value: "
-            "its code is in the file, and SB3 runs it when the agent trains"
-        )
+        return None, f"the function {escape(name, 100)} ({escape(where, 200)}) is carried by value: {RUNS_WHEN_CALLED}"
     differences = [_difference(parts, row) for row in rows]
     if "" not in differences:
         return None, f"{rows[0].qualname} has the code that was published, but {differences[0]}"
@@ -181,7 +182,7 @@ def _is_plain_annotations(values: object) -> bool:
 
 def _is_number_or_schedule(value: object) -> bool:
     """Functions that are not published are in doubt themselves."""
-    if isinstance(value, (*_SCHEDULES, Function)):
+    if isinstance(value, (*_SCHEDULES, *_CARRIED)):
         return True
     try:
         number(value, "")
@@ -196,7 +197,7 @@ def _computed(row: Published, closure: dict[str, Any]) -> Schedule | None:
         inner = values[0]
         known = inner.schedule if isinstance(inner, Function) and inner.schedule is not None else inner
         return FloatSchedule(known)
-    if any(isinstance(value, (*_SCHEDULES, Function)) for value in values):
+    if any(isinstance(value, (*_SCHEDULES, *_CARRIED)) for value in values):
         return None
     numbers = {name: number(value, name) for name, value in zip(row.cells, values)}
     if row.role == "constant":
