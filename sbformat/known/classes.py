@@ -1,8 +1,9 @@
 """Classes and enumerations that cloudpickle carried by value, and objects of them: described, never made.
 
-FORMAT.md 13.5. Sources: cloudpickle ``cloudpickle.py`` and ``cloudpickle_fast.py`` of 0.8 to 3.1. A class is made empty,
-``_make_skeleton_class`` or ``_make_skeleton_enum``, and given its attributes by ``_class_setstate``, whose result is
-dropped, or by ``_rehydrate_skeleton_class`` (cloudpickle < 1.6), whose result is the class; objects refer to either.
+FORMAT.md 13.5. Sources: cloudpickle ``cloudpickle.py`` and ``cloudpickle_fast.py`` of 0.8 to 3.1. A class is made
+empty, by ``_make_skeleton_class`` or ``_make_skeleton_enum``, and given its attributes by ``_class_setstate``, whose
+result is dropped, or by ``_rehydrate_skeleton_class`` (cloudpickle < 1.6), whose result is the class; objects refer to
+either.
 An object is made by NEWOBJ or NEWOBJ_EX, by a call of its class, or by ``copyreg._reconstructor`` (protocols 0 and 1).
 """
 
@@ -93,9 +94,9 @@ def filled_class(scope: Recognition, node: Call) -> object:
 
 def _attributes(scope: Recognition, node: Call) -> dict[str, Any]:
     """Return the attributes of a class, and accept it with what sets them."""
-    setters = scope.setters.get(id(node), [])
+    setters = scope.changes_of(node)
     attributes = setter_state(scope, setters[0])[0] if setters else {}
-    if len(setters) > 1 or type(attributes) is not dict:
+    if len(setters) > 1 or type(attributes) is not dict or (setters and role_of(setters[0]) == "function_state"):
         message = "a class is given unknown attributes, or changed twice"
         raise Unrecognised(message)
     if any(name in attributes for name in _REFUSED_ATTRIBUTES) or isinstance(
@@ -228,7 +229,7 @@ def slot_object(scope: Recognition, node: Call) -> Described:
     if not set(attributes) <= set(SLOT_OBJECTS[pair]):
         message = "a part of a dataclass has other attributes than its class"
         raise Unrecognised(message)
-    scope.accept(node)
+    scope.accept_where_carried(node)
     return Described(".".join(pair), tuple(attributes.items()))
 
 

@@ -99,9 +99,12 @@ def _content(scope: Recognition, value: object) -> object:
 def function(scope: Recognition, node: Call) -> Function:
     """``_make_function(code, globals, name, defaults, closure)``, as the function type takes them, and its state."""
     args: Any = node.args
-    setters = scope.setters.get(id(node), [])
-    if node.updates or not 2 <= len(args) <= 5 or len(setters) > 1:
-        message = "a function is made from unknown arguments, or changed twice"
+    setters = scope.changes_of(node)
+    if node.updates or not 2 <= len(args) <= 5 or any(role_of(setter) != "function_state" for setter in setters[:1]):
+        message = "a function is made from unknown arguments"
+        raise Unrecognised(message)
+    if len(setters) > 1:
+        message = "a function is changed twice"
         raise Unrecognised(message)
     code, base, name, defaults, cells = (*(scope.value(arg) for arg in args), None, None, None)[:5]
     state: dict[str, Any] = {}

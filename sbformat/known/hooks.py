@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from sbformat.known.recognition import Recognition
 
 _META_RUNS: Final = ("__prepare__", "__new__", "__init__", "mro", "__setattr__", "__hash__")
-_META_MAY_RUN: Final = ("__getattribute__", "__getattr__", "__eq__", "__subclasscheck__", "__instancecheck__", "register",
-                        "__del__")  # fmt: skip
+_META_MAY_RUN: Final = (
+    "__getattribute__", "__getattr__", "__eq__", "__subclasscheck__", "__instancecheck__", "register", "__del__",
+)  # fmt: skip
 _ENUM_RUNS: Final = ("__new__", "__init__", "_generate_next_value_")
 _ANY_OBJECT_MAY_RUN: Final = ("__hash__", "__eq__", "__del__")
 _BUILD_MAY_RUN: Final = ("__getattribute__", "__getattr__")
@@ -126,7 +127,7 @@ def name_of(skeleton: Call) -> str:
 
 def raw_attributes(scope: Recognition, skeleton: Call) -> Dict:
     """Return the attributes that a carried class is given, as pairs of the tree."""
-    for setter in scope.setters.get(id(skeleton), ()):
+    for setter in scope.changes_of(skeleton):
         args: Any = setter.args
         state = args[1] if len(args) > 1 else None
         state = state[0] if type(state) is tuple and state else state

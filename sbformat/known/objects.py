@@ -191,7 +191,7 @@ def partial(scope: Recognition, node: Call) -> Partial:
     if len(args) != 1 or type(state) is not tuple or len(state) != 4:
         _refuse("a partial has unknown arguments or an unknown state")
     function, given, keywords, attributes = state
-    if not (isinstance(function, (Reference, *_CARRIED)) or _is_method(function)) or type(given) is not tuple or not _is_keywords(keywords):
+    if not _is_callable(function) or type(given) is not tuple or not _is_keywords(keywords):
         _refuse("a partial calls something that is not known")
     if isinstance(function, Reference) and not function.module.startswith(PARTIAL_MODULES):
         _refuse("a partial calls what is no layer or optimizer, with arguments of its own choice")
@@ -203,11 +203,10 @@ def partial(scope: Recognition, node: Call) -> Partial:
     return Partial(function, given, keywords or {})
 
 
-_CARRIED: Final = (Function, CarriedClass, CarriedObject)
-
-
-def _is_method(value: object) -> bool:
-    return isinstance(value, Described) and value.kind == "method"
+def _is_callable(value: object) -> bool:
+    """Say whether a partial may call a value: a class that is checked further, or what is carried by value."""
+    is_method = isinstance(value, Described) and value.kind == "method"
+    return is_method or isinstance(value, (Reference, Function, CarriedClass, CarriedObject))
 
 
 def _is_keywords(value: object) -> bool:
@@ -223,8 +222,11 @@ def attribute(scope: Recognition, node: Call) -> Described:
     cls = args[0] if len(args) == 2 else None
     if node.updates or not isinstance(cls, Global) or cls.updates or type(args[1]) is not str:
         _refuse("getattr is called for something that is no class")
-    if (cls.pair in REFERENCES and args[1] == "_dummy_schedule") or (cls.pair, args[1]) in ATTRIBUTES:
+    if cls.pair in REFERENCES and args[1] == "_dummy_schedule":
         scope.accept(node, cls)
+    elif (cls.pair, args[1]) in ATTRIBUTES:
+        scope.accept_where_carried(node)
+        scope.accept(cls)
     elif (cls.pair[0], f"{cls.pair[1]}.{args[1]}") not in CALLS:
         _refuse("getattr is called for something other than a policy's _dummy_schedule or a method of a type")
     return Described("getattr", (Reference(*cls.pair), args[1]))

@@ -38,7 +38,7 @@ def plain_call(scope: Recognition, node: Call) -> Described:
     if node.updates or any(not isinstance(part, (str, int, Reference, CarriedClass, Cycle)) for part in flat):
         message = "it is not made of texts and numbers"
         raise Unrecognised(message)
-    scope.accept(node)
+    scope.accept_where_carried(node)
     return Described(described(node), parts)
 
 
@@ -98,7 +98,9 @@ def union(scope: Recognition, node: Call) -> Described:
 
 
 _OR: Final = (("_operator", "or_"), ("operator", "or_"))
-_PLAIN_TYPES: Final = {type(None): "NoneType", type(...): "ellipsis", type(NotImplemented): "NotImplementedType"}
+_PLAIN_TYPES: Final[dict[type, str]] = {
+    type(None): "NoneType", type(...): "ellipsis", type(NotImplemented): "NotImplementedType",
+}  # fmt: skip
 
 
 def type_of(scope: Recognition, node: Call) -> Reference:

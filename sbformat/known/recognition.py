@@ -35,7 +35,7 @@ _TEXT: Final = {str}
 _MOST_DOUBTS: Final = 50_000
 _NODES_A_CALL: Final = 5
 """What a call costs when it becomes a value, in nodes of a pickle."""
-_SETTERS: Final = frozenset({"function_state", "class_state", "filled_class"})
+_SETTERS: Final = frozenset({"function_state", "class_state"})
 _CARRIERS: Final = frozenset({"builtin_type", "function", "skeleton_function", "carried_class", "carried_enum"})
 
 
@@ -48,7 +48,8 @@ class Doubt(NamedTuple):
 
     node: Node | Update
     rule: str
-    """``unknown``, ``arguments``, ``function``, ``called``, ``class``, ``base`` or ``module``."""
+    """``unknown``, ``arguments``, ``function``, ``called``, ``class``, ``base``, ``module``, or ``name``: it is known
+    where a function or class is carried by value."""
     message: str
 
 
@@ -75,9 +76,9 @@ class Recognition:
     """
 
     __slots__ = (
-        "_calls", "_extents", "_find", "_given", "_heights", "_made", "_opened", "_standing", "_substitutes", "budget",
-        "claimed", "doubts", "lineages", "pickle", "reads_all", "setters", "storages", "tensors", "understood",
-        "valued", "waiting",
+        "_calls", "_carried_names", "_extents", "_find", "_given", "_heights", "_made", "_opened", "_substitutes",
+        "budget", "claimed", "doubts", "fillers", "lineages", "pickle", "reads_all", "setters", "storages", "tensors",
+        "understood", "valued", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -98,8 +99,9 @@ class Recognition:
         """The ``id()`` of every node of the log that a recogniser accepted."""
         self.doubts: dict[int, Doubt] = {}
         self.setters: dict[int, list[Call]] = {}
-        """cloudpickle's state setters by the ``id()`` of what they change: calls whose result nothing uses, or whose
-        result is what they change."""
+        """cloudpickle's state setters by the ``id()`` of what they change: calls whose result nothing uses."""
+        self.fillers: dict[int, list[Call]] = {}
+        """The same of cloudpickle < 1.6: calls that change a class and return it."""
         self.lineages: dict[int, Lineage] = {}
         """Classes carried by value that are complete, by the ``id()`` of the call that makes them."""
         self.waiting: dict[int, list[Call]] = {}
@@ -117,13 +119,15 @@ class Recognition:
         self._heights: dict[int, int] = {}
         self._opened: set[int] = set()
         self._substitutes: dict[int, Node] = {}
-        self._standing: tuple[Container[Pair], ...] = _STANDING
+        self._carried_names: Container[Pair] = ()
         for node in pickle.log:
             role = role_of(node) if isinstance(node, Call) else None
             if role in _SETTERS and node.args:  # type: ignore[union-attr]
-                self.setters.setdefault(id(node.args[0]), []).append(node)  # type: ignore[arg-type,index,union-attr]
+                self.setters.setdefault(id(node.args[0]), []).append(node)  # type: ignore[arg-type,union-attr]
+            elif role == "filled_class" and node.args:  # type: ignore[union-attr]
+                self.fillers.setdefault(id(node.args[0]), []).append(node)  # type: ignore[arg-type,union-attr]
             elif role in _CARRIERS:
-                self._standing = (*_STANDING, NAMES)
+                self._carried_names = NAMES
 
     # -- the walk -------------------------------------------------------------------------------------
 
@@ -179,7 +183,7 @@ class Recognition:
             else:
                 yield node.args
             yield node.kwargs
-            for setter in self.setters.get(id(node), ()):
+            for setter in self.changes_of(node):
                 yield from setter.args[1:]  # type: ignore[index]
         for update in (node.updates if isinstance(node, Node) else None) or ():
             state: Any = update.value
@@ -235,6 +239,10 @@ class Recognition:
             return node
         return value
 
+    def changes_of(self, node: Call) -> list[Call]:
+        """Return the calls of cloudpickle that give a function or class its state."""
+        return [*self.setters.get(id(node), ()), *self.fillers.get(id(node), ())]
+
     def knows(self, name: Global) -> bool:
         """Say whether a name was accepted, valued or doubted: whether some recogniser looked at it."""
         return id(name) in self.understood or id(name) in self.valued or id(name) in self.doubts
@@ -286,10 +294,11 @@ class Recognition:
         if node.pair in _SINGLETONS:
             self.valued.add(id(node))
             return _SINGLETONS[node.pair]
-        if any(node.pair in table for table in self._standing):
+        if any(node.pair in table for table in _STANDING):
             self.valued.add(id(node))
-            if node.pair in NAMES:
-                self.understood.add(id(node))
+            return Reference(*node.pair)
+        if node.pair in self._carried_names:
+            self.accept_where_carried(node)
             return Reference(*node.pair)
         if len(self.doubts) < _MOST_DOUBTS:  # what is not understood is in doubt without a word too
             self.doubt(node, "unknown", "")
@@ -344,6 +353,12 @@ class Recognition:
                 self.understood.add(id(update))
             if isinstance(node, Call) and isinstance(node.func, Global) and not node.func.updates:
                 self.understood.add(id(node.func))
+
+    def accept_where_carried(self, *nodes: Node) -> None:
+        """Note nodes as understood in a pickle that carries functions or classes, and as unknown in any other."""
+        self.accept(*nodes)
+        for node in nodes:
+            self.doubt(node, "name", "")
 
     def doubt(self, node: Node | Update, rule: str, message: str) -> None:
         """Note why a node is not understood."""

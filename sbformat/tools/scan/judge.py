@@ -163,9 +163,10 @@ class _Judgement:
             return
         for flag in whole.flags:
             self.findings.append(self.place.finding("odd-pickle", f"{flag}: no pickler of plain data writes that"))
-        for doubt in recognition.doubts.values():
-            self._of_doubt(doubt)
         carries = any(doubt.rule in _CARRIED for doubt in recognition.doubts.values())
+        for doubt in recognition.doubts.values():
+            if doubt.rule != "name" or not carries:
+                self._of_doubt(doubt)
         wrapped = self._wrapped(whole.value)
         for node in self.log:
             if isinstance(node, Global) and node.pair in ALGORITHMS and node is not wrapped:
