@@ -59,8 +59,8 @@ def carried_class(scope: Recognition, node: Call) -> CarriedClass:
         raise Unrecognised(message)
     _check_metaclass(scope, args[0])
     bases = _check_bases(scope, args[2])
-    attributes = _attributes(scope, node)
-    module = attributes.get("__module__", keywords.get("__module__"))
+    attributes = {**{key: value for key, value in keywords.items() if type(key) is str}, **_attributes(scope, node)}
+    module = attributes.get("__module__")
     hooks.describe_class(scope, node)
     return CarriedClass(module if type(module) is str else None, name, bases, attributes)
 

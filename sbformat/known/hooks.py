@@ -46,6 +46,7 @@ _WATCHED: Final = frozenset(
 _CLASSES: Final = ("carried_class", "carried_enum")
 _MOST_NAMES: Final = 8
 _MOST_HOOKS: Final = 256
+"""Of a class, descriptors inherited included: they may be many, and a file may make many classes."""
 _SHOWN: Final = 100
 
 RUNS_WHEN_CALLED: Final = (
@@ -125,15 +126,21 @@ def name_of(skeleton: Call) -> str:
     return f"'{escape(name, _SHOWN)}'" if isinstance(name, str) else "without a name"
 
 
-def raw_attributes(scope: Recognition, skeleton: Call) -> Dict:
-    """Return the attributes that a carried class is given, as pairs of the tree."""
+def _namespace(skeleton: Call) -> Dict:
+    """Return the attributes with which a class is made, as pairs of the tree; an enumeration has none there."""
+    args: Any = skeleton.args
+    found = args[3] if role_of(skeleton) == "carried_class" and len(args) > 3 else None
+    return found if isinstance(found, Dict) else Dict()
+
+
+def _attributes(scope: Recognition, skeleton: Call) -> Iterator[tuple[object, object]]:
+    """Yield the attributes with which a class is made, then those that it is given."""
+    yield from _namespace(skeleton)
     for setter in scope.changes_of(skeleton):
         args: Any = setter.args
         state = args[1] if len(args) > 1 else None
         state = state[0] if type(state) is tuple and state else state
-        if isinstance(state, Dict):
-            return state
-    return Dict()
+        yield from state if isinstance(state, Dict) else ()
 
 
 # -- classes ------------------------------------------------------------------------------------------
@@ -143,16 +150,15 @@ def describe_class(scope: Recognition, skeleton: Call) -> None:
     """Doubt a carried class, and the objects of it that were made before it was complete."""
     lineage = _lineage(scope, skeleton)
     scope.lineages[id(skeleton)] = lineage
-    args: Any = skeleton.args
     ran = _Ran()
     ran.add(lineage.meta, _META_RUNS, _META_MAY_RUN)
     for base in _bases(scope, skeleton):
         ran.add(base.hooks, ("__init_subclass__", *(_ENUM_RUNS if lineage.is_enum else ())))
-    for _, value in args[3] if len(args) > 3 and isinstance(args[3], Dict) else ():
+    for _, value in _namespace(skeleton):
         made = _lineage_of_object(scope, value)
         if made is not None:
             ran.add(made.hooks, ("__set_name__",), (*_BUILD_MAY_RUN, *_ANY_OBJECT_MAY_RUN))
-    if any(key == "_abc_impl" and value not in ((), []) for key, value in raw_attributes(scope, skeleton)):
+    if any(key == "_abc_impl" and value not in ((), []) for key, value in _attributes(scope, skeleton)):
         ran.add(lineage.hooks, ("__subclasshook__",))
     text = ran.describe()
     kind = "enumeration" if lineage.is_enum else "class"
@@ -165,25 +171,21 @@ def describe_class(scope: Recognition, skeleton: Call) -> None:
 
 def _lineage(scope: Recognition, skeleton: Call) -> Lineage:
     name = name_of(skeleton)[1:-1]
-    hooks: dict[str, Hook] = {}
-    for key, value in raw_attributes(scope, skeleton):
-        if isinstance(key, str) and (key in _WATCHED or _is_descriptor(value)):
-            _add_hook(hooks, key, Hook(name, value if _is_carried(value) else None))
+    hooks = {
+        key: Hook(name, value if _is_carried(value) else None)
+        for key, value in _attributes(scope, skeleton)
+        if isinstance(key, str) and (key in _WATCHED or _is_descriptor(value))
+    }
     bases = list(_bases(scope, skeleton))
     for base in bases:
         for key, hook in base.hooks.items():
-            _add_hook(hooks, key, hook)
+            if key in _WATCHED or len(hooks) < _MOST_HOOKS:
+                hooks.setdefault(key, hook)
     args: Any = skeleton.args
     is_enum = role_of(skeleton) == "carried_enum"
     metaclass = None if is_enum else _known_lineage(scope, args[0])
     inherited = next((base.meta for base in bases if base.meta), {})
     return Lineage(name, hooks, metaclass.hooks if metaclass is not None else inherited, is_enum)
-
-
-def _add_hook(hooks: dict[str, Hook], name: str, hook: Hook) -> None:
-    """Add a hook that is not overridden; of descriptors, which may be many, only so many are inherited."""
-    if name in _WATCHED or len(hooks) < _MOST_HOOKS:
-        hooks.setdefault(name, hook)
 
 
 def _bases(scope: Recognition, skeleton: Call) -> Iterator[Lineage]:
