@@ -188,8 +188,10 @@ def test_the_hooks_of_bases_metaclass_and_namespace() -> None:
     report = made.scan(cls)
     assert report.verdict == "code"
     assert messages(report, "the class 'Linear'") == [
-        "the class 'Linear' is carried by value: loading makes it from code in the file, and runs "
-        "Base.__init_subclass__, Meta.__init__, Part.__set_name__"
+        (
+            "the class 'Linear' is carried by value: loading makes it from code in the file, and runs "
+            "Base.__init_subclass__, Meta.__init__, Part.__set_name__"
+        )
     ]
     loaded = {message.split(" ")[2] for message in messages(report, "the function") if "loading" in message}
     assert loaded == {"Linear.__init__", "Linear.__init_subclass__", "Linear.__set_name__"}
@@ -247,7 +249,9 @@ def test_parameters_of_a_carried_class() -> None:
     outcome = made.recognise(call("_operator", "getitem", cls, (Global("builtins", "int"),)))
     assert isinstance(outcome.value, Described)
     assert outcome.overlooked == []
-    text = "parameters are given to the class 'Linear', which is carried by value: loading runs Linear.__class_getitem__"
+    text = (
+        "parameters are given to the class 'Linear', which is carried by value: loading runs Linear.__class_getitem__"
+    )
     assert text in [doubt.message for doubt in outcome.doubts]
 
 
@@ -260,9 +264,7 @@ REFUSED: Final[dict[str, Callable[[Made], Any]]] = {
     "a type of Python's that is no metaclass": lambda made: made.cls(
         skeleton(meta=call(CLOUD, "_builtin_type", "FunctionType"))
     ),
-    "a base that is an object": lambda made: made.cls(
-        skeleton(bases=(made_by("NEWOBJ", made.cls(skeleton("Base"))),))
-    ),
+    "a base that is an object": lambda made: made.cls(skeleton(bases=(made_by("NEWOBJ", made.cls(skeleton("Base"))),))),
     "a base that is a function": lambda made: made.cls(skeleton(bases=(method()[0],))),
     "a base that is not known": lambda made: made.cls(skeleton(bases=(Global("my.module", "Base"),))),
     "a base that does harm": lambda made: made.cls(skeleton(bases=(Global("subprocess", "Popen"),))),

@@ -142,9 +142,7 @@ def test_the_provenance_names_a_file_and_a_version_for_every_digest() -> None:
 @pytest.mark.parametrize("qualname", ["constant_fn.<locals>.func", "get_linear_fn.<locals>.func"])
 def test_the_child_dumps_what_the_live_code_object_holds(qualname: str) -> None:
     answer = generator.dump(sys.executable, [MODULE.encode()], [qualname])
-    dumped = {
-        (level, line): generator.digest_of(arguments) for _, level, _, line, arguments in answer["codes"]
-    }
+    dumped = {(level, line): generator.digest_of(arguments) for _, level, _, line, arguments in answer["codes"]}
     code = live(qualname)
     assert made(code).digest == dumped[0, code.co_firstlineno] is not None
     assert answer["python"] == ".".join(map(str, sys.version_info[:3]))
