@@ -167,26 +167,27 @@ def _contents(closure: object) -> tuple[object, ...]:
     return tuple(item.content if isinstance(item, Cell) else item for item in closure)
 
 
-def filled_function(scope: Recognition, node: Call) -> Function:
-    """``_fill_function(_make_skel_func(code, cells, base globals), state)`` of cloudpickle < 1.6."""
+def filled_function(scope: Recognition, node: Call) -> object:
+    """``_fill_function(skeleton, state)`` of cloudpickle < 1.6: the function that it is given."""
     args: Any = node.args
     skeleton = args[0] if args else None
-    if not isinstance(skeleton, Call) or role_of(skeleton) != "skeleton_function" or skeleton.updates or node.updates:
+    is_skeleton = isinstance(skeleton, Call) and role_of(skeleton) == "skeleton_function"
+    made = scope.value(skeleton) if is_skeleton else None
+    if not isinstance(made, (Function, Cycle)) or node.updates:
         message = "_fill_function is not given a function's skeleton"
         raise Unrecognised(message)
-    made_of: Any = tuple(scope.value(arg) for arg in skeleton.args)  # type: ignore[attr-defined]
-    if not 2 <= len(made_of) <= 3:
-        message = "a function's skeleton has unknown arguments"
+    return made
+
+
+def skeleton_function(scope: Recognition, node: Call) -> Function:
+    """``_make_skel_func(code, cells, base globals)`` and the call that fills it; others refer to either."""
+    fillers = scope.changes_of(node)
+    made_of: Any = tuple(scope.value(arg) for arg in node.args)  # type: ignore[attr-defined]
+    if node.updates or len(fillers) != 1 or role_of(fillers[0]) != "filled_function" or not 2 <= len(made_of) <= 3:
+        message = "a function's skeleton has unknown arguments, or is not filled once"
         raise Unrecognised(message)
     base = made_of[2] if len(made_of) == 3 else None
-    if len(args) == 2:
-        state = scope.value(args[1])
-    else:  # cloudpickle < 0.5.3
-        names = ("globals", "defaults", "dict", "module", "closure_values")
-        state = dict(zip(names, (scope.value(arg) for arg in args[1:]))) if len(args) == 6 else None
-    if type(state) is not dict or set(state) - _FILLED_STATE:
-        message = "a function has an unknown state"
-        raise Unrecognised(message)
+    state = _filled_state(scope, fillers[0])
     closure = state.get("closure_values")
     if type(closure) not in (list, tuple, type(None)):
         message = "the closure of a function is not made of values"
@@ -206,9 +207,25 @@ def filled_function(scope: Recognition, node: Call) -> Function:
         state.get("doc"),
         state.get("_cloudpickle_submodules"),
     )
-    made = _described(scope, node, parts)
-    scope.accept(node, skeleton)
+    made = _described(scope, fillers[0], parts)
+    scope.accept(node, *fillers)
     return made
+
+
+def _filled_state(scope: Recognition, filler: Call) -> dict[str, Any]:
+    args: Any = filler.args
+    if filler.updates:
+        message = "a function is changed after it was made"
+        raise Unrecognised(message)
+    if len(args) == 2:
+        state = scope.value(args[1])
+    else:  # cloudpickle < 0.5.3
+        names = ("globals", "defaults", "dict", "module", "closure_values")
+        state = dict(zip(names, (scope.value(arg) for arg in args[1:]))) if len(args) == 6 else None
+    if type(state) is not dict or set(state) - _FILLED_STATE:
+        message = "a function has an unknown state"
+        raise Unrecognised(message)
+    return state
 
 
 def _described(scope: Recognition, node: Call, parts: Parts) -> Function:

@@ -97,12 +97,11 @@ class _Ran:
         """Say of the functions themselves that loading runs them."""
         for found, text in ((self.runs, _RUNS), (self.may_run, _MAY_RUN)):
             for hook in found.values():
-                for function in _functions(hook.node):
-                    doubt = scope.doubts.get(id(function))
+                for node in _functions(scope, hook.node):
+                    doubt = scope.doubts.get(id(node))
                     if doubt is not None and doubt.message.endswith(RUNS_WHEN_CALLED):
-                        scope.doubts[id(function)] = doubt._replace(
-                            message=doubt.message.removesuffix(RUNS_WHEN_CALLED) + text
-                        )
+                        message = doubt.message.removesuffix(RUNS_WHEN_CALLED) + text
+                        scope.doubts[id(node)] = doubt._replace(message=message)
 
 
 def _list(names: Iterable[str]) -> str:
@@ -216,13 +215,13 @@ def _is_descriptor(value: object) -> bool:
     return isinstance(value, Call) and (role_of(value) == "descriptor" or skeleton_of(value.func) is not None)
 
 
-def _functions(node: object) -> Iterator[object]:
-    """Yield the functions that a method, property or function is made of."""
-    if isinstance(node, Call) and role_of(node) == "descriptor":
-        args: Any = node.args
-        yield from args[:3]
-    else:
-        yield node
+def _functions(scope: Recognition, node: object) -> Iterator[object]:
+    """Yield the calls that make the functions of which a method or property is made."""
+    args: Any = node.args if isinstance(node, Call) and role_of(node) == "descriptor" else (node,)
+    for part in args[:3]:
+        yield part
+        if isinstance(part, Call):
+            yield from scope.changes_of(part)
 
 
 # -- objects ------------------------------------------------------------------------------------------

@@ -60,6 +60,7 @@ _CARRIED: Final = {
     "weak_set": "python_types.plain_call",
     "ellipsis": "python_types.ellipsis",
     "function": "functions.function",
+    "skeleton_function": "functions.skeleton_function",
     "filled_function": "functions.filled_function",
     "cell": "functions.cell",
     "empty_cell": "functions.cell",
@@ -71,7 +72,7 @@ _CARRIED: Final = {
 """The same, for what is carried by value: modules and names in them, which SB3 >= 2.7 hardly ever needs."""
 
 _CLASSES: Final = frozenset({"carried_class", "carried_enum", "filled_class"})
-_FUNCTIONS: Final = frozenset({"function", "filled_function"})
+_FUNCTIONS: Final = frozenset({"function", "skeleton_function", "filled_function"})
 
 _MADE: Final[dict[str, Recogniser]] = {
     "box": spaces.box,

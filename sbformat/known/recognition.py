@@ -36,6 +36,7 @@ _MOST_DOUBTS: Final = 50_000
 _NODES_A_CALL: Final = 5
 """What a call costs when it becomes a value, in nodes of a pickle."""
 _SETTERS: Final = frozenset({"function_state", "class_state"})
+_FILLERS: Final = frozenset({"filled_function", "filled_class"})
 _CARRIERS: Final = frozenset({"builtin_type", "function", "skeleton_function", "carried_class", "carried_enum"})
 
 
@@ -101,7 +102,7 @@ class Recognition:
         self.setters: dict[int, list[Call]] = {}
         """cloudpickle's state setters by the ``id()`` of what they change: calls whose result nothing uses."""
         self.fillers: dict[int, list[Call]] = {}
-        """The same of cloudpickle < 1.6: calls that change a class and return it."""
+        """The same of cloudpickle < 1.6: calls that change a function or class and return it."""
         self.lineages: dict[int, Lineage] = {}
         """Classes carried by value that are complete, by the ``id()`` of the call that makes them."""
         self.waiting: dict[int, list[Call]] = {}
@@ -124,9 +125,9 @@ class Recognition:
             role = role_of(node) if isinstance(node, Call) else None
             if role in _SETTERS and node.args:  # type: ignore[union-attr]
                 self.setters.setdefault(id(node.args[0]), []).append(node)  # type: ignore[arg-type,union-attr]
-            elif role == "filled_class" and node.args:  # type: ignore[union-attr]
+            elif role in _FILLERS and node.args:  # type: ignore[union-attr]
                 self.fillers.setdefault(id(node.args[0]), []).append(node)  # type: ignore[arg-type,union-attr]
-            elif role in _CARRIERS:
+            if role in _CARRIERS:
                 self._carried_names = NAMES
 
     # -- the walk -------------------------------------------------------------------------------------
