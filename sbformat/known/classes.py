@@ -113,7 +113,7 @@ def _check_metaclass(scope: Recognition, part: object) -> None:
     value = scope.value(part)
     if isinstance(value, CarriedClass) or (isinstance(value, Reference) and (value.module, value.name) in METACLASSES):
         return
-    if not _is_unknown_name(scope, part):
+    if not _is_unknown_name(scope, part, "makes a class that is carried by value, by code of its own"):
         message = "a class is made by something that is no metaclass"
         raise Unrecognised(message)
 
@@ -125,17 +125,19 @@ def _check_bases(scope: Recognition, part: object) -> tuple[object, ...]:
         message = "a class is made from unknown arguments"
         raise Unrecognised(message)
     for base, value in zip(part, bases):  # type: ignore[call-overload]
-        if not isinstance(value, (CarriedClass, Reference, Described)) and not _is_unknown_name(scope, base):
+        if isinstance(value, (CarriedClass, Reference, Described)):
+            continue
+        if not _is_unknown_name(scope, base, "is a base of a class carried by value: its code runs when that is made"):
             message = "a class has a base that is no class"
             raise Unrecognised(message)
     return bases
 
 
-def _is_unknown_name(scope: Recognition, part: object) -> bool:
+def _is_unknown_name(scope: Recognition, part: object, message: str) -> bool:
     """Say whether a base or metaclass is a plain name; note that making the class runs the code of that name."""
     if not isinstance(part, Global) or part.updates:
         return False
-    scope.doubts[id(part)] = Doubt(part, "base", "the class that it is a base of is made")
+    scope.doubts[id(part)] = Doubt(part, "base", message)
     return True
 
 

@@ -45,8 +45,9 @@ _WATCHED: Final = frozenset(
 )  # fmt: skip
 _CLASSES: Final = ("carried_class", "carried_enum")
 _MOST_NAMES: Final = 8
-_MOST_HOOKS: Final = 256
-"""Of a class, descriptors inherited included: they may be many, and a file may make many classes."""
+_MOST_HOOKS: Final = 32
+_MOST_BASES: Final = 8
+"""Those of a class that are looked at: a file may make many classes that have, or inherit from, the same many."""
 _SHOWN: Final = 100
 
 RUNS_WHEN_CALLED: Final = (
@@ -170,11 +171,10 @@ def describe_class(scope: Recognition, skeleton: Call) -> None:
 
 def _lineage(scope: Recognition, skeleton: Call) -> Lineage:
     name = name_of(skeleton)[1:-1]
-    hooks = {
-        key: Hook(name, value if _is_carried(value) else None)
-        for key, value in _attributes(scope, skeleton)
-        if isinstance(key, str) and (key in _WATCHED or _is_descriptor(value))
-    }
+    hooks: dict[str, Hook] = {}
+    for key, value in _attributes(scope, skeleton):
+        if key in _WATCHED or (_is_descriptor(value) and isinstance(key, str) and len(hooks) < _MOST_HOOKS):
+            hooks[key] = Hook(name, value if _is_carried(value) else None)
     bases = list(_bases(scope, skeleton))
     for base in bases:
         for key, hook in base.hooks.items():
@@ -190,7 +190,7 @@ def _lineage(scope: Recognition, skeleton: Call) -> Lineage:
 def _bases(scope: Recognition, skeleton: Call) -> Iterator[Lineage]:
     args: Any = skeleton.args
     bases = args[0 if role_of(skeleton) == "carried_enum" else 2]
-    for base in bases if type(bases) is tuple else ():
+    for base in bases[:_MOST_BASES] if type(bases) is tuple else ():
         found = _known_lineage(scope, base)
         if found is not None:
             yield found
@@ -220,8 +220,7 @@ def _functions(scope: Recognition, node: object) -> Iterator[object]:
     args: Any = node.args if isinstance(node, Call) and role_of(node) == "descriptor" else (node,)
     for part in args[:3]:
         yield part
-        if isinstance(part, Call):
-            yield from scope.changes_of(part)
+        yield from scope.fillers.get(id(part), ())[:1]
 
 
 # -- objects ------------------------------------------------------------------------------------------

@@ -9,8 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
-from sbformat.known.hooks import RUNS_WHEN_CALLED
-from sbformat.known.line_tables import has_valid_line_table
 from sbformat.known.numbers import number
 from sbformat.known.recognition import Unrecognised
 from sbformat.known.values import (
@@ -110,6 +108,7 @@ def schedule_of(parts: Parts) -> tuple[Schedule | None, str]:
 
     :param parts: of the function
     """
+    from sbformat.known.hooks import RUNS_WHEN_CALLED
     from sbformat.names.published import PUBLISHED
 
     code = parts.code
@@ -126,6 +125,8 @@ def schedule_of(parts: Parts) -> tuple[Schedule | None, str]:
 
 def _difference(parts: Parts, row: Published) -> str:  # noqa: PLR0911 -- a line a check
     """Say how what the digest leaves out differs from what the library leaves, or nothing."""
+    from sbformat.known.line_tables import has_valid_line_table
+
     code: Any = parts.code
     filename = code.filename.replace("\\", "/")
     if not filename.endswith(row.paths) or not filename.isprintable():

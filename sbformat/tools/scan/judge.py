@@ -245,7 +245,7 @@ class _Judgement:
         """A name that a class carried by value inherits from or is made by, and that is not known."""
         name, why = _name(node), reason(node.pair) if isinstance(node, Global) else None
         if why or name not in self.allow:
-            text = f"{escape(name, _SHOWN)} runs its own code when {message}" + (f": it {why}" if why else "")
+            text = f"{escape(name, _SHOWN)} {message}" + (f"; it {why}" if why else "")
             self._add("dangerous-name" if why else "unknown-call", node, text, (name,))
 
     def _of_arguments(self, node: Node | Update, message: str) -> None:
