@@ -47,6 +47,7 @@ FAMILIES: Final = (
     "releases",
     "encoding",
     "scanning",
+    "carried",
     "sb2_zips",
     "lone_pickles",
     "sb2_algorithms",

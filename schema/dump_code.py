@@ -21,17 +21,12 @@ BODY = ("co_code", "co_consts", "co_names", "co_varnames", "co_filename", "co_na
 OUTER = ("co_freevars", "co_cellvars")
 
 
-def layouts(version: "tuple[int, int]") -> "list[tuple[str, ...]]":
-    """Name the attributes, in order, for each layout that a release of cloudpickle uses on a CPython.
-
-    On 3.10 these are two: cloudpickle before 2.0 puts ``co_lnotab`` where the constructor expects ``co_linetable``.
-    From 3.11 on such a release writes what no interpreter loads.
-    """
+def layout(version: "tuple[int, int]") -> "tuple[str, ...]":
+    """Name the attributes in the order in which cloudpickle hands them to ``types.CodeType`` on a CPython."""
     if version >= (3, 11):
-        return [(*COUNTS, *BODY, "co_qualname", "co_firstlineno", "co_linetable", "co_exceptiontable", *OUTER)]
+        return (*COUNTS, *BODY, "co_qualname", "co_firstlineno", "co_linetable", "co_exceptiontable", *OUTER)
     counts = COUNTS if version >= (3, 8) else tuple(name for name in COUNTS if name != "co_posonlyargcount")
-    tables = ("co_linetable", "co_lnotab") if version == (3, 10) else ("co_lnotab",)
-    return [(*counts, *BODY, "co_firstlineno", table, *OUTER) for table in tables]
+    return (*counts, *BODY, "co_firstlineno", "co_lnotab", *OUTER)
 
 
 def walk(code: types.CodeType, inside: str = "") -> "list[tuple[str, types.CodeType]]":
@@ -45,13 +40,13 @@ def walk(code: types.CodeType, inside: str = "") -> "list[tuple[str, types.CodeT
     return found
 
 
-def spelled(value: object, layout: "tuple[str, ...]") -> "list[object]":
+def spelled(value: object, names: "tuple[str, ...]") -> "list[object]":
     """Spell a value as JSON that keeps its type."""
     kind = type(value).__name__
     if isinstance(value, types.CodeType):
-        return [kind, arguments(value, layout)]
+        return [kind, arguments(value, names)]
     if isinstance(value, (tuple, frozenset)):
-        return [kind, [spelled(item, layout) for item in value]]
+        return [kind, [spelled(item, names) for item in value]]
     if isinstance(value, (bytes, float)):
         return [kind, value.hex()]
     if isinstance(value, complex):
@@ -59,15 +54,15 @@ def spelled(value: object, layout: "tuple[str, ...]") -> "list[object]":
     return [kind, None if value is ... else value]
 
 
-def arguments(code: types.CodeType, layout: "tuple[str, ...]") -> "list[object]":
+def arguments(code: types.CodeType, names: "tuple[str, ...]") -> "list[object]":
     """Spell the arguments that would make a code object."""
-    return [spelled(getattr(code, name), layout) for name in layout]
+    return [spelled(getattr(code, name), names) for name in names]
 
 
 def main() -> None:
     """Compile every text at every level and dump what is wanted of it."""
     asked = json.load(sys.stdin)
-    orders = layouts(sys.version_info[:2])
+    order = layout(sys.version_info[:2])
     codes = []
     refused = []
     for index, text in enumerate(asked["texts"]):
@@ -79,9 +74,7 @@ def main() -> None:
                 break
             wanted = [pair for pair in walk(module) if pair[0] in asked["qualnames"]]
             codes += [
-                [index, level, qualname, code.co_firstlineno, arguments(code, layout)]
-                for qualname, code in wanted
-                for layout in orders
+                [index, level, qualname, code.co_firstlineno, arguments(code, order)] for qualname, code in wanted
             ]
     python = ".".join(str(part) for part in sys.version_info[:3])
     json.dump({"python": python, "codes": codes, "refused": refused}, sys.stdout)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import sbformat
-from making_known import CONSTANT, array, box, call, discrete, function, new
+from making_known import CONSTANT, array, box, call, change, discrete, function, new
 from making_old import BASES, blob, rebuilt, reference, with_keys
 from sbformat import MissingEntryError, Serialized, UnsupportedError, ValidationError, known
 from sbformat.known.values import Box, ConstantSchedule, LinearSchedule, Reference, TrainFreq
@@ -476,3 +476,26 @@ def test_arguments_go_with_the_class_that_is_dropped() -> None:
     given = {"features_extractor_class": SYSTEM, "features_extractor_kwargs": {"a": 1}, "net_arch": [8, 8]}
     made, _, _ = rebuilt(with_keys(policy_kwargs=blob(given)))
     assert made.data["policy_kwargs"] == {"net_arch": [8, 8]}
+
+
+def test_a_published_schedule_keeps_its_value_whatever_its_line_table() -> None:
+    """CPython 3.12.7 writes another one than 3.12.1 for the same code."""
+    clip_range = BASES["old"].data["clip_range"]
+    changed = clip_range.pickle.replace(b"C\x02\x00\x01", b"C\x02\x00\x02")
+    assert changed != clip_range.pickle
+    made, rows, _ = rebuilt(with_keys("old", clip_range=Serialized(clip_range.type, changed)))
+    assert made.data["clip_range"] == 0.2
+    assert rows["clip_range"].action == "translated"
+
+
+def test_an_object_of_a_carried_class_is_no_schedule_that_is_known() -> None:
+    cls = call(
+        "cloudpickle.cloudpickle", "_make_skeleton_class", Global("builtins", "type"), "Linear",
+        (Global("builtins", "object"),), {"__module__": "__main__"}, "id", None,
+    )  # fmt: skip
+    value = change(Call("NEWOBJ", cls, ()), {"start": 0.5})
+    made, rows, _ = rebuilt(with_keys(learning_rate=blob(value), lr_schedule=blob(value)))
+    assert "learning_rate" not in made.data
+    assert rows["learning_rate"].action == "dropped"
+    assert "object of Linear" in rows["learning_rate"].message
+    assert rows["lr_schedule"].action == "dropped"

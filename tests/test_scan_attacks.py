@@ -647,7 +647,7 @@ def not_clean(label: str, fragment: bytes, names: Iterable[str] = ()) -> Case:
 CODE_CHANGES: Final = (
     ("argcount", 0, 2), ("nlocals", 3, 2), ("stacksize", 4, 9), ("flags", 5, 3), ("bytecode", 6, b"\x88\x00S\x01"),
     ("constants", 7, (None, 1)), ("names", 8, ("os",)), ("varnames", 9, ("x",)), ("name", 11, "other"),
-    ("cellvars", 15, ("x",)), ("free variables", 14, ("other",)), ("line table", 13, b"\x00\x02"),
+    ("cellvars", 15, ("x",)), ("free variables", 14, ("other",)), ("line table", 13, b"\x00\x02\x00"),
 )  # fmt: skip
 OTHER_CODE: Final = code(changed_parts(CONSTANT, 6, b"d\x00S\x00"))
 OLD_STATE: Final = {

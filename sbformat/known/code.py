@@ -8,8 +8,9 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-_LOCAL: Final = frozenset({"filename", "firstlineno"})
-"""What differs from machine to machine: the digest leaves it out."""
+_NOT_EXECUTED: Final = frozenset({"filename", "firstlineno", "linetable"})
+"""The parts that the digest leaves out: they differ between machines, releases of a library and patch releases of
+CPython, and what the code computes does not depend on them."""
 
 _UINT8: Final = struct.Struct("<Q").pack
 _BITS: Final = 31
@@ -65,8 +66,8 @@ class Code(NamedTuple):
     freevars: tuple[str, ...]
     cellvars: tuple[str, ...]
     digest: str | None
-    """SHA-256, in hex, of all of it but ``filename`` and ``firstlineno``; None when a constant is of a kind that
-    cannot be hashed in one way, a frozenset."""
+    """SHA-256, in hex, of all parts but ``filename``, ``firstlineno`` and ``linetable``; None when a constant is of a
+    kind that cannot be hashed in one way, a frozenset."""
 
 
 class Parts(NamedTuple):
@@ -103,7 +104,7 @@ def code_from(args: tuple[object, ...]) -> Code | None:
         return None
     if any(type(item) is not str for name in _TEXTS for item in parts[name]):  # type: ignore[attr-defined]
         return None
-    digest = _digest([item for name, value in parts.items() if name not in _LOCAL for item in (name, value)])
+    digest = _digest([item for name, value in parts.items() if name not in _NOT_EXECUTED for item in (name, value)])
     absent: dict[str, object] = {"posonlyargcount": 0, "qualname": None, "exceptiontable": b""}
     return Code(**{**absent, **parts}, digest=digest)  # type: ignore[arg-type]
 
@@ -112,7 +113,7 @@ def _digest(parts: list[object]) -> str | None:
     """Hash values one to one: each is a letter for its type, its length and its bytes or items."""
     import hashlib
 
-    chunks = [b"sbformat code 1"]
+    chunks = [b"sbformat code 2"]
     todo = parts[::-1]
     while todo:
         value = todo.pop()

@@ -1,4 +1,4 @@
-"""Functions and classes that cloudpickle carried by value: described, never made (FORMAT.md 13.5).
+"""Functions that cloudpickle carried by value: described, never made (FORMAT.md 13.5).
 
 Sources: cloudpickle ``cloudpickle.py`` and ``cloudpickle_fast.py`` of 0.8 to 3.1. Three ways to spell a function have
 been in use: ``_fill_function(_make_skel_func(code, ...), state)``; ``FunctionType(code, globals, ...)`` and
@@ -10,19 +10,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from sbformat.known.classes import setter_state
 from sbformat.known.code import Code, Parts, code_from
-from sbformat.known.recognition import Unrecognised, described, role_of
+from sbformat.known.python_types import plain_type
+from sbformat.known.recognition import Unrecognised, role_of
 from sbformat.known.schedules import schedule_of
-from sbformat.known.values import CarriedClass, Cycle, Described, EnumMember, Function, Module, Reference
+from sbformat.known.values import CarriedClass, Cycle, Described, Function, Module, Reference
 from sbformat.names.dangerous import reason
-from sbformat.names.known import GENERICS
-from sbformat.pkl.tree import Call, Global, Node
+from sbformat.pkl.tree import Call, Global
 
 if TYPE_CHECKING:
     from sbformat.known.recognition import Recognition
 
 _FUNCTION_TYPES: Final = ("LambdaType", "FunctionType")
 _CODE_TYPE: Final = "CodeType"
+_NAMESPACE: Final = Reference("types", "SimpleNamespace")
 _EMPTY_CELLS: Final = frozenset(
     {("cloudpickle.cloudpickle", "_empty_cell_value"), ("cloudpickle", "_empty_cell_value")}
 )
@@ -38,29 +40,40 @@ class _Empty(NamedTuple):
     """What an empty cell holds."""
 
 
-# -- code objects, cells and types: parts that only what they belong to accepts -------------------------
+# -- code objects and cells: parts that only what they belong to accepts --------------------------------
 
 
-def code_call(scope: Recognition, node: Call) -> object:
-    """``_builtin_type("CodeType")(...)`` or ``_builtin_type("LambdaType")(...)``."""
-    func = node.func
-    name = scope.value(func.args[0]) if isinstance(func, Call) and len(func.args) == 1 else None  # type: ignore[arg-type,index]
-    if node.updates or type(node.args) is not tuple:
+def builtin_type_call(scope: Recognition, node: Call) -> object:
+    """A call of a type that ``_builtin_type`` names: ``CodeType``, ``LambdaType``, ``MethodType`` and a few more."""
+    named = scope.value(node.func)
+    if node.updates and named != _NAMESPACE:
+        message = "a code object or function is changed after it was made"
+        raise Unrecognised(message)
+    if type(node.args) is not tuple:
         message = "a code object or function has computed arguments"
         raise Unrecognised(message)
-    if name == _CODE_TYPE:
-        code = code_from(tuple(scope.value(arg) for arg in node.args))
-        if code is None:
-            message = "the parts of a code object are not those of any CPython"
-            raise Unrecognised(message)
-        scope.accept(node, func)
-        return code
+    name = named.name if isinstance(named, Reference) else None
     if name in _FUNCTION_TYPES:
-        made = function(scope, node)
-        scope.accept(func)
-        return made
-    message = "a type of Python's is called that makes neither code nor functions"
-    raise Unrecognised(message)
+        return function(scope, node)
+    args = tuple(scope.value(arg) for arg in node.args)
+    made: object = None
+    if name == _CODE_TYPE:
+        made = code_from(args)
+    elif named == _NAMESPACE and not args:
+        made = Described("types.SimpleNamespace", tuple(scope.attributes(node).items()) if node.updates else ())
+    elif named == Reference("builtins", "type") and len(args) == 1:
+        made = plain_type(args[0])
+    elif name == "MethodType" and len(args) == 2 and isinstance(args[0], (Function, Cycle)):
+        made = Described("method", args)
+    elif (name == "MappingProxyType" and len(args) == 1 and type(args[0]) is dict) or (
+        name == "GenericAlias" and len(args) == 2 and isinstance(args[0], (Reference, CarriedClass, Cycle))
+    ):
+        made = Described(f"types.{name}", args)
+    if made is None:
+        message = "a type of Python's own is called with other arguments than a pickler writes"
+        raise Unrecognised(message)
+    scope.accept(node)
+    return made
 
 
 def cell(scope: Recognition, node: Call) -> Cell:
@@ -86,15 +99,18 @@ def _content(scope: Recognition, value: object) -> object:
 def function(scope: Recognition, node: Call) -> Function:
     """``_make_function(code, globals, name, defaults, closure)``, as the function type takes them, and its state."""
     args: Any = node.args
-    setters = scope.setters.get(id(node), [])
-    if node.updates or not 2 <= len(args) <= 5 or len(setters) > 1:
-        message = "a function is made from unknown arguments, or changed twice"
+    setters = scope.changes_of(node)
+    if node.updates or not 2 <= len(args) <= 5 or any(role_of(setter) != "function_state" for setter in setters[:1]):
+        message = "a function is made from unknown arguments"
+        raise Unrecognised(message)
+    if len(setters) > 1:
+        message = "a function is changed twice"
         raise Unrecognised(message)
     code, base, name, defaults, cells = (*(scope.value(arg) for arg in args), None, None, None)[:5]
     state: dict[str, Any] = {}
     attributes: Any = {}
     if setters:
-        attributes, state = _setter_state(scope, setters[0])
+        attributes, state = setter_state(scope, setters[0])
     if set(state) - _FUNCTION_STATE or type(name) not in (str, type(None)) or defaults not in (None, ()):
         message = "a function is given a state that cloudpickle never writes"
         raise Unrecognised(message)
@@ -143,42 +159,35 @@ _FILLED_STATE: Final = frozenset(
 )  # fmt: skip
 
 
-def _setter_state(scope: Recognition, setter: Call) -> tuple[Any, dict[str, Any]]:
-    args: Any = setter.args
-    state = scope.value(args[1]) if len(args) == 2 and not setter.updates else None
-    if type(state) is not tuple or len(state) != 2 or type(state[1]) is not dict:
-        message = "a function or class has an unknown state"
-        raise Unrecognised(message)
-    return state
-
-
 def _contents(closure: object) -> tuple[object, ...]:
-    if type(closure) is not tuple or any(not isinstance(item, Cell) for item in closure):
+    """Return what cells hold; of one that is still being made, because its content refers to it, a cycle."""
+    if type(closure) is not tuple or any(not isinstance(item, (Cell, Cycle)) for item in closure):
         message = "the closure of a function is not made of cells"
         raise Unrecognised(message)
-    return tuple(item.content for item in closure)
+    return tuple(item.content if isinstance(item, Cell) else item for item in closure)
 
 
-def filled_function(scope: Recognition, node: Call) -> Function:
-    """``_fill_function(_make_skel_func(code, cells, base globals), state)`` of cloudpickle < 1.6."""
+def filled_function(scope: Recognition, node: Call) -> object:
+    """``_fill_function(skeleton, state)`` of cloudpickle < 1.6: the function that it is given."""
     args: Any = node.args
     skeleton = args[0] if args else None
-    if not isinstance(skeleton, Call) or role_of(skeleton) != "skeleton_function" or skeleton.updates or node.updates:
+    is_skeleton = isinstance(skeleton, Call) and role_of(skeleton) == "skeleton_function"
+    made = scope.value(skeleton) if is_skeleton else None
+    if not isinstance(made, (Function, Cycle)) or node.updates:
         message = "_fill_function is not given a function's skeleton"
         raise Unrecognised(message)
-    made_of: Any = tuple(scope.value(arg) for arg in skeleton.args)  # type: ignore[attr-defined]
-    if not 2 <= len(made_of) <= 3:
-        message = "a function's skeleton has unknown arguments"
+    return made
+
+
+def skeleton_function(scope: Recognition, node: Call) -> Function:
+    """``_make_skel_func(code, cells, base globals)`` and the call that fills it; others refer to either."""
+    fillers = scope.changes_of(node)
+    made_of: Any = tuple(scope.value(arg) for arg in node.args)  # type: ignore[attr-defined]
+    if node.updates or len(fillers) != 1 or role_of(fillers[0]) != "filled_function" or not 2 <= len(made_of) <= 3:
+        message = "a function's skeleton has unknown arguments, or is not filled once"
         raise Unrecognised(message)
     base = made_of[2] if len(made_of) == 3 else None
-    if len(args) == 2:
-        state = scope.value(args[1])
-    else:  # cloudpickle < 0.5.3
-        names = ("globals", "defaults", "dict", "module", "closure_values")
-        state = dict(zip(names, (scope.value(arg) for arg in args[1:]))) if len(args) == 6 else None
-    if type(state) is not dict or set(state) - _FILLED_STATE:
-        message = "a function has an unknown state"
-        raise Unrecognised(message)
+    state = _filled_state(scope, fillers[0])
     closure = state.get("closure_values")
     if type(closure) not in (list, tuple, type(None)):
         message = "the closure of a function is not made of values"
@@ -198,9 +207,25 @@ def filled_function(scope: Recognition, node: Call) -> Function:
         state.get("doc"),
         state.get("_cloudpickle_submodules"),
     )
-    made = _described(scope, node, parts)
-    scope.accept(node, skeleton)
+    made = _described(scope, fillers[0], parts)
+    scope.accept(node, *fillers)
     return made
+
+
+def _filled_state(scope: Recognition, filler: Call) -> dict[str, Any]:
+    args: Any = filler.args
+    if filler.updates:
+        message = "a function is changed after it was made"
+        raise Unrecognised(message)
+    if len(args) == 2:
+        state = scope.value(args[1])
+    else:  # cloudpickle < 0.5.3
+        names = ("globals", "defaults", "dict", "module", "closure_values")
+        state = dict(zip(names, (scope.value(arg) for arg in args[1:]))) if len(args) == 6 else None
+    if type(state) is not dict or set(state) - _FILLED_STATE:
+        message = "a function has an unknown state"
+        raise Unrecognised(message)
+    return state
 
 
 def _described(scope: Recognition, node: Call, parts: Parts) -> Function:
@@ -223,70 +248,7 @@ def _described(scope: Recognition, node: Call, parts: Parts) -> Function:
     )
 
 
-# -- classes ------------------------------------------------------------------------------------------
-
-
-def carried_class(scope: Recognition, node: Call) -> CarriedClass:
-    """``_make_skeleton_class(type, name, bases, keywords, id, extra)`` and ``_class_setstate``."""
-    setters = scope.setters.get(id(node), [])
-    args: Any = node.args
-    if node.updates or not 3 <= len(args) <= 6 or len(setters) > 1:
-        message = "a class is made from unknown arguments, or changed twice"
-        raise Unrecognised(message)
-    attributes: dict[str, Any] = {}
-    if setters:
-        attributes, _ = _setter_state(scope, setters[0])
-    return _class(scope, node, args, attributes, setters)
-
-
-def filled_class(scope: Recognition, node: Call) -> CarriedClass:
-    """``_rehydrate_skeleton_class(_make_skeleton_class(...), attributes)`` of cloudpickle < 1.6."""
-    args: Any = node.args
-    skeleton = args[0] if len(args) == 2 else None
-    if not isinstance(skeleton, Call) or role_of(skeleton) != "carried_class" or node.updates or skeleton.updates:
-        message = "a class is filled that is no skeleton"
-        raise Unrecognised(message)
-    return _class(scope, node, skeleton.args, scope.value(args[1]), [])
-
-
-def _class(scope: Recognition, node: Call, args: Any, attributes: Any, setters: list[Call]) -> CarriedClass:  # noqa: ANN401
-    name, bases, keywords = scope.value(args[1]), scope.value(args[2]), scope.value(args[3]) if len(args) > 3 else {}
-    if type(name) is not str or type(bases) is not tuple or type(attributes) is not dict:
-        message = "a class is made from unknown arguments"
-        raise Unrecognised(message)
-    scope.value(args[0])
-    module = attributes.get("__module__", keywords.get("__module__") if type(keywords) is dict else None)
-    shown = {key: value for key, value in attributes.items() if type(key) is str}
-    scope.accept(node, *setters)
-    scope.doubt(
-        node, "class", f"the class {name!r:.100} is carried by value: loading it makes it from code in the file"
-    )
-    return CarriedClass(module if type(module) is str else None, name, bases, shown)
-
-
-def carried_enum(scope: Recognition, node: Call) -> CarriedClass:
-    """``_make_skeleton_enum(bases, name, qualname, members, module, id, extra)``."""
-    args: Any = node.args
-    if node.updates or not 5 <= len(args) <= 7:
-        message = "an enumeration is made from unknown arguments"
-        raise Unrecognised(message)
-    bases, name, _, members, module = (scope.value(arg) for arg in args[:5])
-    setters = scope.setters.get(id(node), [])
-    if type(name) is not str or type(module) is not str or type(members) is not dict or type(bases) is not tuple:
-        message = "an enumeration is made from unknown arguments"
-        raise Unrecognised(message)
-    if any(type(key) is not str for key in members) or len(setters) > 1:
-        message = "an enumeration is made from unknown arguments, or changed twice"
-        raise Unrecognised(message)
-    if setters:
-        _setter_state(scope, setters[0])
-    reference = Reference(module, name)
-    scope.accept(node, *setters)
-    scope.doubt(node, "class", f"the enumeration {name!r:.100} is carried by value")
-    return CarriedClass(module, name, bases, {key: EnumMember(reference, value) for key, value in members.items()})
-
-
-# -- what functions and classes refer to --------------------------------------------------------------
+# -- modules ------------------------------------------------------------------------------------------
 
 
 def module(scope: Recognition, node: Call) -> Module:
@@ -296,7 +258,8 @@ def module(scope: Recognition, node: Call) -> Module:
         message = "subimport is not given the name of a module"
         raise Unrecognised(message)
     scope.accept(node)
-    if name.partition(".")[0] not in HARMLESS_MODULES or "__" in name or reason((name, "")):
+    is_harmless = name.partition(".")[0] in HARMLESS_MODULES and "__" not in name and not reason((name, ""))
+    if not is_harmless and name not in _PYTHON_MODULES:
         scope.doubt(node, "module", name)
     return Module(name)
 
@@ -311,60 +274,5 @@ HARMLESS_MODULES: Final = frozenset(
 )  # fmt: skip
 """Packages whose import does nothing but define: a function in a file may use what they hold, and is judged itself."""
 
-
-def descriptor(scope: Recognition, node: Call) -> Described:
-    """``property``, ``staticmethod`` and ``classmethod`` of a class that is carried by value."""
-    if node.updates or type(node.args) is not tuple:
-        message = "a property or method has computed arguments"
-        raise Unrecognised(message)
-    parts = tuple(scope.value(arg) for arg in node.args)
-    if any(not isinstance(part, (Function, Reference, Cycle, str, type(None))) for part in parts):
-        message = "a property or method is not made of functions"
-        raise Unrecognised(message)
-    scope.accept(node)
-    return Described(described(node), parts)
-
-
-def type_variable(scope: Recognition, node: Call) -> Described:
-    """``_make_typevar(name, bound, constraints, covariant, contravariant, id)``."""
-    parts = tuple(scope.value(arg) for arg in node.args)  # type: ignore[attr-defined]
-    if node.updates or not parts or any(isinstance(part, Node) for part in parts):
-        message = "a TypeVar is made from unknown arguments"
-        raise Unrecognised(message)
-    scope.accept(node)
-    return Described("typing.TypeVar", parts)
-
-
-def generic_alias(scope: Recognition, node: Call) -> Described:
-    """``operator.getitem(typing.Union, (...))``: how annotations are pickled."""
-    args: Any = node.args
-    origin = args[0] if len(args) == 2 else None
-    if not isinstance(origin, Global) or origin.updates or origin.pair not in GENERICS or node.updates:
-        message = "getitem is called for something other than a type's parameters"
-        raise Unrecognised(message)
-    parts = scope.value(args[1])
-    scope.accept(node, origin)
-    return Described(str(origin), parts if type(parts) is tuple else (parts,))
-
-
-_PLAIN_TYPES: Final = {type(None): "NoneType", type(...): "ellipsis", type(NotImplemented): "NotImplementedType"}
-
-
-def type_of(scope: Recognition, node: Call) -> Reference:
-    """``type(None)``: how the types of Python's singletons are pickled."""
-    args: Any = node.args
-    name = _PLAIN_TYPES.get(type(scope.value(args[0]))) if len(args) == 1 and not node.updates else None
-    if name is None:
-        message = "type is called for something other than None, Ellipsis or NotImplemented"
-        raise Unrecognised(message)
-    scope.accept(node)
-    return Reference("types", name)
-
-
-def ellipsis(scope: Recognition, node: Call) -> object:
-    """``_gen_ellipsis()``."""
-    if node.args != () or node.updates:
-        message = "the ellipsis is given arguments"
-        raise Unrecognised(message)
-    scope.accept(node)
-    return ...
+_PYTHON_MODULES: Final = frozenset({"_thread", "builtins", "types"})
+"""The same, of modules that every process has imported: the methods of a dataclass refer to them."""

@@ -9,6 +9,8 @@ from sbformat.errors import escape
 from sbformat.known.numbers import whole
 from sbformat.known.recognition import Unrecognised, described
 from sbformat.known.values import (
+    CarriedClass,
+    CarriedObject,
     DefaultDict,
     Described,
     EnumMember,
@@ -19,6 +21,7 @@ from sbformat.known.values import (
     RNNStates,
     TrainFreq,
 )
+from sbformat.names.carried import ATTRIBUTES
 from sbformat.names.known import CALLS, PARTIAL_MODULES, PLAIN_OBJECTS
 from sbformat.names.references import REFERENCES
 from sbformat.numpy_pickles import latin1_bytes
@@ -188,7 +191,7 @@ def partial(scope: Recognition, node: Call) -> Partial:
     if len(args) != 1 or type(state) is not tuple or len(state) != 4:
         _refuse("a partial has unknown arguments or an unknown state")
     function, given, keywords, attributes = state
-    if not isinstance(function, (Reference, Function)) or type(given) is not tuple or not _is_keywords(keywords):
+    if not _is_callable(function) or type(given) is not tuple or not _is_keywords(keywords):
         _refuse("a partial calls something that is not known")
     if isinstance(function, Reference) and not function.module.startswith(PARTIAL_MODULES):
         _refuse("a partial calls what is no layer or optimizer, with arguments of its own choice")
@@ -198,6 +201,12 @@ def partial(scope: Recognition, node: Call) -> Partial:
         _refuse("a partial has attributes, or two functions")
     scope.accept(node)
     return Partial(function, given, keywords or {})
+
+
+def _is_callable(value: object) -> bool:
+    """Say whether a partial may call a value: a class that is checked further, or what is carried by value."""
+    is_method = isinstance(value, Described) and value.kind == "method"
+    return is_method or isinstance(value, (Reference, Function, CarriedClass, CarriedObject))
 
 
 def _is_keywords(value: object) -> bool:
@@ -215,8 +224,11 @@ def attribute(scope: Recognition, node: Call) -> Described:
         _refuse("getattr is called for something that is no class")
     if cls.pair in REFERENCES and args[1] == "_dummy_schedule":
         scope.accept(node, cls)
+    elif (cls.pair, args[1]) in ATTRIBUTES:
+        scope.accept_where_carried(node)
+        scope.accept(cls)
     elif (cls.pair[0], f"{cls.pair[1]}.{args[1]}") not in CALLS:
-        _refuse("getattr is called for something other than a policy's _dummy_schedule")
+        _refuse("getattr is called for something other than a policy's _dummy_schedule or a method of a type")
     return Described("getattr", (Reference(*cls.pair), args[1]))
 
 

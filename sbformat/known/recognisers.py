@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.known import arrays, objects, schedules, spaces, tensors
 from sbformat.known.recognition import role_of
+from sbformat.names.carried import SLOT_OBJECTS
 from sbformat.names.known import OBJECTS, PLAIN_OBJECTS
 from sbformat.pkl.tree import Call, Global
 from sbformat.pth.constructors import CONSTRUCTORS
@@ -48,21 +49,30 @@ _CALLED: Final[dict[str, Recogniser]] = {
 """By the role of what REDUCE calls. Those without a recogniser are parts that only what they belong to accepts."""
 
 _CARRIED: Final = {
-    "type_of": "type_of",
-    "descriptor": "descriptor",
-    "generic_alias": "generic_alias",
-    "function": "function",
-    "filled_function": "filled_function",
-    "cell": "cell",
-    "empty_cell": "cell",
-    "carried_class": "carried_class",
-    "carried_enum": "carried_enum",
-    "filled_class": "filled_class",
-    "type_variable": "type_variable",
-    "ellipsis": "ellipsis",
-    "module": "module",
+    "type_of": "python_types.type_of",
+    "builtin_type": "python_types.builtin_type",
+    "generic_alias": "python_types.generic_alias",
+    "type_variable": "python_types.type_variable",
+    "union": "python_types.union",
+    "descriptor": "python_types.descriptor",
+    "tuple_getter": "python_types.plain_call",
+    "field_kind": "python_types.plain_call",
+    "weak_set": "python_types.plain_call",
+    "ellipsis": "python_types.ellipsis",
+    "function": "functions.function",
+    "skeleton_function": "functions.skeleton_function",
+    "filled_function": "functions.filled_function",
+    "cell": "functions.cell",
+    "empty_cell": "functions.cell",
+    "module": "functions.module",
+    "carried_class": "classes.carried_class",
+    "carried_enum": "classes.carried_enum",
+    "filled_class": "classes.filled_class",
 }
-"""The same, for what is carried by value: names in ``functions``, which SB3 >= 2.7 hardly ever needs."""
+"""The same, for what is carried by value: modules and names in them, which SB3 >= 2.7 hardly ever needs."""
+
+_CLASSES: Final = frozenset({"carried_class", "carried_enum", "filled_class"})
+_FUNCTIONS: Final = frozenset({"function", "skeleton_function", "filled_function"})
 
 _MADE: Final[dict[str, Recogniser]] = {
     "box": spaces.box,
@@ -89,30 +99,42 @@ _MADE: Final[dict[str, Recogniser]] = {
 def find(node: Call) -> Recogniser | None:
     """Return the recogniser of a call, or None when it is of nothing that is known."""
     func = node.func
+    if isinstance(func, Call) and role_of(func) in _CLASSES:
+        return _of_carried("classes.carried_object") if node.how in ("REDUCE", "NEWOBJ", "NEWOBJ_EX") else None
     if node.how == "REDUCE":
         if isinstance(func, Call):
-            return _of_computed(role_of(func))
+            return _of_computed(func)
         role = role_of(node) or ""
+        if role == "reconstructor" and node.args and isinstance(node.args[0], Call):  # type: ignore[index]
+            return _of_carried("classes.reconstructed_object")
         return _CALLED.get(role) or _of_carried(_CARRIED.get(role))
     if node.how != "NEWOBJ" or type(func) is not Global or func.updates or type(node.args) is not tuple:
         return None
+    if func.pair in SLOT_OBJECTS:
+        return _of_carried("classes.slot_object")
     made = OBJECTS.get(func.pair)
     if made is not None:
         return _MADE[made]
     return objects.plain_object if func.pair in PLAIN_OBJECTS else None
 
 
-def _of_computed(role: str | None) -> Recogniser | None:
-    """Return the recogniser of a call of what a call of that role gives."""
+def _of_computed(func: Call) -> Recogniser | None:
+    """Return the recogniser of a call of what a call gives."""
+    role = role_of(func)
     if role == "attribute":
         return arrays.gym_generator
-    return _of_carried("code_call") if role == "builtin_type" else None
+    if role == "builtin_type":
+        return _of_carried("functions.builtin_type_call")
+    if role in _FUNCTIONS or (isinstance(func.func, Call) and role_of(func.func) == "builtin_type"):
+        return _of_carried("classes.called_function")
+    return None
 
 
-def _of_carried(name: str | None) -> Recogniser | None:
-    if name is None:
+def _of_carried(path: str | None) -> Recogniser | None:
+    if path is None:
         return None
-    from sbformat.known import functions
+    from sbformat.known import classes, functions, python_types
 
-    recogniser: Recogniser = getattr(functions, name)
+    module, _, name = path.partition(".")
+    recogniser: Recogniser = getattr({"classes": classes, "functions": functions}.get(module, python_types), name)
     return recogniser

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import TensorError, UnsupportedError, escape
 from sbformat.known.values import Cycle, Reference
+from sbformat.names.carried import NAMES, SLOT_OBJECTS
 from sbformat.names.known import CALLS, OBJECTS, PLAIN_OBJECTS
 from sbformat.names.pth import DTYPES, MEMORY_FORMATS, QUANTIZATION_SCHEMES, STORAGES, TENSOR_CLASSES
 from sbformat.names.references import REFERENCES
@@ -19,9 +20,10 @@ from sbformat.pth.paths import other_keys
 from sbformat.pth.scope import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
     from typing import TypeAlias
 
+    from sbformat.known.hooks import Lineage
     from sbformat.limits import Budget
     from sbformat.names.pth import Pair
     from sbformat.pkl.decode import Pickle
@@ -34,6 +36,8 @@ _MOST_DOUBTS: Final = 50_000
 _NODES_A_CALL: Final = 5
 """What a call costs when it becomes a value, in nodes of a pickle."""
 _SETTERS: Final = frozenset({"function_state", "class_state"})
+_FILLERS: Final = frozenset({"filled_function", "filled_class"})
+_CARRIERS: Final = frozenset({"builtin_type", "function", "skeleton_function", "carried_class", "carried_enum"})
 
 
 class Unrecognised(Exception):  # noqa: N818 -- a word between rooms, never raised to a caller
@@ -45,7 +49,8 @@ class Doubt(NamedTuple):
 
     node: Node | Update
     rule: str
-    """``unknown``, ``arguments``, ``function``, ``class`` or ``module``."""
+    """``unknown``, ``arguments``, ``function``, ``called``, ``class``, ``base``, ``module``, or ``name``: it is known
+    where a function or class is carried by value."""
     message: str
 
 
@@ -72,8 +77,9 @@ class Recognition:
     """
 
     __slots__ = (
-        "_calls", "_extents", "_find", "_given", "_heights", "_made", "_opened", "_substitutes", "budget", "claimed",
-        "doubts", "pickle", "reads_all", "setters", "storages", "tensors", "understood", "valued",
+        "_calls", "_carried_names", "_extents", "_find", "_given", "_heights", "_made", "_opened", "_substitutes",
+        "budget", "claimed", "doubts", "fillers", "lineages", "pickle", "reads_all", "setters", "storages", "tensors",
+        "understood", "valued", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +101,12 @@ class Recognition:
         self.doubts: dict[int, Doubt] = {}
         self.setters: dict[int, list[Call]] = {}
         """cloudpickle's state setters by the ``id()`` of what they change: calls whose result nothing uses."""
+        self.fillers: dict[int, list[Call]] = {}
+        """The same of cloudpickle < 1.6: calls that change a function or class and return it."""
+        self.lineages: dict[int, Lineage] = {}
+        """Classes carried by value that are complete, by the ``id()`` of the call that makes them."""
+        self.waiting: dict[int, list[Call]] = {}
+        """Objects of such classes that are not complete, by the same."""
         self.storages: dict[int, Storage | None] = {}
         """Those of torch files within the pickle, by the ``id()`` of what stands for the file; None for no storage."""
         self.valued: set[int] = set()
@@ -108,9 +120,15 @@ class Recognition:
         self._heights: dict[int, int] = {}
         self._opened: set[int] = set()
         self._substitutes: dict[int, Node] = {}
+        self._carried_names: Container[Pair] = ()
         for node in pickle.log:
-            if isinstance(node, Call) and role_of(node) in _SETTERS and type(node.args) is tuple and node.args:
-                self.setters.setdefault(id(node.args[0]), []).append(node)
+            role = role_of(node) if isinstance(node, Call) else None
+            if role in _SETTERS and node.args:  # type: ignore[union-attr]
+                self.setters.setdefault(id(node.args[0]), []).append(node)  # type: ignore[arg-type,union-attr]
+            elif role in _FILLERS and node.args:  # type: ignore[union-attr]
+                self.fillers.setdefault(id(node.args[0]), []).append(node)  # type: ignore[arg-type,union-attr]
+            if role in _CARRIERS:
+                self._carried_names = NAMES
 
     # -- the walk -------------------------------------------------------------------------------------
 
@@ -166,7 +184,7 @@ class Recognition:
             else:
                 yield node.args
             yield node.kwargs
-            for setter in self.setters.get(id(node), ()):
+            for setter in self.changes_of(node):
                 yield from setter.args[1:]  # type: ignore[index]
         for update in (node.updates if isinstance(node, Node) else None) or ():
             state: Any = update.value
@@ -222,6 +240,10 @@ class Recognition:
             return node
         return value
 
+    def changes_of(self, node: Call) -> list[Call]:
+        """Return the calls of cloudpickle that give a function or class its state."""
+        return [*self.setters.get(id(node), ()), *self.fillers.get(id(node), ())]
+
     def knows(self, name: Global) -> bool:
         """Say whether a name was accepted, valued or doubted: whether some recogniser looked at it."""
         return id(name) in self.understood or id(name) in self.valued or id(name) in self.doubts
@@ -275,6 +297,9 @@ class Recognition:
             return _SINGLETONS[node.pair]
         if any(node.pair in table for table in _STANDING):
             self.valued.add(id(node))
+            return Reference(*node.pair)
+        if node.pair in self._carried_names:
+            self.accept_where_carried(node)
             return Reference(*node.pair)
         if len(self.doubts) < _MOST_DOUBTS:  # what is not understood is in doubt without a word too
             self.doubt(node, "unknown", "")
@@ -330,6 +355,12 @@ class Recognition:
             if isinstance(node, Call) and isinstance(node.func, Global) and not node.func.updates:
                 self.understood.add(id(node.func))
 
+    def accept_where_carried(self, *nodes: Node) -> None:
+        """Note nodes as understood in a pickle that carries functions or classes, and as unknown in any other."""
+        self.accept(*nodes)
+        for node in nodes:
+            self.doubt(node, "name", "")
+
     def doubt(self, node: Node | Update, rule: str, message: str) -> None:
         """Note why a node is not understood."""
         self.doubts.setdefault(id(node), Doubt(node, rule, message))
@@ -346,7 +377,7 @@ class Recognition:
 _STANDING: Final = (REFERENCES, OBJECTS, PLAIN_OBJECTS, DTYPES, MEMORY_FORMATS, QUANTIZATION_SCHEMES)
 """Names that may stand as values."""
 
-_IMPORTED: Final = (*_STANDING, CALLS, TENSOR_CLASSES, STORAGES)
+_IMPORTED: Final = (*_STANDING, CALLS, SLOT_OBJECTS, TENSOR_CLASSES, STORAGES)
 """Names whose import alone does nothing but define."""
 
 _SINGLETONS: Final[dict[Pair, Any]] = {("builtins", "Ellipsis"): ..., ("builtins", "NotImplemented"): NotImplemented}

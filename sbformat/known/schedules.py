@@ -12,6 +12,7 @@ from sbformat.errors import escape
 from sbformat.known.numbers import number
 from sbformat.known.recognition import Unrecognised
 from sbformat.known.values import (
+    CarriedObject,
     ConstantSchedule,
     FloatSchedule,
     Function,
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from sbformat.pkl.tree import Call
 
 _SCHEDULES: Final = (ConstantSchedule, LinearSchedule, FloatSchedule)
+_CARRIED: Final = (Function, CarriedObject)
+"""Schedules of a user, which are in doubt themselves."""
 _GLOBALS: Final = frozenset({"__package__", "__name__", "__file__"})
 
 
@@ -66,7 +69,7 @@ def simple_linear_schedule(scope: Recognition, node: Call) -> LinearSchedule:
 def float_schedule(scope: Recognition, node: Call) -> FloatSchedule:
     """``FloatSchedule(value_schedule)``, of SB3 >= 2.7."""
     (value,) = _attributes(scope, node, "value_schedule")
-    if not isinstance(value, (*_SCHEDULES, Function, Node)):
+    if not isinstance(value, (*_SCHEDULES, *_CARRIED, Node)):
         message = "a FloatSchedule holds no schedule"
         raise Unrecognised(message)
     scope.accept(node)
@@ -105,6 +108,7 @@ def schedule_of(parts: Parts) -> tuple[Schedule | None, str]:
 
     :param parts: of the function
     """
+    from sbformat.known.hooks import RUNS_WHEN_CALLED
     from sbformat.names.published import PUBLISHED
 
     code = parts.code
@@ -112,10 +116,7 @@ def schedule_of(parts: Parts) -> tuple[Schedule | None, str]:
     if code is None or not rows:
         where = f"{code.filename}:{code.firstlineno}" if code is not None else "an unknown file"
         name = parts.qualname if type(parts.qualname) is str else "?"
-        return None, (
-            f"the function {escape(name, 100)} ({escape(where, 200)}) is carried by value: "
-            "its code is in the file, and SB3 runs it when the agent trains"
-        )
+        return None, f"the function {escape(name, 100)} ({escape(where, 200)}) is carried by value: {RUNS_WHEN_CALLED}"
     differences = [_difference(parts, row) for row in rows]
     if "" not in differences:
         return None, f"{rows[0].qualname} has the code that was published, but {differences[0]}"
@@ -124,12 +125,16 @@ def schedule_of(parts: Parts) -> tuple[Schedule | None, str]:
 
 def _difference(parts: Parts, row: Published) -> str:  # noqa: PLR0911 -- a line a check
     """Say how what the digest leaves out differs from what the library leaves, or nothing."""
+    from sbformat.known.line_tables import has_valid_line_table
+
     code: Any = parts.code
     filename = code.filename.replace("\\", "/")
     if not filename.endswith(row.paths) or not filename.isprintable():
         return "it is said to be from another file"
     if not row.first_lines[0] <= code.firstlineno <= row.first_lines[1]:
         return "it is said to be from another line"
+    if not has_valid_line_table(code):
+        return "its line table is not that of its bytecode"
     if parts.qualname not in (row.qualname, None) or parts.module not in row.modules or parts.name != code.name:
         return "it has another name or module"
     if not _is_plain_globals(parts.base_globals, row) or parts.globals not in (None, {}):
@@ -178,7 +183,7 @@ def _is_plain_annotations(values: object) -> bool:
 
 def _is_number_or_schedule(value: object) -> bool:
     """Functions that are not published are in doubt themselves."""
-    if isinstance(value, (*_SCHEDULES, Function)):
+    if isinstance(value, (*_SCHEDULES, *_CARRIED)):
         return True
     try:
         number(value, "")
@@ -193,7 +198,7 @@ def _computed(row: Published, closure: dict[str, Any]) -> Schedule | None:
         inner = values[0]
         known = inner.schedule if isinstance(inner, Function) and inner.schedule is not None else inner
         return FloatSchedule(known)
-    if any(isinstance(value, (*_SCHEDULES, Function)) for value in values):
+    if any(isinstance(value, (*_SCHEDULES, *_CARRIED)) for value in values):
         return None
     numbers = {name: number(value, name) for name, value in zip(row.cells, values)}
     if row.role == "constant":

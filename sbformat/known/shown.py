@@ -16,6 +16,7 @@ from sbformat.known.recognition import Unrecognised
 from sbformat.known.values import (
     Box,
     CarriedClass,
+    CarriedObject,
     ConstantSchedule,
     Cycle,
     DefaultDict,
@@ -283,6 +284,16 @@ def _function_text(value: Function, depth: int) -> str:
     return f"function {value.qualname}{where}{closure}"
 
 
+def _object_text(value: CarriedObject, depth: int) -> str:
+    parts = [
+        *([_list(value.args, depth)] if value.args else []),
+        *([_pairs(value.attributes, depth)] if value.attributes else []),
+        *([f"state {_text(value.state, depth)}"] if value.state is not None else []),
+        *([f"holding {_list(value.items, depth)}"] if value.items else []),
+    ]
+    return " ".join(["object of", value.type.name, *parts]) + ", a class carried by value"
+
+
 _RENDERERS: Final[tuple[tuple[Any, Callable[[Any, int], str]], ...]] = (
     (ArrayInfo, _array_text),
     (TensorInfo, lambda value, _: f"tensor {value.dtype} {_shape(value.shape)}"),
@@ -300,6 +311,7 @@ _RENDERERS: Final[tuple[tuple[Any, Callable[[Any, int], str]], ...]] = (
     (FloatSchedule, lambda value, depth: _text(value.schedule, depth)),
     (Function, _function_text),
     (CarriedClass, lambda value, depth: f"class {value.name}({_joined(value.bases, depth)}), carried by value"),
+    (CarriedObject, _object_text),
     (Partial, lambda value, depth: f"partial of {_text(value.function, depth)}({_joined(value.args, depth)})"),
     (TrainFreq, lambda value, _: f"every {value.frequency} {value.unit.value}"),
     (EnumMember, lambda value, depth: f"{value.enum.name}({_text(value.value, depth)})"),

@@ -347,6 +347,20 @@ class CarriedClass(Value):
         return tuple(name for name, value in self.attributes.items() if isinstance(value, Function))
 
 
+class CarriedObject(Value):
+    """An object of a class that was pickled by value: described, never made."""
+
+    type: Reference
+    args: tuple[object, ...]
+    """What its class is called with, or its ``__new__``; of keyword arguments the values."""
+    attributes: dict[str, object]
+    """Its attributes and slots."""
+    state: object
+    """A state other than attributes, for ``__setstate__`` of its class, or None."""
+    items: tuple[object, ...]
+    """What it contains, when it is a container: items, or pairs of key and value."""
+
+
 class Module(Value):
     """A module that a function or class carried by value refers to."""
 

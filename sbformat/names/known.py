@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sbformat.names.carried import CALLS as CARRIED_CALLS
 from sbformat.names.pth import CALLS as PTH_CALLS
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ _NUMPY_PICKLE: Final = "numpy.random._pickle"
 
 CALLS: Final[dict[Pair, str]] = {
     **PTH_CALLS,
+    **CARRIED_CALLS,
     ("numpy", "dtype"): "numpy_dtype",
     ("numpy.random", "__RandomState_ctor"): "random_state",
     (_NUMPY_PICKLE, "__randomstate_ctor"): "random_state",
@@ -102,6 +104,7 @@ REACHING: Final = frozenset(
         "builtin_type", "function", "skeleton_function", "filled_function", "function_state", "carried_class",
         "carried_enum", "filled_class", "class_state", "module", "attribute", "load_from_bytes", "type_of",
         "reconstructor", "generic_alias", "partial", "random_state", "generator", "bit_generator", "from_type_v2",
+        "tuple_getter", "union", "weak_set",
     }
 )  # fmt: skip
 """Roles of callables that reach code when they are given other arguments than those that are recognised."""

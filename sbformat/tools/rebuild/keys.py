@@ -9,6 +9,7 @@ from sbformat.errors import UnsupportedError, escape
 from sbformat.known.shown import one_line
 from sbformat.known.values import (
     CarriedClass,
+    CarriedObject,
     ConstantSchedule,
     DType,
     EnumMember,
@@ -162,7 +163,8 @@ def _made_anew(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
 
 
 def _is_code(part: object) -> bool:
-    return isinstance(part, (Node, CarriedClass)) or (isinstance(part, Function) and part.schedule is None)
+    is_function = isinstance(part, Function) and part.schedule is None
+    return is_function or isinstance(part, (Node, CarriedClass, CarriedObject))
 
 
 def _tensorboard_log(job: Job, key: str, value: object) -> Any:  # noqa: ANN401

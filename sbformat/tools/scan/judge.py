@@ -197,9 +197,10 @@ class _Judgement:
             return
         for flag in whole.flags:
             self.findings.append(self.place.finding("odd-pickle", f"{flag}: no pickler of plain data writes that"))
-        for doubt in recognition.doubts.values():
-            self._of_doubt(doubt)
         carries = any(doubt.rule in _CARRIED for doubt in recognition.doubts.values())
+        for doubt in recognition.doubts.values():
+            if doubt.rule != "name" or not carries:
+                self._of_doubt(doubt)
         wrapped = self._wrapped(whole.value)
         for node in self.log:
             if isinstance(node, Global) and node.pair in ALGORITHMS and node is not wrapped:
@@ -268,6 +269,10 @@ class _Judgement:
             self._add("carried-function", node, message, (_name(node),))
         elif doubt.rule == "class":
             self._add("carried-class", node, message, (_name(node),))
+        elif doubt.rule == "called":
+            self._add("carried-function", node, message, (_name(node),), _DANGEROUS)
+        elif doubt.rule == "base":
+            self._of_base(node, message)
         elif doubt.rule == "module":
             why = reason((message, ""))
             rule: Rule = "dangerous-name" if why else "unknown-name"
@@ -288,6 +293,13 @@ class _Judgement:
             self._add("dangerous-name", node, f"{message}: it {why or 'reaches code'}", (name,))
         else:
             self._add("unchecked-arguments", node, message, (name,))
+
+    def _of_base(self, node: Node | Update, message: str) -> None:
+        """A name that a class carried by value inherits from or is made by, and that is not known."""
+        name, why = _name(node), reason(node.pair) if isinstance(node, Global) else None
+        if why or name not in self.allow:
+            text = f"{escape(name, _SHOWN)} {message}" + (f"; it {why}" if why else "")
+            self._add("dangerous-name" if why else "unknown-call", node, text, (name,))
 
     def _of_arguments(self, node: Node | Update, message: str) -> None:
         """A known constructor that is given what its library never writes, or a storage that is none."""
