@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from sbformat.known.recognition import Unrecognised
 from sbformat.known.values import Described, DType, ObjectArray, RandomState, Reference, SeedSequence
 from sbformat.names.pth import NUMPY_NDARRAY
-from sbformat.numpy_pickles import ArrayInfo, array_info, checked_numel, is_object_array, is_object_dtype, wide_dtype
+from sbformat.numpy_pickles import (
+    ArrayInfo,
+    array_info,
+    checked_numel,
+    encoded_bytes,
+    is_empty_shape,
+    is_flag,
+    is_object_array,
+    is_object_dtype,
+    wide_dtype,
+)
 from sbformat.pkl.tree import Call, Global
 
 if TYPE_CHECKING:
@@ -62,7 +72,7 @@ def array(scope: Recognition, node: Call) -> ArrayInfo | ObjectArray:
 
 def portable_array(scope: Recognition, node: Call) -> ArrayInfo:
     """``ndarray((0,))`` made by NEWOBJ, and the state that ``_reconstruct`` would be given."""
-    if node.args != ((0,),):
+    if type(node.args) is not tuple or len(node.args) != 1 or not is_empty_shape(node.args[0]):
         message = "an array is not made from the shape (0,)"
         raise Unrecognised(message)
     stand_in = Call("REDUCE", Global("numpy.core.multiarray", "_reconstruct"), (Global(*NUMPY_NDARRAY), (0,), b"b"))
@@ -81,10 +91,22 @@ def _checked(scope: Recognition, call: Call) -> ArrayInfo:
 
 def _object_array(scope: Recognition, node: Call) -> ObjectArray:
     args = node.args
-    if type(args) is not tuple or len(args) != 3 or not isinstance(args[0], Global) or args[0].pair != NUMPY_NDARRAY:
+    if (
+        type(args) is not tuple
+        or len(args) != 3
+        or not isinstance(args[0], Global)
+        or args[0].pair != NUMPY_NDARRAY
+        or args[0].updates
+        or not is_empty_shape(args[1])
+        or isinstance(args[2], bytearray)
+        or encoded_bytes(args[2]) != b"b"
+    ):
         message = "an array of objects is not rebuilt the way numpy does"
         raise Unrecognised(message)
-    _, shape, _, is_fortran, _ = scope.state(node)
+    version, shape, _, is_fortran, _ = scope.state(node)
+    if type(version) is not int or version != 1 or not is_flag(is_fortran):
+        message = "an array of objects has an unknown state"
+        raise Unrecognised(message)
     items = scope.value(node.updates[0].value[4])  # type: ignore[index]
     if type(items) is not list:
         message = "an array of objects does not hold them in a list"
