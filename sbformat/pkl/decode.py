@@ -56,6 +56,8 @@ class Pickle(NamedTuple):
     flags: tuple[str, ...]
     """What a pickler of plain data never does: leave values or marks on the stack at STOP or a frame past it,
     or change a value after it was referred to a second time (what holds itself needs that)."""
+    changed: frozenset[int] = frozenset()
+    """The ``id()`` of every value that was changed after it was referred to a second time."""
 
 
 def loads(data: bytes | bytearray | memoryview, *, limits: Limits = DEFAULT_LIMITS) -> object:
@@ -426,11 +428,12 @@ class _Machine(State):
             flags.append("values are left on the stack at STOP")
         if self.marked:
             flags.append("marks are left on the stack at STOP")
-        if self.changed_late:
+        if self.changed:
             flags.append("a value is changed after it was referred to a second time, as what holds itself is")
         if position < len(self.data) and self.base:
             flags.append("a frame reaches past STOP")
         if self.is_odd:
             flags.append("a number or text is spelled in a way of its own")
         shared = frozenset(self.referred)
-        return Pickle(value, self.log, self.protocol, self.base + position, shared, tuple(flags))
+        size = self.base + position
+        return Pickle(value, self.log, self.protocol, size, shared, tuple(flags), frozenset(self.changed))

@@ -40,7 +40,7 @@ class State:
     """
 
     __slots__ = (
-        "_frozen", "base", "built", "changed_late", "data", "encoding", "far_memo", "is_lenient", "is_odd", "is_short",
+        "_frozen", "base", "built", "changed", "data", "encoding", "far_memo", "is_lenient", "is_odd", "is_short",
         "is_unframed", "limits",
         "log", "marked", "memo", "protocol", "referred", "stack", "whole",
     )  # fmt: skip
@@ -63,8 +63,8 @@ class State:
         self.referred: dict[int, object] = {}
         """Values of those types, by identity, once they were taken from the memo or doubled; held here, so that
         no other value can come by their identity."""
-        self.changed_late = False
-        """Was one of those changed? A call that it is an argument of would have seen it as it was before."""
+        self.changed: set[int] = set()
+        """Those of them that were changed: a call that one is an argument of would have seen it as it was before."""
         self.stack: list[object] = []
         """What lies above the last mark."""
         self.marked: list[list[object]] = []
@@ -147,7 +147,7 @@ class State:
 
     def _note_change(self, target: object) -> None:
         if id(target) in self.referred:
-            self.changed_late = True
+            self.changed.add(id(target))
 
     def refer(self, value: object) -> object:
         """Note that a value is referred to a second time, and return it."""
