@@ -276,7 +276,7 @@ def seed_sequence(scope: Recognition, node: Call) -> SeedSequence:
         or not 0 <= children < 2**32
         or not isinstance(pool, ArrayInfo)
         or type(pool_size) is not int
-        or not 4 <= pool_size
+        or pool_size < _LEAST_POOL
         or (pool.dtype[1:], pool.shape) != ("u4", (pool_size,))
         or not _is_entropy(entropy)
         or type(spawn_key) is not tuple
@@ -288,6 +288,7 @@ def seed_sequence(scope: Recognition, node: Call) -> SeedSequence:
     return SeedSequence(entropy, spawn_key, pool_size, children, pool)
 
 
+_LEAST_POOL: Final = 4
 _CHECKSUMS: Final = (0x3EAA222, 0xC464C19, 0xF88304A)
 """Of the fields of a SeedSequence, by the releases of Cython: numpy refuses any other."""
 _SEED_SEQUENCES: Final = frozenset(
