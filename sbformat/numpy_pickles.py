@@ -34,6 +34,8 @@ _STRUCTURE_FLAGS: Final = (0, 16, 128, 144, -128, -112)
 
 
 _ALIGNMENTS: Final = (1, 2, 4, 8, 16)
+_UNORDERED: Final = ("O", "S", "V")
+"""Kinds of dtypes without a byte order."""
 
 
 class _Reduced(Call):
@@ -87,21 +89,21 @@ class ArrayInfo(NamedTuple):
         """Yield the bytes of its items in pieces, and hold none of them.
 
         :raises ContainerError: when they were left in a file that has changed since
-        :raises TensorError: for bools other than 0 and 1
+        :raises TensorError: for bools other than 0 and 1, and text that is no text
         """
         if isinstance(self.buffer, bytes):
             yield self.buffer
             return
         for piece in self.buffer.chunks(size):
-            self._check_bools(piece)
+            _check_items(self.dtype, piece)
             yield piece
 
     def check(self) -> None:
         """Check what was left unread as :meth:`chunks` does.
 
-        :raises TensorError: for bools other than 0 and 1
+        :raises TensorError: for bools other than 0 and 1, and text that is no text
         """
-        if self.dtype == "|b1":
+        if _is_checked(self.dtype):
             for _ in self.chunks():
                 pass
 
@@ -111,18 +113,14 @@ class ArrayInfo(NamedTuple):
             return memoryview(self.buffer)
         view = self.buffer.view()
         for start in range(0, len(view), _PIECE):
-            self._check_bools(view[start : start + _PIECE])
+            _check_items(self.dtype, view[start : start + _PIECE])
         return view
-
-    def _check_bools(self, piece: memoryview) -> None:
-        if self.dtype == "|b1" and bytes(piece).translate(None, b"\0\1"):
-            _refuse(_ODD_BOOLS)
 
     def to_numpy(self) -> np.ndarray | np.generic:
         """Return the array (read-only, native byte order) or the numpy scalar.
 
         :raises ContainerError: when its bytes were left in a file that has changed since
-        :raises TensorError: for bools other than 0 and 1
+        :raises TensorError: for bools other than 0 and 1, and text that is no text
         """
         import numpy as np
 
@@ -147,6 +145,22 @@ class ArrayInfo(NamedTuple):
 
 def _refuse(message: str) -> NoReturn:
     raise TensorError(message)
+
+
+def _is_checked(code: str) -> bool:
+    """Say whether there are bytes that are no items of a dtype."""
+    return code == "|b1" or code[1] == "U"
+
+
+def _check_items(code: str, raw: bytes | memoryview) -> None:
+    """Check bytes that numpy takes as they come: a bool of 2, a character that there is not."""
+    if code == "|b1" and bytes(raw).translate(None, b"\0\1"):
+        _refuse(_ODD_BOOLS)
+    if code[1] == "U":
+        try:
+            str(raw, "utf-32-be" if code[0] == ">" else "utf-32-le", "surrogatepass")
+        except UnicodeDecodeError:
+            _refuse("a numpy text holds a number that is no character")
 
 
 def _is_reduced(value: object) -> TypeGuard[_Reduced]:
@@ -234,6 +248,8 @@ def _dtype_parts(value: object) -> tuple[str, tuple[object, ...] | None]:
         _refuse("a numpy dtype has an unknown version")
     if type(state[1]) is not str or state[1] not in _BYTE_ORDERS:
         _refuse("a numpy dtype has fields or an unknown byte order")
+    if state[1] == ">" and (args[0][:1] in _UNORDERED or ITEM_SIZES.get(args[0]) == 1):
+        _refuse("a numpy dtype of single bytes is big-endian: numpy takes it for another than its own")
     return args[0], state
 
 
@@ -270,6 +286,9 @@ def wide_dtype(value: object) -> tuple[str, tuple[Field, ...]]:
     made = tuple(_field(name, pair, size) for name, pair in zip(names, fields))
     if len({field.name for field in made}) != len(made):
         _refuse("a numpy dtype has two fields of one name")
+    ordered = sorted(made, key=lambda field: field.offset)
+    if any(one.offset + item_size(one.dtype) > other.offset for one, other in zip(ordered, ordered[1:])):
+        _refuse("the fields of a numpy dtype overlap")
     return f"|{code}", made
 
 
@@ -414,8 +433,8 @@ def _checked(
         raise UnsupportedError(message)
     if size != len(buffer):
         _refuse(f"a numpy value of dtype {code} and shape {shape} needs {size} bytes and has {len(buffer)}")
-    if code == "|b1" and buffer and isinstance(buffer, bytes) and max(buffer) > 1:
-        _refuse(_ODD_BOOLS)
+    if isinstance(buffer, bytes):
+        _check_items(code, buffer)
     return ArrayInfo(code, shape, order, buffer, is_scalar, fields)  # type: ignore[arg-type]
 
 

@@ -106,6 +106,9 @@ def numpy_dtypes() -> Iterator[Vector]:
         "built-twice": Apply(DTYPE, ("f8",), *dtype_of("f8").changes * 2),
     }.items():
         yield refuses(rule, f"numpy-dtype-state-{name}", scalar(dtype, TWO[:8]))
+    rule = Rule("6.6", "The order of one of single bytes is not `>`", "numpy-values")
+    yield refuses(rule, "numpy-dtype-big-endian-byte", scalar(dtype_of("u1", ">"), b"a"))
+    yield accepts(rule, "numpy-dtype-little-endian-byte", scalar(dtype_of("u1", "<"), b"a"), as_scalar("uint8", b"a"))
     rule = Rule("6.6", "then None three times, then -1, -1, 0, then None if it is there", "numpy-values")
     for name, rest in {
         "subdtype": ((dtype_of("f4"), (2,)), None, None, -1, -1, 0),

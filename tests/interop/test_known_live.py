@@ -164,7 +164,7 @@ def same_space(found: Any, real: Any) -> None:
         assert (found.edge_space is None) == (real.edge_space is None)
         if real.edge_space is not None:
             same_space(found.edge_space, real.edge_space)
-    same_random(found.random, real._np_random)
+    same_random(found.random, getattr(real, "_np_random", None))
 
 
 def same_random(found: Any, real: Any) -> None:

@@ -45,7 +45,9 @@ function readDtype(value) {
   }
   if (value.changes.length === 1 && !args[2]) tensorFailure('a state of a numpy dtype that is no copy');
   const isBigEndian = value.changes.length === 1 && isBigEndianState(value.changes[0].values);
-  return { type: CODES.get(args[0]), isBigEndian };
+  const type = CODES.get(args[0]);
+  if (isBigEndian && type.size === 1) tensorFailure('a numpy dtype of single bytes that is big-endian');
+  return { type, isBigEndian };
 }
 
 function stridesOf(shape, isFortran) {
