@@ -7,6 +7,7 @@ ask for.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NoReturn, TypeGuard
 
 from sbformat.errors import TensorError, UnsupportedError, quote
@@ -287,7 +288,7 @@ def wide_dtype(value: object) -> tuple[str, tuple[Field, ...]]:
     if len({field.name for field in made}) != len(made):
         _refuse("a numpy dtype has two fields of one name")
     ordered = sorted(made, key=lambda field: field.offset)
-    if any(one.offset + item_size(one.dtype) > other.offset for one, other in zip(ordered, ordered[1:])):
+    if any(one.offset + item_size(one.dtype) > other.offset for one, other in pairwise(ordered)):
         _refuse("the fields of a numpy dtype overlap")
     return f"|{code}", made
 
@@ -406,9 +407,7 @@ def _transposed(call: _Reduced) -> ArrayInfo:
     return info._replace(shape=tuple(info.shape[axis] for axis in axes), axes=axes)
 
 
-def _viewed(
-    dtype: tuple[str, tuple[Field, ...]], shape: object, order: Literal["C", "F"], buffer: object
-) -> ArrayInfo:
+def _viewed(dtype: tuple[str, tuple[Field, ...]], shape: object, order: Literal["C", "F"], buffer: object) -> ArrayInfo:
     if not item_size(dtype[0]):
         _refuse("a numpy array is made from a buffer, and its items have no bytes")
     return _checked(dtype, shape, order, _buffer(buffer))

@@ -98,6 +98,10 @@ def rows(**changes: Any) -> Call:
     return change(call("numpy", "dtype", "V4", False, True), (3, *parts.values()))  # type: ignore[no-any-return]
 
 
+def dtype_call() -> Call:
+    return kind_of(True, "", is_built=False)
+
+
 NUMPY: Final[dict[str, Callable[[], Any]]] = {
     "items in a bytearray": lambda: array((1,), bytearray(4)),
     "a scalar in a bytearray": lambda: scalar(dtype("f4"), bytearray(4)),  # type: ignore[arg-type]
@@ -109,8 +113,8 @@ NUMPY: Final[dict[str, Callable[[], Any]]] = {
     "objects of another start": lambda: rebuilt((1, (1,), dtype("O8", "|"), False, [1]), REBUILT[0], (1,), b"b"),
     "a start of a bool": lambda: rebuilt((1, (1,), dtype("f4"), False, bytes(4)), REBUILT[0], (False,), b"b"),
     "a start of a float": lambda: rebuilt((1, (1,), dtype("f4"), False, bytes(4)), REBUILT[0], (0.0,), b"b"),
-    "a bool in a state": lambda: change(call("numpy", "dtype", "f4", False, True), (3, "<", None, None, None, -1, -1, False)),
-    "a float in a state": lambda: change(call("numpy", "dtype", "f4", False, True), (3, "<", None, None, None, -1.0, -1, 0)),
+    "a bool in a state": lambda: change(dtype_call(), (3, "<", None, None, None, -1, -1, False)),
+    "a float in a state": lambda: change(dtype_call(), (3, "<", None, None, None, -1.0, -1, 0)),
     "objects of no copy": lambda: change(call("numpy", "dtype", "O8", False, False), OBJECTS),
     "a field without a name": lambda: rows(names=("",), fields={"": (dtype("f4"), 0)}),
     "a field with a title": lambda: rows(fields={"a": (dtype("f4"), 0, "t")}),
@@ -148,7 +152,9 @@ GENERATORS: Final[dict[str, Callable[[], Any]]] = {
     "another state than its bits": lambda: change(
         call(PICKLE, "__randomstate_ctor", bits()), {**PCG, **GAUSS, "uinteger": 1}
     ),
-    "another state than its generator's": lambda: change(call(PICKLE, "__generator_ctor", bits()), {**PCG, "uinteger": 1}),
+    "another state than its generator's": lambda: change(
+        call(PICKLE, "__generator_ctor", bits()), {**PCG, "uinteger": 1}
+    ),
     "a RandomState of bits alone": lambda: call(PICKLE, "__randomstate_ctor", bits()),
     "a pair for a generator": lambda: change(call(PICKLE, "__generator_ctor", "PCG64"), (PCG, None)),
     "a Gaussian in a generator": lambda: change(call(PICKLE, "__generator_ctor", "PCG64"), {**PCG, **GAUSS}),
@@ -195,7 +201,9 @@ SPACES: Final[dict[str, Callable[[], Any]]] = {
     "a MultiDiscrete that starts at None": lambda: space(
         "multi_discrete", "MultiDiscrete", _shape=(2,), start=None, **NVEC
     ),
-    "a MultiDiscrete of floats": lambda: space("multi_discrete", "MultiDiscrete", _shape=(2,), nvec=LOW, dtype=dtype("i8")),
+    "a MultiDiscrete of floats": lambda: space(
+        "multi_discrete", "MultiDiscrete", _shape=(2,), nvec=LOW, dtype=dtype("i8")
+    ),
     "a MultiDiscrete without _shape": lambda: new(
         "gymnasium.spaces.multi_discrete", "MultiDiscrete", {"shape": (2,), **NVEC}
     ),
@@ -227,7 +235,9 @@ def test_attributes_that_are_referred_to_elsewhere() -> None:
 
 
 def test_spaces_that_gymnasium_does_not_derive_again_are_kept() -> None:
-    found = understood(space("sequence", "Sequence", feature_space=discrete(2), stack=True, stacked_feature_space=discrete(9)))
+    found = understood(
+        space("sequence", "Sequence", feature_space=discrete(2), stack=True, stacked_feature_space=discrete(9))
+    )
     assert isinstance(found, Sequence)
     assert found.stacked_feature_space is not None
     assert found.stacked_feature_space.n == 9  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Unpickle each blob that is given, in a process that a crash may end: a line of ``known`` or the error's class each."""
+"""Unpickle the blob on standard input, in a process that a crash may end; print ``loaded`` or the error's class."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def main() -> None:
     try:
         value = unpickle(Serialized(None, base64.b64decode(sys.stdin.read())))
     except SbformatError as error:
-        print(type(error).__name__)
+        sys.stdout.write(type(error).__name__)
         return
     use(value)
-    print("loaded")
+    sys.stdout.write("loaded")
 
 
 def use(value: object) -> None:

@@ -264,7 +264,10 @@ def keys() -> Iterator[Vector]:
     }.items():  # fmt: skip
         yield rule.refuses(f"norm-statistics-of-{name}", pickled(obs_rms=value), TENSOR, ASKED)
     yield rule.refuses("norm-returns-by-key", pickled(ret_rms={"a": ATTRIBUTES["ret_rms"]}), TENSOR, ASKED)
-    rule = Rule("17.1", "Without `norm_obs_keys` all keys are normalised, and each key of a Dict space MUST have statistics, and no other")
+    rule = Rule(
+        "17.1",
+        "Without `norm_obs_keys` all keys are normalised, and each key of a Dict space MUST have statistics, and no other",
+    )
     two = {"vector": ATTRIBUTES["obs_rms"], "image": running(doubles(5, 6), doubles(7, 8), 9.0)}
     both = {**KEYS_FACTS, "obs_rms": ["vector", "image"]}
     arrays = KEYS_ARRAYS | means("obs_rms/image", (5, 6), (7, 8), 9)
@@ -363,7 +366,9 @@ def spaces() -> Iterator[Vector]:
         "type": "MultiDiscrete", "library": "gymnasium", "nvec": facts.listed("i8", [1, 2, 3, 4, 5, 6], (2, 3)), "start": None,
         "dtype": "<i8",
     }  # fmt: skip
-    made = pickled(action_space=space("multi_discrete", "MultiDiscrete", {"nvec": turned, "_shape": (2, 3), "dtype": dtype("i8")}))
+    made = pickled(
+        action_space=space("multi_discrete", "MultiDiscrete", {"nvec": turned, "_shape": (2, 3), "dtype": dtype("i8")})
+    )
     yield rule.accepts("norm-space-fortran", made, holds(action_space=found), ASKED)
     rule = Rule("17.1", "and random generators of spaces are left out.")
     state = ("MT19937", rebuilt((624,), dtype("u4"), bytes(2496)), 624, 0, 0.0)

@@ -38,7 +38,7 @@ _BIT_GENERATORS: Final = {
 }
 """Each bit generator, and the module of its class."""
 _WIDE: Final = 2**128 - 1
-_BUFFERED: Final = {"has_uint32": 1, "uinteger": 2**32 - 1}
+_BUFFERED: Final[dict[str, object]] = {"has_uint32": 1, "uinteger": 2**32 - 1}
 _STATES: Final[dict[str, tuple[dict[str, object], dict[str, object]]]] = {
     "MT19937": ({}, {"key": ("u4", 624), "pos": 624}),
     "PCG64": (_BUFFERED, {"state": _WIDE, "inc": _WIDE}),
@@ -160,7 +160,7 @@ def _generator(
     inner = _bit_generator_of(scope, args[0], kind) if args else "MT19937"
     is_named = isinstance(inner, str)
     if len(args) > (2 if is_named and kind != "BitGenerator" else 1) or any(
-        arg != _BIT_GENERATOR_CONSTRUCTOR or arg.updates for arg in args[1:]  # type: ignore[attr-defined]
+        not isinstance(arg, Global) or arg != _BIT_GENERATOR_CONSTRUCTOR or arg.updates for arg in args[1:]
     ):
         message = "a random generator is made from unknown arguments"
         raise Unrecognised(message)
@@ -182,7 +182,9 @@ def _generator(
     return made
 
 
-def _from_bit_generator(inner: RandomState, given: object, kind: str) -> RandomState:
+def _from_bit_generator(
+    inner: RandomState, given: object, kind: Literal["RandomState", "Generator", "BitGenerator"]
+) -> RandomState:
     """What numpy 2 makes of a bit generator, which has the state; a RandomState has that again, and its own part."""
     state = inner.state
     if kind == "RandomState" or given is not None:

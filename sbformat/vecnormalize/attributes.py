@@ -109,10 +109,10 @@ def _keys(held: dict[str, Any], obs_rms: object) -> tuple[str, ...] | None:
     """The keys that are normalised: said since SB3 1.4, which takes all of the space where an older one says none."""
     if "norm_obs_keys" not in held and isinstance(obs_rms, dict):
         space = held.get("observation_space")
-        keys = tuple(space.spaces if isinstance(space, DictSpace) else obs_rms)
-        if set(keys) != set(obs_rms):
+        every = tuple(space.spaces if isinstance(space, DictSpace) else obs_rms)
+        if set(every) != set(obs_rms):
             _refuse("there are statistics of other keys than the space has, and norm_obs_keys is missing")
-        return keys
+        return every
     keys = held.get("norm_obs_keys")
     if keys is None:
         if isinstance(obs_rms, dict):
