@@ -1,9 +1,10 @@
 """The one module that unpickles: for those who insist. Nothing imports it; importing it is the only way to it.
 
 :func:`unpickle` runs a blob through the standard unpickler with an exact list of names that it may import. Before
-that the blob is decoded without running anything, and refused as a whole when it asks for more; while it runs, the
-unpickler checks every name again. A list of names is weaker than :mod:`sbformat.known`, which gives the values
-of known blobs with nothing run at all: what is on the list *is* imported and called, with what the file says.
+that the blob is decoded without running anything, and refused as a whole when it asks for more, or calls a name of the
+default list with something that :mod:`sbformat.known` does not recognise: numpy and torch take pointers, positions and
+shapes as they come. While it runs, the unpickler checks every name again. It is weaker than :mod:`sbformat.known`, which
+gives the values of known blobs with nothing run at all: what is on the list *is* imported and called.
 
 Full trust runs a file's own code. It has to be spelled out, in words that a reviewer will notice::
 
@@ -161,7 +162,7 @@ def unpickle(
 
     :param serialized: a value of ``archive.data``
     :param allow: the names it may import: pairs of module and name, or ``"module.name"``; exact. Yours may be
-        called with anything; those of :data:`SB3_TYPES` only as SB3's own types are pickled
+        called with anything; those of :data:`SB3_TYPES` only as :mod:`sbformat.known` recognises them
     :param trust: :data:`I_TRUST_THIS_FILE` runs whatever the blob holds, and ``allow`` is not asked
     :param limits: what it may ask for before it is run
     :raises NotAllowedError: when it names, computes or changes more than that; nothing was run then

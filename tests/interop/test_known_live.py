@@ -62,7 +62,8 @@ def same(found: Any, real: Any) -> None:  # noqa: C901 -- a case a kind
         assert isinstance(found, TensorInfo)
         assert (found.dtype, found.shape) == (str(real.dtype).removeprefix("torch."), tuple(real.shape))
         assert (found.requires_grad, found.is_parameter) == (real.requires_grad, isinstance(real, torch.nn.Parameter))
-        assert to_array(found, Budget()).tobytes() == real.detach().contiguous().numpy().tobytes()
+        plain = real.detach().resolve_conj().resolve_neg().contiguous()
+        assert to_array(found, Budget()).tobytes() == plain.numpy().tobytes()
     elif isinstance(real, (utils.ConstantSchedule, utils.LinearSchedule, utils.FloatSchedule)):
         same_schedule(found, real)
     elif isinstance(real, type_aliases.TrainFreq):
