@@ -3,8 +3,8 @@
 :func:`unpickle` runs a blob through the standard unpickler with an exact list of names that it may import. Before
 that the blob is decoded without running anything, and refused as a whole when it asks for more, or calls a name of the
 default list with something that :mod:`sbformat.known` does not recognise: numpy and torch take pointers, positions and
-shapes as they come. While it runs, the unpickler checks every name again. It is weaker than :mod:`sbformat.known`, which
-gives the values of known blobs with nothing run at all: what is on the list *is* imported and called.
+shapes as they come. While it runs, the unpickler checks every name again. It is weaker than :mod:`sbformat.known`,
+which gives the values of known blobs with nothing run at all: what is on the list *is* imported and called.
 
 Full trust runs a file's own code. It has to be spelled out, in words that a reviewer will notice::
 

@@ -306,6 +306,9 @@ def graph(scope: Recognition, node: Call) -> Graph:
     """``Graph``: nodes, and edges or none."""
     state = _State(scope, node, "node_space", "edge_space", "batch_node_space", "batch_edge_space")
     (nodes,) = state.spaces([state.get("node_space")])
+    if not state.has("edge_space"):
+        message = "a Graph does not say whether it has edges"
+        raise Unrecognised(message)
     others = [
         None if state.get(name) is None else state.spaces([state.get(name)])[0]
         for name in ("edge_space", "batch_node_space", "batch_edge_space")

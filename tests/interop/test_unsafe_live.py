@@ -194,7 +194,7 @@ def test_the_stream_inside_a_tensor_cannot_run_anything(tmp_path: Path, is_zip: 
 def storage_bytes(count: int = 4) -> bytes:
     """The torch file that a storage is pickled as."""
     file = io.BytesIO()
-    stored = torch.zeros(count)._typed_storage()  # noqa: SLF001 -- as a tensor pickles its storage
+    stored = torch.zeros(count)._typed_storage()
     torch.save(stored, file, _use_new_zipfile_serialization=False)
     return file.getvalue()
 
