@@ -7,6 +7,7 @@ ask for.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NoReturn, TypeGuard
 
 from sbformat.errors import TensorError, UnsupportedError, quote
@@ -31,6 +32,11 @@ _ODD_BOOLS: Final = "a numpy value of bools holds bytes other than 0 and 1"
 _PLAIN_STATES: Final = ((None, None, None, -1, -1, 0), (None, None, None, -1, -1, 0, None))
 _STRUCTURE_FLAGS: Final = (0, 16, 128, 144, -128, -112)
 """Of a structure of plain fields, aligned or not; those of objects would have numpy take bytes for pointers."""
+
+
+_ALIGNMENTS: Final = (1, 2, 4, 8, 16)
+_UNORDERED: Final = ("O", "S", "V")
+"""Kinds of dtypes without a byte order."""
 
 
 class _Reduced(Call):
@@ -84,21 +90,21 @@ class ArrayInfo(NamedTuple):
         """Yield the bytes of its items in pieces, and hold none of them.
 
         :raises ContainerError: when they were left in a file that has changed since
-        :raises TensorError: for bools other than 0 and 1
+        :raises TensorError: for bools other than 0 and 1, and text that is no text
         """
         if isinstance(self.buffer, bytes):
             yield self.buffer
             return
         for piece in self.buffer.chunks(size):
-            self._check_bools(piece)
+            _check_items(self.dtype, piece)
             yield piece
 
     def check(self) -> None:
         """Check what was left unread as :meth:`chunks` does.
 
-        :raises TensorError: for bools other than 0 and 1
+        :raises TensorError: for bools other than 0 and 1, and text that is no text
         """
-        if self.dtype == "|b1":
+        if _is_checked(self.dtype):
             for _ in self.chunks():
                 pass
 
@@ -108,18 +114,14 @@ class ArrayInfo(NamedTuple):
             return memoryview(self.buffer)
         view = self.buffer.view()
         for start in range(0, len(view), _PIECE):
-            self._check_bools(view[start : start + _PIECE])
+            _check_items(self.dtype, view[start : start + _PIECE])
         return view
-
-    def _check_bools(self, piece: memoryview) -> None:
-        if self.dtype == "|b1" and bytes(piece).translate(None, b"\0\1"):
-            _refuse(_ODD_BOOLS)
 
     def to_numpy(self) -> np.ndarray | np.generic:
         """Return the array (read-only, native byte order) or the numpy scalar.
 
         :raises ContainerError: when its bytes were left in a file that has changed since
-        :raises TensorError: for bools other than 0 and 1
+        :raises TensorError: for bools other than 0 and 1, and text that is no text
         """
         import numpy as np
 
@@ -146,6 +148,22 @@ def _refuse(message: str) -> NoReturn:
     raise TensorError(message)
 
 
+def _is_checked(code: str) -> bool:
+    """Say whether there are bytes that are no items of a dtype."""
+    return code == "|b1" or code[1] == "U"
+
+
+def _check_items(code: str, raw: bytes | memoryview) -> None:
+    """Check bytes that numpy takes as they come: a bool of 2, a character that there is not."""
+    if code == "|b1" and bytes(raw).translate(None, b"\0\1"):
+        _refuse(_ODD_BOOLS)
+    if code[1] == "U":
+        try:
+            str(raw, "utf-32-be" if code[0] == ">" else "utf-32-le", "surrogatepass")
+        except UnicodeDecodeError:
+            _refuse("a numpy text holds a number that is no character")
+
+
 def _is_reduced(value: object) -> TypeGuard[_Reduced]:
     return (
         isinstance(value, Call)
@@ -157,7 +175,14 @@ def _is_reduced(value: object) -> TypeGuard[_Reduced]:
 
 
 def _items(value: object) -> bytes | Unread | None:
-    """Return the bytes of an array, which may be left unread."""
+    """Return the items of an array, which may be left unread; numpy's own state holds no bytearray."""
+    if isinstance(value, bytearray) or (isinstance(value, Unread) and value.is_bytearray):
+        _refuse("a numpy value holds its items in a bytearray, which numpy takes from a buffer only")
+    return _buffer(value)
+
+
+def _buffer(value: object) -> bytes | Unread | None:
+    """Return the items of an array as ``_frombuffer`` takes them: any buffer, which may be left unread."""
     return value if isinstance(value, Unread) else encoded_bytes(value)
 
 
@@ -195,7 +220,7 @@ def dtype_code(value: object) -> str:
     if code not in ITEM_SIZES:
         message = f"the numpy dtype {quote(code)} is not a plain number"
         raise UnsupportedError(message)
-    if state is not None and state[2:] not in _PLAIN_STATES:
+    if state is not None and not any(_is_exactly(state[2:], plain) for plain in _PLAIN_STATES):
         _refuse("a numpy dtype has fields or an unknown state")
     order = "|" if state is None else _BYTE_ORDERS[state[1]]  # type: ignore[index]
     if ITEM_SIZES[code] == 1:
@@ -215,6 +240,8 @@ def _dtype_parts(value: object) -> tuple[str, tuple[object, ...] | None]:
         _refuse("a numpy dtype has an unknown state")
     if not updates:
         return args[0], None
+    if len(args) < 3 or not args[2]:
+        _refuse("a numpy dtype that is no copy is given a state: numpy ignores it")
     state = updates[0].value
     if not isinstance(state, tuple) or len(state) not in (8, 9):
         _refuse("a numpy dtype has an unknown state")
@@ -222,6 +249,8 @@ def _dtype_parts(value: object) -> tuple[str, tuple[object, ...] | None]:
         _refuse("a numpy dtype has an unknown version")
     if type(state[1]) is not str or state[1] not in _BYTE_ORDERS:
         _refuse("a numpy dtype has fields or an unknown byte order")
+    if state[1] == ">" and (args[0][:1] in _UNORDERED or ITEM_SIZES.get(args[0]) == 1):
+        _refuse("a numpy dtype of single bytes is big-endian: numpy takes it for another than its own")
     return args[0], state
 
 
@@ -244,23 +273,29 @@ def wide_dtype(value: object) -> tuple[str, tuple[Field, ...]]:
     names, fields = (None, None) if state is None else state[3:5]
     if names is None and fields is None:
         plain = (size, 4, 8) if code[0] == "U" else (size, 1, 0)
-        if state is not None and (state[2] is not None or state[5:8] != plain):
+        if state is not None and not _is_exactly(state[2:8], (None, None, None, *plain)):
             _refuse("a numpy dtype has an unknown state")
         order = "<" if state is None or state[1] != ">" else ">"
         return (f"{order}{code}" if code[0] == "U" else f"|{code}"), ()
-    if code[0] != "V" or type(names) is not tuple or type(fields) is not Dict or len(fields) != len(names):
+    if code[0] != "V" or type(names) is not tuple or type(fields) is not Dict or len(fields) != len(names) or not names:
         _refuse("a numpy dtype has unknown fields")
-    if state is None or state[2] is not None or state[5] != size or state[7] not in _STRUCTURE_FLAGS:
+    if state is None or any(type(part) is not int for part in state[5:8]):
+        _refuse("a numpy dtype has an unknown state")
+    layout = (state[2], state[5], state[6] in _ALIGNMENTS, state[7] in _STRUCTURE_FLAGS)
+    if layout != (None, size, True, True):
         _refuse("a numpy dtype has an unknown state")
     made = tuple(_field(name, pair, size) for name, pair in zip(names, fields))
     if len({field.name for field in made}) != len(made):
         _refuse("a numpy dtype has two fields of one name")
+    ordered = sorted(made, key=lambda field: field.offset)
+    if any(one.offset + item_size(one.dtype) > other.offset for one, other in pairwise(ordered)):
+        _refuse("the fields of a numpy dtype overlap")
     return f"|{code}", made
 
 
 def _field(name: object, pair: tuple[object, object], size: int) -> Field:
     key, where = pair
-    if type(name) is not str or key != name or type(where) is not tuple or len(where) not in (2, 3):
+    if type(name) is not str or not name or key != name or type(where) is not tuple or len(where) != 2:
         _refuse("a numpy dtype has unknown fields")
     dtype, offset = where[:2]
     code = dtype_code(dtype)
@@ -272,6 +307,21 @@ def _field(name: object, pair: tuple[object, object], size: int) -> Field:
 def item_size(code: str) -> int:
     """Return the bytes of one item of a dtype by its code, ``<f4``."""
     return ITEM_SIZES.get(code[1:]) or int(code[2:]) * (4 if code[1] == "U" else 1)
+
+
+def _is_exactly(values: tuple[object, ...], wanted: tuple[object, ...]) -> bool:
+    """Say whether two tuples are equal and of the same types: False is no 0, and numpy takes no 0.0."""
+    return list(map(type, values)) == list(map(type, wanted)) and values == wanted
+
+
+def is_flag(value: object) -> bool:
+    """Say whether a value is true or false, as numpy pickles it: a bool, or 0 or 1."""
+    return type(value) in (bool, int) and value in (0, 1)
+
+
+def is_empty_shape(value: object) -> bool:
+    """Say whether a value is the shape ``(0,)`` that numpy begins with."""
+    return type(value) is tuple and _is_exactly(value, (0,))
 
 
 def is_object_array(call: Call) -> bool:
@@ -286,7 +336,9 @@ def is_object_dtype(value: object) -> bool:
     if not (_is_reduced(value) and value.func == Global(*NUMPY_DTYPE)):
         return False
     code, state = _dtype_parts(value)
-    return code == "O8" and (state is None or state[2:8] == (None, None, None, -1, -1, 63))
+    if state is None or code != "O8":
+        return code == "O8"
+    return state[8:] in ((), (None,)) and _is_exactly(state[1:8], ("|", None, None, None, -1, -1, 63))
 
 
 def array_info(call: Call, *, is_wide: bool = False) -> ArrayInfo:
@@ -320,14 +372,14 @@ def _reconstructed(call: _Reduced, *, is_wide: bool) -> ArrayInfo:
         not isinstance(args, tuple)
         or len(args) != 3
         or not (isinstance(args[0], Global) and args[0].pair == NUMPY_NDARRAY)
-        or args[1] != (0,)
-        or encoded_bytes(args[2]) != b"b"
+        or not is_empty_shape(args[1])
+        or _items(args[2]) != b"b"
         or len(updates) != 1
         or updates[0].how != "BUILD"
     ):
         _refuse("a numpy array is not rebuilt the way numpy does")
     state = updates[0].value
-    if not isinstance(state, tuple) or len(state) != 5 or not isinstance(state[3], (bool, int)):
+    if not isinstance(state, tuple) or len(state) != 5 or not is_flag(state[3]):
         _refuse("a numpy array has an unknown state")
     if type(state[0]) is not int or state[0] != 1:
         _refuse("a numpy array has an unknown version")
@@ -341,18 +393,24 @@ def _from_buffer(call: _Reduced, *, is_wide: bool) -> ArrayInfo:
     if call.updates or len(args) != 4 or args[3] not in ("C", "F"):
         _refuse("a numpy array has an unknown order or arguments")
     order: Literal["C", "F"] = "F" if args[3] == "F" else "C"
-    return _checked(_dtype(args[1], is_wide=is_wide), args[2], order, _items(args[0]))
+    return _viewed(_dtype(args[1], is_wide=is_wide), args[2], order, args[0])
 
 
 def _transposed(call: _Reduced) -> ArrayInfo:
     """An array whose axes are in another order than its bytes: ``_frombuffer`` of numpy >= 2.3."""
     raw, dtype, base, _, axes = call.args
-    info = _checked(wide_dtype(dtype), base, "C", _items(raw))
+    info = _viewed(wide_dtype(dtype), base, "C", raw)
     if type(axes) is not tuple or any(type(axis) is not int for axis in axes) or call.updates:
         _refuse("a numpy array has unknown axes")
     if sorted(axes) != list(range(len(info.shape))):
         _refuse("a numpy array has unknown axes")
     return info._replace(shape=tuple(info.shape[axis] for axis in axes), axes=axes)
+
+
+def _viewed(dtype: tuple[str, tuple[Field, ...]], shape: object, order: Literal["C", "F"], buffer: object) -> ArrayInfo:
+    if not item_size(dtype[0]):
+        _refuse("a numpy array is made from a buffer, and its items have no bytes")
+    return _checked(dtype, shape, order, _buffer(buffer))
 
 
 def _dtype(value: object, *, is_wide: bool) -> tuple[str, tuple[Field, ...]]:
@@ -374,8 +432,8 @@ def _checked(
         raise UnsupportedError(message)
     if size != len(buffer):
         _refuse(f"a numpy value of dtype {code} and shape {shape} needs {size} bytes and has {len(buffer)}")
-    if code == "|b1" and buffer and isinstance(buffer, bytes) and max(buffer) > 1:
-        _refuse(_ODD_BOOLS)
+    if isinstance(buffer, bytes):
+        _check_items(code, buffer)
     return ArrayInfo(code, shape, order, buffer, is_scalar, fields)  # type: ignore[arg-type]
 
 

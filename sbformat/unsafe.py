@@ -1,9 +1,10 @@
 """The one module that unpickles: for those who insist. Nothing imports it; importing it is the only way to it.
 
 :func:`unpickle` runs a blob through the standard unpickler with an exact list of names that it may import. Before
-that the blob is decoded without running anything, and refused as a whole when it asks for more; while it runs, the
-unpickler checks every name again. A list of names is weaker than :mod:`sbformat.known`, which gives the values
-of known blobs with nothing run at all: what is on the list *is* imported and called, with what the file says.
+that the blob is decoded without running anything, and refused as a whole when it asks for more, or calls a name of the
+default list with something that :mod:`sbformat.known` does not recognise: numpy and torch take pointers, positions and
+shapes as they come. While it runs, the unpickler checks every name again. It is weaker than :mod:`sbformat.known`,
+which gives the values of known blobs with nothing run at all: what is on the list *is* imported and called.
 
 Full trust runs a file's own code. It has to be spelled out, in words that a reviewer will notice::
 
@@ -15,7 +16,6 @@ from __future__ import annotations
 
 import io
 import pickle
-import re
 from copy import deepcopy
 from dataclasses import dataclass
 from importlib import import_module
@@ -23,17 +23,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError, escape, quote
+from sbformat.known import recognise
+from sbformat.known.hashing import find_key_fault
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.names.references import REFERENCES, SPACES
 from sbformat.pkl import Call, Dict, Extension, Global, Update, decode_pickle
+from sbformat.pkl.listing import opcodes
 from sbformat.pkl.state import FIX_IMPORTS_BELOW, rename
+from sbformat.pkl.tree import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from sbformat.archive import Archive
     from sbformat.names.pth import Pair
-    from sbformat.pkl import Node
+    from sbformat.pkl import Node, Pickle
 
 I_TRUST_THIS_FILE: Final = "this file may run any code as me"
 """What ``trust`` has to be for a blob to be unpickled without a list."""
@@ -67,25 +71,21 @@ _PLAIN: Final[frozenset[Pair]] = frozenset(
 ) | frozenset((module, name) for module, names in SPACES.items() for name in names.split())
 """Objects that are their attributes: BUILD gives them a dict of these, never slots, which would call setters."""
 
-_DTYPE: Final = ("numpy", "dtype")
-_RANDOM: Final = "numpy.random._pickle"
-_GENERATORS: Final[frozenset[Pair]] = frozenset({
-    ("numpy.random", "__RandomState_ctor"), (_RANDOM, "__randomstate_ctor"), (_RANDOM, "__generator_ctor"),
+_NUMPY: Final[frozenset[Pair]] = frozenset({
+    ("numpy", "dtype"),
+    ("numpy", "ndarray"),
+    ("numpy.random", "__RandomState_ctor"),
+    ("numpy.random._pickle", "__randomstate_ctor"),
+    ("numpy.random._pickle", "__generator_ctor"),
+    ("numpy.random._pickle", "__bit_generator_ctor"),
+    ("numpy.random.bit_generator", "__pyx_unpickle_SeedSequence"),
+    *(
+        (f"numpy.{core}.{module}", name)
+        for core in ("core", "_core")
+        for module, name in (("multiarray", "_reconstruct"), ("multiarray", "scalar"), ("numeric", "_frombuffer"))
+    ),
 })  # fmt: skip
-_BIT_GENERATOR: Final = (_RANDOM, "__bit_generator_ctor")
-_BIT_GENERATORS: Final[frozenset[Pair]] = frozenset(
-    (module, name)
-    for module, name in REFERENCES
-    if module in {f"numpy.random.{kind}" for kind in ("_mt19937", "_pcg64", "_philox", "_sfc64")}
-)
-_SEED_SEQUENCE: Final = ("numpy.random.bit_generator", "__pyx_unpickle_SeedSequence")
-_RECONSTRUCT, _SCALARS, _BUFFERS = (
-    frozenset({(f"numpy.core.{module}", name), (f"numpy._core.{module}", name)})
-    for module, name in (("multiarray", "_reconstruct"), ("multiarray", "scalar"), ("numeric", "_frombuffer"))
-)
-_NDARRAY: Final = ("numpy", "ndarray")
-_STATEFUL: Final[frozenset[Pair]] = _GENERATORS | _RECONSTRUCT | {_DTYPE, _NDARRAY, _BIT_GENERATOR, _SEED_SEQUENCE}
-"""numpy's, whose state their own ``__setstate__`` reads."""
+"""Arrays, scalars, dtypes and random generators."""
 
 _CONTAINERS: Final[frozenset[Pair]] = frozenset({
     ("collections", "OrderedDict"), ("collections", "deque"), ("collections", "defaultdict"), ("builtins", "set"),
@@ -94,9 +94,7 @@ _CONTAINERS: Final[frozenset[Pair]] = frozenset({
 _BUILDERS: Final[frozenset[Pair]] = (
     _ENUMS
     | _PLAIN
-    | _STATEFUL
-    | _SCALARS
-    | _BUFFERS
+    | _NUMPY
     | _CONTAINERS
     | {
         _LOAD_FROM_BYTES,
@@ -120,7 +118,10 @@ makes one can make any."""
 
 _NAMED_ONLY: Final = SB3_TYPES - _BUILDERS
 
-_CODE: Final = re.compile(r"(?:b1|[iu][1248]|f(?:2|4|8|12|16)|c(?:8|16|24|32)|O[48]|[SUV](?:0|[1-9][0-9]{0,8}))")
+_DROPPING: Final = ("POP", "POP_MARK")
+_HASHED: Final = (str, bytes, int, float, bool, type(None))
+_HASHED_CALLS: Final = frozenset({"encode", "bytes", "enum", "numpy_scalar"})
+_KEY_PARTS: Final = 8
 
 
 class NotAllowedError(UnsupportedError):
@@ -160,7 +161,7 @@ def unpickle(
 
     :param serialized: a value of ``archive.data``
     :param allow: the names it may import: pairs of module and name, or ``"module.name"``; exact. Yours may be
-        called with anything; those of :data:`SB3_TYPES` only as SB3's own types are pickled
+        called with anything; those of :data:`SB3_TYPES` only as :mod:`sbformat.known` recognises them
     :param trust: :data:`I_TRUST_THIS_FILE` runs whatever the blob holds, and ``allow`` is not asked
     :param limits: what it may ask for before it is run
     :raises NotAllowedError: when it names, computes or changes more than that; nothing was run then
@@ -273,6 +274,11 @@ def _unpickle(serialized: Serialized, allow: frozenset[Pair], limits: Limits) ->
     decoded = decode_pickle(serialized.pickle, budget)
     names = [str(step) for step in decoded.log if isinstance(step, Global) and step.pair not in allow]
     reasons = [reason for step in decoded.log if (reason := _refusal(step)) is not None]
+    if not names and not reasons:
+        reasons = [*_not_recognised(decoded, budget), *_hashing_refusals(decoded, limits)]
+        reasons += [f"in it {flag}" for flag in decoded.flags]
+        if any(line.name in _DROPPING for line in opcodes(serialized.pickle)):
+            reasons.append("it makes a value and drops it")
     if names or reasons:
         raise NotAllowedError(names, reasons, serialized.type)
     unpickler = _Unpickler(serialized.pickle, allow, is_renamed=decoded.protocol < FIX_IMPORTS_BELOW)
@@ -282,7 +288,9 @@ def _unpickle(serialized: Serialized, allow: frozenset[Pair], limits: Limits) ->
 def _refusal(step: Node | Update) -> str | None:
     """Return why a step of the log must not be taken even when its names are allowed, or None."""
     if isinstance(step, Update):
-        return _update_refusal(step)
+        if isinstance(step.target, Global):
+            return f"it changes {quote(step.target)} itself"
+        return None if isinstance(step.target, Call) else "it changes what it computes"
     if isinstance(step, Extension):
         return "it names something by an extension code"
     if not isinstance(step, Call):
@@ -291,94 +299,53 @@ def _refusal(step: Node | Update) -> str | None:
         return "it computes the name of an import"
     if not isinstance(step.func, Global):
         return "it calls what it computes"
-    pair = step.func.pair
     if not isinstance(step.args, tuple) or not (step.kwargs is None or isinstance(step.kwargs, Dict)):
         return f"it computes the arguments of {quote(step.func)}"
-    if pair in _NAMED_ONLY:
+    if step.func.pair in _NAMED_ONLY:
         return f"it calls {quote(step.func)}, which may only be named"
-    is_usual = _ARGUMENTS.get(pair)
-    if is_usual is not None and not is_usual(step, step.args):
-        return f"it calls {quote(step.func)} with what no pickler writes for SB3's types"
     return None
 
 
-def _update_refusal(update: Update) -> str | None:
-    if isinstance(update.target, Global):
-        return f"it changes {quote(update.target)} itself"
-    if not (isinstance(update.target, Call) and isinstance(update.target.func, Global)):
-        return "it changes what it computes"
-    pair = update.target.func.pair
-    if pair not in SB3_TYPES or (update.how == "BUILD" and pair in _STATEFUL):
-        return None
-    if update.how != "BUILD":
-        is_allowed = pair in _CONTAINERS
-    else:
-        state = update.value
-        is_allowed = pair in _PLAIN and isinstance(state, Dict) and all(isinstance(key, str) for key, _ in state)
+def _not_recognised(decoded: Pickle, budget: Budget) -> Iterator[str]:
+    """Yield what the ready list's callables are given that their libraries do not write.
+
+    numpy and torch take most of it as it comes, pointers and positions included: what :mod:`sbformat.known` checks is
+    checked here, for names of the ready list. A plain object of those may hold what a name of the caller's own makes.
+    """
+    _, recognition = recognise(decoded, budget, reads_all=True)
+    calls = [step for step in decoded.log if isinstance(step, Call)]
+    for call in calls:
+        recognition.make(call)
+    has_own = any(_pair_of(call) not in SB3_TYPES for call in calls)
+    for call in calls:
+        pair = _pair_of(call)
+        if id(call) in recognition.understood or pair not in SB3_TYPES:
+            continue
+        if not (has_own and pair in _PLAIN and _is_plain(call)):
+            doubt = recognition.doubts.get(id(call))
+            why = f": {doubt.message}" if doubt is not None and doubt.message else ""
+            yield f"it calls {quote(call.func)} with what no pickler writes for SB3's types{why}"
+
+
+def _pair_of(call: Call) -> Pair:
+    return call.func.pair  # type: ignore[attr-defined, no-any-return]
+
+
+def _is_plain(call: Call) -> bool:
+    """Say whether an object is made without arguments and given attributes, never slots, which would call setters."""
+    states = [update.value for update in call.updates or () if update.how == "BUILD"]
     return (
-        None if is_allowed else f"it changes what {quote(update.target.func)} made, in another way than SB3's types do"
+        (call.how, call.args) == ("NEWOBJ", ())
+        and len(call.updates or ()) == len(states) <= 1
+        and all(isinstance(state, Dict) and all(isinstance(key, str) for key, _ in state) for state in states)
     )
 
 
-def _is_plain_dtype(call: Call, args: tuple[object, ...]) -> bool:
-    """Tell a dtype without fields, whose state says nothing else: numpy takes flags as they come, down to pointers."""
-    if not (len(args) == 3 and isinstance(args[0], str) and _CODE.fullmatch(args[0])):
-        return False
-    kind, size = args[0][0], int(args[0][1:])
-    layout = {"S": (size, 1, 0), "V": (size, 1, 0), "U": (4 * size, 4, 8), "O": (-1, -1, 63)}.get(kind, (-1, -1, 0))
-    states = [update.value for update in call.updates or ()]
-    return states in [[], *([(3, order, None, None, None, *layout)] for order in "<>|=")]
-
-
-def _is_bit_generator(_: Call, args: tuple[object, ...]) -> bool:
-    """Tell whether what it makes is numpy's own: newer releases call any class that they are given."""
-    return all(isinstance(arg, str) or (isinstance(arg, Global) and arg.pair in _BIT_GENERATORS) for arg in args)
-
-
-def _has_bit_generator(_: Call, args: tuple[object, ...]) -> bool:
-    """Tell whether it is made from a bit generator or its name, by numpy's own function."""
-    is_known = all(
-        isinstance(arg, str) or (isinstance(arg, Call) and arg.func == Global(*_BIT_GENERATOR)) for arg in args[:1]
-    )
-    return is_known and args[1:] in [(), (Global(*_BIT_GENERATOR),)]
-
-
-def _has_bytes(_: Call, args: tuple[object, ...]) -> bool:
-    """Tell whether it is made of bytes: a number would ask for as many."""
-    return not args or (len(args) == 1 and isinstance(args[0], bytes))
-
-
-def _is_dtype(value: object) -> bool:
-    return isinstance(value, Call) and value.func == Global(*_DTYPE)
-
-
-def _is_scalar(_: Call, args: tuple[object, ...]) -> bool:
-    return len(args) == 2 and _is_dtype(args[0])
-
-
-def _is_buffer(_: Call, args: tuple[object, ...]) -> bool:
-    return len(args) == 4 and _is_dtype(args[1])
-
-
-def _is_array(call: Call, args: tuple[object, ...]) -> bool:
-    """Tell whether it is the empty array that numpy starts with, and its dtype a dtype: numpy evaluates texts."""
-    states = [update.value for update in call.updates or ()]
-    is_empty = args in [(Global(*_NDARRAY), (0,), b"b"), ((0,),)]
-    return is_empty and all(isinstance(s, tuple) and len(s) == 5 and _is_dtype(s[2]) for s in states)
-
-
-_ARGUMENTS: Final[dict[Pair, Callable[[Call, tuple[object, ...]], bool]]] = {
-    _DTYPE: _is_plain_dtype,
-    _NDARRAY: _is_array,
-    **dict.fromkeys(_RECONSTRUCT, _is_array),
-    **dict.fromkeys(_SCALARS, _is_scalar),
-    **dict.fromkeys(_BUFFERS, _is_buffer),
-    _BIT_GENERATOR: _is_bit_generator,
-    **dict.fromkeys(_GENERATORS, _has_bit_generator),
-    _LOAD_FROM_BYTES: _has_bytes,
-    ("builtins", "bytearray"): _has_bytes,
-}
-"""What is checked of the arguments of a call."""
+def _hashing_refusals(decoded: Pickle, limits: Limits) -> Iterator[str]:
+    """Yield what is wrong with keys of dicts and members of sets, which the unpickler hashes."""
+    fault = find_key_fault(walk([decoded.value, *decoded.log, *decoded.discarded]), limits)
+    if fault is not None:
+        yield fault
 
 
 # -- while it runs -------------------------------------------------------------------------------------

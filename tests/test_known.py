@@ -162,7 +162,7 @@ def test_a_value_that_holds_itself_says_so() -> None:
     knot.append(knot)
     assert understood(pickle.dumps(knot)) == [Cycle()]
     space = new("gymnasium.spaces.dict", "Dict")
-    refused(change(space, {"spaces": {"a": space}}), "no space")
+    refused(change(space, {"spaces": {"a": space}}), "changed afterwards")
 
 
 def getter(cls: tuple[str, str], name: object) -> Call:

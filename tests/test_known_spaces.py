@@ -30,9 +30,10 @@ def scalar(value: int, code: str = "i8") -> Call:
     return call("numpy.core.multiarray", "scalar", dtype(code), value.to_bytes(8, "little"))
 
 
+EIGHT_BITS: Final[dict[str, Any]] = {"_shape": (2,), "dtype": dtype("i1", "|")}
 TEXTS: Final[dict[str, Callable[[], Call]]] = {
     "gym 0.26": lambda: space("text", "Text", "gym", min_length=1, max_length=5, _char_set=frozenset("ab"),
-                              _char_list=("a", "b"), _char_index={"a": 0}, _char_str="ab"),
+                              _char_list=("a", "b"), _char_index={"a": 0, "b": scalar(1)}, _char_str="ab"),
     "gym 0.25": lambda: space("text", "Text", "gym", min_length=1, max_length=5, _charlist=["a", "b"],
                               _charset_str="ab",
                               charset={"a", "b"}),
@@ -66,12 +67,15 @@ def test_a_discrete_of_every_era() -> None:
 
 def test_several_numbers_and_bits() -> None:
     nvec = array((2,), bytes([3, 4]), "i1", "|")
-    found = understood(space("multi_discrete", "MultiDiscrete", nvec=nvec, start=array((2,), bytes(2), "i1", "|")))
+    start = array((2,), bytes(2), "i1", "|")
+    found = understood(space("multi_discrete", "MultiDiscrete", **EIGHT_BITS, nvec=nvec, start=start))
     assert isinstance(found, MultiDiscrete)
     assert (found.nvec.to_numpy().tolist(), found.dtype) == ([3, 4], "|i1")
-    assert understood(space("multi_discrete", "MultiDiscrete", nvec=nvec)).start is None
+    assert understood(space("multi_discrete", "MultiDiscrete", **EIGHT_BITS, nvec=nvec)).start is None
+    assert understood(new("gym.spaces.multi_discrete", "MultiDiscrete", {"nvec": nvec})).dtype == "|i1"
     for n, shape in ((4, (4,)), ((2, 3), (2, 3)), ([2, 3], (2, 3)), (nvec, (3, 4)), (scalar(4), (4,))):
-        assert understood(space("multi_binary", "MultiBinary", n=n)) == MultiBinary("gymnasium", shape, "|i1", None)
+        found = understood(space("multi_binary", "MultiBinary", **{**EIGHT_BITS, "_shape": shape}, n=n))
+        assert found == MultiBinary("gymnasium", shape, "|i1", None)
 
 
 def test_spaces_of_spaces() -> None:
@@ -85,12 +89,13 @@ def test_spaces_of_spaces() -> None:
         assert found.spaces["a"].n == 3
     assert understood(new("gym.spaces.dict_space", "Dict", {"spaces": ordered})).library == "gym"
     for kind, module, name in ((TupleSpace, "tuple", "Tuple"), (OneOf, "oneof", "OneOf")):
-        for spaces in ((one, two), [one, two]):
-            found = understood(space(module, name, spaces=spaces))
+        for library, spaces in (("gymnasium", (one, two)), ("gym", (one, two)), ("gym", [one, two])):
+            found = understood(space(module, name, library, spaces=spaces))
             assert type(found) is kind
             assert [part.n for part in found.spaces] == [2, 3]
     found = understood(space("sequence", "Sequence", feature_space=one, stack=True, stacked_feature_space=two))
     assert (type(found), found.feature_space.n, found.stack) == (Sequence, 2, True)
+    assert found.stacked_feature_space.n == 3
     assert understood(space("sequence", "Sequence", "gym", feature_space=one)).stack is False
     found = understood(space("graph", "Graph", node_space=one, edge_space=None))
     assert (type(found), found.node_space.n, found.edge_space) == (Graph, 2, None)

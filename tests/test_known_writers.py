@@ -243,7 +243,9 @@ REFUSED: Final[dict[str, tuple[Any, str]]] = {
     **{type(value).__name__: (value, f"a {type(value).__name__} has no form without code that every release reads")
        for value in (
         Dict([((), 1)]), Set([()]), FrozenSet([()]), CarriedClass("m", "C", (), {}), Module("os"), Cycle(), RANDOM,
-        ObjectArray((1,), "C", [None]), SeedSequence(1, (), 4, 0), Described("range", (3,)), RNNStates((), ()),
+        ObjectArray((1,), "C", [None]),
+        SeedSequence(1, (), 4, 0, ArrayInfo("<u4", (4,), "C", bytes(16), False)), Described("range", (3,)),
+        RNNStates((), ()),
         DefaultDict(None, {}), TensorInfo("float32", (1,), (1,), 0, STORAGE), Device("cpu"), DTypeName("float32"),
         Size((1,)), Graph("gym", discrete(), None, None), Sequence("gym", discrete(), False, None), dict, print,
         Text("gym", 1, 2, "ab", None), OneOf("gym", (discrete(),), None), pathlib.PurePosixPath("/a"), NotImplemented,

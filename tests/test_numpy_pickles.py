@@ -119,6 +119,10 @@ def test_the_three_constructors_of_both_packages(package: str) -> None:
 @pytest.mark.parametrize(("order", "said"), [("<", "<"), (">", ">"), ("|", "<"), ("=", "<"), (None, "<")])
 def test_each_code_in_each_byte_order(code: str, order: str | None, said: str) -> None:
     kind = Apply(DTYPE, (code, False, True)) if order is None else dtype(code, order)
+    if order == ">" and ITEM_SIZES[code] == 1:
+        with pytest.raises(TensorError, match="single bytes"):
+            info_of(array((1, (2,), kind, False, bytes(2))))
+        return
     numbers = np.array([0, 1]).astype(np.dtype(said + code))
     found = info_of(array((1, (2,), kind, False, numbers.tobytes())))
     assert found.dtype == ("|" if ITEM_SIZES[code] == 1 else said) + code
@@ -126,9 +130,7 @@ def test_each_code_in_each_byte_order(code: str, order: str | None, said: str) -
     assert found.to_numpy().tolist() == numbers.tolist()
 
 
-@pytest.mark.parametrize(
-    "raw", [TWO, bytearray(TWO), Apply(Name("_codecs", "encode"), (TWO.decode("latin-1"), "latin1"))]
-)
+@pytest.mark.parametrize("raw", [TWO, Apply(Name("_codecs", "encode"), (TWO.decode("latin-1"), "latin1"))])
 def test_each_spelling_of_the_bytes(raw: object) -> None:
     assert info_of(array((1, (2,), dtype(), False, raw))).to_numpy().tolist() == [1.5, -2.0]
 

@@ -306,6 +306,7 @@ def test_what_does_not_fit_is_refused(options: dict[str, Any], words: str) -> No
         ({"current_idx": 6}, "current_idx more"),
         ({"current_idx": ...}, "current_idx is missing"),
         ({"max_episode_stored": 5}, "episode_lengths is no array"),
+        ({"buffer": {"done": np.zeros((4, 5, 1), "f4")}}, "both _buffer and buffer"),
         ({"max_episode_length": 4}, "episode_lengths are out of range"),
         ({"episode_lengths": np.array([5, -2, 0, 0])}, "out of range"),
         ({"episode_lengths": np.zeros(4)}, "no array of whole numbers"),

@@ -101,8 +101,6 @@ def test_a_dict_space_has_statistics_by_key() -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"norm_obs_keys": ABSENT, "obs_keys": {"vector"}}, ("vector",)),
-        ({"norm_obs_keys": ABSENT}, ("vector",)),
         ({"norm_obs_keys": ["vector"], "obs_keys": {"image", "vector"}}, ("vector",)),
         ({"norm_obs_keys": []}, ()),
     ],
@@ -266,7 +264,10 @@ UNFIT: Final[list[tuple[Any, type[Exception], str]]] = [
     (whole(obs_rms=rms(count=True)), TensorError, "obs_rms.count is no number"),
     (whole(obs_rms=3), TensorError, "obs_rms is no RunningMeanStd"),
     (whole(obs_rms=[rms()]), TensorError, "obs_rms is no RunningMeanStd"),
-    (whole(obs_rms={"a": rms()}), TensorError, "no Dict"),
+    (whole(obs_rms={"a": rms()}), TensorError, "norm_obs_keys is None beside"),
+    (whole(obs_rms={"a": rms()}, norm_obs_keys=["a"]), TensorError, "no Dict"),
+    (with_keys(norm_obs_keys=ABSENT), TensorError, "of other keys than the space"),
+    (whole(old_rews=floats([1])), TensorError, "both old_reward and old_rews"),
     (whole(obs_rms={1: rms()}), TensorError, "a key of obs_rms is no text"),
     (whole(obs_rms={"a": None}), TensorError, "obs_rms of 'a' is no RunningMeanStd"),
     (whole(obs_rms=None), MissingEntryError, "'obs_rms'"),
@@ -638,7 +639,8 @@ def test_every_attribute_is_accounted_for() -> None:
     found = actions(whole(**environment, obs_spaces=None))
     assert {key for key, action in found.items() if action == "dropped"} == {*environment, "obs_spaces"}
     assert {key for key, action in found.items() if action == "translated"} == set()
-    old = with_keys(norm_obs_keys=ABSENT, obs_keys={"vector"})
+    space = new("gymnasium.spaces.dict", "Dict", {"spaces": {"vector": box(*[floats([0, 0], "f4")] * 2, (2,))}})
+    old = with_keys(norm_obs_keys=ABSENT, obs_keys={"vector"}, observation_space=space)
     assert actions(old)["obs_keys"] == "translated"
     assert actions(with_keys(obs_keys={"vector"}))["obs_keys"] == "dropped"
     of_gym = box(floats([-1] * 3, "f4"), floats([1] * 3, "f4"), (3,))

@@ -59,6 +59,7 @@ def numpy_scalars() -> Iterator[Vector]:
     yield refuses(rule, "numpy-scalar-long", scalar(dtype_of("f8"), TWO))
     yield refuses(rule, "numpy-scalar-without-dtype", scalar("f8", TWO[:8]))
     made = scalar(dtype_of("f8"), TWO[:8])
+    yield refuses(rule, "numpy-scalar-of-a-bytearray", scalar(dtype_of("f8"), bytearray(TWO[:8])))
     yield refuses(rule, "numpy-scalar-of-one-argument", Apply(made.func, (dtype_of("f8"),)))
     yield refuses(rule, "numpy-scalar-built", Apply(made.func, made.args, Change("BUILD", ())))
     rule = Rule("6.6", "those of b1 are 0 or 1.", "numpy-values")
@@ -105,6 +106,9 @@ def numpy_dtypes() -> Iterator[Vector]:
         "built-twice": Apply(DTYPE, ("f8",), *dtype_of("f8").changes * 2),
     }.items():
         yield refuses(rule, f"numpy-dtype-state-{name}", scalar(dtype, TWO[:8]))
+    rule = Rule("6.6", "The order of one of single bytes is not `>`", "numpy-values")
+    yield refuses(rule, "numpy-dtype-big-endian-byte", scalar(dtype_of("u1", ">"), b"a"))
+    yield accepts(rule, "numpy-dtype-little-endian-byte", scalar(dtype_of("u1", "<"), b"a"), as_scalar("uint8", b"a"))
     rule = Rule("6.6", "then None three times, then -1, -1, 0, then None if it is there", "numpy-values")
     for name, rest in {
         "subdtype": ((dtype_of("f4"), (2,)), None, None, -1, -1, 0),
@@ -113,12 +117,19 @@ def numpy_dtypes() -> Iterator[Vector]:
     }.items():
         yield refuses(rule, f"numpy-dtype-with-{name}", scalar(dtype_of("f8", rest=rest), TWO[:8]))
     rule = Rule("6.6", "- a dtype is `numpy.dtype` (code[, align[, copy]])", "numpy-values")
-    for name, arguments in {"code": ("f8",), "align": ("f8", 0)}.items():
-        built = Apply(DTYPE, arguments, *dtype_of("f8").changes)
-        yield accepts(rule, f"numpy-dtype-arguments-{name}", scalar(built, TWO[:8]), held)
+    for name, arguments in {"code": ("f8",), "align": ("f8", 0), "flags": ("f8", True, False)}.items():
+        yield accepts(rule, f"numpy-dtype-arguments-{name}", scalar(Apply(DTYPE, arguments), TWO[:8]), held)
+    built = Apply(DTYPE, ("f8", 0, 1), *dtype_of("f8").changes)
+    yield accepts(rule, "numpy-dtype-arguments-numbers", scalar(built, TWO[:8]), held)
     for name, arguments in {"none": (), "number": (8,), "four": ("f8", False, True, None)}.items():
         built = Apply(DTYPE, arguments, *dtype_of("f8").changes)
         yield refuses(rule, f"numpy-dtype-arguments-{name}", scalar(built, TWO[:8]))
+    rule = Rule("6.6", "A dtype that is no copy MUST NOT have a BUILD", "numpy-values")
+    for name, arguments in {"absent": ("f8", False), "false": ("f8", False, False), "zero": ("f8", 0, 0)}.items():
+        for order in "<>":
+            built = Apply(DTYPE, arguments, *dtype_of("f8", order).changes)
+            sign = "big" if order == ">" else "little"
+            yield refuses(rule, f"numpy-dtype-copy-{name}-{sign}", scalar(built, TWO[:8]))
     rule = Rule("6.6", "A dtype without BUILD is little-endian.", "numpy-values")
     yield accepts(rule, "numpy-dtype-unbuilt", scalar(Apply(DTYPE, ("f8",)), TWO[:8]), held)
 
@@ -132,7 +143,7 @@ def array(
 
 
 def numpy_arrays() -> Iterator[Vector]:
-    rule = Rule("6.6", "then one BUILD (1, shape, dtype, is_fortran: bool or int, bytes)", "numpy-values")
+    rule = Rule("6.6", "then one BUILD (1, shape, dtype, is_fortran: a bool, 0 or 1, bytes)", "numpy-values")
     four = struct.pack("<4d", 1, 2, 3, 4)
     turned = struct.pack("<4d", 1, 3, 2, 4)
     yield accepts(rule, "numpy-array", array((2,), TWO), expected.array("float64", [2], TWO))
@@ -158,6 +169,8 @@ def numpy_arrays() -> Iterator[Vector]:
         "built-twice": Apply(good.func, good.args, *good.changes * 2),
         "state-of-4": Apply(good.func, good.args, Change("BUILD", state[1:])),
         "order-text": array((2,), TWO, order="F"),
+        "order-2": array((2,), TWO, order=2),
+        "of-a-bytearray": array((2,), bytearray(TWO)),
         "without-ndarray": Apply(good.func, good.args[1:], *good.changes),
     }.items():
         yield refuses(rule, f"numpy-array-{name}", tree)

@@ -30,6 +30,19 @@ def number(value: object, what: str) -> int | float:
     raise Unrecognised(message)
 
 
+def binary64(value: object, what: str) -> int | float:
+    """Return a number that Python and numpy calculate with alike: Python's own, or of float64.
+
+    numpy calculates in the dtype of its scalars: with a float32 the results are other numbers, and whole ones overflow.
+
+    :raises Unrecognised: when it is none
+    """
+    if isinstance(value, ArrayInfo) and value.dtype[1:] != "f8":
+        message = f"{what} is not of float64: numpy calculates with it in another dtype"
+        raise Unrecognised(message)
+    return number(value, what)
+
+
 def whole(value: object, what: str) -> int:
     """Return a whole number."""
     found = number(value, what)

@@ -33,7 +33,12 @@ if TYPE_CHECKING:
 
     from sbformat.known.recognition import Recognition
 
-_BITS: Final = 64
+_MEMBERS: Final[dict[tuple[str, str], tuple[object, ...]]] = {
+    ("stable_baselines3.common.type_aliases", "TrainFrequencyUnit"): ("step", "episode"),
+    ("stable_baselines3.her.goal_selection_strategy", "GoalSelectionStrategy"): (0, 1, 2),
+    ("stable_baselines.her.replay_buffer", "GoalSelectionStrategy"): (0, 1, 2, 3),
+}
+"""The values of each enumeration's members."""
 _METADATA: Final = "_metadata"
 _LONGEST_PATH: Final = 32_767
 
@@ -81,8 +86,9 @@ def a_deque(scope: Recognition, node: Call) -> deque[object]:
     if len(args) > 2 or any(update.how != "APPENDS" for update in node.updates or ()):
         _refuse("a deque has unknown arguments or a state")
     items = args[0] if args else ()
-    maxlen = whole(args[1], "the length of a deque") if len(args) == 2 and args[1] is not None else None
-    if type(items) not in (tuple, list) or (maxlen is not None and not 0 <= maxlen < 2**31):
+    maxlen = args[1] if len(args) == 2 else None
+    is_length = maxlen is None or (type(maxlen) is int and 0 <= maxlen < 2**31)
+    if type(items) not in (tuple, list) or not is_length:
         _refuse("a deque is not made of a list and a length")
     made = deque(items, maxlen)
     for update in node.updates or ():
@@ -118,10 +124,12 @@ def a_set(scope: Recognition, node: Call) -> object:
 def a_range(scope: Recognition, node: Call) -> Described:
     """``range`` and ``slice``."""
     args = _plain_arguments(scope, node, "a range")
-    if not 1 <= len(args) <= 3 or any(type(arg) not in (int, type(None)) for arg in args):
-        _refuse("a range is not made of whole numbers")
+    name = described(node)
+    allowed = (int, type(None)) if name.endswith("slice") else (int,)
+    if not 1 <= len(args) <= 3 or any(type(arg) not in allowed for arg in args) or args[2:] == (0,):
+        _refuse("a range is not made of whole numbers, or its step is 0")
     scope.accept(node)
-    return Described(described(node), args)
+    return Described(name, args)
 
 
 # -- enumerations, named tuples, plain objects --------------------------------------------------------
@@ -130,16 +138,17 @@ def a_range(scope: Recognition, node: Call) -> Described:
 def enum(scope: Recognition, node: Call) -> EnumMember:
     """A member of an enumeration, by its value."""
     args = _plain_arguments(scope, node, "an enumeration")
-    if len(args) != 1 or not (isinstance(args[0], str) or (type(args[0]) is int and args[0].bit_length() <= _BITS)):
-        _refuse("a member of an enumeration is not named by its value")
+    pair = node.func.pair  # type: ignore[attr-defined]
+    if len(args) != 1 or type(args[0]) not in (str, int) or args[0] not in _MEMBERS[pair]:
+        _refuse("an enumeration has no member of that value")
     scope.accept(node)
-    return EnumMember(Reference(*node.func.pair), args[0])  # type: ignore[attr-defined]
+    return EnumMember(Reference(*pair), args[0])
 
 
 def train_freq(scope: Recognition, node: Call) -> TrainFreq:
     """``TrainFreq(frequency, unit)``."""
     args = _plain_arguments(scope, node, "a TrainFreq")
-    if len(args) != 2 or not isinstance(args[1], EnumMember):
+    if len(args) != 2 or not isinstance(args[1], EnumMember) or args[1].enum.name != "TrainFrequencyUnit":
         _refuse("a TrainFreq is not a number and a unit")
     made = TrainFreq(whole(args[0], "the frequency of a TrainFreq"), args[1])
     scope.accept(node)

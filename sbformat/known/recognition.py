@@ -230,6 +230,9 @@ class Recognition:
         if recogniser is None:
             return node
         self._charge(node)
+        if self.pickle.changed and self._is_given_changed(node):
+            self.doubt(node, "arguments", "it is given a value that is changed afterwards")
+            return node
         try:
             value = recogniser(self, node)
         except (Unrecognised, TensorError, UnsupportedError) as error:
@@ -243,6 +246,24 @@ class Recognition:
     def changes_of(self, node: Call) -> list[Call]:
         """Return the calls of cloudpickle that give a function or class its state."""
         return [*self.setters.get(id(node), ()), *self.fillers.get(id(node), ())]
+
+    def _is_given_changed(self, node: Call) -> bool:
+        """Say whether an argument or state was changed after it was referred to again, perhaps after this call.
+
+        The tree holds what came of it in the end, and the call may have seen what it was before.
+        """
+        todo: list[object] = [node, *self._parts(node)]
+        seen: set[int] = set()
+        while todo:
+            part = todo.pop()
+            if id(part) in seen:
+                continue
+            seen.add(id(part))
+            if id(part) in self.pickle.changed:
+                return True
+            if isinstance(part, (list, tuple)):
+                todo.extend(self._parts(part))
+        return False
 
     def knows(self, name: Global) -> bool:
         """Say whether a name was accepted, valued or doubted: whether some recogniser looked at it."""
@@ -327,9 +348,10 @@ class Recognition:
     def attributes(self, node: Call) -> dict[str, Any]:
         """Return the one state that BUILD gives an object: a dict of attributes."""
         updates = node.updates or []
-        state = self.value(updates[0].value) if len(updates) == 1 and updates[0].how == "BUILD" else None
+        is_own = len(updates) == 1 and updates[0].how == "BUILD" and id(updates[0].value) not in self.pickle.shared
+        state = self.value(updates[0].value) if is_own else None
         if type(state) is not dict or set(map(type, state)) - _TEXT:
-            message = "its state is not one dict of attributes"
+            message = "its state is not one dict of attributes of its own"
             raise Unrecognised(message)
         return state
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
-from sbformat.known.numbers import number
+from sbformat.known.numbers import binary64, number
 from sbformat.known.recognition import Unrecognised
 from sbformat.known.values import (
     CarriedObject,
@@ -53,7 +53,7 @@ def constant_schedule(scope: Recognition, node: Call) -> ConstantSchedule:
 def linear_schedule(scope: Recognition, node: Call) -> LinearSchedule:
     """``LinearSchedule(start, end, end_fraction)``, of SB3 >= 2.7."""
     values = _attributes(scope, node, "start", "end", "end_fraction")
-    made = LinearSchedule(*(number(value, "a value of a schedule") for value in values))
+    made = LinearSchedule(*(binary64(value, "a value of a schedule") for value in values))
     scope.accept(node)
     return made
 
@@ -61,7 +61,7 @@ def linear_schedule(scope: Recognition, node: Call) -> LinearSchedule:
 def simple_linear_schedule(scope: Recognition, node: Call) -> LinearSchedule:
     """``SimpleLinearSchedule(initial_value)``, of rl-zoo3 >= 2.7."""
     (value,) = _attributes(scope, node, "initial_value")
-    made = _from_initial(number(value, "the value of a schedule"))
+    made = _from_initial(binary64(value, "the value of a schedule"))
     scope.accept(node)
     return made
 
@@ -91,7 +91,7 @@ def _numbers(scope: Recognition, node: Call, count: int) -> list[float]:
     if len(args) != count or node.updates:
         message = "a schedule is made of another number of values, or changed afterwards"
         raise Unrecognised(message)
-    values = [number(scope.value(arg), "a value of a schedule") for arg in args]
+    values = [(number if count == 1 else binary64)(scope.value(arg), "a value of a schedule") for arg in args]
     scope.accept(node)
     return values
 
@@ -200,9 +200,12 @@ def _computed(row: Published, closure: dict[str, Any]) -> Schedule | None:
         return FloatSchedule(known)
     if any(isinstance(value, (*_SCHEDULES, *_CARRIED)) for value in values):
         return None
-    numbers = {name: number(value, name) for name, value in zip(row.cells, values)}
     if row.role == "constant":
-        return ConstantSchedule(numbers[row.cells[0]])
+        return ConstantSchedule(number(values[0], row.cells[0]))
+    try:
+        numbers = {name: binary64(value, name) for name, value in zip(row.cells, values)}
+    except Unrecognised:
+        return None
     if row.role == "initial":
         return _from_initial(numbers[row.cells[0]])
     return LinearSchedule(numbers["start"], numbers["end"], numbers["end_fraction"])

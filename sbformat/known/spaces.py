@@ -41,6 +41,8 @@ _TYPE_CODES: Final = {
 """numpy's scalar types, which the oldest releases stored in the place of a dtype."""
 _RANK: Final = 64
 """numpy's greatest."""
+_NUMBERS: Final = "biufc"
+_WHOLE: Final = "iu"
 
 
 class _State:
@@ -63,35 +65,63 @@ class _State:
         pair = self._node.func.pair  # type: ignore[attr-defined]
         return "gymnasium" if pair[0].startswith("gymnasium.") else "gym"
 
+    def has(self, name: str) -> bool:
+        """Say whether it has an attribute: None is another value than none at all."""
+        return name in self._attributes
+
     def get(self, *names: str) -> Any:  # noqa: ANN401 -- of any type
-        """Return the attribute under the first of these names that it has."""
-        return next((self._attributes[name] for name in names if name in self._attributes), None)
+        """Return the attribute under the one of these names that it has, or None."""
+        held = [self._attributes[name] for name in names if name in self._attributes]
+        if len(held) > 1:
+            message = f"a space has both {' and '.join(names)}"
+            raise Unrecognised(message)
+        return held[0] if held else None
 
     def shape(self) -> tuple[int, ...] | None:
         shape = self.get("_shape", "shape")
         if shape is None:
             return None
-        if type(shape) not in (tuple, list):
+        if type(shape) is not tuple and (type(shape) is not list or self.library == "gymnasium"):
             message = "the shape of a space is no tuple"
             raise Unrecognised(message)
         return tuple(whole(size, "a size in the shape of a space") for size in shape)
 
-    def dtype(self, default: str) -> str:
+    def check_shape(self, shape: tuple[int, ...]) -> None:
+        """Check that its shape is this one, which its other attributes say; gym's oldest releases write none."""
+        found = self.shape()
+        if found != shape and (found is not None or self.library == "gymnasium"):
+            message = f"a space has the shape {found}, and its other attributes say {shape}"
+            raise Unrecognised(message)
+
+    def dtype(self, default: str, kinds: str) -> str:
+        """Return the code of its dtype.
+
+        :param default: where gym's oldest releases have none
+        :param kinds: that there are, by numpy's letters
+        """
         dtype = self.get("dtype")
-        if isinstance(dtype, DType):
-            return dtype.code
-        if isinstance(dtype, Reference):
-            dtype = dtype.name
-        if dtype is None:
+        if dtype is None and self.library == "gym":
             return default
-        if type(dtype) is str and dtype in _TYPE_CODES:
-            return _TYPE_CODES[dtype]
-        message = "the dtype of a space is none of numpy's"
-        raise Unrecognised(message)
+        code = dtype.code if isinstance(dtype, DType) and not dtype.fields else None
+        if self.library == "gym":
+            if isinstance(dtype, Reference) and dtype.module in ("numpy", "builtins"):
+                dtype = dtype.name
+            if type(dtype) is str:
+                code = _TYPE_CODES.get(dtype)
+        if code is None or code[1] not in kinds:
+            message = "the dtype of a space is not one that its library writes"
+            raise Unrecognised(message)
+        return code
+
+    def check_composite(self) -> None:
+        """Check that it has neither shape nor dtype, as what is made of other spaces."""
+        if self.shape() is not None or self.get("dtype") is not None:
+            message = "a space that is made of others has a shape or dtype"
+            raise Unrecognised(message)
 
     def random(self) -> RandomState | None:
         random = self.get("_np_random", "np_random")
-        if random is None or isinstance(random, RandomState):
+        if random is None or (isinstance(random, RandomState) and random.kind != "BitGenerator"):
             return random
         message = "the random generator of a space is none of numpy's"
         raise Unrecognised(message)
@@ -118,17 +148,18 @@ def box(scope: Recognition, node: Call) -> Box:
     """``Box``: shape and bounds agree."""
     state = _State(scope, node, "low", "high", "bounded_below", "bounded_above", "low_repr", "high_repr")
     low, high = state.array("low"), state.array("high")
-    shape = state.shape()
-    if shape is None:
-        shape = low.shape
-    bounds = [None if state.get(name) is None else state.array(name) for name in ("bounded_below", "bounded_above")]
-    if any(bound is not None and bound.shape != shape for bound in (low, high, *bounds)):
+    state.check_shape(low.shape)
+    flags = [state.array(name) if state.has(name) else None for name in ("bounded_below", "bounded_above")]
+    if any(bound is not None and bound.shape != low.shape for bound in (high, *flags)):
         message = "the bounds of a Box are not of its shape"
+        raise Unrecognised(message)
+    if any(flag is not None and flag.dtype != "|b1" for flag in flags):
+        message = "the bounds of a Box are flagged by something that is no bool"
         raise Unrecognised(message)
     if any(type(state.get(name)) not in (str, type(None)) for name in ("low_repr", "high_repr")):
         message = "the bounds of a Box are described by something that is no text"
         raise Unrecognised(message)
-    made = Box(state.library, shape, state.dtype(low.dtype), low, high, state.random(), *bounds)
+    made = Box(state.library, low.shape, state.dtype(low.dtype, _NUMBERS), low, high, state.random(), *flags)
     state.accept()
     return made
 
@@ -136,10 +167,10 @@ def box(scope: Recognition, node: Call) -> Box:
 def discrete(scope: Recognition, node: Call) -> Discrete:
     """``Discrete``: ``start`` since gym 0.22."""
     state = _State(scope, node, "n", "start")
-    start = state.get("start")
-    first = 0 if start is None else whole(start, "start of a Discrete")
-    state.shape()
-    made = Discrete(state.library, whole(state.get("n"), "n of a Discrete"), first, state.dtype("<i8"), state.random())
+    first = whole(state.get("start"), "start of a Discrete") if state.has("start") else 0
+    state.check_shape(())
+    n = whole(state.get("n"), "n of a Discrete")
+    made = Discrete(state.library, n, first, state.dtype("<i8", _WHOLE), state.random())
     state.accept()
     return made
 
@@ -147,12 +178,19 @@ def discrete(scope: Recognition, node: Call) -> Discrete:
 def multi_discrete(scope: Recognition, node: Call) -> MultiDiscrete:
     """``MultiDiscrete``: ``start`` since gymnasium 0.29."""
     state = _State(scope, node, "nvec", "start")
-    start = None if state.get("start") is None else state.array("start")
+    start = state.array("start") if state.has("start") else None
     nvec = state.array("nvec")
     if start is not None and start.shape != nvec.shape:
         message = "start of a MultiDiscrete is not of the shape of nvec"
         raise Unrecognised(message)
-    made = MultiDiscrete(state.library, nvec, start, state.dtype(nvec.dtype), state.random())
+    if any(array is not None and array.dtype[1] not in _WHOLE for array in (nvec, start)):
+        message = "a MultiDiscrete is not made of whole numbers"
+        raise Unrecognised(message)
+    state.check_shape(nvec.shape)
+    if start is None and state.library == "gymnasium" and not state.has("_shape"):
+        message = "a MultiDiscrete has neither start nor the _shape that gymnasium makes one of"
+        raise Unrecognised(message)
+    made = MultiDiscrete(state.library, nvec, start, state.dtype(nvec.dtype, _WHOLE), state.random())
     state.accept()
     return made
 
@@ -165,7 +203,8 @@ def multi_binary(scope: Recognition, node: Call) -> MultiBinary:
     if isinstance(n, ArrayInfo) and len(n.shape) == 1 and n.shape[0] <= _RANK:
         sizes = unpacked(n)
     dims = tuple(whole(size, "n of a MultiBinary") for size in sizes)
-    made = MultiBinary(state.library, dims, state.dtype("|i1"), state.random())
+    state.check_shape(dims)
+    made = MultiBinary(state.library, dims, state.dtype("|i1", _WHOLE), state.random())
     state.accept()
     return made
 
@@ -177,12 +216,13 @@ def dict_space(scope: Recognition, node: Call) -> DictSpace:
     if not isinstance(spaces, dict) or any(type(key) is not str for key in spaces):
         message = "a Dict does not hold its spaces by text"
         raise Unrecognised(message)
-    is_sorted = state.get("sort_keys")
-    if type(is_sorted) not in (bool, type(None)):
+    is_sorted = state.get("sort_keys") if state.has("sort_keys") else True
+    if type(is_sorted) is not bool:
         message = "sort_keys of a Dict is no bool"
         raise Unrecognised(message)
+    state.check_composite()
     parts = dict(zip(spaces, state.spaces(spaces.values())))
-    made = DictSpace(state.library, parts, state.random(), is_sorted is not False)
+    made = DictSpace(state.library, parts, state.random(), is_sorted)
     state.accept()
     return made
 
@@ -202,37 +242,62 @@ def one_of(scope: Recognition, node: Call) -> OneOf:
 def _several(scope: Recognition, node: Call) -> tuple[Library, tuple[Space, ...], RandomState | None]:
     state = _State(scope, node, "spaces")
     spaces = state.get("spaces")
-    if type(spaces) not in (tuple, list):
+    if type(spaces) is not tuple and (type(spaces) is not list or state.library == "gymnasium"):
         message = "a space of several does not hold them in a tuple"
         raise Unrecognised(message)
+    state.check_composite()
     made = state.library, state.spaces(spaces), state.random()
     state.accept()
     return made
 
 
 def text(scope: Recognition, node: Call) -> Text:
-    """``Text``: its characters stand in it three or four times."""
-    since_26 = ("_char_set", "_char_list", "_char_index", "_char_str")
-    state = _State(scope, node, "min_length", "max_length", "charset", "_charlist", "_charset_str", *since_26)
-    characters = state.get("_char_list", "_charlist")
-    if type(characters) not in (tuple, list, str) or any(type(item) is not str for item in characters):
+    """``Text``: its characters stand in it three or four times, and agree."""
+    lists, sets, texts = ("_char_list", "_charlist"), ("_char_set", "charset"), ("_char_str", "_charset_str")
+    state = _State(scope, node, "min_length", "max_length", "_char_index", *lists, *sets, *texts)
+    held = state.get(*lists)
+    if type(held) not in (tuple, list) or any(type(item) is not str or len(item) != 1 for item in held):
         message = "a Text has no characters"
         raise Unrecognised(message)
+    characters = list(held)
+    members, joined, index = state.get(*sets), state.get(*texts), state.get("_char_index")
+    if (
+        (members is not None and (type(members) not in (set, frozenset) or members != set(characters)))
+        or (joined is not None and joined != "".join(sorted(characters)))
+        or (index is not None and not _is_index(index, characters))
+    ):
+        message = "the characters of a Text are not the same wherever it has them"
+        raise Unrecognised(message)
     lengths = [whole(state.get(name), f"{name} of a Text") for name in ("min_length", "max_length")]
+    if state.shape() is not None:
+        message = "a Text has a shape"
+        raise Unrecognised(message)
+    if state.get("dtype") is not None:
+        state.dtype("", "U")
     made = Text(state.library, lengths[0], lengths[1], "".join(characters), state.random())
     state.accept()
     return made
+
+
+def _is_index(index: object, characters: list[str]) -> bool:
+    """Say whether a dict has the place of each character."""
+    places = {character: place for place, character in enumerate(characters)}
+    if type(index) is not dict or index.keys() != places.keys():
+        return False
+    return all(whole(index[character], "the place of a character") == place for character, place in places.items())
 
 
 def sequence(scope: Recognition, node: Call) -> Sequence:
     """``Sequence``: stacked or not."""
     state = _State(scope, node, "feature_space", "stack", "stacked_feature_space")
     (feature,) = state.spaces([state.get("feature_space")])
-    stack = state.get("stack")
-    if type(stack) not in (bool, type(None)):
+    stack = state.get("stack") if state.has("stack") else False
+    if type(stack) is not bool or (state.library == "gymnasium" and not state.has("stack")):
         message = "stack of a Sequence is no bool"
         raise Unrecognised(message)
-    made = Sequence(state.library, feature, bool(stack), state.random())
+    stacked = state.spaces([state.get("stacked_feature_space")])[0] if state.has("stacked_feature_space") else None
+    state.check_composite()
+    made = Sequence(state.library, feature, stack, state.random(), stacked)
     state.accept()
     return made
 
@@ -241,8 +306,14 @@ def graph(scope: Recognition, node: Call) -> Graph:
     """``Graph``: nodes, and edges or none."""
     state = _State(scope, node, "node_space", "edge_space", "batch_node_space", "batch_edge_space")
     (nodes,) = state.spaces([state.get("node_space")])
-    edge = state.get("edge_space")
-    edges = None if edge is None else state.spaces([edge])[0]
-    made = Graph(state.library, nodes, edges, state.random())
+    if not state.has("edge_space"):
+        message = "a Graph does not say whether it has edges"
+        raise Unrecognised(message)
+    others = [
+        None if state.get(name) is None else state.spaces([state.get(name)])[0]
+        for name in ("edge_space", "batch_node_space", "batch_edge_space")
+    ]
+    state.check_composite()
+    made = Graph(state.library, nodes, others[0], state.random(), *others[1:])
     state.accept()
     return made

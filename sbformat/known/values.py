@@ -171,6 +171,8 @@ class SeedSequence(Value):
     spawn_key: tuple[int, ...]
     pool_size: int
     n_children_spawned: int
+    pool: ArrayInfo
+    """What numbers are drawn from: numpy does not derive it again from the entropy."""
 
 
 # -- spaces (FORMAT.md 13.4) --------------------------------------------------------------------------
@@ -266,6 +268,8 @@ class Sequence(Value):
     feature_space: Space
     stack: bool
     random: RandomState | None
+    stacked_feature_space: Space | None = None
+    """With ``stack``: the space of a sequence in one array. gymnasium does not derive it again."""
 
 
 class Graph(Value):
@@ -275,6 +279,9 @@ class Graph(Value):
     node_space: Space
     edge_space: Space | None
     random: RandomState | None
+    batch_node_space: Space | None = None
+    """Of several nodes (gymnasium 1.4), which is not derived again."""
+    batch_edge_space: Space | None = None
 
 
 Space: TypeAlias = (

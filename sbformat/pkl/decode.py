@@ -60,6 +60,8 @@ class Pickle(NamedTuple):
     or change a value after it was referred to a second time (what holds itself needs that)."""
     discarded: tuple[object, ...] = ()
     """Values that were popped or left on the stack: unpicklers make them all the same."""
+    changed: frozenset[int] = frozenset()
+    """The ``id()`` of every value that was changed after it was referred to a second time."""
 
 
 def loads(data: bytes | bytearray | memoryview, *, limits: Limits = DEFAULT_LIMITS) -> object:
@@ -476,7 +478,7 @@ class _Machine(State):
             flags.append("values are left on the stack at STOP")
         if self.marked:
             flags.append("marks are left on the stack at STOP")
-        if self.changed_late:
+        if self.changed:
             flags.append("a value is changed after it was referred to a second time, as what holds itself is")
         if position < len(self.data) and self.base:
             flags.append("a frame reaches past STOP")
@@ -484,5 +486,13 @@ class _Machine(State):
             flags.append("a number or text is spelled in a way of its own")
         shared = frozenset(self.referred)
         left = [item for items in (*self.marked, stack) for item in items]
-        discarded = (*self.discarded, *left)
-        return Pickle(value, self.log, self.protocol, self.base + position, shared, tuple(flags), discarded)
+        return Pickle(
+            value=value,
+            log=self.log,
+            protocol=self.protocol,
+            size=self.base + position,
+            shared=shared,
+            flags=tuple(flags),
+            discarded=(*self.discarded, *left),
+            changed=frozenset(self.changed),
+        )

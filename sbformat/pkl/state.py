@@ -41,7 +41,7 @@ class State:
     """
 
     __slots__ = (
-        "base", "built", "changed_late", "changes", "data", "discarded", "encoding", "far_memo", "faults",
+        "base", "built", "changed", "changes", "data", "discarded", "encoding", "far_memo", "faults",
         "frozen_views", "is_lenient", "is_odd", "is_short", "is_uncertain", "is_unframed", "limits", "log", "marked",
         "memo", "protocol", "referred", "stack", "whole",
     )  # fmt: skip
@@ -73,8 +73,8 @@ class State:
         self.referred: dict[int, object] = {}
         """Values of those types, by identity, once they were taken from the memo or doubled; held here, so that
         no other value can come by their identity."""
-        self.changed_late = False
-        """Was one of those changed? A call that it is an argument of would have seen it as it was before."""
+        self.changed: set[int] = set()
+        """Those of them that were changed: a call that one is an argument of would have seen it as it was before."""
         self.stack: list[object] = []
         """What lies above the last mark."""
         self.marked: list[list[object]] = []
@@ -161,7 +161,7 @@ class State:
     def note_change(self, target: object) -> None:
         """Note the change of a value that was referred to a second time before."""
         if id(target) in self.referred:
-            self.changed_late = True
+            self.changed.add(id(target))
             if self.is_lenient:
                 self.changes.append((target, len(self.log)))
 

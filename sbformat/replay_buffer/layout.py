@@ -75,10 +75,10 @@ def layout_of(attributes: dict[str, Any], infos: dict[str, ArrayInfo]) -> Layout
     :param infos: its arrays by name
     :raises TensorError: when the arrays and numbers do not fit each other
     """
-    for name in _EPISODES:
-        if isinstance(attributes.get(name), dict):
-            return _ByEpisode(name, attributes, infos)
-    return _ByRow(attributes, infos)
+    names = [name for name in _EPISODES if isinstance(attributes.get(name), dict)]
+    if len(names) > 1:
+        refuse(f"episodes are in both {' and '.join(names)}")
+    return _ByEpisode(names[0], attributes, infos) if names else _ByRow(attributes, infos)
 
 
 class _ByRow(Layout):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, get_args
 from sbformat.errors import MissingEntryError, SbformatError, TensorError, UnsupportedError, quote
 from sbformat.known.numbers import number
 from sbformat.known.recognition import Unrecognised
-from sbformat.known.values import Instance, Space
+from sbformat.known.values import DictSpace, Instance, Space
 from sbformat.numpy_pickles import ITEM_SIZES, ArrayInfo
 from sbformat.vecnormalize.values import LIBRARIES, RunningMeanStd, VecNormalize
 
@@ -20,6 +20,8 @@ Arrays: TypeAlias = "Any | dict[str, Any] | None"
 """An array of numpy, such arrays by key, or none."""
 
 SPACES: Final = get_args(Space)
+_LEFT_OUT: Final = ("random", "stacked_feature_space", "batch_node_space", "batch_edge_space")
+"""Of a space: its random generator, and what gymnasium derives from other attributes when it makes one."""
 _DEEPEST: Final = 60
 """Levels of a space and of what it is made of."""
 _NUMBERS: Final = ("clip_obs", "clip_reward", "gamma", "epsilon")
@@ -64,6 +66,8 @@ def vecnormalize_of(value: Instance) -> VecNormalize:
     :raises TensorError: when an attribute is of another type or shape than SB3 writes
     """
     held = value.attributes
+    if "old_reward" in held and "old_rews" in held:
+        _refuse("there are both old_reward and old_rews")
     statistics = held.get("obs_rms")
     obs_rms = statistics if statistics is None else _by_key(statistics, "obs_rms", statistics_of)
     returns = held.get("ret_rms")
@@ -102,10 +106,18 @@ def _by_key(value: Any, name: str, make: Any) -> Any:  # noqa: ANN401 -- one, or
 
 
 def _keys(held: dict[str, Any], obs_rms: object) -> tuple[str, ...] | None:
-    """The keys that are normalised: said since SB3 1.4; a set before, which said no more than the statistics."""
+    """The keys that are normalised: said since SB3 1.4, which takes all of the space where an older one says none."""
+    if "norm_obs_keys" not in held and isinstance(obs_rms, dict):
+        space = held.get("observation_space")
+        every = tuple(space.spaces if isinstance(space, DictSpace) else obs_rms)
+        if set(every) != set(obs_rms):
+            _refuse("there are statistics of other keys than the space has, and norm_obs_keys is missing")
+        return every
     keys = held.get("norm_obs_keys")
     if keys is None:
-        return tuple(obs_rms) if isinstance(obs_rms, dict) else None
+        if isinstance(obs_rms, dict):
+            _refuse("norm_obs_keys is None beside statistics by key")
+        return None
     if type(keys) not in (list, tuple, set, frozenset) or any(type(key) is not str for key in keys):
         _refuse("norm_obs_keys are no texts")
     return tuple(keys) if isinstance(keys, (list, tuple)) else tuple(sorted(keys))
@@ -204,7 +216,7 @@ class _Plain:
 
     def _made_of(self, value: Any, make: Callable[[Any], Any]) -> Any:  # noqa: ANN401
         if isinstance(value, SPACES):
-            parts = {name: None if name == "random" else make(part) for name, part in vars(value).items()}
+            parts = {name: None if name in _LEFT_OUT else make(part) for name, part in vars(value).items()}
             return type(value)(**parts)
         if isinstance(value, ArrayInfo):
             return _dense(value)

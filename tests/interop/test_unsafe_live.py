@@ -23,11 +23,15 @@ import numpy as np
 from stable_baselines3.common.noise import NormalActionNoise, OrnsteinUhlenbeckActionNoise, VectorizedActionNoise
 from stable_baselines3.common.save_util import data_to_json, json_to_data
 
+from gymnasium import spaces
+
 import sbformat
 from beside import DAMAGED, GENERATED, told
 from making import sb3_archive
-from sbformat import Serialized, unsafe
-from sbformat.errors import UnsupportedError
+from making_known import call, change
+from sbformat import Serialized, pkl, unsafe
+from sbformat.pkl import Call, Dict
+from test_unsafe_crashes import outcome
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -180,12 +184,77 @@ def test_the_stream_inside_a_tensor_cannot_run_anything(tmp_path: Path, is_zip: 
             return torch.storage._load_from_bytes, (nested.getvalue(),)
 
     blob = Serialized("<class 'torch.Tensor'>", pickle.dumps(Storage()))
-    with pytest.raises(UnsupportedError, match="UnpicklingError") as caught:
+    with pytest.raises(unsafe.NotAllowedError, match="_load_from_bytes"):
         unsafe.unpickle(blob)
-    assert isinstance(caught.value.__cause__, pickle.UnpicklingError)
     assert not (tmp_path / "ran").exists()
     unsafe.unpickle(blob, trust=unsafe.I_TRUST_THIS_FILE)
     assert (tmp_path / "ran").exists()
+
+
+def storage_bytes(count: int = 4) -> bytes:
+    """The torch file that a storage is pickled as."""
+    file = io.BytesIO()
+    stored = torch.zeros(count)._typed_storage()
+    torch.save(stored, file, _use_new_zipfile_serialization=False)
+    return file.getvalue()
+
+
+def tensor(
+    size: object = (4,), stride: object = (1,), offset: object = 0, raw: bytes | None = None, *more: object
+) -> Call:
+    made = call("torch.storage", "_load_from_bytes", storage_bytes() if raw is None else raw)
+    hooks = call("collections", "OrderedDict")
+    return call("torch._utils", "_rebuild_tensor_v2", made, offset, size, stride, False, hooks, *more)
+
+
+HOSTILE: Final[dict[str, Call]] = {
+    "a size past the storage": tensor((5,)),
+    "a size that wraps": tensor((1 << 32, 1 << 32), (1 << 32, 1)),
+    "a negative size": tensor((-4,)),
+    "a stride past the storage": tensor((2,), (1 << 40,)),
+    "a negative stride": tensor((2,), (-(1 << 40),)),
+    "an offset past the storage": tensor(offset=1 << 40),
+    "a negative offset": tensor(offset=-(1 << 40)),
+    "a size without a stride": tensor((2, 2), (1,)),
+    "an expanded size": tensor((1 << 40,), (0,)),
+    "axes without end": tensor((1,) * 5000, (1,) * 5000),
+    "a storage of fewer bytes than it says": tensor(raw=storage_bytes()[:-8]),
+    "a storage of more bytes than it says": tensor(raw=storage_bytes() + bytes(8)),
+    "a storage that is a tensor": tensor(raw=pickle.dumps(torch.ones(2))),
+    "conjugates of real numbers": tensor((4,), (1,), 0, None, Dict([("conj", True)])),
+    "a parameter of a storage": call("torch._utils", "_rebuild_parameter",
+                                     call("torch.storage", "_load_from_bytes", storage_bytes()), True,
+                                     call("collections", "OrderedDict")),
+    "a tensor with a state": change(tensor(), Dict([("data", 1)])),
+    "a device of text": call("torch", "device", "cuda", "0"),
+    "a shape of text": call("torch", "Size", "abc"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_tensor_that_reaches_out_of_its_storage_is_refused(what: str) -> None:
+    assert outcome(pkl.dumps(HOSTILE[what])) in ("NotAllowedError", "LimitError")
+
+
+def test_tensors_are_loaded() -> None:
+    for value in (torch.ones(2, 3).T, torch.nn.Parameter(torch.ones(2)), torch.zeros(0), torch.tensor(True)):
+        assert outcome(pickle.dumps(value)) == "loaded"
+
+
+class Mine(spaces.Discrete):
+    """A space of the user's own."""
+
+
+def test_a_name_of_the_callers_within_what_is_known() -> None:
+    blob = Serialized(None, pickle.dumps(spaces.Dict({"a": Mine(3), "b": spaces.Discrete(2)})))
+    with pytest.raises(unsafe.NotAllowedError):
+        unsafe.unpickle(blob)
+    allow = unsafe.SB3_TYPES | {(Mine.__module__, "Mine")}
+    found = unsafe.unpickle(blob, allow=allow)
+    assert type(found["a"]) is Mine
+    hostile = Serialized(None, pkl.dumps([pkl.loads(blob.pickle), HOSTILE["a size past the storage"]]))
+    with pytest.raises(unsafe.NotAllowedError):
+        unsafe.unpickle(hostile, allow=allow)
 
 
 def test_sb3_drops_what_is_dropped_here(tmp_path: Path) -> None:

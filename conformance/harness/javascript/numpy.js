@@ -20,6 +20,7 @@ const PLAIN_STATE = [null, null, null, -1n, -1n, 0n, null];
 const BYTE_ORDERS = ['<', '>', '=', '|'];
 
 const isFlag = (value) => typeof value === 'boolean' || typeof value === 'bigint';
+const isTrueOrFalse = (value) => typeof value === 'boolean' || value === 0n || value === 1n;
 
 /** Whether the state of a dtype says big-endian; its other items are those of plain numbers. */
 function isBigEndianState(state) {
@@ -42,8 +43,11 @@ function readDtype(value) {
   if (value.changes.length > 1 || value.changes.some(({ kind }) => kind !== 'BUILD')) {
     tensorFailure('a numpy dtype that is changed');
   }
+  if (value.changes.length === 1 && !args[2]) tensorFailure('a state of a numpy dtype that is no copy');
   const isBigEndian = value.changes.length === 1 && isBigEndianState(value.changes[0].values);
-  return { type: CODES.get(args[0]), isBigEndian };
+  const type = CODES.get(args[0]);
+  if (isBigEndian && type.size === 1) tensorFailure('a numpy dtype of single bytes that is big-endian');
+  return { type, isBigEndian };
 }
 
 function stridesOf(shape, isFortran) {
@@ -89,10 +93,15 @@ class Numpy {
   /** Bytes of an item of a call; copies are charged like those of other constructors. */
   bytes(value) {
     if (value instanceof List) unsupported('a numpy array of objects');
-    const bytes = value instanceof ByteArray ? value.bytes : this.values.bytesOf(value);
+    const bytes = this.values.bytesOf(value);
     if (bytes === null) tensorFailure('a numpy value without bytes');
     this.values.chargeCopy(bytes.length);
     return bytes;
+  }
+
+  /** Bytes of any buffer. */
+  buffer(value) {
+    return this.bytes(value instanceof ByteArray ? value.bytes : value);
   }
 
   scalar(call, args) {
@@ -117,7 +126,7 @@ class Numpy {
     if (!(state instanceof Tuple)) tensorFailure('a numpy array with another state');
     checkLength(state.items, 5);
     const [version, shape, arrayType, isFortran, bytes] = state.items;
-    if (version !== 1n || !isFlag(isFortran)) tensorFailure('a numpy array with another state');
+    if (version !== 1n || !isTrueOrFalse(isFortran)) tensorFailure('a numpy array with another state');
     return tagArray(this.bytes(bytes), readDtype(arrayType), shape, Boolean(isFortran));
   }
 
@@ -126,7 +135,7 @@ class Numpy {
     checkLength(args, 4);
     const [bytes, type, shape, order] = args;
     if (order !== 'C' && order !== 'F') unsupported('the order of a numpy array');
-    return tagArray(this.bytes(bytes), readDtype(type), shape, order === 'F');
+    return tagArray(this.buffer(bytes), readDtype(type), shape, order === 'F');
   }
 }
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.errors import SbformatError, escape
 from sbformat.known import is_known, recognise
+from sbformat.known.hashing import find_key_fault
 from sbformat.known.recognition import role_of
 from sbformat.names.dangerous import reason
 from sbformat.names.known import CALLS, REACHING
 from sbformat.names.references import ALGORITHMS
 from sbformat.pkl import Attempt, Call, Dict, Extension, Global, Node, Pickle, Update, trace
 from sbformat.pkl.tree import walk
-from sbformat.tools.scan.hashing import find_key_fault
 from sbformat.tools.scan.report import RULES, Finding, reason_of
 from sbformat.tools.scan.uses import find_called_names, find_given_names, find_late_changes
 
