@@ -119,9 +119,6 @@ makes one can make any."""
 _NAMED_ONLY: Final = SB3_TYPES - _BUILDERS
 
 _DROPPING: Final = ("POP", "POP_MARK")
-_HASHED: Final = (str, bytes, int, float, bool, type(None))
-_HASHED_CALLS: Final = frozenset({"encode", "bytes", "enum", "numpy_scalar"})
-_KEY_PARTS: Final = 8
 
 
 class NotAllowedError(UnsupportedError):

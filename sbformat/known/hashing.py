@@ -37,9 +37,10 @@ def find_key_fault(parts: Iterable[object], limits: Limits) -> str | None:
     """Return why a pickle cannot be loaded, or would take forever, because of its keys; None when it would not.
 
     :param parts: every composite value and node that loading it makes, each once
-    :param limits: ``pickle_nodes`` parts may be hashed, and ``other_keys`` of a dict need no look at collisions
+    :param limits: ``pickle_nodes`` parts may be hashed, ``value_depth`` tuples deep, and ``other_keys`` of a table need
+        no look at collisions
     """
-    costs = _Costs(limits.pickle_nodes)
+    costs = _Costs(limits.pickle_nodes, limits.value_depth)
     for part in parts:
         for keys, is_set in _tables(part):
             fault = costs.add(keys)
@@ -83,12 +84,15 @@ class _Costs:
     """How many parts are hashed, over all tables of a pickle.
 
     :param most: parts
+    :param deepest: tuples within tuples: hashing them recurses, in C
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, deepest: int) -> None:
         self.most = most
+        self.deepest = deepest
         self.spent = 0
         self._costs: dict[int, int] = {}
+        self._heights: dict[int, int] = {}
 
     def add(self, keys: list[object]) -> str | None:
         """Add the keys of one table; return what is wrong with them."""
@@ -96,6 +100,8 @@ class _Costs:
             fault = self._measure(key)
             if fault is not None:
                 return f"{fault} cannot be hashed, and is a key or a member of a set"
+            if self._heights.get(id(key), 0) > self.deepest:
+                return f"a key nests more than {self.deepest} tuples"
             self.spent += self._costs.get(id(key), 1)
             if self.spent > self.most:
                 return f"loading it hashes more than {self.most:,} parts of its keys"
@@ -121,6 +127,7 @@ class _Costs:
             if fault is not None:
                 return fault
             self._costs[id(part)] = 1 + sum(self._costs.get(id(item), 1) for item in part)
+            self._heights[id(part)] = 1 + max((self._heights.get(id(item), 0) for item in part), default=0)
             todo.pop()
         return None
 
