@@ -31,8 +31,8 @@ STORED_CHUNK_BYTES: Final = 1 << 20
 _RATIO_FREE: Final = 1 << 20
 
 Names = Literal["path", "record"]
-"""What names must be fit for: ``path`` for what may be extracted to disk, ``record`` for records that
-are only looked up (FORMAT.md 2.6)."""
+"""What names must be fit for: ``path`` for what may be extracted to disk, ``record`` for what is only looked up; a torch
+zip's records keep rules of their own, once it is known to be one (FORMAT.md 2.6)."""
 
 
 class Container:

@@ -11,6 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from sbformat.container import Container
+from sbformat.entry_names import check_records
 from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_pickle
@@ -198,7 +199,11 @@ def open_records(source: Source, budget: Budget, *, unchecked_crc: bool = False)
 
     :raises ContainerError: when it breaks a rule
     """
-    return Container(source, budget=budget, names="record", entry_limit="inner_entries", unchecked_crc=unchecked_crc)
+    container = Container(
+        source, budget=budget, names="record", entry_limit="inner_entries", unchecked_crc=unchecked_crc
+    )
+    check_records(container)
+    return container
 
 
 def _root(container: Container) -> str:
