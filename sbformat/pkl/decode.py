@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from sbformat.errors import PickleError, SbformatError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.handlers import HANDLERS
-from sbformat.pkl.state import REFERRED, State, cut_short, make_call, too_long
+from sbformat.pkl.state import LONG, REFERRED, State, cut_short, make_call, too_long
 from sbformat.pkl.tree import Call, Dict, Extension, Global, Node, Persistent, Update
 
 if TYPE_CHECKING:
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 _FRAME: Final = b"\x95"
 _WINDOW: Final = 1 << 16
+_COPIES: Final = 2
+"""Of a pickle: the bytes that the machine reads, and a frame of them."""
+_MOST_COST: Final = 2048
+"""More than what an opcode without a long argument takes in memory."""
 _LEAST_ROOM: Final = 64
 """Opcodes between two looks at the counts: right at a limit, a look an opcode would cost ten times as much."""
 _UINT4: Final = Struct("<I").unpack_from
@@ -76,8 +80,11 @@ def decode_pickle(data: bytes | bytearray | memoryview, budget: Budget, *, encod
     :param encoding: of Python 2's 8-bit strings: ASCII, as ``pickle.loads`` has it, UTF-8 for ``torch.load``
     """
     budget.spend("pickle_bytes", len(data))
-    whole = bytes(data)
-    pickle = _Machine(whole, budget.limits, encoding).run()
+    budget.keep(0, meanwhile=_COPIES * len(data))
+    whole = data if type(data) is bytes else bytes(data)
+    machine = _Machine(whole, budget.limits, encoding, budget.memory_left())
+    pickle = machine.run()
+    budget.keep(machine.cost(pickle.size))
     if pickle.size != len(whole):
         message = f"{len(whole) - pickle.size} bytes follow the STOP of the pickle"
         raise PickleError(message, offset=pickle.size)
@@ -95,9 +102,10 @@ def decode_part(data: bytes, budget: Budget, *, entries: int) -> Pickle:
     :param entries: that others put into the memo, in order
     """
     budget.spend("pickle_bytes", len(data))
-    machine = _Machine(b"\x80\x02" + data + b".", budget.limits, "utf-8")
+    machine = _Machine(b"\x80\x02" + data + b".", budget.limits, "utf-8", budget.memory_left())
     machine.memo = [Extension(0)] * entries
     pickle = machine.run()
+    budget.keep(machine.cost(pickle.size))
     if pickle.size != len(data) + 3:
         message = f"a STOP stands at {pickle.size - 3} of a value of {len(data)} bytes"
         raise PickleError(message)
@@ -131,16 +139,16 @@ def attempt(data: bytes, budget: Budget, *, encoding: str = "ascii", is_traced: 
         budget.spend("pickle_bytes", len(data))
     except SbformatError as error:
         return Attempt(None, [], [], error, 0)
-    found = _attempted(data, budget.limits, encoding, is_traced=is_traced, is_unframed=False)
+    found = _attempted(data, budget, encoding, is_traced=is_traced, is_unframed=False)
     if found.error is not None and _FRAME in data:
-        unframed = _attempted(data, budget.limits, encoding, is_traced=is_traced, is_unframed=True)
+        unframed = _attempted(data, budget, encoding, is_traced=is_traced, is_unframed=True)
         if (len(unframed.log), len(unframed.offsets)) > (len(found.log), len(found.offsets)):
             return unframed._replace(pickle=None, error=found.error)
     return found
 
 
-def _attempted(data: bytes, limits: Limits, encoding: str, *, is_traced: bool, is_unframed: bool) -> Attempt:
-    machine = _Machine(data, limits, encoding)
+def _attempted(data: bytes, budget: Budget, encoding: str, *, is_traced: bool, is_unframed: bool) -> Attempt:
+    machine = _Machine(data, budget.limits, encoding, budget.memory_left())
     machine.is_unframed = is_unframed
     machine.is_lenient = True
     offsets: list[int] = []
@@ -177,7 +185,8 @@ def decode_next(cursor: Cursor, budget: Budget) -> Pickle:
     while True:
         data = bytes(cursor.view[cursor.position : cursor.position + min(window, allowed)])
         try:
-            pickle = _Machine(data, budget.limits, "utf-8").run()
+            machine = _Machine(data, budget.limits, "utf-8", budget.memory_left())
+            pickle = machine.run()
         except PickleError as error:
             if error.is_cut_short and len(data) < cursor.left:
                 if len(data) == allowed:
@@ -187,6 +196,7 @@ def decode_next(cursor: Cursor, budget: Budget) -> Pickle:
             if error.offset is not None:
                 error.offset += cursor.position
             raise
+        budget.keep(machine.cost(pickle.size))
         cursor.position += pickle.size
         return pickle
 
@@ -258,6 +268,8 @@ class _Machine(State):
                         stop = start + _UINT4(data, start - 4)[0]
                         if stop > size:
                             too_long(start, stop)
+                        if stop - start > LONG:
+                            self.add_long(stop - start, data[start:stop])
                         try:
                             stack.append(data[start:stop].decode())
                         except UnicodeDecodeError:  # rare, and costs a fifth when it is asked of every text
@@ -404,6 +416,9 @@ class _Machine(State):
             if left < 0:
                 self.exceeded(limit, count)
             room = min(room, left)
+        if not self.is_small:
+            reached = self.base + len(self.data) - self.codes.__length_hint__()
+            room = min(room, self.check_memory(reached) // _MOST_COST)
         return min(max(room, _LEAST_ROOM), opcodes)
 
     def _leave_frame(self) -> int:

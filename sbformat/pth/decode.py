@@ -19,7 +19,7 @@ from sbformat.pth.build import build_values
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.scope import Scope
 from sbformat.pth.state_dict import StateDict
-from sbformat.pth.unread import RecordStorage
+from sbformat.pth.unread import InflatedStorage, RecordStorage
 from sbformat.pth.values import OnUnknown, Storage
 from sbformat.source import BytesSource
 from sbformat.spec import (
@@ -33,8 +33,6 @@ from sbformat.spec import (
     TORCH_VERSIONS,
     TORCHSCRIPT_RECORD,
 )
-from sbformat.zip_records import STORED
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -49,6 +47,8 @@ _DECODED: Final = count()
 _FIRST: Final = 8
 """Torch zips of a process that are read without patterns: making those takes as long as they save for so many. Those
 that a writer reads to check them count as well."""
+_MATCH_COST: Final = 24
+"""What a byte of a pickle takes in memory that is read by patterns, and what it becomes."""
 _ID_ITEMS: Final = 5
 _PROTO_BYTE: Final = b"\x80"
 _TAR_MAGIC_AT: Final = 257
@@ -118,8 +118,10 @@ def decode_zip(
     if next(_DECODED) >= _FIRST:
         from sbformat.pth.at_once import read_at_once
 
+        budget.keep(0, meanwhile=_MATCH_COST * len(data))
         made = read_at_once(bytes(data), new_scope())
         if made is not None:
+            budget.keep(_MATCH_COST * len(data))
             return StateDict(made, budget, copy=copy)
     with _within(name):
         pickle = decode_pickle(data, budget, encoding="utf-8")
@@ -163,7 +165,9 @@ def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[
         record = container.entries.get(name)
         if record is None:
             _refuse(f"the storage {quote(key)} has no record")
-        if container.is_held or record.method != STORED:
+        if container.is_inflated(name):
+            storage: Storage = InflatedStorage(key, dtype, numel, location, byte_order, container, name)
+        elif container.is_held:
             storage = Storage(key, dtype, numel, location, byte_order, container.read, name)
         else:
             storage = RecordStorage(key, dtype, numel, location, byte_order, container, name)

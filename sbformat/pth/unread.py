@@ -69,6 +69,45 @@ class RecordStorage(_Unkept):
             yield piece if swap == 1 else swapped(piece, swap)
 
 
+class InflatedStorage(Storage):
+    """A record that is inflated piece by piece where that is enough, and kept once it is asked for whole.
+
+    :param records: the zip
+    :param name: the record; it is deflated, or the zip is
+    """
+
+    __slots__ = ("_records",)
+
+    def __init__(
+        self, key: str, dtype: str, numel: int, location: str, byte_order: str, records: Container, name: str
+    ) -> None:
+        super().__init__(key, dtype, numel, location, byte_order, records.read, name)
+        self._records = records
+
+    def bytes(self) -> memoryview:
+        """Return its bytes, which are charged as kept."""
+        if self._bytes is None:
+            self._records.keep(self._where)
+        return super().bytes()
+
+    def span(self, start: int, stop: int, swap: int = 1) -> Iterator[Chunk]:
+        """Yield a run of its bytes in pieces."""
+        if self._bytes is not None:
+            yield from super().span(start, stop, swap)
+            return
+        for piece in self._records.span(self._where, start, stop):
+            yield piece if swap == 1 else swapped(piece, swap)
+
+    def chunks(self, swap: int = 1) -> Iterator[Chunk]:
+        """Yield its bytes in pieces."""
+        return super().chunks(swap) if self._bytes is not None else self.span(0, self.nbytes, swap)
+
+    def check(self) -> None:
+        """Check its CRC, without keeping it."""
+        for _ in self.chunks():
+            pass
+
+
 class FileStorage(_Unkept):
     """A run of a source's bytes, little-endian, which no CRC covers.
 

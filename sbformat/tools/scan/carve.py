@@ -14,6 +14,8 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from sbformat.data import check_counts
+from sbformat.errors import SbformatError
 from sbformat.spec import LOCAL_SIGNATURE, SERIALIZED_MARKER
 from sbformat.zip_records import STORED
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from mmap import mmap
 
-    from sbformat.limits import Limits
+    from sbformat.limits import Budget
 
 _LOCAL: Final = struct.Struct("<4sHHHHHIIIHH")
 _MOST_MEMBERS: Final = 4096
@@ -37,7 +39,8 @@ _MARKER: Final = re.compile(
     b"".join(rb"(?:%b|(?i:\\u00%02x))" % (re.escape(c.encode()), ord(c)) for c in SERIALIZED_MARKER)
 )
 """The key of a blob as JSON can spell it."""
-_BLOB: Final = re.compile(rb'serialized:"\s*:\s*"')
+_BLOB: Final = re.compile(_MARKER.pattern + rb'"\s*:\s*"([^"]*)')
+"""A blob's key and its text, whose characters may be escaped themselves."""
 
 
 def members(data: memoryview, left: Callable[[], int]) -> Iterator[tuple[str, bytes | memoryview, bool]]:
@@ -145,11 +148,11 @@ def tar_members(data: memoryview) -> Iterator[tuple[str, memoryview]]:
         position = start + (size + _TAR_BLOCK - 1) // _TAR_BLOCK * _TAR_BLOCK
 
 
-def blobs(raw: bytes, limits: Limits) -> Iterator[tuple[str, bytes]]:
+def blobs(raw: memoryview, budget: Budget) -> Iterator[tuple[str, bytes]]:
     """Yield every blob in text that is no valid ``data``: of doubled keys, too, and at any depth.
 
     :param raw: the entry's bytes
-    :param limits: what may be parsed at all
+    :param budget: what may be parsed at all; of the rest blobs are found by their key
     """
     found: list[tuple[str, str]] = []
 
@@ -159,19 +162,27 @@ def blobs(raw: bytes, limits: Limits) -> Iterator[tuple[str, bytes]]:
         found.extend(("", text) for text in texts[:-1])
         return _Blob(texts[-1]) if texts else None
 
-    if len(raw) <= limits.json_bytes:
-        with contextlib.suppress(ValueError, RecursionError):
-            root = json.loads(raw.decode("utf-8-sig", "replace"), object_pairs_hook=note)
-            found.extend([("", root.text)] if isinstance(root, _Blob) else [])
+    with budget.passing(), contextlib.suppress(ValueError, RecursionError, SbformatError):
+        budget.spend("json_bytes", len(raw))
+        check_counts(raw, budget)
+        root = json.loads(str(raw, "utf-8-sig", "replace"), object_pairs_hook=note)
+        found.extend([("", root.text)] if isinstance(root, _Blob) else [])
     known = {text for _, text in found}
     for match in _BLOB.finditer(raw):
-        stop = raw.find(b'"', match.end())
-        text = raw[match.end() : len(raw) if stop < 0 else stop].decode("latin-1").replace("\\/", "/")
+        text = _unescaped(match[1])
         if text not in known:
             found.append(("", text))
     for key, encoded in found[:_MOST_MEMBERS]:
         for blob in base64_readings(encoded):
             yield key, blob
+
+
+def _unescaped(raw: bytes) -> str:
+    """Return the text of a JSON string, or its bytes as they stand."""
+    if b"\\" in raw:
+        with contextlib.suppress(ValueError):
+            return str(json.loads(b'"%b"' % raw))
+    return raw.decode("latin-1")
 
 
 class _Blob(NamedTuple):

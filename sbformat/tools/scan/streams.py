@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import LimitError, PickleError, SbformatError, TensorError
+from sbformat.inflation import InflatedSource
 from sbformat.limits import Budget
 from sbformat.numpy_pickles import encoded_bytes
 from sbformat.pkl import Attempt, attempt
@@ -170,7 +171,7 @@ class StreamScanner(ABC):
 
         Its arrays are left where they are, and looked into by themselves.
         """
-        if source.size <= self.budget.limits.pickle_bytes:
+        if source.size <= self.budget.limits.pickle_bytes and not isinstance(source, InflatedSource):
             return False
         from sbformat.pkl.large import decode_large
 
