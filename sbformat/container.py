@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 STORED_CHUNK_BYTES: Final = 1 << 20
 """Of what is stored: where it is read from a file and written to another, small pieces cost more calls."""
-_HELD_INFLATED: Final = 1 << 20
+HELD_INFLATED: Final = 1 << 20
 """A deflated member up to here is inflated whole when it is asked for as a source; of a larger one nothing is held."""
 
 Names = Literal["path", "record"]
@@ -77,7 +77,7 @@ class Container:
         self._sums: dict[str, int] = {}
         self._charged: set[str] = set()
         self._kept: set[str] = set()
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[str, InflatedSource] = {}
         self._inflated = (0, 0)
         self.unchecked_crc = unchecked_crc
         self.entries = read_layout(source, self._budget, entry_limit)
@@ -164,14 +164,17 @@ class Container:
         entry = self.entry(name)
         if entry.method == STORED:
             return part_of(self._source, entry.data_offset, entry.size)
+        if entry.size <= HELD_INFLATED:
+            return BytesSource(self._inflated_whole(entry))
         found = self._sources.get(name)
         if found is None:
             found = self._sources[name] = self._inflated_source(entry)
         return found
 
     def is_inflated(self, name: str) -> bool:
-        """Say whether a member is deflated, or the zip itself is read from what is."""
-        return self.entries[name].method != STORED or isinstance(self._source, InflatedSource)
+        """Say whether a member is inflated in pieces: a large one that is deflated, any one of a zip that is."""
+        entry = self.entries[name]
+        return entry.size > HELD_INFLATED if entry.method != STORED else isinstance(self._source, InflatedSource)
 
     def is_new(self, name: str) -> bool:  # noqa: ARG002 -- an overlay's entries can be
         """Say whether an entry was made here, not read."""
@@ -319,9 +322,7 @@ class Container:
             self._budget.keep(self.entry(name).size)
             self._kept.add(name)
 
-    def _inflated_source(self, entry: Entry) -> Source:
-        if entry.size <= _HELD_INFLATED:
-            return BytesSource(self._inflated_whole(entry))
+    def _inflated_source(self, entry: Entry) -> InflatedSource:
         self._charge(entry)
         source = InflatedSource(self._source, entry, self._budget)
         crc = 0

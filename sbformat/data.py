@@ -169,6 +169,7 @@ def check_counts(data: memoryview, budget: Budget) -> int:
     text = counts.width * len(data)
     values = _VALUE_BYTES * counts.commas + _PAIR_BYTES * counts.colons + _CONTAINER_BYTES * counts.containers
     budget.keep(text + values, meanwhile=text + _ESCAPE_BYTES * counts.escapes)
+    budget.work(values)
     return counts.deepest
 
 

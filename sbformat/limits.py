@@ -33,7 +33,7 @@ class Limits(NamedTuple):
     total_bytes: int = 4 * _GIB
     """All members of one archive, inflated or copied."""
     memory_bytes: int = 48 * _MIB
-    """What is inflated, decoded and kept of a file, beyond twice its size (largest real: 31 MB for a file of 3.6 MB). What
+    """What is inflated, decoded and kept of a file, beyond twice its size (largest real: 22 MB). What
     is deflated may be zeros, and a byte of JSON or of a pickle may become an object of a hundred: with the file itself,
     this bounds the memory that reading it takes. Counted before it is made, in steps that are rather too large."""
     ratio: int = 200
@@ -93,6 +93,10 @@ DEFAULT_LIMITS: Final = Limits()
 _MEMORY: Final = "memory_bytes"
 _TIMES_KEPT: Final = 2
 """What may be kept of a file besides its bytes, in times its size; ``memory_bytes`` is beyond that."""
+_TIMES_MADE: Final = 2
+"""How often all that may be kept can be made and dropped again in one operation."""
+_TIMES_WORKED: Final = 4
+"""Of the file's size, for that."""
 _RUNNING_TOTALS: Final = frozenset({"total_bytes", _MEMORY, "blobs_bytes", "expanded_items", "reported_values"})
 """These add up over one operation; every other limit is about a single thing."""
 
@@ -103,7 +107,7 @@ class Budget:
     :param limits: the policy
     """
 
-    __slots__ = ("_spent", "limits")
+    __slots__ = ("_granted", "_spent", "_worked", "limits")
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         if not isinstance(limits, Limits):
@@ -111,6 +115,7 @@ class Budget:
             raise TypeError(message)
         self.limits = limits
         self._spent: dict[str, int] = {}
+        self._granted = self._worked = 0
 
     def spend(self, limit: str, amount: int, *, offset: int | None = None) -> None:
         """Charge an amount, before anything of that size is made.
@@ -140,6 +145,7 @@ class Budget:
 
     def grant(self, file_bytes: int) -> None:
         """Allow for a file: what is kept of it may take twice its size, and ``memory_bytes`` beyond that."""
+        self._granted += file_bytes
         self._spent[_MEMORY] = self._spent.get(_MEMORY, 0) - _TIMES_KEPT * file_bytes
 
     def keep(self, size: int, *, meanwhile: int = 0) -> None:
@@ -149,16 +155,25 @@ class Budget:
         :param meanwhile: bytes that are needed besides until that is made, and not charged
         :raises LimitError: when both together would pass ``memory_bytes``
         """
-        self.spend(_MEMORY, size + meanwhile)
-        self._spent[_MEMORY] -= meanwhile
+        left = self.memory_left() - size - meanwhile
+        if left < 0:
+            raise LimitError(_MEMORY, allowed=self.limits.memory_bytes, actual=self.limits.memory_bytes - left)
+        self._spent[_MEMORY] = self._spent.get(_MEMORY, 0) + size
+
+    def work(self, size: int) -> None:
+        """Note what decoded values took, whether they are kept or not: what is made and dropped again takes time."""
+        self._worked += size
 
     def memory_left(self) -> int:
         """Return how many bytes may still be kept."""
-        return self.limits.memory_bytes - self._spent.get(_MEMORY, 0)
+        kept = self._spent.get(_MEMORY, 0)
+        allowed = self.limits.memory_bytes
+        return min(allowed - kept, _TIMES_MADE * (allowed + _TIMES_WORKED * self._granted) - self._worked)
 
     def fork(self) -> "Budget":
         """Return a budget of its own for something else that is made of the same file, beside what is kept already."""
         made = Budget(self.limits)
+        made._granted = self._granted
         made._spent[_MEMORY] = self._spent.get(_MEMORY, 0)
         return made
 

@@ -83,7 +83,10 @@ def decode_pickle(data: bytes | bytearray | memoryview, budget: Budget, *, encod
     budget.keep(0, meanwhile=_COPIES * len(data))
     whole = data if type(data) is bytes else bytes(data)
     machine = _Machine(whole, budget.limits, encoding, budget.memory_left())
-    pickle = machine.run()
+    try:
+        pickle = machine.run()
+    finally:
+        budget.work(machine.cost(machine.reached()))
     budget.keep(machine.cost(pickle.size))
     if pickle.size != len(whole):
         message = f"{len(whole) - pickle.size} bytes follow the STOP of the pickle"
@@ -122,6 +125,8 @@ class Attempt(NamedTuple):
     error: SbformatError | None
     reached: int
     """How many bytes were read."""
+    built: int = 0
+    """How many composite values were made."""
 
 
 def attempt(data: bytes, budget: Budget, *, encoding: str = "ascii", is_traced: bool = False) -> Attempt:
@@ -157,9 +162,8 @@ def _attempted(data: bytes, budget: Budget, encoding: str, *, is_traced: bool, i
     try:
         pickle = machine.run()
     except SbformatError as error:
-        reached = machine.base + len(machine.data) - machine.codes.__length_hint__()
-        return Attempt(None, machine.log, offsets, error, reached)
-    return Attempt(pickle, machine.log, offsets, None, pickle.size)
+        return Attempt(None, machine.log, offsets, error.again(), machine.reached(), machine.built)
+    return Attempt(pickle, machine.log, offsets, None, pickle.size, machine.built)
 
 
 class _Trace(list["Node | Update"]):
@@ -398,6 +402,10 @@ class _Machine(State):
             operand = codes.__next__
             codes.__setstate__(position)
 
+    def reached(self) -> int:
+        """Return how many bytes were read."""
+        return self.base + len(self.data) - self.codes.__length_hint__()
+
     # -- limits, frames, the end ----------------------------------------------------------------------
 
     def _room(self, executed: int, above_mark: int) -> int:
@@ -417,8 +425,7 @@ class _Machine(State):
                 self.exceeded(limit, count)
             room = min(room, left)
         if not self.is_small:
-            reached = self.base + len(self.data) - self.codes.__length_hint__()
-            room = min(room, self.check_memory(reached) // _MOST_COST)
+            room = min(room, self.check_memory(self.reached()) // _MOST_COST)
         return min(max(room, _LEAST_ROOM), opcodes)
 
     def _leave_frame(self) -> int:

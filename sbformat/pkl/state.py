@@ -27,8 +27,8 @@ LONG: Final = 255
 """A text or bytes object beyond this is counted by itself."""
 _SHORT_COST: Final = 24
 """What a byte of a pickle can take in memory where no long text or bytes object is: a text of two letters takes 73."""
-_BUILT_COST: Final = 160
-"""What a composite value takes: a node, and its row in the log."""
+_BUILT_COST: Final = 320
+"""What a composite value takes: a node, its row in the log, and what is noted of it while it becomes a value."""
 _FAR_COST: Final = 160
 """What an entry of the memo takes that came out of order."""
 _TWO_BYTES: Final = rb"[\xc4-\xff]"

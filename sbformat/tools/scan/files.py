@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat import data as data_entry
-from sbformat.container import Container
+from sbformat.container import HELD_INFLATED, Container
 from sbformat.data import Serialized
 from sbformat.entry_names import check_records
-from sbformat.errors import SbformatError, UnsupportedError, escape
+from sbformat.errors import LimitError, SbformatError, UnsupportedError, escape
 from sbformat.inflation import InflatedSource
 from sbformat.pth import legacy
 from sbformat.pth.decode import open_zip
@@ -42,6 +42,8 @@ from sbformat.tools.scan.streams import DEEPEST, StreamScanner, is_marked
 from sbformat.zip_records import STORED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sbformat.entries import Entries
     from sbformat.limits import Limits
     from sbformat.sniff import Kind
@@ -213,7 +215,7 @@ class Scanner(StreamScanner):
     def large_member(self, entries: Entries, name: str, place: Place) -> InflatedSource | None:
         """Return a member that inflates to more than is held of one, checked; None for others and what is damaged."""
         entry = entries.entries[name]
-        if entry.method == STORED or not isinstance(entries, Container):
+        if entry.method == STORED or entry.size <= HELD_INFLATED or not isinstance(entries, Container):
             return None
         try:
             source = entries.source(name)
@@ -316,10 +318,17 @@ class Scanner(StreamScanner):
             message = "its base64 is not what an encoder writes: other decoders read other bytes"
             self.add(place.finding("lenient-base64", message))
             size = judged.pickle.size if judged is not None and judged.pickle is not None else 0
-            for reading in carve.base64_readings(value.text):
+            for reading in self.readings(value.text, place):
                 if not size or reading[:size] != value.pickle[:size]:
                     self.pickle_stream(memoryview(reading), place, depth)
         return judged.value if judged is not None else None
+
+    def readings(self, text: str, place: Place) -> Iterator[bytes]:
+        """Yield what decoders make of base64; that there was too much of it to look at all is a finding."""
+        try:
+            yield from carve.base64_readings(text, self.budget)
+        except LimitError as error:
+            self.add(place.broken(error))
 
     def hidden(self, value: Any, place: Place, depth: int) -> None:  # noqa: ANN401 -- any JSON value
         """Look for blobs where SB3 does not: deeper in a value."""
@@ -333,7 +342,7 @@ class Scanner(StreamScanner):
                 text = part.get(SERIALIZED_MARKER)
                 if type(text) is str:
                     self.add(place.finding("hidden-blob", "a blob lies deeper than SB3 looks for one"))
-                    for reading in carve.base64_readings(text):
+                    for reading in self.readings(text, place):
                         self.pickle(reading, place, depth)
 
     def damaged_data(self, raw: memoryview, place: Place, depth: int) -> None:

@@ -30,6 +30,8 @@ _TIMES_READ: Final = 4
 _LEAST_READ: Final = 1 << 22
 _FRAME: Final = b"\x95"
 _SHORT: Final = 1 << 16
+_A_NODE: Final = 64
+"""What a composite value costs that is judged, in bytes of a pickle."""
 _AN_ATTEMPT: Final = 400
 """What a look at bytes costs, in bytes of a pickle."""
 
@@ -96,7 +98,7 @@ class StreamScanner(ABC):
         if not self.charge(_AN_ATTEMPT, place):
             return None
         found = attempt(data, self.budget)
-        self.charge(found.reached, place)
+        self.charge(found.reached + _A_NODE * found.built, place)
         judged = None
         if self.is_new(data[: found.reached], place):
             judged = judge(found, data, place, self.budget, self.allow)
@@ -130,7 +132,7 @@ class StreamScanner(ABC):
             if not self.charge(_AN_ATTEMPT, place):
                 return True
             raw, found = self.attempted(rest)
-            self.charge(found.reached, place)
+            self.charge(found.reached + _A_NODE * found.built, place)
             is_likely = not is_nested or is_marked(raw)  # numbers seldom begin as a pickle does
             is_beyond = is_likely and _is_beyond(found.error, is_cut=len(raw) < len(rest))
             is_framed = not is_nested and found.error is not None and _FRAME in raw[: found.reached]
