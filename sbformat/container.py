@@ -31,8 +31,8 @@ HELD_INFLATED: Final = 1 << 20
 """A deflated member up to here is inflated whole when it is asked for as a source; of a larger one nothing is held."""
 
 Names = Literal["path", "record"]
-"""What names must be fit for: ``path`` for what may be extracted to disk, ``record`` for what is only looked up; a torch
-zip's records keep rules of their own, once it is known to be one (FORMAT.md 2.6)."""
+"""What names must be fit for: ``path`` for what may be extracted to disk, ``record`` for what is only looked up; the
+records of a torch zip keep rules of their own, once it is known to be one (FORMAT.md 2.6)."""
 
 
 class Container:
@@ -229,8 +229,8 @@ class Container:
     def span(self, name: str, start: int, stop: int) -> Iterator[memoryview]:
         """Yield a part of a member's bytes in chunks.
 
-        Of a stored one the whole member is read, and its CRC checked behind it, unless that was done before; of one that is not held,
-        it is done again for all of it.
+        Of a stored one the whole member is read, and its CRC checked behind it, unless that was done before; of one
+        that is not held, it is done again for all of it.
 
         :raises ContainerError: at the end when the CRC is wrong
         """

@@ -187,7 +187,9 @@ def _pieces(data: memoryview) -> Iterator[bytes]:
 class _Counts:
     """What JSON asks for, as far as it was looked at."""
 
-    __slots__ = ("colons", "commas", "containers", "deepest", "depth", "digits", "escapes", "in_string", "longest", "width")
+    __slots__ = (
+        "colons", "commas", "containers", "deepest", "depth", "digits", "escapes", "in_string", "longest", "width",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.commas = self.colons = self.containers = self.escapes = 0

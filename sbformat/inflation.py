@@ -94,8 +94,8 @@ class InflatedSource:
 
     :param source: of the zip
     :param entry: the member
-    :param budget: charged for the marks, and asked for what is inflated again: altogether no more than ``ratio`` times the
-        compressed bytes
+    :param budget: charged for the marks, and asked for what is inflated again: at most ``ratio`` times what
+        is compressed
     """
 
     __slots__ = ("_again", "_apart", "_budget", "_entry", "_marks", "_now", "_source", "size")

@@ -89,7 +89,9 @@ def inflation() -> Iterator[Vector]:
     both = {"data": expected.plain({}), "a": expected.other(text), "b": expected.other(text)}
     yield rule.accepts("limit-total-bytes-at", pair, expected.archive(both), "--limit", "total_bytes=2048")
     yield rule.refuses("limit-total-bytes-above", pair, PASSED, "--limit", "total_bytes=2047")
-    rule = Rule("8", "what is inflated and kept, and what JSON and pickles become in memory, beyond twice the file's size")
+    rule = Rule(
+        "8", "what is inflated and kept, and what JSON and pickles become in memory, beyond twice the file's size"
+    )
     zeros = bytes(200_000)
     sparse = build_zip(ONE, Member(b"note.txt", zeros, DEFLATED))
     found = expected.archive({"data": expected.plain({}), "note.txt": expected.other(zeros)})

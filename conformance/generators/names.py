@@ -142,14 +142,18 @@ def collisions() -> Iterator[Vector]:
 
 
 def records() -> Iterator[Vector]:
-    rule = Rule("2.6", "The records of a torch zip are only looked up, and their folder has the name of the file that was saved")
+    rule = Rule(
+        "2.6", "The records of a torch zip are only looked up, and their folder has the name of the file that was saved"
+    )
     contents = {"data.pkl": state_dict_pickle({}), "version": b"3\n"}
     nothing = expected.lone(expected.state_dict({}))
     for name, record in {"colon": "a:b", "device": "nul", "trailing-dot": "x.", "hidden": ".x", "folder": "x/"}.items():
         data = b"" if record.endswith("/") else b"x"
         yield rule.accepts(f"record-name-{name}", torch_zip({**contents, record: data}), nothing)
     yield rule.accepts("record-name-of-a-time", _in_folder("run 12:30.", contents), nothing)
-    rule = Rule("2.6", "As paths they MUST stay in their folder: both as the name stands and after NFKC it MUST NOT start with")
+    rule = Rule(
+        "2.6", "As paths they MUST stay in their folder: both as the name stands and after NFKC it MUST NOT start with"
+    )
     yield rule.accepts("record-name-three-dots", torch_zip({**contents, ".../x...": b"x"}), nothing)
     for name, record in {
         "dots": "../x", "dots-within": "data/../../x", "dots-last": "data/..", "dot": "./x", "empty-part": "data//x",

@@ -33,6 +33,7 @@ from sbformat.spec import (
     TORCH_VERSIONS,
     TORCHSCRIPT_RECORD,
 )
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 

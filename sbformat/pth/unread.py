@@ -87,8 +87,9 @@ class InflatedStorage(Storage):
     def bytes(self) -> memoryview:
         """Return its bytes, which are charged as kept."""
         if self._bytes is None:
+            self._bytes = super().bytes()
             self._records.keep(self._where)
-        return super().bytes()
+        return self._bytes
 
     def span(self, start: int, stop: int, swap: int = 1) -> Iterator[Chunk]:
         """Yield a run of its bytes in pieces."""

@@ -195,7 +195,7 @@ class Scanner(StreamScanner):
         inner = place.within(name)
         if name.endswith(PTH_SUFFIX):
             self.findings_of_name(name, inner)
-            large = self.large_member(entries, name, place)
+            large = self.large_member(entries, name)
             self.pth(self.member(entries, name, place) if large is None else large, inner, depth + 1)
         elif name == DATA_ENTRY:
             self.data(self.member(entries, name, place, copies=0), inner, depth + 1)
@@ -206,13 +206,13 @@ class Scanner(StreamScanner):
 
     def any_member(self, entries: Entries, name: str, place: Place, depth: int) -> None:
         """Look into a member of any kind."""
-        large = self.large_member(entries, name, place)
+        large = self.large_member(entries, name)
         if large is None:
             self.content(self.member(entries, name, place), place.within(name), depth + 1)
         else:
             self.large_content(large, place.within(name), depth + 1)
 
-    def large_member(self, entries: Entries, name: str, place: Place) -> InflatedSource | None:
+    def large_member(self, entries: Entries, name: str) -> InflatedSource | None:
         """Return a member that inflates to more than is held of one, checked; None for others and what is damaged."""
         entry = entries.entries[name]
         if entry.method == STORED or entry.size <= HELD_INFLATED or not isinstance(entries, Container):
@@ -358,8 +358,8 @@ class Scanner(StreamScanner):
     def pth(self, content: memoryview | InflatedSource, place: Place, depth: int) -> None:
         """Look into a ``.pth``: SB3 gives each to torch, whatever it is."""
         if isinstance(content, InflatedSource):
-            head = content.view(0, _HEAD_BYTES)
-            if bytes(head[:4]) == LOCAL_SIGNATURE and not carve.is_tar(head):
+            first = content.view(0, _HEAD_BYTES)
+            if bytes(first[:4]) == LOCAL_SIGNATURE and not carve.is_tar(first):
                 self.zip(content, place, depth)
                 return
             content = self.held(content, place)
@@ -403,9 +403,9 @@ class Scanner(StreamScanner):
         inner = place.within(name)
         short = name.partition("/")[2]
         is_known = is_used or (short in _RECORDS and short != PICKLE_RECORD)
-        record = self.checked_record(container, name, place) if is_known else None
+        record = self.checked_record(container, name) if is_known else None
         if record is None:
-            large = self.large_member(container, name, place)
+            large = self.large_member(container, name)
             record = self.member(container, name, place) if large is None else self.held(large, inner)
         if bytes(record[: len(NPY_MAGIC)]) == NPY_MAGIC:  # numpy.load goes by that, not by names
             if is_known:
@@ -420,7 +420,7 @@ class Scanner(StreamScanner):
         if not is_told:
             self.add(inner.finding("unknown-entry", "a record that torch does not write, or that no tensor uses"))
 
-    def checked_record(self, container: Container, name: str, place: Place) -> memoryview | None:
+    def checked_record(self, container: Container, name: str) -> memoryview | None:
         """Check a record in windows and return the first; None when it is damaged."""
         first = memoryview(b"")
         try:
