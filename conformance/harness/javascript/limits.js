@@ -14,7 +14,7 @@ const DEFAULTS = new Map(Object.entries({
   directory_bytes: 16 * MIB,
   member_bytes: 2048 * MIB,
   total_bytes: 4096 * MIB,
-  memory_bytes: 48 * MIB,
+  memory_bytes: 32 * MIB,
   ratio: 200,
   version_bytes: 4096,
   system_info_bytes: MIB,
