@@ -305,6 +305,8 @@ class Container:
     def _inflated_whole(self, entry: Entry) -> memoryview:
         """Inflate into one buffer of the size that the directory claims."""
         self._charge(entry)
+        if entry.name not in self._kept:  # whoever is refused what is in it may compare or copy its bytes
+            self._budget.keep(0, meanwhile=2 * entry.size)
         self.keep(entry.name)
         held = bytearray(entry.size)
         at = 0

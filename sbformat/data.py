@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _CONTAINER_COST: Final = 7
-_VALUE_BYTES: Final = 72
-"""What one value takes in memory, its text aside; and so the next three, measured and rounded up."""
+_VALUE_BYTES: Final = 96
+"""What one value takes in memory, its text aside, and where it is rendered; so the next ones, rounded up."""
 _PAIR_BYTES: Final = 200
 _CONTAINER_BYTES: Final = 300
 _ESCAPE_BYTES: Final = 72

@@ -8,6 +8,7 @@ from sbformat.container import STORED_CHUNK_BYTES
 from sbformat.errors import TensorError
 from sbformat.pth.values import Storage, swapped
 from sbformat.source import part_of
+from sbformat.zip_records import STORED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,8 +88,10 @@ class InflatedStorage(Storage):
     def bytes(self) -> memoryview:
         """Return its bytes, which are charged as kept."""
         if self._bytes is None:
-            self._bytes = super().bytes()
-            self._records.keep(self._where)
+            where, records = self._where, self._records
+            is_deflated = records.entries[where].method != STORED
+            self._bytes = records.source(where).view(0, self.nbytes) if is_deflated else super().bytes()
+            records.keep(where)
         return self._bytes
 
     def span(self, start: int, stop: int, swap: int = 1) -> Iterator[Chunk]:
