@@ -296,13 +296,14 @@ class Archive:
         data = self.data
         if key not in data:
             raise MissingEntryError(key, present=data, what="key of data")
-        return decoded(data[key], self.limits)
+        return decoded(data[key], self._budget.fork())
 
     def hyperparameters(self) -> dict[str, Hyperparameter]:
         """Return all of ``data``, decoded, in its order; a blob that cannot be decoded stays as it is."""
         from sbformat.hyperparameters import hyperparameter
 
-        return {key: hyperparameter(value, self.limits) for key, value in self.data.items()}
+        data, budget = self.data, self._budget.fork()
+        return {key: hyperparameter(value, budget) for key, value in data.items()}
 
     # -- edits ----------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from sbformat.errors import SbformatError
 from sbformat.pth import decode_pth, decode_zip
 from sbformat.pth.decode import is_torch_zip, open_records
 from sbformat.source import is_held
+from sbformat.zip_records import STORED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +48,7 @@ def decode_entry(
     :return: the state dict, and what has still to be called to check the CRC of the entry
     :raises SbformatError: what is wrong with it; damage of the entry as a whole comes first
     """
-    source = _combined_source(entries, name, budget) if is_swept else None
+    source = _combined_source(entries, name, budget) if is_swept or entries.entry(name).method != STORED else None
     if source is None:
         data = entries.read(name) if is_swept else entries.view(name)
         return decode_pth(data, budget, on_unknown=on_unknown, unchecked_crc=unchecked_crc, copy=copy), None

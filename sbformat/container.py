@@ -9,11 +9,12 @@ chunks under the budget; a member's CRC is checked when its bytes are handed out
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Final, Literal, NoReturn
+from typing import TYPE_CHECKING, Final, Literal
 
 from sbformat.crc import COMBINED_BYTES, combined
 from sbformat.entry_names import check_path, check_paths
-from sbformat.errors import ContainerError, MissingEntryError
+from sbformat.errors import MissingEntryError
+from sbformat.inflation import CHUNK_BYTES, RATIO_FREE, InflatedSource, Inflation, refuse_member
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.source import BLOCK_BYTES, BytesSource, is_held, part_of
 from sbformat.zip_layout import read_layout
@@ -24,15 +25,14 @@ if TYPE_CHECKING:
 
     from sbformat.source import Source
 
-CHUNK_BYTES: Final = 1 << 18
-"""Of what is inflated."""
 STORED_CHUNK_BYTES: Final = 1 << 20
 """Of what is stored: where it is read from a file and written to another, small pieces cost more calls."""
-_RATIO_FREE: Final = 1 << 20
+HELD_INFLATED: Final = 1 << 20
+"""A deflated member up to here is inflated whole when it is asked for as a source; of a larger one nothing is held."""
 
 Names = Literal["path", "record"]
-"""What names must be fit for: ``path`` for what may be extracted to disk, ``record`` for records that
-are only looked up (FORMAT.md 2.6)."""
+"""What names must be fit for: ``path`` for what may be extracted to disk, ``record`` for what is only looked up; the
+records of a torch zip keep rules of their own, once it is known to be one (FORMAT.md 2.6)."""
 
 
 class Container:
@@ -49,7 +49,10 @@ class Container:
     :raises LimitError: for more entries or bytes than allowed
     """
 
-    __slots__ = ("_budget", "_charged", "_inflated", "_source", "_sums", "entries", "is_held", "unchecked_crc")
+    __slots__ = (
+        "_budget", "_charged", "_inflated", "_kept", "_source", "_sources", "_sums", "entries", "is_held",
+        "unchecked_crc",
+    )  # fmt: skip
 
     entries: dict[str, Entry]
     """The members by name, in the order of the directory."""
@@ -73,6 +76,8 @@ class Container:
         self.is_held = is_held(source)
         self._sums: dict[str, int] = {}
         self._charged: set[str] = set()
+        self._kept: set[str] = set()
+        self._sources: dict[str, InflatedSource] = {}
         self._inflated = (0, 0)
         self.unchecked_crc = unchecked_crc
         self.entries = read_layout(source, self._budget, entry_limit)
@@ -125,7 +130,7 @@ class Container:
         if limit is not None:
             self._budget.spend(limit, size)
         if method != STORED:
-            return memoryview(b"".join(self._inflate(entry)))
+            return self._inflated_whole(entry)
         if not self.is_held:
             self._budget.spend("total_bytes", size)  # it is a copy; and no file makes us read it over and over
         view = self._source.view(at, size)
@@ -150,14 +155,26 @@ class Container:
         return self.read(name)
 
     def source(self, name: str) -> Source:
-        """Return a member's bytes as a source; the CRC of a stored one is not checked.
+        """Return a member's bytes as a source; the CRC of a stored one is not checked, that of a deflated one is.
+
+        Of a large deflated member nothing is held: it is inflated once to check it, and again where it is looked at.
 
         :raises ContainerError: when a deflated member does not inflate
         """
         entry = self.entry(name)
         if entry.method == STORED:
             return part_of(self._source, entry.data_offset, entry.size)
-        return BytesSource(self.read(name))
+        if entry.size <= HELD_INFLATED:
+            return BytesSource(self._inflated_whole(entry))
+        found = self._sources.get(name)
+        if found is None:
+            found = self._sources[name] = self._inflated_source(entry)
+        return found
+
+    def is_inflated(self, name: str) -> bool:
+        """Say whether a member is inflated in pieces: a large one that is deflated, any one of a zip that is."""
+        entry = self.entries[name]
+        return entry.size > HELD_INFLATED if entry.method != STORED else isinstance(self._source, InflatedSource)
 
     def is_new(self, name: str) -> bool:  # noqa: ARG002 -- an overlay's entries can be
         """Say whether an entry was made here, not read."""
@@ -210,14 +227,19 @@ class Container:
             self._refuse_crc(entry, actual)
 
     def span(self, name: str, start: int, stop: int) -> Iterator[memoryview]:
-        """Yield a part of a stored member's bytes in chunks.
+        """Yield a part of a member's bytes in chunks.
 
-        The whole member is read, and its CRC checked behind it, unless that was done before; of one that is not held,
-        it is done again for all of it.
+        Of a stored one the whole member is read, and its CRC checked behind it, unless that was done before; of one
+        that is not held, it is done again for all of it.
 
         :raises ContainerError: at the end when the CRC is wrong
         """
         entry = self.entry(name)
+        if entry.method != STORED:
+            source = self.source(name)
+            for at in range(start, stop, STORED_CHUNK_BYTES):
+                yield source.view(at, min(STORED_CHUNK_BYTES, stop - at))
+            return
         if name in self._sums and (self.is_held or stop - start < entry.size):
             self._check_sum(entry, self._sums[name])
             yield from self._views(entry.data_offset + start, entry.data_offset + stop)
@@ -273,32 +295,43 @@ class Container:
     def _inflate(self, entry: Entry, chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
         """Inflate under the budget: the stream must end exactly at both sizes (FORMAT.md 2.5)."""
         self._charge(entry)
-        compressed = self._source.view(entry.data_offset, entry.compressed_size)
-        inflater = zlib.decompressobj(-zlib.MAX_WBITS)
-        crc = produced = position = 0
-        pending: memoryview | bytes = b""
-        while not inflater.eof:
-            if not pending:
-                pending = compressed[position : position + CHUNK_BYTES]
-                position += len(pending)
-            try:
-                chunk = inflater.decompress(pending, chunk_bytes)
-            except zlib.error:
-                _refuse_member(entry, "its deflate stream is damaged")
-            if not chunk and not pending and not inflater.eof:
-                _refuse_member(entry, "its deflate stream does not end where its bytes end")
-            pending = inflater.unconsumed_tail
-            produced += len(chunk)
-            if produced > entry.size:
-                _refuse_member(entry, f"it inflates to more than the {entry.size:,} bytes it claims")
+        inflation = Inflation(self._source, entry)
+        crc = 0
+        while chunk := inflation.step(chunk_bytes):
             crc = zlib.crc32(chunk, crc)
-            if chunk:
-                yield chunk
-        if inflater.unused_data or position != entry.compressed_size:
-            _refuse_member(entry, "its deflate stream ends before its bytes do")
-        if produced != entry.size:
-            _refuse_member(entry, f"it inflates to {produced:,} bytes but claims {entry.size:,}")
+            yield chunk
         self._check_sum(entry, crc)
+
+    def _inflated_whole(self, entry: Entry) -> memoryview:
+        """Inflate into one buffer of the size that the directory claims."""
+        self._charge(entry)
+        if entry.name not in self._kept:  # whoever is refused what is in it may compare or copy its bytes
+            self._budget.keep(0, meanwhile=2 * entry.size)
+        self.keep(entry.name)
+        held = bytearray(entry.size)
+        at = 0
+        for chunk in self._inflate(entry):
+            held[at : at + len(chunk)] = chunk
+            at += len(chunk)
+        return memoryview(held).toreadonly()
+
+    def keep(self, name: str) -> None:
+        """Charge the memory of a member that is kept, unless that was done.
+
+        :raises LimitError: for more than ``memory_bytes`` allows
+        """
+        if name not in self._kept:
+            self._budget.keep(self.entry(name).size)
+            self._kept.add(name)
+
+    def _inflated_source(self, entry: Entry) -> InflatedSource:
+        self._charge(entry)
+        source = InflatedSource(self._source, entry, self._budget)
+        crc = 0
+        for chunk in source.first_pass():
+            crc = zlib.crc32(chunk, crc)
+        self._check_sum(entry, crc)
+        return source
 
     def _charge(self, entry: Entry) -> None:
         if entry.name in self._charged:
@@ -306,7 +339,7 @@ class Container:
         stored, inflated = self._inflated
         totals = stored + entry.compressed_size, inflated + entry.size
         for cost, size in ((entry.compressed_size, entry.size), totals):
-            if size > _RATIO_FREE:
+            if size > RATIO_FREE:
                 self._budget.spend("ratio", -(-size // max(cost, 1)))
         self._budget.inflate(entry.size)
         self._charged.add(entry.name)
@@ -322,12 +355,8 @@ class Container:
                 "no CRC-32 was saved in this zip (torch does so after set_crc32_options(False)), so damage "
                 "could not be seen; unchecked_crc=True reads it all the same"
             )
-        _refuse_member(entry, message)
+        refuse_member(entry, message)
 
 
 def _offset_of(entry: Entry) -> int:
     return entry.offset
-
-
-def _refuse_member(entry: Entry, message: str) -> NoReturn:
-    raise ContainerError(message, entry=entry.name)

@@ -16,9 +16,20 @@ from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.spec import SERIALIZED_MARKER, TYPE_MARKER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 _CONTAINER_COST: Final = 7
+_VALUE_BYTES: Final = 96
+"""What one value takes in memory, its text aside, and where it is rendered; so the next ones, rounded up."""
+_PAIR_BYTES: Final = 200
+_CONTAINER_BYTES: Final = 300
+_ESCAPE_BYTES: Final = 72
+"""Only until the text that it stands in is put together."""
+_PIECE: Final = 1 << 16
+_DIGITS: Final = b"0123456789"
+_FOUR_BYTES: Final = 0xF0
+"""What the UTF-8 of U+10000 and above starts with at least; and that of U+0100 and above."""
+_TWO_BYTES: Final = 0xC4
 _BOM: Final = b"\xef\xbb\xbf"
 _INDENT: Final = 4
 _LARGEST_WALK: Final = 10_000_000
@@ -122,14 +133,14 @@ def decode(data: bytes | bytearray | memoryview, budget: Budget) -> dict[str, An
 def parse(data: bytes | bytearray | memoryview, budget: Budget) -> Any:  # noqa: ANN401 -- any JSON value
     """Parse JSON by the rules of FORMAT.md 3.1, whatever value it is."""
     budget.spend("json_bytes", len(data))
-    raw = bytes(data)
-    if raw.startswith(_BOM):
+    view = memoryview(data)
+    if bytes(view[:3]) == _BOM:
         _refuse("it starts with a byte order mark", 0)
+    deepest = check_counts(view, budget)
     try:
-        text = raw.decode("utf-8")
+        text = str(view, "utf-8")
     except UnicodeDecodeError as error:
         _refuse(f"it is not UTF-8: {error.reason}", error.start)
-    deepest = _count(text, budget)
     try:
         return json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
@@ -146,28 +157,81 @@ def _refuse(message: str, offset: int | None = None) -> NoReturn:
     raise DataError(message, offset=offset)
 
 
-def _count(text: str, budget: Budget) -> int:
-    """Take depth, values and digits before anything is parsed, in time linear in the text; return the depth.
-
-    Escapes are dropped first, then every second piece between quotation marks lies outside strings.
-    """
-    plain = text.replace("\\\\", "").replace('\\"', "") if "\\" in text else text
-    outside = "".join(plain.split('"')[::2])
-    containers = outside.count("[") + outside.count("{")
-    budget.spend("json_nodes", 1 + outside.count(",") + _CONTAINER_COST * containers)
-    depth = deepest = 0
-    for bracket in re.findall(r"[\[\]{}]", outside):
-        if bracket in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        else:
-            depth -= 1
-    budget.spend("json_depth", deepest)
+def check_counts(data: memoryview, budget: Budget) -> int:
+    """Take depth, values, digits and memory before anything is parsed, in time linear in the text; return the depth."""
     allowed = budget.limits.json_digits
-    if len(outside) > allowed:
-        runs = re.findall(f"(?<![0-9])[0-9]{{{allowed + 1},}}", outside)
-        budget.spend("json_digits", max(map(len, runs), default=0))
-    return deepest
+    counts = _Counts()
+    for piece in _pieces(data):
+        counts.add(piece, allowed)
+    budget.spend("json_nodes", 1 + counts.commas + _CONTAINER_COST * counts.containers)
+    budget.spend("json_depth", counts.deepest)
+    budget.spend("json_digits", max(counts.longest, counts.digits))
+    text = counts.width * len(data)
+    values = _VALUE_BYTES * counts.commas + _PAIR_BYTES * counts.colons + _CONTAINER_BYTES * counts.containers
+    budget.keep(text + values, meanwhile=text + _ESCAPE_BYTES * counts.escapes)
+    budget.work(values)
+    return counts.deepest
+
+
+def _pieces(data: memoryview) -> Iterator[bytes]:
+    """Yield the text in pieces that part no escape."""
+    at = 0
+    while at < len(data):
+        piece = bytes(data[at : at + _PIECE])
+        if (len(piece) - len(piece.rstrip(b"\\"))) % 2:
+            piece = bytes(data[at : at + _PIECE + 1])
+        yield piece
+        at += len(piece)
+
+
+class _Counts:
+    """What JSON asks for, as far as it was looked at."""
+
+    __slots__ = (
+        "colons", "commas", "containers", "deepest", "depth", "digits", "escapes", "in_string", "longest", "width",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.commas = self.colons = self.containers = self.escapes = 0
+        self.depth = self.deepest = 0
+        self.longest = self.digits = 0
+        """Digits of the longest number, and those that the last piece ended with."""
+        self.in_string = False
+        self.width = 1
+        """Bytes a character of the text, once it is decoded."""
+
+    def add(self, piece: bytes, digits_allowed: int) -> None:
+        """Look at the next piece: escapes are dropped, then every second part between quotation marks is outside."""
+        if not piece.isascii():
+            self.width = max(self.width, _width(piece))
+        if b"\\" in piece:
+            self.escapes += piece.count(b"\\")
+            piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
+        parts = piece.split(b'"')
+        outside = b"".join(parts[self.in_string :: 2])
+        self.in_string ^= len(parts) % 2 == 0
+        self.commas += outside.count(b",")
+        self.colons += outside.count(b":")
+        self.containers += outside.count(b"[") + outside.count(b"{")
+        for bracket in re.findall(rb"[\[\]{}]", outside):
+            self.depth += 1 if bracket in b"[{" else -1
+            self.deepest = max(self.deepest, self.depth)
+        self._add_digits(outside, digits_allowed)
+
+    def _add_digits(self, outside: bytes, allowed: int) -> None:
+        rest = outside.lstrip(_DIGITS)
+        self.digits += len(outside) - len(rest)
+        if not rest:
+            return
+        runs = re.findall(b"(?<![0-9])[0-9]{%d,}" % (allowed + 1), rest) if len(rest) > allowed else ()
+        self.longest = max(self.longest, self.digits, *map(len, runs))
+        self.digits = len(rest) - len(rest.rstrip(_DIGITS))
+
+
+def _width(text: bytes) -> int:
+    """Return how many bytes a character of UTF-8 takes in memory, as the widest of all does."""
+    highest = max(text)
+    return 4 if highest >= _FOUR_BYTES else 2 if highest >= _TWO_BYTES else 1
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -187,6 +251,7 @@ def _wrap(key: str, item: dict[str, Any], budget: Budget) -> Serialized | dict[s
         _refuse(f"{quote(key)}: {SERIALIZED_MARKER} and {TYPE_MARKER} must be text")
     budget.spend("blob_bytes", len(text) * 3 // 4)
     budget.spend("blobs_bytes", len(text) * 3 // 4)
+    budget.keep(len(text) * 3 // 4, meanwhile=len(text))
     try:
         pickle = binascii.a2b_base64(text.encode("utf-8"))  # lenient, as the decoder that SB3 calls
     except (binascii.Error, UnicodeEncodeError) as error:

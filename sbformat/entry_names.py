@@ -17,6 +17,8 @@ _SHORT: Final = 64
 """Names up to here are remembered when they are found good: SB3's and torch's are the same few in every file."""
 
 _BIDI_AND_SEPARATORS: Final = "[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+_STRAY_PARTS: Final = r"(?m)^/|^[A-Za-z]:|\\|//|(?:^|/)\.\.?(?:/|$)"
+"""What no name of a record may hold, in a list of names by lines."""
 _DEVICES: Final = frozenset({"con", "prn", "aux", "nul", "conin$", "conout$"})
 _NUMBERED_DEVICES: Final = ("com", "lpt")
 _DEVICE_NUMBERS: Final = frozenset("0123456789\u00b9\u00b2\u00b3")
@@ -128,6 +130,25 @@ def _is_device(part: str) -> bool:
     """Windows reads a device in a name whatever its case and suffix: ``NUL.txt``, ``com1 .pth``."""
     stem = part.partition(".")[0].rstrip().lower()
     return stem in _DEVICES or (stem[:3] in _NUMBERED_DEVICES and len(stem) == 4 and stem[3] in _DEVICE_NUMBERS)
+
+
+def check_records(names: Iterable[str]) -> None:
+    """Check the names of a torch zip's records: as paths, none leaves the folder that it is unpacked into.
+
+    What a file is saved as becomes the name of that folder, so colons, device names and trailing dots are in use.
+
+    :param names: names that passed :func:`check_name`
+    :raises ContainerError: for a name that is absolute, or has a part that is empty, ``.`` or ``..`` (FORMAT.md 2.6)
+    """
+    joined = "\n".join(names)
+    if not joined.isascii():
+        import unicodedata
+
+        joined += f"\n{unicodedata.normalize('NFKC', joined)}"
+    found = re.search(_STRAY_PARTS, joined)
+    if found:
+        name = joined[joined.rfind("\n", 0, found.end()) + 1 :].partition("\n")[0]
+        _refuse(f"the record {quote(name)} is a path out of its folder, or has a part that is empty or a dot", None)
 
 
 def check_paths(names: Iterable[str]) -> None:

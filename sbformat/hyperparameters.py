@@ -11,7 +11,7 @@ from sbformat.known.shown import one_line
 from sbformat.pkl.tree import Node
 
 if TYPE_CHECKING:
-    from sbformat.limits import Limits
+    from sbformat.limits import Budget
 
 
 class Hyperparameter(NamedTuple):
@@ -29,23 +29,23 @@ class Hyperparameter(NamedTuple):
         return f"<Hyperparameter {one_line(self.value)}, {self.how}{f': {escape(self.why)}' if self.why else ''}>"
 
 
-def decoded(value: object, limits: Limits) -> object:
+def decoded(value: object, budget: Budget) -> object:
     """Return what a value of ``data`` means.
 
     :param value: JSON, or a blob
-    :param limits: what a blob may ask for
+    :param budget: the operation's
     :raises PickleError: when a blob is no pickle
     :raises LimitError: when it asks for more than allowed
     """
-    return known.decode(value, limits=limits) if isinstance(value, Serialized) else value
+    return known.decode_blob(value.pickle, budget) if isinstance(value, Serialized) else value
 
 
-def hyperparameter(value: object, limits: Limits) -> Hyperparameter:
+def hyperparameter(value: object, budget: Budget) -> Hyperparameter:
     """Return a value of ``data`` with how it was obtained; what cannot be decoded stays as it is."""
     if not isinstance(value, Serialized):
         return Hyperparameter(value, "json", None)
     try:
-        meaning = decoded(value, limits)
+        meaning = decoded(value, budget)
     except SbformatError as error:
         return Hyperparameter(value, "opaque", f"{error.outcome}: {error.message}")
     if isinstance(meaning, Node):

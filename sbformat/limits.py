@@ -7,6 +7,8 @@ it. ``Budget.spend`` is the only comparer.
 
 # Annotations are evaluated here: as text, each field's would be compiled, a quarter of a millisecond of start-up.
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from sbformat.errors import LimitError
@@ -30,6 +32,10 @@ class Limits(NamedTuple):
     only viewed is not charged."""
     total_bytes: int = 4 * _GIB
     """All members of one archive, inflated or copied."""
+    memory_bytes: int = 32 * _MIB
+    """What is inflated, decoded and kept of a file, beyond twice its size (largest real: 22 MB). What
+    is deflated may be zeros, and a byte of JSON or of a pickle may become an object of a hundred: with the file itself,
+    this bounds the memory that reading it takes. Counted before it is made, in steps that are rather too large."""
     ratio: int = 200
     """Inflated to compressed size, above 1 MiB, of a member and of all together (largest real: 16)."""
     version_bytes: int = 4 * _KIB
@@ -84,7 +90,14 @@ class Limits(NamedTuple):
 
 DEFAULT_LIMITS: Final = Limits()
 
-_RUNNING_TOTALS: Final = frozenset({"total_bytes", "blobs_bytes", "expanded_items", "reported_values"})
+_MEMORY: Final = "memory_bytes"
+_TIMES_KEPT: Final = 2
+"""What may be kept of a file besides its bytes, in times its size; ``memory_bytes`` is beyond that."""
+_TIMES_MADE: Final = 2
+"""How often all that may be kept can be made and dropped again in one operation."""
+_TIMES_WORKED: Final = 4
+"""Of the file's size, for that."""
+_RUNNING_TOTALS: Final = frozenset({"total_bytes", _MEMORY, "blobs_bytes", "expanded_items", "reported_values"})
 """These add up over one operation; every other limit is about a single thing."""
 
 
@@ -94,7 +107,7 @@ class Budget:
     :param limits: the policy
     """
 
-    __slots__ = ("_spent", "limits")
+    __slots__ = ("_granted", "_spent", "_worked", "limits")
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         if not isinstance(limits, Limits):
@@ -102,6 +115,7 @@ class Budget:
             raise TypeError(message)
         self.limits = limits
         self._spent: dict[str, int] = {}
+        self._granted = self._worked = 0
 
     def spend(self, limit: str, amount: int, *, offset: int | None = None) -> None:
         """Charge an amount, before anything of that size is made.
@@ -126,3 +140,48 @@ class Budget:
         """Charge one decompression or copy of ``size`` bytes."""
         self.spend("member_bytes", size)
         self.spend("total_bytes", size)
+
+    # -- memory ---------------------------------------------------------------------------------------
+
+    def grant(self, file_bytes: int) -> None:
+        """Allow for a file: what is kept of it may take twice its size, and ``memory_bytes`` beyond that."""
+        self._granted += file_bytes
+        self._spent[_MEMORY] = self._spent.get(_MEMORY, 0) - _TIMES_KEPT * file_bytes
+
+    def keep(self, size: int, *, meanwhile: int = 0) -> None:
+        """Charge memory that is kept as long as the operation's result.
+
+        :param size: bytes
+        :param meanwhile: bytes that are needed besides until that is made, and not charged
+        :raises LimitError: when both together would pass ``memory_bytes``
+        """
+        left = self.memory_left() - size - meanwhile
+        if left < 0:
+            raise LimitError(_MEMORY, allowed=self.limits.memory_bytes, actual=self.limits.memory_bytes - left)
+        self._spent[_MEMORY] = self._spent.get(_MEMORY, 0) + size
+
+    def work(self, size: int) -> None:
+        """Note what decoded values took, whether they are kept or not: what is made and dropped again takes time."""
+        self._worked += size
+
+    def memory_left(self) -> int:
+        """Return how many bytes may still be kept."""
+        kept = self._spent.get(_MEMORY, 0)
+        allowed = self.limits.memory_bytes
+        return min(allowed - kept, _TIMES_MADE * (allowed + _TIMES_WORKED * self._granted) - self._worked)
+
+    def fork(self) -> "Budget":
+        """Return a budget of its own for something else that is made of the same file, beside what is kept already."""
+        made = Budget(self.limits)
+        made._granted = self._granted
+        made._spent[_MEMORY] = self._spent.get(_MEMORY, 0)
+        return made
+
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        """Charge no longer for what is kept within this block, once it ends."""
+        before = self._spent.get(_MEMORY, 0)
+        try:
+            yield
+        finally:
+            self._spent[_MEMORY] = before

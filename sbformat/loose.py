@@ -128,6 +128,7 @@ def open_folder(path: Path, budget: Budget, *, mapped: bool = False, is_held: bo
             sources[name] = open_source(paths[name], mapped=mapped, budget=budget)
         else:
             sources[name] = PathSource(paths[name], limits=budget.limits)
+    budget.grant(sum(source.size for source in sources.values()))
     return LooseEntries(sources, budget)
 
 

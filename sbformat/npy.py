@@ -14,8 +14,10 @@ from sbformat.spec import NPY_MAGIC
 
 _LENGTH_BYTES: Final = {1: 2, 2: 4, 3: 4}
 """Bytes of the header's length by version."""
-_HEAD_BYTES: Final = 12
+_FIXED_BYTES: Final = 12
 _HEADER_BYTES: Final = 1 << 16
+HEAD_BYTES: Final = _FIXED_BYTES + _HEADER_BYTES
+"""A header ends within these."""
 _KEYS: Final = 3
 _PYTHON_2: Final = 2
 """The last version whose sizes may have Python 2's L."""
@@ -44,12 +46,12 @@ class NpyHeader(NamedTuple):
 def read_header(data: memoryview) -> NpyHeader:
     """Read the header of a ``.npy``.
 
-    :param data: all of it
+    :param data: all of it, or its first ``HEAD_BYTES``
     :raises TensorError: when it is none of numpy's
     :raises UnsupportedError: for objects, which would have to be unpickled, and other arrays that hold no plain numbers
     """
-    head = bytes(data[:_HEAD_BYTES])
-    counted = _LENGTH_BYTES.get(head[6]) if len(head) == _HEAD_BYTES and head.startswith(NPY_MAGIC) else None
+    head = bytes(data[:_FIXED_BYTES])
+    counted = _LENGTH_BYTES.get(head[6]) if len(head) == _FIXED_BYTES and head.startswith(NPY_MAGIC) else None
     if counted is None:
         message = "it does not start as a .npy of version 1 to 3 does"
         raise TensorError(message)

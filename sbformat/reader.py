@@ -159,6 +159,7 @@ def _open(source: SourceLike, budget: Budget, options: Options, *, mapped: bool,
             return _sb2_zip(folder, budget, options)
         return Archive(folder, "folder", budget, options)
     opened = _large(source, budget, in_place) or open_source(source, mapped=mapped, budget=budget)
+    budget.grant(opened.size)
     kind = sniff(opened)
     if kind == "zip":
         return _open_zip(opened, source, budget, options)

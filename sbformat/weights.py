@@ -76,6 +76,7 @@ def read_safetensors(
     """
     budget = Budget(limits)
     opened = open_source(source, budget=budget)
+    budget.grant(opened.size)
     rows, metadata, start = read_rows(opened, budget)
     arrays = {}
     for name, (dtype, shape, (begin, end)) in rows.items():
@@ -94,6 +95,7 @@ _NPY_SUFFIX: Final = ".npy"
 
 def _read_npz(path: str | os.PathLike[str], budget: Budget) -> dict[str, np.ndarray]:
     opened = open_source(path, budget=budget)
+    budget.grant(opened.size)
     container = Container(opened, budget=budget, names="record", entry_limit="inner_entries")
     arrays = {}
     for name in container:

@@ -259,13 +259,15 @@ def _match_local_headers(source: Source, directory: tuple[list[_Central], int]) 
     if boundaries[0] != 0:
         _refuse(f"the first local header is not at the start, but at {boundaries[0]}", boundaries[0])
     boundaries.append(stop)
-    ends = boundaries[1:]
-    if boundaries[:-1] != offsets:
+    found: list[Entry] = []
+    if boundaries[:-1] == offsets:
+        found = [_match_local(source, record, end) for record, end in zip(records, boundaries[1:])]
+    else:  # in the order of the file, which need not be in memory
         order = sorted(range(len(offsets)), key=offsets.__getitem__)
-        ends = [end for _, end in sorted(zip(order, ends))]
+        matched = [(index, _match_local(source, records[index], end)) for index, end in zip(order, boundaries[1:])]
+        found = [entry for _, entry in sorted(matched)]
     entries: dict[str, Entry] = {}
-    for record, end in zip(records, ends):
-        entry = _match_local(source, record, end)
+    for entry in found:
         name = entry[0]
         if name in entries:
             _refuse(f"two members are named {quote(name)}", entry.offset)

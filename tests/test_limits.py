@@ -8,12 +8,13 @@ from sbformat.errors import LimitError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 
 MIB = 1024 * 1024
-RUNNING_TOTALS = ("total_bytes", "blobs_bytes", "expanded_items", "reported_values")
+RUNNING_TOTALS = ("total_bytes", "memory_bytes", "blobs_bytes", "expanded_items", "reported_values")
 DOCUMENTED = {
     "outer_entries": 1024,
     "inner_entries": 65_536,
     "member_bytes": 2048 * MIB,
     "total_bytes": 4096 * MIB,
+    "memory_bytes": 32 * MIB,
     "ratio": 200,
     "version_bytes": 4096,
     "system_info_bytes": MIB,

@@ -89,6 +89,21 @@ def inflation() -> Iterator[Vector]:
     both = {"data": expected.plain({}), "a": expected.other(text), "b": expected.other(text)}
     yield rule.accepts("limit-total-bytes-at", pair, expected.archive(both), "--limit", "total_bytes=2048")
     yield rule.refuses("limit-total-bytes-above", pair, PASSED, "--limit", "total_bytes=2047")
+    rule = Rule(
+        "8", "what is inflated and kept, and what JSON and pickles become in memory, beyond twice the file's size"
+    )
+    zeros = bytes(200_000)
+    sparse = build_zip(ONE, Member(b"note.txt", zeros, DEFLATED))
+    found = expected.archive({"data": expected.plain({}), "note.txt": expected.other(zeros)})
+    yield rule.accepts("limit-memory-bytes-enough", sparse, found, "--limit", "memory_bytes=250000")
+    yield rule.refuses("limit-memory-bytes-too-few", sparse, PASSED, "--limit", "memory_bytes=150000")
+    several = build_zip(ONE, Member(b"a", zeros, DEFLATED), Member(b"b", zeros, DEFLATED))
+    yield rule.refuses("limit-memory-bytes-together", several, PASSED, "--limit", "memory_bytes=250000")
+    dense = build_zip(ONE, Member(b"note.txt", bytes(range(256)) * 4, DEFLATED), Member(b"b", text * 300))
+    found = expected.archive(
+        {"data": expected.plain({}), "note.txt": expected.other(text), "b": expected.other(text * 300)}
+    )
+    yield rule.accepts("limit-memory-bytes-of-a-large-file", dense, found, "--limit", "memory_bytes=1")
     lying = {"size": 3 << 30}
     member = Member(b"note.txt", b"", DEFLATED, stored=b"\x03\x00", local=lying, central=lying)
     rule = Rule("8", "| `member_bytes` | 2 GiB | 4.2 MB |")

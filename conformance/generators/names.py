@@ -142,11 +142,28 @@ def collisions() -> Iterator[Vector]:
 
 
 def records() -> Iterator[Vector]:
-    rule = Rule("2.6", "Inner names are only looked up and need not keep the path rules")
+    rule = Rule(
+        "2.6", "The records of a torch zip are only looked up, and their folder has the name of the file that was saved"
+    )
     contents = {"data.pkl": state_dict_pickle({}), "version": b"3\n"}
     nothing = expected.lone(expected.state_dict({}))
-    for name, record in {"colon": "a:b", "dots": "../x", "device": "nul", "trailing-dot": "x."}.items():
-        yield rule.accepts(f"record-name-{name}", torch_zip({**contents, record: b"x"}), nothing)
+    for name, record in {"colon": "a:b", "device": "nul", "trailing-dot": "x.", "hidden": ".x", "folder": "x/"}.items():
+        data = b"" if record.endswith("/") else b"x"
+        yield rule.accepts(f"record-name-{name}", torch_zip({**contents, record: data}), nothing)
+    yield rule.accepts("record-name-of-a-time", _in_folder("run 12:30.", contents), nothing)
+    rule = Rule(
+        "2.6", "As paths they MUST stay in their folder: both as the name stands and after NFKC it MUST NOT start with"
+    )
+    yield rule.accepts("record-name-three-dots", torch_zip({**contents, ".../x...": b"x"}), nothing)
+    for name, record in {
+        "dots": "../x", "dots-within": "data/../../x", "dots-last": "data/..", "dot": "./x", "empty-part": "data//x",
+        "backslash": "data\\0", "dots-by-nfkc": "\u2025/x", "slash-by-nfkc": "data/..\uff0fx",
+    }.items():  # fmt: skip
+        yield rule.refuses(f"record-name-{name}", torch_zip({**contents, record: b"x"}), REFUSED)
+    for name, folder in {"dots": "..", "dot": ".", "empty": "", "drive": "C:", "backslash": "a\\b"}.items():
+        yield rule.refuses(f"record-folder-name-{name}", _in_folder(folder, contents), REFUSED)
+    within = build_zip(Member(b"policy.pth", torch_zip({**contents, "../x": b"x"})))
+    yield rule.refuses("record-name-dots-in-an-archive", within, REFUSED)
     rule = Rule("2.6", "Every name, in both layers, MUST be:")
     yield rule.accepts("record-name-beyond-ascii", torch_zip({**contents, "\u00e9": b"x"}), nothing)
     for name, record in {"control": "a\x1bb", "bidi": "a\u202eb", "too-long": "x" * 1020}.items():
@@ -154,3 +171,7 @@ def records() -> Iterator[Vector]:
     twice = build_zip(*[Member(b"archive/" + name.encode(), data) for name, data in contents.items()],
                       Member(b"archive/data.pkl", state_dict_pickle(POLICY)))  # fmt: skip
     yield rule.refuses("record-name-twice", twice, REFUSED)
+
+
+def _in_folder(folder: str, records: dict[str, bytes]) -> bytes:
+    return build_zip(*[Member(f"{folder}/{name}".encode(), data) for name, data in records.items()])

@@ -17,7 +17,7 @@ from sbformat.errors import PickleError, SbformatError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.framing import Reading, readings
 from sbformat.pkl.handlers import HANDLERS
-from sbformat.pkl.state import REFERRED, State, cut_short, make_call, too_long
+from sbformat.pkl.state import LONG, REFERRED, State, cut_short, make_call, too_long
 from sbformat.pkl.tree import Call, Dict, Extension, Global, Node, Persistent, Update
 
 if TYPE_CHECKING:
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 _FRAME: Final = b"\x95"
 _WINDOW: Final = 1 << 16
+_COPIES: Final = 2
+"""Of a pickle: the bytes that the machine reads, and a frame of them."""
+_MOST_COST: Final = 2048
+"""More than what an opcode without a long argument takes in memory."""
 _LEAST_ROOM: Final = 64
 """Opcodes between two looks at the counts: right at a limit, a look an opcode would cost ten times as much."""
 _UINT4: Final = Struct("<I").unpack_from
@@ -82,8 +86,14 @@ def decode_pickle(data: bytes | bytearray | memoryview, budget: Budget, *, encod
     :param encoding: of Python 2's 8-bit strings: ASCII, as ``pickle.loads`` has it, UTF-8 for ``torch.load``
     """
     budget.spend("pickle_bytes", len(data))
-    whole = bytes(data)
-    pickle = _Machine(whole, budget.limits, encoding).run()
+    budget.keep(0, meanwhile=_COPIES * len(data))
+    whole = data if type(data) is bytes else bytes(data)
+    machine = _Machine(whole, budget.limits, encoding, budget.memory_left())
+    try:
+        pickle = machine.run()
+    finally:
+        budget.work(machine.cost(machine.reached()))
+    budget.keep(machine.cost(pickle.size))
     if pickle.size != len(whole):
         message = f"{len(whole) - pickle.size} bytes follow the STOP of the pickle"
         raise PickleError(message, offset=pickle.size)
@@ -101,9 +111,10 @@ def decode_part(data: bytes, budget: Budget, *, entries: int) -> Pickle:
     :param entries: that others put into the memo, in order
     """
     budget.spend("pickle_bytes", len(data))
-    machine = _Machine(b"\x80\x02" + data + b".", budget.limits, "utf-8")
+    machine = _Machine(b"\x80\x02" + data + b".", budget.limits, "utf-8", budget.memory_left())
     machine.memo = [Extension(0)] * entries
     pickle = machine.run()
+    budget.keep(machine.cost(pickle.size))
     if pickle.size != len(data) + 3:
         message = f"a STOP stands at {pickle.size - 3} of a value of {len(data)} bytes"
         raise PickleError(message)
@@ -118,6 +129,8 @@ class Attempt(NamedTuple):
     error: SbformatError | None
     reached: int
     """How many bytes were read."""
+    built: int = 0
+    """How many composite values were made."""
     ends: tuple[int, ...] = ()
     """Where another pickle may begin: after STOP, and at the end of a frame that reaches past it."""
     faults: tuple[str, ...] = ()
@@ -148,11 +161,11 @@ def attempt(data: bytes, budget: Budget, *, encoding: str = "ascii") -> Attempt:
         budget.spend("pickle_bytes", len(data))
     except SbformatError as error:
         return Attempt(None, [], error, 0)
-    found = _attempt(data, budget.limits, encoding)
+    found = _attempt(data, budget, encoding)
     if found.error is None or _FRAME not in data:
         return found
     ways = readings(data, budget.limits.pickle_opcodes)
-    others = [_attempt(way.data, budget.limits, encoding, way) for way in ways.readings]
+    others = [_attempt(way.data, budget, encoding, way) for way in ways.readings]
     is_more = [other for other in others if other.log or other.pickle is not None]
     return found._replace(others=tuple(is_more), is_ambiguous=not ways.is_complete)
 
@@ -167,29 +180,29 @@ def trace(data: bytes, found: Attempt, budget: Budget, *, encoding: str = "ascii
     """
     offsets: list[int] = []
     read = data if found.reading is None else found.reading.data
-    machine = _lenient_machine(read, budget.limits, encoding, found.reading)
+    machine = _lenient_machine(read, budget, encoding, found.reading)
     machine.log = _Trace(machine, offsets)
     with suppress(SbformatError):
         machine.run()
     return offsets if found.reading is None else [found.reading.position(offset) for offset in offsets]
 
 
-def _lenient_machine(data: bytes, limits: Limits, encoding: str, reading: Reading | None) -> _Machine:
-    machine = _Machine(data, limits, encoding)
+def _lenient_machine(data: bytes, budget: Budget, encoding: str, reading: Reading | None) -> _Machine:
+    machine = _Machine(data, budget.limits, encoding, budget.memory_left())
     machine.is_lenient = True
     machine.is_unframed = reading is not None
     return machine
 
 
-def _attempt(data: bytes, limits: Limits, encoding: str, reading: Reading | None = None) -> Attempt:
-    machine = _lenient_machine(data, limits, encoding, reading)
+def _attempt(data: bytes, budget: Budget, encoding: str, reading: Reading | None = None) -> Attempt:
+    machine = _lenient_machine(data, budget, encoding, reading)
     pickle, error = None, None
     try:
         pickle = machine.run()
         reached, ends = pickle.size, {pickle.size, machine.base + len(machine.data) if machine.base else pickle.size}
     except SbformatError as fault:
-        error, ends = fault, set()
-        reached = machine.base + len(machine.data) - machine.codes.__length_hint__()
+        error, ends = fault.again(), set()
+        reached = machine.reached()
     if reading is not None:
         reached = reading.position(reached)
         ends = {reading.position(pickle.size), reading.end or reached} if pickle is not None else set()
@@ -198,6 +211,7 @@ def _attempt(data: bytes, limits: Limits, encoding: str, reading: Reading | None
         log=machine.log,
         error=error,
         reached=reached,
+        built=machine.built,
         ends=tuple(sorted(ends)),
         faults=tuple(dict.fromkeys(machine.faults)),
         changes=tuple(machine.changes),
@@ -229,7 +243,8 @@ def decode_next(cursor: Cursor, budget: Budget) -> Pickle:
     while True:
         data = bytes(cursor.view[cursor.position : cursor.position + min(window, allowed)])
         try:
-            pickle = _Machine(data, budget.limits, "utf-8").run()
+            machine = _Machine(data, budget.limits, "utf-8", budget.memory_left())
+            pickle = machine.run()
         except PickleError as error:
             if error.is_cut_short and len(data) < cursor.left:
                 if len(data) == allowed:
@@ -239,6 +254,7 @@ def decode_next(cursor: Cursor, budget: Budget) -> Pickle:
             if error.offset is not None:
                 error.offset += cursor.position
             raise
+        budget.keep(machine.cost(pickle.size))
         cursor.position += pickle.size
         return pickle
 
@@ -310,6 +326,8 @@ class _Machine(State):
                         stop = start + _UINT4(data, start - 4)[0]
                         if stop > size:
                             too_long(start, stop)
+                        if stop - start > LONG:
+                            self.add_long(stop - start, data[start:stop])
                         try:
                             stack.append(data[start:stop].decode())
                         except UnicodeDecodeError:  # rare, and costs a fifth when it is asked of every text
@@ -438,6 +456,10 @@ class _Machine(State):
             operand = codes.__next__
             codes.__setstate__(position)
 
+    def reached(self) -> int:
+        """Return how many bytes were read."""
+        return self.base + len(self.data) - self.codes.__length_hint__()
+
     # -- limits, frames, the end ----------------------------------------------------------------------
 
     def _room(self, executed: int, above_mark: int) -> int:
@@ -456,6 +478,8 @@ class _Machine(State):
             if left < 0:
                 self.exceeded(limit, count)
             room = min(room, left)
+        if not self.is_small:
+            room = min(room, self.check_memory(self.reached()) // _MOST_COST)
         return min(max(room, _LEAST_ROOM), opcodes)
 
     def _leave_frame(self) -> int:

@@ -332,6 +332,8 @@ def _short_binbytes(state: State, position: int) -> int:
 
 def _binunicode8(state: State, position: int) -> int:
     raw, position = state.counted(position, 8)
+    state.add_width(raw)
+    state.check_memory(state.long)
     state.stack.append(raw.decode("utf-8", "surrogatepass"))
     return position
 

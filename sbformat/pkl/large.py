@@ -23,7 +23,7 @@ from sbformat.pkl.opcodes import OPCODES
 from sbformat.pkl.tree import Dict, Unread
 
 if TYPE_CHECKING:
-    from sbformat.limits import Budget, Limits
+    from sbformat.limits import Budget
     from sbformat.pkl.decode import Pickle
     from sbformat.source import Source
 
@@ -32,6 +32,8 @@ LARGE: Final = 1 << 16
 
 _WINDOW: Final = 1 << 16
 """No more than the least that is left out, so that looking for the opcodes behind it reads no file twice over."""
+_COPIES: Final = 3
+"""Of what is kept of a pickle: as it grows, what the machine reads, and a frame of that."""
 _STOP: Final = 0x2E
 _FRAME: Final = 0x95
 _BYTEARRAY8: Final = 0x96
@@ -80,7 +82,8 @@ def decode_large(
     """
     walk = _Walk(source, budget, threshold, least_empties)
     walk.run()
-    machine = _ReducedMachine(bytes(walk.reduced), budget.limits, encoding, walk)
+    budget.keep(0, meanwhile=_COPIES * len(walk.reduced))
+    machine = _ReducedMachine(bytes(walk.reduced), budget, encoding, walk)
     try:
         pickle = machine.run()
     except SbformatError as error:
@@ -91,6 +94,7 @@ def decode_large(
         raise
     if machine.touched_empties():
         return decode_large(source, budget, encoding=encoding, threshold=threshold, least_empties=None)
+    budget.keep(machine.cost(len(walk.reduced)))
     if walk.position != source.size:
         message = f"{source.size - walk.position} bytes follow the STOP of the pickle"
         raise PickleError(message, offset=walk.position)
@@ -102,8 +106,9 @@ class _ReducedMachine(_Machine):
 
     __slots__ = ("_empty", "_is_lost", "_leaves", "_threshold")
 
-    def __init__(self, data: bytes, limits: Limits, encoding: str, walk: _Walk) -> None:
-        super().__init__(data, limits._replace(pickle_memo=limits.pickle_memo + walk.empties), encoding)
+    def __init__(self, data: bytes, budget: Budget, encoding: str, walk: _Walk) -> None:
+        limits = budget.limits._replace(pickle_memo=budget.limits.pickle_memo + walk.empties)
+        super().__init__(data, limits, encoding, budget.memory_left())
         self._leaves = deque(walk.leaves)
         self._threshold = walk.threshold
         self._empty = Dict()

@@ -24,6 +24,18 @@ FIX_IMPORTS_BELOW: Final = 3
 _MODULES: Final = {**IMPORT_MAPPING, "Tix": "tkinter.tix"}
 """Modules of Python 2 by their names in 3; CPython 3.13 dropped the last, and no reading depends on the interpreter."""
 
+LONG: Final = 255
+"""A text or bytes object beyond this is counted by itself."""
+_SHORT_COST: Final = 24
+"""What a byte of a pickle can take in memory where no long text or bytes object is: a text of two letters takes 73."""
+_BUILT_COST: Final = 320
+"""What a composite value takes: a node, its row in the log, and what is noted of it while it becomes a value."""
+_FAR_COST: Final = 160
+"""What an entry of the memo takes that came out of order."""
+_TWO_BYTES: Final = rb"[\xc4-\xff]"
+_FOUR_BYTES: Final = rb"[\xf0-\xff]"
+"""What UTF-8 has of text whose characters take two bytes in memory, or four."""
+
 REFERRED: Final = frozenset({list, tuple, Dict, Set, FrozenSet, Call, Persistent, Extension})
 """What has parts or can be changed. A Global can be changed too, but is what it names wherever it stands."""
 
@@ -38,15 +50,16 @@ class State:
     :param data: the pickle, and whatever follows it
     :param limits: what it may ask for
     :param encoding: of Python 2's 8-bit strings
+    :param room: how many bytes of memory it may take
     """
 
     __slots__ = (
         "base", "built", "changed", "changes", "data", "discarded", "encoding", "far_memo", "faults",
-        "frozen_views", "is_lenient", "is_odd", "is_short", "is_uncertain", "is_unframed", "limits", "log", "marked",
-        "memo", "protocol", "referred", "stack", "whole",
+        "frozen_views", "is_lenient", "is_odd", "is_short", "is_small", "is_uncertain", "is_unframed", "limits", "log",
+        "long", "long_cost", "marked", "memo", "protocol", "referred", "room", "stack", "whole",
     )  # fmt: skip
 
-    def __init__(self, data: bytes, limits: Limits, encoding: str) -> None:
+    def __init__(self, data: bytes, limits: Limits, encoding: str, room: int) -> None:
         self.whole = data
         self.data = data
         """The frame, or all when in none."""
@@ -55,6 +68,11 @@ class State:
         self.limits = limits
         self.is_short = len(data) <= limits.pickle_opcodes
         """No more bytes than opcodes are allowed: they need no count."""
+        self.room = room
+        self.is_small = _SHORT_COST * len(data) + _BUILT_COST * min(len(data), limits.pickle_nodes) <= room
+        """Whatever it holds fits, but for wide texts and far entries of the memo: it need not be counted meanwhile."""
+        self.long = self.long_cost = 0
+        """Bytes of long texts and bytes objects, and what those take in memory."""
         self.encoding = encoding
         self.is_lenient = False
         """Take numbers and escapes that CPython takes and no pickler writes, and note that they are odd."""
@@ -140,6 +158,44 @@ class State:
             known = self.frozen_views[id(buffer)] = buffer, bytes(buffer)
         return known[1]
 
+    # -- memory ---------------------------------------------------------------------------------------
+
+    def cost(self, position: int) -> int:
+        """Return what the values take that the pickle's first bytes made: no less, as a rule more.
+
+        :param position: up to which it was read
+        """
+        short = _SHORT_COST * max(position - self.long, 0)
+        return short + self.long_cost + _BUILT_COST * self.built + _FAR_COST * len(self.far_memo)
+
+    def add_long(self, size: int, raw: bytes | None = None) -> None:
+        """Count a long text or bytes object, before it is made.
+
+        :param size: of it in the pickle
+        :param raw: the UTF-8 of a text
+        """
+        self.long += size
+        self.long_cost += size
+        if raw is not None:
+            self.add_width(raw)
+        self.check_memory(self.long)
+
+    def add_width(self, raw: bytes) -> None:
+        """Count what text takes beyond its UTF-8: one wide character makes all of them wide."""
+        if not raw.isascii():
+            width = 4 if re.search(_FOUR_BYTES, raw) else 2 if re.search(_TWO_BYTES, raw) else 1
+            self.long_cost += (width - 1) * len(raw)
+
+    def check_memory(self, position: int) -> int:
+        """Return how much more memory may be taken.
+
+        :raises LimitError: when that is less than nothing
+        """
+        left = self.room - self.cost(position)
+        if left < 0:
+            self.exceeded("memory_bytes", self.limits.memory_bytes - left)
+        return left
+
     # -- changes --------------------------------------------------------------------------------------
 
     def update(self, how: UpdateHow, target: object, value: object) -> None:
@@ -201,6 +257,9 @@ class State:
 
     def text(self, raw: bytes) -> str:
         """Decode an 8-bit string of Python 2: what else it may mean is for whoever chooses the encoding."""
+        if len(raw) > LONG:
+            self.add_width(raw)
+            self.check_memory(self.long)
         try:
             return raw.decode(self.encoding)
         except UnicodeDecodeError:
@@ -226,6 +285,8 @@ class State:
         stop = start + length
         if not start <= stop <= len(self.data):
             too_long(start, stop)
+        if length > LONG:
+            self.add_long(length)
         return self.data[start:stop], stop
 
     def payload(self, position: int, size: int) -> tuple[bytes | Unread, int]:

@@ -11,6 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from sbformat.container import Container
+from sbformat.entry_names import check_records
 from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_pickle
@@ -18,7 +19,7 @@ from sbformat.pth.build import build_values
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.scope import Scope
 from sbformat.pth.state_dict import StateDict
-from sbformat.pth.unread import RecordStorage
+from sbformat.pth.unread import InflatedStorage, RecordStorage
 from sbformat.pth.values import OnUnknown, Storage
 from sbformat.source import BytesSource
 from sbformat.spec import (
@@ -32,7 +33,6 @@ from sbformat.spec import (
     TORCH_VERSIONS,
     TORCHSCRIPT_RECORD,
 )
-from sbformat.zip_records import STORED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,6 +48,8 @@ _DECODED: Final = count()
 _FIRST: Final = 8
 """Torch zips of a process that are read without patterns: making those takes as long as they save for so many. Those
 that a writer reads to check them count as well."""
+_MATCH_COST: Final = 24
+"""What a byte of a pickle takes in memory that is read by patterns, and what it becomes."""
 _ID_ITEMS: Final = 5
 _PROTO_BYTE: Final = b"\x80"
 _TAR_MAGIC_AT: Final = 257
@@ -117,8 +119,10 @@ def decode_zip(
     if next(_DECODED) >= _FIRST:
         from sbformat.pth.at_once import read_at_once
 
+        budget.keep(0, meanwhile=_MATCH_COST * len(data))
         made = read_at_once(bytes(data), new_scope())
         if made is not None:
+            budget.keep(_MATCH_COST * len(data))
             return StateDict(made, budget, copy=copy)
     with _within(name):
         pickle = decode_pickle(data, budget, encoding="utf-8")
@@ -162,7 +166,9 @@ def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[
         record = container.entries.get(name)
         if record is None:
             _refuse(f"the storage {quote(key)} has no record")
-        if container.is_held or record.method != STORED:
+        if container.is_inflated(name):
+            storage: Storage = InflatedStorage(key, dtype, numel, location, byte_order, container, name)
+        elif container.is_held:
             storage = Storage(key, dtype, numel, location, byte_order, container.read, name)
         else:
             storage = RecordStorage(key, dtype, numel, location, byte_order, container, name)
@@ -198,7 +204,11 @@ def open_records(source: Source, budget: Budget, *, unchecked_crc: bool = False)
 
     :raises ContainerError: when it breaks a rule
     """
-    return Container(source, budget=budget, names="record", entry_limit="inner_entries", unchecked_crc=unchecked_crc)
+    container = Container(
+        source, budget=budget, names="record", entry_limit="inner_entries", unchecked_crc=unchecked_crc
+    )
+    check_records(container)
+    return container
 
 
 def _root(container: Container) -> str:

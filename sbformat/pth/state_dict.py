@@ -274,7 +274,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
         storages = self.storages()
         try:
             for storage in storages:
-                storage.bytes()
+                storage.check()
             if any(storage.dtype in _BOOLS for storage in storages):
                 from sbformat.pth.streams import check_bools
 

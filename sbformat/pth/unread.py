@@ -8,6 +8,7 @@ from sbformat.container import STORED_CHUNK_BYTES
 from sbformat.errors import TensorError
 from sbformat.pth.values import Storage, swapped
 from sbformat.source import part_of
+from sbformat.zip_records import STORED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,6 +68,48 @@ class RecordStorage(_Unkept):
         """Yield a run of its bytes; the first time all of it is read, for the CRC."""
         for piece in self._records.span(self._where, start, stop):
             yield piece if swap == 1 else swapped(piece, swap)
+
+
+class InflatedStorage(Storage):
+    """A record that is inflated piece by piece where that is enough, and kept once it is asked for whole.
+
+    :param records: the zip
+    :param name: the record; it is deflated, or the zip is
+    """
+
+    __slots__ = ("_records",)
+
+    def __init__(
+        self, key: str, dtype: str, numel: int, location: str, byte_order: str, records: Container, name: str
+    ) -> None:
+        super().__init__(key, dtype, numel, location, byte_order, records.read, name)
+        self._records = records
+
+    def bytes(self) -> memoryview:
+        """Return its bytes, which are charged as kept."""
+        if self._bytes is None:
+            where, records = self._where, self._records
+            is_deflated = records.entries[where].method != STORED
+            self._bytes = records.source(where).view(0, self.nbytes) if is_deflated else super().bytes()
+            records.keep(where)
+        return self._bytes
+
+    def span(self, start: int, stop: int, swap: int = 1) -> Iterator[Chunk]:
+        """Yield a run of its bytes in pieces."""
+        if self._bytes is not None:
+            yield from super().span(start, stop, swap)
+            return
+        for piece in self._records.span(self._where, start, stop):
+            yield piece if swap == 1 else swapped(piece, swap)
+
+    def chunks(self, swap: int = 1) -> Iterator[Chunk]:
+        """Yield its bytes in pieces."""
+        return super().chunks(swap) if self._bytes is not None else self.span(0, self.nbytes, swap)
+
+    def check(self) -> None:
+        """Check its CRC, without keeping it."""
+        for _ in self.chunks():
+            pass
 
 
 class FileStorage(_Unkept):

@@ -69,6 +69,13 @@ class Storage:
             self._bytes = self._load(self._where)
         return self._bytes
 
+    def check(self) -> None:
+        """Check its bytes.
+
+        :raises ContainerError: when its record's CRC is wrong
+        """
+        self.bytes()
+
     def chunks(self, swap: int = 1) -> Iterator[Chunk]:
         """Yield its bytes in pieces.
 

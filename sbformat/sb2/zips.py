@@ -13,13 +13,14 @@ from sbformat import data as data_entry
 from sbformat.container import Container
 from sbformat.errors import ContainerError, DataError, SbformatError, TensorError, UnsupportedError, quote
 from sbformat.foreign import ForeignArchive
-from sbformat.npy import read_header
+from sbformat.npy import HEAD_BYTES, read_header
 from sbformat.numpy_pickles import ITEM_SIZES, checked_numel
 from sbformat.pth import StateDict
 from sbformat.pth.numpy_tensors import tensor_info
 from sbformat.sb2.algorithms import infer
 from sbformat.source import BytesSource
 from sbformat.spec import DATA_ENTRY, SB2_PARAMETER_LIST_ENTRY, SB2_PARAMETERS_ENTRY
+from sbformat.zip_records import STORED
 
 if TYPE_CHECKING:
     from sbformat.algorithm import Algorithm
@@ -78,11 +79,14 @@ class Sb2Zip(ForeignArchive):
 
     def _decode_state_dict(self, name: str) -> StateDict:
         names = self.parameter_list
-        raw = self._entries.read(name) if self._options.is_swept else self._entries.view(name)
-        if not raw:
+        if self._entries.entry(name).method != STORED:
+            source = self._entries.source(name)
+        else:
+            source = BytesSource(self._entries.read(name) if self._options.is_swept else self._entries.view(name))
+        if not source.size:
             message = "it is empty"
             raise ContainerError(message)
-        container = Container(BytesSource(raw), budget=self._budget, names="record", entry_limit="inner_entries")
+        container = Container(source, budget=self._budget, names="record", entry_limit="inner_entries")
         _check_members(names, container)
         self._budget.spend("tensors", len(names))
         tree = OrderedDict((key, _tensor(container, key, self._budget)) for key in names)
@@ -114,13 +118,13 @@ def _tensor(container: Container, name: str, budget: Budget) -> TensorInfo:
     member = name + _NPY_SUFFIX
     try:
         budget.spend("tensor_name_bytes", len(name.encode("utf-8")))
-        view = container.view(member)
-        code, shape, is_fortran, start = read_header(view)
+        source = container.source(member)
+        code, shape, is_fortran, start = read_header(source.view(0, min(source.size, HEAD_BYTES)))
         budget.spend("tensor_rank", len(shape))
         itemsize = ITEM_SIZES.get(code.lstrip("<>|="), 0)
         size = checked_numel(shape, itemsize) * itemsize
-        if itemsize and size != len(view) - start:
-            message = f"its shape asks for {size} bytes, it has {len(view) - start}"
+        if itemsize and size != source.size - start:
+            message = f"its shape asks for {size} bytes, it has {source.size - start}"
             raise TensorError(message)
         load = partial(_loaded, container, start)
         return tensor_info(code, shape, "F" if is_fortran else "C", load, key=member)

@@ -79,6 +79,7 @@ def pickled(opened: BytesSource, limits: Limits) -> Instance:
     :raises UnsupportedError: when it is something else
     """
     budget = Budget(limits)
+    budget.grant(opened.size)
     pickle = refuse_odd(decode_pickle(opened.view(0, opened.size), budget))
     value, recognition = known.recognise(pickle, budget)
     if not class_of(value):

@@ -43,7 +43,7 @@ function parseArguments(words) {
 /** The answer as [exit code, what is printed]. */
 function answer(bytes, options) {
   try {
-    return [0, decodeArchive(bytes, new Budget(options.limits), options)];
+    return [0, decodeArchive(bytes, new Budget(options.limits, bytes.length), options)];
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     return [EXIT_REFUSED, { outcome: error.outcome, message: error.message.slice(0, 2048) }];

@@ -6,6 +6,7 @@ const { limitExceeded } = require('./errors.js');
 
 const MIB = 2 ** 20;
 const RATIO_APPLIES_ABOVE = MIB;
+const TIMES_KEPT = 2;
 
 const DEFAULTS = new Map(Object.entries({
   outer_entries: 1024,
@@ -13,6 +14,7 @@ const DEFAULTS = new Map(Object.entries({
   directory_bytes: 16 * MIB,
   member_bytes: 2048 * MIB,
   total_bytes: 4096 * MIB,
+  memory_bytes: 32 * MIB,
   ratio: 200,
   version_bytes: 4096,
   system_info_bytes: MIB,
@@ -41,9 +43,9 @@ const DEFAULTS = new Map(Object.entries({
 
 /** The limits of one operation, with the sums that nesting must not reset. */
 class Budget {
-  constructor(changes = new Map()) {
+  constructor(changes = new Map(), fileSize = 0) {
     this.limits = new Map([...DEFAULTS, ...changes]);
-    this.totals = new Map();
+    this.totals = new Map([['memory_bytes', -TIMES_KEPT * fileSize]]);
     this.inflated = 0;
     this.compressed = 0;
   }
@@ -71,6 +73,7 @@ class Budget {
     this.check('member_bytes', size);
     this.checkRatio(size, compressed);
     this.charge('total_bytes', size);
+    this.charge('memory_bytes', size);
     this.inflated += size;
     this.compressed += compressed;
     this.checkRatio(this.inflated, this.compressed);

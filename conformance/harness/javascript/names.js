@@ -61,4 +61,15 @@ function checkPaths(names) {
   }
 }
 
-module.exports = { checkPaths, decodeName, quoted };
+const STRAY_PARTS = /^\/|^[A-Za-z]:|\\|\/\/|(^|\/)\.\.?(\/|$)/;
+
+/** The rules for the records of a torch zip. */
+function checkRecords(names) {
+  for (const name of names) {
+    if (STRAY_PARTS.test(name) || STRAY_PARTS.test(name.normalize('NFKC'))) {
+      containerFailure(`the record ${quoted(name)} leads out of its folder`);
+    }
+  }
+}
+
+module.exports = { checkPaths, checkRecords, decodeName, quoted };

@@ -9,7 +9,7 @@ const { decodeLegacy } = require('./legacy.js');
 const { Members, lacksChecksums } = require('./members.js');
 const { readWholePickle } = require('./opcodes.js');
 const { utf8Text } = require('./pickle_text.js');
-const { quoted } = require('./names.js');
+const { checkRecords, quoted } = require('./names.js');
 const { Storages } = require('./storages.js');
 const { Values } = require('./values.js');
 const { openZip } = require('./zip.js');
@@ -49,6 +49,7 @@ class TorchZip {
   constructor(bytes, budget, { unchecked }) {
     this.budget = budget;
     const members = openZip(bytes, budget, 'inner_entries');
+    checkRecords([...members.keys()]);
     this.folder = folderOf(members);
     checkCases([...members.keys()].map((name) => name.slice(this.folder.length)));
     const lacking = lacksChecksums(members);

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import binascii
 import contextlib
+import hashlib
 import json
 import re
 import struct
 import zlib
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from sbformat.data import check_counts
+from sbformat.errors import LimitError, SbformatError
 from sbformat.spec import LOCAL_SIGNATURE, SERIALIZED_MARKER
 
 if TYPE_CHECKING:
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
     from lzma import LZMADecompressor
     from mmap import mmap
 
-    from sbformat.limits import Limits
+    from sbformat.limits import Budget
 
 _LOCAL: Final = struct.Struct("<4sHHHHHIIIHH")
 _MOST_MEMBERS: Final = 4096
@@ -41,7 +45,8 @@ _MARKER: Final = re.compile(
     b"".join(rb"(?:%b|(?i:\\u00%02x))" % (re.escape(c.encode()), ord(c)) for c in SERIALIZED_MARKER)
 )
 """The key of a blob as JSON can spell it."""
-_BLOB: Final = re.compile(rb'serialized:"\s*:\s*"')
+_BLOB: Final = re.compile(_MARKER.pattern + rb'"\s*:\s*"([^"]*)')
+"""A blob's key and its text, whose characters may be escaped themselves."""
 
 
 class Member(NamedTuple):
@@ -179,11 +184,11 @@ def tar_members(data: memoryview) -> Iterator[tuple[str, memoryview]]:
         position = start + (size + _TAR_BLOCK - 1) // _TAR_BLOCK * _TAR_BLOCK
 
 
-def blobs(raw: bytes, limits: Limits) -> Iterator[tuple[str, bytes]]:
+def blobs(raw: memoryview, budget: Budget) -> Iterator[tuple[str, bytes]]:
     """Yield every blob in text that is no valid ``data``: of doubled keys, too, and at any depth.
 
     :param raw: the entry's bytes
-    :param limits: what may be parsed at all
+    :param budget: what may be parsed at all; of the rest blobs are found by their key
     """
     found: list[tuple[str, str]] = []
 
@@ -193,19 +198,32 @@ def blobs(raw: bytes, limits: Limits) -> Iterator[tuple[str, bytes]]:
         found.extend(("", text) for text in texts[:-1])
         return _Blob(texts[-1]) if texts else None
 
-    if len(raw) <= limits.json_bytes:
-        with contextlib.suppress(ValueError, RecursionError):
-            root = json.loads(raw.decode("utf-8-sig", "replace"), object_pairs_hook=note)
-            found.extend([("", root.text)] if isinstance(root, _Blob) else [])
+    with budget.passing(), contextlib.suppress(ValueError, RecursionError, SbformatError):
+        budget.spend("json_bytes", len(raw))
+        check_counts(raw, budget)
+        root = json.loads(str(raw, "utf-8-sig", "replace"), object_pairs_hook=note)
+        found.extend([("", root.text)] if isinstance(root, _Blob) else [])
     known = {text for _, text in found}
-    for match in _BLOB.finditer(raw):
-        stop = raw.find(b'"', match.end())
-        text = raw[match.end() : len(raw) if stop < 0 else stop].decode("latin-1").replace("\\/", "/")
-        if text not in known:
-            found.append(("", text))
-    for key, encoded in found[:_MOST_MEMBERS]:
-        for blob in base64_readings(encoded):
-            yield key, blob
+    most = _most_text(budget)
+    spelled = (_unescaped(bytes(raw[slice(*match.span(1))][:most])) for match in _BLOB.finditer(raw))
+    every = chain(found, (("", text) for text in spelled if text not in known))
+    for key, encoded in islice(every, _MOST_MEMBERS):
+        with contextlib.suppress(LimitError):
+            for blob in base64_readings(encoded, budget):
+                yield key, blob
+
+
+def _unescaped(raw: bytes) -> str:
+    """Return the text of a JSON string, or its bytes as they stand."""
+    if b"\\" in raw:
+        with contextlib.suppress(ValueError):
+            return str(json.loads(b'"%b"' % raw))
+    return raw.decode("latin-1")
+
+
+_TIMES_DECODED: Final = 8
+"""What a text takes while it is decoded, its own bytes included, in times its size."""
+_LEAST_TEXT: Final = 1 << 20
 
 
 class _Blob(NamedTuple):
@@ -214,24 +232,41 @@ class _Blob(NamedTuple):
     text: str
 
 
-def base64_readings(text: str) -> list[bytes]:
-    """Return what decoders make of a text: Python's lenient one, and those that pass over padding or know ``-_``.
+def base64_readings(text: str, budget: Budget) -> Iterator[bytes]:
+    """Yield what decoders make of a text: Python's lenient one, and those that pass over padding or know ``-_``.
 
     :param text: as it stands in ``data``
+    :param budget: of a text that is too long for the memory that is left only the beginning is decoded
+    :raises LimitError: at the end, for such a text
     """
-    readings: list[bytes] = []
+    most = _most_text(budget)
+    seen = set()
+    for reading in _readings(text[:most]):
+        digest = hashlib.sha256(reading).digest()
+        if reading and digest not in seen:
+            seen.add(digest)
+            yield reading
+    if len(text) > most:
+        budget.keep(0, meanwhile=_TIMES_DECODED * len(text))
+
+
+def _most_text(budget: Budget) -> int:
+    """Return how much of a text may be decoded: whole groups of four letters."""
+    return max(budget.memory_left() // _TIMES_DECODED, _LEAST_TEXT) // 4 * 4
+
+
+def _readings(text: str) -> Iterator[bytes]:
     with contextlib.suppress(binascii.Error):
-        readings.append(binascii.a2b_base64(text.encode("utf-8", "replace")))
+        yield binascii.a2b_base64(text.encode("utf-8", "replace"))
     raw = text.encode("ascii", "ignore")
     spellings = [raw]
     if b"-" in raw or b"_" in raw:
         spellings.append(raw.replace(b"-", b"+").replace(b"_", b"/"))
     for spelled in spellings:
         pieces = [piece.translate(None, _NO_LETTERS) for piece in re.split(b"=+", spelled)]
-        readings.append(_unpadded(b"".join(pieces)))
+        yield _unpadded(b"".join(pieces))
         if len(pieces) > 1:
-            readings.append(b"".join(map(_unpadded, pieces)))
-    return [reading for reading in dict.fromkeys(readings) if reading]
+            yield b"".join(map(_unpadded, pieces))
 
 
 def _unpadded(letters: bytes) -> bytes:

@@ -6,10 +6,11 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat import data as data_entry
-from sbformat.container import Container
+from sbformat.container import HELD_INFLATED, Container
 from sbformat.data import Serialized
-from sbformat.entry_names import is_state_dict
-from sbformat.errors import SbformatError, UnsupportedError, escape
+from sbformat.entry_names import check_records
+from sbformat.errors import LimitError, SbformatError, UnsupportedError, escape
+from sbformat.inflation import InflatedSource
 from sbformat.pth import legacy
 from sbformat.pth.decode import open_zip
 from sbformat.sniff import sniff, sniff_zip
@@ -40,6 +41,8 @@ from sbformat.tools.scan.streams import DEEPEST, StreamScanner, is_marked
 from sbformat.zip_records import STORED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sbformat.entries import Entries
     from sbformat.limits import Limits
     from sbformat.sniff import Kind
@@ -48,6 +51,9 @@ if TYPE_CHECKING:
 
 _MOST_INFLATED: Final = 1 << 22
 """Of one member that cannot be had by the rules."""
+_COPIES: Final = 2
+"""Of bytes that may be a pickle: the pickle, and a frame of it."""
+_HEAD_BYTES: Final = 1 << 12
 _MOST_ZIPS: Final = 2
 _END_WINDOW: Final = 1 << 17
 """Where readers look for the end record of a zip: 65,557 bytes from the end, and more in some."""
@@ -65,6 +71,11 @@ class Scanner(StreamScanner):
         super().__init__(limits, allow)
         self.format: Kind | None = None
         """Of a zip, once its names are known."""
+
+    def grant(self, size: int) -> None:
+        """Allow for a file, also for what is kept of it in memory."""
+        super().grant(size)
+        self.budget.grant(size)
 
     # -- files and entries ----------------------------------------------------------------------------
 
@@ -137,18 +148,19 @@ class Scanner(StreamScanner):
         for name, member in carve.tar_members(data):
             self.pickle_stream(member, place.within(name), depth + 1)
 
-    def zip(self, data: memoryview, place: Place, depth: int) -> None:
+    def zip(self, data: memoryview | InflatedSource, place: Place, depth: int) -> None:
         """Look into a zip: an archive, a torch zip, or any other."""
         if depth > _MOST_ZIPS:
             self.add(place.finding("broken", "zips lie within zips deeper than any that is written"))
             return
         try:
+            source = data if isinstance(data, InflatedSource) else BytesSource(data)
             container = Container(
-                BytesSource(data), budget=self.budget, names="record", entry_limit="inner_entries", unchecked_crc=True
+                source, budget=self.budget, names="record", entry_limit="inner_entries", unchecked_crc=True
             )
         except SbformatError as error:
             self.add(place.broken(error))
-            self.carved(data, place, depth)
+            self.carved(_first(data), place, depth)
             return
         kind = sniff_zip(container.entries)
         self.format = self.format or kind
@@ -159,7 +171,8 @@ class Scanner(StreamScanner):
             self.entries(container, place, depth)
             return
         for name in container:
-            self.content(self.member(container, name, place), place.within(name), depth + 1)
+            with self.budget.passing():
+                self.any_member(container, name, place, depth)
 
     def entries(self, entries: Entries, place: Place, depth: int) -> None:
         """Look into the entries of an archive, zipped or unzipped."""
@@ -170,25 +183,80 @@ class Scanner(StreamScanner):
             except SbformatError as error:
                 self.add(place.broken(error))
         for name in entries.entries:
-            inner = place.within(name)
-            content = self.member(entries, name, place)
-            if name == DATA_ENTRY:
-                self.data(content, inner, depth + 1)
-            elif is_state_dict(name) or name.endswith(PTH_SUFFIX):
-                self.findings_of_name(name, inner)
-                self.pth(content, inner, depth + 1)
-            elif name in (VERSION_ENTRY, SYSTEM_INFO_ENTRY):
-                self.text(name, content, inner, depth + 1)
-            else:
-                self.content(content, inner, depth + 1)
+            with self.budget.passing():
+                self.entry(entries, name, place, depth)
 
-    def member(self, entries: Entries, name: str, place: Place) -> memoryview:
-        """Return an entry's bytes; as they are stored when they are damaged, which is said."""
+    def entry(self, entries: Entries, name: str, place: Place, depth: int) -> None:
+        """Look into an entry of an archive."""
+        inner = place.within(name)
+        if name.endswith(PTH_SUFFIX):
+            self.findings_of_name(name, inner)
+            large = self.large_member(entries, name)
+            self.pth(self.member(entries, name, place) if large is None else large, inner, depth + 1)
+        elif name == DATA_ENTRY:
+            self.data(self.member(entries, name, place, copies=0), inner, depth + 1)
+        elif name in (VERSION_ENTRY, SYSTEM_INFO_ENTRY):
+            self.text(name, self.member(entries, name, place), inner, depth + 1)
+        else:
+            self.any_member(entries, name, place, depth)
+
+    def any_member(self, entries: Entries, name: str, place: Place, depth: int) -> None:
+        """Look into a member of any kind."""
+        large = self.large_member(entries, name)
+        if large is None:
+            self.content(self.member(entries, name, place), place.within(name), depth + 1)
+        else:
+            self.large_content(large, place.within(name), depth + 1)
+
+    def large_member(self, entries: Entries, name: str) -> InflatedSource | None:
+        """Return a member that inflates to more than is held of one, checked; None for others and what is damaged."""
+        entry = entries.entries[name]
+        if entry.method == STORED or entry.size <= HELD_INFLATED or not isinstance(entries, Container):
+            return None
         try:
+            source = entries.source(name)
+        except SbformatError:  # which whoever reads it reports
+            return None
+        return source if isinstance(source, InflatedSource) else None
+
+    def large_content(self, source: InflatedSource, place: Place, depth: int) -> None:
+        """Look into what is too large to hold for nothing: a zip and an array are looked at in parts."""
+        head = source.view(0, min(source.size, _HEAD_BYTES))
+        if bytes(head[:4]) == LOCAL_SIGNATURE and not carve.is_tar(head):
+            self.zip(source, place, depth)
+        elif bytes(head[: len(NPY_MAGIC)]) == NPY_MAGIC and carve.npy_pickle(head) is None and not carve.is_tar(head):
+            end = max(source.size - _END_WINDOW, 0)
+            self.ending(source.view(end, source.size - end), place, depth)
+        elif is_marked(head) and not carve.is_tar(head) and self.large_pickle(source, place, depth):
+            pass
+        else:
+            self.content(self.held(source, place), place, depth)
+
+    def held(self, source: InflatedSource, place: Place) -> memoryview:
+        """Return all of a large member, or as much as may be held, which is a finding."""
+        try:
+            self.budget.keep((1 + _COPIES) * source.size)
+            return source.view(0, source.size)
+        except SbformatError as error:
+            self.add(place.broken(error))
+            return _first(source)
+
+    def member(self, entries: Entries, name: str, place: Place, *, copies: int = _COPIES) -> memoryview:
+        """Return an entry's bytes; as they are stored when they are damaged, which is said.
+
+        :param copies: of what is inflated, that are made where it is looked into
+        """
+        try:
+            if entries.entries[name].method != STORED:
+                self.budget.keep(copies * entries.entries[name].size)
             return entries.read(name)
         except SbformatError as error:
             self.add(place.within(name).broken(error))
-            entry, raw = entries.entries[name], entries.raw(name)
+            entry = entries.entries[name]
+            try:
+                raw = entries.raw(name)
+            except SbformatError:  # it lies in what is inflated, and is too large to hold
+                return memoryview(b"")
             if not entry.method:
                 return raw
             content = carve.inflated(raw, entry.method, min(self.left(), _MOST_INFLATED))
@@ -210,7 +278,7 @@ class Scanner(StreamScanner):
             if is_inflated and bytes(member[:4]) == LOCAL_SIGNATURE:
                 self.zip(member, inner, depth + 1)
             if bytes(member[:64]).lstrip()[:1] == b"{":
-                self.damaged_data(bytes(member), inner, depth + 1)
+                self.damaged_data(member, inner, depth + 1)
             elif depth < DEEPEST:
                 self.pickle_stream(member, inner, depth + 1, is_whole=False)
 
@@ -230,7 +298,7 @@ class Scanner(StreamScanner):
             decoded = data_entry.decode(content, self.budget)
         except SbformatError as error:
             self.add(place.broken(error))
-            self.damaged_data(bytes(content), place, depth)
+            self.damaged_data(content, place, depth)
             return
         if SERIALIZED_MARKER in decoded:
             self.hidden({SERIALIZED_MARKER: decoded[SERIALIZED_MARKER]}, place, depth)
@@ -252,10 +320,17 @@ class Scanner(StreamScanner):
             message = "its base64 is not what an encoder writes: other decoders read other bytes"
             self.add(place.finding("lenient-base64", message))
             size = judged.pickle.size if judged is not None and judged.pickle is not None else 0
-            for reading in carve.base64_readings(value.text):
+            for reading in self.readings(value.text, place):
                 if not size or reading[:size] != value.pickle[:size]:
                     self.pickle_stream(memoryview(reading), place, depth)
         return judged.value if judged is not None else None
+
+    def readings(self, text: str, place: Place) -> Iterator[bytes]:
+        """Yield what decoders make of base64; that there was too much of it to look at all is a finding."""
+        try:
+            yield from carve.base64_readings(text, self.budget)
+        except LimitError as error:
+            self.add(place.broken(error))
 
     def hidden(self, value: Any, place: Place, depth: int) -> None:  # noqa: ANN401 -- any JSON value
         """Look for blobs where SB3 does not: deeper in a value."""
@@ -269,20 +344,27 @@ class Scanner(StreamScanner):
                 text = part.get(SERIALIZED_MARKER)
                 if type(text) is str:
                     self.add(place.finding("hidden-blob", "a blob lies deeper than SB3 looks for one"))
-                    for reading in carve.base64_readings(text):
+                    for reading in self.readings(text, place):
                         self.pickle(reading, place, depth)
 
-    def damaged_data(self, raw: bytes, place: Place, depth: int) -> None:
+    def damaged_data(self, raw: memoryview, place: Place, depth: int) -> None:
         """Look at the blobs of what is no valid ``data``, and at whether it is a pickle."""
-        for key, blob in carve.blobs(raw, self.budget.limits):
+        for key, blob in carve.blobs(raw, self.budget):
             self.pickle(blob, Place(place.entry, key), depth)
-        if raw[:64].lstrip()[:1] != b"{" and not raw.startswith(b"\xef\xbb\xbf"):
-            self.content(memoryview(raw), place, depth)
+        head = bytes(raw[:64])
+        if head.lstrip()[:1] != b"{" and not head.startswith(b"\xef\xbb\xbf"):
+            self.content(raw, place, depth)
 
     # -- .pth -----------------------------------------------------------------------------------------
 
-    def pth(self, content: memoryview, place: Place, depth: int) -> None:
+    def pth(self, content: memoryview | InflatedSource, place: Place, depth: int) -> None:
         """Look into a ``.pth``: SB3 gives each to torch, whatever it is."""
+        if isinstance(content, InflatedSource):
+            first = content.view(0, _HEAD_BYTES)
+            if bytes(first[:4]) == LOCAL_SIGNATURE and not carve.is_tar(first):
+                self.zip(content, place, depth)
+                return
+            content = self.held(content, place)
         head = bytes(content[:32])
         if head.startswith(LOCAL_SIGNATURE) or LEGACY_MAGIC_BYTES in head or carve.is_tar(content):
             self.content(content, place, depth)
@@ -296,6 +378,10 @@ class Scanner(StreamScanner):
         used: set[str] = set()
         is_told = True  # why it is not known which records are in use
         try:
+            check_records(container)
+        except SbformatError as error:
+            self.add(place.broken(error))
+        try:
             pickle, scope, name = open_zip(container, self.budget)
             judged = judge_pth(bytes(container.read(name)), pickle, scope, place.within(name), self.budget, self.allow)
             self.judged(judged, place.within(name), depth)
@@ -306,20 +392,47 @@ class Scanner(StreamScanner):
             self.unopened(error, place)
             self.is_program = _is_program(error)
         for name in container:
-            short = name.partition("/")[2]
-            record = self.member(container, name, place)
-            if bytes(record[: len(NPY_MAGIC)]) == NPY_MAGIC:  # numpy.load goes by that, not by names
-                self.npy(record, place.within(name), depth + 1)
-            if name in used or (short in _RECORDS and short != PICKLE_RECORD):
-                continue
-            inner = place.within(name)
-            if bytes(record[:4]) == LOCAL_SIGNATURE:
-                self.zip(record, inner, depth + 1)
-            elif self.pickle_stream(record, inner, depth + 1, is_due=short.lower() == PICKLE_RECORD):
-                continue
-            if not is_told:
-                self.add(inner.finding("unknown-entry", "a record that torch does not write, or that no tensor uses"))
+            with self.budget.passing():
+                self.record(container, name, place, depth, is_used=name in used, is_told=is_told)
         self.is_program = False
+
+    def record(
+        self, container: Container, name: str, place: Place, depth: int, *, is_used: bool, is_told: bool
+    ) -> None:
+        """Look into a record of a torch zip besides its pickle.
+
+        :param is_used: its bytes are numbers of a tensor: they are checked, and none is held
+        :param is_told: it was said why it is not known which records are in use
+        """
+        inner = place.within(name)
+        short = name.partition("/")[2]
+        is_known = is_used or (short in _RECORDS and short != PICKLE_RECORD)
+        record = self.checked_record(container, name) if is_known else None
+        if record is None:
+            large = self.large_member(container, name)
+            record = self.member(container, name, place) if large is None else self.held(large, inner)
+        if bytes(record[: len(NPY_MAGIC)]) == NPY_MAGIC:  # numpy.load goes by that, not by names
+            if is_known:
+                record = self.member(container, name, place)
+            self.npy(record, inner, depth + 1)
+        if is_known:
+            return
+        if bytes(record[:4]) == LOCAL_SIGNATURE:
+            self.zip(record, inner, depth + 1)
+        elif self.pickle_stream(record, inner, depth + 1, is_due=short.lower() == PICKLE_RECORD):
+            return
+        if not is_told:
+            self.add(inner.finding("unknown-entry", "a record that torch does not write, or that no tensor uses"))
+
+    def checked_record(self, container: Container, name: str) -> memoryview | None:
+        """Check a record in windows and return the first; None when it is damaged."""
+        first = memoryview(b"")
+        try:
+            for window in container.stream(name):
+                first = first or memoryview(window)
+        except SbformatError:
+            return None
+        return first
 
     def unopened(self, error: SbformatError, place: Place) -> None:
         """Say why a ``.pth`` was not opened: a program, something else, or broken."""
@@ -369,6 +482,11 @@ def _is_bundled(place: Place, data: memoryview) -> bool:
     except SbformatError:
         return False
     return True
+
+
+def _first(data: memoryview | InflatedSource) -> memoryview:
+    """Return as much as is looked at of what cannot be had by the rules."""
+    return data.view(0, min(data.size, _MOST_INFLATED)) if isinstance(data, InflatedSource) else data
 
 
 def _is_text(data: memoryview) -> bool:

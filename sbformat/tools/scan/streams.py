@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import LimitError, PickleError, SbformatError, TensorError
+from sbformat.inflation import InflatedSource
 from sbformat.limits import Budget
 from sbformat.names.dangerous import reason
 from sbformat.numpy_pickles import encoded_bytes
@@ -29,6 +30,8 @@ _TIMES_READ: Final = 4
 _LEAST_READ: Final = 1 << 22
 _FRAME: Final = b"\x95"
 _SHORT: Final = 1 << 16
+_A_NODE: Final = 64
+"""What a composite value costs that is judged, in bytes of a pickle."""
 _AN_ATTEMPT: Final = 400
 """What a look at bytes costs, in bytes of a pickle."""
 
@@ -114,7 +117,7 @@ class StreamScanner(ABC):
         """Judge a pickle, in each way in which unpicklers read it; return what came of the first."""
         first = None
         for number, reading in enumerate((found, *found.others)):
-            self.charge(reading.reached, place)
+            self.charge(reading.reached + _A_NODE * reading.built, place)
             if number or self.is_new(data[: found.reached], place):
                 judged = judge(
                     reading, data, place, self.budget, self.allow, encoding=encoding, is_program=self.is_program
@@ -156,12 +159,11 @@ class StreamScanner(ABC):
                 count += 1
                 self._judge_readings(found, raw, place, depth, encoding="utf-8")
                 last = max(last, *ends, 0) if ends else len(data)
-            elif is_nested or not ends:
-                self.charge(found.reached, place)
-                continue
             else:
-                self.charge(found.reached, place)  # plain data: torch's files are several pickles in a row
-            waiting.extend(ends)
+                self.charge(found.reached + _A_NODE * found.built, place)
+                if is_nested:
+                    continue
+            waiting.extend(ends)  # also past one of plain data: torch's files are several pickles in a row
         if count and last < len(data) and is_whole:
             message = f"{len(data) - last} bytes follow the pickle"
             self.add(place.finding("trailing-bytes", message, offset=last))
@@ -199,7 +201,7 @@ class StreamScanner(ABC):
 
         Its arrays are left where they are, and looked into by themselves.
         """
-        if source.size <= self.budget.limits.pickle_bytes:
+        if source.size <= self.budget.limits.pickle_bytes and not isinstance(source, InflatedSource):
             return False
         from sbformat.pkl.large import decode_large
 
