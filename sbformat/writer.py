@@ -273,9 +273,10 @@ def _check_network(template: Archive, made: Archive) -> None:
 
     :raises ValidationError: with what does not fit now and did before
     """
-    found = [row for row in _network_misfits(made) if row not in _network_misfits(template)]
-    if found:
-        raise misfit(found)
+    found = _network_misfits(made)
+    before = _network_misfits(template) if found else []
+    if new_ones := [row for row in found if row not in before]:
+        raise misfit(new_ones)
 
 
 def _network_misfits(archive: Archive) -> list[Mismatch]:

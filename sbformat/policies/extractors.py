@@ -6,7 +6,7 @@ Sources: SB3 ``common/torch_layers.py`` and ``common/preprocessing.py``, 0.6 to 
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from sbformat.errors import UnsupportedError, escape, quote
 from sbformat.known.numbers import unpacked
@@ -29,6 +29,8 @@ COMBINED: Final = (_LAYERS, "CombinedExtractor")
 _OBSERVATIONS: Final = "observation_space"
 _FILTERS: Final = (32, 64, 64)
 _FILTERS_OF_0_7: Final = (32, 64, 32)
+_MOST_KEYS: Final = 1024
+"""Of a Dict: a file can have any number of them share one space."""
 
 
 def features(
@@ -54,7 +56,10 @@ def features(
         arguments.refuse_others(("features_dim", *normalized), owner)
         is_normalized = is_normalized or arguments.flag("normalized_image", default=False)
         size = arguments.size("features_dim", 512, least=1)
-        return nature_cnn(space, size, release, is_normalized=is_normalized), size
+        if not is_image(space, is_normalized=is_normalized):
+            message = "NatureCNN takes images only: a Box of three dimensions, of bytes from 0 to 255"
+            raise NetworkError(_OBSERVATIONS, message)
+        return nature_cnn(space.shape, size, release), size
     if extractor == COMBINED and release >= (1, 1):
         arguments.refuse_others(("cnn_output_dim", *normalized), owner)
         is_normalized = is_normalized or arguments.flag("normalized_image", default=False)
@@ -102,7 +107,7 @@ def _not_flattened(space: Space, key: str) -> UnsupportedError:
     return UnsupportedError(message, entry=DATA_ENTRY)
 
 
-def is_image(space: Space, *, is_normalized: bool) -> bool:
+def is_image(space: Space, *, is_normalized: bool) -> TypeGuard[Box]:
     """Return what ``is_image_space`` says: three dimensions; bytes from 0 to 255, unless images are normalised."""
     if not isinstance(space, Box) or len(space.shape) != 3:
         return False
@@ -115,18 +120,19 @@ def _is_all(bound: ArrayInfo, value: int) -> bool:
     """Return whether every item of a bound is a number; images are read in pieces."""
     if bound.dtype[1:] != "u1":
         return set(unpacked(bound)) == {value}
-    return all(set(piece) == {value} for piece in bound.chunks())
+    item = bytes([value])
+    return all(bytes(piece).count(item) == len(piece) for piece in bound.chunks())
 
 
-def nature_cnn(space: Space, outputs: Size, release: Release, *, is_normalized: bool) -> Parameters:
+def nature_cnn(shape: tuple[int, ...], outputs: Size, release: Release) -> Parameters:
     """``NatureCNN``: three convolutions and a layer.
 
-    :raises NetworkError: when the space is no image that it takes
+    :param shape: of an image, its channels first
+    :param outputs: the number of features
+    :param release: of SB3
+    :raises NetworkError: when the image is too small
     """
-    if not isinstance(space, Box) or not is_image(space, is_normalized=is_normalized):
-        message = "NatureCNN takes images only: a Box of three dimensions, of bytes from 0 to 255"
-        raise NetworkError(_OBSERVATIONS, message)
-    channels, *edges = space.shape
+    channels, *edges = shape
     inputs: int = Size(channels, _OBSERVATIONS)
     convolutions = []
     for (kernel, stride), filters in zip(NATURE_CNN, _FILTERS if release >= (0, 8) else _FILTERS_OF_0_7):
@@ -134,7 +140,7 @@ def nature_cnn(space: Space, outputs: Size, release: Release, *, is_normalized: 
         convolutions += [convolution(inputs, filters, kernel), []]
         inputs = filters
     if channels < 1 or min(edges) < 1:
-        raise NetworkError(_OBSERVATIONS, f"an image of {space.shape} is too small for NatureCNN")
+        raise NetworkError(_OBSERVATIONS, f"an image of {shape} is too small for NatureCNN")
     layer = linear(Size(inputs * prod(edges), _OBSERVATIONS), outputs)
     return [*prefixed("cnn", sequential(convolutions)), *prefixed("linear", sequential([layer]))]
 
@@ -145,14 +151,22 @@ def _combined(
     """``CombinedExtractor``: a NatureCNN for every image of a Dict; everything else is flattened."""
     if not isinstance(space, DictSpace):
         raise NetworkError(_OBSERVATIONS, "MultiInputPolicy takes observations in a Dict only")
+    if len(space.spaces) > _MOST_KEYS:
+        message = f"a Dict of {len(space.spaces):,} keys is more than any agent observes"
+        raise UnsupportedError(message, entry=DATA_ENTRY)
     outputs = arguments.size("cnn_output_dim", 256)
     made: Parameters = []
     total = Size(0, "")
+    images: dict[tuple[int, int, str], bool] = {}
+    """By the bounds, which many keys may share."""
     for key, part in space.spaces.items():
         if not key or "." in key:
             raise NetworkError(_OBSERVATIONS, f"torch has no module of the name {quote(key, 80)}")
-        if is_image(part, is_normalized=is_normalized):
-            cnn = nature_cnn(part, outputs, release, is_normalized=is_normalized)
+        bounds = (id(part.low), id(part.high), part.dtype) if isinstance(part, Box) else (0, 0, "")
+        if bounds not in images:
+            images[bounds] = is_image(part, is_normalized=is_normalized)
+        if isinstance(part, Box) and images[bounds]:
+            cnn = nature_cnn(part.shape, outputs, release)
             made += prefixed(f"extractors.{key}", cnn)
             total = total + outputs
         else:
