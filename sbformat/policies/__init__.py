@@ -1,0 +1,26 @@
+"""Policies as networks: what each one of SB3 is made of, found out without importing it.
+
+One table of layers (``layers``, ``extractors``, ``networks``) gives the names and shapes of a policy's state dict.
+"""
+
+from __future__ import annotations
+
+from sbformat.policies.mismatches import Mismatch, find_mismatches
+from sbformat.policies.networks import Agent
+from sbformat.policies.optimizers import optimizer_mismatches
+from sbformat.policies.parameters import POLICIES, Fit, agent_of, expected_parameters, nearest, parameters_of
+from sbformat.policies.sizes import NetworkError
+
+__all__ = [
+    "POLICIES",
+    "Agent",
+    "Fit",
+    "Mismatch",
+    "NetworkError",
+    "agent_of",
+    "expected_parameters",
+    "find_mismatches",
+    "nearest",
+    "optimizer_mismatches",
+    "parameters_of",
+]

@@ -1,0 +1,105 @@
+"""What a state dict has otherwise than its network asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+
+from sbformat.errors import UnsupportedError, quote
+from sbformat.policies.sizes import joined
+from sbformat.pth.values import TensorInfo
+from sbformat.spec import POLICY_ENTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sbformat.pth import StateDict
+
+Kind: TypeAlias = Literal["missing", "unexpected", "shape", "count"]
+
+_KEYS: Final = (
+    ("mlp_extractor.", "policy_kwargs/net_arch"),
+    ("features_extractor.", "policy_kwargs/features_extractor_class and observation_space"),
+    ("lstm_", "policy_kwargs/lstm_kwargs and policy_kwargs/enable_critic_lstm"),
+    ("log_std", "use_sde and action_space"),
+    ("qf", "policy_kwargs/n_critics and policy_kwargs/net_arch"),
+)
+"""Parts of names, and the keys of ``data`` that decide on whether they are there."""
+
+
+class Mismatch(NamedTuple):
+    """A name or a shape that does not fit."""
+
+    name: str
+    kind: Kind
+    expected: tuple[int, ...] | None
+    """None for a name that is not expected."""
+    actual: tuple[int, ...] | None
+    """None for a name that is missing."""
+    key: str
+    """The keys of ``data`` that it follows from."""
+
+    @property
+    def message(self) -> str:
+        """A sentence."""
+        because = f" (from {self.key})" if self.key else ""
+        name = quote(self.name, 120)
+        if self.kind == "missing":
+            return f"{name} is missing: expected the shape {self.expected}{because}"
+        if self.kind == "unexpected":
+            return f"{name} is not expected{because}; its shape is {self.actual}"
+        if self.kind == "count":
+            groups = f"groups of {self.actual}" if len(self.actual or ()) != 1 else f"{(self.actual or (0,))[0]:,}"
+            return f"expected one group of {(self.expected or (0,))[0]:,} parameters{because}, got {groups}"
+        return f"{name}: expected the shape {self.expected}{because}, got {self.actual}"
+
+
+def shapes_of(state_dict: StateDict) -> dict[str, tuple[int, ...]]:
+    """Return the names and shapes of a policy's state dict.
+
+    :raises UnsupportedError: when it is no dict of tensors
+    """
+    tree = state_dict.tree
+    if not isinstance(tree, dict):
+        message = "it is no dict of tensors"
+        raise UnsupportedError(message, entry=POLICY_ENTRY)
+    made = {}
+    for name, value in tree.items():
+        if type(name) is not str or not isinstance(value, TensorInfo):
+            message = f"{quote(name, 80)} is no tensor"
+            raise UnsupportedError(message, entry=POLICY_ENTRY)
+        made[name] = tuple(value.shape)
+    return made
+
+
+def find_mismatches(
+    expected: Mapping[str, tuple[int, ...]], actual: Mapping[str, tuple[int, ...]]
+) -> tuple[Mismatch, ...]:
+    """Compare names and shapes; their order does not count.
+
+    :param expected: as :func:`~sbformat.policies.parameters.expected_parameters` gives them
+    :param actual: those that are there
+    """
+    found = []
+    for name, shape in expected.items():
+        have = actual.get(name)
+        if have is None:
+            found.append(Mismatch(name, "missing", _plain(shape), None, _keys(shape) or _key_of_name(name)))
+        elif tuple(have) != tuple(shape):
+            wrong = (size for size, other in zip(shape, have) if size != other) if len(shape) == len(have) else shape
+            found.append(Mismatch(name, "shape", _plain(shape), tuple(have), _keys(tuple(wrong))))
+    for name, have in actual.items():
+        if name not in expected:
+            found.append(Mismatch(name, "unexpected", None, tuple(have), _key_of_name(name)))
+    return tuple(found)
+
+
+def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(map(int, shape))
+
+
+def _keys(shape: tuple[int, ...]) -> str:
+    return joined(getattr(size, "key", "") for size in shape)
+
+
+def _key_of_name(name: str) -> str:
+    return next((key for part, key in _KEYS if part in name), "policy_class and policy_kwargs")

@@ -1,0 +1,94 @@
+"""The parameters that the optimizers of an agent have, and what their entries have otherwise (FORMAT.md 6.8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.policies.mismatches import Mismatch
+from sbformat.policies.networks import shares_extractor
+from sbformat.policies.sizes import KWARGS
+from sbformat.pth.values import TensorInfo
+from sbformat.spec import ENTROPY_OPTIMIZER, PTH_SUFFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sbformat.archive import Archive
+    from sbformat.policies.layers import Parameters
+    from sbformat.policies.networks import Agent
+    from sbformat.policies.parameters import Fit
+
+_ONLINE: Final = {"stable_baselines3.dqn.policies": "q_net.", "sb3_contrib.qrdqn.policies": "quantile_net."}
+_WITH_SHARED: Final = "stable_baselines3.td3.policies"
+"""Where the critics' optimizer has a features extractor that is the actor's, too."""
+_MOMENTS: Final = frozenset(
+    """
+    exp_avg exp_avg_sq max_exp_avg_sq exp_inf square_avg grad_avg momentum_buffer sum acc_delta prev ax
+    """.split()  # noqa: SIM905 -- a name a line is no better
+)
+"""Parts of an optimizer's state that have the shape of their parameter."""
+
+
+def optimizer_mismatches(archive: Archive, fit: Fit) -> Iterator[tuple[str, Mismatch]]:
+    """Yield what the optimizers' entries have otherwise than the policy's parameters ask for, with the entry's name.
+
+    :param archive: the archive
+    :param fit: its policy, as :func:`~sbformat.policies.nearest` gives it
+    :raises SbformatError: for an entry that cannot be read
+    """
+    for name in archive.parameters:
+        options = _optimized(fit.agent, fit.parameters, name)
+        tree: Any = archive.parameters[name].tree if options else None
+        if not _is_optimizer(tree):
+            continue
+        groups = tree["param_groups"]
+        counts = [len(group["params"]) for group in groups]
+        parameters = next((option for option in options if [len(option)] == counts), None)
+        entry = name + PTH_SUFFIX
+        if parameters is None:
+            yield entry, Mismatch("param_groups", "count", (len(options[0]),), tuple(counts), KWARGS)
+            continue
+        for number, shape in zip(groups[0]["params"], parameters):
+            for word, moment in _moments(tree["state"], number):
+                if tuple(moment.shape) != tuple(shape):
+                    place = f"state/[{number}]/{word}"
+                    yield entry, Mismatch(place, "shape", tuple(map(int, shape)), tuple(moment.shape), "policy.pth")
+
+
+def _moments(state: dict[Any, Any], number: object) -> Iterator[tuple[str, TensorInfo]]:
+    moments = state.get(number)
+    for word, moment in moments.items() if isinstance(moments, dict) else ():
+        if type(word) is str and word in _MOMENTS and isinstance(moment, TensorInfo):
+            yield word, moment
+
+
+def _is_optimizer(tree: Any) -> bool:  # noqa: ANN401 -- a tree
+    if not isinstance(tree, dict) or not isinstance(tree.get("state"), dict):
+        return False
+    groups = tree.get("param_groups")
+    return isinstance(groups, list) and all(
+        isinstance(group, dict)
+        and isinstance(group.get("params"), list)
+        and all(type(number) is int for number in group["params"])
+        for group in groups
+    )
+
+
+def _optimized(agent: Agent, parameters: Parameters, name: str) -> list[list[tuple[int, ...]]]:
+    """Return the shapes of the parameters that an optimizer may have; nothing for one that is not known."""
+    if name == ENTROPY_OPTIMIZER:
+        return [[(1,)]]
+    own = [parameter for parameter in parameters if not parameter.is_buffer]
+    if name == "policy.optimizer":
+        everything = [parameter.shape for parameter in own if not parameter.same_as]
+        online = _ONLINE.get(agent.policy_class[0])
+        if online is None:
+            return [everything]
+        return [[parameter.shape for parameter in own if parameter.name.startswith(online)], everything]
+    module, _, word = name.partition(".")
+    if word != "optimizer" or module not in ("actor", "critic"):
+        return []
+    inside = [parameter for parameter in own if parameter.name.startswith(f"{module}.")]
+    if module == "critic" and agent.policy_class[0] != _WITH_SHARED and shares_extractor(agent):
+        inside = [parameter for parameter in inside if "features_extractor" not in parameter.name]
+    return [[parameter.shape for parameter in inside]]
