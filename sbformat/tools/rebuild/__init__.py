@@ -12,6 +12,8 @@ from sbformat.archive import Archive
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, ValidationError, quote
 from sbformat.known.values import Reference
 from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.names.moved import of_today
+from sbformat.names.references import REFERENCES
 from sbformat.pth import StateDict
 from sbformat.pth.values import TensorInfo
 from sbformat.reader import read
@@ -131,7 +133,7 @@ def rebuild(
         message = f"sb3-contrib {release} has no {name}"
         raise UnsupportedError(message)
     _check_keys(name, assign or {})
-    chosen = None if policy_class is None else _named_class(policy_class, family.policies)
+    chosen = None if policy_class is None else _named_class(policy_class, name)
     options = Options(release, on_unknown, chosen, keep_system_info, frozenset(given), frozenset(allow))
     job = Job(archive, name, family, options, dict(assign or {}))
     if hindsight is not None and not job.is_of_sb3:
@@ -186,14 +188,21 @@ def _algorithm(archive: Archive, asked: str | None) -> tuple[str, Hindsight | No
     return name, hindsight, lost
 
 
-def _named_class(given: str | type, aliases: Mapping[str, tuple[str, str]]) -> Reference:
+def _named_class(given: str | type, algorithm: str) -> Reference:
+    """Return the policy that the caller names: one of the algorithm's, or one that is not known."""
+    aliases = ALGORITHMS[algorithm].policies
     if isinstance(given, type):
-        return Reference(given.__module__, given.__qualname__)
-    module, _, name = given.rpartition(".")
-    if not module and given not in aliases:
-        message = f"{quote(given)} is no policy: give {', '.join(aliases)} or a dotted name"
+        pair = given.__module__, given.__qualname__
+    elif given in aliases:
+        pair = aliases[given]
+    else:
+        module, _, name = given.rpartition(".")
+        pair = of_today((module, name))
+    if not pair[0] or (pair in REFERENCES and pair not in aliases.values()):
+        shown = quote(".".join(pair).lstrip("."))
+        message = f"{shown} is not a policy of {algorithm}: give {', '.join(aliases)} or a dotted name"
         raise UnsupportedError(message)
-    return Reference(module, name) if module else Reference(*aliases[given])
+    return Reference(*pair)
 
 
 def _check_keys(algorithm: str, assigned: Mapping[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import SbformatError, UnsupportedError
+from sbformat.known.values import Space
 from sbformat.policies import Agent, NetworkError, find_mismatches, parameters_of
 from sbformat.policies.sizes import is_true
 from sbformat.spec import POLICY_ENTRY
@@ -63,6 +64,9 @@ def _agent(job: Job) -> Agent:
     policy: Any = job.policy
     arguments: Any = job.arguments
     actions = job.meaning("action_space")
+    if not isinstance(space, Space) or not isinstance(actions, Space):
+        message = "one of its spaces is not known"
+        raise UnsupportedError(message)
     return Agent(policy.pair, space, actions, arguments, is_true(use_sde, "use_sde"), tuple(job.target))
 
 
@@ -81,7 +85,7 @@ def _advise(job: Job, problem: str) -> str:
         "SB3's own, --set policy_kwargs=JSON (assign={'policy_kwargs': ...}) gives its arguments; "
         "sbformat.sb3.load takes both as custom_objects"
     )
-    return "; ".join([f"SB3 could not load the result: {problem}", *lost, options])
+    return "; ".join([*lost, f"SB3 could not load the result: {problem}", options])
 
 
 def optimized_parameters(job: Job, name: str, parameters: Iterable[Parameter]) -> list[Parameter]:

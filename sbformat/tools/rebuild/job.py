@@ -220,7 +220,8 @@ class Job:
         """
         if is_finding is None:
             is_finding = is_hyperparameter(key.partition("/")[0], self.algorithm)
-        shown = None if was is None else escape(one_line(was), 200)
+        is_name = isinstance(was, (Global, Reference))
+        shown = None if was is None else escape(str(was) if is_name else one_line(was), 200)
         self.rows.append(Row(DATA_ENTRY, key, "dropped", message, instead, shown, is_finding))
         return DROPPED
 
