@@ -25,7 +25,7 @@ def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no pub
         help="change hyper-parameters, weights or entries",
         description="Write an archive with other hyper-parameters, weights or entries. What is not edited is copied "
         "byte for byte; the output is read again before it takes its name. Exit status 1 when SB3 could no longer "
-        "load it.",
+        "load it; an edit that the weights do not fit is refused.",
     )
     parser.add_argument("path", metavar="FILE", help="an archive")
     where = parser.add_mutually_exclusive_group(required=True)
@@ -41,6 +41,9 @@ def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no pub
     )
     parser.add_argument("--drop", action="append", default=[], metavar="ENTRY", help="leave an entry out; repeatable")
     parser.add_argument("--unknown-keys", action="store_true", help="let --set add keys that SB3 does not know")
+    parser.add_argument(
+        "--allow-mismatch", action="store_true", help="write it although its weights do not fit the new data"
+    )
     parser.add_argument("--force", action="store_true", help="overwrite OUT")
     _files.add_reading_options(parser)
     parser.set_defaults(run=run, refuse=parser.error)
@@ -80,6 +83,7 @@ def _edit(args: argparse.Namespace) -> dict[str, Any]:
         drop_optimizer=args.drop_optimizer,
         drop=args.drop,
         unknown_keys=args.unknown_keys,
+        allow_mismatch=args.allow_mismatch,
     )
     changes = change_rows(diff(archive, edited).changes)
     with _output.bytes_progress("writing", _total(edited)) as advance:

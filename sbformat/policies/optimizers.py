@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.policies.mismatches import Mismatch
-from sbformat.policies.networks import shares_extractor
+from sbformat.policies.off_policy import shares_extractor
 from sbformat.policies.sizes import KWARGS
 from sbformat.pth.values import TensorInfo
 from sbformat.spec import ENTROPY_OPTIMIZER, PTH_SUFFIX
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from sbformat.archive import Archive
     from sbformat.policies.layers import Parameters
-    from sbformat.policies.networks import Agent
+    from sbformat.policies.agents import Agent
     from sbformat.policies.parameters import Fit
 
 _ONLINE: Final = {"stable_baselines3.dqn.policies": "q_net.", "sb3_contrib.qrdqn.policies": "quantile_net."}
@@ -91,4 +91,4 @@ def _optimized(agent: Agent, parameters: Parameters, name: str) -> list[list[tup
     inside = [parameter for parameter in own if parameter.name.startswith(f"{module}.")]
     if module == "critic" and agent.policy_class[0] != _WITH_SHARED and shares_extractor(agent):
         inside = [parameter for parameter in inside if "features_extractor" not in parameter.name]
-    return [[parameter.shape for parameter in inside]]
+    return [[parameter.shape for parameter in inside]] if inside else []

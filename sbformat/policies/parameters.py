@@ -11,10 +11,10 @@ from sbformat.known.shown import one_line
 from sbformat.known.values import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Reference
 from sbformat.names.moved import of_today
 from sbformat.pkl.tree import Global
-from sbformat.policies import networks
+from sbformat.policies import off_policy, on_policy, one_network
 from sbformat.policies.extractors import COMBINED, FLATTEN, NATURE
 from sbformat.policies.mismatches import find_mismatches, shapes_of
-from sbformat.policies.networks import Agent, Policy
+from sbformat.policies.agents import Agent, Policy
 from sbformat.policies.releases import candidates
 from sbformat.policies.sizes import KWARGS, NetworkError, is_true
 from sbformat.spec import DATA_ENTRY, POLICY_ENTRY
@@ -70,42 +70,42 @@ POLICIES: Final[dict[Pair, Policy]] = {
     **_policies(
         "stable_baselines3.common.policies",
         ("ActorCriticPolicy", "ActorCriticCnnPolicy", "MultiInputActorCriticPolicy"),
-        networks.actor_critic, _ON_POLICY, _SHARED_SINCE_1_7,
+        on_policy.actor_critic, _ON_POLICY, _SHARED_SINCE_1_7,
     ),
     **_policies(
         "sb3_contrib.common.maskable.policies",
         ("MaskableActorCriticPolicy", "MaskableActorCriticCnnPolicy", "MaskableMultiInputActorCriticPolicy"),
-        networks.maskable, _MASKABLE, _SHARED_SINCE_1_7,
+        on_policy.maskable, _MASKABLE, _SHARED_SINCE_1_7,
     ),
     **_policies(
         "sb3_contrib.common.recurrent.policies",
         ("RecurrentActorCriticPolicy", "RecurrentActorCriticCnnPolicy", "RecurrentMultiInputActorCriticPolicy"),
-        networks.recurrent, _RECURRENT, _SHARED_SINCE_1_7,
+        on_policy.recurrent, _RECURRENT, _SHARED_SINCE_1_7,
     ),
     **_policies(
-        "stable_baselines3.dqn.policies", ("DQNPolicy", *_OFF_POLICY_NAMES), networks.q_network, _COMMON
+        "stable_baselines3.dqn.policies", ("DQNPolicy", *_OFF_POLICY_NAMES), one_network.q_network, _COMMON
     ),
     **_policies(
         "sb3_contrib.qrdqn.policies", ("QRDQNPolicy", *_OFF_POLICY_NAMES),
-        networks.quantile_network, _COMMON | {"n_quantiles"},
+        one_network.quantile_network, _COMMON | {"n_quantiles"},
     ),
     **_policies(
-        "stable_baselines3.sac.policies", ("SACPolicy", *_OFF_POLICY_NAMES), networks.sac, _SAC, _CRITICS_SINCE
+        "stable_baselines3.sac.policies", ("SACPolicy", *_OFF_POLICY_NAMES), off_policy.sac, _SAC, _CRITICS_SINCE
     ),
     **_policies(
-        "stable_baselines3.td3.policies", ("TD3Policy", *_OFF_POLICY_NAMES), networks.td3, _CRITICS, _CRITICS_SINCE
+        "stable_baselines3.td3.policies", ("TD3Policy", *_OFF_POLICY_NAMES), off_policy.td3, _CRITICS, _CRITICS_SINCE
     ),
     **_policies(
         "sb3_contrib.tqc.policies", ("TQCPolicy", *_OFF_POLICY_NAMES),
-        networks.tqc, _SAC | {"n_quantiles"}, _CRITICS_SINCE,
+        off_policy.tqc, _SAC | {"n_quantiles"}, _CRITICS_SINCE,
     ),
-    **_policies("sb3_contrib.crossq.policies", ("CrossQPolicy",), networks.crossq, _CROSSQ, _CRITICS_SINCE),
+    **_policies("sb3_contrib.crossq.policies", ("CrossQPolicy",), off_policy.crossq, _CROSSQ, _CRITICS_SINCE),
     **_policies(
-        "sb3_contrib.ars.policies", ("ARSPolicy",), networks.ars,
+        "sb3_contrib.ars.policies", ("ARSPolicy",), one_network.ars,
         frozenset({"net_arch", "activation_fn", "with_bias", "squash_output"}), {"with_bias": (1, 7)},
     ),
     **_policies(
-        "sb3_contrib.ars.policies", ("ARSLinearPolicy",), networks.ars_linear,
+        "sb3_contrib.ars.policies", ("ARSLinearPolicy",), one_network.ars_linear,
         frozenset({"with_bias", "squash_output"}),
     ),
 }  # fmt: skip

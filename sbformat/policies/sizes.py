@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from sbformat.names.pth import Pair
 
 KWARGS: Final = "policy_kwargs"
-MOST_PARAMETERS: Final = 65_536
-"""Tensors of a network; a number of critics or layers can ask for any."""
+MOST_PARAMETERS: Final = 8_192
+"""Layers of a network: a number of critics or layers in a file can be any."""
 _SHOWN: Final = 120
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from sbformat import data as data_entry
 from sbformat.archive import Archive
 from sbformat.data import Serialized
-from sbformat.errors import SbformatError, ValidationError, escape, quote
+from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape, quote
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
 from sbformat.schema.families import SB2, Family, family, family_of, known_keys, load_schema, validator
@@ -35,11 +35,13 @@ if TYPE_CHECKING:
 __all__ = ["OPTIMIZERS", "Level", "Problem", "ProblemKind", "iter_problems", "known_keys", "load_schema", "validate"]
 
 ProblemKind: TypeAlias = Literal[
-    "type", "value", "base64", "missing-key", "unknown-key", "missing-entry", "unexpected-entry", "unreadable"
+    "type", "value", "base64", "missing-key", "unknown-key", "missing-entry", "unexpected-entry", "unreadable",
+    "mismatch", "unchecked",
 ]
 Level: TypeAlias = Literal["error", "info"]
 
 _UNKNOWN_SHOWN: Final = 100
+_MISMATCHES_SHOWN: Final = 100
 _POLICY_OPTIMIZER: Final = ("policy.optimizer",)
 _ACTOR_CRITIC: Final = ("actor.optimizer", "critic.optimizer")
 OPTIMIZERS: Final = {
@@ -117,6 +119,7 @@ def iter_problems(
         yield from _data_problems(data, *family(archive))
     if archive.format in ("sb3", "folder"):
         yield from _entry_problems(archive)
+        yield from network_problems(archive)
     elif archive.format in STATISTICS:
         yield from _statistics_problems(archive)
     elif archive.format == "sb2-zip" and DATA_ENTRY not in archive.entries:
@@ -216,6 +219,35 @@ def _entry_problems(archive: Archive) -> Iterator[Problem]:
             yield Problem(name, "", "unexpected-entry", "error", message)
     if SETTINGS_ENTRY in archive.extra or ARRAYS_ENTRY in archive.extra:
         yield from _bundle_problems(archive)
+
+
+def network_problems(archive: Archive) -> Iterator[Problem]:
+    """Yield what the policy and its optimizers have otherwise than ``data`` asks for (FORMAT.md 6.8).
+
+    :param archive: of SB3
+    """
+    from sbformat.policies import NetworkError, nearest, optimizer_mismatches
+
+    if DATA_ENTRY not in archive.entries or POLICY_ENTRY not in archive.state_dicts:
+        return
+    try:
+        fit = nearest(archive)
+        found = [(POLICY_ENTRY, row) for row in fit.mismatches] or list(optimizer_mismatches(archive, fit))
+    except NetworkError as error:
+        if error.key.partition("/")[0] in archive.data:
+            message = f"SB3 cannot make the network: {error.message}"
+            yield Problem(DATA_ENTRY, f"/{error.key}", "mismatch", "error", message)
+        return
+    except UnsupportedError as error:
+        yield Problem(POLICY_ENTRY, "", "unchecked", "info", f"names and shapes are not checked: {error.message}")
+        return
+    except SbformatError:  # that an entry cannot be read is a problem of its own
+        return
+    for entry, row in found[:_MISMATCHES_SHOWN]:
+        yield Problem(entry, "", "mismatch", "error", row.message)
+    if len(found) > _MISMATCHES_SHOWN:
+        message = f"{len(found) - _MISMATCHES_SHOWN:,} more names or shapes do not fit"
+        yield Problem(found[-1][0], "", "mismatch", "error", message)
 
 
 def _bundle_problems(archive: Archive) -> Iterator[Problem]:

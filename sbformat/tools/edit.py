@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _POLICY: Final = POLICY_ENTRY.removesuffix(PTH_SUFFIX)
 _OF_VALUES: Final = ("type", "value", "base64")
 """Kinds of problems that a value has, not a key that is missing."""
+_MISMATCHES_SHOWN: Final = 4
 _LOC_SHOWN: Final = 80
 """Characters of a key in the place of a problem."""
 
@@ -46,6 +47,7 @@ def edit(
     drop_optimizer: bool = False,
     drop: Sequence[str] = (),
     unknown_keys: bool = False,
+    allow_mismatch: bool = False,
 ) -> EditReport:
     """Return the archive with edits, in this order.
 
@@ -59,7 +61,10 @@ def edit(
     :param drop_optimizer: empty the state of every optimizer; the entries stay, for SB3's ``load`` needs them
     :param drop: entries to leave out
     :param unknown_keys: allow keys that no release of SB3 writes
-    :raises ValidationError: for a value against the schema, and for weights that do not fit; all are in ``problems``
+    :param allow_mismatch: allow ``data`` that the weights do not fit, such as another ``net_arch``: SB3 cannot load the
+        result
+    :raises ValidationError: for a value against the schema, for weights that do not fit, and for ``data`` that the
+        weights do not fit any more; all are in ``problems``
     :raises MissingEntryError: for a key, state dict or entry that is not there; a key that SB3 does not know, too
     """
     archive.require_own()
@@ -76,7 +81,11 @@ def edit(
         edited = edited.replace(parameters=_emptied(edited))
     if drop:
         edited = edited.without(*(_entry_name(edited, name) for name in drop))
-    return EditReport(edited, tuple(problem for problem in _errors(edited) if problem not in before))
+    problems = tuple(problem for problem in _errors(edited) if problem not in before)
+    mismatches = [problem for problem in problems if problem.kind == "mismatch"]
+    if mismatches and not allow_mismatch:
+        raise _unfit(mismatches)
+    return EditReport(edited, problems)
 
 
 def _errors(archive: Archive) -> Iterable[Problem]:
@@ -180,6 +189,14 @@ def _require_schema(before: set[Problem], edited: Archive, assigned: set[str]) -
     if problems:
         message = "; ".join(f"{problem.loc or DATA_ENTRY}: {problem.message}" for problem in problems)
         raise ValidationError(message, problems=problems, entry=DATA_ENTRY)
+
+
+def _unfit(mismatches: list[Problem]) -> ValidationError:
+    """Return the error that lists what the weights have otherwise than the new ``data`` asks for."""
+    listed = "; ".join(f"{row.loc.lstrip('/') or row.entry}: {row.message}" for row in mismatches[:_MISMATCHES_SHOWN])
+    more = f"; and {len(mismatches) - _MISMATCHES_SHOWN} more" if len(mismatches) > _MISMATCHES_SHOWN else ""
+    message = f"SB3 could not load the result, allow_mismatch=True or --allow-mismatch makes it: {listed}{more}"
+    return ValidationError(message, problems=mismatches)
 
 
 # -- state dicts and entries --------------------------------------------------------------------------

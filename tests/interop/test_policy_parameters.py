@@ -94,7 +94,9 @@ PI_VF: Final[list[dict[str, Any]]] = [
     {"ortho_init": False},
     {"share_features_extractor": False},
 ]
-SDE: Final[list[dict[str, Any]]] = [{}, {"full_std": False}, {"squash_output": True, "use_expln": True}, {"net_arch": []}]
+SDE: Final[list[dict[str, Any]]] = [
+    {}, {"full_std": False}, {"squash_output": True, "use_expln": True}, {"net_arch": []},
+]  # fmt: skip
 PI_QF: Final[list[dict[str, Any]]] = [
     {"net_arch": {"pi": [5], "qf": [6, 7]}},
     {"net_arch": {"pi": [], "qf": []}},
@@ -103,7 +105,7 @@ PI_QF: Final[list[dict[str, Any]]] = [
     {"share_features_extractor": True},
 ]
 OPTIONS: Final[dict[str, list[dict[str, Any]]]] = {
-    **dict.fromkeys((*ON_POLICY, "MaskablePPO"), [*COMMON, *PI_VF]),
+    **{name: [*COMMON, *PI_VF] for name in (*ON_POLICY, "MaskablePPO")},
     "RecurrentPPO": [
         *COMMON,
         *PI_VF,
@@ -118,7 +120,7 @@ OPTIONS: Final[dict[str, list[dict[str, Any]]]] = {
     "DQN": COMMON,
     "QRDQN": [*COMMON, {"n_quantiles": 7}],
     "SAC": [*COMMON, *PI_QF, {"clip_mean": 0.0}],
-    **dict.fromkeys(("TD3", "DDPG"), [*COMMON, *PI_QF]),
+    **{name: [*COMMON, *PI_QF] for name in ("TD3", "DDPG")},
     "TQC": [*COMMON, *PI_QF, {"n_quantiles": 7, "n_critics": 3}],
     "CrossQ": [*COMMON, *PI_QF, {"batch_norm": False}, {"renorm_warmup_steps": 3, "batch_norm_eps": 0.1}],
     "ARS": [
