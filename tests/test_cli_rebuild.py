@@ -120,7 +120,11 @@ def test_neither_the_input_nor_another_file_is_written_over(capsys: Capture, tmp
 def test_texts_of_a_file_choose_no_byte_of_the_terminal(capsys: Capture, tmp_path: Path) -> None:
     source, out = tmp_path / "in.zip", tmp_path / "out.zip"
     hostile = "\x1b[31m\u202e\n" * 3
-    values: dict[str, Any] = {hostile: hostile, "policy_kwargs": {"net_arch": [8, 8], hostile: 1}, "mine": blob(Global(hostile, hostile))}
+    values: dict[str, Any] = {
+        hostile: hostile,
+        "policy_kwargs": {"net_arch": [8, 8], hostile: 1},
+        "mine": blob(Global(hostile, hostile)),
+    }
     sbformat.write(with_keys(**values), source)
     status, text = run(capsys, "rebuild", source, "-o", out)
     assert status == 1

@@ -49,9 +49,12 @@ GLOBALS: Final = {
 
 OF_ANOTHER_CLASS: Final = (
     "customextractor",  # carried by value
-    "expert_models__cartpole_0__policies__final__model.zip",  # of the package imitation, with layers of 32
+    *(
+        f"expert_models__cartpole_0__policies__final__model.zip@{commit}"
+        for commit in ("6148c831", "af52b8da", "b35fb55d")
+    ),
 )
-"""Archives whose weights fit no class that is known, by a part of their names."""
+"""Archives whose weights fit no class that is known, by a part of their names; the last of the package imitation."""
 REPLACED: Final = "reward_models__gail__cartpole_0__n_expert_demos_1__checkpoints__final__gen_policy__model.zip"
 """One with a policy of the package imitation whose arguments say its layers."""
 

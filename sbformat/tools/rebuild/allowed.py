@@ -108,17 +108,23 @@ class _Rewriting:
 
     def _partial(self, call: Call) -> Any:  # noqa: ANN401
         """Return a partial of a function that may be kept; it was left as it is because that is not known."""
-        func, state = call.func, call.updates[0].value if len(call.updates) == 1 else None
+        func, updates = call.func, call.updates or []
+        state = updates[0].value if len(updates) == 1 else None
         if not isinstance(func, Global) or func.pair != _PARTIAL or type(state) is not tuple:
             return call
         if len(state) != _PARTIAL_STATE or not isinstance(state[0], Global) or state[0] not in self._allowed:
             return call
-        keywords = state[2]
-        pairs = list(keywords) if isinstance(keywords, Dict) else []
-        if type(state[1]) is not tuple or any(type(key) is not str for key, _ in pairs):
+        keywords = dict(state[2]) if isinstance(state[2], Dict) and _has_texts(state[2]) else {}
+        if type(state[1]) is not tuple or len(keywords) != len(state[2] or ()):
             return call
         given = tuple(self.value(_known(part)) for part in state[1])
-        return Partial(self.value(state[0]), given, {key: self.value(_known(part)) for key, part in pairs})
+        return Partial(
+            self.value(state[0]), given, {str(key): self.value(_known(part)) for key, part in keywords.items()}
+        )
+
+
+def _has_texts(keywords: Dict) -> bool:
+    return all(type(key) is str for key, _ in keywords)
 
 
 def _known(part: object) -> object:

@@ -67,7 +67,9 @@ def _agent(job: Job) -> Agent:
     if not isinstance(space, Space) or not isinstance(actions, Space):
         message = "one of its spaces is not known"
         raise UnsupportedError(message)
-    return Agent(policy.pair, space, actions, arguments, is_true(use_sde, "use_sde"), tuple(job.target))
+    return Agent(
+        policy.pair, space, actions, arguments, is_true(use_sde, "use_sde"), (job.target.major, job.target.minor)
+    )
 
 
 def _advise(job: Job, problem: str) -> str:
@@ -103,5 +105,6 @@ def optimized_parameters(job: Job, name: str, parameters: Iterable[Parameter]) -
         parameter
         for parameter in parameters
         if parameter.name.startswith(prefix)
-        and not (parameter.is_buffer or parameter.same_as or (is_bare and "features_extractor" in parameter.name))
+        and not (parameter.is_buffer or (parameter.same_as is not None and parameter.same_as.startswith(prefix)))
+        and not (is_bare and "features_extractor" in parameter.name)
     ]

@@ -11,6 +11,7 @@ from sbformat.known.numbers import unpacked
 from sbformat.known.shown import one_line
 from sbformat.known.values import Box, Reference
 from sbformat.names.moved import of_today
+from sbformat.numpy_pickles import ArrayInfo
 from sbformat.pkl.tree import Global
 from sbformat.spec import DATA_ENTRY
 from sbformat.tools.rebuild.allowed import Allowed
@@ -112,11 +113,10 @@ class Job:
             meaning = self.meaning("policy_class")
         except UnsupportedError:
             return None
-        if isinstance(meaning, str):
-            pair = self.family.policies.get(meaning)
-        else:
-            pair = of_today(meaning.pair) if isinstance(meaning, Reference) else None
-        return Reference(*pair) if pair in self.family.policies.values() else None
+        if isinstance(meaning, str) and meaning in self.family.policies:
+            return Reference(*self.family.policies[meaning])
+        known = Reference(*of_today(meaning.pair)) if isinstance(meaning, Reference) else None
+        return known if known is not None and known.pair in self.family.policies.values() else None
 
     @property
     def keeps_policy(self) -> bool:
@@ -159,8 +159,8 @@ class Job:
     @property
     def learns_entropy(self) -> bool:
         """Whether the entropy coefficient is learned, and has an optimizer."""
-        entropy = self.archive.data.get("ent_coef", "auto")
-        return self.algorithm in ENTROPY_LEARNERS and isinstance(entropy, str) and entropy.startswith("auto")
+        entropy = self.replaced["ent_coef"] if "ent_coef" in self.replaced else self.readable("ent_coef")
+        return self.algorithm in ENTROPY_LEARNERS and not isinstance(entropy, (int, float, ArrayInfo))
 
     @property
     def counts_in_numbers(self) -> bool:

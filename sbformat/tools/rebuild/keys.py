@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, escape
 from sbformat.known.shown import one_line
 from sbformat.known.values import (
+    Box,
     CarriedClass,
     ConstantSchedule,
     DType,
@@ -218,6 +220,7 @@ def _schedule(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
     try:
         meaning = job.meaning(key)
         if (meaning is None and key == "clip_range_vf") or type(meaning) in (int, float):
+            _check_rate(meaning)
             job.told("kept", "", key=key)
             return meaning
         return _written_schedule(job, key, job.allowed.value(key, meaning))
@@ -233,6 +236,7 @@ def _written_schedule(job: Job, key: str, meaning: object) -> Any:  # noqa: ANN4
         job.told("kept", f"{_line(meaning)}, which is allowed: the loader imports it", key=key)
         return result
     constant = _constant(schedule)
+    _check_rate(constant)
     if constant is not None and key != "delta_std_schedule":  # ARS takes that one as it stands, and calls it
         job.told("translated", f"{_line(meaning)}: {constant}", key=key)
         return constant
@@ -241,6 +245,16 @@ def _written_schedule(job: Job, key: str, meaning: object) -> Any:  # noqa: ANN4
     result = written(schedule, job.target)
     job.told("translated", _line(meaning), key=key)
     return result
+
+
+def _check_rate(value: float | None) -> None:
+    """Check that torch takes a number as a learning rate.
+
+    :raises UnsupportedError: when it is negative, infinite or no number
+    """
+    if value is not None and not 0 <= value < math.inf:
+        message = f"expected a number of at least 0, got {value}"
+        raise UnsupportedError(message)
 
 
 def _is_allowed(job: Job, schedule: object) -> bool:
@@ -278,6 +292,8 @@ def _train_freq(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
     if type(value) is list and len(value) == 2 and type(value[0]) is int and value[1] in ("step", "episode"):
         job.told("translated", f"every {value[0]} {value[1]}", key=key)  # SB3 takes a pair, and JSON has none
         return written(TrainFreq(value[0], EnumMember(_UNIT, value[1])), job.target)
+    if value is None:
+        return job.unknown(key, value, "expected a number of steps or episodes", "every step")
     if type(value) is not int or type(episodes) is not int:
         return _plain(job, key, value)
     unit, frequency = ("episode", episodes) if episodes > 0 else ("step", value)
@@ -295,6 +311,37 @@ def _target_update_interval(job: Job, key: str, value: object) -> Any:  # noqa: 
         job.told("translated", message, key=key)
         return value * count
     return _plain(job, key, value)
+
+
+def _entropy_coefficient(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
+    """``ent_coef``: a number, or ``auto`` with where it begins for those that learn it."""
+    meaning = job.readable(key)
+    learns = job.algorithm in releases.ENTROPY_LEARNERS
+    if isinstance(meaning, (int, float, ArrayInfo)) or (learns and releases.is_automatic(meaning)):
+        return _plain(job, key, value)
+    return job.unknown(key, value, f"expected a number{' or auto' if learns else ''}", "SB3's default", was=meaning)
+
+
+def _target_entropy(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
+    """A number; SB3 makes ``auto`` one when it begins to train, and not when it loads."""
+    meaning = job.readable(key)
+    if isinstance(meaning, (int, float, ArrayInfo)):
+        return _plain(job, key, value)
+    space = job.readable("action_space")
+    number = -float(math.prod(space.shape)) if isinstance(space, Box) else 0.0
+    if meaning == "auto":
+        job.told("translated", f"{number}, which is what auto means", key=key)
+    else:
+        job.dropped(key, "expected a number or auto", str(number), was=meaning)
+    return number
+
+
+def _count(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
+    """``n_envs``, which SB3 loads nothing without."""
+    if type(value) is int and value > 0:
+        return _plain(job, key, value)
+    job.dropped(key, "expected a number of environments", "1", was=job.readable(key))
+    return 1
 
 
 # -- what has to be there -----------------------------------------------------------------------------
@@ -327,8 +374,8 @@ def _goals(job: Job) -> dict[str, Any]:
     if type(given.get("n_sampled_goal")) is int:
         made["n_sampled_goal"] = given["n_sampled_goal"]
     if "goal_selection_strategy" in given:
-        name = "goal_selection_strategy"
-        made[name] = buffers.strategy(job, name, given[name])
+        value = given["goal_selection_strategy"]
+        made["goal_selection_strategy"] = buffers.strategy(job, "goal_selection_strategy", value)
     return made
 
 
@@ -339,6 +386,9 @@ _HANDLERS: Final[dict[str, Callable[[Job, str, Any], Any]]] = {
     "policy_kwargs": policies.policy_kwargs,
     "tensorboard_log": _tensorboard_log,
     "train_freq": _train_freq,
+    "ent_coef": _entropy_coefficient,
+    "target_entropy": _target_entropy,
+    "n_envs": _count,
     "target_update_interval": _target_update_interval,
     "replay_buffer_class": buffers.buffer_class,
     "rollout_buffer_class": buffers.buffer_class,
