@@ -13,6 +13,7 @@ from sbformat.archive import Archive
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
+from sbformat.spec import DATA_ENTRY
 from sbformat.targets import NEWEST, RELEASES, Target
 from sbformat.tools.rebuild import rebuild
 from sbformat.tools.rebuild.releases import ALGORITHMS
@@ -83,7 +84,7 @@ def load(
             f"SB3 cannot load it without what was dropped: {'; '.join(lost)}; give it in custom_objects "
             f"(policy_class, policy_kwargs), or allow the name"
         )
-        raise UnsupportedError(message, entry="data") from error
+        raise UnsupportedError(message, entry=DATA_ENTRY) from error
 
 
 def _warn(findings: list[Row]) -> None:
@@ -95,13 +96,13 @@ def _warn(findings: list[Row]) -> None:
 
 def _describe(row: Row) -> str:
     """Return the place, the old and the new value, and why."""
-    place = _key_of(row) if row.key is None else row.key
+    place = row.key if row.entry == DATA_ENTRY and row.key is not None else row.entry
     return f"{place}: {row.was or 'not readable'} -> {row.instead or 'the default of SB3'} ({row.message})"
 
 
 def _key_of(row: Row) -> str:
     """Return the key of ``data`` that a row is of, or its entry."""
-    return row.key.partition("/")[0] if row.key is not None and row.entry == "data" else row.entry
+    return row.key.partition("/")[0] if row.key is not None and row.entry == DATA_ENTRY else row.entry
 
 
 def _system_info(archive: Archive) -> str | None:

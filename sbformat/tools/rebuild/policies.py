@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, escape
 from sbformat.known.shown import one_line
-from sbformat.known.values import CarriedClass, Partial, Reference
+from sbformat.known.values import CarriedClass, Function, Partial, Reference
 from sbformat.names.dangerous import reason
 from sbformat.names.moved import of_today
 from sbformat.pkl.tree import Call, Global
@@ -87,7 +87,7 @@ def describe_unknown(value: object, what: str) -> str:
     """Say why a class or function is not kept, and which option keeps it."""
     shown = escape(one_line(value), 200)
     name = value if isinstance(value, (Global, Reference)) else _function_of(value)
-    if isinstance(value, CarriedClass):
+    if isinstance(value, (CarriedClass, Function)):
         return f"{shown} is a user's own {what}, carried by value: code, which no option keeps"
     if name is None or getattr(name, "updates", None):
         return f"{shown} is not a {what} that is known"
