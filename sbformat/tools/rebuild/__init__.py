@@ -151,13 +151,13 @@ def _rebuilt(job: Job) -> Archive:
     policy = archive.parameters[_POLICY]
     network = rebuilt_network(job)
     job.note_network(network)
+    _tell(job, POLICY_ENTRY, [*network.notes])
     moved = Moved()
     optimizers = _optimizers(job, moved)
     data = rebuilt_data(job)
     _check_assigned(data, job.replaced)
     known = check_fit(job, network)
     parameters = {_POLICY: policy.with_tree(moved.value(network.tree))}
-    _tell(job, POLICY_ENTRY, [*network.notes])
     parameters.update(_optimizer_states(job, optimizers, network, known))
     variables = _variables(job)
     dropped = _others(job, set(parameters))
