@@ -267,4 +267,4 @@ def _like(template: StateDict, value: Any) -> StateDict:  # noqa: ANN401 -- arra
     given = value if isinstance(value, StateDict) else StateDict.from_arrays(value, like=template)
     if "param_groups" in given:
         return template.like_optimizer(given)
-    return template.with_arrays({path: given.array(path) for path in given.tensors()})
+    return template.with_values_of(given)

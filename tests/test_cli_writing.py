@@ -200,8 +200,25 @@ def test_serialized_values_can_be_set(capsys: Capture, ppo: Path) -> None:
 
 def test_items_are_appended_one_by_one(capsys: Capture, ppo: Path) -> None:
     place = "/policy_kwargs/net_arch/-"
-    assert run(capsys, "edit", ppo, "--in-place", "--set", f"{place}=16", "--set", f"{place}=32")[0] == 0
+    sets = ("--set", f"{place}=16", "--set", f"{place}=32")
+    assert run(capsys, "edit", ppo, "--in-place", *sets, "--allow-mismatch")[0] == 1
     assert sbformat.read(ppo).data["policy_kwargs"] == {"net_arch": [8, 8, 16, 32]}
+
+
+def test_data_that_the_weights_do_not_fit_is_refused(capsys: Capture, ppo: Path, tmp_path: Path) -> None:
+    before = ppo.read_bytes()
+    change = ("--set", 'policy_kwargs={"net_arch":[32]}')
+    status, out = run(capsys, "edit", ppo, "-o", tmp_path / "o.zip", *change)
+    assert status == 2
+    assert "mlp_extractor.policy_net.0.weight" in out
+    assert "--allow-mismatch" in out
+    assert run(capsys, "edit", ppo, "--in-place", *change)[0] == 2
+    assert not (tmp_path / "o.zip").exists()
+    assert ppo.read_bytes() == before
+    assert run(capsys, "edit", ppo, "-o", tmp_path / "o.zip", *change, "--allow-mismatch")[0] == 1
+    status, (report,) = run_json(capsys, "validate", tmp_path / "o.zip")
+    assert status == 1
+    assert {(row["entry"], row["kind"]) for row in report["problems"]} == {("policy.pth", "mismatch")}
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".safetensors"])

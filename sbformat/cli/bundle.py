@@ -35,6 +35,9 @@ def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no pub
     )
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the archive to write")
     parser.add_argument("--force", action="store_true", help="overwrite OUT, and statistics that FILE has already")
+    parser.add_argument(
+        "--allow-mismatch", action="store_true", help="take statistics of another shape than the agent's observations"
+    )
     _files.add_reading_options(parser)
     parser.set_defaults(run=run)
 
@@ -56,7 +59,8 @@ def _bundle(args: argparse.Namespace) -> dict[str, Any]:
         _files.refuse_same(path, args.output)
     limits = _files.limits(args)
     statistics = _files.named(args.vecnormalize, lambda: read_vecnormalize(args.vecnormalize, limits=limits))
-    made = bundle(_files.read_archive(args.path, args), statistics, overwrite=args.force)
+    archive = _files.read_archive(args.path, args)
+    made = bundle(archive, statistics, overwrite=args.force, allow_mismatch=args.allow_mismatch)
     with _output.bytes_progress("writing", sum(entry.size for entry in made.entries.values())) as advance:
         write(made, args.output, overwrite=args.force, progress=advance)
     entries = [{"entry": name, "nbytes": made.entries[name].size} for name in ENTRIES]

@@ -56,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
     report = _files.guarded(args.path, lambda: _edit(args))
     _output.show(args, report, _print_text)
     if report["outcome"] != "ok":
+        if args.format != "json" and any(row["kind"] == "mismatch" for row in report.get("problems", ())):
+            _output.printer().line("nothing was written; --allow-mismatch writes what SB3 cannot load")
         return _files.EXIT_COULD_NOT
     return _files.EXIT_FINDINGS if report["problems"] else _files.EXIT_FINE
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import MissingEntryError, SbformatError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
+from sbformat.numpy_pickles import ArrayInfo
 from sbformat.pth.paths import segment
 from sbformat.pth.values import Decoded, MetaTensor, QuantizedTensor, SparseTensor, Storage, TensorInfo
 
@@ -108,6 +109,28 @@ class StateDict(Decoded, Mapping[Any, Any]):
         from sbformat.pth.template import with_arrays
 
         return self.with_tree(with_arrays(self.tree, self.tensors(), arrays, self.entry))
+
+    def with_values_of(self, given: StateDict) -> StateDict:
+        """Return it with the tensors of another state dict, in which nothing else may be otherwise than here.
+
+        :param given: its tensors are as those of :meth:`with_arrays`
+        :raises ValidationError: when names, shapes, dtypes or other values do not fit: all that do not are in
+            ``problems``
+        """
+        from sbformat.pth.compare import equal
+        from sbformat.pth.misfits import leaf_misfits
+        from sbformat.pth.template import with_arrays
+
+        tensors = given.tensors()
+        others = {path: value for path, value in given.leaves() if path not in tensors and (path or value)}
+
+        def is_equal(one: object, other: object) -> bool:
+            one = self._make(one).item() if isinstance(one, ArrayInfo) and one.shape == () else one
+            return equal(one, other, self._budget, given._budget)
+
+        found = leaf_misfits(dict(self.leaves()), others, is_equal)
+        arrays = {path: given.array(path) for path in tensors}
+        return self.with_tree(with_arrays(self.tree, self.tensors(), arrays, self.entry, found))
 
     def like_optimizer(self, given: StateDict) -> StateDict:
         """Return another state of the same optimizer, in this one's dtypes.

@@ -13,47 +13,52 @@ from sbformat.pth.array_storages import describe, torch_dtype
 from sbformat.pth.from_arrays import as_array
 from sbformat.pth.misfits import Mismatch, check_names, misfit, optimizer_misfits
 from sbformat.pth.paths import segment
+from sbformat.pth.shared import share
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 _LEVELS: Final = ("bool", "int", "float", "complex")
 """A dtype may become one of its own level or a higher one."""
 
 
-def with_arrays(template: Any, infos: Mapping[str, Any], arrays: Mapping[str, Any], entry: str | None) -> Any:  # noqa: ANN401 -- trees
+def with_arrays(
+    template: Any,  # noqa: ANN401 -- a tree
+    infos: Mapping[str, Any],
+    arrays: Mapping[str, Any],
+    entry: str | None,
+    others: Iterable[Mismatch] = (),
+) -> Any:  # noqa: ANN401 -- a tree
     """Return the template's tree with other tensors; all else in it, order and flags included, stays.
 
     :param template: the tree of a state dict
     :param infos: its tensors by path
-    :param entry: its name, for messages
     :param arrays: by path; each of the template's shape, and of a dtype that becomes its
         dtype without another kind of number (float64 becomes float32, float does not become int), nor beyond its
         range. A name may be left out when the template has the same tensor under another one, or has a tensor there
-        that is no array (sparse, quantized, complex32), which stays.
+        that is no array (sparse, quantized, complex32), which stays. Names of one tensor must not contradict one
+        another.
+    :param entry: its name, for messages
+    :param others: what is known not to fit already
     :raises ValidationError: when names, shapes or dtypes do not fit: all that do not are in ``problems``
     """
-    twins = _twins(infos)
-    given = dict(arrays)
-    present = {twins.get(path, path): path for path in reversed(given) if path in infos}
-    for path in infos:
-        owner = twins.get(path, path)
-        if path not in given and owner in present:
-            given[path] = given[present[owner]]
-    asked = {path: info for path, info in infos.items() if _is_replaceable(info) or path in given}
-    mismatches = [*check_names(asked, given)]
+    mismatches = list(others)
     fitting: dict[str, np.ndarray] = {}
-    for path in given.keys() & infos.keys():
-        found = _fitted(path, infos[path], given[path])
-        if isinstance(found, Mismatch):
-            mismatches.append(found)
-        else:
-            fitting[path] = found
+    for path in infos:
+        if path in arrays:
+            found = _fitted(path, infos[path], arrays[path])
+            if isinstance(found, Mismatch):
+                mismatches.append(found)
+            else:
+                fitting[path] = found
+    mismatches += share(infos, fitting)
+    asked = {path: info for path, info in infos.items() if _is_replaceable(info) or path in arrays}
+    mismatches += check_names(asked, {**arrays, **fitting})
     if mismatches:
         order = {path: at for at, path in enumerate(infos)}
         raise misfit(sorted(mismatches, key=lambda row: order.get(row.loc, len(order))), entry)
-    return _replaced(template, infos, {path: fitting[path] for path in infos if path in fitting}, twins)
+    return _replaced(template, infos, {path: fitting[path] for path in infos if path in fitting})
 
 
 def like_optimizer(
@@ -85,19 +90,6 @@ def like_optimizer(
     if mismatches:
         raise misfit(mismatches)
     return _rebuilt(given, "", dict(zip(cast, describe(list(cast.values()))))) if cast else given
-
-
-def _twins(infos: Mapping[str, Any]) -> dict[str, str]:
-    """The paths whose tensor is also that of an earlier path, with that one."""
-    first: dict[tuple[Any, ...], str] = {}
-    twins = {}
-    for path, info in infos.items():
-        if isinstance(info, TensorInfo):
-            bits = info.conj, info.neg
-            owner = first.setdefault((id(info.storage), info.dtype, info.offset, info.shape, info.strides, bits), path)
-            if owner != path:
-                twins[path] = owner
-    return twins
 
 
 def _is_replaceable(info: object) -> bool:
@@ -137,17 +129,9 @@ def _level(name: str) -> str:
     return next((level for level in _LEVELS if level in name), "int")
 
 
-def _replaced(
-    template: object, infos: Mapping[str, Any], given: Mapping[str, np.ndarray], twins: Mapping[str, str]
-) -> Any:  # noqa: ANN401 -- trees
-    made: dict[str, np.ndarray] = {}
-    for path, array in given.items():
-        twin = made.get(twins.get(path, ""))
-        is_same = twin is not None and (twin is array or twin.tobytes() == array.tobytes())
-        made[path] = twin if is_same and twin is not None else array
-    described = describe(list(made.values()))
+def _replaced(template: object, infos: Mapping[str, Any], given: Mapping[str, np.ndarray]) -> Any:  # noqa: ANN401
     tensors = {}
-    for path, info in zip(made, described):
+    for path, info in zip(given, describe(list(given.values()))):
         old = infos[path]
         flags = dict(requires_grad=old.requires_grad, is_parameter=old.is_parameter, state=old.state)
         tensors[path] = info._replace(**flags)

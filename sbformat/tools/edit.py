@@ -25,6 +25,7 @@ _POLICY: Final = POLICY_ENTRY.removesuffix(PTH_SUFFIX)
 _OF_VALUES: Final = ("type", "value", "base64")
 """Kinds of problems that a value has, not a key that is missing."""
 _MISMATCHES_SHOWN: Final = 4
+_REFUSED: Final = "SB3 could not load the result (allow_mismatch=True or --allow-mismatch makes it)"
 _LOC_SHOWN: Final = 80
 """Characters of a key in the place of a problem."""
 
@@ -195,7 +196,7 @@ def _unfit(mismatches: list[Problem]) -> ValidationError:
     """Return the error that lists what the weights have otherwise than the new ``data`` asks for."""
     listed = "; ".join(f"{row.loc.lstrip('/') or row.entry}: {row.message}" for row in mismatches[:_MISMATCHES_SHOWN])
     more = f"; and {len(mismatches) - _MISMATCHES_SHOWN} more" if len(mismatches) > _MISMATCHES_SHOWN else ""
-    message = f"SB3 could not load the result, allow_mismatch=True or --allow-mismatch makes it: {listed}{more}"
+    message = f"{_REFUSED}: {listed}{more}"
     return ValidationError(message, problems=mismatches)
 
 
