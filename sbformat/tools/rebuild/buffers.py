@@ -43,7 +43,7 @@ def buffer_class(job: Job, key: str, value: object) -> Any:  # noqa: ANN401 -- J
         pair = of_today(meaning.pair) if isinstance(meaning, Reference) else None
         is_dict = job.hindsight is not None or isinstance(job.readable("observation_space"), DictSpace)
         if pair not in buffers_of(key, job.algorithm, is_dict=is_dict):
-            raise UnsupportedError(describe_unknown(meaning, "buffer of such observations"))
+            raise UnsupportedError(describe_unknown(meaning, "a buffer of such observations"))
         if pair == NSTEP_BUFFER:  # SB3 warns of one that it did not choose itself
             job.told("translated", "null: SB3 chooses it for n_steps > 1", key=key)
             return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
+from sbformat.numpy_pickles import ArrayInfo
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:
@@ -106,11 +107,25 @@ OPTIMIZERS: Final[Mapping[Pair, OptimizerClass]] = {
 is younger than the oldest target's torch."""
 
 
+def keywords_of(pair: Pair) -> dict[str, Any]:
+    """Return the arguments that a class takes beside the learning rate, with their defaults; None for a flag."""
+    optimizer = OPTIMIZERS[pair]
+    known = {**dict.fromkeys(optimizer.keywords), **optimizer.defaults}
+    return {name: default for name, default in known.items() if name != "lr"}
+
+
+def fits_number(value: object) -> bool:
+    """Say whether a value is a number of Python or numpy."""
+    is_scalar = isinstance(value, ArrayInfo) and value.is_scalar and value.dtype[1] in "fiu"
+    return is_scalar or type(value) in (int, float)
+
+
 def fits_option(name: str, value: object, default: object) -> bool:
     """Say whether an option has a value of its default's kind.
 
     :param default: of the constructor; None for a flag
     """
+    value = value.to_numpy().item() if isinstance(value, ArrayInfo) and value.is_scalar else value
     if name == "lr":  # SB3 sets it before each update
         return type(value) in (int, float)
     if name == "differentiable":  # no parameter of SB3 can be stepped so

@@ -13,7 +13,7 @@ from sbformat.names.moved import of_today
 from sbformat.pkl.tree import Call, Global
 from sbformat.tools.rebuild import releases
 from sbformat.tools.rebuild.job import DROPPED
-from sbformat.tools.rebuild.optimizer_options import ADAM, OPTIMIZERS, fits_option
+from sbformat.tools.rebuild.optimizer_options import ADAM, OPTIMIZERS, fits_number, fits_option, keywords_of
 from sbformat.tools.rebuild.roles import CLASS_ARGUMENTS, EXTRACTORS, check_plain, check_role
 from sbformat.tools.rebuild.written import PRIVATE, is_private, texts, written
 
@@ -28,6 +28,10 @@ _ARGUMENTS_OF: Final = {
     "optimizer_kwargs": "optimizer_class",
 }
 """Arguments that SB3 hands on to a class, and where that class is."""
+_NUMBERS: Final = frozenset(
+    {"log_std_init", "clip_mean", "batch_norm_momentum", "batch_norm_eps", "renorm_warmup_steps"}
+)
+"""Arguments that are numbers and do not decide on a shape."""
 _ANOTHER: Final = "--policy-class NAME (policy_class=NAME) takes one of SB3's own"
 
 
@@ -68,7 +72,7 @@ def _unknown_class(job: Job, key: str, value: object) -> Any:  # noqa: ANN401 --
         result = written(job.allowed.value(key, meaning), job.target, foreign=job.allowed.pairs)
         job.told("kept", f"{escape(str(meaning))}, which is allowed: the loader imports it", key=key)
         return result
-    why = describe_unknown(meaning, "policy")
+    why = describe_unknown(meaning, "a policy")
     if job.options.on_unknown == "keep":
         return job.unknown(key, value, why)
     standard = job.policy
@@ -88,14 +92,14 @@ def describe_unknown(value: object, what: str) -> str:
     shown = escape(one_line(value), 200)
     name = value if isinstance(value, (Global, Reference)) else _function_of(value)
     if isinstance(value, (CarriedClass, Function)):
-        return f"{shown} is a user's own {what}, carried by value: code, which no option keeps"
+        return f"{shown} is a user's own, carried by value: code, which no option keeps"
     if name is None or getattr(name, "updates", None):
-        return f"{shown} is not a {what} that is known"
+        return f"{shown} is not known as {what}"
     harm = reason(name.pair)
     if harm:
         return f"{escape(str(name), 200)} {harm}"
     return (
-        f"{escape(str(name), 200)} is not a {what} that is known: SB3 would import and call it; "
+        f"{escape(str(name), 200)} is not known as {what}: SB3 would import and call it; "
         f"--allow {escape(str(name), 200)} (allow=[...]) keeps it"
     )
 
@@ -215,6 +219,9 @@ def _check_argument(job: Job, name: str, value: object) -> None:
     else:
         is_foreign = not job.is_of_sb3 or name in _ARGUMENTS_OF
         check_plain(value, job.allowed.pairs, is_foreign=is_foreign)
+        if name in _NUMBERS and job.is_of_sb3 and not fits_number(value):
+            message = f"expected a number, got {escape(one_line(value), 200)}"
+            raise UnsupportedError(message)
     written(value, job.target, foreign=job.allowed.pairs)
 
 
@@ -233,11 +240,8 @@ def _accepted(job: Job, owner: object, name: str) -> Mapping[str, Any] | None:
     if not job.is_of_sb3 or (owner is not None and pair is None):
         return None
     if name == "optimizer_kwargs":
-        optimizer = OPTIMIZERS.get(ADAM if pair is None else of_today(pair))
-        if optimizer is None:
-            return None
-        known = {**dict.fromkeys(optimizer.keywords), **optimizer.defaults}
-        return {option: default for option, default in known.items() if option != "lr"}  # which SB3 gives itself
+        made = ADAM if pair is None else of_today(pair)
+        return keywords_of(made) if made in OPTIMIZERS else None
     return EXTRACTORS.get(default_extractor(job.policy) if pair is None else of_today(pair))
 
 

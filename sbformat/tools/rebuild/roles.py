@@ -22,9 +22,9 @@ from sbformat.known.values import (
 )
 from sbformat.names.moved import of_today
 from sbformat.names.pth import DTYPES
-from sbformat.names.references import NUMPY, TORCH
+from sbformat.names.references import NUMPY
 from sbformat.pkl.tree import Node
-from sbformat.tools.rebuild.optimizer_options import OPTIMIZERS
+from sbformat.tools.rebuild.optimizer_options import OPTIMIZERS, fits_option, keywords_of
 from sbformat.tools.rebuild.written import parts
 
 if TYPE_CHECKING:
@@ -36,23 +36,28 @@ _LAYERS: Final = "stable_baselines3.common.torch_layers"
 _BUFFERS: Final = "stable_baselines3.common.buffers"
 _MASKABLE: Final = "sb3_contrib.common.maskable.buffers"
 _RECURRENT: Final = "sb3_contrib.common.recurrent.buffers"
-_MODULES: Final = "torch.nn.modules"
-_NEED_ARGUMENTS: Final = frozenset({"MultiheadAttention", "Threshold"})
 
 
-def _pairs(module: str, names: str) -> frozenset[Pair]:
-    return frozenset((module, name) for name in names.split())
+def _activations(module: str, arguments: str, names: str) -> dict[Pair, tuple[str, ...]]:
+    return {(f"torch.nn.modules.{module}", name): tuple(arguments.split()) for name in names.split()}
 
 
-_ACTIVATIONS: Final = (
-    frozenset(
-        (f"{_MODULES}.activation", name)
-        for name in TORCH[f"{_MODULES}.activation"].split()
-        if name not in _NEED_ARGUMENTS
-    )
-    | _pairs(f"{_MODULES}.linear", "Identity")
-    | _pairs(f"{_MODULES}.dropout", "AlphaDropout Dropout FeatureAlphaDropout")
-)
+ACTIVATIONS: Final[Mapping[Pair, tuple[str, ...]]] = {
+    **_activations("activation", "", "LogSigmoid Sigmoid Softmax2d Softsign Tanh Tanhshrink"),
+    **_activations("activation", "inplace", "Hardsigmoid Hardswish Mish ReLU ReLU6 SELU SiLU"),
+    **_activations("activation", "dim", "GLU LogSoftmax Softmax Softmin"),
+    **_activations("activation", "alpha inplace", "CELU ELU"),
+    **_activations("activation", "lambd", "Hardshrink Softshrink"),
+    **_activations("activation", "approximate", "GELU"),
+    **_activations("activation", "min_val max_val inplace", "Hardtanh"),
+    **_activations("activation", "negative_slope inplace", "LeakyReLU"),
+    **_activations("activation", "num_parameters init", "PReLU"),
+    **_activations("activation", "lower upper inplace", "RReLU"),
+    **_activations("activation", "beta threshold", "Softplus"),
+    **_activations("dropout", "p inplace", "AlphaDropout Dropout FeatureAlphaDropout"),
+    **_activations("linear", "", "Identity"),
+}
+"""Activations, with the arguments that a partial may give them; none of them needs one."""
 
 EXTRACTORS: Final[Mapping[Pair, Mapping[str, object]]] = {
     (_LAYERS, "FlattenExtractor"): {},
@@ -82,10 +87,10 @@ _ROLLOUT_BUFFERS: Final[Mapping[str, tuple[str, str]]] = {
 _ROLES: Final[Mapping[str, frozenset[Pair]]] = {
     "features_extractor_class": frozenset(EXTRACTORS),
     "optimizer_class": frozenset(OPTIMIZERS),
-    "activation_fn": _ACTIVATIONS,
+    "activation_fn": frozenset(ACTIVATIONS),
 }
 CLASS_ARGUMENTS: Final = frozenset(_ROLES)
-"""Arguments of policies that take a class, or a ``functools.partial`` of one."""
+"""Arguments of policies that take a class."""
 
 _PLAIN_NAMES: Final = (
     frozenset().union(*_ROLES.values())
@@ -94,7 +99,6 @@ _PLAIN_NAMES: Final = (
 )
 """Names that do nothing but make a layer, an optimizer or a number, whoever calls them."""
 _CALLABLES: Final = (Reference, Function, Partial, CarriedClass, Module, Instance, Schedule, Node)
-_SCALARS: Final = (type(None), bool, int, float, str)
 
 
 def buffers_of(role: str, algorithm: str, *, is_dict: bool) -> frozenset[Pair]:
@@ -128,8 +132,8 @@ def check_role(role: str, value: object, allowed: frozenset[Pair]) -> None:
     if of_today(function.pair) not in _ROLES[role]:
         message = f"{escape(str(function), 200)} is not one of the classes known for {role}"
         raise UnsupportedError(message)
-    if isinstance(value, Partial) and not _is_plain(value.args, value.keywords):
-        message = f"a partial of {function} has arguments other than numbers and text"
+    if isinstance(value, Partial) and not _is_known(role, of_today(function.pair), value):
+        message = f"a partial of {function} with arguments that are not known there"
         raise UnsupportedError(message)
 
 
@@ -151,5 +155,17 @@ def check_plain(value: object, allowed: frozenset[Pair], *, is_foreign: bool) ->
         raise UnsupportedError(message)
 
 
-def _is_plain(args: tuple[object, ...], keywords: dict[str, object]) -> bool:
-    return all(type(part) in _SCALARS for part in (*args, *keywords.values()))
+def _is_known(role: str, pair: Pair, partial: Partial) -> bool:
+    """Say whether a partial gives its class arguments that the class takes beside those that SB3 gives it."""
+    if role == "activation_fn":
+        names = ACTIVATIONS[pair]
+        given = {*names[: len(partial.args)], *partial.keywords}
+        is_fit = len(given) == len(partial.args) + len(partial.keywords) and given <= set(names)
+        values = (*partial.args, *partial.keywords.values())
+        return is_fit and all(type(value) in (bool, int, float) or value in ("none", "tanh") for value in values)
+    if role != "optimizer_class":  # SB3 asks what an extractor is derived from
+        return False
+    known = keywords_of(pair)
+    return not partial.args and all(
+        name in known and fits_option(name, value, known[name]) for name, value in partial.keywords.items()
+    )
