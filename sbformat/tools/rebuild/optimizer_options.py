@@ -120,7 +120,7 @@ def fits_number(value: object) -> bool:
     return is_scalar or type(value) in (int, float)
 
 
-def fits_option(name: str, value: object, default: object) -> bool:
+def fits_option(name: str, value: Any, default: object) -> bool:  # noqa: ANN401 -- of any type
     """Say whether an option has a value of its default's kind.
 
     :param default: of the constructor; None for a flag
@@ -133,9 +133,9 @@ def fits_option(name: str, value: object, default: object) -> bool:
     if default is None:
         return value is None or type(value) is bool
     if type(default) is tuple:
-        is_pair = type(value) in (list, tuple) and len(value) == len(default)  # type: ignore[arg-type]
-        is_fine = is_pair and all(map(_is_number, value))  # type: ignore[call-overload]
-        return is_fine and (name != "betas" or max(value) < 1)  # type: ignore[call-overload]
+        is_pair = type(value) in (list, tuple) and len(value) == len(default)
+        is_fine = is_pair and all(map(_is_number, value))
+        return is_fine and (name != "betas" or max(value) < 1)
     return _is_number(value)
 
 
