@@ -241,7 +241,9 @@ def _written_schedule(job: Job, key: str, meaning: object) -> Any:  # noqa: ANN4
         job.told("translated", f"{_line(meaning)}: {constant}", key=key)
         return constant
     if not _is_schedule(schedule):
-        raise UnsupportedError(policies.describe_unknown(meaning, "a schedule"))
+        while isinstance(schedule, FloatSchedule):
+            schedule = schedule.schedule
+        raise UnsupportedError(policies.describe_unknown(schedule, "a schedule"))
     result = written(schedule, job.target)
     job.told("translated", _line(meaning), key=key)
     return result
