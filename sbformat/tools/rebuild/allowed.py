@@ -65,10 +65,15 @@ class Allowed:
         return str(name) in self._names
 
 
-def _refuse_harmful(pair: Pair) -> None:
-    why = reason(pair)
+def harm_of(pair: Pair) -> str | None:
+    """Say why a name cannot be allowed: a short clause whose subject is the name; None when it can."""
     if pair in ALGORITHMS:
-        why = "is an algorithm, which makes the environment that it is given by name"
+        return "is an algorithm, which makes the environment that it is given by name"
+    return reason(pair)
+
+
+def _refuse_harmful(pair: Pair) -> None:
+    why = harm_of(pair)
     if why:
         message = f"{quote('.'.join(pair))} {why}: it cannot be allowed"
         raise UnsupportedError(message)

@@ -8,10 +8,10 @@ from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, escape
 from sbformat.known.shown import one_line
 from sbformat.known.values import CarriedClass, Function, Partial, Reference
-from sbformat.names.dangerous import reason
 from sbformat.names.moved import of_today
 from sbformat.pkl.tree import Call, Global
 from sbformat.tools.rebuild import releases
+from sbformat.tools.rebuild.allowed import harm_of
 from sbformat.tools.rebuild.job import DROPPED
 from sbformat.tools.rebuild.optimizer_options import ADAM, OPTIMIZERS, fits_number, fits_option, keywords_of
 from sbformat.tools.rebuild.roles import CLASS_ARGUMENTS, EXTRACTORS, check_plain, check_role
@@ -95,7 +95,7 @@ def describe_unknown(value: object, what: str) -> str:
         return f"{shown} is a user's own, carried by value: code, which no option keeps"
     if name is None or getattr(name, "updates", None):
         return f"{shown} is not known as {what}"
-    harm = reason(name.pair)
+    harm = harm_of(name.pair)
     if harm:
         return f"{escape(str(name), 200)} {harm}"
     return (
