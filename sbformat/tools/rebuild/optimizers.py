@@ -271,7 +271,7 @@ def rebuilt_optimizer(
         made.widen(job.hindsight, parameters(network.tensors, prefix))
     made.modernize(counts_in_tensors=not job.counts_in_numbers or prefix is None)
     if prefix is None:
-        made.fit(OPTIMIZERS[ADAM], fresh_options(job, ADAM), [(1,)])
+        made.fit(OPTIMIZERS[ADAM], entropy_options(job), [(1,)])
     elif (pair := optimizer_class(job)) is not None:
         own = None if known is None else optimized_parameters(job, made.name, known)
         made.fit(OPTIMIZERS[pair], fresh_options(job, pair), None if own is None else [part.shape for part in own])
@@ -292,12 +292,18 @@ def optimizer_class(job: Job) -> Pair | None:
 
 def fresh_options(job: Job, pair: Pair) -> dict[str, Any]:
     """Return the options of an optimizer that has just been made: its defaults, and what the policy gives it."""
-    given = (job.arguments or {}).get("optimizer_kwargs")
+    arguments = job.arguments or {}
+    made, given = arguments.get("optimizer_class"), arguments.get("optimizer_kwargs")
+    keywords = made.keywords if isinstance(made, Partial) else {}
     rate = job.last_rate if job.last_rate is not None and job.last_rate >= 0 else job.family.learning_rate
-    return {**OPTIMIZERS[pair].defaults, **(given if isinstance(given, dict) else {}), "lr": rate}
+    return {**OPTIMIZERS[pair].defaults, **keywords, **(given if isinstance(given, dict) else {}), "lr": rate}
 
 
 def fresh_entropy_state(job: Job) -> dict[str, Any]:
     """Return the state of an entropy coefficient's optimizer that took no step."""
-    options = {**OPTIMIZERS[ADAM].defaults, "lr": fresh_options(job, ADAM)["lr"]}
-    return {"state": {}, "param_groups": [{**options, "params": [0]}]}
+    return {"state": {}, "param_groups": [{**entropy_options(job), "params": [0]}]}
+
+
+def entropy_options(job: Job) -> dict[str, Any]:
+    """Return the options that SB3 gives the entropy coefficient's optimizer: a plain Adam."""
+    return {**OPTIMIZERS[ADAM].defaults, "lr": fresh_options(job, ADAM)["lr"]}
