@@ -21,7 +21,7 @@ from sbformat.errors import ContainerError, SbformatError
 from sbformat.limits import Budget
 from sbformat.pth import StateDict, decode_zip, emptied, encode_pth
 from sbformat.pth.decode import open_records
-from sbformat.pth.misfits import fit_all
+from sbformat.pth.misfits import Mismatch, fit_all, misfit
 from sbformat.sniff import refuse, sniff_zip
 from sbformat.source import BytesSource, FileSource, Part
 from sbformat.spec import (
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 _FIRST: Final = (DATA_ENTRY, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY, POLICY_ENTRY)
 _LAST: Final = (VERSION_ENTRY, SYSTEM_INFO_ENTRY)
+_POLICY: Final = POLICY_ENTRY.removesuffix(PTH_SUFFIX)
 
 
 def write(
@@ -59,7 +60,8 @@ def write(
 
     It is written beside the target, synced, read again by the strict reader, and then renamed over it: on any failure
     the old file is as it was. The target's mode is kept; of a symbolic link, what it points to is replaced. Writing
-    over the archive that was read works. Tensors are streamed: no copy of them is held.
+    over the archive that was read works. Tensors are streamed: no copy of them is held. Whether SB3 can load it is
+    another question: :func:`sbformat.validate` answers it.
 
     :param archive: what to write
     :param path: the target, exactly: no ``.zip`` is added
@@ -252,14 +254,44 @@ def new(template: Archive, parameters: Mapping[str, Any], *, data: Mapping[str, 
         dtypes become its dtypes. Optimizers that are not given are emptied: their moments belong to other weights.
         Against an emptied optimizer only the number of parameters and the groups' options are checked.
     :param data: keys of ``data`` with other values than the template's
-    :raises ValidationError: when something does not fit: all that does not is in ``problems``
+    :raises ValidationError: when something does not fit: all that does not is in ``problems``. Neither may ``data`` ask
+        for another network than the template's.
     :raises MissingEntryError: for a state dict that the template does not have
     """
     made = fit_all(parameters, lambda name, value: _like(template.state_dict(name + PTH_SUFFIX), value))
     for name in template.parameters:
         if OPTIMIZER_WORD in name and name not in made:
             made[name] = emptied(template.parameters[name])
-    return template.replace(data={**template.data, **data} if data else ..., parameters=made)
+    result = template.replace(data={**template.data, **data} if data else ..., parameters=made)
+    if (data or _POLICY in made) and POLICY_ENTRY in result.state_dicts:
+        _check_network(template, result)
+    return result
+
+
+def _check_network(template: Archive, made: Archive) -> None:
+    """Refuse ``data`` that asks for another network than the template has, and contradictory names of one tensor.
+
+    :raises ValidationError: with what does not fit now and did before
+    """
+    found = [row for row in _network_misfits(made) if row not in _network_misfits(template)]
+    if found:
+        raise misfit(found)
+
+
+def _network_misfits(archive: Archive) -> list[Mismatch]:
+    """List what the policy has otherwise than ``data`` asks for; nothing where the network is not known."""
+    from sbformat.policies import NetworkError, find_contradictions, nearest
+
+    try:
+        fit = nearest(archive)
+        if fit.mismatches:
+            return [Mismatch(f"{_POLICY}:{row.name}", "shape", row.message) for row in fit.mismatches]
+        found = find_contradictions(archive.state_dict(POLICY_ENTRY), fit.parameters)
+        return [Mismatch(f"{_POLICY}:{row.name}", "contradiction", row.message) for row in found]
+    except NetworkError as error:
+        return [Mismatch(error.key, "value", f"SB3 cannot make the network: {error.message}")]
+    except SbformatError:
+        return []
 
 
 def _like(template: StateDict, value: Any) -> StateDict:  # noqa: ANN401 -- arrays in containers

@@ -193,7 +193,7 @@ def commands(path: Path) -> bool:
     run("edit", path, "--set", "gamma=0.5", "--set", "/policy_class/x=1", "-o", out / "a.zip")
     run("extract", path, "-o", out / "x.npz", "--entry", "all")
     run("rebuild", path, "--on-unknown", "keep", "-o", out / "rebuilt-keep.zip")
-    run("bundle", PPO, "--vecnormalize", path, "-o", out / "bundle.zip")
+    run("bundle", "--allow-mismatch", PPO, "--vecnormalize", path, "-o", out / "bundle.zip")
     made = out / "converted.safetensors"
     return run("convert", path, "-o", made) == 0 and run("convert", made, "-o", out / "back.zip") == 0
 
@@ -217,7 +217,7 @@ def more_commands(path: Path) -> None:
         run("extract", path, "-o", out / f"x{suffix}", "--entry", "all")
     for word in ("drop", "error"):
         run("rebuild", path, "--on-unknown", word, "-o", out / f"rebuilt-{word}.zip")
-    run("bundle", path, "--vecnormalize", STATISTICS, "-o", out / "with.zip")
+    run("bundle", "--allow-mismatch", path, "--vecnormalize", STATISTICS, "-o", out / "with.zip")
     for bundle in (path, out / "with.zip"):
         run("unbundle", bundle, "-o", out / "without.zip", "--vecnormalize", out / "statistics.pkl", "--force")
     run("rebuild", path, "--target", "2.0", "--policy-class", "my.Policy", "-o", out / "old.zip")

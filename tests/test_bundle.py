@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,13 +24,15 @@ from sbformat import (
     MissingEntryError,
     RunningMeanStd,
     SbformatError,
+    Serialized,
     TensorError,
     UnsupportedError,
+    ValidationError,
     VecNormalize,
-    bundle,
     read_vecnormalize,
     unbundle,
 )
+from sbformat import known
 from sbformat.cli import main
 from sbformat.known.values import (
     Box, Discrete, DictSpace, Graph, MultiBinary, MultiDiscrete, OneOf, Sequence, Text, TupleSpace,
@@ -44,6 +47,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Capture = pytest.CaptureFixture[str]
+
+bundle = partial(sbformat.bundle, allow_mismatch=True)
+"""The statistics here are of three numbers, or of keys; the agent's observations of four."""
+
+BUNDLE: Final = ("bundle", "--allow-mismatch")
 
 VALUES: Final = {
     "sb3": whole(),
@@ -430,7 +438,7 @@ def statistics(tmp_path: Path) -> Path:
 
 def test_both_commands(capsys: Capture, tmp_path: Path, statistics: Path) -> None:
     made, model, out = tmp_path / "bundle.zip", tmp_path / "model.zip", tmp_path / "out.pkl"
-    status, (report,) = run_json(capsys, "bundle", PPO, "--vecnormalize", statistics, "-o", made)
+    status, (report,) = run_json(capsys, *BUNDLE, PPO, "--vecnormalize", statistics, "-o", made)
     assert status == 0
     assert report["vecnormalize"]["statistics"] == [
         {"name": "obs_rms", "key": "vector", "shape": [2], "count": 100.0001},
@@ -446,7 +454,7 @@ def test_both_commands(capsys: Capture, tmp_path: Path, statistics: Path) -> Non
     assert status == 0
     assert "obs_rms of vector: 2, of 100 samples" in text
     assert read_vecnormalize(out) == value_of("keys")
-    status, text = run(capsys, "bundle", made, "--vecnormalize", made, "-o", tmp_path / "again.zip", "--force")
+    status, text = run(capsys, *BUNDLE, made, "--vecnormalize", made, "-o", tmp_path / "again.zip", "--force")
     assert status == 0
     assert "with the statistics" in text
 
@@ -454,16 +462,16 @@ def test_both_commands(capsys: Capture, tmp_path: Path, statistics: Path) -> Non
 def test_odd_numbers_have_a_report(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "v.pkl"
     path.write_bytes(pickled(whole(obs_rms=rms(count=float("nan")), clip_obs=float("inf"))))
-    _, (report,) = run_json(capsys, "bundle", PPO, "--vecnormalize", path, "-o", tmp_path / "out.zip")
+    _, (report,) = run_json(capsys, *BUNDLE, PPO, "--vecnormalize", path, "-o", tmp_path / "out.zip")
     assert report["vecnormalize"]["clip_obs"] == "Infinity"
     assert report["vecnormalize"]["statistics"][0]["count"] == "NaN"
-    assert run(capsys, "bundle", PPO, "--vecnormalize", path, "-o", tmp_path / "out.zip", "--force")[0] == 0
+    assert run(capsys, *BUNDLE, PPO, "--vecnormalize", path, "-o", tmp_path / "out.zip", "--force")[0] == 0
 
 
 def test_nothing_is_written_over_unasked(capsys: Capture, tmp_path: Path, statistics: Path) -> None:
     made, model, out = tmp_path / "bundle.zip", tmp_path / "model.zip", tmp_path / "out.pkl"
     made.write_text("mine")
-    arguments = ("bundle", PPO, "--vecnormalize", statistics, "-o", made)
+    arguments = (*BUNDLE, PPO, "--vecnormalize", statistics, "-o", made)
     assert "--force overwrites it" in failure(capsys, *arguments)["message"]
     assert made.read_text() == "mine"
     assert run(capsys, *arguments, "--force")[0] == 0
@@ -473,7 +481,7 @@ def test_nothing_is_written_over_unasked(capsys: Capture, tmp_path: Path, statis
         assert there.read_text() == "mine"
         assert not other.exists()
         there.unlink()
-    assert failure(capsys, *arguments[:1], made, *arguments[2:-1], tmp_path / "b2.zip")["outcome"] == "unsupported"
+    assert failure(capsys, *BUNDLE, made, *arguments[3:-1], tmp_path / "b2.zip")["outcome"] == "unsupported"
     assert sorted(os.listdir(tmp_path)) == ["bundle.zip", "vecnormalize.pkl"]
 
 
@@ -481,10 +489,10 @@ def test_no_output_is_an_input(capsys: Capture, tmp_path: Path, statistics: Path
     source = tmp_path / "in.zip"
     source.write_bytes(PPO.read_bytes())
     arguments = ("--vecnormalize", statistics, "--force")
-    assert "the output is the input" in failure(capsys, "bundle", source, *arguments, "-o", source)["message"]
-    assert "the output is the input" in failure(capsys, "bundle", source, *arguments, "-o", statistics)["message"]
+    assert "the output is the input" in failure(capsys, *BUNDLE, source, *arguments, "-o", source)["message"]
+    assert "the output is the input" in failure(capsys, *BUNDLE, source, *arguments, "-o", statistics)["message"]
     made = tmp_path / "bundle.zip"
-    assert run(capsys, "bundle", source, *arguments, "-o", made)[0] == 0
+    assert run(capsys, *BUNDLE, source, *arguments, "-o", made)[0] == 0
     for model, out in ((made, tmp_path / "o.pkl"), (tmp_path / "m.zip", made), (tmp_path / "x", tmp_path / "x")):
         failure(capsys, "unbundle", made, "-o", model, "--vecnormalize", out, "--force")
     assert sorted(os.listdir(tmp_path)) == ["bundle.zip", "in.zip", "vecnormalize.pkl"]
@@ -492,16 +500,16 @@ def test_no_output_is_an_input(capsys: Capture, tmp_path: Path, statistics: Path
 
 def test_what_cannot_be_leaves_nothing(capsys: Capture, tmp_path: Path, statistics: Path) -> None:
     out = tmp_path / "out.zip"
-    message = failure(capsys, "bundle", PPO, "--vecnormalize", PPO, "-o", out)["message"]
+    message = failure(capsys, *BUNDLE, PPO, "--vecnormalize", PPO, "-o", out)["message"]
     assert SETTINGS_ENTRY in message
     assert str(PPO) in message
-    failure(capsys, "bundle", statistics, "--vecnormalize", statistics, "-o", out)
-    failure(capsys, "bundle", PPO, "--vecnormalize", tmp_path / "none.pkl", "-o", out)
+    failure(capsys, *BUNDLE, statistics, "--vecnormalize", statistics, "-o", out)
+    failure(capsys, *BUNDLE, PPO, "--vecnormalize", tmp_path / "none.pkl", "-o", out)
     failure(capsys, "unbundle", PPO, "-o", out, "--vecnormalize", tmp_path / "v.pkl")
     made = tmp_path / "bundle.zip"
     text = new("gymnasium.spaces.text", "Text", {"min_length": 0, "max_length": 3, "_char_list": ("a",)})
     statistics.write_bytes(pickled(whole(action_space=text)))
-    assert run(capsys, "bundle", PPO, "--vecnormalize", statistics, "-o", made)[0] == 0
+    assert run(capsys, *BUNDLE, PPO, "--vecnormalize", statistics, "-o", made)[0] == 0
     failure(capsys, "unbundle", made, "-o", out, "--vecnormalize", tmp_path / "v.pkl")
     failure(capsys, "unbundle", made, "-o", out, "--vecnormalize", tmp_path / "v.pkl", "--target", "1.8")
     assert sorted(os.listdir(tmp_path)) == ["bundle.zip", "vecnormalize.pkl"]
@@ -543,7 +551,7 @@ def test_a_bundle_is_named_judged_and_validated(tmp_path: Path, capsys: pytest.C
     """As clean as the archive it was made of; what its statistics break is said by ``validate``."""
     out = tmp_path / "bundle.zip"
     statistics = PPO.with_name("vecnormalize-pendulum.pkl")
-    assert main(["bundle", str(PPO), "--vecnormalize", str(statistics), "-o", str(out)]) == 0
+    assert main([*BUNDLE, str(PPO), "--vecnormalize", str(statistics), "-o", str(out)]) == 0
     archive = sbformat.read(out)
     assert sbformat.scan(out).verdict == "clean"
     assert not list(sbformat.iter_problems(archive))
@@ -555,3 +563,74 @@ def test_a_bundle_is_named_judged_and_validated(tmp_path: Path, capsys: pytest.C
         assert sbformat.scan(sbformat.writes(broken)).verdict == "clean" if name == SETTINGS_ENTRY else True
     assert sbformat.scan(sbformat.writes(archive.replace(extra={ARRAYS_ENTRY: b"\x00" * 99}))).verdict == "unknown"
     assert sbformat.scan(sbformat.writes(archive.replace(extra={"x.bin": b"\x00" * 99}))).verdict == "unknown"
+
+
+# -- what fits the agent ------------------------------------------------------------------------------
+
+
+def four(**changes: Any) -> Any:
+    """Statistics of four numbers, as the agent's observations are."""
+    numbers = (0.0, 1.0, 2.0, 3.0)
+    return whole(observation_space=ABSENT, obs_rms=rms(numbers, numbers), old_obs=ABSENT, **changes)
+
+
+def of_keys(**shapes: tuple[int, ...]) -> VecNormalize:
+    parts = {key: RunningMeanStd(np.zeros(shape), np.ones(shape), 1.0) for key, shape in shapes.items()}
+    return VecNormalize(obs_rms=parts, norm_reward=False, norm_obs_keys=tuple(parts))
+
+
+def with_observations(space: Any) -> sbformat.Archive:
+    archive = sbformat.read(PPO)
+    blob = Serialized(None, known.encode(space))
+    return archive.replace(data={**archive.data, "observation_space": blob})
+
+
+def numbers(*shape: int) -> Box:
+    count = int(np.prod(shape))
+    held = (np.full(count, bound, "<f4").tobytes() for bound in (-1, 1))
+    low, high = (ArrayInfo("<f4", shape, "C", part, is_scalar=False) for part in held)
+    return Box("gymnasium", shape, "<f4", low, high, None)
+
+
+def misfits(archive: sbformat.Archive, statistics: VecNormalize) -> list[tuple[str, str]]:
+    with pytest.raises(ValidationError, match="allow_mismatch") as caught:
+        sbformat.bundle(archive, statistics)
+    sbformat.bundle(archive, statistics, allow_mismatch=True)
+    return [(row.loc, row.kind) for row in caught.value.problems]
+
+
+def test_statistics_of_another_shape_are_refused(tmp_path: Path, capsys: Capture) -> None:
+    archive = sbformat.read(PPO)
+    fitting = read_vecnormalize(pickled(four()))
+    assert unbundle(sbformat.bundle(archive, fitting)).vecnormalize == fitting
+    assert misfits(archive, read_vecnormalize(pickled(whole()))) == [("obs_rms", "shape")]
+    assert misfits(archive, of_keys(vector=(4,))) == [("obs_rms", "shape")]
+    sbformat.bundle(archive, read_vecnormalize(pickled(whole(norm_obs=False, obs_rms=ABSENT))))
+    statistics = tmp_path / "vecnormalize.pkl"
+    statistics.write_bytes(pickled(whole()))
+    out = tmp_path / "o.zip"
+    report = failure(capsys, "bundle", PPO, "--vecnormalize", statistics, "-o", out)
+    assert "expected the shape (4,) of observation_space, got (3,)" in report["message"]
+    assert not out.exists()
+
+
+def test_statistics_by_key_are_compared_key_by_key() -> None:
+    space = DictSpace("gymnasium", {"vector": numbers(4), "n": Discrete("gymnasium", 3, 0, "<i8", None)}, None)
+    archive = with_observations(space)
+    sbformat.bundle(archive, of_keys(vector=(4,)))
+    sbformat.bundle(archive, of_keys(vector=(4,), n=()))
+    assert misfits(archive, of_keys(vector=(3,))) == [("obs_rms/vector", "shape")]
+    assert misfits(archive, of_keys(vector=(4,), n=(3,))) == [("obs_rms/n", "shape")]
+    assert misfits(archive, of_keys(vector=(4,), other=(4,))) == [("obs_rms/other", "unexpected")]
+    assert misfits(archive, read_vecnormalize(pickled(four()))) == [("obs_rms", "shape")]
+
+
+def test_images_may_have_their_channels_last_in_the_statistics() -> None:
+    archive = with_observations(numbers(3, 8, 9))
+
+    def of(*shape: int) -> VecNormalize:
+        return VecNormalize(obs_rms=RunningMeanStd(np.zeros(shape), np.ones(shape), 1.0), norm_reward=False)
+
+    sbformat.bundle(archive, of(3, 8, 9))
+    sbformat.bundle(archive, of(8, 9, 3))
+    assert misfits(archive, of(9, 8, 3)) == [("obs_rms", "shape")]

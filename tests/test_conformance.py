@@ -95,6 +95,7 @@ ONE_SIDED: Final = {
     "what is refused MUST otherwise be the same as by section 5": "of large files by their paths: test_pkl_large.py",
     "their length MUST be compared with what is left": "of large files by their paths: test_pkl_large.py",
     "MUST be of the bytes that were judged": "of files that change meanwhile: test_scan_large.py",
+    'so a validator MUST say "invalid" then': "of validators: test_policies.py",
     "MUST be the one that was looked at first": "of files that change meanwhile: test_pkl_large.py",
 }
 """Rules of which one side is all there is, or that other tests prove, and why."""

@@ -21,7 +21,7 @@ import making_pth
 import sbformat
 from beside import DAMAGED, SHARED, told
 from bundled import PPO, SAC, changed, entries, with_data, zipped
-from sbformat import Archive, Limits, StateDict, pth
+from sbformat import Archive, Limits, StateDict, ValidationError, pth
 
 
 COUNTS: Final[Counter[str]] = Counter()
@@ -616,6 +616,43 @@ def test_new_lists_every_mismatch_of_every_entry() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "value", [1, "x", [1, 2], np.float32(3), None, {}, [], (), np.zeros(2), {"a": 1}, {"a": np.zeros(1)}, b"x", True]
+)
+def test_new_refuses_every_value_that_the_template_lacks(value: Any) -> None:
+    template = sbformat.read(PPO)
+    weights = template.parameters["policy"].to_numpy()
+    with pytest.raises(ValidationError, match="did you mean 'value_net.weight'") as caught:
+        sbformat.new(template, {"policy": {**weights, "value_net.wieght": value}})
+    assert {row.kind for row in caught.value.problems} == {"unexpected"}
+    assert all(row.loc.startswith("policy:value_net.wieght") for row in caught.value.problems)
+
+
+@pytest.mark.parametrize("place", ["typo", "state/typo", "state/[0]/typo", "param_groups/[0]/weight_deacy"])
+def test_new_refuses_what_the_template_of_an_optimizer_lacks(place: str) -> None:
+    template = sbformat.read(PPO)
+    given = template.parameters["policy.optimizer"].to_numpy()
+    *parts, last = place.split("/")
+    holder = given
+    for part in parts:
+        holder = holder[0 if part == "[0]" else part]
+    holder[last] = 1
+    with pytest.raises(ValidationError) as caught:
+        sbformat.new(template, {"policy.optimizer": given})
+    assert [(row.loc, row.kind) for row in caught.value.problems] == [(f"policy.optimizer:{place}", "unexpected")]
+
+
+def test_new_refuses_other_values_beside_the_tensors() -> None:
+    template = sbformat.read(PPO).replace(parameters={"policy": {"w": np.zeros(2), "n": 3, "x": float("nan")}})
+    again = sbformat.new(template, {"policy": {"w": np.ones(2), "n": np.int64(3), "x": float("nan")}})
+    assert again.parameters["policy"]["w"].tolist() == [1, 1]
+    with pytest.raises(ValidationError) as caught:
+        sbformat.new(template, {"policy": {"w": 5, "n": 4, "x": float("nan")}})
+    assert [(row.loc, row.kind) for row in caught.value.problems if row.kind != "missing"] == [
+        ("policy:w", "dtype"), ("policy:n", "value"),
+    ]  # fmt: skip
+
+
 def test_new_names_what_it_cannot_take() -> None:
     template = sbformat.read(PPO)
     with pytest.raises(sbformat.MissingEntryError, match="policy"):
@@ -638,6 +675,17 @@ def test_new_changes_keys_of_data() -> None:
     made = sbformat.reads(sbformat.writes(sbformat.new(template, {}, data={"gamma": 0.5, "seed": 3})))
     assert made.data == {**template.data, "gamma": 0.5, "seed": 3}
     assert list(made.data) == list(template.data)
+
+
+def test_new_refuses_data_that_asks_for_another_network() -> None:
+    template = sbformat.read(PPO)
+    with pytest.raises(ValidationError, match="expected the shape") as caught:
+        sbformat.new(template, {}, data={"policy_kwargs": {"net_arch": [32]}})
+    assert "policy:action_net.weight" in {row.loc for row in caught.value.problems}
+    with pytest.raises(ValidationError, match="takes no argument"):
+        sbformat.new(template, {}, data={"policy_kwargs": {"wat": 1}})
+    broken = template.replace(data={**template.data, "policy_kwargs": {"net_arch": [32]}})
+    assert sbformat.new(broken, {}, data={"gamma": 0.5}).data["gamma"] == 0.5
 
 
 def test_new_does_not_look_at_what_it_does_not_replace() -> None:

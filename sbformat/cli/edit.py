@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     _output.show(args, report, _print_text)
     if report["outcome"] != "ok":
         if args.format != "json" and any(row["kind"] == "mismatch" for row in report.get("problems", ())):
-            _output.printer().line("nothing was written; --allow-mismatch writes what SB3 cannot load")
+            _output.printer().line("nothing was written; --allow-mismatch writes it all the same")
         return _files.EXIT_COULD_NOT
     return _files.EXIT_FINDINGS if report["problems"] else _files.EXIT_FINE
 

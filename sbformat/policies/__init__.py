@@ -6,7 +6,7 @@ One table of layers gives the names and shapes of a policy's state dict (FORMAT.
 
 from __future__ import annotations
 
-from sbformat.policies.mismatches import Mismatch, find_mismatches
+from sbformat.policies.mismatches import Mismatch, find_contradictions, find_mismatches
 from sbformat.policies.agents import Agent
 from sbformat.policies.optimizers import optimizer_mismatches
 from sbformat.policies.parameters import POLICIES, Fit, agent_of, expected_parameters, nearest, parameters_of
@@ -20,6 +20,7 @@ __all__ = [
     "NetworkError",
     "agent_of",
     "expected_parameters",
+    "find_contradictions",
     "find_mismatches",
     "nearest",
     "optimizer_mismatches",

@@ -19,6 +19,7 @@ from sbformat.spec import DATA_ENTRY
 if TYPE_CHECKING:
     from sbformat.known.values import Space
     from sbformat.names.pth import Pair
+    from sbformat.numpy_pickles import ArrayInfo
     from sbformat.policies.releases import Release
 
 _LAYERS: Final = "stable_baselines3.common.torch_layers"
@@ -28,7 +29,6 @@ COMBINED: Final = (_LAYERS, "CombinedExtractor")
 _OBSERVATIONS: Final = "observation_space"
 _FILTERS: Final = (32, 64, 64)
 _FILTERS_OF_0_7: Final = (32, 64, 32)
-_IMAGE: Final = {0}, {255}
 
 
 def features(
@@ -108,7 +108,14 @@ def is_image(space: Space, *, is_normalized: bool) -> bool:
         return False
     if is_normalized:
         return True
-    return space.dtype[1:] == "u1" and (set(unpacked(space.low)), set(unpacked(space.high))) == _IMAGE
+    return space.dtype[1:] == "u1" and _is_all(space.low, 0) and _is_all(space.high, 255)
+
+
+def _is_all(bound: ArrayInfo, value: int) -> bool:
+    """Return whether every item of a bound is a number; images are read in pieces."""
+    if bound.dtype[1:] != "u1":
+        return set(unpacked(bound)) == {value}
+    return all(set(piece) == {value} for piece in bound.chunks())
 
 
 def nature_cnn(space: Space, outputs: Size, release: Release, *, is_normalized: bool) -> Parameters:

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.errors import UnsupportedError, quote
 from sbformat.policies.sizes import joined
+from sbformat.pth.compare import equal
 from sbformat.pth.values import TensorInfo
 from sbformat.spec import POLICY_ENTRY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
+    from sbformat.policies.layers import Parameters
     from sbformat.pth import StateDict
 
-Kind: TypeAlias = Literal["missing", "unexpected", "shape", "count"]
+Kind: TypeAlias = Literal["missing", "unexpected", "shape", "count", "contradiction"]
 
 _KEYS: Final = (
     ("mlp_extractor.", "policy_kwargs/net_arch"),
@@ -36,7 +38,7 @@ class Mismatch(NamedTuple):
     actual: tuple[int, ...] | None
     """None for a name that is missing."""
     key: str
-    """The keys of ``data`` that it follows from."""
+    """The keys of ``data`` that it follows from; of a contradiction the other name."""
 
     @property
     def message(self) -> str:
@@ -47,6 +49,8 @@ class Mismatch(NamedTuple):
             return f"{name} is missing: expected the shape {self.expected}{because}"
         if self.kind == "unexpected":
             return f"{name} is not expected{because}; its shape is {self.actual}"
+        if self.kind == "contradiction":
+            return f"{name} contradicts {quote(self.key, 120)}: they are one tensor in SB3, and have other values here"
         if self.kind == "count":
             groups = f"groups of {self.actual}" if len(self.actual or ()) != 1 else f"{(self.actual or (0,))[0]:,}"
             return f"expected one group of {(self.expected or (0,))[0]:,} parameters{because}, got {groups}"
@@ -91,6 +95,25 @@ def find_mismatches(
         if name not in expected:
             found.append(Mismatch(name, "unexpected", None, tuple(have), _key_of_name(name)))
     return tuple(found)
+
+
+def find_contradictions(state_dict: StateDict, parameters: Parameters) -> Iterator[Mismatch]:
+    """Yield the tensors that differ from another one, where the policy has one tensor by both names.
+
+    :param state_dict: of the policy, with the names and shapes of the parameters
+    :param parameters: as :func:`~sbformat.policies.nearest` gives them
+    :raises SbformatError: for a storage that cannot be read
+    """
+    for parameter in parameters:
+        if parameter.same_as is None:
+            continue
+        one, other = (
+            state_dict.tree[name]._replace(requires_grad=False, is_parameter=False, state=None)
+            for name in (parameter.name, parameter.same_as)
+        )
+        if not equal(one, other, state_dict.new_budget(), state_dict.new_budget()):
+            shape = _plain(parameter.shape)
+            yield Mismatch(parameter.name, "contradiction", shape, shape, parameter.same_as)
 
 
 def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -226,13 +226,16 @@ def network_problems(archive: Archive) -> Iterator[Problem]:
 
     :param archive: of SB3
     """
-    from sbformat.policies import NetworkError, nearest, optimizer_mismatches
+    from sbformat.policies import NetworkError, find_contradictions, nearest, optimizer_mismatches
 
     if DATA_ENTRY not in archive.entries or POLICY_ENTRY not in archive.state_dicts:
         return
     try:
         fit = nearest(archive)
-        found = [(POLICY_ENTRY, row) for row in fit.mismatches] or list(optimizer_mismatches(archive, fit))
+        found = [(POLICY_ENTRY, row) for row in fit.mismatches]
+        if not found:
+            contradictions = find_contradictions(archive.state_dict(POLICY_ENTRY), fit.parameters)
+            found = [*((POLICY_ENTRY, row) for row in contradictions), *optimizer_mismatches(archive, fit)]
     except NetworkError as error:
         if error.key.partition("/")[0] in archive.data:
             message = f"SB3 cannot make the network: {error.message}"

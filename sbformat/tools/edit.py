@@ -25,7 +25,7 @@ _POLICY: Final = POLICY_ENTRY.removesuffix(PTH_SUFFIX)
 _OF_VALUES: Final = ("type", "value", "base64")
 """Kinds of problems that a value has, not a key that is missing."""
 _MISMATCHES_SHOWN: Final = 4
-_REFUSED: Final = "SB3 could not load the result (allow_mismatch=True or --allow-mismatch makes it)"
+_REFUSED: Final = "the weights would not fit data any more (allow_mismatch=True or --allow-mismatch makes it)"
 _LOC_SHOWN: Final = 80
 """Characters of a key in the place of a problem."""
 

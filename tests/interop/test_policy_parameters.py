@@ -20,6 +20,7 @@ from stable_baselines3.common.torch_layers import CombinedExtractor, FlattenExtr
 from torch import nn
 
 import sbformat
+from sbformat.tools.edit import edit
 from sbformat.policies import NetworkError, expected_parameters, nearest, optimizer_mismatches
 
 pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
@@ -273,3 +274,54 @@ def test_what_sb3_cannot_make_is_refused(name: str, policy: str, space: Any, kwa
     held.seek(0)
     with pytest.raises(Exception):  # noqa: B017, PT011 -- torch, SB3 and Python have their own
         type(model).load(held)
+
+
+def loads(archive: sbformat.Archive, algorithm: Any) -> Any:
+    return algorithm.load(io.BytesIO(sbformat.writes(archive)))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("PPO", {"policy_kwargs": {"net_arch": [32]}}),
+        ("PPO", {"policy_kwargs": {"net_arch": [4, 4]}}),
+        ("PPO", {"policy_kwargs": {"net_arch": [4], "wat": 1}}),
+        ("PPO", {"use_sde": True}),
+        ("PPO", {"policy_kwargs": None}),
+        ("SAC", {"policy_kwargs": {"net_arch": [4], "n_critics": 3}}),
+        ("SAC", {"policy_kwargs": {"net_arch": [4], "use_sde": True}}),
+        ("DQN", {"policy_kwargs": {}}),
+        ("TQC", {"policy_kwargs": {"net_arch": [4], "n_quantiles": 7}}),
+    ],
+)
+def test_edit_refuses_what_sb3_does_not_load(name: str, changes: dict[str, Any]) -> None:
+    model = made(name, "MlpPolicy", VECTOR, ACTION[name], {"net_arch": [4]})
+    held = io.BytesIO()
+    model.save(held)
+    archive = sbformat.read(held.getvalue())
+    with pytest.raises(sbformat.ValidationError):
+        edit(archive, assign=changes)
+    if changes != {"policy_kwargs": None}:  # which the schema refuses
+        edited = edit(archive, assign=changes, allow_mismatch=True)
+        assert {row.kind for row in edited.problems} == {"mismatch"}
+        with pytest.raises(Exception):  # noqa: B017, PT011 -- torch, SB3 and Python have their own
+            loads(edited.archive, type(model))
+    fine = edit(archive, assign={"policy_kwargs": {**archive.data["policy_kwargs"], "net_arch": [4]}})
+    assert fine.problems == ()
+    loads(fine.archive, type(model))
+
+
+def test_one_name_of_a_shared_extractor_changes_all() -> None:
+    model = made("PPO", "CnnPolicy", CNN, ACTION["PPO"], {"features_extractor_kwargs": {"features_dim": 6}})
+    held = io.BytesIO()
+    model.save(held)
+    archive = sbformat.read(held.getvalue())
+    name = "features_extractor.linear.0.bias"
+    weights = {key: np.array(value) for key, value in archive.parameters["policy"].to_numpy().items()}
+    new = np.arange(6, dtype=np.float32)
+    with pytest.raises(sbformat.ValidationError, match="contradicts"):
+        edit(archive, weights={**weights, f"vf_{name}": new})
+    alone = {key: value for key, value in weights.items() if not key.startswith(("pi_", "vf_"))}
+    again = loads(edit(archive, weights={**alone, name: new}).archive, type(model))
+    found = again.policy.state_dict()
+    assert all(found[prefix + name].tolist() == new.tolist() for prefix in ("", "pi_", "vf_"))
