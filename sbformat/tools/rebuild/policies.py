@@ -92,7 +92,7 @@ def describe_unknown(value: object, what: str) -> str:
     shown = escape(one_line(value), 200)
     name = value if isinstance(value, (Global, Reference)) else _function_of(value)
     if isinstance(value, (CarriedClass, Function)):
-        return f"{shown} is a user's own, carried by value: code, which no option keeps"
+        return f"{shown} is a user's own, carried by value: code, with no name to allow"
     if name is None or getattr(name, "updates", None):
         return f"{shown} is not known as {what}"
     harm = harm_of(name.pair)
