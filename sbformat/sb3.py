@@ -5,21 +5,25 @@ The extra ``sb3`` brings Stable-Baselines3; this module and ``unsafe`` are the t
 
 from __future__ import annotations
 
+import warnings
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sbformat.errors import UnsupportedError, quote
-from sbformat.targets import NEWEST, RELEASES, Target
+from sbformat.archive import Archive
+from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.reader import read
+from sbformat.spec import DATA_ENTRY
+from sbformat.targets import NEWEST, RELEASES, Target
 from sbformat.tools.rebuild import rebuild
 from sbformat.tools.rebuild.releases import ALGORITHMS
 from sbformat.writer import writes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
-    from sbformat.archive import Archive
     from sbformat.source import SourceLike
+    from sbformat.tools.rebuild import RebuildReport, Row
 
 A = TypeVar("A")
 
@@ -34,37 +38,83 @@ def load(
     *,
     custom_objects: Mapping[str, Any] | None = None,
     allow: Collection[str] = (),
+    report: Callable[[RebuildReport], object] | list[RebuildReport] | None = None,
     limits: Limits = DEFAULT_LIMITS,
     **kwargs: Any,  # noqa: ANN401 -- whatever SB3 takes
 ) -> A:
     """Load an agent as ``algorithm.load`` does, from an archive of any release or of a stranger.
 
     The archive is rebuilt in memory (:func:`sbformat.rebuild`) for the release of SB3 that is installed, and SB3 loads
-    the result: every pickle that it reads was written here.
+    the result: every pickle that it reads was written here. One ``UserWarning`` names each hyper-parameter, class or
+    argument that was replaced or dropped, with the old and the new value.
 
     :param algorithm: SB3's class, or your own one derived from it: ``PPO``, ``SAC``, ``RecurrentPPO``, ...
     :param source: an archive, or what :func:`sbformat.read` takes
     :param custom_objects: values by key of ``data`` that take the place of the archive's, as in SB3; a schedule of the
         author's own, or a policy class, is given here
-    :param allow: dotted names outside SB3 that may be imported, exactly as the error names them
+    :param allow: dotted names outside SB3 that may be imported and called, exactly as the warning or error names them
+    :param report: a list that the report of the rebuilding is appended to, or a function that is called with it, before
+        SB3 loads the result
     :param limits: as in :func:`sbformat.read`
-    :param kwargs: for SB3's ``load``: ``env``, ``device``, ...
+    :param kwargs: for SB3's ``load``: ``env``, ``device``, ``print_system_info``, ...
     :return: the agent
-    :raises UnsupportedError: when it is an agent of another algorithm, refers to a class outside SB3 that was not
-        allowed, cannot be rebuilt, or SB3 is not installed
+    :raises UnsupportedError: when it is an agent of another algorithm, SB3 could not load it without a class that was
+        not allowed, it cannot be rebuilt, or SB3 is not installed
     :raises SbformatError: when the archive cannot be read
     """
     given = dict(custom_objects or {})
-    archive, report = rebuild(source, target=_installed(), algorithm=_named(algorithm), given=given, limits=limits)
-    foreign = next((required for required in report.requires if required.name not in allow), None)
-    if foreign is not None:
-        message = (
-            f"{foreign.key} refers to {quote(foreign.name)}, which is none of SB3's, and SB3 would import it; trust it "
-            f"by allow, or bring a value of your own in custom_objects"
-        )
-        raise UnsupportedError(message, entry="data")
+    original = source if isinstance(source, Archive) else read(source, limits=limits)
+    archive, account = rebuild(
+        original, target=_installed(), algorithm=_named(algorithm), given=given, allow=allow, limits=limits
+    )
+    if report is not None:
+        take = report.append if isinstance(report, list) else report
+        take(account)
+    _warn([row for row in account.findings if _key_of(row) not in kwargs])
+    if kwargs.get("print_system_info"):
+        archive = archive.replace(system_info=_system_info(original))
     loader: Any = algorithm
-    return loader.load(BytesIO(writes(archive)), custom_objects=given, **kwargs)  # type: ignore[no-any-return]
+    try:
+        return loader.load(BytesIO(writes(archive)), custom_objects=given, **kwargs)  # type: ignore[no-any-return]
+    except RuntimeError as error:
+        lost = [_describe(row) for row in account.findings if _key_of(row) in ("policy_class", "policy_kwargs")]
+        if not lost:
+            raise
+        message = (
+            f"SB3 cannot load it without what was dropped: {'; '.join(lost)}; give it in custom_objects "
+            f"(policy_class, policy_kwargs), or allow the name"
+        )
+        raise UnsupportedError(message, entry=DATA_ENTRY) from error
+
+
+def _warn(findings: list[Row]) -> None:
+    """Emit one warning of all that the agent computes or trains with and that is another now."""
+    if findings:
+        message = f"not as it was saved: {'; '.join(map(_describe, findings))}; custom_objects gives values of your own"
+        warnings.warn(message, UserWarning, stacklevel=3)
+
+
+def _describe(row: Row) -> str:
+    """Return the place, the old and the new value, and why."""
+    place = row.key if row.entry == DATA_ENTRY and row.key is not None else row.entry
+    return f"{place}: {row.was or 'not readable'} -> {row.instead or 'the default of SB3'} ({row.message})"
+
+
+def _key_of(row: Row) -> str:
+    """Return the key of ``data`` that a row is of, or its entry."""
+    return row.key.partition("/")[0] if row.key is not None and row.entry == DATA_ENTRY else row.entry
+
+
+def _system_info(archive: Archive) -> str | None:
+    """Return the description of the system that the agent was saved on, without control characters.
+
+    SB3 prints it.
+    """
+    try:
+        info = archive.system_info
+    except SbformatError:
+        return None
+    return None if info is None else "\n".join(escape(line, 1000) for line in info.text.splitlines())
 
 
 def _installed() -> str:

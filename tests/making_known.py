@@ -94,6 +94,12 @@ def new(module: str, name: str, state: object = None, *args: object) -> Call:
     return made if state is None else change(made, state)
 
 
+def partial(function: object, *args: object, **keywords: object) -> Call:
+    """A ``functools.partial``."""
+    made = call("functools", "partial", function)
+    return change(made, (function, args, keywords, None))
+
+
 def change(node: Any, value: object, how: Any = "BUILD") -> Any:
     """Change a node once more."""
     node.updates = [*(node.updates or ()), Update(how, node, tree(value))]

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import sbformat
-from making_known import CONSTANT, array, box, call, change, discrete, function, new
+from making_known import CONSTANT, array, box, call, change, discrete, function, new, partial
 from making_old import BASES, blob, rebuilt, reference, with_keys
 from sbformat import MissingEntryError, Serialized, UnsupportedError, ValidationError, known
 from sbformat.known.values import Box, ConstantSchedule, LinearSchedule, Reference, TrainFreq
 from sbformat.pkl import Call, Global
-from sbformat.tools.rebuild import rebuild
+from sbformat.tools.rebuild import RebuildReport, rebuild
 
 USERS: Any = function((*CONSTANT[:6], b"d\0S\0", *CONSTANT[7:]), (1e-3,), "mine.<locals>.f", spelling="fill")[0]  # type: ignore[index]
 SYSTEM = call("os", "system", "true")
@@ -125,22 +125,182 @@ def test_spaces_cannot_be_done_without(key: str, content: Any) -> None:
 # -- policies -----------------------------------------------------------------------------------------
 
 
-def test_a_policy_outside_sb3_stays_a_reference_and_is_named() -> None:
-    made, rows, report = rebuilt(with_keys(policy_class=reference("mine.policies", "Mine")))
-    assert [tuple(required) for required in report.requires] == [("policy_class", "mine.policies.Mine")]
+def required_names(report: RebuildReport) -> list[tuple[str, str]]:
+    return [(required.key, required.name) for required in report.requires]
+
+
+def test_a_policy_outside_sb3_is_kept_when_it_is_allowed() -> None:
+    archive = with_keys(policy_class=reference("mine.policies", "Mine"))
+    made, rows, report = rebuilt(archive, allow=["mine.policies.Mine"])
+    assert required_names(report) == [("policy_class", "mine.policies.Mine")]
     assert str(made.decode("policy_class")) == "mine.policies.Mine"
     assert "the loader imports it" in rows["policy_class"].message
-    made, _, report = rebuilt(with_keys(policy_kwargs=blob({"activation_fn": Global("mine", "Swish")})))
-    assert [tuple(required) for required in report.requires] == [("policy_kwargs/activation_fn", "mine.Swish")]
-    assert str(made.decode("policy_kwargs")["activation_fn"]) == "mine.Swish"  # type: ignore[index]
+    assert report.findings == ()
+
+
+def test_a_policy_outside_sb3_is_replaced_where_all_weights_fit() -> None:
+    archive = with_keys(policy_class=reference("mine.policies", "Mine"))
+    made, rows, report = rebuilt(archive)
+    assert report.requires == ()
+    assert str(made.decode("policy_class")) == "stable_baselines3.common.policies.ActorCriticPolicy"
+    row = rows["policy_class"]
+    assert (row.action, row.was, row.is_finding) == ("dropped", "mine.policies.Mine", True)
+    assert row.instead == "stable_baselines3.common.policies.ActorCriticPolicy"
+    assert "--allow mine.policies.Mine" in row.message
+    assert "what it computed may differ" in row.message
+    assert report.findings == (row,)
+    assert sbformat.scan(sbformat.writes(made)).verdict == "clean"
+
+
+@pytest.mark.parametrize("allow", [[], ["mine.policies.mine"], ["mine.policies"], ["Mine"], ["mine.policies.Mine.x"]])
+def test_a_policy_whose_weights_do_not_fit_is_refused(allow: list[str]) -> None:
+    archive = with_keys(policy_class=reference("mine.policies", "Mine"), policy_kwargs={"net_arch": [8]})
+    with pytest.raises(UnsupportedError, match="--allow mine.policies.Mine .*do not fit ActorCriticPol.*--policy-cl"):
+        rebuild(archive, allow=allow)
+    rebuild(archive, allow=["mine.policies.Mine"])
+    with pytest.raises(UnsupportedError, match="do not fit ActorCriticPolicy"):
+        rebuild(archive, policy_class="MlpPolicy")
+
+
+def test_a_policy_of_the_author_s_for_images_is_not_replaced_by_another_kind() -> None:
+    for name in ("ActorCriticCnnPolicy", "MultiInputActorCriticPolicy"):
+        archive = with_keys(policy_class=reference("stable_baselines3.common.policies", name))
+        with pytest.raises(UnsupportedError, match="SB3 cannot make its network"):
+            rebuild(archive)
+    archive = with_keys(policy_class=reference("sb3_contrib.tqc.policies", "TQCPolicy"))
+    assert rebuilt(archive)[1]["policy_class"].is_finding
+
+
+@pytest.mark.parametrize("text", ["MlpPolicy", "os.system", "mine.Policy"])
+def test_a_policy_that_is_a_text_is_looked_up_in_a_table(text: str) -> None:
+    made, rows, _ = rebuilt(with_keys(policy_class=text))
+    assert str(made.decode("policy_class")) == "stable_baselines3.common.policies.ActorCriticPolicy"
+    assert rows["policy_class"].is_finding == (text != "MlpPolicy")
+
+
+MINE = Global("mine", "Thing")
+PARTIAL_OF_MINE = partial(MINE, 0.5, a=Global("torch.nn.modules.activation", "ReLU"))
+
+
+@pytest.mark.parametrize("content", [MINE, PARTIAL_OF_MINE])
+@pytest.mark.parametrize(
+    ("base", "place"),
+    [
+        ("ppo", "policy_kwargs/activation_fn"),
+        ("ppo", "policy_kwargs/features_extractor_class"),
+        ("ppo", "policy_kwargs/optimizer_class"),
+        ("ppo", "learning_rate"),
+        ("ppo", "clip_range"),
+        ("sac", "replay_buffer_class"),
+        ("ppo", "rollout_buffer_class"),
+    ],
+)
+def test_what_sb3_would_call_is_kept_only_by_its_exact_name(base: str, place: str, content: Any) -> None:
+    if place.endswith("buffer_class") and content is not MINE:
+        return  # SB3 takes a class there
+    key, _, name = place.partition("/")
+    value = {"net_arch": [8, 8], name: content} if name else content
+    archive = with_keys(base, **{key: blob(value)})
+    made, rows, report = rebuilt(archive, allow=["mine.thing", "mine", "Thing", "yours.Thing"])
+    assert report.requires == ()
+    assert (rows[place].action, rows[place].is_finding) == ("dropped", True)
+    assert "--allow mine.Thing" in rows[place].message
+    assert sbformat.scan(sbformat.writes(made)).verdict == "clean"
+    made, rows, report = rebuilt(archive, allow=["mine.Thing"])
+    assert required_names(report) == [(key, "mine.Thing")]
+    assert report.findings == ()
+    kept: Any = made.data[key]
+    assert b"mine" in kept.pickle
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"net_arch": [8, 8], "features_extractor_kwargs": {"features_dim": MINE}},
+        {"net_arch": [8, 8], "features_extractor_kwargs": {"mine": [{"a": (PARTIAL_OF_MINE,)}]}},
+        {"net_arch": [8, 8], "optimizer_kwargs": {"eps": MINE}},
+        {"net_arch": [8, 8], "optimizer_kwargs": {"eps": [MINE]}},
+        {"net_arch": [8, 8], "optimizer_kwargs": MINE},
+        {"net_arch": [8, 8], "log_std_init": MINE},
+        {"net_arch": [8, 8], "mine": MINE},
+        {"net_arch": [8, 8], "ortho_init": {"a": [MINE]}},
+        {"net_arch": [8, 8], "activation_fn": call("functools", "partial", SYSTEM)},
+        {
+            "net_arch": [8, 8],
+            "features_extractor_kwargs": {"features_dim": Global("torch.nn.modules.linear", "Linear")},
+        },
+        {"net_arch": [8, 8], "optimizer_kwargs": {"eps": Global("torch.nn.modules.linear", "Linear")}},
+    ],
+)
+def test_nothing_to_call_is_left_at_any_depth_of_the_arguments(content: Any) -> None:
+    made, _, report = rebuilt(with_keys(policy_kwargs=blob(content)))
+    assert report.requires == ()
+    assert sbformat.scan(sbformat.writes(made)).verdict == "clean"
+    arguments: Any = made.decode("policy_kwargs")
+    assert arguments.get("optimizer_kwargs", {}) == {}
+    assert arguments.get("features_extractor_kwargs", {}) == {}
+    assert arguments["net_arch"] == [8, 8]
+    assert report.findings
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Global("torch.nn.modules.transformer", "Transformer"),
+        Global("torch.nn.modules.module", "Module"),
+        Global("torch.nn.modules.linear", "Linear"),
+        Global("torch.nn.modules.activation", "MultiheadAttention"),
+        Global("torch.optim.adam", "Adam"),
+        Global("gymnasium.spaces.box", "Box"),
+        Global("stable_baselines3.common.policies", "ActorCriticPolicy"),
+        Global("stable_baselines3.common.torch_layers", "NatureCNN"),
+        partial(Global("torch.nn.modules.transformer", "Transformer")),
+        partial(Global("torch.nn.modules.activation", "ReLU"), Global("torch.nn.modules.linear", "Linear")),
+        partial(Global("torch.nn.modules.activation", "LeakyReLU"), a=[1, 2]),
+        new("stable_baselines3.common.noise", "NormalActionNoise", {}),
+        schedule("ConstantSchedule", val=1.0),
+        "torch.nn.ReLU",
+        5,
+        None,
+    ],
+)
+def test_an_activation_is_one_of_a_table(value: Any) -> None:
+    archive = with_keys(policy_kwargs=blob({"net_arch": [8, 8], "activation_fn": value}))
+    made, rows, report = rebuilt(archive)
+    assert made.data["policy_kwargs"] == {"net_arch": [8, 8]}
+    assert rows["policy_kwargs/activation_fn"].is_finding
+    assert report.requires == ()
+
+
+def test_a_known_activation_stays() -> None:
+    for value in (
+        Global("torch.nn.modules.activation", "ReLU"),
+        partial(Global("torch.nn.modules.activation", "ELU"), 2.0),
+    ):
+        archive = with_keys(policy_kwargs=blob({"net_arch": [8, 8], "activation_fn": value}))
+        made, _, report = rebuilt(archive)
+        assert made.decode("policy_kwargs") == archive.decode("policy_kwargs")
+        assert report.findings == ()
+
+
+@pytest.mark.parametrize("name", ["os.system", "subprocess.Popen", "stable_baselines3.ppo.ppo.PPO", "builtins.eval"])
+def test_a_name_that_is_known_to_be_harmful_cannot_be_allowed(name: str) -> None:
+    with pytest.raises(UnsupportedError, match="it cannot be allowed"):
+        rebuild(BASES["ppo"], allow=[name])
+    module, _, last = name.rpartition(".")
+    made, _, report = rebuilt(with_keys(policy_class=reference(module, last)), allow=["mine.Policy"])
+    assert report.requires == ()
+    assert str(made.decode("policy_class")).endswith(".ActorCriticPolicy")
 
 
 @pytest.mark.parametrize("name", [("os", "system"), ("subprocess", "Popen"), ("builtins", "eval"), ("posix", "system")])
 def test_a_name_that_runs_is_no_policy(name: tuple[str, str]) -> None:
     made, rows, report = rebuilt(with_keys(policy_class=reference(*name)))
-    assert made.data["policy_class"] is None
+    assert str(made.decode("policy_class")).endswith(".ActorCriticPolicy")
     assert rows["policy_class"].action == "dropped"
-    made, rows, report = rebuilt(with_keys(policy_kwargs=blob({"activation_fn": Global(*name)})))
+    assert "--allow" not in rows["policy_class"].message.partition(";")[0]
+    arguments = {"net_arch": [8, 8], "activation_fn": Global(*name)}
+    made, rows, report = rebuilt(with_keys(policy_kwargs=blob(arguments)))
     assert report.requires == ()
     assert "activation_fn" not in made.data.get("policy_kwargs", {})
 
@@ -159,27 +319,33 @@ def test_a_name_that_runs_is_no_policy(name: tuple[str, str]) -> None:
     ],
 )
 def test_a_class_that_is_known_stands_in_its_role_alone(key: str, content: Any) -> None:
+    content = {"net_arch": [8, 8], **content} if isinstance(content, dict) else content
     archive = with_keys("sac" if key == "replay_buffer_class" else "ppo", **{key: blob(content)})
     made, _, report = rebuilt(archive)
     assert sbformat.scan(sbformat.writes(made)).verdict == "clean"
     assert report.requires == ()
     assert any(row.action == "dropped" and row.key and row.key.startswith(key) for row in report.rows)
-    assert not made.data.get(key)
+    if key == "policy_class":
+        assert str(made.decode(key)) == "stable_baselines3.common.policies.ActorCriticPolicy"
+    else:
+        assert made.data.get(key) in (None, {"net_arch": [8, 8]}, {"net_arch": [8, 8], "features_extractor_kwargs": {}})
 
 
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [
-        ("CnnPolicy", "stable_baselines3.common.policies.ActorCriticCnnPolicy"),
+        ("MlpPolicy", "stable_baselines3.common.policies.ActorCriticPolicy"),
+        ("stable_baselines3.common.policies.ActorCriticPolicy", "stable_baselines3.common.policies.ActorCriticPolicy"),
         ("mine.policies.Mine", "mine.policies.Mine"),
-        (dict, "builtins.dict"),
+        (type("Mine", (), {"__module__": "mine.policies"}), "mine.policies.Mine"),
     ],
 )
 def test_another_policy_takes_its_place(given: str | type, wanted: str) -> None:
     archive = with_keys(policy_class=blob(SYSTEM))
     made, rows, report = rebuilt(archive, policy_class=given)
     assert str(made.decode("policy_class")) == wanted
-    assert "as was asked for" in rows["policy_class"].message
+    assert "as requested" in rows["policy_class"].message
+    assert not rows["policy_class"].is_finding
     assert bool(report.requires) == wanted.startswith("mine")
 
 
@@ -188,6 +354,9 @@ def test_a_policy_that_is_no_name_is_refused() -> None:
         rebuild(BASES["ppo"], policy_class="Nonsense")
     with pytest.raises(UnsupportedError, match="runs commands"):
         rebuild(BASES["ppo"], policy_class="os.system")
+    for name in ("torch.nn.modules.linear.Linear", "builtins.dict", "stable_baselines3.sac.policies.SACPolicy"):
+        with pytest.raises(UnsupportedError, match="is not a policy of PPO"):
+            rebuild(BASES["ppo"], policy_class=name)
 
 
 def test_arguments_that_policies_no_longer_take_are_left_out() -> None:
@@ -205,9 +374,10 @@ def test_arguments_that_policies_no_longer_take_are_left_out() -> None:
 
 
 def test_a_space_of_gym_is_gymnasiums_with_all_its_bounds() -> None:
-    low, high = array((2,), b"\0\0\x80\xff\0\0\0\0", "f4"), array((2,), b"\0\0\x80\x7f\0\0\x80\x3f", "f4")
-    flags = {"bounded_below": array((2,), b"\0\1", "b1", "|"), "bounded_above": array((2,), b"\0\1", "b1", "|")}
-    archive = with_keys(observation_space=blob(box(low, high, (2,), **flags)))
+    low = array((4,), b"\0\0\x80\xff\0\0\0\0" * 2, "f4")
+    high = array((4,), b"\0\0\x80\x7f\0\0\x80\x3f" * 2, "f4")
+    flags = {name: array((4,), b"\0\1\0\1", "b1", "|") for name in ("bounded_below", "bounded_above")}
+    archive = with_keys(observation_space=blob(box(low, high, (4,), **flags)))
     made, _, _ = rebuilt(archive)
     old, space = archive.decode("observation_space"), made.decode("observation_space")
     assert isinstance(old, Box)
@@ -215,8 +385,8 @@ def test_a_space_of_gym_is_gymnasiums_with_all_its_bounds() -> None:
     assert (space.library, space.random) == ("gymnasium", None)
     assert (space.low.buffer, space.high.buffer) == (old.low.buffer, old.high.buffer)
     assert space.bounded_below is not None
-    assert space.bounded_below.buffer == b"\0\1"
-    assert made.data["observation_space"].hints["_shape"] == [2]
+    assert space.bounded_below.buffer == b"\0\1\0\1"
+    assert made.data["observation_space"].hints["_shape"] == [4]
 
 
 @pytest.mark.parametrize(
@@ -290,14 +460,21 @@ def test_memory_and_timeouts_are_not_asked_for_at_once() -> None:
     assert made.data["replay_buffer_kwargs"] == kept
 
 
+@pytest.mark.usefixtures("any_network")
 def test_a_replay_buffer_has_arguments_of_today() -> None:
     strategy = call("stable_baselines3.her.goal_selection_strategy", "GoalSelectionStrategy", 1)
     given = {"online_sampling": True, "max_episode_length": 7, "n_sampled_goal": 2, "goal_selection_strategy": strategy}
-    made, rows, _ = rebuilt(with_keys("sac", replay_buffer_kwargs=blob(given)))
+    buffer = reference("stable_baselines3.her.her_replay_buffer", "HerReplayBuffer")
+    parts = {name: discrete() for name in ("achieved_goal", "desired_goal", "observation")}
+    space = new("gymnasium.spaces.dict", "Dict", {"spaces": parts, "_np_random": None})
+    dicts = {"replay_buffer_class": buffer, "observation_space": blob(space)}
+    made, rows, _ = rebuilt(with_keys("sac", **dicts, replay_buffer_kwargs=blob(given)))
     assert made.data["replay_buffer_kwargs"] == {"n_sampled_goal": 2, "goal_selection_strategy": "final"}
-    made, rows, _ = rebuilt(with_keys("sac", replay_buffer_kwargs={"goal_selection_strategy": "uniform"}))
+    made, rows, _ = rebuilt(with_keys("sac", **dicts, replay_buffer_kwargs={"goal_selection_strategy": "uniform"}))
     assert made.data["replay_buffer_kwargs"] == {"goal_selection_strategy": "future"}
     assert rows["replay_buffer_kwargs/goal_selection_strategy"].action == "dropped"
+    made, rows, _ = rebuilt(with_keys("sac", replay_buffer_class=None, replay_buffer_kwargs=blob(given)))
+    assert made.data["replay_buffer_kwargs"] == {}
 
 
 def test_buffers_are_sb3s_own() -> None:
@@ -398,14 +575,17 @@ def test_a_fixed_entropy_coefficient_has_its_variable_and_no_optimizer() -> None
     assert "ent_coef_optimizer.pth" not in made.entries
 
 
+@pytest.mark.usefixtures("any_network")
 def test_who_asks_decides_what_the_archive_does_not_tell() -> None:
     archive = with_keys("sac", policy_delay=1, target_noise_clip=0.0, target_policy_noise=0.1, target_entropy=...)
     assert archive.algorithm.name == "DDPG"
     for name in ("TD3", "DDPG"):
         assert rebuild(archive, algorithm=name).report.algorithm == name
-    with pytest.raises(UnsupportedError, match="an agent of SAC, not of 'TD3'"):
+    with pytest.raises(UnsupportedError, match="an agent of DDPG, not of A2C"):
+        rebuild(archive, algorithm="A2C")
+    with pytest.raises(UnsupportedError, match="an agent of SAC, not of TD3"):
         rebuild(BASES["sac"], algorithm="TD3")
-    with pytest.raises(UnsupportedError, match="'Nonsense' is none of SB3's"):
+    with pytest.raises(UnsupportedError, match="an agent of DDPG, not of 'Nonsense'"):
         rebuild(archive, algorithm="Nonsense")
 
 
@@ -436,6 +616,7 @@ def test_broken_entries_are_named() -> None:
         rebuild(bytes(raw))
 
 
+@pytest.mark.usefixtures("any_network")
 def test_a_discrete_space_of_the_oldest_gym_starts_at_zero() -> None:
     made, _, _ = rebuilt(with_keys(action_space=blob(discrete(3, "gym"))))
     found: Any = made.decode("action_space")
@@ -458,7 +639,8 @@ def test_no_class_takes_the_place_of_a_value(key: str) -> None:
 def test_texts_and_lists_that_are_shared_a_million_times_cost_nothing() -> None:
     text, row = "x" * 200_000, [0] * 300
     for content in ([text] * 20_000, [[row] * 300] * 300, {"a": [text] * 20_000}):
-        mine, arguments = (pickle.dumps(value) for value in (content, {"optimizer_kwargs": {"a": content}}))
+        given = {"net_arch": [8, 8], "optimizer_kwargs": {"a": content}}
+        mine, arguments = (pickle.dumps(value) for value in (content, given))
         made, _, _ = rebuilt(with_keys(mine=Serialized("x", mine), policy_kwargs=Serialized("x", arguments)))
         assert made.entries["data"].size < 10_000_000
 

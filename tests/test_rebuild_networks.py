@@ -17,6 +17,8 @@ from sbformat.known.values import Box, DictSpace, Reference
 from sbformat.numpy_pickles import ArrayInfo
 from sbformat.tools.rebuild import rebuild
 
+pytestmark = pytest.mark.usefixtures("any_network")
+
 RANDOM: Final = np.random.default_rng(0)
 Arrays = dict[str, np.ndarray]
 

@@ -26,7 +26,9 @@ def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no pub
         help="make an old or a stranger's archive load in today's SB3",
         description="Write an archive that the target's SB3 loads whole and that runs nothing: every pickle in it is "
         "written anew from what the old one meant. What is not known, or carries code, is dropped and said, with what "
-        "SB3 uses instead; so are paths, logs and the description of the author's machine.",
+        "SB3 uses instead; so are paths, logs and the description of the author's machine. A policy class that is not "
+        "known is replaced by SB3's own where all weights fit it; where they do not, nothing is written. Exit status 1 "
+        "says that the agent computes or trains with something else now.",
     )
     parser.add_argument(
         "path",
@@ -52,6 +54,13 @@ def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no pub
     parser.add_argument(
         "--policy-class", metavar="NAME", help="another policy: MlpPolicy, MultiInputPolicy, my.policies.MyPolicy, ..."
     )
+    parser.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="keep a class or function that is not known, by its exact dotted name; SB3 calls it; repeatable",
+    )
     add_set_option(parser, "give a key of data a JSON value, where a schedule of one's own is lost; repeatable")
     parser.add_argument("--keep-system-info", action="store_true", help="keep system_info.txt and tensorboard_log")
     parser.add_argument("--force", action="store_true", help="overwrite OUT")
@@ -60,10 +69,12 @@ def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no pub
 
 
 def run(args: argparse.Namespace) -> int:
-    """Rebuild; 2 when it could not."""
+    """Rebuild; 1 when the agent computes or trains with something else now, 2 when it could not."""
     report = _files.guarded(args.path, lambda: _rebuild(args))
     _output.show(args, report, _print_text)
-    return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT
+    if report["outcome"] != "ok":
+        return _files.EXIT_COULD_NOT
+    return _files.EXIT_FINDINGS if any(row["is_finding"] for row in report["rows"]) else _files.EXIT_FINE
 
 
 def _rebuild(args: argparse.Namespace) -> dict[str, Any]:
@@ -79,6 +90,7 @@ def _rebuild(args: argparse.Namespace) -> dict[str, Any]:
         algorithm=args.algorithm,
         on_unknown=args.on_unknown,
         policy_class=args.policy_class,
+        allow=args.allow,
         assign=dict(assignments(args, _files.limits(args))),
         keep_system_info=args.keep_system_info,
     )
@@ -122,6 +134,7 @@ def _options(args: argparse.Namespace) -> dict[str, object]:
     return {
         "--algorithm": args.algorithm,
         "--policy-class": args.policy_class,
+        "--allow": args.allow,
         "--set": args.set,
         "--on-unknown": args.on_unknown != "drop",
         "--keep-system-info": args.keep_system_info,
@@ -139,6 +152,9 @@ def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
     for action in ("translated", "dropped"):
         rows = [(_place(row), _told(row)) for row in report["rows"] if row["action"] == action]
         printer.table(action, ("where", "how" if action == "translated" else "why"), rows, longest=240)
+    found = [_place(row) for row in report["rows"] if row["is_finding"]]
+    if found:
+        printer.line(f"\n  The agent computes or trains with something else now: {', '.join(found)}")
     if report["requires"]:
         printer.line("\n  The loader imports, and trusts:")
         for required in report["requires"]:

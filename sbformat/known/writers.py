@@ -230,7 +230,7 @@ class _Writer:
         function = self.tree(value.function)
         if not isinstance(function, Global):
             _refuse("a partial of a function that is carried by value")
-        if not function.pair[0].startswith(PARTIAL_MODULES):
+        if function.pair not in self._foreign and not function.pair[0].startswith(PARTIAL_MODULES):
             _refuse("a partial of what is no layer or optimizer")
         made = Call("REDUCE", Global("functools", "partial"), (function,))
         state = (function, tuple(self.trees(value.args)), self.pairs(value.keywords), None)  # type: ignore[arg-type]

@@ -46,25 +46,28 @@ ARCHIVES: Final = [
     *(path for path in sorted(GENERATED.glob("*/*.zip")) if re.fullmatch(r"[\d.]+", path.parent.name)),
 ]
 
-REFUSED: Final = {"0.6.0/*-CnnPolicy.zip": "third layer has 32 filters"}
-"""No target has such a network; with the reason."""
 FOREIGN: Final = (
     "sb3/HumanCompatibleAI_imitation__tests__testdata__expert_models__*@6148c831",
     "sb3/HumanCompatibleAI_imitation__tests__testdata__expert_models__*@af52b8da",
     "sb3/HumanCompatibleAI_imitation__tests__testdata__expert_models__*@b35fb55d",
-    "sb3/HumanCompatibleAI_imitation__tests__testdata__reward_models__*",
 )
-"""Policies of another package."""
+"""Policies of another package, whose layers SB3's own does not have."""
+REPLACED: Final = "sb3/HumanCompatibleAI_imitation__tests__testdata__reward_models__*"
+"""One whose layers SB3's own has by its arguments."""
 CARRIED_EXTRACTORS: Final = ("*-customextractor*.zip",)
 """Features extractors of users, by value."""
+REFUSED: Final = {
+    "0.6.0/*-CnnPolicy.zip": "third layer has 32 filters",
+    **dict.fromkeys(FOREIGN, "--allow imitation.policies.base.FeedForward32Policy .*its weights do not fit"),
+    **dict.fromkeys(CARRIED_EXTRACTORS, "carried by value.*its weights do not fit.*--policy-class"),
+}
+"""No target has such a network; with the reason."""
 CARRIED: Final[dict[str, frozenset[str]]] = {
     "*/ppo-MlpPolicy-lambda.zip": frozenset({"learning_rate"}),
     "*/ppo-MlpPolicy-numpylr.zip": frozenset({"learning_rate"}),
     "*/ppo-MlpPolicy-schedules.zip": frozenset({"learning_rate", "clip_range"}),
     "sb3/linyiLYi_snake-ai__main__trained_models_mlp__ppo_snake_final.zip": frozenset({"learning_rate", "clip_range"}),
-    **dict.fromkeys(CARRIED_EXTRACTORS, frozenset({"policy_kwargs/features_extractor_class"})),
-    FOREIGN[0]: frozenset({"policy_kwargs"}),  # of sacred
-    FOREIGN[2]: frozenset({"policy_kwargs"}),
+    REPLACED: frozenset({"policy_class"}),
     "sb3/lewis841214_stable-baselines3__her_bit_env.zip": frozenset({"replay_buffer_kwargs/goal_selection_strategy"}),
 }
 """Values that are code of users, that only their packages can make, or that only their own SB3 had."""
@@ -94,8 +97,7 @@ def is_any(name: str, patterns: Any) -> bool:
 
 def loadable(paths: list[Path]) -> list[Path]:
     """All that SB3 alone can load."""
-    excepted = (*REFUSED, *FOREIGN, *CARRIED_EXTRACTORS)
-    return [path for path in paths if not is_any(name_of(path), excepted)]
+    return [path for path in paths if not is_any(name_of(path), REFUSED)]
 
 
 def carried(name: str) -> frozenset[str]:

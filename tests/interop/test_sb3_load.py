@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 
 import sbformat
 import sbformat.sb3
+from beside import CORPUS
 from bundled import PPO, ROOT, SAC
 from making_old import OLD, blob, reference, with_keys
 from sbformat import UnsupportedError
@@ -49,10 +51,79 @@ def test_an_old_agent_is_loaded_whole() -> None:
 def test_no_pickle_of_a_file_is_run(tmp_path: Path) -> None:
     marker = tmp_path / "ran"
     evil = blob(Call("REDUCE", Global("os", "system"), (f"touch {marker}",)))
-    for key in ("lr_schedule", "learning_rate", "mine", "_last_obs"):
+    for key in ("lr_schedule", "mine", "_last_obs"):
         model = sbformat.sb3.load(sb3.PPO, with_keys(**{key: evil}), device="cpu")
         assert model.gamma == 0.99
+    with pytest.warns(
+        UserWarning, match=r"learning_rate: not known: <REDUCE os.system> -> 0\.0003, the default of PPO"
+    ):
+        sbformat.sb3.load(sb3.PPO, with_keys(learning_rate=evil), device="cpu")
     assert not marker.exists()
+
+
+def test_one_warning_names_all_that_is_replaced() -> None:
+    lost = blob(Call("REDUCE", Global("mine", "schedule"), ()))
+    archive = with_keys(
+        learning_rate=lost,
+        clip_range=reference("mine", "clip"),
+        policy_class=reference("mine", "Policy"),
+        lr_schedule=lost,
+    )
+    reports: list[Any] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = sbformat.sb3.load(sb3.PPO, archive, device="cpu", report=reports)
+    ours = [warning for warning in caught if "not as it was saved" in str(warning.message)]
+    assert [(warning.category, warning.filename) for warning in ours] == [(UserWarning, __file__)]
+    message = str(ours[0].message)
+    assert "clip_range: mine.clip -> 0.2 (" in message
+    assert "--allow mine.clip" in message
+    assert "policy_class: mine.Policy -> stable_baselines3.common.policies.ActorCriticPolicy (" in message
+    assert "learning_rate: not known: <REDUCE mine.schedule> -> 0.0003, the default of PPO (" in message
+    assert "lr_schedule:" not in message
+    assert (model.learning_rate, model.clip_range(1.0), type(model.policy)) == (3e-4, 0.2, ActorCriticPolicy)
+    (report,) = reports
+    assert {row.key for row in report.findings} == {"learning_rate", "clip_range", "policy_class"}
+    taken: list[Any] = []
+    with pytest.warns(UserWarning, match="learning_rate"):
+        sbformat.sb3.load(sb3.PPO, archive, device="cpu", report=taken.append)
+    assert taken == [report]
+
+
+def test_what_the_caller_gives_is_not_warned_of() -> None:
+    lost = blob(Call("REDUCE", Global("mine", "schedule"), ()))
+    archive = with_keys(learning_rate=lost, clip_range=lost)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        given = {"clip_range": 0.5}
+        model = sbformat.sb3.load(sb3.PPO, archive, device="cpu", custom_objects=given, learning_rate=0.25)
+    assert (model.lr_schedule(1.0), model.clip_range(1.0)) == (0.25, 0.5)
+
+
+def test_the_system_is_described_as_the_archive_does(capsys: pytest.CaptureFixture[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sbformat.sb3.load(sb3.PPO, PPO, device="cpu", print_system_info=True)
+    text = capsys.readouterr().out.partition("== SAVED MODEL SYSTEM INFO ==")[2]
+    saved = sbformat.read(PPO).system_info
+    assert saved is not None
+    assert saved.text.strip() in text
+    hostile = sbformat.read(PPO).replace(system_info="OS: \x1b[31mred\r\n- Python: 3")
+    sbformat.sb3.load(sb3.PPO, hostile, device="cpu", print_system_info=True)
+    text = capsys.readouterr().out
+    assert "\x1b" not in text
+    assert "- Python: 3" in text
+    without = sbformat.read(PPO).without("system_info.txt")
+    with pytest.warns(UserWarning, match="saved with SB3 <= 1.2.0"):
+        sbformat.sb3.load(sb3.PPO, without, device="cpu", print_system_info=True)
+
+
+def test_a_class_carried_by_value_is_asked_for() -> None:
+    path = CORPUS.parent / "generated" / "2.9.2" / "ppo-MlpPolicy-customextractor.zip"
+    if not path.exists():
+        pytest.skip("there is no ../shared beside the project")
+    with pytest.raises(UnsupportedError, match="features_extractor_class: .*carried by value.*custom_objects"):
+        sbformat.sb3.load(sb3.PPO, path, device="cpu")
 
 
 def test_custom_objects_take_the_place_of_values() -> None:
@@ -66,18 +137,25 @@ def test_custom_objects_take_the_place_of_values() -> None:
 
 def test_a_class_outside_sb3_is_imported_only_when_it_is_allowed() -> None:
     archive = with_keys(policy_class=reference(Mine.__module__, "Mine"))
-    with pytest.raises(UnsupportedError, match=r"policy_class refers to '.*Mine'.*trust it by allow"):
-        sbformat.sb3.load(sb3.PPO, archive)
+    with pytest.warns(UserWarning, match=r"policy_class: .*Mine -> .*ActorCriticPolicy .*--allow .*Mine \(allow"):
+        model = sbformat.sb3.load(sb3.PPO, archive, device="cpu")
+    assert type(model.policy) is ActorCriticPolicy
     model = sbformat.sb3.load(sb3.PPO, archive, allow=[f"{Mine.__module__}.Mine"], device="cpu")
     assert type(model.policy) is Mine
-    inner = with_keys(policy_kwargs=blob({"activation_fn": Global("mine", "Swish")}))
-    with pytest.raises(UnsupportedError, match="policy_kwargs/activation_fn refers to"):
-        sbformat.sb3.load(sb3.PPO, inner, custom_objects={"policy_class": Mine})
+    with pytest.raises(UnsupportedError, match="it cannot be allowed"):
+        sbformat.sb3.load(sb3.PPO, archive, allow=["os.system"])
+    inner = with_keys(policy_kwargs=blob({"net_arch": [8, 8], "activation_fn": Global("mine", "Swish")}))
+    with pytest.warns(UserWarning, match="policy_kwargs/activation_fn: mine.Swish -> the policy's default"):
+        sbformat.sb3.load(sb3.PPO, inner, custom_objects={"policy_class": Mine}, device="cpu")
 
 
 def test_an_agent_of_another_algorithm_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="an agent of SAC, not of 'PPO'"):
+    with pytest.raises(UnsupportedError, match="an agent of SAC, not of PPO"):
         sbformat.sb3.load(sb3.PPO, SAC)
+    ddpg = with_keys("sac", policy_delay=1, target_noise_clip=0.0, target_policy_noise=0.1, target_entropy=...)
+    for algorithm in (sb3.A2C, sb3.PPO, sb3.SAC, sb3.DQN):
+        with pytest.raises(UnsupportedError, match=f"an agent of DDPG, not of {algorithm.__name__}"):
+            sbformat.sb3.load(algorithm, ddpg)
 
 
 def test_what_is_for_load_goes_to_load() -> None:

@@ -12,6 +12,8 @@ from sbformat.archive import Archive
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, ValidationError, quote
 from sbformat.known.values import Reference
 from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.names.moved import of_today
+from sbformat.names.references import REFERENCES
 from sbformat.pth import StateDict
 from sbformat.pth.values import TensorInfo
 from sbformat.reader import read
@@ -29,11 +31,12 @@ from sbformat.spec import (
     VERSION_ENTRY,
 )
 from sbformat.targets import NEWEST, Target, target_of
+from sbformat.tools.rebuild.fit import check_fit
 from sbformat.tools.rebuild.hindsight import Hindsight, hindsight_of, inner_algorithm
 from sbformat.tools.rebuild.job import Job, OnUnknown, Options
 from sbformat.tools.rebuild.keys import rebuilt_data
 from sbformat.tools.rebuild.networks import Tensor, rebuilt_network
-from sbformat.tools.rebuild.optimizers import Optimizer, rebuilt_optimizer
+from sbformat.tools.rebuild.optimizers import Optimizer, fresh_entropy_state, rebuilt_optimizer
 from sbformat.tools.rebuild.releases import ALGORITHMS
 from sbformat.tools.rebuild.report import Action, RebuildReport, Required, Row
 from sbformat.tools.rebuild.statistics import RebuiltStatistics, rebuild_vecnormalize
@@ -43,7 +46,9 @@ from sbformat.vecnormalize.entries import ENTRIES as STATISTICS_ENTRIES, read_en
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from sbformat.policies.layers import Parameter
     from sbformat.source import SourceLike
+    from sbformat.tools.rebuild.networks import Network
 
 __all__ = [
     "Action",
@@ -60,6 +65,14 @@ __all__ = [
 _ARCHIVES: Final = ("sb3", "folder")
 _POLICY: Final = POLICY_ENTRY.removesuffix(PTH_SUFFIX)
 _SINCE: Final = {"CrossQ": Target(2, 4)}
+_ALTERNATIVES: Final = {
+    "TD3": ("DDPG",),
+    "DDPG": ("TD3",),
+    "PPO": ("A2C", "TRPO", "MaskablePPO", "RecurrentPPO"),
+    "A2C": ("PPO",),
+    "SAC": ("TQC", "CrossQ"),
+}
+"""Where the algorithm is not certain: the others that may have written the same."""
 
 
 class Rebuilt(NamedTuple):
@@ -76,6 +89,7 @@ def rebuild(
     algorithm: str | None = None,
     on_unknown: OnUnknown = "drop",
     policy_class: str | type | None = None,
+    allow: Collection[str] = (),
     assign: Mapping[str, Any] | None = None,
     keep_system_info: bool = False,
     given: Collection[str] = (),
@@ -92,6 +106,9 @@ def rebuild(
     :param on_unknown: what becomes of a blob that is not known or carries code: ``drop`` leaves it out, and the account
         says what SB3 uses instead; ``keep`` copies it, and the result is no longer clean; ``error`` raises
     :param policy_class: takes the place of the archive's: a class, its dotted name, or SB3's short one (``MlpPolicy``)
+    :param allow: dotted names, exact, of classes and functions that are not known and that may be kept, for SB3 to
+        import and call; without, they are dropped, and a policy class that is not known is replaced by SB3's own for
+        the algorithm and observations where all weights fit it
     :param assign: values by key of ``data`` in the place of the archive's, where a schedule of one's own is lost
     :param keep_system_info: keep ``system_info.txt`` and ``tensorboard_log``
     :param given: keys of ``data`` whose values the loader brings along (SB3's ``custom_objects``): null holds their
@@ -99,7 +116,7 @@ def rebuild(
     :param limits: as in :func:`sbformat.read`
     :return: the archive, and the report
     :raises UnsupportedError: when the target has no such network, when SB3 cannot load it without what is not known,
-        and for ``on_unknown="error"``
+        for a name of ``allow`` that is known to be harmful, and for ``on_unknown="error"``
     :raises ValidationError: for a value of ``assign`` against the schema
     :raises MissingEntryError: for a key of ``assign`` that the algorithm does not have, and for an entry that it needs
     :raises SbformatError: when an entry cannot be decoded
@@ -116,34 +133,41 @@ def rebuild(
         message = f"sb3-contrib {release} has no {name}"
         raise UnsupportedError(message)
     _check_keys(name, assign or {})
-    chosen = None if policy_class is None else _named_class(policy_class, family.policies)
-    job = Job(
-        archive,
-        name,
-        family,
-        Options(release, on_unknown, chosen, keep_system_info, frozenset(given)),
-        dict(assign or {}),
-    )
+    chosen = None if policy_class is None else _named_class(policy_class, name)
+    options = Options(release, on_unknown, chosen, keep_system_info, frozenset(given), frozenset(allow))
+    job = Job(archive, name, family, options, dict(assign or {}))
     if hindsight is not None and not job.is_of_sb3:
         hindsight, lost = None, "its policy is a class of its author's"
     job.hindsight, job.lost = hindsight, lost
-    parameters = _state_dicts(job)
+    made = _rebuilt(job)
+    job.finish()
+    requires = tuple(job.allowed.required)
+    return Rebuilt(made, RebuildReport(name, _version(archive), release.version, tuple(job.rows), requires))
+
+
+def _rebuilt(job: Job) -> Archive:
+    """Return the archive: the network first, whose layers decide on arguments, then ``data``, then the optimizers."""
+    archive = job.archive
+    policy = archive.parameters[_POLICY]
+    network = rebuilt_network(job)
+    job.note_network(network)
+    _tell(job, POLICY_ENTRY, [*network.notes])
+    moved = Moved()
+    optimizers = _optimizers(job, moved)
     data = rebuilt_data(job)
     _check_assigned(data, job.replaced)
+    known = check_fit(job, network)
+    parameters = {_POLICY: policy.with_tree(moved.value(network.tree))}
+    parameters.update(_optimizer_states(job, optimizers, network, known))
     variables = _variables(job)
-    dropped = _others(job, {*parameters, _POLICY})
-    made = archive.without(*dropped).replace(
+    dropped = _others(job, set(parameters))
+    return archive.without(*dropped).replace(
         data=data,
         parameters=parameters,
         pytorch_variables=variables,
-        stable_baselines3_version=release.version,
-        system_info=... if keep_system_info else None,
+        stable_baselines3_version=job.target.version,
+        system_info=... if job.options.keep_system_info else None,
     )
-    job.finish()
-    report = RebuildReport(
-        name, _version(archive), release.version, tuple(job.rows), tuple(dict.fromkeys(job.requires))
-    )
-    return Rebuilt(made, report)
 
 
 def _algorithm(archive: Archive, asked: str | None) -> tuple[str, Hindsight | None, str]:
@@ -154,8 +178,8 @@ def _algorithm(archive: Archive, asked: str | None) -> tuple[str, Hindsight | No
         name = inner_algorithm(archive)
         hindsight, lost = hindsight_of(archive)
     if asked is not None and asked != name:
-        if name is not None and certain:
-            message = f"an agent of {name}, not of {quote(asked)}"
+        if name is not None and (certain or asked not in _ALTERNATIVES.get(name, ())):
+            message = f"an agent of {name}, not of {asked if asked in ALGORITHMS else quote(asked)}"
             raise UnsupportedError(message)
         name = asked
     if name not in ALGORITHMS:
@@ -164,14 +188,21 @@ def _algorithm(archive: Archive, asked: str | None) -> tuple[str, Hindsight | No
     return name, hindsight, lost
 
 
-def _named_class(given: str | type, aliases: Mapping[str, tuple[str, str]]) -> Reference:
+def _named_class(given: str | type, algorithm: str) -> Reference:
+    """Return the policy that the caller names: one of the algorithm's, or one that is not known."""
+    aliases = ALGORITHMS[algorithm].policies
     if isinstance(given, type):
-        return Reference(given.__module__, given.__qualname__)
-    module, _, name = given.rpartition(".")
-    if not module and given not in aliases:
-        message = f"{quote(given)} is no policy: give {', '.join(aliases)} or a dotted name"
+        pair = given.__module__, given.__qualname__
+    elif given in aliases:
+        pair = aliases[given]
+    else:
+        module, _, name = given.rpartition(".")
+        pair = of_today((module, name))
+    if not pair[0] or (pair in REFERENCES and pair not in aliases.values()):
+        shown = quote(".".join(pair).lstrip("."))
+        message = f"{shown} is not a policy of {algorithm}: give {', '.join(aliases)} or a dotted name"
         raise UnsupportedError(message)
-    return Reference(module, name) if module else Reference(*aliases[given])
+    return Reference(*pair)
 
 
 def _check_keys(algorithm: str, assigned: Mapping[str, Any]) -> None:
@@ -202,25 +233,37 @@ def _version(archive: Archive) -> str | None:
 # -- entries ------------------------------------------------------------------------------------------
 
 
-def _state_dicts(job: Job) -> dict[str, StateDict]:
-    """Return the policy and its optimizers for the target."""
-    archive = job.archive
-    policy = archive.parameters[_POLICY]
-    old = tuple(Tensor(name, name, info) for name, info in policy.tree.items()) if isinstance(policy.tree, dict) else ()
-    network = rebuilt_network(job)
-    job.note_network(network)
-    moved = Moved()
-    made = {_POLICY: policy.with_tree(moved.value(network.tree))}
-    _tell(job, POLICY_ENTRY, [*network.notes])
-    entropy = [ENTROPY_OPTIMIZER] if ENTROPY_OPTIMIZER in archive.parameters and job.learns_entropy else []
-    for name in (*OPTIMIZERS[job.algorithm], *entropy):
-        state_dict = archive.parameters[name]
-        optimizer = Optimizer(name, moved.value(state_dict.tree))
-        if name != ENTROPY_OPTIMIZER:
-            job.note_optimizer(optimizer.kind())
-            job.last_rate = job.last_rate if job.last_rate is not None else optimizer.rate()
-        made[name] = state_dict.with_tree(rebuilt_optimizer(job, optimizer, old, network))
+def _optimizers(job: Job, moved: Moved) -> dict[str, Optimizer]:
+    """Return the states of the optimizers as they were; what they say of the policy's arguments is noted."""
+    found = {}
+    for name in OPTIMIZERS[job.algorithm]:
+        found[name] = optimizer = Optimizer(name, moved.value(job.archive.parameters[name].tree))
+        job.note_optimizer(optimizer.kind())
+        job.last_rate = job.last_rate if job.last_rate is not None else optimizer.rate()
+    if job.learns_entropy and ENTROPY_OPTIMIZER in job.archive.parameters:
+        found[ENTROPY_OPTIMIZER] = Optimizer(
+            ENTROPY_OPTIMIZER, moved.value(job.archive.parameters[ENTROPY_OPTIMIZER].tree)
+        )
+    return found
+
+
+def _optimizer_states(
+    job: Job, optimizers: dict[str, Optimizer], network: Network, known: list[Parameter] | None
+) -> dict[str, StateDict]:
+    """Return the states of the optimizers for the target.
+
+    :param known: the policy's parameters as SB3 makes them, if they are known
+    """
+    policy = job.archive.parameters[_POLICY].tree
+    old = tuple(Tensor(name, name, info) for name, info in policy.items()) if isinstance(policy, dict) else ()
+    made = {}
+    for name, optimizer in optimizers.items():
+        made[name] = job.archive.parameters[name].with_tree(rebuilt_optimizer(job, optimizer, old, network, known))
         _tell(job, name + PTH_SUFFIX, optimizer.notes)
+    if job.learns_entropy and ENTROPY_OPTIMIZER not in made:
+        made[ENTROPY_OPTIMIZER] = StateDict.from_arrays({}).with_tree(fresh_entropy_state(job))
+        message = "fresh: there was none, and SB3 loads nothing without it"
+        job.told("translated", message, entry=ENTROPY_OPTIMIZER + PTH_SUFFIX)
     return made
 
 

@@ -6,19 +6,22 @@ import re
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.data import Serialized
-from sbformat.errors import SbformatError, UnsupportedError, escape, quote
+from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.known.numbers import unpacked
+from sbformat.known.shown import one_line
 from sbformat.known.values import Box, Reference
-from sbformat.names.dangerous import reason
 from sbformat.names.moved import of_today
+from sbformat.numpy_pickles import ArrayInfo
+from sbformat.pkl.tree import Global
 from sbformat.spec import DATA_ENTRY
-from sbformat.tools.rebuild.releases import POLICIES
-from sbformat.tools.rebuild.report import Required, Row
+from sbformat.tools.rebuild.allowed import Allowed
+from sbformat.tools.rebuild.releases import ENTROPY_LEARNERS, is_hyperparameter
+from sbformat.tools.rebuild.report import Row
+from sbformat.tools.rebuild.standard import standard_policy
 
 if TYPE_CHECKING:
     from sbformat.archive import Archive
     from sbformat.names.pth import Pair
-    from sbformat.pkl.tree import Global
     from sbformat.targets import Target
     from sbformat.tools.rebuild.hindsight import Hindsight
     from sbformat.tools.rebuild.networks import Network
@@ -39,6 +42,7 @@ class Options(NamedTuple):
     policy_class: Reference | None
     keep_system_info: bool
     given: frozenset[str]
+    allow: frozenset[str] = frozenset()
 
 
 class Job:
@@ -67,9 +71,14 @@ class Job:
         """The learning rate that the first optimizer had in the end."""
         self.facts: dict[str, tuple[object, str]] = {}
         """Arguments that the policy needs to have the layers that are there, and why."""
+        self.replaced_policy = ""
+        """Why SB3's standard policy takes the place of the archive's."""
         self._meanings: dict[str, object] = {}
         self.rows: list[Row] = []
-        self.requires: list[Required] = []
+        self.allowed = Allowed(options.allow)
+        """Names outside the tables that may be kept."""
+        self.arguments: dict[str, Any] | None = {}
+        """Of the policy, as they are in the result; None when they cannot be read there."""
         self.refused: list[str] = []
         """What ``on_unknown="error"`` raises in the end."""
 
@@ -88,13 +97,42 @@ class Job:
         return (int(match[1]), int(match[2])) if match else (0, 0)
 
     @property
-    def is_of_sb3(self) -> bool:
-        """Whether the policy's class is one of SB3's own, whose arguments are known."""
+    def policy(self) -> Reference | None:
+        """The policy of SB3 in the result, by its name of today; None for one whose class is not known."""
+        given = self.options.policy_class
+        if given is None and self.hindsight is not None:
+            given = Reference(*self.family.policies["MultiInputPolicy"])
+        if given is None:
+            given = self.known_policy or (None if self.keeps_policy else standard_policy(self))
+        return given if given is not None and given.pair in self.family.policies.values() else None
+
+    @property
+    def known_policy(self) -> Reference | None:
+        """The policy of the archive by its name of today, when it is one that SB3 has for the algorithm."""
         try:
-            meaning = self.options.policy_class or self.meaning("policy_class")
+            meaning = self.meaning("policy_class")
+        except UnsupportedError:
+            return None
+        if isinstance(meaning, str) and meaning in self.family.policies:
+            return Reference(*self.family.policies[meaning])
+        known = Reference(*of_today(meaning.pair)) if isinstance(meaning, Reference) else None
+        return known if known is not None and known.pair in self.family.policies.values() else None
+
+    @property
+    def keeps_policy(self) -> bool:
+        """Whether a class that is not known stays, or the loader brings one."""
+        if "policy_class" in self.options.given or self.options.on_unknown == "keep":
+            return True
+        try:
+            meaning = self.meaning("policy_class")
         except UnsupportedError:
             return False
-        return isinstance(meaning, Reference) and of_today(meaning.pair) in POLICIES
+        return isinstance(meaning, (Global, Reference)) and meaning in self.allowed
+
+    @property
+    def is_of_sb3(self) -> bool:
+        """Whether the policy's class is one of SB3's own, whose arguments are known."""
+        return self.policy is not None
 
     @property
     def is_a2c_of_0_6(self) -> bool:
@@ -121,8 +159,8 @@ class Job:
     @property
     def learns_entropy(self) -> bool:
         """Whether the entropy coefficient is learned, and has an optimizer."""
-        entropy = self.archive.data.get("ent_coef", "auto")
-        return self.family.kind == "critics" and isinstance(entropy, str) and entropy.startswith("auto")
+        entropy = self.replaced["ent_coef"] if "ent_coef" in self.replaced else self.readable("ent_coef")
+        return self.algorithm in ENTROPY_LEARNERS and not isinstance(entropy, (int, float, ArrayInfo))
 
     @property
     def counts_in_numbers(self) -> bool:
@@ -172,30 +210,41 @@ class Job:
         """Add a row to the account."""
         self.rows.append(Row(entry, key, action, message))
 
-    def dropped(self, key: str, message: str, instead: str | None = None) -> Any:  # noqa: ANN401 -- a marker
-        """Tell that a key of ``data`` is dropped, and return the marker."""
-        self.rows.append(Row(DATA_ENTRY, key, "dropped", message, instead))
+    def dropped(
+        self, key: str, message: str, instead: str | None = None, *, was: object = None, is_finding: bool | None = None
+    ) -> Any:  # noqa: ANN401 -- a marker
+        """Report that a key of ``data`` is dropped, and return the marker.
+
+        :param was: the value, where it can be read
+        :param is_finding: whether the agent computes or trains with it; by the key, when None
+        """
+        if is_finding is None:
+            is_finding = is_hyperparameter(key.partition("/")[0], self.algorithm)
+        is_name = isinstance(was, (Global, Reference))
+        shown = None if was is None else escape(str(was) if is_name else one_line(was), 200)
+        self.rows.append(Row(DATA_ENTRY, key, "dropped", message, instead, shown, is_finding))
         return DROPPED
 
-    def unknown(self, key: str, value: object, why: str, instead: str | None = None) -> Any:  # noqa: ANN401
-        """Do with a value that cannot be written anew what was asked for: drop it, keep it, or raise in the end."""
+    def unknown(self, key: str, value: object, why: str, instead: str | None = None, *, was: object = None) -> Any:  # noqa: ANN401
+        """Do with a value that cannot be written anew what was requested: drop it, keep it, or raise in the end."""
         if self.options.on_unknown == "keep":
             self.told("kept", f"copied as it is, and not clean: {why}", key=key)
             return value
         if self.options.on_unknown == "error":
             self.refused.append(f"{escape(key)}: {why}")
-        return self.dropped(key, why, instead)
+        return self.dropped(key, why, instead, was=self.readable(key) if was is None else was)
 
-    def required(self, key: str, name: Global) -> None:
-        """Note a class outside SB3 that the loader has to import.
+    def lost_options(self, entry: str, message: str) -> None:
+        """Report that an optimizer's options were not those of its class."""
+        instead = "what SB3 gives a new one"
+        self.rows.append(Row(entry, "param_groups", "dropped", message, instead, None, is_finding=True))
 
-        :raises UnsupportedError: when the name is known to run, open or connect
-        """
-        why = reason(name.pair)
-        if why:
-            message = f"{quote(name)} {why}"
-            raise UnsupportedError(message)
-        self.requires.append(Required(key, str(name)))
+    def readable(self, key: str) -> object:
+        """Return what a value of ``data`` means, or None when it cannot be decoded."""
+        try:
+            return self.meaning(key)
+        except UnsupportedError:
+            return None
 
     def finish(self) -> None:
         """Raise what ``on_unknown="error"`` asks for.

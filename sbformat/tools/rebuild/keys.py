@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, escape
 from sbformat.known.shown import one_line
 from sbformat.known.values import (
+    Box,
     CarriedClass,
     CarriedObject,
     ConstantSchedule,
@@ -16,6 +18,7 @@ from sbformat.known.values import (
     FloatSchedule,
     Function,
     Instance,
+    LinearSchedule,
     Partial,
     Reference,
     Schedule,
@@ -27,9 +30,10 @@ from sbformat.names.dangerous import ADDRESS
 from sbformat.numpy_pickles import ArrayInfo
 from sbformat.pkl.tree import Node
 from sbformat.schema import known_keys
-from sbformat.tools.rebuild import policies, releases
+from sbformat.tools.rebuild import buffers, policies, releases
 from sbformat.tools.rebuild.job import DROPPED
-from sbformat.tools.rebuild.written import PRIVATE, check_role, is_private, parts, texts, written
+from sbformat.tools.rebuild.roles import HER_BUFFER
+from sbformat.tools.rebuild.written import PRIVATE, is_private, parts, texts, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +42,7 @@ if TYPE_CHECKING:
 
 _SPACES: Final = ("observation_space", "action_space")
 _UNIT: Final = Reference("stable_baselines3.common.type_aliases", "TrainFrequencyUnit")
-_CALLABLES: Final = (Reference, Function, Partial)
+_CALLABLES: Final = (Reference, Function, Partial, Schedule, Instance, Node, CarriedClass)
 
 
 def rebuilt_data(job: Job) -> dict[str, Any]:
@@ -54,6 +58,7 @@ def rebuilt_data(job: Job) -> dict[str, Any]:
         elif key in job.replaced:
             job.told("translated", "another value was given", key=key)
             result = job.replaced[key]
+            _note_arguments(job, key)
         else:
             result = _handler(job, key)(job, key, value)
         if result is not DROPPED:
@@ -62,9 +67,16 @@ def rebuilt_data(job: Job) -> dict[str, Any]:
         if key not in made:
             job.told("translated", "was given", key=key)
             made[key] = value
+            _note_arguments(job, key)
     made.update(dict.fromkeys(job.options.given - made.keys()))
     _complete(job, made)
     return made
+
+
+def _note_arguments(job: Job, key: str) -> None:
+    """Note the policy's arguments when they are among the values that were given."""
+    if key == "policy_kwargs":
+        job.arguments = job.replaced[key]
 
 
 def _handler(job: Job, key: str) -> Callable[[Job, str, Any], Any]:
@@ -92,11 +104,9 @@ def _plain(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
         result = written(meaning, job.target) if isinstance(value, Serialized) else value
     except UnsupportedError as error:
         return job.unknown(key, value, error.message)
-    if isinstance(meaning, (*_CALLABLES, Schedule)) or (isinstance(meaning, Instance) and key != "action_noise"):
-        return job.unknown(key, value, "something to call under a key where SB3 keeps a value")
     found = _parts(meaning)
-    if not is_known and any(isinstance(part, _CALLABLES) for part in found):
-        return job.unknown(key, value, "a class or function under a key where SB3 keeps none")
+    if any(isinstance(part, _CALLABLES) for part in found):
+        return job.unknown(key, value, "something to call under a key where SB3 keeps a value")
     if is_private(key) or any(map(is_private, texts(meaning))):
         return job.dropped(key, PRIVATE)
     if key not in releases.TEXTS and any(isinstance(part, (str, bytes, bytearray)) for part in found):
@@ -128,9 +138,10 @@ def _line(meaning: object) -> str:
 
 def _removed(job: Job, key: str, value: object) -> Any:  # noqa: ANN401, ARG001
     if key not in releases.REMOVED:
-        return job.dropped(key, "a key of PPO, which A2C wrote in SB3 0.6")
+        return job.dropped(key, "a key of PPO, which A2C wrote in SB3 0.6", is_finding=False)
     if key == "model_class" and job.lost:
-        return job.dropped(key, f"HER's goals cannot be told from the observation: {job.lost}", "a plain replay buffer")
+        message = f"HER's goals cannot be told from the observation: {job.lost}"
+        return job.dropped(key, message, "a plain replay buffer", is_finding=True)
     if key in releases.HER_KEPT and job.hindsight is not None:
         job.told("translated", releases.REMOVED[key], key=key)
         return DROPPED
@@ -210,10 +221,11 @@ def _schedule(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
     default = releases.DEFAULTS.get(key, f"{job.family.learning_rate}, the default of {job.algorithm}")
     try:
         meaning = job.meaning(key)
-        if meaning is None or (type(meaning) in (int, float)):
+        if (meaning is None and key == "clip_range_vf") or type(meaning) in (int, float):
+            _check_rate(meaning)
             job.told("kept", "", key=key)
             return meaning
-        return _written_schedule(job, key, meaning)
+        return _written_schedule(job, key, job.allowed.value(key, meaning))
     except UnsupportedError as error:
         last = f"; its last value was {job.last_rate}" if key == "learning_rate" and job.last_rate is not None else ""
         return job.unknown(key, value, f"{error.message}{last}; --set {key}=NUMBER gives one", default)
@@ -221,25 +233,61 @@ def _schedule(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
 
 def _written_schedule(job: Job, key: str, meaning: object) -> Any:  # noqa: ANN401
     schedule = meaning.schedule if isinstance(meaning, Function) and meaning.schedule is not None else meaning
+    if _is_allowed(job, schedule):
+        result = written(schedule, job.target, foreign=job.allowed.pairs)
+        job.told("kept", f"{_line(meaning)}, which is allowed: the loader imports it", key=key)
+        return result
     constant = _constant(schedule)
+    _check_rate(constant)
     if constant is not None and key != "delta_std_schedule":  # ARS takes that one as it stands, and calls it
         job.told("translated", f"{_line(meaning)}: {constant}", key=key)
         return constant
-    if not isinstance(schedule, (Schedule, Function)):
-        message = f"{_line(meaning)} is no schedule that is known"
-        raise UnsupportedError(message)
+    if not _is_schedule(schedule):
+        while isinstance(schedule, FloatSchedule):
+            schedule = schedule.schedule
+        raise UnsupportedError(policies.describe_unknown(schedule, "a schedule"))
     result = written(schedule, job.target)
     job.told("translated", _line(meaning), key=key)
     return result
 
 
+def _check_rate(value: float | None) -> None:
+    """Check that torch takes a number as a learning rate.
+
+    :raises UnsupportedError: when it is negative, infinite or no number
+    """
+    if value is not None and not 0 <= value < math.inf:
+        message = f"expected a number of at least 0, got {value}"
+        raise UnsupportedError(message)
+
+
+def _is_allowed(job: Job, schedule: object) -> bool:
+    function = schedule.function if isinstance(schedule, Partial) else schedule
+    return isinstance(function, Reference) and function.pair in job.allowed.pairs
+
+
+def _is_schedule(schedule: object) -> bool:
+    """Say whether a schedule, and each one in it, is known and made of numbers."""
+    inner = _innermost(schedule)
+    if isinstance(inner, LinearSchedule):
+        return all(type(value) in (int, float) for value in inner)
+    return _constant(inner) is not None
+
+
+def _innermost(schedule: object) -> object:
+    while isinstance(schedule, (FloatSchedule, Function)):
+        schedule = schedule.schedule
+    return schedule
+
+
 def _constant(schedule: object) -> float | None:
     """The number that a schedule always gives."""
-    while isinstance(schedule, FloatSchedule):
-        schedule = schedule.schedule
+    schedule = _innermost(schedule)
+    if isinstance(schedule, ConstantSchedule):
+        schedule = schedule.value
     if isinstance(schedule, ArrayInfo) and schedule.is_scalar and schedule.dtype[1] in "fiu":
         return schedule.to_numpy().item()  # type: ignore[no-any-return]
-    return schedule.value if isinstance(schedule, ConstantSchedule) else None
+    return schedule if type(schedule) in (int, float) else None  # type: ignore[return-value]
 
 
 def _train_freq(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
@@ -248,6 +296,8 @@ def _train_freq(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
     if type(value) is list and len(value) == 2 and type(value[0]) is int and value[1] in ("step", "episode"):
         job.told("translated", f"every {value[0]} {value[1]}", key=key)  # SB3 takes a pair, and JSON has none
         return written(TrainFreq(value[0], EnumMember(_UNIT, value[1])), job.target)
+    if value is None:
+        return job.unknown(key, value, "expected a number of steps or episodes", "every step")
     if type(value) is not int or type(episodes) is not int:
         return _plain(job, key, value)
     unit, frequency = ("episode", episodes) if episodes > 0 else ("step", value)
@@ -267,66 +317,35 @@ def _target_update_interval(job: Job, key: str, value: object) -> Any:  # noqa: 
     return _plain(job, key, value)
 
 
-# -- buffers ------------------------------------------------------------------------------------------
+def _entropy_coefficient(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
+    """``ent_coef``: a number, or ``auto`` with where it begins for those that learn it."""
+    meaning = job.readable(key)
+    learns = job.algorithm in releases.ENTROPY_LEARNERS
+    if isinstance(meaning, (int, float, ArrayInfo)) or (learns and releases.is_automatic(meaning)):
+        return _plain(job, key, value)
+    return job.unknown(key, value, f"expected a number{' or auto' if learns else ''}", "SB3's default", was=meaning)
 
 
-def _buffer_class(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
-    """A class of SB3; any other is left to SB3's choice."""
-    if value is None:
-        job.told("kept", "", key=key)
-        return None
-    try:
-        meaning = job.meaning(key)
-        if not isinstance(meaning, Reference):
-            message = f"{_line(meaning)} is no class that is known"
-            raise UnsupportedError(message)
-        check_role(key, meaning)
-        if meaning.name == "NStepReplayBuffer":  # SB3 warns of one that it did not choose itself
-            job.told("translated", "null: SB3 chooses it for n_steps > 1", key=key)
-            return None
-        result = written(meaning, job.target)
-    except UnsupportedError as error:
-        return job.unknown(key, value, error.message, "the buffer that SB3 chooses")
-    job.told("translated", _line(meaning), key=key)
-    return result
+def _target_entropy(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
+    """A number; SB3 makes ``auto`` one when it begins to train, and not when it loads."""
+    meaning = job.readable(key)
+    if isinstance(meaning, (int, float, ArrayInfo)):
+        return _plain(job, key, value)
+    space = job.readable("action_space")
+    number = -float(math.prod(space.shape)) if isinstance(space, Box) else 0.0
+    if meaning == "auto":
+        job.told("translated", f"{number}, which is what auto means", key=key)
+    else:
+        job.dropped(key, "expected a number or auto", str(number), was=meaning)
+    return number
 
 
-def _buffer_kwargs(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
-    """Arguments of a buffer: those that are gone are left out."""
-    try:
-        meaning = job.meaning(key)
-        if type(meaning) is not dict:
-            message = f"{_line(meaning)} is no dict of arguments"
-            raise UnsupportedError(message)
-    except UnsupportedError as error:
-        return job.unknown(key, value, error.message, "none")
-    kept = {}
-    for name, part in meaning.items():
-        place = f"{key}/{escape(str(name), 80)}"
-        if name in releases.HER_REMOVED:
-            job.dropped(place, "HerReplayBuffer does not take it since SB3 2.0")
-        elif name == "goal_selection_strategy":
-            kept[name] = _strategy(job, place, part)
-        elif any(map(is_private, texts((name, part)))):
-            job.dropped(place, PRIVATE)
-        else:
-            try:
-                written(part, job.target)
-                kept[name] = part
-            except UnsupportedError as error:
-                job.dropped(place, error.message)
-    job.told("kept" if kept == meaning else "translated", "" if kept == meaning else "arguments of today", key=key)
-    return written(kept, job.target)
-
-
-def _strategy(job: Job, place: str, value: object) -> str:
-    """A goal selection strategy as text; SB3 refuses any other than three."""
-    if isinstance(value, EnumMember) and isinstance(value.value, int) and value.value in range(3):
-        return releases.GOAL_STRATEGIES[value.value]
-    if isinstance(value, str) and value.lower() in releases.GOAL_STRATEGIES:
-        return value.lower()
-    job.dropped(place, f"{_line(value)} is no strategy of SB3", "future")
-    return "future"
+def _count(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
+    """``n_envs``, which SB3 loads nothing without."""
+    if type(value) is int and value > 0:
+        return _plain(job, key, value)
+    job.dropped(key, "expected a number of environments", "1", was=job.readable(key))
+    return 1
 
 
 # -- what has to be there -----------------------------------------------------------------------------
@@ -335,9 +354,10 @@ def _strategy(job: Job, place: str, value: object) -> str:
 def _complete(job: Job, made: dict[str, Any]) -> None:
     """Add what later releases need to do the same."""
     if job.facts and "policy_kwargs" not in made:
-        made["policy_kwargs"] = written(policies.told_facts(job, {}), job.target)
+        job.arguments = policies.told_facts(job, {})
+        made["policy_kwargs"] = written(job.arguments, job.target)
     if job.hindsight is not None:
-        made["replay_buffer_class"] = written(Reference(*releases.HER_BUFFER), job.target)
+        made["replay_buffer_class"] = written(Reference(*HER_BUFFER), job.target)
         made["replay_buffer_kwargs"] = _goals(job)
         job.told("translated", "HerReplayBuffer, which HER is since SB3 1.1", key="replay_buffer_class")
         job.told("translated", escape(str(made["replay_buffer_kwargs"])), key="replay_buffer_kwargs")
@@ -358,7 +378,8 @@ def _goals(job: Job) -> dict[str, Any]:
     if type(given.get("n_sampled_goal")) is int:
         made["n_sampled_goal"] = given["n_sampled_goal"]
     if "goal_selection_strategy" in given:
-        made["goal_selection_strategy"] = _strategy(job, "goal_selection_strategy", given["goal_selection_strategy"])
+        value = given["goal_selection_strategy"]
+        made["goal_selection_strategy"] = buffers.strategy(job, "goal_selection_strategy", value)
     return made
 
 
@@ -369,9 +390,13 @@ _HANDLERS: Final[dict[str, Callable[[Job, str, Any], Any]]] = {
     "policy_kwargs": policies.policy_kwargs,
     "tensorboard_log": _tensorboard_log,
     "train_freq": _train_freq,
+    "ent_coef": _entropy_coefficient,
+    "target_entropy": _target_entropy,
+    "n_envs": _count,
     "target_update_interval": _target_update_interval,
-    "replay_buffer_class": _buffer_class,
-    "rollout_buffer_class": _buffer_class,
-    "replay_buffer_kwargs": _buffer_kwargs,
-    "rollout_buffer_kwargs": _buffer_kwargs,
+    "replay_buffer_class": buffers.buffer_class,
+    "rollout_buffer_class": buffers.buffer_class,
+    "replay_buffer_kwargs": buffers.buffer_kwargs,
+    "rollout_buffer_kwargs": buffers.buffer_kwargs,
+    "action_noise": buffers.action_noise,
 }

@@ -4,20 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import math
+
 from sbformat.errors import UnsupportedError
+from sbformat.known.values import Partial, Reference
+from sbformat.names.moved import of_today
 from sbformat.pth.values import TensorInfo
 from sbformat.spec import PTH_SUFFIX
 from sbformat.targets import ONE_NETWORK_OPTIMIZER
+from sbformat.tools.rebuild.fit import MODULES, ONLINE, optimized_parameters
 from sbformat.tools.rebuild.networks import parameters
+from sbformat.tools.rebuild.optimizer_options import (
+    ADAM,
+    OPTIMIZERS,
+    OptimizerClass,
+    fits_parameter,
+    misfits_of_group,
+)
 from sbformat.tools.rebuild.tensors import Copies, scalar
 
 if TYPE_CHECKING:
+    from sbformat.names.pth import Pair
+    from sbformat.policies.layers import Parameter
     from sbformat.tools.rebuild.hindsight import Hindsight
     from sbformat.tools.rebuild.job import Job
     from sbformat.tools.rebuild.networks import Network, Tensor
 
-_ONLINE: Final = {"DQN": "q_net.", "QRDQN": "quantile_net."}
-_MODULES: Final = {"policy.optimizer": "", "actor.optimizer": "actor.", "critic.optimizer": "critic."}
 _COUNTED: Final = ("exp_avg", "square_avg")
 """Moments of torch's optimizers that count their steps in a tensor: Adam and its kin, RMSprop."""
 _MOST: Final = 1_000_000
@@ -50,6 +62,8 @@ class Optimizer:
             self._refuse(f"it has more than {_MOST:,} parameters, options and moments")
         if any(type(key) is not int for group in groups for key in group["params"]):
             self._refuse("its parameters have no numbers")
+        self.is_new = False
+        """Whether its options were replaced."""
         self.notes: list[str] = []
         self.groups = [
             {key: value for key, value in group.items() if _is_word(key) and _is_option(value)} for group in groups
@@ -165,6 +179,39 @@ class Optimizer:
                     group[flag] = off
                     self.notes.append(f"{flag}, which holds on a GPU alone, is off")
 
+    def fit(self, optimizer: OptimizerClass, defaults: dict[str, Any], shapes: list[tuple[int, ...]] | None) -> None:
+        """Start anew what the optimizer that SB3 makes could not go on from.
+
+        :param optimizer: what its class needs
+        :param defaults: the options that SB3 gives it
+        :param shapes: of its parameters, in order; None when they are not known
+        """
+        size = self.size if shapes is None else len(shapes)
+        why = ""
+        if len(self.groups) != 1:
+            why = f"expected one group of parameters, got {len(self.groups)}"
+        elif self.size != size:
+            why = f"expected {size} parameters, got {self.size}"
+        elif misfits := misfits_of_group(optimizer, self.groups[0]):
+            why = f"its options do not fit the class that SB3 makes: {', '.join(misfits)}"
+        if why:
+            rate = self.rate()
+            options = {**defaults, **({} if rate is None or not 0 <= rate < math.inf else {"lr": rate})}
+            self.groups = [{**options, "params": list(range(size))}]
+            self.state = {}
+            self.notes.append(f"starts anew: {why}")
+            self.is_new = True
+        elif not all(self._fits(optimizer, index, moments, shapes) for index, moments in self.state.items()):
+            self.state = {}
+            self.notes.append("moments do not fit the parameters or the class that SB3 makes, and start anew")
+
+    def _fits(
+        self, optimizer: OptimizerClass, index: object, moments: dict[str, Any], shapes: list[tuple[int, ...]] | None
+    ) -> bool:
+        if type(index) is not int or not 0 <= index < self.size:
+            return False
+        return fits_parameter(optimizer, self.groups[0], moments, None if shapes is None else shapes[index])
+
     def _refuse(self, message: str) -> Any:  # noqa: ANN401 -- never returns
         raise UnsupportedError(message, entry=self.name + PTH_SUFFIX)
 
@@ -202,22 +249,61 @@ def _own(moments: dict[str, Any], copies: Copies) -> dict[str, Any]:
     return {word: copies.tensor(part) if isinstance(part, TensorInfo) else part for word, part in moments.items()}
 
 
-def rebuilt_optimizer(job: Job, made: Optimizer, old: tuple[Tensor, ...], network: Network) -> dict[str, Any]:
+def rebuilt_optimizer(
+    job: Job, made: Optimizer, old: tuple[Tensor, ...], network: Network, known: list[Parameter] | None
+) -> dict[str, Any]:
     """Return an optimizer's state for the target; what was done is in its notes.
 
     :param made: the optimizer as it was
     :param old: the tensors of the old network
     :param network: the new one
+    :param known: the policy's parameters as SB3 makes them; None when they are not known
     :raises UnsupportedError: when it cannot be matched with the network
     """
     made.number()
-    prefix = _MODULES.get(made.name)
+    prefix = MODULES.get(made.name)
     if job.family.kind == "q":
-        online = len(parameters(network.tensors, _ONLINE[job.algorithm]))
+        online = len(parameters(network.tensors, ONLINE[job.algorithm]))
         made.keep_online(online, is_alone=job.target >= ONE_NETWORK_OPTIMIZER)
     if network.net_arch is not None and prefix == "":
         made.reorder(parameters(old), parameters(network.tensors))
     if job.hindsight is not None and prefix is not None:
         made.widen(job.hindsight, parameters(network.tensors, prefix))
     made.modernize(counts_in_tensors=not job.counts_in_numbers or prefix is None)
+    if prefix is None:
+        made.fit(OPTIMIZERS[ADAM], entropy_options(job), [(1,)])
+    elif (pair := optimizer_class(job)) is not None:
+        own = None if known is None else optimized_parameters(job, made.name, known)
+        made.fit(OPTIMIZERS[pair], fresh_options(job, pair), None if own is None else [part.shape for part in own])
+    if made.is_new:
+        job.lost_options(made.name + PTH_SUFFIX, made.notes[-1])
     return made.tree
+
+
+def optimizer_class(job: Job) -> Pair | None:
+    """Return the class that SB3 makes for the policy; None when it is not known."""
+    if job.options.given & {"policy_class", "policy_kwargs"} or job.policy is None or job.arguments is None:
+        return None
+    given = job.arguments.get("optimizer_class", Reference(*ADAM))
+    function = given.function if isinstance(given, Partial) else given
+    pair = of_today(function.pair) if isinstance(function, Reference) else None
+    return pair if pair in OPTIMIZERS else None
+
+
+def fresh_options(job: Job, pair: Pair) -> dict[str, Any]:
+    """Return the options of an optimizer that has just been made: its defaults, and what the policy gives it."""
+    arguments = job.arguments or {}
+    made, given = arguments.get("optimizer_class"), arguments.get("optimizer_kwargs")
+    keywords = made.keywords if isinstance(made, Partial) else {}
+    rate = job.last_rate if job.last_rate is not None and job.last_rate >= 0 else job.family.learning_rate
+    return {**OPTIMIZERS[pair].defaults, **keywords, **(given if isinstance(given, dict) else {}), "lr": rate}
+
+
+def fresh_entropy_state(job: Job) -> dict[str, Any]:
+    """Return the state of an entropy coefficient's optimizer that took no step."""
+    return {"state": {}, "param_groups": [{**entropy_options(job), "params": [0]}]}
+
+
+def entropy_options(job: Job) -> dict[str, Any]:
+    """Return the options that SB3 gives the entropy coefficient's optimizer: a plain Adam."""
+    return {**OPTIMIZERS[ADAM].defaults, "lr": fresh_options(job, ADAM)["lr"]}

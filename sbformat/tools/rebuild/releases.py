@@ -6,7 +6,10 @@ algorithm.py``, the constructors of every algorithm, policy and buffer, and thei
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sbformat.schema import known_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,9 +70,6 @@ ALGORITHMS: Final[dict[str, Family]] = {
     ),
 }  # fmt: skip
 """Every algorithm that the targets have."""
-
-POLICIES: Final = frozenset(pair for family in ALGORITHMS.values() for pair in family.policies.values())
-"""Every policy class that comes with an algorithm."""
 
 # -- keys of data -------------------------------------------------------------------------------------
 
@@ -143,21 +143,36 @@ SCHEDULES: Final = frozenset({"learning_rate", "clip_range", "clip_range_vf", "d
 DEFAULTS: Final = {"clip_range": "0.2", "clip_range_vf": "no clipping", "delta_std_schedule": "0.05"}
 """The constructors' defaults of what may have to be dropped."""
 
-ROLES: Final = {
-    "features_extractor_class": ("stable_baselines3.common.torch_layers", "sb3_contrib.common.torch_layers"),
-    "optimizer_class": ("torch.optim", "stable_baselines3.common.sb2_compat."),
-    "activation_fn": ("torch.nn.modules.",),
-    "replay_buffer_class": ("stable_baselines3.common.buffers", "stable_baselines3.her.her_replay_buffer"),
-    "rollout_buffer_class": (
-        "stable_baselines3.common.buffers", "sb3_contrib.common.maskable.buffers",
-        "sb3_contrib.common.recurrent.buffers",
-    ),
-}  # fmt: skip
-"""Where the classes come from that SB3 calls in a role; any other one that is known has no business there."""
+ENTROPY_LEARNERS: Final = frozenset({"SAC", "TQC", "CrossQ"})
+"""Algorithms with an entropy coefficient that may be learned."""
+_AUTO: Final = re.compile(r"auto(?:_[0-9]{1,20}(?:\.[0-9]{0,20})?(?:e[-+]?[0-9]{1,3})?)?")
+
+
+def is_automatic(value: object) -> bool:
+    """Say whether an entropy coefficient is one that is learned: ``auto``, or ``auto_0.1`` with where it begins."""
+    return isinstance(value, str) and _AUTO.fullmatch(value) is not None
+
+
+_BOOKKEEPING: Final = frozenset(
+    {
+        "device", "verbose", "num_timesteps", "start_time", "tensorboard_log", "ep_info_buffer", "ep_success_buffer",
+        "eval_env", "n_envs", "exploration_rate", "log_ent_coef", "ent_coef_optimizer", "processes", "old_count",
+        "n_params", "policy_class", "observation_space", "action_space",
+    }
+)  # fmt: skip
+
+
+def is_hyperparameter(key: str, algorithm: str) -> bool:
+    """Say whether a key of ``data`` is one that the algorithm trains with, or makes its networks from."""
+    return (
+        key in known_keys(algorithm)
+        and not key.startswith("_")
+        and not (key in _BOOKKEEPING or key in EXCLUDED or key in REMOVED or key in MADE_ANEW)
+    )
+
 
 # -- buffers ------------------------------------------------------------------------------------------
 
-HER_BUFFER: Final = ("stable_baselines3.her.her_replay_buffer", "HerReplayBuffer")
 GOAL_STRATEGIES: Final = ("future", "final", "episode")
 """``GoalSelectionStrategy`` by its values."""
 HER_REMOVED: Final = ("online_sampling", "max_episode_length", "replay_buffer")
@@ -171,11 +186,11 @@ _COMMON: Final = frozenset(
         "optimizer_class", "optimizer_kwargs",
     }
 )  # fmt: skip
-_SDE: Final = frozenset({"use_sde", "log_std_init", "use_expln"})
+_SDE: Final = frozenset({"log_std_init", "use_expln"})
 _ON_POLICY: Final = _COMMON | {"ortho_init", "share_features_extractor"}
 _ACTOR_CRITIC_KWARGS: Final = _ON_POLICY | _SDE | {"full_std", "squash_output"}
 _CRITICS: Final = _COMMON | {"n_critics", "share_features_extractor"}
-_SAC: Final = _CRITICS | _SDE | {"clip_mean"}
+_SAC: Final = _CRITICS | _SDE | {"use_sde", "clip_mean"}
 
 POLICY_KWARGS: Final[dict[str, frozenset[str]]] = {
     **dict.fromkeys(("PPO", "A2C", "TRPO"), _ACTOR_CRITIC_KWARGS),
@@ -190,4 +205,5 @@ POLICY_KWARGS: Final[dict[str, frozenset[str]]] = {
     "CrossQ": _SAC | {"batch_norm", "batch_norm_momentum", "batch_norm_eps", "renorm_warmup_steps"},
     "ARS": frozenset({"net_arch", "activation_fn", "squash_output", "with_bias"}),
 }
-"""The arguments that the policies of an algorithm take, besides the spaces and the schedule."""
+"""The arguments that the policies of an algorithm take, besides those that the algorithm itself gives: the spaces, the
+schedule, and ``use_sde`` where it is on-policy."""

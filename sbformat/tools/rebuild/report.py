@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sbformat.names.pth import Pair
+
 Action: TypeAlias = Literal["kept", "translated", "dropped"]
 
 
@@ -23,6 +25,10 @@ class Row(NamedTuple):
     """What was done, or why it was dropped."""
     instead: str | None = None
     """What SB3 uses in the place of what was dropped."""
+    was: str | None = None
+    """What the original had, in a line, as far as it can be read."""
+    is_finding: bool = False
+    """Whether the agent computes something else without it, or trains in another way."""
 
 
 class Required(NamedTuple):
@@ -32,6 +38,12 @@ class Required(NamedTuple):
     """Of ``data``; a place below it with slashes."""
     name: str
     """Dotted."""
+    pair: Pair
+    """Module and name."""
+
+    def to_json(self) -> dict[str, str]:
+        """Return it as the report has it."""
+        return {"key": self.key, "name": self.name}
 
 
 class RebuildReport(NamedTuple):
@@ -47,6 +59,11 @@ class RebuildReport(NamedTuple):
     requires: tuple[Required, ...]
     """What the loader has to be able to import, and trusts then."""
 
+    @property
+    def findings(self) -> tuple[Row, ...]:
+        """What was dropped or replaced that the agent computes or trains with."""
+        return tuple(row for row in self.rows if row.is_finding)
+
     def counts(self) -> Mapping[str, int]:
         """Return the number of rows by action."""
         actions = [row.action for row in self.rows]
@@ -55,5 +72,5 @@ class RebuildReport(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         """Return it as the ``rebuild`` report of ``schema/report.schema.json``."""
         rows = [row._asdict() for row in self.rows]
-        requires = [required._asdict() for required in self.requires]
+        requires = [required.to_json() for required in self.requires]
         return {**self._asdict(), "rows": rows, "requires": requires, "counts": self.counts()}

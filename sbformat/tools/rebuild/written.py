@@ -7,7 +7,6 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
-from sbformat.errors import UnsupportedError
 from sbformat.known import encode
 from sbformat.known.values import (
     Box,
@@ -25,7 +24,6 @@ from sbformat.known.values import (
 )
 from sbformat.names.moved import of_today
 from sbformat.numpy_pickles import ArrayInfo
-from sbformat.tools.rebuild.releases import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -92,19 +90,6 @@ def texts(value: object) -> Iterator[str]:
             yield part
         elif isinstance(part, (bytes, bytearray)):
             yield part.decode("latin-1")
-
-
-def check_role(role: str, value: object) -> None:
-    """Check that a class is one that SB3 itself has for a role.
-
-    :param role: a key of :data:`~sbformat.tools.rebuild.releases.ROLES`
-    :raises UnsupportedError: when it is a class of another kind
-    """
-    if isinstance(value, Reference):
-        module, _ = of_today(value.pair)
-        if not module.startswith(ROLES[role]):
-            message = f"{value} is no class for {role}"
-            raise UnsupportedError(message)
 
 
 def written(value: object, target: Target, *, foreign: frozenset[Pair] = frozenset()) -> Any:  # noqa: ANN401 -- JSON or Serialized

@@ -1,0 +1,110 @@
+"""Whether SB3 can load the result, as far as the table of expected shapes tells (FORMAT.md 15.3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.errors import SbformatError, UnsupportedError
+from sbformat.known.values import Space
+from sbformat.policies import Agent, NetworkError, find_mismatches, parameters_of
+from sbformat.policies.sizes import is_true
+from sbformat.spec import POLICY_ENTRY
+from sbformat.targets import ONE_NETWORK_OPTIMIZER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sbformat.policies.layers import Parameter
+    from sbformat.tools.rebuild.job import Job
+    from sbformat.tools.rebuild.networks import Network
+
+_SHOWN: Final = 3
+_BROUGHT: Final = ("policy_class", "policy_kwargs", "observation_space", "action_space")
+"""What decides on the network: a value that the loader brings is not known here."""
+_WHOLE_CRITIC: Final = frozenset({"TD3", "DDPG"})
+"""Algorithms whose critics' optimizer has the parameters of a features extractor that the actor shares too."""
+ONLINE: Final = {"DQN": "q_net.", "QRDQN": "quantile_net."}
+"""The online network."""
+MODULES: Final = {"policy.optimizer": "", "actor.optimizer": "actor.", "critic.optimizer": "critic."}
+"""The module of an optimizer's parameters."""
+
+
+def check_fit(job: Job, network: Network) -> list[Parameter] | None:
+    """Return the parameters that SB3 makes, or None when they are not known.
+
+    :param network: the policy's tensors in the result
+    :raises UnsupportedError: when SB3 cannot make the network, when the tensors do not fit it, and when the policy was
+        replaced and nothing says that they do
+    """
+    if job.options.given.intersection(_BROUGHT) or job.policy is None or job.arguments is None:
+        return None
+    try:
+        parameters = parameters_of(_agent(job))
+    except NetworkError as error:
+        raise UnsupportedError(_advise(job, f"SB3 cannot make its network: {error.message}")) from None
+    except SbformatError as error:
+        if job.replaced_policy:
+            raise UnsupportedError(_advise(job, error.message)) from None
+        return None
+    expected = {parameter.name: parameter.shape for parameter in parameters}
+    actual = {tensor.name: tuple(tensor.info.shape) for tensor in network.tensors}
+    mismatches = find_mismatches(expected, actual)
+    if mismatches:
+        shown = "; ".join(mismatch.message for mismatch in mismatches[:_SHOWN])
+        more = f"; and {len(mismatches) - _SHOWN} more" if len(mismatches) > _SHOWN else ""
+        problem = f"its weights do not fit {job.policy.name}: {shown}{more}"
+        raise UnsupportedError(_advise(job, problem), entry=POLICY_ENTRY)
+    return parameters
+
+
+def _agent(job: Job) -> Agent:
+    """Return what decides on the network of the result."""
+    space = job.meaning("observation_space") if job.hindsight is None else job.hindsight.space
+    use_sde = job.replaced.get("use_sde", job.archive.data.get("use_sde"))
+    policy: Any = job.policy
+    arguments: Any = job.arguments
+    actions = job.meaning("action_space")
+    if not isinstance(space, Space) or not isinstance(actions, Space):
+        message = "one of its spaces is not known"
+        raise UnsupportedError(message)
+    return Agent(
+        policy.pair, space, actions, arguments, is_true(use_sde, "use_sde"), (job.target.major, job.target.minor)
+    )
+
+
+def _advise(job: Job, problem: str) -> str:
+    """Say what was dropped from the policy, and which options help."""
+    lost = [
+        f"{row.key}: {row.message}"
+        for row in job.rows
+        if row.action == "dropped" and row.is_finding and row.key and row.key.startswith("policy_")
+    ]
+    if job.replaced_policy:
+        others = [line for line in lost if not line.startswith("policy_class:")]
+        lost = [f"policy_class: {job.replaced_policy}", *others]
+    options = (
+        "--allow NAME (allow=[NAME]) keeps a class that is named, --policy-class NAME (policy_class=NAME) takes one of "
+        "SB3's own, --set policy_kwargs=JSON (assign={'policy_kwargs': ...}) gives its arguments; "
+        "sbformat.sb3.load takes both as custom_objects"
+    )
+    return "; ".join([*lost, f"SB3 could not load the result: {problem}", options])
+
+
+def optimized_parameters(job: Job, name: str, parameters: Iterable[Parameter]) -> list[Parameter]:
+    """Return the parameters that an optimizer of the result has, in its order.
+
+    :param name: ``policy.optimizer``, ``actor.optimizer`` or ``critic.optimizer``
+    :param parameters: all of the policy's
+    """
+    prefix = MODULES[name]
+    if job.family.kind == "q" and job.target >= ONE_NETWORK_OPTIMIZER:
+        prefix = ONLINE[job.algorithm]
+    shares = bool((job.arguments or {}).get("share_features_extractor"))
+    is_bare = name == "critic.optimizer" and shares and job.algorithm not in _WHOLE_CRITIC
+    return [
+        parameter
+        for parameter in parameters
+        if parameter.name.startswith(prefix)
+        and not (parameter.is_buffer or (parameter.same_as is not None and parameter.same_as.startswith(prefix)))
+        and not (is_bare and "features_extractor" in parameter.name)
+    ]
