@@ -35,6 +35,7 @@ from sbformat.spec import (
 )
 from sbformat.system_info import parse_system_info, parse_version
 from sbformat.tools.scan import carve
+from sbformat.tools.scan.beside import of_yaml
 from sbformat.tools.scan.judge import Place, judge_pth
 from sbformat.tools.scan.roles import of_attribute, of_state_dict, of_value
 from sbformat.tools.scan.streams import DEEPEST, StreamScanner, is_marked
@@ -79,6 +80,8 @@ class Scanner(StreamScanner):
         if depth > DEEPEST:
             self.add(place.finding("broken", "files lie within files deeper than any that is written"))
             return
+        for finding in of_yaml(data, place, self.allow):
+            self.add(finding)
         head = bytes(data[:512])
         is_tar = carve.is_tar(data)
         if is_tar:  # torch asks that first, whatever else a file is

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 Verdict: TypeAlias = Literal["clean", "unknown", "code", "broken", "dangerous"]
 
@@ -27,6 +27,7 @@ Rule: TypeAlias = Literal[
     "unknown-call",
     "dangerous-name",
     "computed-name",
+    "python-tag",
 ]  # fmt: skip
 
 RULES: Final[dict[Rule, tuple[Verdict, str]]] = {
@@ -46,6 +47,7 @@ RULES: Final[dict[Rule, tuple[Verdict, str]]] = {
     "unknown-call": ("dangerous", "A pickle calls a name that sbformat does not know: loading runs it."),
     "dangerous-name": ("dangerous", "A pickle names something that runs, imports, opens or connects."),
     "computed-name": ("dangerous", "A pickle computes what it imports or calls."),
+    "python-tag": ("dangerous", "A YAML tag names a Python object: an unsafe loader imports it or calls it."),
 }
 """Each rule: the verdict that it gives, and what it means."""
 
@@ -69,6 +71,27 @@ class Finding:
     """What it is and why it matters, in a sentence."""
 
 
+SkipReason: TypeAlias = Literal["link-out", "link", "broken-link", "special", "large", "script", "other"]
+
+SKIP_REASONS: Final[dict[SkipReason, tuple[str, str]]] = {
+    "link-out": ("link out of the tree: not followed", "links out of the tree: not followed"),
+    "broken-link": ("link to nothing", "links to nothing"),
+    "special": ("socket, pipe or device: not opened", "sockets, pipes or devices: not opened"),
+    "large": ("large file of no known kind: only its ends examined", "large files of no known kind: only their ends examined"),
+    "script": ("script beside the archive: not judged", "scripts beside the archive: not judged"),
+    "link": ("other name of what is judged under its own", "other names of what is judged under its own"),
+    "other": ("other file with nothing found in it that is judged", "other files with nothing found in them that is judged"),
+}  # fmt: skip
+"""Why a file of a tree has no verdict, for one and for several (FORMAT.md 14.2)."""
+
+
+class Skipped(NamedTuple):
+    """A file of a tree that has no verdict."""
+
+    path: str
+    reason: SkipReason
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanReport:
     """What a file holds that loading it would run, import or not understand."""
@@ -86,4 +109,6 @@ class ScanReport:
     sha256: str | None
     """Of the file; None for a folder."""
     size: int
-    """Bytes of the file, or of all entries of a folder."""
+    """Bytes of the file, or of all that was examined in a folder."""
+    skipped: tuple[Skipped, ...] = ()
+    """Files of a folder that were not examined, or not judged."""

@@ -28,6 +28,7 @@ PREFIX: Final = "tag:yaml.org,2002:python/"
 """What the tags of Python objects begin with, resolved."""
 MOST_TOKENS: Final = 300_000
 
+_WIDE: Final = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _STANDARD: Final = {"!": "!", "!!": "tag:yaml.org,2002:"}
 _BREAKS: Final = re.compile("\r\n|[\r\x85\u2028\u2029]")
 _NOT_PRINTABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -73,12 +74,11 @@ def python_tags(data: bytes | memoryview) -> Iterator[Tag]:
     :param data: the file, of any kind
     :raises TooManyTokensError: for more than :data:`MOST_TOKENS`
     """
-    head = bytes(data[:2])
-    is_wide = head in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-    if not is_wide and _LIKELY.search(data) is None:
+    wide = _WIDE.get(bytes(data[:2]))
+    if wide is None and _LIKELY.search(data) is None:
         return
-    if is_wide:
-        text = str(data, "utf-16", "replace")
+    if wide is not None:
+        text = str(data, wide, "replace")
     else:
         control = _CONTROL.search(data)
         text = str(data[: control.start()] if control else data, "utf-8", "replace")
