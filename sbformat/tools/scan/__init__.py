@@ -155,7 +155,8 @@ def _folder(source: str, scanner: Scanner, roots: tuple[str, ...]) -> ScanReport
     names = [(path, _name_of(path, source)) for path in tree.files]
     for path, name in names:
         if name in top:
-            skipped += [Skipped(path, "script")] if is_script(name, b"") else []
+            head = b"" if is_read(name) else bytes(entries.view(name)[:_HEAD_BYTES])
+            skipped += [Skipped(path, "script")] if is_script(name, head) else []
         elif is_passed_over(path, scanner.budget.limits):
             skipped.append(Skipped(path, "large"))
         else:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 from sbformat.errors import LimitError, PickleError, SbformatError, TensorError
 from sbformat.limits import Budget
 from sbformat.numpy_pickles import encoded_bytes
+from sbformat.names.dangerous import reason
 from sbformat.pkl import Attempt, attempt
-from sbformat.pkl.tree import Call, Unread, children, walk
+from sbformat.pkl.tree import Call, Global, Unread, children, walk
 from sbformat.spec import LEGACY_MAGIC_BYTES, LOCAL_SIGNATURE
 from sbformat.tools.scan.judge import MOST_FINDINGS, judge
 
@@ -234,7 +235,9 @@ def _is_pickle(found: Attempt, *, is_marked: bool) -> bool:
     """Say whether bytes are a pickle: text and numbers begin like one by chance, but do not go on like one."""
     if found.pickle is not None:
         return is_marked or bool(found.log)
-    return bool(found.log) if is_marked else any(isinstance(node, Call) for node in found.log)
+    if is_marked:
+        return bool(found.log)
+    return any(isinstance(node, Call) or (isinstance(node, Global) and reason(node.pair)) for node in found.log)
 
 
 def _is_beyond(error: SbformatError | None, *, is_cut: bool) -> bool:
