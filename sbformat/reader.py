@@ -163,7 +163,7 @@ def _open(source: SourceLike, budget: Budget, options: Options, *, mapped: bool,
     if kind == "zip":
         return _open_zip(opened, source, budget, options)
     if kind == "torch-legacy":
-        return Archive(_alone(_pth_name(source), opened, budget), kind, budget, options)
+        return _open_pth(opened, kind, source, budget, options)
     if kind == "data-json":
         return Archive(_alone(DATA_ENTRY, opened, budget), kind, budget, options)
     if kind == "pickle":
@@ -182,12 +182,19 @@ def _open_zip(opened: Source, source: SourceLike, budget: Budget, options: Optio
     container = Container(opened, budget=budget, names="record", entry_limit="inner_entries")
     kind = sniff_zip(container.entries)
     if kind == "torch-zip":
-        return Archive(_alone(_pth_name(source), opened, budget), kind, budget, options)
+        return _open_pth(opened, kind, source, budget, options)
     if kind not in ("sb3", "sb2-zip"):
         refuse(kind, opened, container.entries)
     budget.spend("outer_entries", len(container))
     container.require_paths()
     return Archive(container, kind, budget, options) if kind == "sb3" else _sb2_zip(container, budget, options)
+
+
+def _open_pth(opened: Source, kind: Kind, source: SourceLike, budget: Budget, options: Options) -> Archive:
+    from sbformat.pickled.policy import open_policy_file
+
+    entries = _alone(_pth_name(source), opened, budget)
+    return open_policy_file(opened, entries, budget, options) or Archive(entries, kind, budget, options)
 
 
 def _sb2_zip(entries: Entries, budget: Budget, options: Options) -> Archive:

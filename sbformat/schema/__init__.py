@@ -51,7 +51,7 @@ OPTIMIZERS: Final = {
 _ENTROPY_LEARNERS: Final = frozenset({"SAC", "TQC", "CrossQ"})
 
 
-_ZIPPED: Final = frozenset({"sb3", "folder", "torch-zip", "torch-legacy", "sb2-zip"})
+_ZIPPED: Final = frozenset({"sb3", "folder", "torch-zip", "torch-legacy", "sb2-zip", "policy-file"})
 """Formats whose tensors may have a CRC; those of a pickle have none, and may be larger than memory."""
 _STATISTICS: Final = ("mean", "var", "count")
 _HOLDERS: Final = ("obs_rms", "ret_rms")

@@ -106,7 +106,7 @@ def inspect(archive: Archive) -> InspectReport:
     return InspectReport(
         format=archive.format,
         stable_baselines3_version=ask("_stable_baselines3_version", lambda: archive.stable_baselines3_version),
-        algorithm=archive.algorithm if data is not None and archive.format not in OBJECTS else None,
+        algorithm=archive.algorithm if data is not None and archive.format not in (*OBJECTS, "policy-file") else None,
         policy_class=_policy_class(data) if data is not None else None,
         system_info=system_info.fields if system_info is not None else None,
         data=data,
