@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from sbformat import data as data_entry
 from sbformat.archive import Archive
 from sbformat.data import Serialized
-from sbformat.errors import SbformatError, ValidationError, escape, quote
+from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape, quote
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
 from sbformat.schema.families import SB2, Family, family, family_of, known_keys, load_schema, validator
@@ -112,6 +112,10 @@ def iter_problems(
     if DATA_ENTRY in archive.contents:
         try:
             data = archive.data
+            archive.require_torch()
+        except UnsupportedError as error:
+            yield Problem(POLICY_ENTRY, "", "missing-entry", "error", error.message)
+            return
         except SbformatError:
             return
         yield from _data_problems(data, *family(archive))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.algorithm import class_reference
-from sbformat.errors import SbformatError
+from sbformat.algorithm import class_reference, refuse_sbx
+from sbformat.errors import SbformatError, UnsupportedError
 from sbformat.limits import Budget
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import MetaTensor, QuantizedTensor, SparseTensor, TensorInfo
@@ -115,8 +115,16 @@ def inspect(archive: Archive) -> InspectReport:
         state_dicts=tuple(report for report in state_dicts if report is not None),
         extra=tuple(archive.extra),
         broken=tuple(broken),
-        notes=(*archive.notes, *([_BUNDLE] if {SETTINGS_ENTRY, ARRAYS_ENTRY} <= set(archive.extra) else [])),
+        notes=(*archive.notes, *_sbx_note(data), *([_BUNDLE] if {SETTINGS_ENTRY, ARRAYS_ENTRY} <= set(archive.extra) else [])),
     )
+
+
+def _sbx_note(data: dict[str, Any] | None) -> tuple[str, ...]:
+    try:
+        refuse_sbx(data or {})
+    except UnsupportedError as error:
+        return (error.message,)
+    return ()
 
 
 def _policy_class(data: dict[str, Any]) -> str | None:

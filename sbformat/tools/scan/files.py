@@ -10,9 +10,10 @@ from sbformat.container import Container
 from sbformat.data import Serialized
 from sbformat.entry_names import is_state_dict
 from sbformat.errors import SbformatError, UnsupportedError, escape
+from sbformat.loose import LooseEntries
 from sbformat.pth import legacy
 from sbformat.pth.decode import open_zip
-from sbformat.sniff import sniff, sniff_zip
+from sbformat.sniff import is_safetensors, sniff, sniff_zip
 from sbformat.source import BytesSource
 from sbformat.spec import (
     ARRAYS_ENTRY,
@@ -94,6 +95,8 @@ class Scanner(StreamScanner):
             pass
         elif head.startswith(NPY_MAGIC):
             self.npy(data, place, depth)
+        elif is_safetensors(head, len(data)):
+            self.safetensors(data, place, depth)
         elif is_marked(head) and self.large_pickle(BytesSource(data), place, depth):
             pass
         elif not self.pickle_stream(data, place, depth, is_due=is_due or is_marked(head) or _is_named_pickle(place)):
@@ -130,6 +133,20 @@ class Scanner(StreamScanner):
         if END_SIGNATURE in bytes(data[-_END_WINDOW:]):
             self.add(place.finding("broken", "it does not begin as a zip and ends as one: some readers open it"))
             self.carved(data, place, depth)
+
+    def safetensors(self, data: memoryview, place: Place, depth: int) -> None:
+        """Look into a ``.safetensors``: arrays, and the entries of the archive that it was made of."""
+        from sbformat.array_files import METADATA_KEY, contents_of, document_of
+        from sbformat.safetensors_layout import read_tensors
+
+        try:
+            tensors, metadata = read_tensors(BytesSource(data), self.budget)
+            document = document_of(metadata.get(METADATA_KEY), self.budget.limits)
+            kept = contents_of(document, tensors, self.budget)[0] if document is not None else {}
+        except SbformatError as error:
+            self.add(place.broken(error))
+            return
+        self.entries(LooseEntries(kept, self.budget), place, depth)
 
     def npy(self, data: memoryview, place: Place, depth: int) -> None:
         """Look behind the header of a numpy array: unless it is of plain numbers or text, that is a pickle."""

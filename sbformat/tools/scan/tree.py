@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sbformat.errors import LimitError, PickleError
 from sbformat.limits import Budget
 from sbformat.pkl import attempt
-from sbformat.sniff import sniff
+from sbformat.sniff import is_safetensors, sniff
 from sbformat.source import HELD_BYTES, BytesSource
 from sbformat.spec import DATA_ENTRY, END_SIGNATURE, NPY_MAGIC, PICKLE_SUFFIXES, PTH_SUFFIX, VERSION_ENTRY
 from sbformat.tools.scan.carve import holds_marker, is_tar, npy_pickle
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _HUB_FOLDERS: Final = ("models--", "datasets--", "spaces--")
 _SNAPSHOTS: Final = "snapshots"
 _BLOBS: Final = "blobs"
-_ALWAYS: Final = frozenset({"zip", "torch-legacy", "pickle", "safetensors"})
+_ALWAYS: Final = frozenset({"zip", "torch-legacy", "pickle"})
 _HEAD_BYTES: Final = 4096
 _ZIP_TAIL_BYTES: Final = 22 + 0xFFFF
 """An end record and its longest comment: ``zipfile`` finds an archive behind whatever stands before it."""
@@ -194,7 +194,7 @@ def is_passed_over(path: str, limits: Limits) -> bool:
 def _holds_something(data: mmap, limits: Limits) -> bool:
     head = data[:_HEAD_BYTES]
     kind = sniff(BytesSource(head))
-    if kind in _ALWAYS or is_tar(memoryview(head)):
+    if kind in _ALWAYS or is_safetensors(head, len(data)) or is_tar(memoryview(head)):
         return True
     if data.rfind(END_SIGNATURE, max(0, len(data) - _ZIP_TAIL_BYTES)) >= 0:
         return True
