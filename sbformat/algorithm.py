@@ -97,8 +97,8 @@ _SBX_NAMES: Final = {"crossq": "CrossQ"}
 def sbx_algorithm(data: Mapping[str, Any]) -> str | None:
     """Return the algorithm of SBX (Stable Baselines Jax) that wrote ``data``, or None when another library did.
 
-    SBX saves as SB3 does, but its weights: they are a part of the pickled policy, and there is no ``policy.pth``. Source:
-    sbx ``common/off_policy_algorithm.py`` and ``common/on_policy_algorithm.py``, ``_excluded_save_params``.
+    SBX saves as SB3 does, but its weights: they are a part of the pickled policy, and there is no ``policy.pth``.
+    Source: sbx ``common/off_policy_algorithm.py`` and ``common/on_policy_algorithm.py``, ``_excluded_save_params``.
 
     :param data: as :func:`sbformat.data.loads` gives it
     """

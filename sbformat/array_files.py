@@ -25,7 +25,7 @@ from sbformat.sb2.zips import npy_tensor
 from sbformat.source import BytesSource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from sbformat.archive import Options
     from sbformat.container import Container
@@ -47,7 +47,7 @@ class ArrayFile(ForeignArchive):
 
     :param entries: the file alone
     :param kind: ``safetensors`` or ``npz``
-    :param tensors: by name
+    :param tensors: gives them by name
     :param budget: the operation's
     :param options: how entries are decoded
     """
@@ -55,7 +55,12 @@ class ArrayFile(ForeignArchive):
     __slots__ = ("_tensors",)
 
     def __init__(
-        self, entries: Entries, kind: Kind, tensors: Mapping[str, TensorInfo], budget: Budget, options: Options
+        self,
+        entries: Entries,
+        kind: Kind,
+        tensors: Callable[[], Mapping[str, TensorInfo]],
+        budget: Budget,
+        options: Options,
     ) -> None:
         super().__init__(entries, kind, budget, options)
         self.contents = self.state_dicts = (ARRAYS,)
@@ -80,7 +85,7 @@ class ArrayFile(ForeignArchive):
             raise MissingEntryError(name, present=self.contents)
 
     def _decode_state_dict(self, name: str) -> StateDict:
-        state_dict = StateDict(OrderedDict(self._tensors), self._budget, copy=self._options.copy)
+        state_dict = StateDict(OrderedDict(self._tensors()), self._budget, copy=self._options.copy)
         state_dict.entry = name
         return state_dict
 
@@ -97,15 +102,19 @@ def open_safetensors(opened: Source, entries: Entries, budget: Budget, options: 
     tensors, metadata = read_tensors(opened, budget)
     document = document_of(metadata.get(METADATA_KEY), budget.limits)
     if document is None:
-        return ArrayFile(entries, "safetensors", tensors, budget, options)
+        return ArrayFile(entries, "safetensors", lambda: tensors, budget, options)
     return archive_of(document, tensors, budget.limits, options)
 
 
 def open_npz(container: Container, entries: Entries, budget: Budget, options: Options) -> ArrayFile:
     """Open a ``.npz`` file; the arguments are as those of :func:`open_safetensors`."""
-    budget.spend("tensors", len(container))
-    names = [name.removesuffix(_NPY_SUFFIX) for name in container]
-    return ArrayFile(entries, "npz", {name: npy_tensor(container, name, budget) for name in names}, budget, options)
+
+    def tensors() -> dict[str, TensorInfo]:
+        budget.spend("tensors", len(container))
+        names = [name.removesuffix(_NPY_SUFFIX) for name in container]
+        return {name: npy_tensor(container, name, budget) for name in names}
+
+    return ArrayFile(entries, "npz", tensors, budget, options)
 
 
 # -- the description of an archive --------------------------------------------------------------------

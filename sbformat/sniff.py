@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from sbformat.source import Source
 
 Kind: TypeAlias = Literal[
-    "sb3", "folder", "torch-zip", "torch-legacy", "data-json", "sb2-zip", "sb2-pickle", "policy-file",
-    "vecnormalize", "running-mean-std", "replay-buffer", "safetensors", "npz", "pickle", "zip", "lfs-pointer", "html", "text", "empty", "empty-zip",
-    "unknown",
+    "sb3", "folder", "torch-zip", "torch-legacy", "data-json", "sb2-zip", "sb2-pickle", "policy-file", "vecnormalize",
+    "running-mean-std", "replay-buffer", "safetensors", "npz", "pickle", "zip", "lfs-pointer", "html", "text", "empty",
+    "empty-zip", "unknown",
 ]  # fmt: skip
 """What a pickle is of is told by what is in it: ``sbformat.pickled.kind_of``."""
 STATISTICS: Final[frozenset[Kind]] = frozenset({"vecnormalize", "running-mean-std"})

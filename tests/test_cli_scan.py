@@ -18,7 +18,6 @@ import pytest
 import work_for_processes
 from bundled import PPO, ROOT, SAC, entries, with_data, zipped
 from sbformat.cli import _many, _workers, main, scan as scan_command
-from sbformat.limits import DEFAULT_LIMITS
 from sbformat.schema import load_schema
 from sbformat.sniff import Kind
 from sbformat.tools.scan.report import RULES, VERDICTS

@@ -6,15 +6,16 @@ import json
 import os
 import socket
 from pathlib import Path
-from typing import Any
-
-import pytest
+from typing import TYPE_CHECKING, Any
 
 import sbformat
 from sbformat.cli import main
+from sbformat.limits import DEFAULT_LIMITS
 from sbformat.source import HELD_BYTES
 from sbformat.tools.scan.tree import is_passed_over
-from sbformat.limits import DEFAULT_LIMITS
+
+if TYPE_CHECKING:
+    import pytest
 
 ARCHIVES = Path(__file__).parent / "archives"
 PPO = (ARCHIVES / "ppo-cartpole.zip").read_bytes()
@@ -118,7 +119,8 @@ def test_a_snapshot_of_the_hubs_cache_is_judged(capsys: pytest.CaptureFixture[st
 
 
 def test_an_unzipped_archive_whose_entries_are_links(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    archive, data = sbformat.reads(PPO), b'{"a": {":type:": "x", ":serialized:": "gAJjb3MKc3lzdGVtClgEAAAAdHJ1ZYVSLg=="}}'
+    archive = sbformat.reads(PPO)
+    data = b'{"a": {":type:": "x", ":serialized:": "gAJjb3MKc3lzdGVtClgEAAAAdHJ1ZYVSLg=="}}'
     snapshot = hub_cache(tmp_path, data, "data")
     blobs = snapshot.parent.parent / "blobs"
     put(blobs / "policy", bytes(archive.raw("policy.pth")))

@@ -1,7 +1,7 @@
 """The file of ``policy.save()``: a torch file of ``{"state_dict": ..., "data": ...}`` (FORMAT.md 1.4).
 
-Source: SB3 ``common/policies.py``, ``BaseModel.save``: the weights by the names of ``policy.pth``, and the arguments of the
-policy's constructor, pickled with them.
+Source: SB3 ``common/policies.py``, ``BaseModel.save``: the weights by the names of ``policy.pth``, and the arguments of
+the policy's constructor, pickled with them.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class PolicyFile(PickledArchive):
 def open_policy_file(
     opened: Source, entries: Entries, budget: Budget, options: Options
 ) -> PolicyFile | None:
-    """Open a torch file as that of ``policy.save()``; None when it is another, which whoever decodes it refuses or reads.
+    """Open a torch file as that of ``policy.save()``; None when it is another, or cannot be decoded.
 
     :param opened: the torch file
     :param entries: the same, as the one entry

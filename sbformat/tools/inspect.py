@@ -115,7 +115,11 @@ def inspect(archive: Archive) -> InspectReport:
         state_dicts=tuple(report for report in state_dicts if report is not None),
         extra=tuple(archive.extra),
         broken=tuple(broken),
-        notes=(*archive.notes, *_sbx_note(data), *([_BUNDLE] if {SETTINGS_ENTRY, ARRAYS_ENTRY} <= set(archive.extra) else [])),
+        notes=(
+            *archive.notes,
+            *_sbx_note(data),
+            *([_BUNDLE] if {SETTINGS_ENTRY, ARRAYS_ENTRY} <= set(archive.extra) else []),
+        ),
     )
 
 

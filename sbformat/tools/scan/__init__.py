@@ -150,7 +150,7 @@ def _folder(source: str, scanner: Scanner, roots: tuple[str, ...]) -> ScanReport
     for row in skipped:
         name = _name_of(row.path, source)
         if row.reason == "link-out" and is_read(name):
-            message = "a link out of the folder: whoever loads the archive reads what it leads to, which was not examined"
+            message = "a link out of the folder: who loads the archive reads what it leads to, which was not examined"
             scanner.add(Place(name).finding("unknown-entry", message))
     names = [(path, _name_of(path, source)) for path in tree.files]
     for path, name in names:

@@ -1,7 +1,7 @@
 """What lies beside an archive and runs code: YAML that names Python objects, and scripts (FORMAT.md 14.2).
 
-rl_zoo3 loads ``args.yml`` and ``config.yml`` with ``yaml.UnsafeLoader``, which imports and calls what a tag names. Sources:
-rl_zoo3 ``exp_manager.py`` (``_save_config``), ``utils.py``; PyYAML ``constructor.py``.
+rl_zoo3 loads ``args.yml`` and ``config.yml`` with ``yaml.UnsafeLoader``, which imports and calls what a tag names.
+Sources: rl_zoo3 ``exp_manager.py`` (``_save_config``), ``utils.py``; PyYAML ``constructor.py``.
 """
 
 from __future__ import annotations

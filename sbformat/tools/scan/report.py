@@ -77,11 +77,17 @@ SKIP_REASONS: Final[dict[SkipReason, tuple[str, str]]] = {
     "link-out": ("link out of the tree: not followed", "links out of the tree: not followed"),
     "broken-link": ("link to nothing", "links to nothing"),
     "special": ("socket, pipe or device: not opened", "sockets, pipes or devices: not opened"),
-    "large": ("large file of no known kind: only its ends examined", "large files of no known kind: only their ends examined"),
+    "large": (
+        "large file of no known kind: only its ends examined",
+        "large files of no known kind: only their ends examined",
+    ),
     "script": ("script beside the archive: not judged", "scripts beside the archive: not judged"),
     "link": ("other name of what is judged under its own", "other names of what is judged under its own"),
-    "other": ("other file with nothing found in it that is judged", "other files with nothing found in them that is judged"),
-}  # fmt: skip
+    "other": (
+        "other file with nothing found in it that is judged",
+        "other files with nothing found in them that is judged",
+    ),
+}
 """Why a file of a tree has no verdict, for one and for several (FORMAT.md 14.2)."""
 
 

@@ -1,8 +1,8 @@
 """What is in a folder: files to look into, unzipped archives, and what is passed over, each with its reason.
 
-Every folder below is entered, hidden ones too: a download cache is ``~/.cache``. No link is followed out of the tree, and
-none to a folder, so there are no cycles; a link within the tree is another name of a file that is looked into where it
-lies. One exception: in a snapshot of the Hugging Face cache (``models--x/snapshots/y``) every file is a link to the
+Every folder below is entered, hidden ones too: a download cache is ``~/.cache``. No link is followed out of the tree,
+and none to a folder, so there are no cycles; a link within the tree is another name of a file that is looked into where
+it is. One exception: in a snapshot of the Hugging Face cache (``models--x/snapshots/y``) every file is a link to the
 ``blobs`` folder of the same repository, which belongs to the tree then. A file that has several names is listed once.
 """
 

@@ -1,9 +1,9 @@
 """The tags of YAML that name Python objects, found without constructing anything (FORMAT.md 14.2).
 
-``yaml.UnsafeLoader`` imports and calls what such a tag names, and rl_zoo3 loads the ``args.yml`` and ``config.yml`` beside
-an agent with it. In comes text, out come the tags that a loader would resolve. A regular expression over lines would not
-do: ``!!python/`` in a comment, a quoted text or a block of text is no tag, and a tag can be written without these
-characters (a ``%TAG`` directive, ``%70`` for ``p``, ``!<...>``).
+``yaml.UnsafeLoader`` imports and calls what such a tag names, and rl_zoo3 loads the ``args.yml`` and ``config.yml``
+beside an agent with it. In comes text, out come the tags that a loader would resolve. A regular expression over lines
+would not do: ``!!python/`` in a comment, a quoted text or a block of text is not a tag, and a tag can be written
+without these characters (by a ``%TAG`` directive, ``%70`` for ``p``, ``!<...>``).
 
 The lexer follows PyYAML's scanner as far as it decides where a token begins: indentation, flow level, and where a plain
 key may start. It keeps fewer rules than PyYAML, never more: it ends where PyYAML's scanner ends with an error or later,
@@ -235,13 +235,15 @@ class _Lexer:
             raise _StopError
         return Tag(self._handles[handle] + _unescape(found["suffix"]), line)
 
-    def _open(self) -> None:
+    def open_bracket(self) -> None:
+        """Take a bracket that opens."""
         self._save_key()
         self._level += 1
         self._may_start_key = True
         self._at += 1
 
-    def _close(self) -> None:
+    def close_bracket(self) -> None:
+        """Take one that closes."""
         if not self._level:
             raise _StopError
         self._keys.pop(self._level, None)
@@ -249,14 +251,16 @@ class _Lexer:
         self._may_start_key = False
         self._at += 1
 
-    def _take_comma(self) -> None:
+    def take_comma(self) -> None:
+        """Take a comma between brackets."""
         if not self._level:
             raise _StopError
         self._keys.pop(self._level, None)
         self._may_start_key = True
         self._at += 1
 
-    def _take_item(self) -> None:
+    def take_item(self) -> None:
+        """Take the dash of a list, or what begins as it does."""
         if not self._level:
             if not self._may_start_key:
                 raise _StopError
@@ -265,11 +269,13 @@ class _Lexer:
         self._may_start_key = True
         self._at += 1
 
-    def _take_key(self) -> None:
-        self._take_item()
+    def take_key(self) -> None:
+        """Take the mark of a key."""
+        self.take_item()
         self._may_start_key = not self._level
 
-    def _take_value(self) -> None:
+    def take_value(self) -> None:
+        """Take a colon: what stands before it in the line is its key."""
         key = self._keys.pop(self._level, None)
         if key is not None and key.line == self._line and self._at - key.at <= _LONGEST_KEY:
             if not self._level:
@@ -277,15 +283,16 @@ class _Lexer:
             self._may_start_key = False
             self._at += 1
         else:
-            self._take_key()
+            self.take_key()
 
-    def _take_name(self) -> None:
+    def take_name(self) -> None:
         """Take an anchor or an alias."""
         self._save_key()
         self._may_start_key = False
         self._match(_NAME)
 
-    def _take_quoted(self) -> None:
+    def take_quoted(self) -> None:
+        """Take a text in quotes."""
         self._save_key()
         self._may_start_key = False
         self._match(_QUOTED[self._text[self._at]])
@@ -346,12 +353,21 @@ class _Lexer:
 
 
 _TAKE: Final[dict[str, Callable[[_Lexer], None]]] = {
-    "[": _Lexer._open, "{": _Lexer._open, "]": _Lexer._close, "}": _Lexer._close, ",": _Lexer._take_comma,
-    "&": _Lexer._take_name, "*": _Lexer._take_name, "'": _Lexer._take_quoted, '"': _Lexer._take_quoted,
-}  # fmt: skip
+    "[": _Lexer.open_bracket,
+    "{": _Lexer.open_bracket,
+    "]": _Lexer.close_bracket,
+    "}": _Lexer.close_bracket,
+    ",": _Lexer.take_comma,
+    "&": _Lexer.take_name,
+    "*": _Lexer.take_name,
+    "'": _Lexer.take_quoted,
+    '"': _Lexer.take_quoted,
+}
 _TAKE_ENTRY: Final[dict[str, Callable[[_Lexer], None]]] = {
-    "-": _Lexer._take_item, "?": _Lexer._take_key, ":": _Lexer._take_value,
-}  # fmt: skip
+    "-": _Lexer.take_item,
+    "?": _Lexer.take_key,
+    ":": _Lexer.take_value,
+}
 
 
 def _unescape(text: str) -> str:
