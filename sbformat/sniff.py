@@ -125,6 +125,8 @@ def refuse(kind: Kind, source: Source, names: Collection[str] = ()) -> NoReturn:
 
 _SOMETHING_ELSE: Final[dict[Kind, str]] = {
     "lfs-pointer": "a Git LFS pointer, not the file it points to: fetch that with 'git lfs pull'",
+    "npz": "a numpy .npz file, not an archive of Stable-Baselines3",
+    "safetensors": "a .safetensors file, not an archive of Stable-Baselines3",
     "sb2-zip": "an archive of Stable Baselines 2 (TensorFlow), not of Stable-Baselines3",
 }
 
