@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from making import torch_zip
+from making_pth import legacy_stream
 
 import sbformat
 from sbformat import pkl
@@ -55,6 +56,13 @@ def test_a_policy_file_is_weights_and_arguments(
 
 def policy_file(root: object) -> bytes:
     return torch_zip({"data.pkl": pkl.dumps(pkl.Dict(root), protocol=2), "version": b"3\n"})  # type: ignore[arg-type]
+
+
+def test_the_legacy_stream_of_one() -> None:
+    spaces = {"observation_space": None, "action_space": None}
+    archive = sbformat.reads(legacy_stream({"state_dict": {"a": 1}, "data": spaces}))
+    assert (archive.format, archive.data) == ("policy-file", spaces)
+    assert sbformat.reads(legacy_stream({"state_dict": {"a": 1}})).format == "torch-legacy"
 
 
 def test_other_dicts_of_that_shape_are_not() -> None:

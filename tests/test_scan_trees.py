@@ -205,3 +205,12 @@ def test_the_formats_all_carry_the_counts(capsys: pytest.CaptureFixture[str], tm
     assert (invocation["properties"], invocation["toolExecutionNotifications"]) == ({"skipped": counts}, [])
     (invocation,) = json.loads(of("--format", "sarif", "--list-skipped"))["runs"][0]["invocations"]
     assert [row["level"] for row in invocation["toolExecutionNotifications"]] == ["note", "note"]
+
+
+def test_a_folder_that_is_not_an_archive_may_hold_anything(tmp_path: Path) -> None:
+    for number in range(DEFAULT_LIMITS.outer_entries + 1):
+        put(tmp_path / f"{number}.png", b"\x89PNG\r\n\x1a\n\0")
+    put(tmp_path / "ppo.zip", PPO)
+    assert sbformat.scan(tmp_path).verdict == "clean"
+    put(tmp_path / "1.png", EVIL)
+    assert [row.entry for row in sbformat.scan(tmp_path).findings if row.verdict == "dangerous"][0] == "1.png"

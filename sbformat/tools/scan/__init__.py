@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import SbformatError, escape
 from sbformat.limits import DEFAULT_LIMITS, Budget
-from sbformat.loose import is_read, open_folder
+from sbformat.loose import LooseEntries, is_read, open_folder
 from sbformat.names.dangerous import reason
 from sbformat.sniff import sniff
 from sbformat.source import open_large, open_source
@@ -133,16 +133,15 @@ def _pairs(name: str) -> list[tuple[str, str]]:
 
 def _folder(source: str, scanner: Scanner, roots: tuple[str, ...]) -> ScanReport:
     """Scan the entries of an unzipped archive, and every other file below."""
-    size, top = 0, set()
-    try:
-        entries = open_folder(source, scanner.budget, follows=lambda path: is_within(path, roots))
-    except SbformatError as error:
-        scanner.add(Place("").broken(error))
-    else:
-        size = sum(entry.size for entry in entries.entries.values())
-        scanner.grant(size)
-        scanner.entries(entries, Place(""), 0)
-        top = set(entries.entries)
+    entries = LooseEntries({}, scanner.budget)
+    if any(map(is_read, os.listdir(source))):
+        try:
+            entries = open_folder(source, scanner.budget, follows=lambda path: is_within(path, roots))
+        except SbformatError as error:
+            scanner.add(Place("").broken(error))
+    size, top = sum(entry.size for entry in entries.entries.values()), set(entries.entries)
+    scanner.grant(size)
+    scanner.entries(entries, Place(""), 0)
     tree = read_tree(source, roots, set(), finds_archives=False)
     if tree.unreadable:
         os.listdir(tree.unreadable[0])  # raises what is wrong with it
