@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 import sbformat
-from sbformat.tools.scan.yaml_tags import MOST_TOKENS, PREFIX, TooManyTokensError, python_tags
+from sbformat.tools.scan.yaml_tags import MOST_TOKENS, PREFIX, TooManyTokensError, may_hold_tags, python_tags
 
 NAME: Final = f"{PREFIX}name:os.system"
 
@@ -36,7 +36,8 @@ CONFIG_OF_RL_ZOO = b"""!!python/object/apply:collections.OrderedDict
 
 
 def names(text: str | bytes) -> list[str]:
-    return [tag.name for tag in python_tags(text if isinstance(text, bytes) else text.encode())]
+    data = text if isinstance(text, bytes) else text.encode()
+    return [tag.name for tag in python_tags(data)] if may_hold_tags(data) else []
 
 
 @pytest.mark.parametrize(

@@ -247,7 +247,7 @@ def policies() -> Iterator[Vector]:
     data = {"observation_space": space, "action_space": None, "net_arch": [8]}
     held = holds(
         "policy-file",
-        [["observation_space", INERT], ["action_space", None], ["net_arch", [8]]],
+        [["observation_space", INERT], ["action_space", None], ["net_arch", {"list": [8]}]],
         "policy.pth",
         expected.ordered_dict({"w": expected.tensor("float32", (2,), values)}),
     )

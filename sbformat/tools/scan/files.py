@@ -40,6 +40,7 @@ from sbformat.tools.scan.beside import of_yaml
 from sbformat.tools.scan.judge import Place, judge_pth
 from sbformat.tools.scan.roles import of_attribute, of_state_dict, of_value
 from sbformat.tools.scan.streams import DEEPEST, StreamScanner, is_marked
+from sbformat.tools.scan.yaml_tags import may_hold_tags
 
 if TYPE_CHECKING:
     from sbformat.entries import Entries
@@ -81,8 +82,9 @@ class Scanner(StreamScanner):
         if depth > DEEPEST:
             self.add(place.finding("broken", "files lie within files deeper than any that is written"))
             return
-        for finding in of_yaml(data, place, self.allow):
-            self.add(finding)
+        if may_hold_tags(data) and self.charge(len(data), place):
+            for finding in of_yaml(data, place, self.allow):
+                self.add(finding)
         head = bytes(data[:512])
         is_tar = carve.is_tar(data)
         if is_tar:  # torch asks that first, whatever else a file is
