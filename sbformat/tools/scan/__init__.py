@@ -134,7 +134,12 @@ def _pairs(name: str) -> list[tuple[str, str]]:
 def _folder(source: str, scanner: Scanner, roots: tuple[str, ...]) -> ScanReport:
     """Scan the entries of an unzipped archive, and every other file below."""
     entries = LooseEntries({}, scanner.budget)
-    if any(map(is_read, os.listdir(source))):
+    tree = read_tree(source, roots, set(), finds_archives=False)
+    for error in tree.unreadable.values():
+        raise error
+    with os.scandir(source) as items:
+        is_archive = any(is_read(item.name) for item in items)
+    if is_archive:
         try:
             entries = open_folder(source, scanner.budget, follows=lambda path: is_within(path, roots))
         except SbformatError as error:
@@ -142,15 +147,8 @@ def _folder(source: str, scanner: Scanner, roots: tuple[str, ...]) -> ScanReport
     size, top = sum(entry.size for entry in entries.entries.values()), set(entries.entries)
     scanner.grant(size)
     scanner.entries(entries, Place(""), 0)
-    tree = read_tree(source, roots, set(), finds_archives=False)
-    if tree.unreadable:
-        os.listdir(tree.unreadable[0])  # raises what is wrong with it
     skipped = [row for row in tree.skipped if _name_of(row.path, source) not in top]
-    for row in skipped:
-        name = _name_of(row.path, source)
-        if row.reason == "link-out" and is_read(name):
-            message = "a link out of the folder: who loads the archive reads what it leads to, which was not examined"
-            scanner.add(Place(name).finding("unknown-entry", message))
+    _judge_links([_name_of(row.path, source) for row in skipped if row.reason == "link-out"], scanner)
     names = [(path, _name_of(path, source)) for path in tree.files]
     for path, name in names:
         if name in top:
@@ -165,6 +163,13 @@ def _folder(source: str, scanner: Scanner, roots: tuple[str, ...]) -> ScanReport
     if not names and not top:
         scanner.add(Place("").finding("unknown-entry", "no file in this folder was examined"))
     return _report(scanner, "folder", None, size, skipped)
+
+
+def _judge_links(names: list[str], scanner: Scanner) -> None:
+    """Tell of links out of a folder that have the names of entries."""
+    for name in filter(is_read, names):
+        message = "a link out of the folder: who loads the archive reads what it leads to, which was not examined"
+        scanner.add(Place(name).finding("unknown-entry", message))
 
 
 def _name_of(path: str, folder: str) -> str:

@@ -45,8 +45,8 @@ class Tree(NamedTuple):
 
     files: list[str]
     """Regular files, and folders that are an archive, in an order that does not depend on the system."""
-    unreadable: list[str]
-    """Folders that could not be opened."""
+    unreadable: dict[str, OSError]
+    """Folders that could not be opened, with the reason."""
     names: dict[str, list[str]]
     """Other names of files, by the one under which they are listed."""
     skipped: list[Skipped]
@@ -97,7 +97,7 @@ class _Walk:
         self._listed: dict[FileId, str] = {}
         self._links: list[tuple[str, bool]] = []
         self.files: list[str] = []
-        self.unreadable: list[str] = []
+        self.unreadable: dict[str, OSError] = {}
         self.names: dict[str, list[str]] = {}
         self.skipped: list[Skipped] = []
 
@@ -109,8 +109,8 @@ class _Walk:
             try:
                 with os.scandir(here) as scanned:
                     items = sorted(scanned, key=lambda item: item.name)
-            except OSError:
-                self.unreadable.append(here)
+            except OSError as error:
+                self.unreadable[here] = error
                 continue
             if self._finds_archives and not is_in_archive and self._is_archive(items):
                 self.files.append(here)
