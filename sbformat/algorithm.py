@@ -6,11 +6,12 @@ its relatives. Source: the ``__init__`` of each algorithm in SB3 and sb3-contrib
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat import pkl
 from sbformat.data import Serialized
-from sbformat.errors import SbformatError
+from sbformat.errors import SbformatError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,6 +89,43 @@ def class_reference(value: object) -> str | None:
     return str(tree) if isinstance(tree, pkl.Global) else None
 
 
+_SBX_CLASS: Final = re.compile(r"<class 'sbx\.(?P<package>\w+)\.[\w.]+'>|sbx\.(?P<module>\w+)\.[\w.]+")
+_SBX_NAMES: Final = {"crossq": "CrossQ"}
+"""Those that are not upper case as a whole."""
+
+
+def sbx_algorithm(data: Mapping[str, Any]) -> str | None:
+    """Return the algorithm of SBX (Stable Baselines Jax) that wrote ``data``, or None when another library did.
+
+    SBX saves as SB3 does, but its weights: they are a part of the pickled policy, and there is no ``policy.pth``.
+    Source: sbx ``common/off_policy_algorithm.py`` and ``common/on_policy_algorithm.py``, ``_excluded_save_params``.
+
+    :param data: as :func:`sbformat.data.loads` gives it
+    """
+    policy = data.get("policy")
+    texts = [class_reference(data.get("policy_class")), policy.type if isinstance(policy, Serialized) else None]
+    for text in texts:
+        found = _SBX_CLASS.fullmatch(text) if text else None
+        if found is not None:
+            package = found["package"] or found["module"]
+            return _SBX_NAMES.get(package, package.upper())
+    return None
+
+
+def refuse_sbx(data: Mapping[str, Any]) -> None:
+    """Refuse what SBX wrote where weights are needed.
+
+    :raises UnsupportedError: when it did
+    """
+    algorithm = sbx_algorithm(data)
+    if algorithm is not None:
+        message = (
+            f"an archive of SBX (Stable Baselines Jax), {algorithm}: its weights are JAX arrays in the pickled policy, "
+            f"not in a .pth, and sbformat does not read them"
+        )
+        raise UnsupportedError(message)
+
+
 def infer(data: Mapping[str, Any], entries: tuple[str, ...] = ()) -> Algorithm:
     """Conclude the algorithm from ``data`` and the names of the entries.
 
@@ -98,6 +136,9 @@ def infer(data: Mapping[str, Any], entries: tuple[str, ...] = ()) -> Algorithm:
     package = policy.rpartition(".")[0] if policy else ""
     by_class = _POLICY_PACKAGES.get(package)
     evidence = [f"policy_class is {policy}"] if policy else []
+    sbx = sbx_algorithm(data)
+    if sbx is not None:
+        return Algorithm(None, False, (*evidence, f"{sbx} of SBX (Stable Baselines Jax), which is not of SB3"))
     for name, keys in _SIGNATURES:
         if all(key in data for key in keys):
             evidence.append(f"data has {', '.join(keys)}")

@@ -6,13 +6,14 @@ whenever it is asked for, the others are read.
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
 
 from sbformat import pth
 from sbformat.checked import decode_entry
 from sbformat.entry_names import is_state_dict
-from sbformat.errors import MissingEntryError, SbformatError
+from sbformat.errors import FormatError, LimitError, MissingEntryError, SbformatError
 from sbformat.lazy import Lazy
 from sbformat.limits import Budget
 from sbformat.spec import (
@@ -218,6 +219,7 @@ class Archive:
             return names[name]
         if len(names) == 1 and name + PTH_SUFFIX == POLICY_ENTRY:
             return next(iter(names.values()))
+        self.require_torch()
         raise MissingEntryError(name, present=[*names, *others], what="state dict")
 
     def state_dict(self, name: str) -> StateDict:
@@ -278,7 +280,20 @@ class Archive:
         return found  # type: ignore[no-any-return]
 
     def _require(self, name: str) -> None:
+        if name not in self.entries and is_state_dict(name):
+            self.require_torch()
         self._entries.entry(name)
+
+    def require_torch(self) -> None:
+        """Refuse an archive of SBX, whose weights are not in a ``.pth``.
+
+        :raises UnsupportedError: when it is one
+        """
+        from sbformat.algorithm import refuse_sbx
+
+        if DATA_ENTRY in self.contents and not self.state_dicts:
+            with contextlib.suppress(FormatError, LimitError):  # whoever asks for data is told
+                refuse_sbx(self.data)
 
     # -- what blobs mean ------------------------------------------------------------------------------
 

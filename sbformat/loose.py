@@ -96,7 +96,14 @@ class LooseEntries:
         return None
 
 
-def open_folder(path: Path, budget: Budget, *, mapped: bool = False, is_held: bool = True) -> LooseEntries:
+def open_folder(
+    path: Path,
+    budget: Budget,
+    *,
+    mapped: bool = False,
+    is_held: bool = True,
+    follows: Callable[[str], bool] = lambda _: True,
+) -> LooseEntries:
     """Open a folder that an archive was unzipped into: the files directly in it.
 
     Folders, files whose names start with a dot, and those with names that no archive could have belong to
@@ -107,6 +114,7 @@ def open_folder(path: Path, budget: Budget, *, mapped: bool = False, is_held: bo
     :param budget: the operation's
     :param mapped: map the files instead of reading them
     :param is_held: False leaves the bytes of large files on the disk
+    :param follows: says whether to follow a link that has the name of an entry
     :raises ContainerError: for names that differ only in case
     :raises LimitError: for more files than an archive may have entries
     """
@@ -114,7 +122,8 @@ def open_folder(path: Path, budget: Budget, *, mapped: bool = False, is_held: bo
         files = sorted(
             (item.name, item.path)
             for item in found
-            if item.is_file(follow_symlinks=bool(_known([item.name]))) and not item.name.startswith(".")
+            if item.is_file(follow_symlinks=is_read(item.name) and (not item.is_symlink() or follows(item.path)))
+            and not item.name.startswith(".")
         )
     names = [name for name, _ in files if is_entry_name(name)]
     budget.spend("outer_entries", len(names))
@@ -141,9 +150,14 @@ def is_entry_name(name: str) -> bool:
     return True
 
 
+def is_read(name: str) -> bool:
+    """Say whether SB3 reads a file of this name."""
+    return name in PLAIN_ENTRIES or name.endswith(PTH_SUFFIX)
+
+
 def _known(names: Iterable[str]) -> frozenset[str]:
     """Return the names that SB3 knows: they are read at once, others when they are asked for."""
-    return frozenset(name for name in names if name in PLAIN_ENTRIES or name.endswith(PTH_SUFFIX))
+    return frozenset(filter(is_read, names))
 
 
 class _Later:

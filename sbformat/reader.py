@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 _FRAMEWORKS: Final = ("np", "numpy")
 _ON_UNKNOWN: Final = ("error", "inert")
 _PICKLE_NAME: Final = "pickle"
+_DATA_KEYS: Final = ("policy_class", "observation_space", "action_space")
 _LARGE: Final[frozenset[Kind]] = frozenset({"pickle"})
 """What is always left in the file when it is large; others are held."""
-_LARGE_IN_PLACE: Final[frozenset[Kind]] = frozenset({"pickle", "zip"})
+_LARGE_IN_PLACE: Final[frozenset[Kind]] = frozenset({"pickle", "zip", "safetensors"})
 
 
 def read(
@@ -136,7 +137,9 @@ def read_parameters(
     :raises MissingEntryError: when one of ``entries`` is not there
     :raises SbformatError: when one of them is broken; ask for the others by name then
     """
-    parameters = read(source, limits=limits, unchecked_crc=unchecked_crc, copy=copy).parameters
+    archive = read(source, limits=limits, unchecked_crc=unchecked_crc, copy=copy)
+    archive.require_torch()
+    parameters = archive.parameters
     if isinstance(entries, str):
         entries = [entries]
     names = list(parameters) if entries is None else list(entries)
@@ -164,12 +167,36 @@ def _open(source: SourceLike, budget: Budget, options: Options, *, mapped: bool,
     if kind == "zip":
         return _open_zip(opened, source, budget, options)
     if kind == "torch-legacy":
-        return Archive(_alone(_pth_name(source), opened, budget), kind, budget, options)
+        return _open_pth(opened, kind, source, budget, options)
     if kind == "data-json":
+        _require_keys(opened, budget)
         return Archive(_alone(DATA_ENTRY, opened, budget), kind, budget, options)
+    if kind == "safetensors":
+        from sbformat.array_files import open_safetensors
+
+        return open_safetensors(opened, _alone(_pickle_name(source, kind), opened, budget), budget, options)
     if kind == "pickle":
         return _open_pickle(opened, source, budget, options)
     return refuse(kind, opened)
+
+
+def _require_keys(opened: Source, budget: Budget) -> None:
+    """Refuse JSON that is not ``data``; what is no JSON is told when it is decoded.
+
+    :raises UnsupportedError: when it has none of the keys that every release writes
+    """
+    from sbformat.data import decode
+
+    content = opened.view(0, opened.size)
+    if b'"policy_class"' in bytes(content):
+        return
+    try:
+        data = decode(content, Budget(budget.limits))
+    except SbformatError:
+        return
+    if not any(key in data for key in _DATA_KEYS):
+        message = f"a JSON file, but not data of an archive: it has none of the keys {', '.join(_DATA_KEYS)}"
+        raise UnsupportedError(message)
 
 
 def _alone(name: str, opened: Source, budget: Budget) -> Entries:
@@ -183,12 +210,23 @@ def _open_zip(opened: Source, source: SourceLike, budget: Budget, options: Optio
     container = Container(opened, budget=budget, names="record", entry_limit="inner_entries")
     kind = sniff_zip(container.entries)
     if kind == "torch-zip":
-        return Archive(_alone(_pth_name(source), opened, budget), kind, budget, options)
+        return _open_pth(opened, kind, source, budget, options)
+    if kind == "npz":
+        from sbformat.array_files import open_npz
+
+        return open_npz(container, _alone(_pickle_name(source, kind), opened, budget), budget, options)
     if kind not in ("sb3", "sb2-zip"):
         refuse(kind, opened, container.entries)
     budget.spend("outer_entries", len(container))
     container.require_paths()
     return Archive(container, kind, budget, options) if kind == "sb3" else _sb2_zip(container, budget, options)
+
+
+def _open_pth(opened: Source, kind: Kind, source: SourceLike, budget: Budget, options: Options) -> Archive:
+    from sbformat.pickled.policy import open_policy_file
+
+    entries = _alone(_pth_name(source), opened, budget)
+    return open_policy_file(opened, entries, budget, options) or Archive(entries, kind, budget, options)
 
 
 def _sb2_zip(entries: Entries, budget: Budget, options: Options) -> Archive:
@@ -228,12 +266,12 @@ def _large(source: SourceLike, budget: Budget, kinds: frozenset[Kind]) -> PathSo
     return opened if opened is not None and sniff(opened) in kinds else None
 
 
-def _pickle_name(source: SourceLike) -> str:
-    """A pickle keeps its file's name, where an entry can have it."""
+def _pickle_name(source: SourceLike, otherwise: str = _PICKLE_NAME) -> str:
+    """A file that is one object keeps its name, where an entry can have it."""
     from sbformat.loose import is_entry_name
 
     name = os.path.basename(os.fsdecode(source)) if isinstance(source, (str, os.PathLike)) else ""
-    return name if is_entry_name(name) else _PICKLE_NAME
+    return name if is_entry_name(name) else otherwise
 
 
 def _pth_name(source: SourceLike) -> str:

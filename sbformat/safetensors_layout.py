@@ -48,8 +48,15 @@ def tensors_in_place(
     :param limits: as for :func:`read_safetensors`; the memory it takes does not grow with the tensors
     :raises ContainerError: as that does
     """
-    budget = Budget(limits)
-    opened = PathSource(path, limits=limits)
+    return read_tensors(PathSource(path, limits=limits), Budget(limits))
+
+
+def read_tensors(opened: Source, budget: Budget) -> tuple[dict[str, TensorInfo], dict[str, str]]:
+    """Do the same with a file that was opened.
+
+    :param opened: the file
+    :param budget: the operation's
+    """
     rows, metadata, start = read_rows(opened, budget)
     tensors = {}
     for name, (dtype, shape, (begin, end)) in rows.items():

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from sbformat.source import Source
 
 Kind: TypeAlias = Literal[
-    "sb3", "folder", "torch-zip", "torch-legacy", "data-json", "sb2-zip", "sb2-pickle", "vecnormalize",
-    "running-mean-std", "replay-buffer", "npz", "pickle", "zip", "lfs-pointer", "html", "text", "empty", "empty-zip",
-    "unknown",
+    "sb3", "folder", "torch-zip", "torch-legacy", "data-json", "sb2-zip", "sb2-pickle", "policy-file", "vecnormalize",
+    "running-mean-std", "replay-buffer", "safetensors", "npz", "pickle", "zip", "lfs-pointer", "html", "text", "empty",
+    "empty-zip", "unknown",
 ]  # fmt: skip
 """What a pickle is of is told by what is in it: ``sbformat.pickled.kind_of``."""
 STATISTICS: Final[frozenset[Kind]] = frozenset({"vecnormalize", "running-mean-std"})
@@ -54,6 +54,8 @@ def sniff(source: Source) -> Kind:
         return "zip"
     if head.startswith(END_SIGNATURE):
         return "empty-zip"
+    if is_safetensors(head, source.size):  # before pickles: its length may begin with the bytes 80 03
+        return "safetensors"
     if head[:1] == b"\x80" and head[1:2] <= b"\x05":
         return "torch-legacy" if LEGACY_MAGIC_BYTES in head[:_MAGIC_WITHIN] else "pickle"
     if head.startswith(_LFS):
@@ -64,6 +66,16 @@ def sniff(source: Source) -> Kind:
     if start[:9].lower() in (b"<!doctype", b"<html") or start[:5].lower() == b"<html":
         return "html"
     return "text" if _is_text(head) else "unknown"
+
+
+def is_safetensors(head: bytes, size: int) -> bool:
+    """Say whether a file begins as a ``.safetensors``: the length of its header, and JSON.
+
+    :param head: its first bytes
+    :param size: of all of it
+    """
+    length = int.from_bytes(head[:8], "little")
+    return head[8:9] == b"{" and 2 <= length <= size - 8 and b'"' in head[9:16]
 
 
 def _is_text(head: bytes) -> bool:
@@ -113,8 +125,9 @@ def refuse(kind: Kind, source: Source, names: Collection[str] = ()) -> NoReturn:
 
 _SOMETHING_ELSE: Final[dict[Kind, str]] = {
     "lfs-pointer": "a Git LFS pointer, not the file it points to: fetch that with 'git lfs pull'",
-    "sb2-zip": "an archive of Stable Baselines 2 (TensorFlow), not of Stable-Baselines3",
     "npz": "a numpy .npz file, not an archive of Stable-Baselines3",
+    "safetensors": "a .safetensors file, not an archive of Stable-Baselines3",
+    "sb2-zip": "an archive of Stable Baselines 2 (TensorFlow), not of Stable-Baselines3",
 }
 
 

@@ -17,8 +17,7 @@ import pytest
 
 import work_for_processes
 from bundled import PPO, ROOT, SAC, entries, with_data, zipped
-from sbformat.cli import _many, _tree, _workers, main, scan as scan_command
-from sbformat.limits import DEFAULT_LIMITS
+from sbformat.cli import _many, _workers, main, scan as scan_command
 from sbformat.schema import load_schema
 from sbformat.sniff import Kind
 from sbformat.tools.scan.report import RULES, VERDICTS
@@ -207,6 +206,7 @@ LOADABLE = {
     "objects.npy": saved(np.array([{}], dtype=object)),
     "pickle.md": b"\x80\x04N.",
     "pickle of protocol 0": b"cos\nsystem\n(S'true'\ntR.",
+    "pickle that breaks early": b"cos\nsystem\n(S'true",
     "pickle that is cut": b"cos\nsystem\n(S'true'\ntR",
     "pickle with a long text first": b"T\x00\x00\x01\x00" + b"x" * 65536 + b"0cos\nsystem\n(S'true'\ntR.",
     "pickle without PROTO": SYSTEM[2:],
@@ -233,7 +233,9 @@ def test_files_of_a_tree_are_told_by_their_content(capsys: pytest.CaptureFixture
     for name, content in {**LOADABLE, **NOTHING}.items():
         (tmp_path / name).write_bytes(content)
     assert found(capsys, tmp_path, "--jobs", 1) == sorted(LOADABLE)
-    assert run(capsys, "scan", tmp_path)[1].endswith(f"{len(NOTHING)} others skipped, with nothing in them to load\n")
+    document = json.loads(run(capsys, "scan", tmp_path, "--format", "json", "--list-skipped")[1])
+    assert document["skipped"]["counts"] == {"other": len(NOTHING) - 1, "script": 1}
+    assert [os.path.relpath(row["path"], tmp_path) for row in document["skipped"]["files"]] == sorted(NOTHING)
 
 
 def test_a_file_that_is_named_is_looked_into(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -274,35 +276,14 @@ def test_unzipped_archives_are_one_thing(capsys: pytest.CaptureFixture[str], tmp
     assert run(capsys, "scan", tmp_path / "whole")[1] == f"{tmp_path / 'whole'}: clean\n"
 
 
-def test_hidden_folders_and_links_to_folders_are_not_entered(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    for name in (".git/objects/a", "real/b", "real/.hidden"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(SYSTEM)
-    (tmp_path / "loop").symlink_to(tmp_path)
-    (tmp_path / "real" / "up").symlink_to("..")
-    (tmp_path / "itself").symlink_to("itself")
-    (tmp_path / "nowhere").symlink_to("gone")
-    (tmp_path / "link").symlink_to("real/b")
-    os.mkfifo(tmp_path / "pipe")
-    assert found(capsys, tmp_path) == ["link", "real/.hidden", "real/b"]
-    assert "6 others skipped" in run(capsys, "scan", tmp_path)[1]
-    assert found(capsys, tmp_path / "loop", "--jobs", 1) == ["link", "real/.hidden", "real/b"]
-
-
 def test_a_tree_with_nothing_in_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run(capsys, "scan", tmp_path)[0] == 2
     (tmp_path / "a.txt").write_text("text")
-    assert run(capsys, "scan", tmp_path) == (0, "0 files, 1 other skipped, with nothing in them to load\n")
-    assert run_json(capsys, "scan", tmp_path) == (0, [])
-
-
-def test_what_goes_on_beyond_a_limit_is_looked_into(tmp_path: Path) -> None:
-    (tmp_path / "long").write_bytes(b"N0" * 50_000)
-    limits = DEFAULT_LIMITS
-    assert _tree.find([str(tmp_path)], limits).paths == []
-    assert len(_tree.find([str(tmp_path)], limits._replace(pickle_bytes=1000)).paths) == 1
-    assert len(_tree.find([str(tmp_path)], limits._replace(pickle_opcodes=10_000)).paths) == 1
+    status, text = run(capsys, "scan", tmp_path)
+    assert status == 2
+    assert text.startswith("0 files\nwithout a verdict: 1 other file with nothing found in it that is judged")
+    assert text.endswith("nothing to judge: there is no archive, torch file or pickle\n")
+    assert run_json(capsys, "scan", tmp_path) == (2, [])
 
 
 # -- many files ---------------------------------------------------------------------------------------

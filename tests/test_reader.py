@@ -116,7 +116,6 @@ REFUSED: dict[str, tuple[bytes, type[sbformat.SbformatError], str]] = {
         sbformat.UnsupportedError,
         "lies in a folder",
     ),
-    "npz": (zipped({"a.npy": b"x"}), sbformat.UnsupportedError, "npz"),
     "pickle of nothing": (b"\x80\x04N.", sbformat.UnsupportedError, "a pickle of a nonetype: neither statistics"),
     "pickle of a class": (b"\x80\x04cos\nsystem\n.", sbformat.UnsupportedError, "a pickle of os.system: neither"),
     "pickle cut short": (b"\x80\x04]", sbformat.PickleError, "cut short"),

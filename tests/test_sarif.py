@@ -53,7 +53,7 @@ def report(*findings: dict[str, Any], **changed: Any) -> dict[str, Any]:
 
 def run_of(*reports: dict[str, Any], exit_code: int = 1) -> dict[str, Any]:
     """The one run of a log, checked against the schema and itself."""
-    log = sarif_log(reports, version="1.2.3", exit_code=exit_code)
+    log = sarif_log(reports, {"counts": {}}, version="1.2.3", exit_code=exit_code)
     SARIF.validate(json.loads(json.dumps(log)))
     assert list(log) == ["$schema", "version", "runs"]
     run: dict[str, Any] = log["runs"][0]
@@ -108,7 +108,10 @@ def test_a_finding_is_a_result() -> None:
     ]
     assert [artifact["properties"]["verdict"] for artifact in run["artifacts"]] == ["clean", "dangerous"]
     assert run["artifacts"][0]["hashes"] == {"sha-256": "0" * 64}
-    assert run["invocations"] == [{"executionSuccessful": True, "exitCode": 1, "toolExecutionNotifications": []}]
+    (invocation,) = run["invocations"]
+    assert invocation == {
+        "executionSuccessful": True, "exitCode": 1, "toolExecutionNotifications": [], "properties": {"skipped": {}},
+    }  # fmt: skip
 
 
 def test_the_level_is_the_findings_own() -> None:

@@ -19,7 +19,7 @@ from making_objects import (
     running,
     scalar,
 )
-from making_pth import Apply, Change, Name, Pairs, dumps, ordered, text
+from making_pth import Apply, Change, Name, Pairs, dumps, floats as single, ordered, text, torch_zip
 from vectors import Rule
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def vectors() -> Iterator[Vector]:
     yield from data()
     yield from sharing()
     yield from agents()
+    yield from policies()
 
 
 NONE_OF_SB2: Final = holds("sb2-pickle", [], "parameters", expected.ordered_dict({}))
@@ -236,3 +237,21 @@ def agents() -> Iterator[Vector]:
         "named-none": ordered({"a": None}), "objects": [array((1,), b"", "O8")],
     }.items():  # fmt: skip
         yield rule.refuses(f"parameters-of-{name}", dumps(({}, params)), TENSOR, ASKED)
+
+
+def policies() -> Iterator[Vector]:
+    rule = Rule("1.4", "SB3's `policy.save` writes one torch file")
+    values = struct.pack("<2f", 1, 2)
+    state_dict, storages = ordered({"w": single((2,))}), {"0": values}
+    space = instance(Name("my.spaces", "Space"), {"n": 3})
+    data = {"observation_space": space, "action_space": None, "net_arch": [8]}
+    held = holds(
+        "policy-file",
+        [["observation_space", INERT], ["action_space", None], ["net_arch", {"list": [8]}]],
+        "policy.pth",
+        expected.ordered_dict({"w": expected.tensor("float32", (2,), values)}),
+    )
+    whole = {"state_dict": state_dict, "data": data}
+    yield rule.accepts("pickle-of-a-policy", torch_zip(whole, storages), held, ASKED)
+    turned = {"data": data, "state_dict": state_dict}
+    yield rule.accepts("pickle-of-a-policy-in-another-order", torch_zip(turned, storages), held, ASKED)

@@ -33,6 +33,7 @@ def vectors() -> Iterator[Vector]:
     yield from values()
     yield from hidden()
     yield from broken()
+    yield from yaml()
 
 
 def encoded(pickle: bytes) -> str:
@@ -289,3 +290,25 @@ def broken() -> Iterator[Vector]:
         "broken",
         "dangerous-name",
     )
+
+
+def yaml() -> Iterator[Vector]:
+    rule = Rule("14.2", "Text of any name is read as YAML")
+    called, text_ = b"!!python/object/apply:os.system ['true']\n", "unknown-entry"
+    for name, data in {
+        "yaml-tag": called,
+        "yaml-tag-verbatim": b"a: !<tag:yaml.org,2002:python/object/apply:os.system> ['true']\n",
+        "yaml-tag-escaped": b"a: !!%70ython/object/apply:os.system ['true']\n",
+        "yaml-tag-with-a-handle": b"%TAG !e! tag:yaml.org,2002:pyth\n---\na: !e!on/object/apply:os.system ['true']\n",
+        "yaml-tag-in-utf-16": called.decode().encode("utf-16"),
+    }.items():
+        rules = ("python-tag", text_)
+        yield scans(rule, name, data, "dangerous", *rules)
+    archive = sb3_archive(entries={"config.yml": called})
+    yield scans(rule, "yaml-tag-in-an-entry", archive, "dangerous", "python-tag")
+    rule = Rule("14.2", "in comments, quoted\ntexts and blocks of text there are no tags")
+    quoted = b"# !!python/name:os.system\na: '!!python/name:os.system'\nb: |\n  !!python/name:os.system\n"
+    yield scans(rule, "yaml-no-tag", quoted, "unknown", text_)
+    rule = Rule("14.2", "but for calls of `collections.OrderedDict`")
+    plain = b"!!python/object/apply:collections.OrderedDict\n- - - a\n    - !!python/tuple [1]\n"
+    yield scans(rule, "yaml-ordered-dict", plain, "unknown", text_)

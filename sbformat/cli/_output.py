@@ -40,13 +40,14 @@ def size(nbytes: int) -> str:
     return str(nbytes)
 
 
-def print_json(command: str, files: Sequence[dict[str, Any] | str]) -> None:
+def print_json(command: str, files: Sequence[dict[str, Any] | str], **others: Any) -> None:  # noqa: ANN401
     """Print one document by ``schema/report.schema.json``.
 
     :param files: reports, or what :func:`rendered` made of them
+    :param others: what the document holds besides
     """
     reports = [file if isinstance(file, str) else rendered(file) for file in files]
-    document = _dumps({"command": command, "report_version": REPORT_VERSION, "files": []})
+    document = _dumps({"command": command, "report_version": REPORT_VERSION, **others, "files": []})
     text = f"[{_REPORT_LINE}{f',{_REPORT_LINE}'.join(reports)}{_REPORT_LINE[:-2]}]" if reports else "[]"
     sys.stdout.write(f"{document.removesuffix(_NO_FILES)}{text}{_NO_FILES.removeprefix('[]')}\n")
 

@@ -29,9 +29,10 @@ def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no pub
         "scan",
         help="tell what loading files would run, import or not understand",
         description="Look into every pickle in archives, .pth files, pickles, bare data files, unzipped archives and "
-        "trees of files, and give each file a verdict: clean, unknown, code, broken or dangerous. In a tree, every "
-        "file that could be loaded is looked into, told by its content. Exit status 1 when a verdict reaches "
-        "--fail-on.",
+        "trees of files, and give each file a verdict: clean, unknown, code, broken or dangerous. In a tree, hidden "
+        "folders included, every file is examined, whatever its name; files without a verdict are counted, each with "
+        "its reason. Links out of the tree are not followed. Exit status 1 when a verdict reaches --fail-on, 2 when "
+        "there is nothing to judge.",
     )
     parser.add_argument("paths", nargs="+", metavar="PATH", help="files, or folders of them")
     parser.add_argument(
@@ -43,6 +44,9 @@ def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no pub
     )
     parser.add_argument(
         "--allow", action="append", default=[], metavar="NAME", help="take a dotted name for known; repeatable"
+    )
+    parser.add_argument(
+        "--list-skipped", action="store_true", help="list the files of folders that have no verdict, with the reasons"
     )
     _many.add_jobs_option(parser)
     _files.add_common_options(parser, "sarif")
@@ -57,22 +61,43 @@ def run(args: argparse.Namespace) -> int:
     limits = _files.limits(args)
     if args.allow:
         _check_allowed(args)
-    found = _tree.find(args.paths, limits)
-    work = partial(scan_one, limits=limits, allow=tuple(args.allow), lists_imports=args.format == "json")
-    reports = []
+    found = _tree.find(args.paths)
+    work = partial(
+        scan_one, roots=found.roots, limits=limits, allow=tuple(args.allow), lists_imports=args.format == "json"
+    )
+    reports, skipped = [], [row._asdict() for row in found.skipped]
     done = _many.each(work, found.paths, args, lost=lambda report: report, done="scanned")
     with _output.progress("scanning", len(found.paths)) as advance:
         for report in done:
-            reports.append(report)
             advance(report["path"])
+            reason = report.pop("skipped_as", None)
+            skipped += report.pop("skipped", ())
+            if reason is not None:
+                skipped.append({"path": report["path"], "reason": reason})
+                continue
+            if report["outcome"] == "ok":
+                report["names"] = found.names.get(report["path"], [])
+            reports.append(report)
     status = _status(reports, args.fail_on)
+    summary = _summarise(skipped, is_listed=args.list_skipped)
     if args.format == "json":
-        _output.print_json("scan", reports)
+        _output.print_json("scan", reports, skipped=summary)
     elif args.format == "sarif":
-        _print_sarif(reports, status)
+        _print_sarif(reports, summary, status)
     else:
-        _print_text(_output.printer(), reports, found.skipped)
+        _print_text(_output.printer(), reports, summary)
     return status
+
+
+def _summarise(skipped: list[dict[str, str]], *, is_listed: bool) -> dict[str, Any]:
+    """Count the files without a verdict by their reasons, and list them where that is wanted."""
+    from sbformat.tools.scan.report import SKIP_REASONS
+
+    counts = Counter(row["reason"] for row in skipped)
+    summary: dict[str, Any] = {"counts": {reason: counts[reason] for reason in SKIP_REASONS if counts[reason]}}
+    if is_listed:
+        summary["files"] = sorted(skipped, key=lambda row: row["path"])
+    return summary
 
 
 def _check_allowed(args: argparse.Namespace) -> None:
@@ -85,22 +110,31 @@ def _check_allowed(args: argparse.Namespace) -> None:
         args.refuse(f"argument --allow: {error}")
 
 
-def scan_one(path: str, *, limits: Limits, allow: tuple[str, ...], lists_imports: bool) -> dict[str, Any]:
+def scan_one(
+    path: str, *, roots: dict[str, tuple[str, ...]], limits: Limits, allow: tuple[str, ...], lists_imports: bool
+) -> dict[str, Any]:
     """Scan one file; also what each process does.
 
+    :param roots: of files that were found in a folder, where links may lead to
     :param lists_imports: they are most of what a report holds, and there may be many reports
-    :return: the file's report, as JSON has it
+    :return: the file's report, as JSON has it; or, under ``skipped_as``, why it has no verdict
     """
-    from sbformat.tools.scan import scan
+    from sbformat.tools.scan import scan, scan_in_tree
 
-    report = _files.guarded(path, lambda: _to_json(scan(path, limits=limits, allow=allow)))
+    def work() -> dict[str, Any]:
+        if path not in roots:
+            return _to_json(scan(path, limits=limits, allow=allow))
+        done = scan_in_tree(path, roots[path], limits=limits, allow=allow)
+        return {"skipped_as": done} if isinstance(done, str) else _to_json(done)
+
+    report = _files.guarded(path, work)
     if not lists_imports:
         report.pop("imports", None)
     return report
 
 
 def _status(reports: list[dict[str, Any]], fail_on: str) -> int:
-    if any(report["outcome"] != "ok" for report in reports):
+    if not reports or any(report["outcome"] != "ok" for report in reports):
         return _files.EXIT_COULD_NOT
     worst = max((VERDICTS.index(report["verdict"]) for report in reports), default=0)
     return _files.EXIT_FINDINGS if worst >= VERDICTS.index(fail_on) else _files.EXIT_FINE
@@ -132,32 +166,41 @@ def _to_json(report: ScanReport) -> dict[str, Any]:
         "pickles": report.pickles,
         "sha256": report.sha256,
         "size": report.size,
+        "skipped": [row._asdict() for row in report.skipped],
     }
 
 
-def _print_sarif(reports: list[dict[str, Any]], status: int) -> None:
+def _print_sarif(reports: list[dict[str, Any]], skipped: dict[str, Any], status: int) -> None:
     import sbformat
     from sbformat.tools.scan.sarif import sarif_log
 
-    _output.print_document(sarif_log(reports, version=sbformat.__version__, exit_code=status))
+    _output.print_document(sarif_log(reports, skipped, version=sbformat.__version__, exit_code=status))
 
 
 # -- text ---------------------------------------------------------------------------------------------
 
 
-def _print_text(printer: _output.Plain, reports: list[dict[str, Any]], skipped: int) -> None:
+def _print_text(printer: _output.Plain, reports: list[dict[str, Any]], skipped: dict[str, Any]) -> None:
     for report in reports:
         if report["outcome"] == "ok":
             _print_report(printer, report)
         else:
             _output.print_failure(printer, report)
-    if len(reports) != 1 or skipped:
-        printer.line(_summary(reports, skipped))
+    if len(reports) != 1 or skipped["counts"]:
+        printer.line(_summary(reports))
+    if skipped["counts"]:
+        printer.line(f"without a verdict: {_reasons(skipped)}")
+    for row in skipped.get("files", ()):
+        printer.line(f"  {row['reason']}: {escape(row['path'], 1000)}")
+    if not reports:
+        printer.line("nothing to judge: there is no archive, torch file or pickle")
 
 
 def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
     digest = f" (sha256 {report['sha256'][:_SHOWN_DIGITS]}\u2026)" if report["sha256"] else ""
     printer.heading(f"{escape(report['path'], 1000)}: {_verdict(report)}{digest}")
+    for name in report["names"]:
+        printer.line(f"    also {escape(name, 1000)}")
     if not report["findings"]:
         return
     worst_first = sorted(report["findings"], key=lambda row: (-VERDICTS.index(row["verdict"]), row["reason"] or "not"))
@@ -186,10 +229,16 @@ def _names(row: dict[str, Any]) -> str:
     return ", ".join(shown) + (f", \u2026 {more} more" if more else "")
 
 
-def _summary(reports: list[dict[str, Any]], skipped: int) -> str:
+def _summary(reports: list[dict[str, Any]]) -> str:
     counts = Counter(_verdict(report) if "verdict" in report else "not read" for report in reports)
     parts = [f"{len(reports):,} file{'' if len(reports) == 1 else 's'}"]
     parts += [f"{counts[word]:,} {word}" for word in (*_output.VERDICT_STYLES, "not read") if counts[word]]
-    if skipped:
-        parts.append(f"{skipped:,} other{'' if skipped == 1 else 's'} skipped, with nothing in them to load")
     return ", ".join(parts)
+
+
+def _reasons(skipped: dict[str, Any]) -> str:
+    from sbformat.tools.scan.report import SKIP_REASONS
+
+    counts = skipped["counts"]
+    parts = [f"{count:,} {SKIP_REASONS[reason][count > 1]}" for reason, count in counts.items()]
+    return "; ".join(parts) + ("" if "files" in skipped else " (--list-skipped lists them)")

@@ -14,7 +14,7 @@ from sbformat.pickled.data import DataOf
 from sbformat.pickled.kinds import attributes_of, class_of
 from sbformat.pkl.tree import Call
 from sbformat.pth import StateDict
-from sbformat.spec import DATA_ENTRY
+from sbformat.spec import DATA_ENTRY, POLICY_ENTRY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,6 +31,7 @@ ARRAYS: Final[dict[Kind, str]] = {
     "vecnormalize": "statistics",
     "running-mean-std": "statistics",
     "replay-buffer": "replay_buffer",
+    "policy-file": POLICY_ENTRY,
 }
 """The name of the state dict that the arrays make."""
 
@@ -104,12 +105,15 @@ class PickledArchive(ForeignArchive):
     def _understood(self) -> tuple[Any, Recognition]:
         if self._known is None:
             try:
-                self._known = known.recognise(self._pickle, self._budget)
+                self._known = self._recognise()
             except SbformatError as error:
                 self._known = error.again()
         if isinstance(self._known, SbformatError):
             raise self._known.again()
         return self._known
+
+    def _recognise(self) -> tuple[Any, Recognition]:
+        return known.recognise(self._pickle, self._budget)
 
     def _data_of(self, pairs: Iterable[tuple[object, object]]) -> dict[str, Any]:
         """Return some parts of the pickle as ``data`` has them."""

@@ -99,7 +99,7 @@ def decode_pth(
         container = open_records(BytesSource(data), budget, unchecked_crc=unchecked_crc)
         return decode_zip(container, budget, on_unknown=on_unknown, copy=copy)
     if head[:1] == _PROTO_BYTE:
-        pickle, scope = _open_legacy(data, budget)
+        pickle, scope = open_legacy(data, budget)
         return StateDict(build_values(pickle, scope, on_unknown), budget, copy=copy)
     if bytes(data[_TAR_MAGIC_AT : _TAR_MAGIC_AT + len(_TAR_MAGIC)]) == _TAR_MAGIC:
         message = "this is the tar that torch wrote before 0.1.10; torch.load reads it"
@@ -138,10 +138,11 @@ def open_pth(data: memoryview, budget: Budget, *, unchecked_crc: bool = False) -
     """
     if bytes(data[:4]) == LOCAL_SIGNATURE:
         return open_zip(open_records(BytesSource(data), budget, unchecked_crc=unchecked_crc), budget)[:2]
-    return _open_legacy(data, budget)
+    return open_legacy(data, budget)
 
 
-def _open_legacy(data: memoryview, budget: Budget) -> tuple[Pickle, Scope]:
+def open_legacy(data: memoryview, budget: Budget) -> tuple[Pickle, Scope]:
+    """Return the same of a legacy stream."""
     from sbformat.pth import legacy
 
     return legacy.decode(data, budget)

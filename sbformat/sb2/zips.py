@@ -89,7 +89,7 @@ class Sb2Zip(ForeignArchive):
         container = Container(source, budget=self._budget, names="record", entry_limit="inner_entries")
         _check_members(names, container)
         self._budget.spend("tensors", len(names))
-        tree = OrderedDict((key, _tensor(container, key, self._budget)) for key in names)
+        tree = OrderedDict((key, npy_tensor(container, key, self._budget)) for key in names)
         state_dict = StateDict(tree, self._budget, copy=self._options.copy)
         state_dict.entry = name
         return state_dict
@@ -113,7 +113,7 @@ def _check_members(names: list[str], container: Container) -> None:
         raise TensorError(message)
 
 
-def _tensor(container: Container, name: str, budget: Budget) -> TensorInfo:
+def npy_tensor(container: Container, name: str, budget: Budget) -> TensorInfo:
     """Describe a parameter: its bytes are handed out, and their CRC checked, when they are asked for."""
     member = name + _NPY_SUFFIX
     try:

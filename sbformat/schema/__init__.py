@@ -53,7 +53,7 @@ OPTIMIZERS: Final = {
 _ENTROPY_LEARNERS: Final = frozenset({"SAC", "TQC", "CrossQ"})
 
 
-_ZIPPED: Final = frozenset({"sb3", "folder", "torch-zip", "torch-legacy", "sb2-zip"})
+_ZIPPED: Final = frozenset({"sb3", "folder", "torch-zip", "torch-legacy", "sb2-zip", "policy-file"})
 """Formats whose tensors may have a CRC; those of a pickle have none, and may be larger than memory."""
 _STATISTICS: Final = ("mean", "var", "count")
 _HOLDERS: Final = ("obs_rms", "ret_rms")
@@ -114,6 +114,10 @@ def iter_problems(
     if DATA_ENTRY in archive.contents:
         try:
             data = archive.data
+            archive.require_torch()
+        except UnsupportedError as error:
+            yield Problem(POLICY_ENTRY, "", "missing-entry", "error", error.message)
+            return
         except SbformatError:
             return
         yield from _data_problems(data, *family(archive))

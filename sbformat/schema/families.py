@@ -62,6 +62,7 @@ PICKLED: Final = Family(
         "VecNormalize": (
             "clip_obs", "clip_reward", "gamma", "epsilon", "training", "norm_obs", "norm_reward", "observation_space",
         ),
+        "PolicyFile": ("observation_space", "action_space"),
         "ReplayBuffer": ("buffer_size", "n_envs", "pos", "full", "observation_space", "action_space"),
     },
     "every release writes it",
@@ -70,6 +71,7 @@ OBJECTS: Final = {
     "vecnormalize": "VecNormalize",
     "running-mean-std": "RunningMeanStd",
     "replay-buffer": "ReplayBuffer",
+    "policy-file": "PolicyFile",
 }
 """The definition of each kind of file that is one object."""
 

@@ -9,31 +9,23 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from sbformat import data as data_entry
 from sbformat.archive import Archive
-from sbformat.entry_names import encode_path, is_state_dict
-from sbformat.errors import DataError, SbformatError, UnsupportedError, quote
-from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
-from sbformat.loose import LooseEntries
+from sbformat.array_files import METADATA_KEY, PORTABLE_VERSION, archive_of, document_of
+from sbformat.entry_names import is_state_dict
+from sbformat.errors import SbformatError, UnsupportedError, quote
+from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pth import StateDict
-from sbformat.pth.portable import from_portable, to_portable
-from sbformat.pth.unread import FileStorage
-from sbformat.source import HELD_BYTES, BytesSource
+from sbformat.pth.portable import to_portable
+from sbformat.source import HELD_BYTES
 from sbformat.spec import PTH_SUFFIX
 from sbformat.writer import write, write_pth
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sbformat.overlay import Content
-    from sbformat.pth import TensorInfo
-    from sbformat.source import Source
 
 ConvertFormat: TypeAlias = Literal["sb3", "pth", "safetensors"]
 
-METADATA_KEY: Final = "sbformat"
-"""The only key of the metadata: safetensors writes several in any order."""
-PORTABLE_VERSION: Final = 1
 _TEXT_BYTES: Final = 1 << 20
 """Entries of text up to this size stand in the metadata; larger ones and others become tensors of bytes."""
 _HEADER_BYTES: Final = 60 << 20
@@ -82,16 +74,16 @@ def read_any(path: str, read: Callable[[str], Archive], *, limits: Limits = DEFA
 
     if path.endswith(".safetensors") and os.path.isfile(path) and os.path.getsize(path) > HELD_BYTES:
         tensors, metadata = tensors_in_place(path, limits=limits)
-        document = _document(metadata.get(METADATA_KEY), limits)
-        return tensors if document is None else _archive(document, tensors, limits)
+        document = document_of(metadata.get(METADATA_KEY), limits)
+        return tensors if document is None else archive_of(document, tensors, limits)
     from sbformat.pth.from_arrays import tensors_of
     from sbformat.weights import read_arrays, read_safetensors
 
     if path.endswith(".npz"):
         return read_arrays(path, limits=limits)
     arrays, metadata = read_safetensors(path, limits=limits)
-    document = _document(metadata.get(METADATA_KEY), limits)
-    return arrays if document is None else _archive(document, tensors_of(arrays), limits)
+    document = document_of(metadata.get(METADATA_KEY), limits)
+    return arrays if document is None else archive_of(document, tensors_of(arrays), limits)
 
 
 def convert(
@@ -257,72 +249,3 @@ class _Description:
         self._room -= size
         self._nodes -= nodes
         return True
-
-
-# -- and back -----------------------------------------------------------------------------------------
-
-
-def _document(text: str | None, limits: Limits) -> list[dict[str, Any]] | None:
-    """The description of an archive in a file's metadata; None when the file holds plain arrays."""
-    if text is None:
-        return None
-    document = data_entry.decode(text.encode("utf-8", "surrogatepass"), Budget(limits))
-    if "entries" not in document:
-        return None  # what extract writes: facts about the arrays
-    version, rows = document.get("version"), document["entries"]
-    if type(version) is not int or version != PORTABLE_VERSION:
-        message = f"its description has version {quote(version, 40)}; {PORTABLE_VERSION} is known"
-        raise UnsupportedError(message)
-    if type(rows) is not list or any(type(row) is not dict or type(row.get("name")) is not str for row in rows):
-        message = "its description is not a list of entries"
-        raise DataError(message)
-    return rows
-
-
-def _archive(rows: list[dict[str, Any]], tensors: Mapping[str, TensorInfo], limits: Limits) -> Archive:
-    """The archive that a file describes; every tensor of it belongs to an entry."""
-    budget = Budget(limits)
-    budget.spend("outer_entries", len(rows))
-    used: set[str] = set()
-    kept: dict[str, Source] = {}
-    made: dict[str, Content] = {}
-    for row in rows:
-        name = row["name"]
-        if name in kept or name in made:
-            message = f"its description names {quote(name)} twice"
-            raise DataError(message)
-        try:
-            encode_path(name)
-            content = _content(row, tensors, used, limits)
-        except SbformatError as error:
-            raise error.within(name) from None
-        if isinstance(content, StateDict):
-            made[name] = content
-        else:  # what was broken comes back as it was
-            kept[name] = content
-    left = next((name for name in tensors if name not in used), None)
-    if left is not None:
-        message = f"no entry of its description has the tensor {quote(left)}"
-        raise DataError(message)
-    return Archive(LooseEntries(kept, budget), "sb3", budget).with_entries(made)
-
-
-def _content(
-    row: dict[str, Any], tensors: Mapping[str, TensorInfo], used: set[str], limits: Limits
-) -> Source | StateDict:
-    name = row["name"]
-    words = row.keys() - {"name"}
-    if words == {"tree"} and is_state_dict(name):
-        return StateDict(from_portable(row["tree"], tensors, used=used, limits=limits), Budget(limits))
-    if words == {"text"} and type(row["text"]) is str:
-        try:
-            return BytesSource(str(row["text"]).encode("utf-8"))
-        except UnicodeEncodeError:
-            message = "its text holds a lone surrogate, which no bytes of text give"
-            raise DataError(message) from None
-    info = tensors.get(name)
-    if not words and info is not None and info.dtype == "uint8" and len(info.shape) == 1:
-        used.add(name)
-        return info.storage.source() if isinstance(info.storage, FileStorage) else BytesSource(info.storage.bytes())
-    message = "its description says nothing of this entry, and no tensor of bytes has its name"
-    raise DataError(message)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sbformat.errors import MissingEntryError, TensorError
 from sbformat.export import export, format_of
 from sbformat.pth.paths import segment
-from sbformat.spec import PTH_SUFFIX
+from sbformat.spec import POLICY_ENTRY, PTH_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -123,6 +123,9 @@ def _replay_facts(archive: Archive, tensors: str) -> tuple[dict[str, Any], dict[
 
 def _selected(archive: Archive, entry: str) -> Iterator[tuple[str, StateDict]]:
     names = archive.state_dicts
+    if not names:
+        archive.require_torch()
+        raise MissingEntryError(POLICY_ENTRY, present=archive.entries, what="state dict")
     if entry != ALL_ENTRIES:
         names = (archive.state_dict_entry(entry, others=(ALL_ENTRIES,)),)
     for name in names:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.algorithm import class_reference
-from sbformat.errors import SbformatError
+from sbformat.algorithm import class_reference, refuse_sbx
+from sbformat.errors import SbformatError, UnsupportedError
 from sbformat.limits import Budget
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import MetaTensor, QuantizedTensor, SparseTensor, TensorInfo
@@ -106,7 +106,7 @@ def inspect(archive: Archive) -> InspectReport:
     return InspectReport(
         format=archive.format,
         stable_baselines3_version=ask("_stable_baselines3_version", lambda: archive.stable_baselines3_version),
-        algorithm=archive.algorithm if data is not None and archive.format not in OBJECTS else None,
+        algorithm=archive.algorithm if data is not None and archive.format not in (*OBJECTS, "policy-file") else None,
         policy_class=_policy_class(data) if data is not None else None,
         system_info=system_info.fields if system_info is not None else None,
         data=data,
@@ -115,8 +115,20 @@ def inspect(archive: Archive) -> InspectReport:
         state_dicts=tuple(report for report in state_dicts if report is not None),
         extra=tuple(archive.extra),
         broken=tuple(broken),
-        notes=(*archive.notes, *([_BUNDLE] if {SETTINGS_ENTRY, ARRAYS_ENTRY} <= set(archive.extra) else [])),
+        notes=(
+            *archive.notes,
+            *_sbx_note(data),
+            *([_BUNDLE] if {SETTINGS_ENTRY, ARRAYS_ENTRY} <= set(archive.extra) else []),
+        ),
     )
+
+
+def _sbx_note(data: dict[str, Any] | None) -> tuple[str, ...]:
+    try:
+        refuse_sbx(data or {})
+    except UnsupportedError as error:
+        return (error.message,)
+    return ()
 
 
 def _policy_class(data: dict[str, Any]) -> str | None:

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from sbformat.source import BytesSource, SourceLike
 
 WHOLE_FILE: Final = "vecnormalize.pkl"
+WHOLE_FILES: Final = (WHOLE_FILE, "vec_normalize.pkl")
+"""As rl_zoo3 names it, and as many tutorials and Hub folders do."""
 OBSERVATIONS_FILE: Final = "obs_rms.pkl"
 RETURNS_FILE: Final = "ret_rms.pkl"
-_ELSEWHERE: Final = ("torch-legacy", "data-json")
+_ELSEWHERE: Final = ("torch-legacy", "data-json", "safetensors")
 
 
 def read_vecnormalize(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> VecNormalize:
@@ -37,7 +39,8 @@ def read_vecnormalize(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS) ->
     returns have no dimensions.
 
     :param source: a ``vecnormalize.pkl`` of SB3 or SB2, or one of SB2's two files: a path, bytes, or a binary file
-        object; a folder with a ``vecnormalize.pkl`` or SB2's two; an archive that :func:`sbformat.bundle` made
+        object; a folder with a ``vecnormalize.pkl``, a ``vec_normalize.pkl`` or SB2's two; an archive that
+        :func:`sbformat.bundle` made
     :param limits: what the file may ask for
     :raises OSError: from the path, unchanged
     :raises MissingEntryError: when a folder or archive has none, or an attribute is missing
@@ -104,8 +107,8 @@ def file_of(value: Instance, name: str) -> str:
 
 
 def folder_files(folder: str) -> tuple[str, ...]:
-    """Return the names of the files of statistics in a folder: a ``vecnormalize.pkl``, or SB2's two."""
-    for names in ((WHOLE_FILE,), (OBSERVATIONS_FILE, RETURNS_FILE)):
+    """Return the names of the files of statistics in a folder: one of :data:`WHOLE_FILES`, or SB2's two."""
+    for names in (*((name,) for name in WHOLE_FILES), (OBSERVATIONS_FILE, RETURNS_FILE)):
         present = tuple(name for name in names if os.path.isfile(os.path.join(folder, name)))
         if present:
             return present
@@ -123,12 +126,12 @@ def _of_folder(folder: str, limits: Limits) -> dict[str, Instance] | Archive:
         try:
             found = pickled(open_source(os.path.join(folder, name), budget=Budget(limits)), limits)
             is_whole = class_of(found) == "VecNormalize"
-            if is_whole != (name == WHOLE_FILE) or (not is_whole and file_of(found, name) != name):
+            if is_whole != (name in WHOLE_FILES) or (not is_whole and file_of(found, name) != name):
                 message = "the pickle of something else"
                 raise UnsupportedError(message)
         except SbformatError as error:
             raise error.within(name) from None
-        made[name] = found
+        made[WHOLE_FILE if is_whole else name] = found
     return made
 
 

@@ -12,6 +12,7 @@ from sbformat.entry_names import is_state_dict
 from sbformat.errors import MissingEntryError, UnsupportedError
 from sbformat.foreign import ForeignArchive
 from sbformat.limits import Budget
+from sbformat.loose import LooseEntries
 from sbformat.pkl import decode_pickle
 from sbformat.sniff import sniff
 from sbformat.source import BytesSource
@@ -42,7 +43,11 @@ def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
     if is_pickle and not asked.other_formats:
         message = "a bare pickle"
         raise UnsupportedError(message)
-    archive = sbformat.reads(source, limits=limits, unchecked_crc=asked.unchecked_crc)
+    if sniff(BytesSource(source)) == "data-json":  # the entry alone, whatever its keys
+        budget = Budget(limits)
+        archive = sbformat.Archive(LooseEntries({DATA_ENTRY: BytesSource(source)}, budget), "data-json", budget)
+    else:
+        archive = sbformat.reads(source, limits=limits, unchecked_crc=asked.unchecked_crc)
     if isinstance(archive, ForeignArchive) and not asked.other_formats:
         message = f"a file of the kind {archive.format}"
         raise UnsupportedError(message)

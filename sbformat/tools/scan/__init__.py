@@ -4,36 +4,44 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import SbformatError, escape
 from sbformat.limits import DEFAULT_LIMITS, Budget
-from sbformat.loose import open_folder
+from sbformat.loose import LooseEntries, is_read, open_folder
 from sbformat.names.dangerous import reason
 from sbformat.sniff import sniff
 from sbformat.source import open_large, open_source
+from sbformat.tools.scan.beside import is_script
 from sbformat.tools.scan.files import Scanner
 from sbformat.tools.scan.judge import Place
-from sbformat.tools.scan.report import RULES, VERDICTS, Finding, ScanReport
+from sbformat.tools.scan.report import RULES, VERDICTS, Finding, ScanReport, Skipped
+from sbformat.tools.scan.tree import is_passed_over, is_within, read_tree, roots_of
 from sbformat.tools.scan.watched import PIECE_BYTES, WatchedSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from sbformat.limits import Limits
     from sbformat.source import Source, SourceLike
-    from sbformat.tools.scan.report import Verdict
+    from sbformat.tools.scan.report import SkipReason, Verdict
 
-_GIT = ".git"
+ARCHIVES: Final = frozenset({
+    "sb3", "torch-zip", "torch-legacy", "sb2-zip", "npz", "zip", "safetensors", "pickle",
+})  # fmt: skip
+"""Formats of files of a tree that are listed though nothing was found in them."""
+_HEAD_BYTES: Final = 512
 
-__all__ = ["RULES", "VERDICTS", "Finding", "ScanReport", "scan"]
+__all__ = ["RULES", "VERDICTS", "Finding", "ScanReport", "Skipped", "scan", "scan_in_tree"]
 
 
 def scan(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS, allow: Iterable[str] = ()) -> ScanReport:
     """Judge a file without running, importing or fetching anything named in it.
 
-    :param source: a path, the folder that an archive was unzipped into, bytes, or a binary file object: an archive, a
-        lone ``.pth``, a pickle, a bare ``data``, or anything that may hold one of them
+    A folder is judged as one, with every file below it; links out of it are not followed.
+
+    :param source: a path, a folder (an archive may have been unzipped into it), bytes, or a binary file object: an
+        archive, a lone ``.pth``, a pickle, a bare ``data``, or anything that may hold one of them
     :param limits: what it may ask for; what asks for more is ``broken``
     :param allow: dotted names that are taken for known, exactly as they are reported
     :raises OSError: from the path, unchanged
@@ -47,21 +55,47 @@ def scan(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS, allow: Iterable
             raise ValueError(message)
     scanner = Scanner(limits, allowed)
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
-        return _folder(source, scanner)
+        return _folder(os.fsdecode(source), scanner, roots_of(os.fsdecode(source)))
+    return _file(source, scanner)[0]
+
+
+def scan_in_tree(
+    path: str, roots: tuple[str, ...], *, limits: Limits = DEFAULT_LIMITS, allow: Iterable[str] = ()
+) -> ScanReport | SkipReason:
+    """Judge what :func:`sbformat.tools.scan.tree.read_tree` lists, or say why it has no verdict.
+
+    :param path: a file, or the folder that an archive was unzipped into
+    :param roots: of the tree, which links may lead to
+    :param limits: as in :func:`scan`
+    :param allow: as in :func:`scan`, checked
+    """
+    scanner = Scanner(limits, frozenset(allow))
+    if os.path.isdir(path):
+        return _folder(path, scanner, roots)
+    if is_passed_over(path, limits):
+        return "large"
+    report, head = _file(path, scanner, is_beside=True)
+    if report.pickles or report.findings or report.format in ARCHIVES:
+        return report
+    return "script" if is_script(path, head) else "other"
+
+
+def _file(source: SourceLike, scanner: Scanner, *, is_beside: bool = False) -> tuple[ScanReport, bytes]:
+    """Scan one file; also return its first bytes."""
     large = _large(source, scanner)
     if large is not None:
-        return large
+        return large, b""
     try:
-        opened = open_source(source, budget=Budget(limits))
+        opened = open_source(source, budget=Budget(scanner.budget.limits))
     except SbformatError as error:
         scanner.add(Place("").broken(error))
-        return _report(scanner, "unknown", None, 0)
+        return _report(scanner, "unknown", None, 0), b""
     view = opened.view(0, opened.size)
     scanner.grant(opened.size)
     kind = sniff(opened)
-    scanner.content(view, Place(""))
+    scanner.content(view, Place(""), is_beside=is_beside)
     kind = scanner.format or kind if kind == "zip" else kind
-    return _report(scanner, kind, hashlib.sha256(view).hexdigest(), opened.size)
+    return _report(scanner, kind, hashlib.sha256(view).hexdigest(), opened.size), bytes(view[:_HEAD_BYTES])
 
 
 def _large(source: SourceLike, scanner: Scanner) -> ScanReport | None:
@@ -95,58 +129,73 @@ def _pairs(name: str) -> list[tuple[str, str]]:
     return [(".".join(parts[:at]), ".".join(parts[at:])) for at in range(1, len(parts))]
 
 
-def _folder(source: str | os.PathLike[str], scanner: Scanner) -> ScanReport:
+def _folder(source: str, scanner: Scanner, roots: tuple[str, ...]) -> ScanReport:
     """Scan the entries of an unzipped archive, and every other file below."""
-    size, top = 0, set()
-    try:
-        entries = open_folder(source, scanner.budget)
-    except SbformatError as error:
-        scanner.add(Place("").broken(error))
-    else:
-        size = sum(entry.size for entry in entries.entries.values())
-        scanner.grant(size)
-        scanner.entries(entries, Place(""), 0)
-        top = set(entries.entries)
-    for path, name in _others(source, top):
-        large = _open_large(path, scanner.budget.limits)
-        if large is not None:
-            scanner.grant(large.size)
-        try:
-            if large is not None and scanner.large_file(large, Place(name)):
-                size += large.size
-                continue
-            opened = open_source(path, budget=scanner.budget)
-        except SbformatError as error:
-            scanner.add(Place(name).broken(error))
-            continue
-        size += opened.size
-        if large is None:
-            scanner.grant(opened.size)
-        scanner.content(opened.view(0, opened.size), Place(name), is_beside=True)
-    return _report(scanner, "folder", None, size)
-
-
-def _others(source: str | os.PathLike[str], top: set[str]) -> Iterator[tuple[str, str]]:
-    """Yield the files below a folder that are no entries of its archive, in order, with their names from there.
-
-    Links to files are followed, as whoever loads them does (a download cache is made of links); those to folders are
-    not, nor is what git keeps for itself.
-    """
-
-    def refuse(error: OSError) -> None:
+    entries = LooseEntries({}, scanner.budget)
+    tree = read_tree(source, roots, set(), finds_archives=False)
+    for error in tree.unreadable.values():
         raise error
+    with os.scandir(source) as items:
+        is_archive = any(is_read(item.name) for item in items)
+    if is_archive:
+        try:
+            entries = open_folder(source, scanner.budget, follows=lambda path: is_within(path, roots))
+        except SbformatError as error:
+            scanner.add(Place("").broken(error))
+    size, top = sum(entry.size for entry in entries.entries.values()), set(entries.entries)
+    scanner.grant(size)
+    scanner.entries(entries, Place(""), 0)
+    skipped = [row for row in tree.skipped if _name_of(row.path, source) not in top]
+    _judge_links([_name_of(row.path, source) for row in skipped if row.reason == "link-out"], scanner)
+    names = [(path, _name_of(path, source)) for path in tree.files]
+    for path, name in names:
+        if name in top:
+            head = b"" if is_read(name) else bytes(entries.view(name)[:_HEAD_BYTES])
+            skipped += [Skipped(path, "script")] if is_script(name, head) else []
+        elif is_passed_over(path, scanner.budget.limits):
+            skipped.append(Skipped(path, "large"))
+        else:
+            examined, head = _beside(path, name, scanner)
+            size += examined
+            skipped += [Skipped(path, "script")] if is_script(name, head) else []
+    if not names and not top:
+        scanner.add(Place("").finding("unknown-entry", "no file in this folder was examined"))
+    return _report(scanner, "folder", None, size, skipped)
 
-    root = os.fsdecode(source)
-    for folder, folders, files in os.walk(root, onerror=refuse):
-        folders[:] = sorted(name for name in folders if name != _GIT)
-        for file in sorted(files):
-            path = os.path.join(folder, file)
-            name = os.path.relpath(path, root).replace(os.sep, "/")
-            if name not in top and os.path.isfile(path):
-                yield path, name
+
+def _judge_links(names: list[str], scanner: Scanner) -> None:
+    """Tell of links out of a folder that have the names of entries."""
+    for name in filter(is_read, names):
+        message = "a link out of the folder: who loads the archive reads what it leads to, which was not examined"
+        scanner.add(Place(name).finding("unknown-entry", message))
 
 
-def _report(scanner: Scanner, kind: str, sha256: str | None, size: int) -> ScanReport:
+def _name_of(path: str, folder: str) -> str:
+    return os.path.relpath(path, folder).replace(os.sep, "/")
+
+
+def _beside(path: str, name: str, scanner: Scanner) -> tuple[int, bytes]:
+    """Scan a file of a folder that is no entry of its archive; return its size and its first bytes."""
+    large = _open_large(path, scanner.budget.limits)
+    if large is not None:
+        scanner.grant(large.size)
+    try:
+        if large is not None and scanner.large_file(large, Place(name)):
+            return large.size, b""
+        opened = open_source(path, budget=scanner.budget)
+    except SbformatError as error:
+        scanner.add(Place(name).broken(error))
+        return 0, b""
+    if large is None:
+        scanner.grant(opened.size)
+    view = opened.view(0, opened.size)
+    scanner.content(view, Place(name), is_beside=True)
+    return opened.size, bytes(view[:_HEAD_BYTES])
+
+
+def _report(
+    scanner: Scanner, kind: str, sha256: str | None, size: int, skipped: Iterable[Skipped] = ()
+) -> ScanReport:
     verdict: Verdict = max((finding.verdict for finding in scanner.findings), key=VERDICTS.index, default="clean")
     return ScanReport(
         format=kind,
@@ -158,4 +207,5 @@ def _report(scanner: Scanner, kind: str, sha256: str | None, size: int) -> ScanR
         pickles=scanner.pickles,
         sha256=sha256,
         size=size,
+        skipped=tuple(skipped),
     )

@@ -11,9 +11,10 @@ from sbformat.data import Serialized
 from sbformat.entry_names import check_records
 from sbformat.errors import LimitError, SbformatError, UnsupportedError, escape
 from sbformat.inflation import InflatedSource
+from sbformat.loose import LooseEntries
 from sbformat.pth import legacy
 from sbformat.pth.decode import open_zip
-from sbformat.sniff import sniff, sniff_zip
+from sbformat.sniff import is_safetensors, sniff, sniff_zip
 from sbformat.source import BytesSource
 from sbformat.spec import (
     ARRAYS_ENTRY,
@@ -35,9 +36,11 @@ from sbformat.spec import (
 )
 from sbformat.system_info import parse_system_info, parse_version
 from sbformat.tools.scan import carve
+from sbformat.tools.scan.beside import of_yaml
 from sbformat.tools.scan.judge import Place, judge_pth
 from sbformat.tools.scan.roles import of_attribute, of_state_dict, of_value
 from sbformat.tools.scan.streams import DEEPEST, StreamScanner, is_marked
+from sbformat.tools.scan.yaml_tags import may_hold_tags
 from sbformat.zip_records import STORED
 
 if TYPE_CHECKING:
@@ -87,6 +90,9 @@ class Scanner(StreamScanner):
         if depth > DEEPEST:
             self.add(place.finding("broken", "files lie within files deeper than any that is written"))
             return
+        if may_hold_tags(data) and self.charge(len(data), place):
+            for finding in of_yaml(data, place, self.allow):
+                self.add(finding)
         head = bytes(data[:512])
         is_tar = carve.is_tar(data)
         if is_tar:  # torch asks that first, whatever else a file is
@@ -99,6 +105,8 @@ class Scanner(StreamScanner):
             pass
         elif head.startswith(NPY_MAGIC):
             self.npy(data, place, depth)
+        elif is_safetensors(head, len(data)):
+            self.safetensors(data, place, depth)
         elif is_marked(head) and self.large_pickle(BytesSource(data), place, depth):
             pass
         elif not self.pickle_stream(data, place, depth, is_due=is_marked(head)):
@@ -135,6 +143,20 @@ class Scanner(StreamScanner):
         if END_SIGNATURE in bytes(data[-_END_WINDOW:]):
             self.add(place.finding("broken", "it does not begin as a zip and ends as one: some readers open it"))
             self.carved(data, place, depth)
+
+    def safetensors(self, data: memoryview, place: Place, depth: int) -> None:
+        """Look into a ``.safetensors``: arrays, and the entries of the archive that it was made of."""
+        from sbformat.array_files import METADATA_KEY, contents_of, document_of
+        from sbformat.safetensors_layout import read_tensors
+
+        try:
+            tensors, metadata = read_tensors(BytesSource(data), self.budget)
+            document = document_of(metadata.get(METADATA_KEY), self.budget.limits)
+            kept = contents_of(document, tensors, self.budget)[0] if document is not None else {}
+        except SbformatError as error:
+            self.add(place.broken(error))
+            return
+        self.entries(LooseEntries(kept, self.budget), place, depth)
 
     def npy(self, data: memoryview, place: Place, depth: int) -> None:
         """Look behind the header of a numpy array: unless it is of plain numbers or text, that is a pickle."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 Verdict: TypeAlias = Literal["clean", "unknown", "code", "broken", "dangerous"]
 
@@ -30,6 +30,7 @@ Rule: TypeAlias = Literal[
     "ambiguous-frame",
     "dangerous-name",
     "computed-name",
+    "python-tag",
 ]  # fmt: skip
 
 RULES: Final[dict[Rule, tuple[Verdict, str]]] = {
@@ -55,6 +56,7 @@ RULES: Final[dict[Rule, tuple[Verdict, str]]] = {
     "ambiguous-frame": ("dangerous", "Frames end inside arguments, so that unpicklers read different bytes."),
     "dangerous-name": ("dangerous", "A pickle names something that runs, imports, opens or connects."),
     "computed-name": ("dangerous", "A pickle computes what it imports or calls."),
+    "python-tag": ("dangerous", "A YAML tag names a Python object: an unsafe loader imports it or calls it."),
 }
 """Each rule: the verdict that it gives, and what it means."""
 
@@ -96,6 +98,33 @@ class Finding:
     """What it is and why it matters, in a sentence."""
 
 
+SkipReason: TypeAlias = Literal["link-out", "link", "broken-link", "special", "large", "script", "other"]
+
+SKIP_REASONS: Final[dict[SkipReason, tuple[str, str]]] = {
+    "link-out": ("link out of the tree: not followed", "links out of the tree: not followed"),
+    "broken-link": ("link to nothing", "links to nothing"),
+    "special": ("socket, pipe or device: not opened", "sockets, pipes or devices: not opened"),
+    "large": (
+        "large file of no known kind: only its ends examined",
+        "large files of no known kind: only their ends examined",
+    ),
+    "script": ("script beside the archive: not judged", "scripts beside the archive: not judged"),
+    "link": ("other name of what is judged under its own", "other names of what is judged under its own"),
+    "other": (
+        "other file with nothing found in it that is judged",
+        "other files with nothing found in them that is judged",
+    ),
+}
+"""Why a file of a tree has no verdict, for one and for several (FORMAT.md 14.2)."""
+
+
+class Skipped(NamedTuple):
+    """A file of a tree that has no verdict."""
+
+    path: str
+    reason: SkipReason
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanReport:
     """What a file holds that loading it would run, import or not understand."""
@@ -115,4 +144,6 @@ class ScanReport:
     sha256: str | None
     """Of the file; None for a folder."""
     size: int
-    """Bytes of the file, or of all entries of a folder."""
+    """Bytes of the file, or of all that was examined in a folder."""
+    skipped: tuple[Skipped, ...] = ()
+    """Files of a folder that were not examined, or not judged."""

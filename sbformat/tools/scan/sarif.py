@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
 from sbformat.errors import escape
-from sbformat.tools.scan.report import RULES, VERDICTS
+from sbformat.tools.scan.report import RULES, SKIP_REASONS, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from sbformat.tools.scan.report import Verdict
+    from sbformat.tools.scan.report import SkipReason, Verdict
 
 Level: TypeAlias = Literal["none", "note", "warning", "error"]
 
@@ -31,10 +31,13 @@ _RULE_INDEX: Final = {rule: index for index, rule in enumerate(RULES)}
 _SENTENCE: Final = 1000
 
 
-def sarif_log(reports: Sequence[Mapping[str, Any]], *, version: str, exit_code: int) -> dict[str, Any]:
+def sarif_log(
+    reports: Sequence[Mapping[str, Any]], skipped: Mapping[str, Any], *, version: str, exit_code: int
+) -> dict[str, Any]:
     """Return the log of one run.
 
     :param reports: of the files, as ``schema/report.schema.json`` has them
+    :param skipped: the files without a verdict, as it has those
     :param version: of sbformat
     :param exit_code: of the run
     """
@@ -46,7 +49,11 @@ def sarif_log(reports: Sequence[Mapping[str, Any]], *, version: str, exit_code: 
             {
                 "executionSuccessful": not failed,
                 "exitCode": exit_code,
-                "toolExecutionNotifications": [_notification(report) for report in failed],
+                "toolExecutionNotifications": [
+                    *(_notification(report) for report in failed),
+                    *(_note(row["path"], row["reason"]) for row in skipped.get("files", ())),
+                ],
+                "properties": {"skipped": skipped["counts"]},
             }
         ],
         "artifacts": [_artifact(report) for report in read],
@@ -73,6 +80,15 @@ def _notification(report: Mapping[str, Any]) -> dict[str, Any]:
         "level": "error",
         "message": {"text": _text(f"{report['outcome']}: {report['message']}")},
         "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(report["path"])}}}],
+    }
+
+
+def _note(path: str, reason: SkipReason) -> dict[str, Any]:
+    """A file without a verdict."""
+    return {
+        "level": "note",
+        "message": {"text": _text(SKIP_REASONS[reason][0])},
+        "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(path)}}}],
     }
 
 
