@@ -32,7 +32,7 @@ class Limits(NamedTuple):
     only viewed is not charged."""
     total_bytes: int = 4 * _GIB
     """All members of one archive, inflated or copied."""
-    memory_bytes: int = 32 * _MIB
+    memory_bytes: int = 40 * _MIB
     """What is inflated, decoded and kept of a file, beyond twice its size (largest real: 22 MB). What
     is deflated may be zeros, and a byte of JSON or of a pickle may become an object of a hundred: with the file itself,
     this bounds the memory that reading it takes. Counted before it is made, in steps that are rather too large."""

@@ -6,6 +6,7 @@ ask for.
 
 from __future__ import annotations
 
+import codecs
 import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NoReturn, TypeGuard
@@ -159,7 +160,8 @@ def _check_items(code: str, raw: bytes | memoryview) -> None:
         _refuse(_ODD_BOOLS)
     if code[1] == "U":
         try:
-            str(raw, "utf-32-be" if code[0] == ">" else "utf-32-le", "surrogatepass")
+            # by functions of ``codecs``: text codecs by name are imported when they are first used
+            (codecs.utf_32_be_decode if code[0] == ">" else codecs.utf_32_le_decode)(raw, "surrogatepass", True)
         except UnicodeDecodeError:
             _refuse("a numpy text holds a number that is no character")
 

@@ -237,7 +237,7 @@ def test_a_blob_beyond_a_limit_breaks_only_itself() -> None:
 
 def test_the_repr_of_hyperparameters_is_short_although_shared_parts_have_any_number_of_paths() -> None:
     doubling = base64.b64encode(b"\x80\x04)\x85" + b"2\x86" * 60 + b".").decode("ascii")
-    archive = sbformat.reads(json.dumps({"x": {":serialized:": doubling}, "y": 1}).encode())
+    archive = sbformat.reads(json.dumps({"x": {":serialized:": doubling}, "policy_class": 0, "y": 1}).encode())
     shown = repr(archive.hyperparameters())
     assert fit_for_terminal(shown)
     assert shown.endswith("'y': <Hyperparameter 1, json>}")

@@ -156,8 +156,11 @@ def test_the_place_of_a_key_is_its_pointer_whatever_it_is_called() -> None:
 
 
 def test_large_objects_take_linear_time() -> None:
-    left = edited(lambda d: d.update(mine={str(n): n for n in range(150_000)}))
-    right = edited(lambda d: d.update(mine={str(n): n + (n % 9 == 0) for n in range(150_000)}))
+    limits = Limits(memory_bytes=1 << 30)
+    left = sbformat.reads(with_data(lambda d: d.update(mine={str(n): n for n in range(150_000)})), limits=limits)
+    right = sbformat.reads(
+        with_data(lambda d: d.update(mine={str(n): n + (n % 9 == 0) for n in range(150_000)})), limits=limits
+    )
     assert len(diff(left, right).changes) == 16_667
 
 

@@ -14,7 +14,7 @@ DOCUMENTED = {
     "inner_entries": 65_536,
     "member_bytes": 2048 * MIB,
     "total_bytes": 4096 * MIB,
-    "memory_bytes": 32 * MIB,
+    "memory_bytes": 40 * MIB,
     "ratio": 200,
     "version_bytes": 4096,
     "system_info_bytes": MIB,

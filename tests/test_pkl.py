@@ -44,7 +44,7 @@ GLOBAL = b"cm\nn\n"
 
 
 def decode(raw: bytes, **limits: int) -> Pickle:
-    return decode_pickle(raw, Budget(Limits(**limits)))
+    return decode_pickle(raw, Budget(Limits(**{"memory_bytes": 1 << 30, **limits})))
 
 
 def refused(raw: bytes, match: str = ".", **limits: int) -> PickleError:

@@ -92,7 +92,7 @@ def test_a_users_own_class_is_read_and_told() -> None:
     found = read_replay_buffer(data)
     assert (str(found.type), found.is_known) == ("mine.buffers.Mine", False)
     assert found.arrays["priorities"].tolist() == [0, 1, 2, 3, 4, 5]
-    assert scan(data).verdict == "unknown"
+    assert (scan(data).verdict, scan(data).reason) == ("dangerous", "not-known")
     assert not is_of_sb3(sbformat.reads(data))
     assert is_of_sb3(sbformat.reads(buffer()))
     assert scan(buffer()).verdict == "clean"

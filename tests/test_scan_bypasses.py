@@ -22,7 +22,7 @@ from making_pth import MAGIC, SYSTEM, dumps, make_zip, text, whole
 from sbformat import pth
 from sbformat.cli._tree import find
 from sbformat.errors import TensorError
-from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.limits import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ def dangerous(source: bytes | str | os.PathLike[str]) -> ScanReport:
 
 def files_of(folder: Path) -> list[str]:
     """What ``scan`` of a tree looks into, from there."""
-    return sorted(os.path.relpath(path, folder) for path in find([os.fspath(folder)], DEFAULT_LIMITS).paths)
+    return sorted(os.path.relpath(path, folder) for path in find([os.fspath(folder)]).paths)
 
 
 # -- names of another system's entries, and the key of a blob as JSON can spell it ---------------------
@@ -234,10 +234,11 @@ def with_payload() -> bytes:
     return in_blob(PAYLOAD)
 
 
-def test_links_to_files_are_followed(tmp_path: Path) -> None:
-    """A download cache is made of them."""
-    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "abc"
-    blobs.mkdir()
+def test_links_within_a_download_cache_are_followed(tmp_path: Path) -> None:
+    """The cache of the Hugging Face Hub is made of them."""
+    cache = tmp_path / "models--sb3--ppo"
+    blobs, snapshot = cache / "blobs", cache / "snapshots" / "abc"
+    blobs.mkdir(parents=True)
     snapshot.mkdir(parents=True)
     (blobs / "1").write_bytes(with_payload())
     (blobs / "2").write_bytes(b'{"policy_class": 1}')
@@ -245,7 +246,6 @@ def test_links_to_files_are_followed(tmp_path: Path) -> None:
     (snapshot / "data").symlink_to("../../blobs/2")
     report = dangerous(snapshot)
     assert {finding.entry for finding in report.findings} == {"ppo-CartPole-v1.zip!data"}
-    assert files_of(tmp_path) == ["blobs/1", "snapshots/abc"]
 
 
 @pytest.mark.parametrize("where", [".cache/x/model.zip", "a/.b/c/model.zip", ".model", ".zip"])
@@ -256,14 +256,12 @@ def test_what_is_hidden_beside_an_archive(where: str, tmp_path: Path) -> None:
     assert {finding.entry for finding in dangerous(tmp_path).findings} == {f"{where}!data"}
 
 
-def test_what_git_keeps_is_not_looked_into(tmp_path: Path) -> None:
+def test_what_git_keeps_is_looked_into(tmp_path: Path) -> None:
     for folder in (".git", "a/.git"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "model.zip").write_bytes(with_payload())
-    assert sbformat.scan(tmp_path).findings == ()
-    (tmp_path / "b").mkdir()
-    (tmp_path / "b" / ".git").write_bytes(with_payload())
-    assert {finding.entry for finding in dangerous(tmp_path).findings} == {"b/.git!data"}
+    found = {finding.entry for finding in dangerous(tmp_path).findings}
+    assert found == {".git/model.zip!data", "a/.git/model.zip!data"}
 
 
 def test_links_to_folders_are_not_followed(tmp_path: Path) -> None:
@@ -276,7 +274,9 @@ def test_links_to_folders_are_not_followed(tmp_path: Path) -> None:
     (inside / "gone").symlink_to("nowhere")
     (inside / "itself").symlink_to("itself")
     os.mkfifo(inside / "pipe")
-    assert sbformat.scan(inside).findings == ()
+    report = sbformat.scan(inside)
+    assert [finding.message for finding in report.findings] == ["no file in this folder was examined"]
+    assert {row.reason for row in report.skipped} == {"link", "link-out", "broken-link", "special"}
 
 
 # -- what has no mark of a pickle ---------------------------------------------------------------------

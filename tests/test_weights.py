@@ -152,9 +152,11 @@ def test_a_zip_of_anything_else_is_no_npz(tmp_path: Path) -> None:
 def test_a_bomb_is_refused_before_it_is_inflated(tmp_path: Path) -> None:
     content = npy(header(shape="(8388608,)"), bytes(1 << 25))
     path = npz(tmp_path, {"a.npy": content}, zipfile.ZIP_DEFLATED)
-    with pytest.raises(LimitError, match="ratio"):
+    with pytest.raises(LimitError, match="memory_bytes"):
         read_arrays(path)
-    assert read_arrays(path, limits=Limits(ratio=2000))["a"].shape == (1 << 23,)
+    with pytest.raises(LimitError, match="ratio"):
+        read_arrays(path, limits=Limits(memory_bytes=1 << 30))
+    assert read_arrays(path, limits=Limits(ratio=2000, memory_bytes=1 << 30))["a"].shape == (1 << 23,)
 
 
 def test_damaged_npz_is_refused(tmp_path: Path) -> None:

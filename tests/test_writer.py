@@ -173,16 +173,6 @@ def test_archives_beside_the_project_come_back(path: str) -> None:
     COUNTS["entries"] += len(archive.entries)
 
 
-@pytest.mark.parametrize("path", archives("generated", "[0-9]*", "policy-*.pth"))
-def test_what_was_read_inert_can_be_written_and_made_anew(path: str) -> None:
-    archive = sbformat.read(path, on_unknown="inert")
-    data = sbformat.writes(archive)
-    assert sbformat.reads(data, on_unknown="inert") == archive
-    again = sbformat.writes(archive, reencode=True)
-    assert sbformat.reads(again, on_unknown="inert") == archive
-    COUNTS["files of policy.save"] += 1
-
-
 # -- other forms --------------------------------------------------------------------------------------
 
 

@@ -130,6 +130,9 @@ def numpy_dtypes() -> Iterator[Vector]:
             built = Apply(DTYPE, arguments, *dtype_of("f8", order).changes)
             sign = "big" if order == ">" else "little"
             yield refuses(rule, f"numpy-dtype-copy-{name}-{sign}", scalar(built, TWO[:8]))
+    for name, arguments in {"true": ("f8", False, True), "one": ("f8", 0, 1)}.items():
+        built = Apply(DTYPE, arguments, *dtype_of("f8").changes)
+        yield accepts(rule, f"numpy-dtype-copy-{name}", scalar(built, TWO[:8]), held)
     rule = Rule("6.6", "A dtype without BUILD is little-endian.", "numpy-values")
     yield accepts(rule, "numpy-dtype-unbuilt", scalar(Apply(DTYPE, ("f8",)), TWO[:8]), held)
 

@@ -145,7 +145,8 @@ def changed_values() -> Iterator[Vector]:
     )
     rule = Rule("14.1", "So is any list, dict, set or bytearray that is changed after a call was given it.")
     made = b"]\x94ccollections\nOrderedDict\nh\x00\x85R0h\x00(K\x01K\x02\x86e"
-    yield scans(rule, "changed-list", pickled(made), "dangerous", "changed-value", "discarded-result", "odd-pickle")
+    rules = ("changed-value", "discarded-result", "odd-pickle", "unchecked-arguments")
+    yield scans(rule, "changed-list", pickled(made), "dangerous", *rules)
     rule = Rule("14.1", "What CPython refuses to change is broken, and what follows is judged all the same.")
     yield scans(rule, "unchangeable", pickled(b")K\x01a"), "broken", "broken")
     yield scans(

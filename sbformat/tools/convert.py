@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 ConvertFormat: TypeAlias = Literal["sb3", "pth", "safetensors"]
 
 _TEXT_BYTES: Final = 1 << 20
+_ESCAPED: Final = bytes(set(range(256)) - set(range(0x20, 0x7F))) + b'"\\'
+_MOST_ESCAPES: Final = 1 << 14
+"""Bytes of a text that JSON escapes, each of which takes a reader much memory; a text with more is kept as bytes."""
 """Entries of text up to this size stand in the metadata; larger ones and others become tensors of bytes."""
 _HEADER_BYTES: Final = 60 << 20
 """Of a safetensors file: readers take 64 MiB of JSON here, and 100 MB in the library."""
@@ -230,8 +233,11 @@ class _Description:
         encoded = self._archive.encoded(name)
         if encoded.size > _TEXT_BYTES:
             return None
+        content = b"".join(encoded.chunks())
+        if len(content) - len(content.translate(None, _ESCAPED)) > _MOST_ESCAPES:
+            return None
         try:
-            return {"name": name, "text": b"".join(encoded.chunks()).decode("utf-8")}
+            return {"name": name, "text": content.decode("utf-8")}
         except UnicodeDecodeError:
             return None
 

@@ -86,7 +86,7 @@ def _of_tag(tag: str, line: int, place: Place, allow: frozenset[str]) -> Iterato
         why = reason((name, "")) if kind == "module" else reason(pair)
         tail = f": it {why}" if why else f", which imports {escape(module or 'builtins', _SHOWN)}"
         text = f"{escape(name, _SHOWN)} {what} by a YAML tag in line {line}{tail if why or is_called or module else ''}"
-        yield place.finding("python-tag", text, names=(name,))
+        yield place.finding("python-tag", text, names=(name,), reason="harmful" if why else None)
     else:
         message = f"a YAML tag in line {line} makes a Python object of a kind that is not known"
         yield place.finding("python-tag", message, names=(tag,))

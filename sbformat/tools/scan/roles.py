@@ -6,6 +6,7 @@ FORMAT.md 14.1. Sources: SB3 ``common/base_class.py`` (``load``, ``set_parameter
 
 from __future__ import annotations
 
+import codecs
 import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
@@ -82,8 +83,8 @@ def _text(value: object) -> str | None:
     if isinstance(value, str):
         return value
     if isinstance(value, ArrayInfo) and value.dtype[1:2] == "U":
-        order = "utf-32-be" if value.dtype[0] == ">" else "utf-32-le"
-        return value.read().decode(order, "replace").rstrip("\0")
+        decode = codecs.utf_32_be_decode if value.dtype[0] == ">" else codecs.utf_32_le_decode
+        return decode(value.read(), "replace", True)[0].rstrip("\0")
     return None
 
 

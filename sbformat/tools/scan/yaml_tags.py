@@ -28,7 +28,8 @@ PREFIX: Final = "tag:yaml.org,2002:python/"
 """What the tags of Python objects begin with, resolved."""
 MOST_TOKENS: Final = 150_000
 
-_WIDE: Final = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_WIDE: Final = {codecs.BOM_UTF16_LE: codecs.utf_16_le_decode, codecs.BOM_UTF16_BE: codecs.utf_16_be_decode}
+"""Functions, since text codecs by name are imported when they are first used."""
 _STANDARD: Final = {"!": "!", "!!": "tag:yaml.org,2002:"}
 _BREAKS: Final = re.compile("\r\n|[\r\x85\u2028\u2029]")
 _NOT_PRINTABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -86,7 +87,7 @@ def python_tags(data: bytes | memoryview) -> Iterator[Tag]:
     """
     wide = _WIDE.get(bytes(data[:2]))
     if wide is not None:
-        text = str(data, wide, "replace")
+        text = wide(data, "replace", True)[0]
     else:
         control = _CONTROL.search(data)
         text = str(data[: control.start()] if control else data, "utf-8", "replace")
