@@ -225,7 +225,7 @@ def test_a_description_that_readers_would_refuse_is_not_written(
 def test_many_control_characters_do_not_swell_the_header(tmp_path: Path) -> None:
     extra = {f"n{n}": b"\x01" * (1 << 20) for n in range(12)}
     report = there_and_back(BASE.replace(extra=extra), tmp_path)
-    assert 0 < len(report.as_bytes) < 12
+    assert len(report.as_bytes) == 12
     with safe_open(report.output, "np") as file:  # its own cap is 100 MB
         assert file.metadata()
 

@@ -152,7 +152,7 @@ def test_a_zip_of_anything_else_is_no_npz(tmp_path: Path) -> None:
 def test_a_bomb_is_refused_before_it_is_inflated(tmp_path: Path) -> None:
     content = npy(header(shape="(8388608,)"), bytes(1 << 25))
     path = npz(tmp_path, {"a.npy": content}, zipfile.ZIP_DEFLATED)
-    with pytest.raises(LimitError, match="memory_bytes"):
+    with pytest.raises(LimitError, match="memory_bytes|ratio"):
         read_arrays(path)
     with pytest.raises(LimitError, match="ratio"):
         read_arrays(path, limits=Limits(memory_bytes=1 << 30))

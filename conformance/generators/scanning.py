@@ -53,7 +53,8 @@ def pickled(fragment: bytes, protocol: int = 4) -> bytes:
 
 def found(verdict: str, *rules: str) -> dict[str, Any]:
     """What a decoder prints."""
-    reason = ("harmful" if "dangerous-name" in rules else "not-known") if verdict == "dangerous" else None
+    harmful = "dangerous-name" in rules or "python-tag" in rules
+    reason = ("harmful" if harmful else "not-known") if verdict == "dangerous" else None
     return {"verdict": verdict, "reason": reason, "rules": sorted(rules)}
 
 

@@ -7,15 +7,13 @@ call becomes a node of :mod:`sbformat.pkl.tree` and a line of the log.
 from __future__ import annotations
 
 import struct
-from contextlib import suppress
 from itertools import islice, repeat
 from operator import add
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from sbformat.errors import PickleError, SbformatError
+from sbformat.errors import PickleError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
-from sbformat.pkl.framing import Reading, readings
 from sbformat.pkl.handlers import HANDLERS
 from sbformat.pkl.state import LONG, REFERRED, State, cut_short, make_call, too_long
 from sbformat.pkl.tree import Call, Dict, Extension, Global, Node, Persistent, Update
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
         def __setstate__(self, position: int) -> None: ...
 
 
-_FRAME: Final = b"\x95"
 _WINDOW: Final = 1 << 16
 _COPIES: Final = 2
 """Of a pickle: the bytes that the machine reads, and a frame of them."""
@@ -88,7 +85,7 @@ def decode_pickle(data: bytes | bytearray | memoryview, budget: Budget, *, encod
     budget.spend("pickle_bytes", len(data))
     budget.keep(0, meanwhile=_COPIES * len(data))
     whole = data if type(data) is bytes else bytes(data)
-    machine = _Machine(whole, budget.limits, encoding, budget.memory_left())
+    machine = Machine(whole, budget.limits, encoding, budget.memory_left())
     try:
         pickle = machine.run()
     finally:
@@ -111,7 +108,7 @@ def decode_part(data: bytes, budget: Budget, *, entries: int) -> Pickle:
     :param entries: that others put into the memo, in order
     """
     budget.spend("pickle_bytes", len(data))
-    machine = _Machine(b"\x80\x02" + data + b".", budget.limits, "utf-8", budget.memory_left())
+    machine = Machine(b"\x80\x02" + data + b".", budget.limits, "utf-8", budget.memory_left())
     machine.memo = [Extension(0)] * entries
     pickle = machine.run()
     budget.keep(machine.cost(pickle.size))
@@ -119,118 +116,6 @@ def decode_part(data: bytes, budget: Budget, *, entries: int) -> Pickle:
         message = f"a STOP stands at {pickle.size - 3} of a value of {len(data)} bytes"
         raise PickleError(message)
     return pickle
-
-
-class Attempt(NamedTuple):
-    """What a pickle says as far as it can be read: what precedes a fault is imported and called all the same."""
-
-    pickle: Pickle | None
-    log: list[Node | Update]
-    error: SbformatError | None
-    reached: int
-    """How many bytes were read."""
-    built: int = 0
-    """How many composite values were made."""
-    ends: tuple[int, ...] = ()
-    """Where another pickle may begin: after STOP, and at the end of a frame that reaches past it."""
-    faults: tuple[str, ...] = ()
-    """What CPython refuses, though it was read."""
-    changes: tuple[tuple[object, int], ...] = ()
-    """Plain values that were changed late, with the length of the log at that moment."""
-    is_uncertain: bool = False
-    """A plain value was changed in a way that is not followed."""
-    is_ambiguous: bool = False
-    """There are more ways to read its frames than are followed."""
-    reading: Reading | None = None
-    """The bytes that were executed, when they are not those of the pickle in order."""
-    others: tuple[Attempt, ...] = ()
-    """What other unpicklers read, where a frame is wrong."""
-
-
-def attempt(data: bytes, budget: Budget, *, encoding: str = "ascii") -> Attempt:
-    """Decode one pickle from the start of ``data`` as far as it goes; nothing is raised for what is wrong with it.
-
-    Where a frame is wrong, each way in which an unpickler may go on is decoded too. Numbers and texts are read as
-    CPython reads them, also where no pickler writes them so.
-
-    :param data: the pickle, and whatever follows it
-    :param budget: the operation's
-    :param encoding: as in :func:`decode_pickle`
-    """
-    try:
-        budget.spend("pickle_bytes", len(data))
-    except SbformatError as error:
-        return Attempt(None, [], error, 0)
-    found = _attempt(data, budget, encoding)
-    if found.error is None or _FRAME not in data:
-        return found
-    ways = readings(data, budget.limits.pickle_opcodes)
-    others = [_attempt(way.data, budget, encoding, way) for way in ways.readings]
-    is_more = [other for other in others if other.log or other.pickle is not None]
-    return found._replace(others=tuple(is_more), is_ambiguous=not ways.is_complete)
-
-
-def trace(data: bytes, found: Attempt, budget: Budget, *, encoding: str = "ascii") -> list[int]:
-    """Return the offset of the opcode behind each row of an attempt's log.
-
-    :param data: what the attempt was made on
-    :param found: the attempt
-    :param budget: the operation's
-    :param encoding: of the attempt
-    """
-    offsets: list[int] = []
-    read = data if found.reading is None else found.reading.data
-    machine = _lenient_machine(read, budget, encoding, found.reading)
-    machine.log = _Trace(machine, offsets)
-    with suppress(SbformatError):
-        machine.run()
-    return offsets if found.reading is None else [found.reading.position(offset) for offset in offsets]
-
-
-def _lenient_machine(data: bytes, budget: Budget, encoding: str, reading: Reading | None) -> _Machine:
-    machine = _Machine(data, budget.limits, encoding, budget.memory_left())
-    machine.is_lenient = True
-    machine.is_unframed = reading is not None
-    return machine
-
-
-def _attempt(data: bytes, budget: Budget, encoding: str, reading: Reading | None = None) -> Attempt:
-    machine = _lenient_machine(data, budget, encoding, reading)
-    pickle, error = None, None
-    try:
-        pickle = machine.run()
-        reached, ends = pickle.size, {pickle.size, machine.base + len(machine.data) if machine.base else pickle.size}
-    except SbformatError as fault:
-        error, ends = fault.again(), set()
-        reached = machine.reached()
-    if reading is not None:
-        reached = reading.position(reached)
-        ends = {reading.position(pickle.size), reading.end or reached} if pickle is not None else set()
-    return Attempt(
-        pickle=pickle,
-        log=machine.log,
-        error=error,
-        reached=reached,
-        built=machine.built,
-        ends=tuple(sorted(ends)),
-        faults=tuple(dict.fromkeys(machine.faults)),
-        changes=tuple(machine.changes),
-        is_uncertain=machine.is_uncertain,
-        reading=reading,
-    )
-
-
-class _Trace(list["Node | Update"]):
-    """A log that notes where the machine stands whenever it would grow, and keeps no rows."""
-
-    def __init__(self, machine: _Machine, offsets: list[int]) -> None:
-        super().__init__()
-        self._machine = machine
-        self._offsets = offsets
-
-    def append(self, _: Node | Update) -> None:
-        machine = self._machine
-        self._offsets.append(machine.base + len(machine.data) - machine.codes.__length_hint__() - 1)
 
 
 def decode_next(cursor: Cursor, budget: Budget) -> Pickle:
@@ -243,7 +128,7 @@ def decode_next(cursor: Cursor, budget: Budget) -> Pickle:
     while True:
         data = bytes(cursor.view[cursor.position : cursor.position + min(window, allowed)])
         try:
-            machine = _Machine(data, budget.limits, "utf-8", budget.memory_left())
+            machine = Machine(data, budget.limits, "utf-8", budget.memory_left())
             pickle = machine.run()
         except PickleError as error:
             if error.is_cut_short and len(data) < cursor.left:
@@ -259,7 +144,7 @@ def decode_next(cursor: Cursor, budget: Budget) -> Pickle:
         return pickle
 
 
-class _Machine(State):
+class Machine(State):
     """The loop over one pickle's opcodes."""
 
     __slots__ = ("codes",)

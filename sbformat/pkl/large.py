@@ -18,7 +18,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import PickleError, SbformatError
-from sbformat.pkl.decode import _Machine
+from sbformat.pkl.decode import Machine
 from sbformat.pkl.opcodes import OPCODES
 from sbformat.pkl.tree import Dict, Unread
 
@@ -101,7 +101,7 @@ def decode_large(
     return pickle._replace(size=source.size - sum(len(leaf) for leaf in walk.leaves if isinstance(leaf, Unread)))
 
 
-class _ReducedMachine(_Machine):
+class _ReducedMachine(Machine):
     """The machine over a reduced pickle: it meets what was left out in the order in which the walk did."""
 
     __slots__ = ("_empty", "_is_lost", "_leaves", "_threshold")

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 ConvertFormat: TypeAlias = Literal["sb3", "pth", "safetensors"]
 
 _TEXT_BYTES: Final = 1 << 20
-_ESCAPED: Final = bytes(set(range(256)) - set(range(0x20, 0x7F))) + b'"\\'
-_MOST_ESCAPES: Final = 1 << 14
-"""Bytes of a text that JSON escapes, each of which takes a reader much memory; a text with more is kept as bytes."""
+_ESCAPED: Final = bytes((*range(0x20), 0x7F, *range(0xC0, 0x100))) + b'"\\'
+"""Of UTF-8, the first bytes of the characters that JSON escapes."""
+_MOST_ESCAPES: Final = 1 << 18
+"""In all texts, since each takes a reader much memory; a text that would make them more is kept as bytes."""
 """Entries of text up to this size stand in the metadata; larger ones and others become tensors of bytes."""
 _HEADER_BYTES: Final = 60 << 20
 """Of a safetensors file: readers take 64 MiB of JSON here, and 100 MB in the library."""
@@ -190,6 +191,7 @@ class _Description:
         self._archive = archive
         self._room = _HEADER_BYTES
         self._nodes = _HEADER_NODES
+        self._escapes = _MOST_ESCAPES
         self.arrays: dict[str, Any] = {}
         self.rows: list[dict[str, Any]] = []
         self.as_bytes: list[str] = []
@@ -234,12 +236,15 @@ class _Description:
         if encoded.size > _TEXT_BYTES:
             return None
         content = b"".join(encoded.chunks())
-        if len(content) - len(content.translate(None, _ESCAPED)) > _MOST_ESCAPES:
+        escapes = len(content) - len(content.translate(None, _ESCAPED))
+        if escapes > self._escapes:
             return None
         try:
-            return {"name": name, "text": content.decode("utf-8")}
+            row = {"name": name, "text": content.decode("utf-8")}
         except UnicodeDecodeError:
             return None
+        self._escapes -= escapes
+        return row
 
     def _has_room(self, row: dict[str, Any], arrays: Arrays) -> bool:
         """Say whether the header stays within a reader's limits; if so, take the room."""

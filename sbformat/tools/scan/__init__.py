@@ -14,7 +14,7 @@ from sbformat.sniff import sniff
 from sbformat.source import open_large, open_source
 from sbformat.tools.scan.beside import is_script
 from sbformat.tools.scan.files import Scanner
-from sbformat.tools.scan.judge import Place
+from sbformat.tools.scan.place import Place
 from sbformat.tools.scan.report import RULES, VERDICTS, Finding, ScanReport, Skipped
 from sbformat.tools.scan.tree import is_passed_over, is_within, read_tree, roots_of
 from sbformat.tools.scan.watched import PIECE_BYTES, WatchedSource

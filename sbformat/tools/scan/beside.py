@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sbformat.names.pth import Pair
-    from sbformat.tools.scan.judge import Place
+    from sbformat.tools.scan.place import Place
     from sbformat.tools.scan.report import Finding
 
 _SHOWN: Final = 200

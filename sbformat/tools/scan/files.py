@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from sbformat import data as data_entry
 from sbformat.container import HELD_INFLATED, Container
-from sbformat.data import Serialized
 from sbformat.entry_names import check_records
-from sbformat.errors import LimitError, SbformatError, UnsupportedError, escape
+from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.inflation import InflatedSource
 from sbformat.loose import LooseEntries
 from sbformat.pth import legacy
@@ -27,7 +25,6 @@ from sbformat.spec import (
     NPY_MAGIC,
     PICKLE_RECORD,
     PTH_SUFFIX,
-    SERIALIZED_MARKER,
     STORAGE_FOLDER,
     SYSTEM_INFO_ENTRY,
     TORCH_VERSION_RECORD,
@@ -37,15 +34,16 @@ from sbformat.spec import (
 from sbformat.system_info import parse_system_info, parse_version
 from sbformat.tools.scan import carve
 from sbformat.tools.scan.beside import of_yaml
-from sbformat.tools.scan.judge import Place, judge_pth
-from sbformat.tools.scan.roles import of_attribute, of_state_dict, of_value
-from sbformat.tools.scan.streams import DEEPEST, StreamScanner, is_marked
+from sbformat.tools.scan.documents import DocumentScanner
+from sbformat.tools.scan.judge import judge_pth
+from sbformat.tools.scan.roles import of_attribute, of_state_dict
+from sbformat.tools.scan.streams import DEEPEST, is_marked
 from sbformat.tools.scan.yaml_tags import may_hold_tags
 from sbformat.zip_records import STORED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
 
+    from sbformat.tools.scan.place import Place
     from sbformat.entries import Entries
     from sbformat.limits import Limits
     from sbformat.sniff import Kind
@@ -67,7 +65,7 @@ _RECORDS: Final = frozenset(
 """Records that torch writes, besides the storages."""
 
 
-class Scanner(StreamScanner):
+class Scanner(DocumentScanner):
     """One scan of files and what lies in them."""
 
     def __init__(self, limits: Limits, allow: frozenset[str]) -> None:
@@ -311,71 +309,6 @@ class Scanner(StreamScanner):
         except SbformatError as error:
             self.add(place.broken(error))
             self.content(content, place, depth)
-
-    # -- data -----------------------------------------------------------------------------------------
-
-    def data(self, content: memoryview, place: Place, depth: int) -> None:
-        """Look into ``data``: its blobs, and what hides as one."""
-        try:
-            decoded = data_entry.decode(content, self.budget)
-        except SbformatError as error:
-            self.add(place.broken(error))
-            self.damaged_data(content, place, depth)
-            return
-        if SERIALIZED_MARKER in decoded:
-            self.hidden({SERIALIZED_MARKER: decoded[SERIALIZED_MARKER]}, place, depth)
-        for key, value in decoded.items():
-            inner = Place(place.entry, key)
-            meaning: object = value
-            if isinstance(value, Serialized):
-                meaning = self.blob(value, inner, depth)
-                self.hidden(dict(value.hints), inner, depth)
-            else:
-                self.hidden(value, inner, depth)
-            for finding in of_value(key, meaning, inner):
-                self.add(finding)
-
-    def blob(self, value: Serialized, place: Place, depth: int) -> object:
-        """Judge a blob, and what other decoders than SB3's read from its base64; return what it means."""
-        judged = self.pickle(value.pickle, place, depth)
-        if not value.is_canonical:
-            message = "its base64 is not what an encoder writes: other decoders read other bytes"
-            self.add(place.finding("lenient-base64", message))
-            size = judged.pickle.size if judged is not None and judged.pickle is not None else 0
-            for reading in self.readings(value.text, place):
-                if not size or reading[:size] != value.pickle[:size]:
-                    self.pickle_stream(memoryview(reading), place, depth)
-        return judged.value if judged is not None else None
-
-    def readings(self, text: str, place: Place) -> Iterator[bytes]:
-        """Yield what decoders make of base64; that there was too much of it to look at all is a finding."""
-        try:
-            yield from carve.base64_readings(text, self.budget)
-        except LimitError as error:
-            self.add(place.broken(error))
-
-    def hidden(self, value: Any, place: Place, depth: int) -> None:  # noqa: ANN401 -- any JSON value
-        """Look for blobs where SB3 does not: deeper in a value."""
-        todo = [value]
-        while todo:
-            part = todo.pop()
-            if isinstance(part, list):
-                todo.extend(part)
-            elif isinstance(part, dict):
-                todo.extend(part.values())
-                text = part.get(SERIALIZED_MARKER)
-                if type(text) is str:
-                    self.add(place.finding("hidden-blob", "a blob lies deeper than SB3 looks for one"))
-                    for reading in self.readings(text, place):
-                        self.pickle(reading, place, depth)
-
-    def damaged_data(self, raw: memoryview, place: Place, depth: int) -> None:
-        """Look at the blobs of what is no valid ``data``, and at whether it is a pickle."""
-        for key, blob in carve.blobs(raw, self.budget):
-            self.pickle(blob, Place(place.entry, key), depth)
-        head = bytes(raw[:64])
-        if head.lstrip()[:1] != b"{" and not head.startswith(b"\xef\xbb\xbf"):
-            self.content(raw, place, depth)
 
     # -- .pth -----------------------------------------------------------------------------------------
 

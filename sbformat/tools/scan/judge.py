@@ -14,7 +14,7 @@ from sbformat.names.known import CALLS, REACHING
 from sbformat.names.references import ALGORITHMS
 from sbformat.pkl import Attempt, Call, Dict, Extension, Global, Node, Pickle, Update, trace
 from sbformat.pkl.tree import walk
-from sbformat.tools.scan.report import RULES, Finding, reason_of
+from sbformat.tools.scan.report import RULES, reason_of
 from sbformat.tools.scan.uses import find_called_names, find_given_names, find_late_changes
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from sbformat.limits import Budget
     from sbformat.pkl.tree import UpdateHow
     from sbformat.pth.scope import Scope
-    from sbformat.tools.scan.report import Reason, Rule, Verdict
+    from sbformat.tools.scan.place import Place
+    from sbformat.tools.scan.report import Finding, Reason, Rule, Verdict
 
 MOST_FINDINGS: Final = 1000
 """Of one verdict that are listed, of a pickle and of a file; the others are counted."""
@@ -42,45 +43,6 @@ _PROGRAM: Final = "__torch__."
 """Where TorchScript has the classes of the program in its archive: no module that Python could import."""
 _MODEL_CLASS: Final = "model_class"
 """The key of HER's wrapped algorithm, the only one that names an algorithm."""
-
-
-class Place(NamedTuple):
-    """Where something was found."""
-
-    entry: str
-    key: str = ""
-
-    def within(self, name: str) -> Place:
-        """Return the place of a member or value in this one."""
-        return Place(f"{self.entry}!{name}" if self.entry else name, self.key)
-
-    def finding(
-        self,
-        rule: Rule,
-        message: str,
-        *,
-        names: tuple[str, ...] = (),
-        verdict: Verdict | None = None,
-        reason: Reason | None = None,
-        offset: int | None = None,
-    ) -> Finding:
-        """Return a finding here."""
-        verdict = verdict or RULES[rule][0]
-        return Finding(
-            rule=rule,
-            verdict=verdict,
-            reason=reason or reason_of(rule, verdict),
-            entry=escape(self.entry, 1000),
-            key=escape(self.key, _SHOWN),
-            offset=offset,
-            names=tuple(escape(name, _SHOWN) for name in names),
-            message=message,
-        )
-
-    def broken(self, error: SbformatError) -> Finding:
-        """Return the finding for what does not parse."""
-        inner = self if error.entry in (None, self.entry) else self.within(str(error.entry))
-        return inner.finding("broken", f"{error.outcome}: {error.message}", offset=error.offset)
 
 
 class Judged(NamedTuple):

@@ -30,7 +30,7 @@ from sbformat.spec import ENTROPY_OPTIMIZER, PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sbformat.tools.scan.judge import Place
+    from sbformat.tools.scan.place import Place
     from sbformat.tools.scan.report import Finding
 
 _SHOWN: Final = 200

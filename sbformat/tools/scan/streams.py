@@ -19,7 +19,8 @@ from sbformat.tools.scan.judge import MOST_FINDINGS, judge
 if TYPE_CHECKING:
     from sbformat.limits import Limits
     from sbformat.source import Source
-    from sbformat.tools.scan.judge import Judged, Place
+    from sbformat.tools.scan.judge import Judged
+    from sbformat.tools.scan.place import Place
     from sbformat.tools.scan.report import Finding
 
 DEEPEST: Final = 8

@@ -1,0 +1,129 @@
+"""Pickles decoded as far as they go, in each way in which unpicklers read them: what a scan judges (FORMAT.md 14.1)."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sbformat.errors import SbformatError
+from sbformat.pkl.decode import Machine
+from sbformat.pkl.framing import Reading, readings
+
+if TYPE_CHECKING:
+    from sbformat.limits import Budget
+    from sbformat.pkl.decode import Pickle
+    from sbformat.pkl.tree import Node, Update
+
+_FRAME: Final = b"\x95"
+
+
+class Attempt(NamedTuple):
+    """What a pickle says as far as it can be read: what precedes a fault is imported and called all the same."""
+
+    pickle: Pickle | None
+    log: list[Node | Update]
+    error: SbformatError | None
+    reached: int
+    """How many bytes were read."""
+    built: int = 0
+    """How many composite values were made."""
+    ends: tuple[int, ...] = ()
+    """Where another pickle may begin: after STOP, and at the end of a frame that reaches past it."""
+    faults: tuple[str, ...] = ()
+    """What CPython refuses, though it was read."""
+    changes: tuple[tuple[object, int], ...] = ()
+    """Plain values that were changed late, with the length of the log at that moment."""
+    is_uncertain: bool = False
+    """A plain value was changed in a way that is not followed."""
+    is_ambiguous: bool = False
+    """There are more ways to read its frames than are followed."""
+    reading: Reading | None = None
+    """The bytes that were executed, when they are not those of the pickle in order."""
+    others: tuple[Attempt, ...] = ()
+    """What other unpicklers read, where a frame is wrong."""
+
+
+def attempt(data: bytes, budget: Budget, *, encoding: str = "ascii") -> Attempt:
+    """Decode one pickle from the start of ``data`` as far as it goes; nothing is raised for what is wrong with it.
+
+    Where a frame is wrong, each way in which an unpickler may go on is decoded too. Numbers and texts are read as
+    CPython reads them, also where no pickler writes them so.
+
+    :param data: the pickle, and whatever follows it
+    :param budget: the operation's
+    :param encoding: as in :func:`decode_pickle`
+    """
+    try:
+        budget.spend("pickle_bytes", len(data))
+    except SbformatError as error:
+        return Attempt(None, [], error, 0)
+    found = _attempt(data, budget, encoding)
+    if found.error is None or _FRAME not in data:
+        return found
+    ways = readings(data, budget.limits.pickle_opcodes)
+    others = [_attempt(way.data, budget, encoding, way) for way in ways.readings]
+    is_more = [other for other in others if other.log or other.pickle is not None]
+    return found._replace(others=tuple(is_more), is_ambiguous=not ways.is_complete)
+
+
+def trace(data: bytes, found: Attempt, budget: Budget, *, encoding: str = "ascii") -> list[int]:
+    """Return the offset of the opcode behind each row of an attempt's log.
+
+    :param data: what the attempt was made on
+    :param found: the attempt
+    :param budget: the operation's
+    :param encoding: of the attempt
+    """
+    offsets: list[int] = []
+    read = data if found.reading is None else found.reading.data
+    machine = _lenient_machine(read, budget, encoding, found.reading)
+    machine.log = _Trace(machine, offsets)
+    with suppress(SbformatError):
+        machine.run()
+    return offsets if found.reading is None else [found.reading.position(offset) for offset in offsets]
+
+
+def _lenient_machine(data: bytes, budget: Budget, encoding: str, reading: Reading | None) -> Machine:
+    machine = Machine(data, budget.limits, encoding, budget.memory_left())
+    machine.is_lenient = True
+    machine.is_unframed = reading is not None
+    return machine
+
+
+def _attempt(data: bytes, budget: Budget, encoding: str, reading: Reading | None = None) -> Attempt:
+    machine = _lenient_machine(data, budget, encoding, reading)
+    pickle, error = None, None
+    try:
+        pickle = machine.run()
+        reached, ends = pickle.size, {pickle.size, machine.base + len(machine.data) if machine.base else pickle.size}
+    except SbformatError as fault:
+        error, ends = fault.again(), set()
+        reached = machine.reached()
+    if reading is not None:
+        reached = reading.position(reached)
+        ends = {reading.position(pickle.size), reading.end or reached} if pickle is not None else set()
+    return Attempt(
+        pickle=pickle,
+        log=machine.log,
+        error=error,
+        reached=reached,
+        built=machine.built,
+        ends=tuple(sorted(ends)),
+        faults=tuple(dict.fromkeys(machine.faults)),
+        changes=tuple(machine.changes),
+        is_uncertain=machine.is_uncertain,
+        reading=reading,
+    )
+
+
+class _Trace(list["Node | Update"]):
+    """A log that notes where the machine stands whenever it would grow, and keeps no rows."""
+
+    def __init__(self, machine: Machine, offsets: list[int]) -> None:
+        super().__init__()
+        self._machine = machine
+        self._offsets = offsets
+
+    def append(self, _: Node | Update) -> None:
+        machine = self._machine
+        self._offsets.append(machine.base + len(machine.data) - machine.codes.__length_hint__() - 1)
