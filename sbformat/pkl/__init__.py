@@ -5,7 +5,7 @@ What encodes is loaded when it is asked for: most who read never write.
 
 from typing import TYPE_CHECKING
 
-from sbformat.pkl.attempt import Attempt, attempt, trace
+from sbformat.pkl.attempts import Attempt, attempt, trace
 from sbformat.pkl.decode import Pickle, decode_next, decode_pickle, loads
 from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Global, Node, Persistent, Set, Update
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from sbformat.errors import PickleError, quote
 from sbformat.pkl.opcodes import BY_CODE
-from sbformat.pkl.state import State, make_call, make_global
+from sbformat.pkl.state import REFERRED, State, make_call, make_global
 from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Node, Persistent, Set, Unread
 
 if TYPE_CHECKING:
@@ -43,12 +43,14 @@ def _pop(state: State, position: int) -> int:
     if not state.stack:
         state.pop_mark()
         return position
-    state.discarded.append(state.stack.pop())
+    value = state.stack.pop()
+    if type(value) in REFERRED:
+        state.discarded.append(value)
     return position
 
 
 def _pop_mark(state: State, position: int) -> int:
-    state.discarded.extend(state.pop_mark())
+    state.discarded.extend(value for value in state.pop_mark() if type(value) in REFERRED)
     return position
 
 

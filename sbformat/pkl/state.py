@@ -85,7 +85,7 @@ class State:
         self.faults: list[str] = []
         """What CPython refuses, though reading goes on here (lenient only)."""
         self.discarded: list[object] = []
-        """Values that were popped: unpicklers make them all the same."""
+        """Composite values that were popped: unpicklers make them all the same."""
         self.is_unframed = False
         """Pass over FRAME, as the unpickler in pure Python does when a frame is not what it says."""
         self.referred: dict[int, object] = {}
