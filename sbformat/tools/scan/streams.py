@@ -195,7 +195,7 @@ class StreamScanner(ABC):
             is_told = found.error is None or not (is_cut or _FRAME in raw[: found.reached])
             if is_told or len(raw) == min(len(rest), allowed):
                 return raw, found
-            window *= 8
+            window = window * 8 if isinstance(rest, Unread) else allowed
 
     def large_pickle(self, source: Source, place: Place, depth: int) -> bool:
         """Judge one pickle that is longer than one may be held, a replay buffer; say whether that is what it is.
