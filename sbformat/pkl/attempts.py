@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sbformat.errors import SbformatError
+from sbformat.errors import LimitError, SbformatError
 from sbformat.pkl.decode import Machine
 from sbformat.pkl.framing import Reading, readings
 
@@ -58,8 +58,8 @@ def attempt(data: bytes, budget: Budget, *, encoding: str = "ascii") -> Attempt:
     except SbformatError as error:
         return Attempt(None, [], error, 0)
     found = _attempt(data, budget, encoding)
-    if found.error is None or _FRAME not in data:
-        return found
+    if found.error is None or isinstance(found.error, LimitError) or _FRAME not in data:
+        return found  # where a frame is wrong, the first reading ends there, before any limit
     ways = readings(data, budget.limits.pickle_opcodes)
     others = [_attempt(way.data, budget, encoding, way) for way in ways.readings]
     is_more = [other for other in others if other.log or other.pickle is not None]
