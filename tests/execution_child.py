@@ -111,6 +111,25 @@ ARRAYS: Final = {
 }
 
 
+TREE: Final = {
+    "args.yml": b"a: !!python/object/apply:os.system ['true']\n",
+    "config.yml": b"%TAG !e! tag:yaml.org,2002:pyth\n---\na: !e!on/name:evil_module_.f\n",
+    "wide.yml": "a: !!python/module:evil_module_".encode("utf-16"),
+    "setup.py": b"import os; os.system('true')\n",
+    ".cache/vec_normalize.pkl": EVIL["system"],
+    "policy.pth": torch_zip(b"\x80\x02}(X\x0a\x00\x00\x00state_dict}X\x04\x00\x00\x00dataccevil\nCls\nu."),
+}
+"""What a folder of rl_zoo3 or a hub may hold."""
+
+
+def tree() -> Path:
+    """A folder of them."""
+    for name, content in TREE.items():
+        (FOLDER / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
+        (FOLDER / "tree" / name).write_bytes(content)
+    return FOLDER / "tree"
+
+
 def written(name: str, content: bytes) -> Path:
     (FOLDER / name).write_bytes(content)
     return FOLDER / name
@@ -217,6 +236,7 @@ def more_commands(path: Path) -> None:
         run("extract", path, "-o", out / f"x{suffix}", "--entry", "all")
     for word in ("drop", "error"):
         run("rebuild", path, "--on-unknown", word, "-o", out / f"rebuilt-{word}.zip")
+    run("rebuild", path, "--allow", "evil_module_.f", "-o", out / "rebuilt-allow.zip")
     run("bundle", "--allow-mismatch", path, "--vecnormalize", STATISTICS, "-o", out / "with.zip")
     for bundle in (path, out / "with.zip"):
         run("unbundle", bundle, "-o", out / "without.zip", "--vecnormalize", out / "statistics.pkl", "--force")
@@ -270,6 +290,10 @@ def main() -> None:
     modules, before = set(sys.modules), state()
     sys.addaudithook(watch)
     commands_of_many([*files, *vectors])
+    if not part:
+        commands_of_many([tree()])
+        run("scan", tree(), "--list-skipped", "--format", "json")
+        files += [tree() / name for name in TREE]
     for path in [*files, *vectors]:
         look(path)
     back = sum(map(commands, [*files, *arrays, *vectors]))
