@@ -210,7 +210,7 @@ def test_a_subclass_is_read_and_told(tmp_path: Path) -> None:
     assert (found.type.name, found.is_known) == ("Own", False)
     np.testing.assert_array_equal(found.arrays["priorities"], real.priorities)
     check_episodes(found, recorders, is_told=True)
-    assert scan(path).verdict == "unknown"
+    assert (scan(path).verdict, scan(path).reason) == ("dangerous", "not-known")
 
 
 @pytest.mark.parametrize("case", CASES)

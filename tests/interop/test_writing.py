@@ -154,12 +154,16 @@ def test_every_file_of_torch_loads_as_the_original(path: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("path", files(GENERATED, "[0-9]*", "policy-*.pth"))
 def test_files_of_policy_save_keep_their_weights(path: str) -> None:
-    """They name classes of spaces, which are kept as they stand; torch is asked for the weights only."""
-    (state_dict,) = sbformat.read(path, on_unknown="inert").parameters.values()
+    """They name classes of spaces, which are kept inert; torch is asked for the weights only."""
     with open(path, "rb") as file:
-        weights = StateDict.from_arrays(pth.loads(file.read(), on_unknown="inert")["state_dict"])
+        state_dict = pth.loads(file.read(), on_unknown="inert")
+    weights = StateDict.from_arrays(state_dict["state_dict"])
     again = pth.loads(pth.dumps(state_dict), on_unknown="inert")
     assert again == state_dict
+    read = sbformat.read(path).parameters["policy"]
+    assert {name: array.tobytes() for name, array in read.items()} == {
+        name: array.tobytes() for name, array in state_dict["state_dict"].items()
+    }
     for name, tensor in load(pth.dumps(weights)).items():
         assert item_bytes(tensor) == again["state_dict"][name].tobytes()
 
