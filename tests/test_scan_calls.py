@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import bz2
 import io
+import json
 import lzma
 import pickle as pickles
 import random
 import struct
+import tarfile
 import time
 import zipfile
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pytest
 
 import bundled
@@ -440,3 +444,124 @@ def test_zstandard_cannot_be_looked_into() -> None:
     local, central = raw.index(b"policy.pth") - 30, raw.rindex(b"policy.pth") - 46
     raw[local + 8], raw[central + 10] = 93, 93
     assert sbformat.scan(bytes(raw)).verdict == "dangerous"
+
+
+# -- what a second look found ------------------------------------------------------------------------------
+
+
+def test_an_algorithm_where_it_is_called() -> None:
+    """Given a text as its environment, it imports what the text names."""
+    algorithm = name("stable_baselines3.ppo.ppo", "PPO")
+    nested = b"}" + text("features_extractor_class") + algorithm + b"s"
+    for key, fragment in (("policy_kwargs", nested), ("policy_class", algorithm), ("replay_buffer_class", algorithm)):
+        assert sbformat.scan(in_blob(pickle(fragment), key)).verdict == "dangerous"
+    assert sbformat.scan(in_blob(pickle(algorithm), "my_note")).verdict == "unknown"
+    assert sbformat.scan(in_blob(pickle(algorithm), "model_class")).verdict == "clean"
+
+
+@pytest.mark.parametrize("more", [b"", text("x") + b"K\x01"])
+@pytest.mark.parametrize("is_ordered", [False, True])
+def test_the_arguments_of_a_saved_policy(more: bytes, is_ordered: bool) -> None:  # noqa: FBT001
+    data = b"}" + text("optimizer_class") + UNKNOWN + b"s"
+    start = name("collections", "OrderedDict") + b")R" if is_ordered else b"}"
+    raw = b"\x80\x02" + start + b"(" + text("state_dict") + b"}" + text("data") + data + more + b"u."
+    assert sbformat.scan(torch_zip(raw)).verdict == "dangerous"
+
+
+def test_an_agent_of_stable_baselines_2_in_a_list() -> None:
+    assert sbformat.scan(pickle(b"](}" + text("policy") + UNKNOWN + b"s}e")).verdict == "dangerous"
+
+
+@pytest.mark.parametrize("change", [b"(N}t", b"N}\x86", b"}"])
+def test_a_text_pickle_that_changes_a_name_and_breaks(change: bytes) -> None:
+    assert sbformat.scan(b"cstable_baselines3.ppo.ppo\nPPO\n" + change + b"b\xff").verdict == "dangerous"
+    assert sbformat.scan(b"\x82\x01\xff").verdict == "dangerous"
+
+
+def damaged_zip(change: Callable[[bytearray, int, int], None], method: int = zipfile.ZIP_STORED) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(in_blob(PAYLOAD))) as archive, zipfile.ZipFile(buffer, "w", method) as made:
+        made.writestr("data", archive.read("data"))
+    raw = bytearray(buffer.getvalue())
+    change(raw, raw.index(b"PK\3\4"), raw.index(b"PK\1\2"))
+    return bytes(raw)
+
+
+def local_method(number: int) -> Callable[[bytearray, int, int], None]:
+    def change(raw: bytearray, local: int, _: int) -> None:
+        raw[local + 8] = number
+
+    return change
+
+
+@pytest.mark.parametrize(("method", "other"), [(0, 8), (8, 0), (12, 0), (14, 8), (0, 12)])
+def test_the_directory_says_how_a_member_is_inflated(method: int, other: int) -> None:
+    raw = damaged_zip(local_method(other), method)
+    with zipfile.ZipFile(io.BytesIO(raw)) as file:
+        assert b"serialized" in file.read("data")
+    assert sbformat.scan(raw).verdict == "dangerous"
+
+
+def test_members_behind_thousands_of_signatures() -> None:
+    raw = b"PK\3\4" * 5000 + in_blob(PAYLOAD)
+    with zipfile.ZipFile(io.BytesIO(raw)) as file:
+        assert "data" in file.namelist()
+    assert sbformat.scan(raw).verdict == "dangerous"
+
+
+def test_a_document_behind_blanks_in_a_damaged_zip() -> None:
+    with zipfile.ZipFile(io.BytesIO(in_blob(PAYLOAD))) as archive:
+        content = b"\n" * 5000 + archive.read("data")
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as made:
+        made.writestr("data", content)
+    assert sbformat.scan(b"x" + buffer.getvalue()).verdict == "dangerous"
+
+
+def test_a_blob_behind_thousands_of_others() -> None:
+    blob = '{":type:": "x", ":serialized:": "%s"}'
+    tiny, evil = (base64.b64encode(raw).decode() for raw in (b"N.", PAYLOAD))
+    rows = [f'"k{at}": {blob % tiny}' for at in range(5000)]
+    document = "{" + ", ".join([*rows, '"a": 1', '"a": 2', f'"x": {blob % evil}']) + "}"
+    assert sbformat.scan(document.encode()).verdict == "dangerous"
+
+
+def test_a_blob_without_a_key_is_called() -> None:
+    deep = "[" * 70 + "]" * 70
+    blob = base64.b64encode(pickle(UNKNOWN)).decode()
+    document = f'{{"policy_class": {{":type:": "x", ":serialized:": "{blob}"}}, "deep": {deep}}}'
+    assert sbformat.scan(document.encode()).verdict == "dangerous"
+
+
+def test_many_pickles_in_one_blob_leave_the_next_one_to_be_judged() -> None:
+    inner = b"\x80\x02N."
+    many = b"(" + (b"C" + bytes([len(inner)]) + inner) * 30_000 + b"l"
+    document = {
+        key: {":type:": "x", ":serialized:": base64.b64encode(raw).decode()}
+        for key, raw in (("a", pickle(many)), ("policy_class", PAYLOAD))
+    }
+    assert sbformat.scan(json.dumps(document).encode()).verdict == "dangerous"
+
+
+def tar_of(kind: bytes, content: bytes) -> bytes:
+    member = tarfile.TarInfo("pickle")
+    member.size, member.type = len(content), kind
+    header = member.tobuf(tarfile.USTAR_FORMAT)
+    return header + content.ljust(512, b"\0") + bytes(1024)
+
+
+@pytest.mark.parametrize("kind", [b"x", b"g", b"S", b"L", b"K", b"1"])
+def test_members_that_tarfile_puts_together(kind: bytes) -> None:
+    assert sbformat.scan(tar_of(kind, b"20 size=100\n")).verdict == "dangerous"
+    assert sbformat.scan(tar_of(b"0", b"N.")).verdict == "broken"
+
+
+def test_keys_whose_hashes_are_not_looked_at() -> None:
+    made = {complex(-1000003 * at, at): None for at in range(2000)}
+    assert sbformat.scan(pickles.dumps(made)).verdict == "broken"
+    assert sbformat.scan(pickles.dumps(dict.fromkeys(map(complex, range(100))))).verdict == "clean"
+    scalar = np.zeros((), [("a", "<f4")])[()]
+    raw = pickles.dumps([scalar]).replace(b"]\x94", b"}\x94", 1).replace(b"a.", b"Ns.", 1)
+    with pytest.raises(TypeError, match="unhashable"):
+        pickles.loads(raw)
+    assert sbformat.scan(raw).verdict == "broken"

@@ -45,7 +45,7 @@ def find_key_fault(parts: Iterable[object], limits: Limits) -> str | None:
         for keys, is_set in _tables(part):
             fault = costs.add(keys)
             if fault is None and len(keys) > limits.other_keys:
-                fault = _find_collisions(keys, is_set=is_set)
+                fault = _find_collisions(keys, limits.other_keys, is_set=is_set)
             if fault is not None:
                 return fault
     return None
@@ -141,16 +141,30 @@ def _unhashable(value: object) -> str | None:
         return _UNHASHABLE[bytearray] if value.is_bytearray else None  # type: ignore[attr-defined]
     if not isinstance(value, Call) or type(value.func) is not Global:
         return None
-    if role_of(value) in _UNHASHABLE_ROLES or (value.how == "NEWOBJ" and value.func.pair in _UNHASHABLE_OBJECTS):
+    is_object = value.how == "NEWOBJ" and value.func.pair in _UNHASHABLE_OBJECTS
+    if is_object or role_of(value) in _UNHASHABLE_ROLES or _is_structured(value):
         return f"an object of {value.func}"
     return None
+
+
+def _is_structured(value: Call) -> bool:
+    """Say whether a value is a scalar of numpy with fields, which has no hash."""
+    dtype = value.args[0] if role_of(value) == "numpy_scalar" and value.args else None  # type: ignore[index]
+    code = dtype.args[0] if isinstance(dtype, Call) and type(dtype.args) is tuple and dtype.args else None
+    return isinstance(code, str) and code.lstrip("<>|=").startswith("V")
 
 
 # -- collisions ---------------------------------------------------------------------------------------
 
 
-def _find_collisions(keys: list[object], *, is_set: bool) -> str | None:
-    """Return what is wrong with many keys that CPython has to tell apart one by one."""
+def _find_collisions(keys: list[object], most: int, *, is_set: bool) -> str | None:
+    """Return what is wrong with many keys that CPython has to tell apart one by one.
+
+    :param most: objects among them, whose hashes are not looked at
+    """
+    objects = sum(isinstance(key, Call) for key in keys)
+    if objects > most:
+        return f"{objects:,} of its keys in one table are objects, whose hashes a file may choose"
     numbers = [key for key in keys if type(key) in _NUMBERS or (type(key) is tuple and _is_numeric(key))]
     allowed = _PROBES_A_KEY * len(numbers)
     if _count_probes(numbers, allowed, is_set=is_set) > allowed:

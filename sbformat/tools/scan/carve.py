@@ -13,7 +13,7 @@ import json
 import re
 import struct
 import zlib
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.data import check_counts
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _LOCAL: Final = struct.Struct("<4sHHHHHIIIHH")
 _MOST_MEMBERS: Final = 4096
+_MOST_BLOBS: Final = 1 << 17
+"""More than there is budget for."""
 _DEFLATED: Final = 8
 _BZIP2: Final = 12
 _LZMA: Final = 14
@@ -50,7 +52,7 @@ _BLOB: Final = re.compile(_MARKER.pattern + rb'"\s*:\s*"([^"]*)')
 
 
 class Member(NamedTuple):
-    """A member of a zip as its local header has it."""
+    """A member of a zip, read by one method."""
 
     name: str
     method: int
@@ -65,25 +67,32 @@ def members(data: memoryview, left: Callable[[], int]) -> Iterator[Member]:
     :param left: says how many bytes may still be looked at: headers may claim the same ones again and again
     """
     raw = bytes(data)
-    starts = [found.start() for found in _finditer(raw)]
-    for index, start in enumerate(starts):
+    listed = _listed(raw)  # first: a file can hold any number of other signatures
+    starts = [found.start() for found in islice(re.finditer(re.escape(LOCAL_SIGNATURE), raw), _MOST_MEMBERS)]
+    following = dict(pairwise([*starts, len(raw)]))
+    for start in dict.fromkeys([*(start for start, _ in listed), *starts]):
         if len(raw) - start < _LOCAL.size or left() <= 0:
             return
         _, _, _, method, _, _, _, compressed, _, name_size, extra_size = _LOCAL.unpack_from(raw, start)
         at = start + _LOCAL.size + name_size + extra_size
         name = raw[start + _LOCAL.size : start + _LOCAL.size + name_size].decode("utf-8", "replace")
-        following = starts[index + 1] if index + 1 < len(starts) else len(raw)
-        stop = max(at + compressed if compressed <= len(raw) - at else at, following)
-        content = inflated(data[at:], method, left()) if method else data[at:stop]
-        if content or method == ZSTANDARD:
-            yield Member(name, method, content)
+        stop = max(at + compressed if compressed <= len(raw) - at else at, following.get(start, len(raw)))
+        for used in dict.fromkeys((method, *(other for begin, other in listed if begin == start))):
+            content = inflated(data[at:], used, left()) if used else data[at:stop]
+            if content or used == ZSTANDARD:
+                yield Member(name, used, content)
 
 
-def _finditer(raw: bytes) -> Iterator[re.Match[bytes]]:
-    for count, found in enumerate(re.finditer(re.escape(LOCAL_SIGNATURE), raw)):
-        if count == _MOST_MEMBERS:
-            return
-        yield found
+def _listed(raw: bytes) -> list[tuple[int, int]]:
+    """Return where zipfile finds members, and by which method it reads them: the directory's, not the header's."""
+    import io
+    import zipfile
+
+    try:
+        with zipfile.ZipFile(io.BytesIO(raw)) as file:
+            return [(info.header_offset, info.compress_type) for info in islice(file.infolist(), _MOST_MEMBERS)]
+    except (zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, OSError, LookupError, ArithmeticError):
+        return []  # SB3 cannot open it either
 
 
 def inflated(data: memoryview, method: int, most: int) -> bytes:
@@ -168,8 +177,16 @@ def npy_pickle(data: memoryview) -> int | None:
     return None if _PLAIN_HEADER.fullmatch(bytes(data[start:size])) else size
 
 
-def tar_members(data: memoryview) -> Iterator[tuple[str, memoryview]]:
-    """Yield the files of a tar, as torch wrote before 0.1.10.
+def is_document(data: memoryview) -> bool:
+    """Say whether bytes begin as a JSON object does.
+
+    :param data: of any size
+    """
+    return re.match(rb"\s*\{", data) is not None
+
+
+def tar_members(data: memoryview) -> Iterator[tuple[str, str, memoryview]]:
+    """Yield the members of a tar, as torch wrote before 0.1.10: name, kind and content.
 
     :param data: the tar
     """
@@ -180,7 +197,8 @@ def tar_members(data: memoryview) -> Iterator[tuple[str, memoryview]]:
         if size is None or size < 0:
             return
         start = position + _TAR_BLOCK
-        yield header[:100].rstrip(b"\0").decode("utf-8", "replace"), data[start : start + size]
+        name = header[:100].rstrip(b"\0").decode("utf-8", "replace")
+        yield name, header[156:157].decode("latin-1"), data[start : start + size]
         position = start + (size + _TAR_BLOCK - 1) // _TAR_BLOCK * _TAR_BLOCK
 
 
@@ -207,7 +225,7 @@ def blobs(raw: memoryview, budget: Budget) -> Iterator[tuple[str, bytes]]:
     most = _most_text(budget)
     spelled = (_unescaped(bytes(raw[slice(*match.span(1))][:most])) for match in _BLOB.finditer(raw))
     every = chain(found, (("", text) for text in spelled if text not in known))
-    for key, encoded in islice(every, _MOST_MEMBERS):
+    for key, encoded in islice(every, _MOST_BLOBS):
         with contextlib.suppress(LimitError):
             for blob in base64_readings(encoded, budget):
                 yield key, blob

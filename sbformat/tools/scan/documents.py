@@ -9,12 +9,12 @@ from sbformat.data import Serialized
 from sbformat.errors import LimitError, SbformatError
 from sbformat.spec import SERIALIZED_MARKER
 from sbformat.tools.scan import carve
-from sbformat.tools.scan.place import Place
+from sbformat.tools.scan.place import ANY_KEY, Place
 from sbformat.tools.scan.roles import of_value
 from sbformat.tools.scan.streams import StreamScanner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 class DocumentScanner(StreamScanner):
@@ -30,6 +30,11 @@ class DocumentScanner(StreamScanner):
             return
         if SERIALIZED_MARKER in decoded:
             self.hidden({SERIALIZED_MARKER: decoded[SERIALIZED_MARKER]}, place, depth)
+        with self.later():
+            self._values(decoded, place, depth)
+
+    def _values(self, decoded: Mapping[str, Any], place: Place, depth: int) -> None:
+        """Look into every value of ``data``; what bytes in them are comes later, so that none is left out for it."""
         for key, value in decoded.items():
             inner = Place(place.entry, key)
             meaning: object = value
@@ -78,7 +83,6 @@ class DocumentScanner(StreamScanner):
     def damaged_data(self, raw: memoryview, place: Place, depth: int) -> None:
         """Look at the blobs of what is no valid ``data``, and at whether it is a pickle."""
         for key, blob in carve.blobs(raw, self.budget):
-            self.pickle(blob, Place(place.entry, key), depth)
-        head = bytes(raw[:64])
-        if head.lstrip()[:1] != b"{" and not head.startswith(b"\xef\xbb\xbf"):
+            self.pickle(blob, Place(place.entry, key or ANY_KEY), depth)
+        if not carve.is_document(raw) and bytes(raw[:3]) != b"\xef\xbb\xbf":
             self.content(raw, place, depth)

@@ -55,6 +55,8 @@ _MOST_INFLATED: Final = 1 << 22
 _COPIES: Final = 2
 """Of bytes that may be a pickle: the pickle, and a frame of it."""
 _HEAD_BYTES: Final = 1 << 12
+_TAR_FILES: Final = ("\0", "0", "5")
+"""Kinds of members of a tar: files and folders."""
 _MOST_ZIPS: Final = 2
 _END_WINDOW: Final = 1 << 17
 """Where readers look for the end record of a zip: 65,557 bytes from the end, and more in some."""
@@ -165,8 +167,12 @@ class Scanner(DocumentScanner):
     def tar(self, data: memoryview, place: Place, depth: int) -> None:
         """Look into the tar that torch wrote before 0.1.10, which torch.load unpickles still."""
         self.add(place.finding("broken", "a tar of torch before 0.1.10, which sbformat does not read"))
-        for name, member in carve.tar_members(data):
-            self.pickle_stream(member, place.within(name), depth + 1)
+        for name, kind, member in carve.tar_members(data):
+            inner = place.within(name)
+            if kind not in _TAR_FILES:
+                message = f"a member of the kind {kind!r}, which tarfile puts together and which is not looked into"
+                self.add(inner.finding("unknown-entry", message, verdict="dangerous"))
+            self.pickle_stream(member, inner, depth + 1)
 
     def zip(self, data: memoryview | InflatedSource, place: Place, depth: int) -> None:
         """Look into a zip: an archive, a torch zip, or any other."""
@@ -297,7 +303,7 @@ class Scanner(DocumentScanner):
                 return
             if is_inflated and bytes(member[:4]) == LOCAL_SIGNATURE:
                 self.zip(member, inner, depth + 1)
-            if bytes(member[:64]).lstrip()[:1] == b"{":
+            if carve.is_document(member):
                 self.damaged_data(member, inner, depth + 1)
             elif depth < DEEPEST:
                 self.pickle_stream(member, inner, depth + 1, is_whole=False)

@@ -166,8 +166,9 @@ class _Judgement:
         wrapped = self._wrapped(whole.value)
         for node in self.log:
             if isinstance(node, Global) and node.pair in ALGORITHMS and node is not wrapped:
-                message = "an algorithm stands where SB3 expects none: it makes the environments that it is told to"
-                self._add("unknown-name", node, message, (_name(node),))
+                message = "an algorithm where SB3 expects none: it makes the environment that a text names"
+                is_called = id(node) in self._called_names() or id(node) in self._given_names()
+                self._add("called-name" if is_called else "unknown-name", node, message, (_name(node),))
             if id(node) not in recognition.understood and id(node) not in recognition.doubts:
                 self._of_node(node)
                 continue
@@ -308,21 +309,30 @@ class _Judgement:
         """Say whether a name is of a class that a TorchScript archive defines, which no unpickler imports."""
         return self.is_program and name.startswith(_PROGRAM)
 
-    def _of_unknown_name(self, node: Global, name: str) -> None:
-        """Judge a name that is not known by what becomes of it: it is called, now or later, or only imported."""
-        if self._given is None or self._called is None:
+    def _called_names(self) -> dict[int, str]:
+        """Return the names that Stable-Baselines calls, found when they are first needed."""
+        if self._called is None:
             root = self.pickle.value if self.pickle is not None else self.log if self.place.key else None
             self._called = find_called_names(root, self.place.key)
+        return self._called
+
+    def _given_names(self) -> dict[int, Call]:
+        """Return the names that known constructors are given."""
+        if self._given is None:
             self._given = find_given_names(self.log)
+        return self._given
+
+    def _of_unknown_name(self, node: Global, name: str) -> None:
+        """Judge a name that is not known by what becomes of it: it is called, now or later, or only imported."""
         shown = escape(name, _SHOWN)
         remedy = f"if you trust it, allow {shown} by name"
-        if id(node) in self._called:
-            key = self._called[id(node)]
+        if id(node) in self._called_names():
+            key = self._called_names()[id(node)]
             what = "under 'data'" if key.endswith("__") else f"as part of {escape(key, _SHOWN)!r}"
             message = f"{shown} is not known to sbformat, and Stable-Baselines calls what is given {what}; {remedy}"
             self._add("called-name", node, message, (name,))
-        elif id(node) in self._given:
-            taker = escape(_name(self._given[id(node)]), _SHOWN)
+        elif id(node) in self._given_names():
+            taker = escape(_name(self._given_names()[id(node)]), _SHOWN)
             message = f"{shown} is not known to sbformat and is given to {taker}, which may call it; {remedy}"
             self._add("called-name", node, message, (name,))
         else:

@@ -10,6 +10,8 @@ from sbformat.tools.scan.report import RULES, Finding, reason_of
 if TYPE_CHECKING:
     from sbformat.tools.scan.report import Reason, Rule, Verdict
 
+ANY_KEY: Final = "?"
+"""The key of a blob in what is no valid ``data``, where it cannot be told."""
 _SHOWN: Final = 200
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import LimitError, PickleError, SbformatError, TensorError
@@ -17,6 +18,8 @@ from sbformat.spec import LEGACY_MAGIC_BYTES, LOCAL_SIGNATURE
 from sbformat.tools.scan.judge import MOST_FINDINGS, judge
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sbformat.limits import Limits
     from sbformat.source import Source
     from sbformat.tools.scan.judge import Judged
@@ -52,6 +55,7 @@ class StreamScanner(ABC):
         self.imports: set[str] = set()
         self.pickles = 0
         self.omitted = 0
+        self._waiting: list[tuple[bytes | bytearray | Unread, Place, int]] | None = None
         self.is_program = False
         """The records of a TorchScript archive are looked into."""
         self.is_harmful = False
@@ -227,10 +231,31 @@ class StreamScanner(ABC):
             for part in children(composite):
                 if isinstance(part, (bytes, bytearray, Unread)) and id(part) not in seen and len(part) > 1:
                     seen.add(id(part))
-                    self.nested(part, place, depth)
+                    self._nested_or_later(part, place, depth)
             spelled = _spelled_bytes(composite)
             if spelled:
-                self.nested(spelled, place, depth)
+                self._nested_or_later(spelled, place, depth)
+
+    def _nested_or_later(self, part: bytes | bytearray | Unread, place: Place, depth: int) -> None:
+        if self._waiting is None:
+            self.nested(part, place, depth)
+        else:
+            self._waiting.append((part, place, depth))
+
+    @contextmanager
+    def later(self) -> Iterator[None]:
+        """Look into bytes within pickles after the pickles of a whole entry: many of them use up the budget."""
+        if self._waiting is not None:
+            yield
+            return
+        waiting: list[tuple[bytes | bytearray | Unread, Place, int]] = []
+        self._waiting = waiting
+        try:
+            yield
+        finally:
+            self._waiting = None
+        for part, place, depth in waiting:
+            self.nested(part, place, depth)
 
     def nested(self, part: bytes | bytearray | Unread, place: Place, depth: int) -> None:
         """Look into bytes within a pickle that may be a file or pickle themselves; a file is held for that."""
@@ -271,7 +296,7 @@ def _is_pickle(found: Attempt, size: int, *, is_marked: bool, is_nested: bool) -
         return is_marked or bool(found.log) or (not is_nested and found.pickle.size == size)
     if is_marked:
         return bool(found.log)
-    return any(isinstance(node, Call) or (isinstance(node, Global) and reason(node.pair)) for node in found.log)
+    return any(not isinstance(node, Global) or reason(node.pair) for node in found.log)
 
 
 def _is_beyond(error: SbformatError | None, *, is_cut: bool) -> bool:

@@ -12,6 +12,7 @@ from sbformat.known.recognition import is_known, role_of
 from sbformat.names.attributes import is_used
 from sbformat.names.known import OBJECTS, PLAIN_OBJECTS
 from sbformat.pkl.tree import Call, Dict, Global, Node, Update
+from sbformat.tools.scan.place import ANY_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -89,23 +90,37 @@ def find_called_names(value: object, key: str) -> dict[int, str]:
     """Return the keys under which Stable-Baselines calls a name, by the ``id()`` of the name.
 
     :param value: the tree of a pickle
-    :param key: of ``data``, whose blob it is; empty for any other pickle: an agent of Stable Baselines 2 and what
-        ``policy.save`` writes have keys of their own
+    :param key: of ``data``, whose blob it is, :data:`~sbformat.tools.scan.place.ANY_KEY` where it cannot be told;
+        empty for any other pickle: an agent of Stable Baselines 2 and what ``policy.save`` writes have their own keys
     """
-    if key:
-        pairs: Sequence[tuple[object, object]] = [(key, value)]
-    elif type(value) is tuple and len(value) == 2 and type(value[0]) is Dict:
-        pairs = value[0]
-    elif type(value) is Dict and len(value) == 2 and {name for name, _ in value if type(name) is str} == _MODEL_DATA:
-        pairs = [("data__", part) for name, part in value if name == "data"]
-    else:
-        return {}
+    pairs: Sequence[tuple[object, object]] = [(key, value)]
+    if not key:
+        is_agent = type(value) in (tuple, list) and len(value) == 2  # type: ignore[arg-type]
+        pairs = _pairs(value[0] if is_agent else value)  # type: ignore[index]
+        if not is_agent:
+            is_model = {name for name, _ in pairs if type(name) is str} >= _MODEL_DATA
+            pairs = [("data__", part) for name, part in pairs if name == "data" and is_model]
     called: dict[int, str] = {}
     for name, part in pairs:
-        if isinstance(name, str) and is_used(name):
+        if isinstance(name, str) and (is_used(name) or name == ANY_KEY):
             for found in _names([part], set(), is_deep=True):
                 called.setdefault(id(found), name)
     return called
+
+
+def _pairs(value: object) -> list[tuple[object, object]]:
+    """Return the pairs of a dict of any kind."""
+    if type(value) is Dict:
+        return list(value)
+    pairs: list[tuple[object, object]] = []
+    if isinstance(value, Call):
+        items = value.args[0] if type(value.args) is tuple and value.args else ()
+        if isinstance(items, (list, tuple)):
+            pairs += [(item[0], item[1]) for item in items if isinstance(item, (list, tuple)) and len(item) == 2]
+        for update in value.updates or ():
+            if update.how == "SETITEMS":
+                pairs += update.value  # type: ignore[arg-type]
+    return pairs
 
 
 def find_late_changes(log: Sequence[Node | Update], changes: Iterable[tuple[object, int]]) -> bool:
