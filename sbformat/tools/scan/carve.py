@@ -71,8 +71,10 @@ def members(data: memoryview, left: Callable[[], int]) -> Iterator[Member]:
     starts = [found.start() for found in islice(re.finditer(re.escape(LOCAL_SIGNATURE), raw), _MOST_MEMBERS)]
     following = dict(pairwise([*starts, len(raw)]))
     for start in dict.fromkeys([*(start for start, _ in listed), *starts]):
-        if len(raw) - start < _LOCAL.size or left() <= 0:
+        if left() <= 0:
             return
+        if not 0 <= start <= len(raw) - _LOCAL.size:
+            continue
         _, _, _, method, _, _, _, compressed, _, name_size, extra_size = _LOCAL.unpack_from(raw, start)
         at = start + _LOCAL.size + name_size + extra_size
         name = raw[start + _LOCAL.size : start + _LOCAL.size + name_size].decode("utf-8", "replace")

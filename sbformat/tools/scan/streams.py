@@ -13,7 +13,7 @@ from sbformat.limits import Budget
 from sbformat.names.dangerous import reason
 from sbformat.numpy_pickles import encoded_bytes
 from sbformat.pkl import Attempt, attempt
-from sbformat.pkl.tree import Call, Global, Unread, children
+from sbformat.pkl.tree import Call, Global, Unread, Update, children
 from sbformat.spec import LEGACY_MAGIC_BYTES, LOCAL_SIGNATURE
 from sbformat.tools.scan.judge import MOST_FINDINGS, judge
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sbformat.limits import Limits
+    from sbformat.pkl.tree import Node
     from sbformat.source import Source
     from sbformat.tools.scan.judge import Judged
     from sbformat.tools.scan.place import Place
@@ -296,7 +297,14 @@ def _is_pickle(found: Attempt, size: int, *, is_marked: bool, is_nested: bool) -
         return is_marked or bool(found.log) or (not is_nested and found.pickle.size == size)
     if is_marked:
         return bool(found.log)
-    return any(not isinstance(node, Global) or reason(node.pair) for node in found.log)
+    return any(_tells(node) for node in found.log)
+
+
+def _tells(node: Node | Update) -> bool:
+    """Say whether text or numbers seldom give a row of a log by chance: a call, a name that is harmful or changed."""
+    if isinstance(node, Update):
+        return isinstance(node.target, Global)
+    return isinstance(node, Call) or (isinstance(node, Global) and reason(node.pair) is not None)
 
 
 def _is_beyond(error: SbformatError | None, *, is_cut: bool) -> bool:
