@@ -116,9 +116,14 @@ def called_later() -> Iterator[Vector]:
     agent = b"}" + text("policy") + unknown + b"s}\x86"
     rule = Rule(
         "14.1",
-        "The keys of an agent in one pickle (16.4) and the argument `data` of what `policy.save` writes count as such.",
+        "The keys of an agent in one pickle (16.4, also as a list) and the argument `data` of what `policy.save` writes, in a dict of any kind and whatever else is in it, count as such",
     )
     yield scans(rule, "called-sb2-policy", pickled(agent), "dangerous", "called-name")
+    rule = Rule("14.1", "Where it is called it is `called-name`, elsewhere `unknown-name`.")
+    algorithm = b"cstable_baselines3.ppo.ppo\nPPO\n"
+    called = b"}" + text("features_extractor_class") + algorithm + b"s"
+    yield scans(rule, "called-algorithm", document(pickled(called), "policy_kwargs"), "dangerous", "called-name")
+    yield scans(rule, "kept-algorithm", document(pickled(algorithm), "my_note"), "unknown", "unknown-name")
     rule = Rule("14.1", "or given to a known constructor, as an argument or in its state, which may call it.")
     schedule = b"cstable_baselines3.common.utils\nFloatSchedule\n)\x81}" + text("value_schedule") + unknown + b"sb"
     yield scans(rule, "given-in-a-state", pickled(schedule), "dangerous", "called-name")
@@ -172,6 +177,9 @@ def keys() -> Iterator[Vector]:
     yield scans(rule, "hashing-without-end", pickled(b"})" + b"2\x86" * 60 + b"Ns"), "broken", "broken")
     yield scans(rule, "hashing-that-ends", pickled(b"})" + b"2\x86" * 8 + b"Ns"), "clean")
     rule = Rule("14.1", "that take more than 32 jumps from slot to slot each, in CPython's tables.")
+    rule_of_calls = Rule("14.1", "more than `other_keys` keys of one table that are calls.")
+    calls = b"".join(b"cbuiltins\ncomplex\nK\x00M" + at.to_bytes(2, "little") + b"\x86RN" for at in range(1025))
+    yield scans(rule_of_calls, "keys-of-calls", pickled(b"}(" + calls + b"u"), "broken", "broken")
     for name, step in (("colliding", 2**61 - 1), ("spread", 12_345)):
         numbers = b"".join(b"\x8a\x0a" + (1 + at * step).to_bytes(10, "little") + b"N" for at in range(1500))
         verdict, rules = ("broken", ("broken",)) if name == "colliding" else ("clean", ())
