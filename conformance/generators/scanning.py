@@ -176,10 +176,12 @@ def keys() -> Iterator[Vector]:
     rule = Rule("14.1", "more than `pickle_nodes` parts of keys in all are broken")
     yield scans(rule, "hashing-without-end", pickled(b"})" + b"2\x86" * 60 + b"Ns"), "broken", "broken")
     yield scans(rule, "hashing-that-ends", pickled(b"})" + b"2\x86" * 8 + b"Ns"), "clean")
-    rule = Rule("14.1", "that take more than 32 jumps from slot to slot each, in CPython's tables.")
+    rule = Rule("14.1", "that take more than 32 jumps from slot to slot each, in CPython's tables")
     rule_of_calls = Rule("14.1", "more than `other_keys` keys of one table that are calls.")
     calls = b"".join(b"cbuiltins\ncomplex\nK\x00M" + at.to_bytes(2, "little") + b"\x86RN" for at in range(1025))
-    yield scans(rule_of_calls, "keys-of-calls", pickled(b"}(" + calls + b"u"), "broken", "broken")
+    yield scans(
+        rule_of_calls, "keys-of-calls", pickled(b"}(" + calls + b"u"), "broken", "broken", "unchecked-arguments"
+    )
     for name, step in (("colliding", 2**61 - 1), ("spread", 12_345)):
         numbers = b"".join(b"\x8a\x0a" + (1 + at * step).to_bytes(10, "little") + b"N" for at in range(1500))
         verdict, rules = ("broken", ("broken",)) if name == "colliding" else ("clean", ())
