@@ -157,7 +157,7 @@ def _rebuilt(job: Job) -> Archive:
     optimizers = _optimizers(job, moved)
     data = rebuilt_data(job)
     _check_assigned(data, job.replaced)
-    known = check_fit(job, network)
+    known = check_fit(job, network, data)
     parameters = {_POLICY: policy.with_tree(moved.value(network.tree))}
     parameters.update(_optimizer_states(job, optimizers, network, known))
     variables = _variables(job)
