@@ -28,3 +28,79 @@ def test_a_numpy_bool_does_not_turn_the_check_of_shapes_off() -> None:
     assert report.findings == ()
     with pytest.raises(UnsupportedError, match="its weights do not fit"):
         rebuild(with_keys(use_sde=blob(NUMPY_FALSE), policy_kwargs={"net_arch": [9]}))
+
+
+# -- keys that SB3 needs ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["policy_class", "observation_space", "action_space"])
+@pytest.mark.parametrize("on_unknown", ["drop", "keep", "error"])
+def test_an_archive_without_a_key_that_nothing_supplies_is_refused(key: str, on_unknown: Any) -> None:
+    with pytest.raises(UnsupportedError, match=f"{key}: it is missing"):
+        rebuild(with_keys(**{key: ...}), on_unknown=on_unknown)
+    assert rebuild(with_keys(**{key: ...}), given=[key]).archive.data[key] is None
+
+
+def test_a_policy_that_is_missing_can_be_given() -> None:
+    made, _, _ = rebuilt(with_keys(policy_class=...), policy_class="MlpPolicy")
+    assert made.data["policy_class"] == rebuild(BASES["ppo"]).archive.data["policy_class"]
+
+
+@pytest.mark.parametrize(("key", "value"), [("verbose", 0), ("n_envs", 1)])
+def test_what_load_reads_is_supplied(key: str, value: int) -> None:
+    made, rows, report = rebuilt(with_keys(**{key: ...}))
+    assert made.data[key] == value
+    assert rows[key].instead == f"{value}, the default of PPO"
+    assert report.findings == (rows[key],)
+
+
+# -- values against the schema ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "instead"),
+    [
+        ("seed", -1, "None"),
+        ("batch_size", 0, "64"),
+        ("_stats_window_size", -1, "100"),
+        ("n_steps", [1], "2048"),
+        ("gamma", 7, "0.99"),
+        ("gamma", None, "0.99"),
+        ("use_sde", 3, "False"),
+        ("verbose", -2, "0"),
+    ],
+)
+def test_a_value_that_the_schema_refuses_is_dropped(key: str, value: object, instead: str) -> None:
+    made, rows, report = rebuilt(with_keys(**{key: value}))
+    assert made.data.get(key, instead) in (instead, 0)
+    assert rows[key].instead == f"{instead}, the default of PPO"
+    assert report.findings == (rows[key],)
+    assert [row.key for row in report.rows].count(key) == 1
+    with pytest.raises(UnsupportedError, match=key):
+        rebuild(with_keys(**{key: value}), on_unknown="error")
+    with pytest.raises(ValidationError, match=key):
+        rebuild(BASES["ppo"], assign={key: value})
+
+
+def test_a_text_is_dropped_where_sb3_has_a_number() -> None:
+    _, rows, report = rebuilt(with_keys(n_steps="many"))
+    assert rows["n_steps"].instead == "2048, the default of PPO"
+    assert report.findings == (rows["n_steps"],)
+
+
+def test_an_object_is_dropped_where_sb3_has_a_number() -> None:
+    made, rows, _ = rebuilt(with_keys(gamma=blob((1.0, 2.0))))
+    assert "gamma" not in made.data
+    assert rows["gamma"].is_finding
+
+
+# -- state-dependent noise ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("base", ["ppo", "sac"])
+def test_use_sde_is_dropped_where_the_policy_has_no_such_noise(base: str) -> None:
+    made, rows, report = rebuilt(with_keys(base, use_sde=True))
+    assert made.data.get("use_sde", False) is False
+    assert report.findings == (rows["use_sde"],)
+    with pytest.raises(UnsupportedError, match="no state-dependent noise"):
+        rebuild(BASES[base], assign={"use_sde": True})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.archive import Archive
-from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, ValidationError, quote
+from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote
 from sbformat.known.values import Reference
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.names.moved import of_today
@@ -17,7 +17,7 @@ from sbformat.names.references import REFERENCES
 from sbformat.pth import StateDict
 from sbformat.pth.values import TensorInfo
 from sbformat.reader import read
-from sbformat.schema import OPTIMIZERS, iter_problems, known_keys
+from sbformat.schema import OPTIMIZERS, known_keys
 from sbformat.sniff import STATISTICS
 from sbformat.spec import (
     DATA_ENTRY,
@@ -156,7 +156,6 @@ def _rebuilt(job: Job) -> Archive:
     moved = Moved()
     optimizers = _optimizers(job, moved)
     data = rebuilt_data(job)
-    _check_assigned(data, job.replaced)
     known = check_fit(job, network, data)
     parameters = {_POLICY: policy.with_tree(moved.value(network.tree))}
     parameters.update(_optimizer_states(job, optimizers, network, known))
@@ -211,17 +210,6 @@ def _check_keys(algorithm: str, assigned: Mapping[str, Any]) -> None:
     for key in assigned:
         if key not in known:
             raise MissingEntryError(key, present=sorted(known), what="key of SB3")
-
-
-def _check_assigned(data: dict[str, Any], assigned: Mapping[str, Any]) -> None:
-    problems = [
-        problem
-        for problem in iter_problems(data)
-        if problem.level == "error" and problem.loc.split("/")[1:2] and problem.loc.split("/")[1] in assigned
-    ]
-    if problems:
-        message = f"{problems[0].loc}: {problems[0].message}"
-        raise ValidationError(message, problems=tuple(problems))
 
 
 def _version(archive: Archive) -> str | None:

@@ -31,7 +31,9 @@ from sbformat.numpy_pickles import ArrayInfo
 from sbformat.pkl.tree import Node
 from sbformat.schema import known_keys
 from sbformat.tools.rebuild import buffers, policies, releases
+from sbformat.tools.rebuild.defaults import describe_default
 from sbformat.tools.rebuild.job import DROPPED
+from sbformat.tools.rebuild.loadable import check_data
 from sbformat.tools.rebuild.roles import HER_BUFFER
 from sbformat.tools.rebuild.written import PRIVATE, is_private, parts, texts, written
 
@@ -69,6 +71,9 @@ def rebuilt_data(job: Job) -> dict[str, Any]:
             made[key] = value
             _note_arguments(job, key)
     made.update(dict.fromkeys(job.options.given - made.keys()))
+    if job.options.policy_class is not None and "policy_class" not in made:
+        made["policy_class"] = policies.policy_class(job, "policy_class", None)
+    check_data(job, made)
     _complete(job, made)
     return made
 
@@ -110,7 +115,8 @@ def _plain(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
     if is_private(key) or any(map(is_private, texts(meaning))):
         return job.dropped(key, PRIVATE)
     if key not in releases.TEXTS and any(isinstance(part, (str, bytes, bytearray)) for part in found):
-        return job.dropped(key, "it holds a text of whoever trained it, and SB3 has none there")
+        instead = describe_default(job.algorithm, key) if is_known else None
+        return job.dropped(key, "it holds a text of whoever trained it, and SB3 has none there", instead)
     if not is_known and any(isinstance(part, Value) or _is_text_in_numbers(part) for part in found):
         return job.dropped(key, "an object, or an array of bytes, under a key where SB3 keeps none")
     name = releases.RENAMED.get(key)
