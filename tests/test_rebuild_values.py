@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from making_known import call, new
@@ -104,3 +105,77 @@ def test_use_sde_is_dropped_where_the_policy_has_no_such_noise(base: str) -> Non
     assert report.findings == (rows["use_sde"],)
     with pytest.raises(UnsupportedError, match="no state-dependent noise"):
         rebuild(BASES[base], assign={"use_sde": True})
+
+
+# -- the entropy coefficient --------------------------------------------------------------------------
+
+
+def entropy_of(archive: Any, **options: Any) -> tuple[dict[str, Any], Any]:
+    made, _, report = rebuilt(archive, **options)
+    variables = made.pytorch_variables
+    assert variables is not None
+    return variables.to_numpy(), report
+
+
+def with_variables(ent_coef: object, **variables: Any) -> Any:
+    archive = with_keys("sac", ent_coef=ent_coef)
+    return archive.replace(pytorch_variables=StateDict.from_arrays({}).with_tree(variables))
+
+
+def tensor(values: Any, dtype: str = "float32") -> Any:
+    return StateDict.from_arrays({"x": np.array(values, dtype)}).tree["x"]
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "expected"),
+    [
+        (0.9, "ent_coef_tensor", 0.9),
+        ("0.9", "ent_coef_tensor", 0.9),
+        (0, "ent_coef_tensor", 0.0),
+        ("auto_0.5", "log_ent_coef", [np.log(0.5)]),
+        ("auto", "log_ent_coef", [0.0]),
+    ],
+)
+def test_a_coefficient_that_is_given_decides_on_the_tensor(value: object, name: str, expected: Any) -> None:
+    arrays, report = entropy_of(with_variables(0.2, ent_coef_tensor=tensor(0.2)), assign={"ent_coef": value})
+    assert list(arrays) == [name]
+    assert arrays[name].dtype == np.float32
+    np.testing.assert_array_equal(arrays[name], np.array(expected, np.float32))
+    assert report.findings == ()
+
+
+def test_a_coefficient_that_sb3_cannot_learn_from_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="ent_coef: expected a number"):
+        rebuild(BASES["sac"], assign={"ent_coef": "auto_-1"})
+
+
+@pytest.mark.parametrize(
+    ("ent_coef", "name", "found"),
+    [
+        (0.2, "ent_coef_tensor", tensor(5.0)),
+        (0.2, "ent_coef_tensor", tensor([0.2])),
+        (0.2, "ent_coef_tensor", tensor(0.2, "float64")),
+        (0.2, "ent_coef_tensor", 0.2),
+        (0.2, "ent_coef_tensor", ...),
+        ("auto_0.5", "log_ent_coef", tensor([0.0, 0.0])),
+        ("auto_0.5", "log_ent_coef", tensor(0.0)),
+        ("auto_0.5", "log_ent_coef", tensor([0], "int64")),
+        ("auto_0.5", "log_ent_coef", 0.5),
+        ("auto_0.5", "log_ent_coef", ...),
+    ],
+)
+def test_a_tensor_that_does_not_fit_the_coefficient_is_made_anew(ent_coef: object, name: str, found: object) -> None:
+    variables = {} if found is ... else {name: found}
+    arrays, report = entropy_of(with_variables(ent_coef, **variables))
+    fixed, learned = np.array(0.2, np.float32), np.array([np.log(0.5)], np.float32)
+    np.testing.assert_array_equal(arrays[name], fixed if name == "ent_coef_tensor" else learned)
+    assert [(row.entry, row.key) for row in report.findings] == [("pytorch_variables.pth", name)]
+
+
+@pytest.mark.parametrize(
+    ("ent_coef", "name", "found"), [(0.2, "ent_coef_tensor", tensor(0.2)), ("auto", "log_ent_coef", tensor([-3.0]))]
+)
+def test_a_tensor_that_fits_is_kept(ent_coef: object, name: str, found: Any) -> None:
+    arrays, report = entropy_of(with_variables(ent_coef, **{name: found}))
+    assert arrays[name].item() == pytest.approx(0.2 if name == "ent_coef_tensor" else -3.0)
+    assert report.findings == ()

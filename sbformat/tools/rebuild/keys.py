@@ -32,6 +32,7 @@ from sbformat.pkl.tree import Node
 from sbformat.schema import known_keys
 from sbformat.tools.rebuild import buffers, policies, releases
 from sbformat.tools.rebuild.defaults import describe_default
+from sbformat.tools.rebuild.entropy import fixed_coefficient, initial_coefficient
 from sbformat.tools.rebuild.job import DROPPED
 from sbformat.tools.rebuild.loadable import check_data
 from sbformat.tools.rebuild.roles import HER_BUFFER
@@ -326,10 +327,23 @@ def _target_update_interval(job: Job, key: str, value: object) -> Any:  # noqa: 
 def _entropy_coefficient(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
     """``ent_coef``: a number, or ``auto`` with where it begins for those that learn it."""
     meaning = job.readable(key)
-    learns = job.algorithm in releases.ENTROPY_LEARNERS
-    if isinstance(meaning, (int, float, ArrayInfo)) or (learns and releases.is_automatic(meaning)):
+    default = describe_default(job.algorithm, key)
+    if job.algorithm not in releases.ENTROPY_LEARNERS:
+        if isinstance(meaning, (int, float, ArrayInfo)):
+            return _plain(job, key, value)
+        return job.unknown(key, value, "expected a number", default, was=meaning)
+    fixed = fixed_coefficient(meaning)
+    if fixed is not None and isinstance(meaning, str):
+        job.told("translated", f"{fixed}, which SB3 makes of the text", key=key)
+        return fixed
+    if fixed is not None or initial_coefficient(meaning) is not None:
         return _plain(job, key, value)
-    return job.unknown(key, value, f"expected a number{' or auto' if learns else ''}", "SB3's default", was=meaning)
+    message = "expected a number of at least 0 or auto"
+    if not isinstance(value, Serialized):  # not unknown but wrong: the optimizer and the tensor are of auto
+        if job.options.on_unknown == "error":
+            job.refused.append(f"{key}: {message}")
+        return job.dropped(key, message, default, was=meaning)
+    return job.unknown(key, value, message, default, was=meaning)
 
 
 def _target_entropy(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
