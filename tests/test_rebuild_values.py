@@ -179,3 +179,60 @@ def test_a_tensor_that_fits_is_kept(ent_coef: object, name: str, found: Any) -> 
     arrays, report = entropy_of(with_variables(ent_coef, **{name: found}))
     assert arrays[name].item() == pytest.approx(0.2 if name == "ent_coef_tensor" else -3.0)
     assert report.findings == ()
+
+
+# -- names that are allowed ---------------------------------------------------------------------------
+
+
+def float_schedule(depth: int) -> Any:
+    """A function of the author's own, inside of that many schedules of SB3."""
+    inner = float_schedule(depth - 1) if depth else Global("mine.schedules", "slow")
+    return new("stable_baselines3.common.utils", "FloatSchedule", {"value_schedule": inner}) if depth else inner
+
+
+@pytest.mark.parametrize("key", ["clip_range", "learning_rate"])
+@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("target", ["2.0", "2.9"])
+def test_a_schedule_of_the_authors_is_allowed_inside_of_sb3s(key: str, depth: int, target: str) -> None:
+    archive = with_keys(**{key: blob(float_schedule(depth))})
+    made, rows, report = rebuilt(archive, allow=["mine.schedules.slow"], target=target)
+    assert [(required.key, required.name) for required in report.requires] == [(key, "mine.schedules.slow")]
+    assert rows[key].action == "kept"
+    assert b"mine.schedules" in made.data[key].pickle
+    assert report.findings == ()
+    _, _, report = rebuilt(archive, target=target)
+    assert [row.key for row in report.findings] == [key]
+
+
+def test_a_name_that_is_not_in_a_collection_is_an_error() -> None:
+    with pytest.raises(TypeError, match="allow: expected a collection of dotted names"):
+        rebuild(BASES["ppo"], allow="mine.Policy")
+
+
+# -- refusals -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["lr_schedule", "exploration_schedule", "env", "tb_writer", "tensorboard_log", "learn"])
+@pytest.mark.parametrize("value", [blob(SYSTEM), Serialized("x", b"\x80\x04nonsense.")])
+def test_error_refuses_what_is_unknown_under_keys_that_are_left_out(key: str, value: Serialized) -> None:
+    archive = with_keys(**{key: value})
+    assert key not in rebuild(archive).archive.data or key == "tensorboard_log"
+    with pytest.raises(UnsupportedError, match=f"without what is not known: {key}: "):
+        rebuild(archive, on_unknown="error")
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_error_refuses_nothing_that_is_known(base: str) -> None:
+    assert rebuild(BASES[base], on_unknown="error").archive == rebuild(BASES[base]).archive
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"optimizer_kwargs": {"speed": 1}}, {"optimizer_kwargs": {"eps": "small"}}, {"features_extractor_kwargs": {"x": 1}}],
+)
+def test_arguments_that_are_given_are_checked(arguments: dict[str, Any]) -> None:
+    known = {"net_arch": [8, 8]}
+    with pytest.raises(UnsupportedError, match="policy_kwargs/.*_kwargs/"):
+        rebuild(BASES["ppo"], assign={"policy_kwargs": {**known, **arguments}})
+    made = rebuild(BASES["ppo"], assign={"policy_kwargs": {**known, "optimizer_kwargs": {"eps": 1e-5}}}).archive
+    assert made.data["policy_kwargs"]["optimizer_kwargs"] == {"eps": 1e-5}

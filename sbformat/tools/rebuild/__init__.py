@@ -119,9 +119,13 @@ def rebuild(
     :raises UnsupportedError: when the target has no such network, when SB3 cannot load it without what is not known,
         for a name of ``allow`` that is known to be harmful, and for ``on_unknown="error"``
     :raises ValidationError: for a value of ``assign`` against the schema
+    :raises TypeError: when ``allow`` is a str
     :raises MissingEntryError: for a key of ``assign`` that the algorithm does not have, and for an entry that it needs
     :raises SbformatError: when an entry cannot be decoded
     """
+    if isinstance(allow, str):
+        message = f"allow: expected a collection of dotted names, got the str {quote(allow)}; pass [{quote(allow)}]"
+        raise TypeError(message)
     archive = source if isinstance(source, Archive) else read(source, limits=limits)
     if archive.format not in _ARCHIVES:
         hint = "; rebuild_vecnormalize rebuilds statistics" if archive.format in STATISTICS else ""

@@ -63,7 +63,10 @@ def rebuilt_data(job: Job) -> dict[str, Any]:
             result = job.replaced[key]
             _note_arguments(job, key)
         else:
-            result = _handler(job, key)(job, key, value)
+            handler = _handler(job, key)
+            if handler in _LEFT_OUT or key in releases.METHODS:
+                _refuse_unknown(job, key, value)
+            result = handler(job, key, value)
         if result is not DROPPED:
             made[releases.RENAMED.get(key, key)] = result
     for key, value in job.replaced.items():
@@ -80,9 +83,15 @@ def rebuilt_data(job: Job) -> dict[str, Any]:
 
 
 def _note_arguments(job: Job, key: str) -> None:
-    """Note the policy's arguments when they are among the values that were given."""
+    """Note the policy's arguments when they are among the values that were given.
+
+    :raises UnsupportedError: for one that SB3 cannot use
+    """
     if key == "policy_kwargs":
-        job.arguments = job.replaced[key]
+        given = job.replaced[key]
+        job.arguments = given if type(given) is dict else None
+        if type(given) is dict:
+            policies.check_given(job, key, given)
 
 
 def _handler(job: Job, key: str) -> Callable[[Job, str, Any], Any]:
@@ -180,6 +189,19 @@ def _made_anew(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
     return DROPPED
 
 
+def _refuse_unknown(job: Job, key: str, value: object) -> None:
+    """Note what is unknown or code under a key that is left out anyway, when the caller asks for an error."""
+    if job.options.on_unknown != "error" or not isinstance(value, Serialized):
+        return
+    try:
+        meaning = job.meaning(key)
+    except UnsupportedError as error:
+        job.refused.append(f"{escape(key)}: {error.message}")
+        return
+    if any(_is_code(part) for part in _parts(meaning)):
+        job.refused.append(f"{escape(key)}: {_line(meaning)} is not known")
+
+
 def _is_code(part: object) -> bool:
     is_function = isinstance(part, Function) and part.schedule is None
     return is_function or isinstance(part, (Node, CarriedClass, CarriedObject))
@@ -269,6 +291,8 @@ def _check_rate(value: float | None) -> None:
 
 
 def _is_allowed(job: Job, schedule: object) -> bool:
+    while isinstance(schedule, FloatSchedule):
+        schedule = schedule.schedule
     function = schedule.function if isinstance(schedule, Partial) else schedule
     return isinstance(function, Reference) and function.pair in job.allowed.pairs
 
@@ -420,3 +444,5 @@ _HANDLERS: Final[dict[str, Callable[[Job, str, Any], Any]]] = {
     "rollout_buffer_kwargs": buffers.buffer_kwargs,
     "action_noise": buffers.action_noise,
 }
+_LEFT_OUT: Final = frozenset({_made_anew, _removed, _replaced, _excluded, _tensorboard_log})
+"""Handlers whose result never has the value of a blob."""
