@@ -14,9 +14,8 @@ from sbformat.pkl import Call, Global
 from sbformat.pth import StateDict
 from sbformat.tools.rebuild import rebuild
 
-NUMPY_FALSE = Call(
-    "REDUCE", Global("numpy.core.multiarray", "scalar"), (Call("REDUCE", Global("numpy", "dtype"), ("b1", False, True)), b"\0")
-)
+BOOL = Call("REDUCE", Global("numpy", "dtype"), ("b1", False, True))
+NUMPY_FALSE = Call("REDUCE", Global("numpy.core.multiarray", "scalar"), (BOOL, b"\0"))
 SYSTEM = call("os", "system", "true")
 
 
@@ -228,7 +227,11 @@ def test_error_refuses_nothing_that_is_known(base: str) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"optimizer_kwargs": {"speed": 1}}, {"optimizer_kwargs": {"eps": "small"}}, {"features_extractor_kwargs": {"x": 1}}],
+    [
+        {"optimizer_kwargs": {"speed": 1}},
+        {"optimizer_kwargs": {"eps": "small"}},
+        {"features_extractor_kwargs": {"x": 1}},
+    ],
 )
 def test_arguments_that_are_given_are_checked(arguments: dict[str, Any]) -> None:
     known = {"net_arch": [8, 8]}

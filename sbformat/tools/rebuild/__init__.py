@@ -15,7 +15,6 @@ from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.names.moved import of_today
 from sbformat.names.references import REFERENCES
 from sbformat.pth import StateDict
-from sbformat.pth.values import TensorInfo
 from sbformat.reader import read
 from sbformat.schema import OPTIMIZERS, known_keys
 from sbformat.sniff import STATISTICS
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from sbformat.policies.layers import Parameter
+    from sbformat.pth.values import TensorInfo
     from sbformat.source import SourceLike
     from sbformat.tools.rebuild.networks import Network
 

@@ -60,7 +60,8 @@ def rebuilt_entropy(job: Job, found: object, data: dict[str, Any]) -> tuple[Tens
     value = job.readable("ent_coef") if "ent_coef" in job.options.given else data.get("ent_coef")
     was_given = "ent_coef" in job.replaced
     if was_given and fixed_coefficient(value) is None and initial_coefficient(value) is None:
-        message = f"ent_coef: expected a number of at least 0, auto or auto_ with a number above 0, got {escape(str(value), 80)}"
+        shown = escape(str(value), 80)
+        message = f"ent_coef: expected a number of at least 0, auto or auto_ with a number above 0, got {shown}"
         raise UnsupportedError(message)
     why = _misfit(found, () if not job.learns_entropy else (1,))
     if job.learns_entropy:

@@ -70,7 +70,7 @@ def _wrong_values(job: Job, made: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _key_of(loc: str) -> str:
     """Return the key of ``data`` that a JSON pointer leads into; empty for the whole."""
-    return (loc.split("/") + [""])[1].replace("~1", "/").replace("~0", "~")
+    return [*loc.split("/"), ""][1].replace("~1", "/").replace("~0", "~")
 
 
 def _drop(job: Job, made: dict[str, Any], key: str, message: str) -> None:
