@@ -61,6 +61,7 @@ def load(
     :raises UnsupportedError: when it is an agent of another algorithm, SB3 could not load it without a class that was
         not allowed, it cannot be rebuilt, or SB3 is not installed
     :raises SbformatError: when the archive cannot be read
+    :raises TypeError: when ``allow`` is a str
     """
     given = dict(custom_objects or {})
     original = source if isinstance(source, Archive) else read(source, limits=limits)

@@ -9,15 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.archive import Archive
-from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, ValidationError, quote
+from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote
 from sbformat.known.values import Reference
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.names.moved import of_today
 from sbformat.names.references import REFERENCES
 from sbformat.pth import StateDict
-from sbformat.pth.values import TensorInfo
 from sbformat.reader import read
-from sbformat.schema import OPTIMIZERS, iter_problems, known_keys
+from sbformat.schema import OPTIMIZERS, known_keys
 from sbformat.sniff import STATISTICS
 from sbformat.spec import (
     DATA_ENTRY,
@@ -31,13 +30,14 @@ from sbformat.spec import (
     VERSION_ENTRY,
 )
 from sbformat.targets import NEWEST, Target, target_of
+from sbformat.tools.rebuild.entropy import FIXED, LEARNED, rebuilt_entropy
 from sbformat.tools.rebuild.fit import check_fit
 from sbformat.tools.rebuild.hindsight import Hindsight, hindsight_of, inner_algorithm
 from sbformat.tools.rebuild.job import Job, OnUnknown, Options
 from sbformat.tools.rebuild.keys import rebuilt_data
 from sbformat.tools.rebuild.networks import Tensor, rebuilt_network
 from sbformat.tools.rebuild.optimizers import Optimizer, fresh_entropy_state, rebuilt_optimizer
-from sbformat.tools.rebuild.releases import ALGORITHMS
+from sbformat.tools.rebuild.releases import ALGORITHMS, ENTROPY_LEARNERS
 from sbformat.tools.rebuild.report import Action, RebuildReport, Required, Row
 from sbformat.tools.rebuild.statistics import RebuiltStatistics, rebuild_vecnormalize
 from sbformat.tools.rebuild.tensors import Moved
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from sbformat.policies.layers import Parameter
+    from sbformat.pth.values import TensorInfo
     from sbformat.source import SourceLike
     from sbformat.tools.rebuild.networks import Network
 
@@ -118,9 +119,13 @@ def rebuild(
     :raises UnsupportedError: when the target has no such network, when SB3 cannot load it without what is not known,
         for a name of ``allow`` that is known to be harmful, and for ``on_unknown="error"``
     :raises ValidationError: for a value of ``assign`` against the schema
+    :raises TypeError: when ``allow`` is a str
     :raises MissingEntryError: for a key of ``assign`` that the algorithm does not have, and for an entry that it needs
     :raises SbformatError: when an entry cannot be decoded
     """
+    if isinstance(allow, str):
+        message = f"allow: expected a collection of dotted names, got the str {quote(allow)}; pass [{quote(allow)}]"
+        raise TypeError(message)
     archive = source if isinstance(source, Archive) else read(source, limits=limits)
     if archive.format not in _ARCHIVES:
         hint = "; rebuild_vecnormalize rebuilds statistics" if archive.format in STATISTICS else ""
@@ -156,11 +161,10 @@ def _rebuilt(job: Job) -> Archive:
     moved = Moved()
     optimizers = _optimizers(job, moved)
     data = rebuilt_data(job)
-    _check_assigned(data, job.replaced)
-    known = check_fit(job, network)
+    known = check_fit(job, network, data)
     parameters = {_POLICY: policy.with_tree(moved.value(network.tree))}
     parameters.update(_optimizer_states(job, optimizers, network, known))
-    variables = _variables(job)
+    variables = _variables(job, data)
     dropped = _others(job, set(parameters))
     return archive.without(*dropped).replace(
         data=data,
@@ -213,17 +217,6 @@ def _check_keys(algorithm: str, assigned: Mapping[str, Any]) -> None:
             raise MissingEntryError(key, present=sorted(known), what="key of SB3")
 
 
-def _check_assigned(data: dict[str, Any], assigned: Mapping[str, Any]) -> None:
-    problems = [
-        problem
-        for problem in iter_problems(data)
-        if problem.level == "error" and problem.loc.split("/")[1:2] and problem.loc.split("/")[1] in assigned
-    ]
-    if problems:
-        message = f"{problems[0].loc}: {problems[0].message}"
-        raise ValidationError(message, problems=tuple(problems))
-
-
 def _version(archive: Archive) -> str | None:
     try:
         return archive.stable_baselines3_version
@@ -274,26 +267,35 @@ def _tell(job: Job, entry: str, notes: list[str]) -> None:
     job.told("translated" if notes else "kept", "; ".join(dict.fromkeys(notes)), entry=entry)
 
 
-def _variables(job: Job) -> StateDict:
+def _variables(job: Job, data: dict[str, Any]) -> StateDict:
     """Return ``pytorch_variables.pth``: what SB3 has of it, and nothing else that it would look up on the agent."""
     found = job.archive.pytorch_variables
-    tree: Any = found.tree if found is not None else {}
-    wanted = "log_ent_coef" if job.learns_entropy else "ent_coef_tensor"
-    kept = {}
-    for name, value in tree.items() if isinstance(tree, dict) else ():
-        if name in TORCH_VARIABLES and value is None:
-            continue
-        if name == wanted and job.family.kind == "critics" and isinstance(value, TensorInfo):
-            kept[name] = value
-        else:
-            message = f"no variable of {job.algorithm}, which has {wanted} at most"
+    tree: Any = found.tree if found is not None and isinstance(found.tree, dict) else {}
+    wanted = "" if job.algorithm not in ENTROPY_LEARNERS else LEARNED if job.learns_entropy else FIXED
+    for name, value in tree.items():
+        if name != wanted and not (name in TORCH_VARIABLES and value is None):
+            message = f"not a variable of {job.algorithm}{wanted and ', which has only ' + wanted}"
             job.told("dropped", message, key=str(name), entry=PYTORCH_VARIABLES_ENTRY)
+    kept: dict[str, TensorInfo] = {}
+    if wanted:
+        kept[wanted] = _entropy(job, wanted, tree.get(wanted), data)
     old = next((name for name in (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY) if name in job.archive.entries), None)
     if old is None:
-        job.told("translated", "empty: there was none", entry=PYTORCH_VARIABLES_ENTRY)
-        return StateDict.from_arrays({})
-    _tell(job, old, [f"is {PYTORCH_VARIABLES_ENTRY} since SB3 0.9"] if old == TENSORS_ENTRY else [])
-    return found.with_tree(Moved().value(kept))  # type: ignore[union-attr]
+        job.told("translated", "new: there was none", entry=PYTORCH_VARIABLES_ENTRY)
+    else:
+        _tell(job, old, [f"is {PYTORCH_VARIABLES_ENTRY} since SB3 0.9"] if old == TENSORS_ENTRY else [])
+    return (found or StateDict.from_arrays({})).with_tree(Moved().value(kept))
+
+
+def _entropy(job: Job, name: str, found: object, data: dict[str, Any]) -> TensorInfo:
+    """Return the entropy coefficient's tensor, with a row where it is another than the archive's."""
+    tensor, why, is_finding = rebuilt_entropy(job, found, data)
+    if why:
+        action: Action = "dropped" if is_finding else "translated"
+        instead = why.partition(": ")[0] if is_finding else None
+        message = why.partition(": ")[2] if is_finding else why
+        job.rows.append(Row(PYTORCH_VARIABLES_ENTRY, name, action, message, instead, None, is_finding))
+    return tensor
 
 
 def _others(job: Job, parameters: set[str]) -> list[str]:

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.known.values import Partial, Reference
+from sbformat.known.values import FloatSchedule, Partial, Reference
 from sbformat.names.dangerous import reason
 from sbformat.names.references import ALGORITHMS, REFERENCES
 from sbformat.pkl.tree import Call, Dict, Global
@@ -102,6 +102,8 @@ class _Rewriting:
             return type(value)((key, self.value(part)) for key, part in value.items())
         if isinstance(value, Partial):
             return Partial(self.value(value.function), self.value(value.args), self.value(value.keywords))
+        if isinstance(value, FloatSchedule):
+            return FloatSchedule(self.value(value.schedule))
         if isinstance(value, Call):
             return self._partial(value)
         return value

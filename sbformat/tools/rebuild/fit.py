@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError
 from sbformat.known.values import Space
 from sbformat.policies import Agent, NetworkError, find_mismatches, parameters_of
@@ -12,7 +13,7 @@ from sbformat.spec import POLICY_ENTRY
 from sbformat.targets import ONE_NETWORK_OPTIMIZER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from sbformat.policies.layers import Parameter
     from sbformat.tools.rebuild.job import Job
@@ -29,17 +30,18 @@ MODULES: Final = {"policy.optimizer": "", "actor.optimizer": "actor.", "critic.o
 """The module of an optimizer's parameters."""
 
 
-def check_fit(job: Job, network: Network) -> list[Parameter] | None:
+def check_fit(job: Job, network: Network, data: Mapping[str, Any]) -> list[Parameter] | None:
     """Return the parameters that SB3 makes, or None when they are not known.
 
     :param network: the policy's tensors in the result
+    :param data: of the result
     :raises UnsupportedError: when SB3 cannot make the network, when the tensors do not fit it, and when the policy was
         replaced and nothing says that they do
     """
     if job.options.given.intersection(_BROUGHT) or job.policy is None or job.arguments is None:
         return None
     try:
-        parameters = parameters_of(_agent(job))
+        parameters = parameters_of(_agent(job, data))
     except NetworkError as error:
         raise UnsupportedError(_advise(job, f"SB3 cannot make its network: {error.message}")) from None
     except SbformatError as error:
@@ -57,10 +59,12 @@ def check_fit(job: Job, network: Network) -> list[Parameter] | None:
     return parameters
 
 
-def _agent(job: Job) -> Agent:
+def _agent(job: Job, data: Mapping[str, Any]) -> Agent:
     """Return what decides on the network of the result."""
     space = job.meaning("observation_space") if job.hindsight is None else job.hindsight.space
-    use_sde = job.replaced.get("use_sde", job.archive.data.get("use_sde"))
+    use_sde = data.get("use_sde")
+    if isinstance(use_sde, Serialized):  # copied as it was
+        use_sde = job.meaning("use_sde")
     policy: Any = job.policy
     arguments: Any = job.arguments
     actions = job.meaning("action_space")

@@ -11,10 +11,10 @@ from sbformat.known.numbers import unpacked
 from sbformat.known.shown import one_line
 from sbformat.known.values import Box, Reference
 from sbformat.names.moved import of_today
-from sbformat.numpy_pickles import ArrayInfo
 from sbformat.pkl.tree import Global
 from sbformat.spec import DATA_ENTRY
 from sbformat.tools.rebuild.allowed import Allowed
+from sbformat.tools.rebuild.entropy import fixed_coefficient
 from sbformat.tools.rebuild.releases import ENTROPY_LEARNERS, is_hyperparameter
 from sbformat.tools.rebuild.report import Row
 from sbformat.tools.rebuild.standard import standard_policy
@@ -160,7 +160,7 @@ class Job:
     def learns_entropy(self) -> bool:
         """Whether the entropy coefficient is learned, and has an optimizer."""
         entropy = self.replaced["ent_coef"] if "ent_coef" in self.replaced else self.readable("ent_coef")
-        return self.algorithm in ENTROPY_LEARNERS and not isinstance(entropy, (int, float, ArrayInfo))
+        return self.algorithm in ENTROPY_LEARNERS and fixed_coefficient(entropy) is None
 
     @property
     def counts_in_numbers(self) -> bool:

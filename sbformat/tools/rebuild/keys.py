@@ -12,13 +12,10 @@ from sbformat.known.values import (
     Box,
     CarriedClass,
     CarriedObject,
-    ConstantSchedule,
     DType,
     EnumMember,
-    FloatSchedule,
     Function,
     Instance,
-    LinearSchedule,
     Partial,
     Reference,
     Schedule,
@@ -31,8 +28,12 @@ from sbformat.numpy_pickles import ArrayInfo
 from sbformat.pkl.tree import Node
 from sbformat.schema import known_keys
 from sbformat.tools.rebuild import buffers, policies, releases
+from sbformat.tools.rebuild.defaults import describe_default
+from sbformat.tools.rebuild.entropy import fixed_coefficient, initial_coefficient
 from sbformat.tools.rebuild.job import DROPPED
+from sbformat.tools.rebuild.loadable import check_data
 from sbformat.tools.rebuild.roles import HER_BUFFER
+from sbformat.tools.rebuild.schedules import rebuilt_schedule
 from sbformat.tools.rebuild.written import PRIVATE, is_private, parts, texts, written
 
 if TYPE_CHECKING:
@@ -60,7 +61,10 @@ def rebuilt_data(job: Job) -> dict[str, Any]:
             result = job.replaced[key]
             _note_arguments(job, key)
         else:
-            result = _handler(job, key)(job, key, value)
+            handler = _handler(job, key)
+            if handler in _LEFT_OUT or key in releases.METHODS:
+                _refuse_unknown(job, key, value)
+            result = handler(job, key, value)
         if result is not DROPPED:
             made[releases.RENAMED.get(key, key)] = result
     for key, value in job.replaced.items():
@@ -69,14 +73,23 @@ def rebuilt_data(job: Job) -> dict[str, Any]:
             made[key] = value
             _note_arguments(job, key)
     made.update(dict.fromkeys(job.options.given - made.keys()))
+    if job.options.policy_class is not None and "policy_class" not in made:
+        made["policy_class"] = policies.policy_class(job, "policy_class", None)
+    check_data(job, made)
     _complete(job, made)
     return made
 
 
 def _note_arguments(job: Job, key: str) -> None:
-    """Note the policy's arguments when they are among the values that were given."""
+    """Note the policy's arguments when they are among the values that were given.
+
+    :raises UnsupportedError: for one that SB3 cannot use
+    """
     if key == "policy_kwargs":
-        job.arguments = job.replaced[key]
+        given = job.replaced[key]
+        job.arguments = given if type(given) is dict else None
+        if type(given) is dict:
+            policies.check_given(job, key, given)
 
 
 def _handler(job: Job, key: str) -> Callable[[Job, str, Any], Any]:
@@ -88,7 +101,7 @@ def _handler(job: Job, key: str) -> Callable[[Job, str, Any], Any]:
         return _removed
     if key in releases.EXCLUDED:
         return _excluded
-    return _schedule if key in releases.SCHEDULES else _plain
+    return rebuilt_schedule if key in releases.SCHEDULES else _plain
 
 
 # -- any value ----------------------------------------------------------------------------------------
@@ -110,7 +123,8 @@ def _plain(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
     if is_private(key) or any(map(is_private, texts(meaning))):
         return job.dropped(key, PRIVATE)
     if key not in releases.TEXTS and any(isinstance(part, (str, bytes, bytearray)) for part in found):
-        return job.dropped(key, "it holds a text of whoever trained it, and SB3 has none there")
+        instead = describe_default(job.algorithm, key) if is_known else None
+        return job.dropped(key, "it holds a text of whoever trained it, and SB3 has none there", instead)
     if not is_known and any(isinstance(part, Value) or _is_text_in_numbers(part) for part in found):
         return job.dropped(key, "an object, or an array of bytes, under a key where SB3 keeps none")
     name = releases.RENAMED.get(key)
@@ -173,6 +187,19 @@ def _made_anew(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
     return DROPPED
 
 
+def _refuse_unknown(job: Job, key: str, value: object) -> None:
+    """Note what is unknown or code under a key that is left out anyway, when the caller asks for an error."""
+    if job.options.on_unknown != "error" or not isinstance(value, Serialized):
+        return
+    try:
+        meaning = job.meaning(key)
+    except UnsupportedError as error:
+        job.refused.append(f"{escape(key)}: {error.message}")
+        return
+    if any(_is_code(part) for part in _parts(meaning)):
+        job.refused.append(f"{escape(key)}: {_line(meaning)} is not known")
+
+
 def _is_code(part: object) -> bool:
     is_function = isinstance(part, Function) and part.schedule is None
     return is_function or isinstance(part, (Node, CarriedClass, CarriedObject))
@@ -189,7 +216,7 @@ def _tensorboard_log(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
     return value
 
 
-# -- spaces, schedules, numbers -----------------------------------------------------------------------
+# -- spaces, numbers -----------------------------------------------------------------------
 
 
 def _space(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
@@ -214,80 +241,6 @@ def _space(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
     random = "" if meaning.random is None else "; its random generator starts anew"
     job.told("translated", f"{_line(meaning)}: {moved}{random}", key=key)
     return result
-
-
-def _schedule(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
-    """A number, or a schedule that is known."""
-    default = releases.DEFAULTS.get(key, f"{job.family.learning_rate}, the default of {job.algorithm}")
-    try:
-        meaning = job.meaning(key)
-        if (meaning is None and key == "clip_range_vf") or type(meaning) in (int, float):
-            _check_rate(meaning)
-            job.told("kept", "", key=key)
-            return meaning
-        return _written_schedule(job, key, job.allowed.value(key, meaning))
-    except UnsupportedError as error:
-        last = f"; its last value was {job.last_rate}" if key == "learning_rate" and job.last_rate is not None else ""
-        return job.unknown(key, value, f"{error.message}{last}; --set {key}=NUMBER gives one", default)
-
-
-def _written_schedule(job: Job, key: str, meaning: object) -> Any:  # noqa: ANN401
-    schedule = meaning.schedule if isinstance(meaning, Function) and meaning.schedule is not None else meaning
-    if _is_allowed(job, schedule):
-        result = written(schedule, job.target, foreign=job.allowed.pairs)
-        job.told("kept", f"{_line(meaning)}, which is allowed: the loader imports it", key=key)
-        return result
-    constant = _constant(schedule)
-    _check_rate(constant)
-    if constant is not None and key != "delta_std_schedule":  # ARS takes that one as it stands, and calls it
-        job.told("translated", f"{_line(meaning)}: {constant}", key=key)
-        return constant
-    if not _is_schedule(schedule):
-        while isinstance(schedule, FloatSchedule):
-            schedule = schedule.schedule
-        raise UnsupportedError(policies.describe_unknown(schedule, "a schedule"))
-    result = written(schedule, job.target)
-    job.told("translated", _line(meaning), key=key)
-    return result
-
-
-def _check_rate(value: float | None) -> None:
-    """Check that torch takes a number as a learning rate.
-
-    :raises UnsupportedError: when it is negative, infinite or no number
-    """
-    if value is not None and not 0 <= value < math.inf:
-        message = f"expected a number of at least 0, got {value}"
-        raise UnsupportedError(message)
-
-
-def _is_allowed(job: Job, schedule: object) -> bool:
-    function = schedule.function if isinstance(schedule, Partial) else schedule
-    return isinstance(function, Reference) and function.pair in job.allowed.pairs
-
-
-def _is_schedule(schedule: object) -> bool:
-    """Say whether a schedule, and each one in it, is known and made of numbers."""
-    inner = _innermost(schedule)
-    if isinstance(inner, LinearSchedule):
-        return all(type(value) in (int, float) for value in inner)
-    return _constant(inner) is not None
-
-
-def _innermost(schedule: object) -> object:
-    while isinstance(schedule, (FloatSchedule, Function)):
-        schedule = schedule.schedule
-    return schedule
-
-
-def _constant(schedule: object) -> float | None:
-    """The number that a schedule always gives."""
-    schedule = _innermost(schedule)
-    if isinstance(schedule, ConstantSchedule):
-        schedule = schedule.value
-    if isinstance(schedule, ArrayInfo) and schedule.is_scalar and schedule.dtype[1] in "fiu":
-        return schedule.to_numpy().item()  # type: ignore[no-any-return]
-    return schedule if type(schedule) in (int, float) else None  # type: ignore[return-value]
 
 
 def _train_freq(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
@@ -320,10 +273,23 @@ def _target_update_interval(job: Job, key: str, value: object) -> Any:  # noqa: 
 def _entropy_coefficient(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
     """``ent_coef``: a number, or ``auto`` with where it begins for those that learn it."""
     meaning = job.readable(key)
-    learns = job.algorithm in releases.ENTROPY_LEARNERS
-    if isinstance(meaning, (int, float, ArrayInfo)) or (learns and releases.is_automatic(meaning)):
+    default = describe_default(job.algorithm, key)
+    if job.algorithm not in releases.ENTROPY_LEARNERS:
+        if isinstance(meaning, (int, float, ArrayInfo)):
+            return _plain(job, key, value)
+        return job.unknown(key, value, "expected a number", default, was=meaning)
+    fixed = fixed_coefficient(meaning)
+    if fixed is not None and isinstance(meaning, str):
+        job.told("translated", f"{fixed}, which SB3 makes of the text", key=key)
+        return fixed
+    if fixed is not None or initial_coefficient(meaning) is not None:
         return _plain(job, key, value)
-    return job.unknown(key, value, f"expected a number{' or auto' if learns else ''}", "SB3's default", was=meaning)
+    message = "expected a number of at least 0 or auto"
+    if not isinstance(value, Serialized):  # not unknown but wrong: the optimizer and the tensor are of auto
+        if job.options.on_unknown == "error":
+            job.refused.append(f"{key}: {message}")
+        return job.dropped(key, message, default, was=meaning)
+    return job.unknown(key, value, message, default, was=meaning)
 
 
 def _target_entropy(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
@@ -400,3 +366,5 @@ _HANDLERS: Final[dict[str, Callable[[Job, str, Any], Any]]] = {
     "rollout_buffer_kwargs": buffers.buffer_kwargs,
     "action_noise": buffers.action_noise,
 }
+_LEFT_OUT: Final = frozenset({_made_anew, _removed, _replaced, _excluded, _tensorboard_log})
+"""Handlers whose result never has the value of a blob."""

@@ -156,6 +156,20 @@ def _kept_arguments(job: Job, key: str, meaning: dict[str, Any]) -> dict[str, An
     return {name: part for name, part in kept.items() if part is not DROPPED}
 
 
+def check_given(job: Job, key: str, given: dict[str, Any]) -> None:
+    """Check the policy's arguments that the caller assigned.
+
+    :raises UnsupportedError: for the first that SB3 does not take
+    """
+    rows, refused = list(job.rows), list(job.refused)
+    _kept_arguments(job, key, given)
+    wrong = [row for row in job.rows[len(rows) :] if row.action != "translated"]
+    job.rows, job.refused = rows, refused
+    if wrong:
+        message = f"{wrong[0].key}: {wrong[0].message}"
+        raise UnsupportedError(message, entry="data")
+
+
 def _first_unknown(job: Job, arguments: dict[str, Any]) -> str:
     """Say what among the arguments cannot be written anew, or nothing."""
     for name, part in arguments.items():

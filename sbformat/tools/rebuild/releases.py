@@ -6,7 +6,6 @@ algorithm.py``, the constructors of every algorithm, policy and buffer, and thei
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.schema import known_keys
@@ -145,12 +144,6 @@ DEFAULTS: Final = {"clip_range": "0.2", "clip_range_vf": "no clipping", "delta_s
 
 ENTROPY_LEARNERS: Final = frozenset({"SAC", "TQC", "CrossQ"})
 """Algorithms with an entropy coefficient that may be learned."""
-_AUTO: Final = re.compile(r"auto(?:_[0-9]{1,20}(?:\.[0-9]{0,20})?(?:e[-+]?[0-9]{1,3})?)?")
-
-
-def is_automatic(value: object) -> bool:
-    """Say whether an entropy coefficient is one that is learned: ``auto``, or ``auto_0.1`` with where it begins."""
-    return isinstance(value, str) and _AUTO.fullmatch(value) is not None
 
 
 _BOOKKEEPING: Final = frozenset(
