@@ -10,7 +10,7 @@ import pytest
 import sbformat
 from beside import SHARED, tell
 from bundled import PPO, SAC
-from sbformat import Archive, Serialized, UnsupportedError, ValidationError, known
+from sbformat import Archive, Serialized, StateDict, UnsupportedError, ValidationError, known
 from sbformat.known.values import Box, Discrete, DictSpace, MultiBinary, MultiDiscrete, Reference, TupleSpace
 from sbformat.numpy_pickles import ArrayInfo
 from sbformat.policies import (
@@ -343,3 +343,75 @@ def test_an_extractor_that_is_not_shared_has_values_of_its_own() -> None:
     edit(archive, weights={**weights, f"vf_{NAME}": np.ones(4, "f4")})
     with pytest.raises(ValidationError, match="contradicts"):
         edit(archive, weights={**weights, f"pi_{NAME}": np.ones(4, "f4")})
+
+
+def tensor(*values: float, code: str = "<f4", shape: tuple[int, ...] | None = None) -> Any:
+    return np.array(values, code).reshape((len(values),) if shape is None else shape)
+
+
+LEARNED: Final = {"log_ent_coef": tensor(0.5)}
+FIXED: Final = {"ent_coef_tensor": tensor(0.3, shape=())}
+
+
+def entropic(value: Any, variables: dict[str, Any] | None, *, has_optimizer: bool) -> Archive:
+    """SAC with another ``ent_coef``, other variables, and with or without the coefficient's optimizer."""
+    archive = with_data(sbformat.read(SAC), ent_coef=value)
+    dropped = [] if has_optimizer else ["ent_coef_optimizer.pth"]
+    if variables is None:
+        return archive.without("pytorch_variables.pth", *dropped)
+    return archive.without(*dropped).replace(pytorch_variables=StateDict.from_arrays(variables))
+
+
+@pytest.mark.parametrize(
+    ("value", "variables", "has_optimizer", "found"),
+    [
+        ("auto", LEARNED, True, []),
+        ("auto_0.1", LEARNED, True, []),
+        ("auto", {}, True, []),
+        ("auto", None, True, []),
+        (0.3, FIXED, False, []),
+        (0.3, None, False, []),
+        ("0.3", FIXED, False, []),
+        (0.3, FIXED, True, ["/ent_coef"]),
+        (0.3, LEARNED, True, ["/ent_coef"]),
+        (0.3, LEARNED, False, ["/ent_coef"]),
+        (0.3, None, True, ["/ent_coef"]),
+        ("auto", FIXED, True, ["/ent_coef"]),
+        ("auto_0", LEARNED, True, ["/ent_coef"]),
+        (0.2, FIXED, False, ["/ent_coef"]),
+        (1e300, FIXED, False, ["/ent_coef"]),
+        (float("nan"), {"ent_coef_tensor": tensor(float("nan"), shape=())}, False, []),
+        ("auto", {"log_ent_coef": tensor(0.5, 0.5)}, True, [""]),
+        ("auto", {"log_ent_coef": tensor(0.5, shape=())}, True, [""]),
+        ("auto", {"log_ent_coef": tensor(0.5, code="<f8")}, True, [""]),
+        ("auto", {"log_ent_coef": tensor(1, code="<i8")}, True, [""]),
+        (0.3, {"ent_coef_tensor": tensor(0.3)}, False, [""]),
+        (0.3, {"ent_coef_tensor": tensor(0.3, code="<f8", shape=())}, False, [""]),
+    ],
+)
+def test_the_entropy_coefficient_and_its_entries(
+    value: Any, variables: dict[str, Any] | None, *, has_optimizer: bool, found: list[str]
+) -> None:
+    archive = entropic(value, variables, has_optimizer=has_optimizer)
+    rows = [problem for problem in sbformat.iter_problems(archive) if problem.level == "error"]
+    assert [row.loc for row in rows if row.kind == "mismatch"] == found
+    assert [row.kind for row in rows] == ["mismatch"] * len(found)
+
+
+def test_a_learned_coefficient_needs_its_optimizer() -> None:
+    archive = entropic("auto", LEARNED, has_optimizer=False)
+    rows = [(row.entry, row.kind) for row in sbformat.iter_problems(archive) if row.level == "error"]
+    assert rows == [("ent_coef_optimizer.pth", "missing-entry")]
+
+
+@pytest.mark.parametrize("value", [0.3, "0.3"])
+def test_edits_of_the_entropy_coefficient_that_the_entries_do_not_fit(value: Any) -> None:
+    with pytest.raises(ValidationError, match=r"ent_coef_optimizer\.pth.*pytorch_variables\.pth holds log_ent_coef"):
+        edit(sbformat.read(SAC), assign={"ent_coef": value})
+    assert edit(sbformat.read(SAC), assign={"ent_coef": value}, allow_mismatch=True).problems
+    drop = ["ent_coef_optimizer.pth", "pytorch_variables.pth"]
+    assert edit(sbformat.read(SAC), assign={"ent_coef": value}, drop=drop).problems == ()
+    with pytest.raises(ValidationError, match="ent_coef_tensor"):
+        edit(entropic(0.3, FIXED, has_optimizer=False), assign={"ent_coef": "auto"})
+    with pytest.raises(ValidationError, match=r"0\.4 contradicts ent_coef_tensor"):
+        edit(entropic(0.3, FIXED, has_optimizer=False), assign={"ent_coef": 0.4})
