@@ -161,6 +161,13 @@ def test_spaces() -> None:
     [
         ({"net_arch": ["8"]}, "net_arch"), ({"net_arch": [True]}, "net_arch"), ({"net_arch": [-1]}, "net_arch"),
         ({"net_arch": 8}, "net_arch"), ({"net_arch": [[8]]}, "net_arch"), ({"net_arch": [0] * 9000}, "net_arch"),
+        ({"net_arch": array("<f8", (1,), 8)}, "net_arch"), ({"net_arch": array("|b1", (1,), 1)}, "net_arch"),
+        ({"net_arch": array("<i8", (1, 1), 8)}, "net_arch"), ({"net_arch": array("<i8", (), 8)}, "net_arch"),
+        ({"net_arch": array("<i8", (1,), 8), "release": (1, 7)}, "net_arch"),
+        ({"policy": "sac.SACPolicy", "net_arch": array("<i8", (1,), 8)}, "net_arch"),
+        ({"log_std_init": "0"}, "log_std_init"), ({"log_std_init": None}, "log_std_init"),
+        ({"log_std_init": [0.0, 0.0], "uses_sde": True}, "log_std_init"),
+        ({"policy": "sac.SACPolicy", "use_sde": True, "log_std_init": "0"}, "log_std_init"),
         ({"wat": 1}, "wat"), ({"activation_fn": "Tanh"}, "activation_fn"),
         ({"features_extractor_kwargs": [1]}, "features_extractor_kwargs"),
         ({"features_extractor_kwargs": {"x": 1}}, "features_extractor_kwargs/x"),
@@ -187,6 +194,61 @@ def test_what_is_not_known(kwargs: dict[str, Any]) -> None:
         shapes(**kwargs)
     with pytest.raises(UnsupportedError, match=r"mine\.Policy"):
         expected_parameters(agent()._replace(policy_class=("mine", "Policy")))
+
+
+def test_numbers_of_numpy_are_sizes() -> None:
+    array_of_two = array("<i8", (2,), 5, 6)
+    assert shapes(net_arch=array_of_two) == shapes(net_arch=[5, 6])
+    assert shapes(net_arch={"pi": array_of_two, "vf": []}) == shapes(net_arch={"pi": [5, 6], "vf": []})
+    assert shapes(net_arch=array("<f8", (0,))) == shapes(net_arch=[])
+    assert shapes(net_arch=[array("|u1", (), 5)]) == shapes(net_arch=[5])
+    dqn = {"policy": "dqn.DQNPolicy", "action": discrete(2)}
+    assert shapes(**dqn, net_arch=array_of_two) == shapes(**dqn, net_arch=[5, 6])
+    assert shapes(log_std_init=array("<f4", (), 0)) == shapes(log_std_init=True) == shapes()
+    sac = {"policy": "sac.SACPolicy"}
+    assert shapes(**sac, n_critics=True) == shapes(**sac, n_critics=1)
+    assert shapes(**sac, log_std_init="0") == shapes(**sac)
+
+
+@pytest.mark.parametrize(
+    "kwargs",
+    [
+        {"policy": "sac.SACPolicy"}, {"policy": "sac.SACPolicy", "use_sde": False}, {"policy": "tqc.TQCPolicy"},
+        {"policy": "crossq.CrossQPolicy"}, {"policy": "td3.TD3Policy"}, {"policy": "ars.ARSPolicy"},
+        {"policy": "dqn.DQNPolicy", "action": discrete(2)}, {"policy": "qrdqn.QRDQNPolicy", "action": discrete(2)},
+        {"policy": "maskable.MaskableActorCriticPolicy", "action": discrete(2)},
+        {"action": discrete(2)},
+    ],
+)  # fmt: skip
+def test_gsde_of_the_algorithm_needs_that_of_the_policy(kwargs: dict[str, Any]) -> None:
+    shapes(**kwargs)
+    with pytest.raises(NetworkError) as caught:
+        shapes(**kwargs, uses_sde=True)
+    assert caught.value.key == "use_sde"
+
+
+def test_gsde_where_the_policy_has_it() -> None:
+    sde = {"policy": "sac.SACPolicy", "use_sde": True}
+    assert shapes(**sde, uses_sde=True) == shapes(**sde)
+    with pytest.raises(ValidationError, match="use_sde: .*policy_kwargs/use_sde is not true"):
+        edit(sbformat.read(SAC), assign={"use_sde": True})
+
+
+@pytest.mark.parametrize(
+    ("policy", "space"),
+    [
+        ("ActorCriticPolicy", DictSpace("gymnasium", {"a": box(2)}, None)),
+        ("MultiInputActorCriticPolicy", box(2)),
+        ("MultiInputActorCriticPolicy", DictSpace("gymnasium", {"a": DictSpace("gymnasium", {}, None)}, None)),
+        ("ActorCriticPolicy", TupleSpace("gymnasium", (box(2),), None)),
+    ],
+)
+def test_observations_that_sb3_does_not_take(policy: str, space: Any) -> None:
+    archive = with_data(
+        sbformat.read(PPO), observation_space=blob(space), policy_class=blob(Reference(ACTOR_CRITIC[0], policy))
+    )
+    found = [row.loc for row in sbformat.iter_problems(archive) if row.kind == "mismatch"]
+    assert found == ["/observation_space"]
 
 
 def test_activations_with_parameters_are_numbered_between_the_layers() -> None:

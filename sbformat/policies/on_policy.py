@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.known.values import Box, MultiBinary
+from sbformat.numpy_pickles import ArrayInfo
 from sbformat.policies.agents import (
     NET_ARCH,
     USE_SDE,
@@ -127,6 +128,7 @@ def _log_std(agent: Agent, arguments: Arguments, latent: Size) -> Parameters:
             raise NetworkError(USE_SDE, "gSDE takes actions of a Box only")
         return []
     size = action_size(agent.action_space)
+    arguments.require_number("log_std_init")
     if not agent.use_sde:
         return [Parameter("log_std", (size,))]
     return [Parameter("log_std", (latent, size if arguments.flag("full_std", default=True) else 1))]
@@ -156,10 +158,12 @@ def _branches(agent: Agent, extractor: Pair) -> _Branches:
         if agent.release < (1, 8) and not {"pi", "vf"} <= value.keys():
             raise NetworkError(key, "expected pi and vf, as SB3 1.7 does")
         return _Branches([], layer_sizes(value.get("pi", [])), layer_sizes(value.get("vf", [])))
-    if not isinstance(value, (list, tuple)):
-        raise wrong(value, key, "a list of layer sizes, or a dict of two")
     if agent.release >= (1, 8):
+        if not isinstance(value, (list, tuple, ArrayInfo)):
+            raise wrong(value, key, "a list of layer sizes, or a dict of two")
         return _Branches([], layer_sizes(value), layer_sizes(value))
+    if not isinstance(value, (list, tuple)):
+        raise wrong(value, key, "a list of layer sizes, or of some and a dict of two")
     split = next((at for at, layer in enumerate(value) if isinstance(layer, dict)), len(value))
     own = value[split] if split < len(value) else {}
     return _Branches(layer_sizes(value[:split]), layer_sizes(own.get("pi", [])), layer_sizes(own.get("vf", [])))
