@@ -168,6 +168,8 @@ def test_spaces() -> None:
         ({"log_std_init": "0"}, "log_std_init"), ({"log_std_init": None}, "log_std_init"),
         ({"log_std_init": [0.0, 0.0], "uses_sde": True}, "log_std_init"),
         ({"policy": "sac.SACPolicy", "use_sde": True, "log_std_init": "0"}, "log_std_init"),
+        ({"optimizer_kwargs": {"lr": 1.0}}, "optimizer_kwargs/lr"), ({"optimizer_kwargs": 1}, "optimizer_kwargs"),
+        ({"policy": "recurrent.RecurrentActorCriticPolicy", "lstm_kwargs": {"dropout": 2}}, "lstm_kwargs/dropout"),
         ({"wat": 1}, "wat"), ({"activation_fn": "Tanh"}, "activation_fn"),
         ({"features_extractor_kwargs": [1]}, "features_extractor_kwargs"),
         ({"features_extractor_kwargs": {"x": 1}}, "features_extractor_kwargs/x"),

@@ -23,7 +23,7 @@ from sbformat.policies.agents import (
 )
 from sbformat.policies.extractors import NATURE
 from sbformat.policies.layers import Parameter, linear, lstm, mlp, prefixed, renamed, sequential
-from sbformat.policies.sizes import MOST_PARAMETERS, TANH, Arguments, NetworkError, Size, activation_of, wrong
+from sbformat.policies.sizes import MOST_PARAMETERS, TANH, Arguments, NetworkError, Size, activation_of, shown, wrong
 
 if TYPE_CHECKING:
     from sbformat.names.pth import Pair
@@ -88,6 +88,9 @@ def _lstm(arguments: Arguments, inputs: Size, hidden: Size, layers: Size) -> Par
     projection = arguments.size("proj_size", 0)
     if projection >= hidden:
         raise NetworkError(arguments.key("proj_size"), f"expected less than lstm_hidden_size {hidden}")
+    dropout = arguments.values.get("dropout", 0.0)
+    if isinstance(dropout, bool) or (isinstance(dropout, (int, float)) and not 0 <= dropout <= 1):
+        raise NetworkError(arguments.key("dropout"), f"expected a number from 0 to 1, got {shown(dropout)}")
     return lstm(
         inputs,
         hidden,

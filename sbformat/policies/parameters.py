@@ -197,6 +197,9 @@ def parameters_of(agent: Agent) -> Parameters:
         if name not in allowed:
             key = f"{KWARGS}/{escape(name, 80)}"
             raise NetworkError(key, f"{agent.policy_class[1]} takes no argument of this name")
+    optimizer = Arguments(agent.policy_kwargs).nested("optimizer_kwargs")
+    if "lr" in optimizer.values:
+        raise NetworkError(optimizer.key("lr"), "SB3 gives the optimizer its learning rate itself")
     if agent.use_sde:
         _require_gsde(agent, policy)
     try:
@@ -228,16 +231,19 @@ def agent_of(archive: Archive, release: Release | None = None) -> Agent:
     policy_class = _policy_class(archive)
     return Agent(
         policy_class,
-        _space(archive, "observation_space", policy_class),
-        _space(archive, "action_space", policy_class),
+        space_of(archive, "observation_space", policy_class),
+        space_of(archive, "action_space", policy_class),
         kwargs,
-        is_true(_meaning(archive, "use_sde") if "use_sde" in archive.data else None, "use_sde"),
+        is_true(meaning_of(archive, "use_sde") if "use_sde" in archive.data else None, "use_sde"),
         candidates(archive.stable_baselines3_version)[0] if release is None else release,
     )
 
 
-def _meaning(archive: Archive, key: str) -> Any:  # noqa: ANN401 -- of any type
-    """Return what a value of ``data`` means."""
+def meaning_of(archive: Archive, key: str) -> Any:  # noqa: ANN401 -- of any type
+    """Return what a value of ``data`` means.
+
+    :raises UnsupportedError: when it cannot be decoded
+    """
     value = archive.data.get(key)
     if not isinstance(value, Serialized):
         return value
@@ -250,7 +256,7 @@ def _meaning(archive: Archive, key: str) -> Any:  # noqa: ANN401 -- of any type
 
 def _policy_class(archive: Archive) -> Pair:
     key = "policy_class"
-    value = _meaning(archive, key)
+    value = meaning_of(archive, key)
     if isinstance(value, Reference):
         return of_today(value.pair)
     if isinstance(value, Global) and not value.updates:
@@ -258,8 +264,12 @@ def _policy_class(archive: Archive) -> Pair:
     raise _other(key, value, "a class")
 
 
-def _space(archive: Archive, key: str, policy_class: Pair) -> Space:
-    value = _meaning(archive, key)
+def space_of(archive: Archive, key: str, policy_class: Pair) -> Space:
+    """Return the space that ``data`` has by a key.
+
+    :raises SbformatError: when the policy takes none such, or it is not known
+    """
+    value = meaning_of(archive, key)
     if isinstance(value, _SPACES):
         return value
     if isinstance(value, _OTHER_SPACES) and policy_class in POLICIES:
@@ -278,7 +288,7 @@ def _other(key: str, value: object, expected: str) -> SbformatError:
 def _kwargs(archive: Archive) -> dict[str, Any]:
     if KWARGS not in archive.data:
         return dict(_OFF_POLICY_DEFAULTS.get(archive.algorithm.name or "", {}))
-    value = _meaning(archive, KWARGS)
+    value = meaning_of(archive, KWARGS)
     if isinstance(value, dict) and all(type(name) is str for name in value):
         return value
     raise _other(KWARGS, value, "a dict of arguments")

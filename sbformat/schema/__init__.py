@@ -123,6 +123,8 @@ def iter_problems(
     if archive.format in ("sb3", "folder"):
         yield from _entry_problems(archive)
         yield from network_problems(archive)
+    elif archive.format == "policy-file":
+        yield from _saved_policy_problems(archive)
     elif archive.format in STATISTICS:
         yield from _statistics_problems(archive)
     elif archive.format == "sb2-zip" and DATA_ENTRY not in archive.entries:
@@ -256,6 +258,18 @@ def network_problems(archive: Archive) -> Iterator[Problem]:
     if len(found) > _MISMATCHES_SHOWN:
         message = f"{len(found) - _MISMATCHES_SHOWN:,} more names or shapes do not fit"
         yield Problem(found[-1][0], "", "mismatch", "error", message)
+
+
+def _saved_policy_problems(archive: Archive) -> Iterator[Problem]:
+    """Yield that names and shapes of a file of ``policy.save()`` are not checked, where they are not."""
+    from sbformat.policies import require_known_network
+
+    try:
+        require_known_network(archive)
+    except (UnsupportedError, ValidationError) as error:
+        yield Problem(POLICY_ENTRY, "", "unchecked", "info", f"names and shapes are not checked: {error.message}")
+    except SbformatError:  # that an entry cannot be read is a problem of its own
+        return
 
 
 def _bundle_problems(archive: Archive) -> Iterator[Problem]:
