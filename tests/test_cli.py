@@ -46,6 +46,13 @@ def test_inspect_shows_what_is_there(capsys: pytest.CaptureFixture[str]) -> None
     assert "action_net.weight" not in brief
     assert "12 tensors" in brief
 
+def test_inspect_fails_for_a_blob_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out = run(capsys, "inspect", PPO, "--blobs", "lr_schedul")
+    assert (status, "missing: " in out, "did you mean 'lr_schedule'?" in out) == (2, True, True)
+    status, (report,) = run_json(capsys, "inspect", PPO, "--blobs", "lr_schedul")
+    assert (status, report["outcome"], report.keys()) == (2, "missing", {"path", "outcome", "message"})
+    assert run_json(capsys, "inspect", PPO, "--blobs", "lr_schedule")[0] == 0
+
 
 def test_inspect_tells_machines_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     status, (ppo, sac) = run_json(capsys, "inspect", PPO, SAC)

@@ -574,3 +574,10 @@ def read_or_end(file: int) -> bytes:
         return os.read(file, 65536)
     except OSError:
         return b""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="needs a device")
+def test_a_device_has_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    status, (device, archive) = run_json(capsys, "scan", "/dev/zero", PPO)
+    assert (status, device["outcome"], archive["verdict"]) == (2, "unsupported", "clean")
+    assert "neither a file, a folder nor a pipe" in run(capsys, "scan", "/dev/zero")[1]

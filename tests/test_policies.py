@@ -10,7 +10,7 @@ import pytest
 import sbformat
 from beside import SHARED, tell
 from bundled import PPO, SAC
-from sbformat import Archive, Serialized, UnsupportedError, ValidationError, known
+from sbformat import Archive, Serialized, StateDict, UnsupportedError, ValidationError, known
 from sbformat.known.values import Box, Discrete, DictSpace, MultiBinary, MultiDiscrete, Reference, TupleSpace
 from sbformat.numpy_pickles import ArrayInfo
 from sbformat.policies import (
@@ -161,6 +161,15 @@ def test_spaces() -> None:
     [
         ({"net_arch": ["8"]}, "net_arch"), ({"net_arch": [True]}, "net_arch"), ({"net_arch": [-1]}, "net_arch"),
         ({"net_arch": 8}, "net_arch"), ({"net_arch": [[8]]}, "net_arch"), ({"net_arch": [0] * 9000}, "net_arch"),
+        ({"net_arch": array("<f8", (1,), 8)}, "net_arch"), ({"net_arch": array("|b1", (1,), 1)}, "net_arch"),
+        ({"net_arch": array("<i8", (1, 1), 8)}, "net_arch"), ({"net_arch": array("<i8", (), 8)}, "net_arch"),
+        ({"net_arch": array("<i8", (1,), 8), "release": (1, 7)}, "net_arch"),
+        ({"policy": "sac.SACPolicy", "net_arch": array("<i8", (1,), 8)}, "net_arch"),
+        ({"log_std_init": "0"}, "log_std_init"), ({"log_std_init": None}, "log_std_init"),
+        ({"log_std_init": [0.0, 0.0], "uses_sde": True}, "log_std_init"),
+        ({"policy": "sac.SACPolicy", "use_sde": True, "log_std_init": "0"}, "log_std_init"),
+        ({"optimizer_kwargs": {"lr": 1.0}}, "optimizer_kwargs/lr"), ({"optimizer_kwargs": 1}, "optimizer_kwargs"),
+        ({"policy": "recurrent.RecurrentActorCriticPolicy", "lstm_kwargs": {"dropout": 2}}, "lstm_kwargs/dropout"),
         ({"wat": 1}, "wat"), ({"activation_fn": "Tanh"}, "activation_fn"),
         ({"features_extractor_kwargs": [1]}, "features_extractor_kwargs"),
         ({"features_extractor_kwargs": {"x": 1}}, "features_extractor_kwargs/x"),
@@ -187,6 +196,61 @@ def test_what_is_not_known(kwargs: dict[str, Any]) -> None:
         shapes(**kwargs)
     with pytest.raises(UnsupportedError, match=r"mine\.Policy"):
         expected_parameters(agent()._replace(policy_class=("mine", "Policy")))
+
+
+def test_numbers_of_numpy_are_sizes() -> None:
+    array_of_two = array("<i8", (2,), 5, 6)
+    assert shapes(net_arch=array_of_two) == shapes(net_arch=[5, 6])
+    assert shapes(net_arch={"pi": array_of_two, "vf": []}) == shapes(net_arch={"pi": [5, 6], "vf": []})
+    assert shapes(net_arch=array("<f8", (0,))) == shapes(net_arch=[])
+    assert shapes(net_arch=[array("|u1", (), 5)]) == shapes(net_arch=[5])
+    dqn = {"policy": "dqn.DQNPolicy", "action": discrete(2)}
+    assert shapes(**dqn, net_arch=array_of_two) == shapes(**dqn, net_arch=[5, 6])
+    assert shapes(log_std_init=array("<f4", (), 0)) == shapes(log_std_init=True) == shapes()
+    sac = {"policy": "sac.SACPolicy"}
+    assert shapes(**sac, n_critics=True) == shapes(**sac, n_critics=1)
+    assert shapes(**sac, log_std_init="0") == shapes(**sac)
+
+
+@pytest.mark.parametrize(
+    "kwargs",
+    [
+        {"policy": "sac.SACPolicy"}, {"policy": "sac.SACPolicy", "use_sde": False}, {"policy": "tqc.TQCPolicy"},
+        {"policy": "crossq.CrossQPolicy"}, {"policy": "td3.TD3Policy"}, {"policy": "ars.ARSPolicy"},
+        {"policy": "dqn.DQNPolicy", "action": discrete(2)}, {"policy": "qrdqn.QRDQNPolicy", "action": discrete(2)},
+        {"policy": "maskable.MaskableActorCriticPolicy", "action": discrete(2)},
+        {"action": discrete(2)},
+    ],
+)  # fmt: skip
+def test_gsde_of_the_algorithm_needs_that_of_the_policy(kwargs: dict[str, Any]) -> None:
+    shapes(**kwargs)
+    with pytest.raises(NetworkError) as caught:
+        shapes(**kwargs, uses_sde=True)
+    assert caught.value.key == "use_sde"
+
+
+def test_gsde_where_the_policy_has_it() -> None:
+    sde = {"policy": "sac.SACPolicy", "use_sde": True}
+    assert shapes(**sde, uses_sde=True) == shapes(**sde)
+    with pytest.raises(ValidationError, match="use_sde: .*policy_kwargs/use_sde is not true"):
+        edit(sbformat.read(SAC), assign={"use_sde": True})
+
+
+@pytest.mark.parametrize(
+    ("policy", "space"),
+    [
+        ("ActorCriticPolicy", DictSpace("gymnasium", {"a": box(2)}, None)),
+        ("MultiInputActorCriticPolicy", box(2)),
+        ("MultiInputActorCriticPolicy", DictSpace("gymnasium", {"a": DictSpace("gymnasium", {}, None)}, None)),
+        ("ActorCriticPolicy", TupleSpace("gymnasium", (box(2),), None)),
+    ],
+)
+def test_observations_that_sb3_does_not_take(policy: str, space: Any) -> None:
+    archive = with_data(
+        sbformat.read(PPO), observation_space=blob(space), policy_class=blob(Reference(ACTOR_CRITIC[0], policy))
+    )
+    found = [row.loc for row in sbformat.iter_problems(archive) if row.kind == "mismatch"]
+    assert found == ["/observation_space"]
 
 
 def test_activations_with_parameters_are_numbered_between_the_layers() -> None:
@@ -343,3 +407,75 @@ def test_an_extractor_that_is_not_shared_has_values_of_its_own() -> None:
     edit(archive, weights={**weights, f"vf_{NAME}": np.ones(4, "f4")})
     with pytest.raises(ValidationError, match="contradicts"):
         edit(archive, weights={**weights, f"pi_{NAME}": np.ones(4, "f4")})
+
+
+def tensor(*values: float, code: str = "<f4", shape: tuple[int, ...] | None = None) -> Any:
+    return np.array(values, code).reshape((len(values),) if shape is None else shape)
+
+
+LEARNED: Final = {"log_ent_coef": tensor(0.5)}
+FIXED: Final = {"ent_coef_tensor": tensor(0.3, shape=())}
+
+
+def entropic(value: Any, variables: dict[str, Any] | None, *, has_optimizer: bool) -> Archive:
+    """SAC with another ``ent_coef``, other variables, and with or without the coefficient's optimizer."""
+    archive = with_data(sbformat.read(SAC), ent_coef=value)
+    dropped = [] if has_optimizer else ["ent_coef_optimizer.pth"]
+    if variables is None:
+        return archive.without("pytorch_variables.pth", *dropped)
+    return archive.without(*dropped).replace(pytorch_variables=StateDict.from_arrays(variables))
+
+
+@pytest.mark.parametrize(
+    ("value", "variables", "has_optimizer", "found"),
+    [
+        ("auto", LEARNED, True, []),
+        ("auto_0.1", LEARNED, True, []),
+        ("auto", {}, True, []),
+        ("auto", None, True, []),
+        (0.3, FIXED, False, []),
+        (0.3, None, False, []),
+        ("0.3", FIXED, False, []),
+        (0.3, FIXED, True, ["/ent_coef"]),
+        (0.3, LEARNED, True, ["/ent_coef"]),
+        (0.3, LEARNED, False, ["/ent_coef"]),
+        (0.3, None, True, ["/ent_coef"]),
+        ("auto", FIXED, True, ["/ent_coef"]),
+        ("auto_0", LEARNED, True, ["/ent_coef"]),
+        (0.2, FIXED, False, ["/ent_coef"]),
+        (1e300, FIXED, False, ["/ent_coef"]),
+        (float("nan"), {"ent_coef_tensor": tensor(float("nan"), shape=())}, False, []),
+        ("auto", {"log_ent_coef": tensor(0.5, 0.5)}, True, [""]),
+        ("auto", {"log_ent_coef": tensor(0.5, shape=())}, True, [""]),
+        ("auto", {"log_ent_coef": tensor(0.5, code="<f8")}, True, [""]),
+        ("auto", {"log_ent_coef": tensor(1, code="<i8")}, True, [""]),
+        (0.3, {"ent_coef_tensor": tensor(0.3)}, False, [""]),
+        (0.3, {"ent_coef_tensor": tensor(0.3, code="<f8", shape=())}, False, [""]),
+    ],
+)
+def test_the_entropy_coefficient_and_its_entries(
+    value: Any, variables: dict[str, Any] | None, *, has_optimizer: bool, found: list[str]
+) -> None:
+    archive = entropic(value, variables, has_optimizer=has_optimizer)
+    rows = [problem for problem in sbformat.iter_problems(archive) if problem.level == "error"]
+    assert [row.loc for row in rows if row.kind == "mismatch"] == found
+    assert [row.kind for row in rows] == ["mismatch"] * len(found)
+
+
+def test_a_learned_coefficient_needs_its_optimizer() -> None:
+    archive = entropic("auto", LEARNED, has_optimizer=False)
+    rows = [(row.entry, row.kind) for row in sbformat.iter_problems(archive) if row.level == "error"]
+    assert rows == [("ent_coef_optimizer.pth", "missing-entry")]
+
+
+@pytest.mark.parametrize("value", [0.3, "0.3"])
+def test_edits_of_the_entropy_coefficient_that_the_entries_do_not_fit(value: Any) -> None:
+    with pytest.raises(ValidationError, match=r"ent_coef_optimizer\.pth.*pytorch_variables\.pth holds log_ent_coef"):
+        edit(sbformat.read(SAC), assign={"ent_coef": value})
+    assert edit(sbformat.read(SAC), assign={"ent_coef": value}, allow_mismatch=True).problems
+    drop = ["ent_coef_optimizer.pth", "pytorch_variables.pth"]
+    assert edit(sbformat.read(SAC), assign={"ent_coef": value}, drop=drop).problems == ()
+    with pytest.raises(ValidationError, match="ent_coef_tensor"):
+        edit(entropic(0.3, FIXED, has_optimizer=False), assign={"ent_coef": "auto"})
+    with pytest.raises(ValidationError, match=r"0\.4 contradicts ent_coef_tensor"):
+        edit(entropic(0.3, FIXED, has_optimizer=False), assign={"ent_coef": 0.4})

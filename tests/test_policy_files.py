@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -153,3 +154,24 @@ def test_both_names_of_the_file_of_statistics(name: str, tmp_path: Path) -> None
     expected = sbformat.read_vecnormalize(io.BytesIO(content))
     assert np.array_equal(sbformat.read_vecnormalize(tmp_path).obs_rms.mean, expected.obs_rms.mean)
     assert main(["rebuild", str(tmp_path), "-o", str(tmp_path / "out.pkl")]) == 0
+
+
+@needs_samples
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (b"action_net.weight", b"action_net.weighs", "'action_net.weight' is missing"),
+        (b"net_arch", b"net_arcs", "no policy of SB3 with these arguments fits"),
+        (b"K\x08", b"K\x09", "expected the shape"),
+    ],
+)
+def test_a_policy_file_of_another_network_is_not_checked(old: bytes, new: bytes, said: str) -> None:
+    with zipfile.ZipFile(POLICIES[-1]) as file:
+        records = {name.partition("/")[2]: file.read(name) for name in file.namelist()}
+    before, pickle = records["data.pkl"].split(b"net_arch") if old == b"K\x08" else (records["data.pkl"], b"")
+    changed = before + b"net_arch" + pickle.replace(old, new, 1) if pickle else before.replace(old, new)
+    assert changed != records["data.pkl"]
+    problems = sbformat.validate(torch_zip({**records, "data.pkl": changed}))
+    (problem,) = (row for row in problems if row.kind != "unknown-key")
+    assert (problem.entry, problem.kind, problem.level) == ("policy.pth", "unchecked", "info")
+    assert said in problem.message

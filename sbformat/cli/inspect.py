@@ -101,7 +101,7 @@ def inspect_one(path: str, args: argparse.Namespace) -> Inspected:
         return _asked(archive, args)
 
     outcome = _files.guarded(path, work)
-    return _inspected(outcome, found[0] if found else None, args)
+    return _inspected(outcome, found[0] if found and outcome["outcome"] == "ok" else None, args)
 
 
 def _inspected(outcome: dict[str, Any], report: InspectReport | None, args: argparse.Namespace) -> Inspected:

@@ -10,6 +10,7 @@ from sbformat.policies.mismatches import Mismatch, find_contradictions, find_mis
 from sbformat.policies.agents import Agent
 from sbformat.policies.optimizers import optimizer_mismatches
 from sbformat.policies.parameters import POLICIES, Fit, agent_of, expected_parameters, nearest, parameters_of
+from sbformat.policies.saved_policy import require_known_network
 from sbformat.policies.sizes import NetworkError
 
 __all__ = [
@@ -25,4 +26,5 @@ __all__ = [
     "nearest",
     "optimizer_mismatches",
     "parameters_of",
+    "require_known_network",
 ]

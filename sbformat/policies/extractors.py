@@ -50,6 +50,8 @@ def features(
     normalized = ("normalized_image",) if release >= (1, 7) else ()
     if extractor == FLATTEN:
         arguments.refuse_others((), owner)
+        if isinstance(space, DictSpace):
+            raise NetworkError(_OBSERVATIONS, "a Dict needs MultiInputPolicy, or a features extractor that takes it")
         return [], flattened(space, _OBSERVATIONS)
     is_normalized = is_normalized and release >= (1, 7)
     if extractor == NATURE:
@@ -160,6 +162,8 @@ def _combined(
     images: dict[tuple[int, int, str], bool] = {}
     """By the bounds, which many keys may share."""
     for key, part in space.spaces.items():
+        if isinstance(part, DictSpace):
+            raise NetworkError(_OBSERVATIONS, f"SB3 takes no Dict within a Dict, as {quote(key, 80)} is")
         if not key or "." in key:
             raise NetworkError(_OBSERVATIONS, f"torch has no module of the name {quote(key, 80)}")
         bounds = (id(part.low), id(part.high), part.dtype) if isinstance(part, Box) else (0, 0, "")

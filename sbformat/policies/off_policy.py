@@ -136,6 +136,7 @@ def _gaussian_actor(agent: Agent, parts: _Parts) -> Parameters:
     if not arguments.flag(USE_SDE, default=False):
         log_std, before = prefixed("log_std", linear(latent, size)), []
     else:
+        arguments.require_number("log_std_init")
         noise, seen = noise_layers(agent, parts.activation, parts.features, latent)
         log_std, before = [], [Parameter("log_std", (seen, size))]
         if _clips_mean(arguments):
@@ -164,7 +165,7 @@ def _critic(agent: Agent, parts: _Parts, outputs: Size) -> Parameters:
     names = ["q1_net", "q2_net"]
     if agent.release >= (0, 8):
         arguments = Arguments(agent.policy_kwargs)
-        count = arguments.size("n_critics", 2, least=1)
+        count = arguments.whole("n_critics", 2, least=1)
         if count * (len(layers) + 1) > MOST_PARAMETERS:
             raise NetworkError(arguments.key("n_critics"), f"{count:,} critics are more than any network has")
         names = [f"qf{number}" for number in range(count)]

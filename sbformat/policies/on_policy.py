@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.known.values import Box, MultiBinary
+from sbformat.numpy_pickles import ArrayInfo
 from sbformat.policies.agents import (
     NET_ARCH,
     USE_SDE,
@@ -22,7 +23,7 @@ from sbformat.policies.agents import (
 )
 from sbformat.policies.extractors import NATURE
 from sbformat.policies.layers import Parameter, linear, lstm, mlp, prefixed, renamed, sequential
-from sbformat.policies.sizes import MOST_PARAMETERS, TANH, Arguments, NetworkError, Size, activation_of, wrong
+from sbformat.policies.sizes import MOST_PARAMETERS, TANH, Arguments, NetworkError, Size, activation_of, shown, wrong
 
 if TYPE_CHECKING:
     from sbformat.names.pth import Pair
@@ -87,6 +88,9 @@ def _lstm(arguments: Arguments, inputs: Size, hidden: Size, layers: Size) -> Par
     projection = arguments.size("proj_size", 0)
     if projection >= hidden:
         raise NetworkError(arguments.key("proj_size"), f"expected less than lstm_hidden_size {hidden}")
+    dropout = arguments.values.get("dropout", 0.0)
+    if isinstance(dropout, bool) or (isinstance(dropout, (int, float)) and not 0 <= dropout <= 1):
+        raise NetworkError(arguments.key("dropout"), f"expected a number from 0 to 1, got {shown(dropout)}")
     return lstm(
         inputs,
         hidden,
@@ -127,6 +131,7 @@ def _log_std(agent: Agent, arguments: Arguments, latent: Size) -> Parameters:
             raise NetworkError(USE_SDE, "gSDE takes actions of a Box only")
         return []
     size = action_size(agent.action_space)
+    arguments.require_number("log_std_init")
     if not agent.use_sde:
         return [Parameter("log_std", (size,))]
     return [Parameter("log_std", (latent, size if arguments.flag("full_std", default=True) else 1))]
@@ -156,10 +161,12 @@ def _branches(agent: Agent, extractor: Pair) -> _Branches:
         if agent.release < (1, 8) and not {"pi", "vf"} <= value.keys():
             raise NetworkError(key, "expected pi and vf, as SB3 1.7 does")
         return _Branches([], layer_sizes(value.get("pi", [])), layer_sizes(value.get("vf", [])))
-    if not isinstance(value, (list, tuple)):
-        raise wrong(value, key, "a list of layer sizes, or a dict of two")
     if agent.release >= (1, 8):
+        if not isinstance(value, (list, tuple, ArrayInfo)):
+            raise wrong(value, key, "a list of layer sizes, or a dict of two")
         return _Branches([], layer_sizes(value), layer_sizes(value))
+    if not isinstance(value, (list, tuple)):
+        raise wrong(value, key, "a list of layer sizes, or of some and a dict of two")
     split = next((at for at, layer in enumerate(value) if isinstance(layer, dict)), len(value))
     own = value[split] if split < len(value) else {}
     return _Branches(layer_sizes(value[:split]), layer_sizes(own.get("pi", [])), layer_sizes(own.get("vf", [])))

@@ -40,7 +40,7 @@ def q_network(agent: Agent, policy: Policy) -> Parameters:
 
 def quantile_network(agent: Agent, policy: Policy) -> Parameters:
     """``QRDQNPolicy``: the same with quantiles of each action's value."""
-    quantiles = Arguments(agent.policy_kwargs).size("n_quantiles", 200)
+    quantiles = Arguments(agent.policy_kwargs).whole("n_quantiles", 200)
     return _value_network(agent, policy, "quantile_net", _actions_of_q(agent.action_space) * quantiles)
 
 

@@ -8,15 +8,27 @@ from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.known.recognition import Unrecognised
 from sbformat.known.shown import one_line
-from sbformat.known.values import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Reference
+from sbformat.known.values import (
+    Box,
+    DictSpace,
+    Discrete,
+    Graph,
+    MultiBinary,
+    MultiDiscrete,
+    OneOf,
+    Reference,
+    Sequence,
+    Text,
+    TupleSpace,
+)
 from sbformat.names.moved import of_today
 from sbformat.pkl.tree import Global
 from sbformat.policies import off_policy, on_policy, one_network
 from sbformat.policies.extractors import COMBINED, FLATTEN, NATURE
 from sbformat.policies.mismatches import find_mismatches, shapes_of
-from sbformat.policies.agents import Agent, Policy
+from sbformat.policies.agents import USE_SDE, Agent, Policy
 from sbformat.policies.releases import candidates
-from sbformat.policies.sizes import KWARGS, NetworkError, is_true
+from sbformat.policies.sizes import KWARGS, Arguments, NetworkError, is_true
 from sbformat.spec import DATA_ENTRY, POLICY_ENTRY
 
 if TYPE_CHECKING:
@@ -112,6 +124,8 @@ POLICIES: Final[dict[Pair, Policy]] = {
 """Every policy class of SB3 and sb3-contrib, by its name of today."""
 
 _SPACES: Final = (Box, Discrete, MultiDiscrete, MultiBinary, DictSpace)
+_OTHER_SPACES: Final = (TupleSpace, OneOf, Text, Sequence, Graph)
+"""Spaces of gymnasium that no agent of SB3 observes or acts in."""
 _OFF_POLICY_DEFAULTS: Final = {"DDPG": {"n_critics": 1}}
 """Arguments that an algorithm gives its policy, where ``data`` has no ``policy_kwargs``."""
 
@@ -183,10 +197,25 @@ def parameters_of(agent: Agent) -> Parameters:
         if name not in allowed:
             key = f"{KWARGS}/{escape(name, 80)}"
             raise NetworkError(key, f"{agent.policy_class[1]} takes no argument of this name")
+    optimizer = Arguments(agent.policy_kwargs).nested("optimizer_kwargs")
+    if "lr" in optimizer.values:
+        raise NetworkError(optimizer.key("lr"), "SB3 gives the optimizer its learning rate itself")
+    if agent.use_sde:
+        _require_gsde(agent, policy)
     try:
         return policy.network(agent, policy)
     except Unrecognised as error:
         raise UnsupportedError(str(error), entry=DATA_ENTRY) from None
+
+
+def _require_gsde(agent: Agent, policy: Policy) -> None:
+    """Refuse the algorithm's ``use_sde`` where the policy has no exploration noise that ``load`` could sample."""
+    if "full_std" in policy.arguments:  # on-policy: the algorithm hands use_sde on
+        return
+    if USE_SDE not in policy.arguments:
+        raise NetworkError(USE_SDE, f"{agent.policy_class[1]} has no gSDE")
+    if not Arguments(agent.policy_kwargs).flag(USE_SDE, default=False):
+        raise NetworkError(USE_SDE, f"gSDE needs a policy with gSDE, but {KWARGS}/{USE_SDE} is not true")
 
 
 def agent_of(archive: Archive, release: Release | None = None) -> Agent:
@@ -199,18 +228,22 @@ def agent_of(archive: Archive, release: Release | None = None) -> Agent:
     :raises SbformatError: for what is wrong with ``data``
     """
     kwargs = _kwargs(archive)
+    policy_class = _policy_class(archive)
     return Agent(
-        _policy_class(archive),
-        _space(archive, "observation_space"),
-        _space(archive, "action_space"),
+        policy_class,
+        space_of(archive, "observation_space", policy_class),
+        space_of(archive, "action_space", policy_class),
         kwargs,
-        is_true(_meaning(archive, "use_sde") if "use_sde" in archive.data else None, "use_sde"),
+        is_true(meaning_of(archive, "use_sde") if "use_sde" in archive.data else None, "use_sde"),
         candidates(archive.stable_baselines3_version)[0] if release is None else release,
     )
 
 
-def _meaning(archive: Archive, key: str) -> Any:  # noqa: ANN401 -- of any type
-    """Return what a value of ``data`` means."""
+def meaning_of(archive: Archive, key: str) -> Any:  # noqa: ANN401 -- of any type
+    """Return what a value of ``data`` means.
+
+    :raises UnsupportedError: when it cannot be decoded
+    """
     value = archive.data.get(key)
     if not isinstance(value, Serialized):
         return value
@@ -223,7 +256,7 @@ def _meaning(archive: Archive, key: str) -> Any:  # noqa: ANN401 -- of any type
 
 def _policy_class(archive: Archive) -> Pair:
     key = "policy_class"
-    value = _meaning(archive, key)
+    value = meaning_of(archive, key)
     if isinstance(value, Reference):
         return of_today(value.pair)
     if isinstance(value, Global) and not value.updates:
@@ -231,10 +264,16 @@ def _policy_class(archive: Archive) -> Pair:
     raise _other(key, value, "a class")
 
 
-def _space(archive: Archive, key: str) -> Space:
-    value = _meaning(archive, key)
+def space_of(archive: Archive, key: str, policy_class: Pair) -> Space:
+    """Return the space that ``data`` has by a key.
+
+    :raises SbformatError: when the policy takes none such, or it is not known
+    """
+    value = meaning_of(archive, key)
     if isinstance(value, _SPACES):
         return value
+    if isinstance(value, _OTHER_SPACES) and policy_class in POLICIES:
+        raise NetworkError(key, f"SB3 takes no {type(value).__name__.removesuffix('Space')}")
     raise _other(key, value, "a space")
 
 
@@ -249,7 +288,7 @@ def _other(key: str, value: object, expected: str) -> SbformatError:
 def _kwargs(archive: Archive) -> dict[str, Any]:
     if KWARGS not in archive.data:
         return dict(_OFF_POLICY_DEFAULTS.get(archive.algorithm.name or "", {}))
-    value = _meaning(archive, KWARGS)
+    value = meaning_of(archive, KWARGS)
     if isinstance(value, dict) and all(type(name) is str for name in value):
         return value
     raise _other(KWARGS, value, "a dict of arguments")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import UnsupportedError, ValidationError, escape, quote
-from sbformat.known.numbers import number
+from sbformat.known.numbers import number, unpacked
 from sbformat.known.recognition import Unrecognised
 from sbformat.known.shown import one_line
 from sbformat.known.values import Partial, Reference
@@ -26,6 +26,8 @@ KWARGS: Final = "policy_kwargs"
 MOST_PARAMETERS: Final = 8_192
 """Layers of a network: a number of critics or layers in a file can be any."""
 _SHOWN: Final = 120
+_NUMERIC: Final = tuple("biufc")
+"""Kinds of numpy dtypes that are numbers."""
 
 
 class NetworkError(ValidationError):
@@ -99,6 +101,18 @@ class Arguments(NamedTuple):
         """Return a whole number, not less than the least that torch takes."""
         return size_of(self.values.get(name, default), self.key(name), least=least)
 
+    def whole(self, name: str, default: int, *, least: int = 0) -> Size:
+        """Return a whole number that Python counts to, which a bool can be, too."""
+        value = self.values.get(name, default)
+        return size_of(int(value) if isinstance(value, bool) else value, self.key(name), least=least)
+
+    def require_number(self, name: str) -> None:
+        """Refuse an argument that is there and that torch cannot multiply a tensor by."""
+        value = self.values.get(name, 0)
+        is_array = isinstance(value, ArrayInfo) and value.dtype[1:2] in _NUMERIC
+        if not is_array and not isinstance(value, (int, float, complex)):
+            raise wrong(value, self.key(name), "a number")
+
     def flag(self, name: str, *, default: bool) -> bool:
         """Return whether an argument is true for Python."""
         return is_true(self.values.get(name, default), self.key(name))
@@ -159,15 +173,26 @@ def size_of(value: object, key: str, *, least: int = 0) -> Size:
 
 
 def sizes_of(value: object, key: str) -> list[Size]:
-    """Return a list of layer sizes.
+    """Return a list of layer sizes, which an array of whole numbers is, too.
 
     :raises NetworkError: when it is none
     """
+    if isinstance(value, ArrayInfo) and len(value.shape) == 1:
+        value = _items(value, key)
     if not isinstance(value, (list, tuple)):
         raise wrong(value, key, "a list of layer sizes")
     if len(value) > MOST_PARAMETERS:
         raise NetworkError(key, f"{len(value):,} layers are more than any network has")
     return [size_of(part, key) for part in value]
+
+
+def _items(value: ArrayInfo, key: str) -> tuple[int | float, ...]:
+    if value.shape[0] > MOST_PARAMETERS:
+        raise NetworkError(key, f"{value.shape[0]:,} layers are more than any network has")
+    try:
+        return unpacked(value)
+    except Unrecognised:
+        raise wrong(value, key, "a list of layer sizes") from None
 
 
 def is_true(value: object, key: str) -> bool:

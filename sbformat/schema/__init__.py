@@ -52,7 +52,6 @@ OPTIMIZERS: Final = {
 """The optimizers that ``load`` of each algorithm asks for (FORMAT.md 1.2)."""
 _ENTROPY_LEARNERS: Final = frozenset({"SAC", "TQC", "CrossQ"})
 
-
 _ZIPPED: Final = frozenset({"sb3", "folder", "torch-zip", "torch-legacy", "sb2-zip", "policy-file"})
 """Formats whose tensors may have a CRC; those of a pickle have none, and may be larger than memory."""
 _STATISTICS: Final = ("mean", "var", "count")
@@ -124,6 +123,8 @@ def iter_problems(
     if archive.format in ("sb3", "folder"):
         yield from _entry_problems(archive)
         yield from network_problems(archive)
+    elif archive.format == "policy-file":
+        yield from _saved_policy_problems(archive)
     elif archive.format in STATISTICS:
         yield from _statistics_problems(archive)
     elif archive.format == "sb2-zip" and DATA_ENTRY not in archive.entries:
@@ -207,6 +208,8 @@ def _entry_problems(archive: Archive) -> Iterator[Problem]:
         optimizers = [name for name in names if OPTIMIZER_WORD in name]
         message = f"{optimizers[0]} has no policy to optimize" if optimizers else "there is no policy"
         yield Problem(POLICY_ENTRY, "", "missing-entry", "error", f"{message}: {POLICY_ENTRY} is missing")
+    if algorithm in _ENTROPY_LEARNERS:
+        yield from _entropy_problems(archive)
     expected = _expected_optimizers(algorithm, archive)
     for optimizer in expected or ():
         if optimizer + PTH_SUFFIX not in names:
@@ -257,6 +260,18 @@ def network_problems(archive: Archive) -> Iterator[Problem]:
         yield Problem(found[-1][0], "", "mismatch", "error", message)
 
 
+def _saved_policy_problems(archive: Archive) -> Iterator[Problem]:
+    """Yield that names and shapes of a file of ``policy.save()`` are not checked, where they are not."""
+    from sbformat.policies import require_known_network
+
+    try:
+        require_known_network(archive)
+    except (UnsupportedError, ValidationError) as error:
+        yield Problem(POLICY_ENTRY, "", "unchecked", "info", f"names and shapes are not checked: {error.message}")
+    except SbformatError:  # that an entry cannot be read is a problem of its own
+        return
+
+
 def _bundle_problems(archive: Archive) -> Iterator[Problem]:
     """The entries of a bundle are as FORMAT.md 17.5 has them."""
     from sbformat.vecnormalize.entries import read_entries
@@ -272,9 +287,21 @@ def _expected_optimizers(algorithm: str | None, archive: Archive) -> tuple[str, 
     expected = OPTIMIZERS.get(algorithm or "")
     if expected is None or algorithm not in _ENTROPY_LEARNERS:
         return expected
-    entropy = archive.data.get("ent_coef")
-    learned = isinstance(entropy, str) and entropy.startswith("auto")
-    return (*expected, ENTROPY_OPTIMIZER) if learned else expected
+    from sbformat.policies.entropy import entropy_coefficient
+
+    is_learned = isinstance(entropy_coefficient(archive), str)
+    return (*expected, ENTROPY_OPTIMIZER) if is_learned else expected
+
+
+def _entropy_problems(archive: Archive) -> Iterator[Problem]:
+    """Yield what does not fit ``ent_coef`` (FORMAT.md 6.8)."""
+    from sbformat.policies.entropy import entropy_mismatches
+
+    try:
+        for row in entropy_mismatches(archive):
+            yield Problem(row.entry, row.loc, "mismatch", "error", row.message)
+    except SbformatError:  # that an entry cannot be read is a problem of its own
+        return
 
 
 def _statistics_problems(archive: Archive) -> Iterator[Problem]:

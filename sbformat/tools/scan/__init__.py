@@ -6,7 +6,7 @@ import hashlib
 import os
 from typing import TYPE_CHECKING, Final
 
-from sbformat.errors import SbformatError, escape
+from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.limits import DEFAULT_LIMITS, Budget
 from sbformat.loose import LooseEntries, is_read, open_folder
 from sbformat.names.dangerous import reason
@@ -45,6 +45,7 @@ def scan(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS, allow: Iterable
     :param limits: what it may ask for; what asks for more is ``broken``
     :param allow: dotted names that are taken for known, exactly as they are reported
     :raises OSError: from the path, unchanged
+    :raises UnsupportedError: for a path that is neither a file, a folder nor a pipe
     :raises ValueError: for a name in ``allow`` that is known to run, import, open or connect
     """
     allowed = frozenset(allow)
@@ -87,6 +88,8 @@ def _file(source: SourceLike, scanner: Scanner, *, is_beside: bool = False) -> t
         return large, b""
     try:
         opened = open_source(source, budget=Budget(scanner.budget.limits))
+    except UnsupportedError:  # a device: there is no file to judge
+        raise
     except SbformatError as error:
         scanner.add(Place("").broken(error))
         return _report(scanner, "unknown", None, 0), b""
