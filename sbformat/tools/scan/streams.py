@@ -32,7 +32,7 @@ DEEPEST: Final = 8
 _PROTO: Final = 0x80
 _NEWEST_PROTOCOL: Final = 5
 _TIMES_READ: Final = 4
-_LEAST_READ: Final = 1 << 22
+_LEAST_READ: Final = 3 << 20
 _FRAME: Final = b"\x95"
 _SHORT: Final = 1 << 16
 _A_NODE: Final = 64
@@ -76,7 +76,7 @@ class StreamScanner(ABC):
     # -- how much is looked at: a small file may hold itself thousands of times ------------------------
 
     def grant(self, size: int) -> None:
-        """Allow for a file: four times its size of pickles and of what is carved, and 4 MiB for the whole scan."""
+        """Allow for a file: four times its size of pickles and of what is carved, and 3 MiB for the whole scan."""
         self._left += _TIMES_READ * size
 
     def left(self) -> int:
