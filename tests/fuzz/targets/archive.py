@@ -76,8 +76,8 @@ def one_input(data: bytes) -> None:
         assert problem.message.isprintable()
         assert len(problem.message) <= MESSAGE_BYTES
     if archive.format == "sb3":
-        unreadable = [row for row in problems if row.kind == "unreadable" and row.entry not in _BUNDLED]
-        assert is_whole == (not unreadable), problems
+        unreadable = {row.entry for row in problems if row.kind == "unreadable"}
+        assert unreadable <= set(_BUNDLED) if is_whole else unreadable, problems
     if archive.format in _VALUES:
         ask(_VALUES[archive.format], data)
     asked = _Asked(archive, data, is_whole and archive.format == "sb3")
