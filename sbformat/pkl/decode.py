@@ -255,6 +255,11 @@ class Machine(State):
                     if code == 0x2E:  # STOP
                         self.built = built
                         return self._finish(stack, size - codes.__length_hint__())
+                    if code == 0x30 and stack:  # POP, but of a mark
+                        value = stack.pop()
+                        if type(value) in REFERRED:
+                            self.discarded.append(value)
+                        continue
                 elif code < 0x80:
                     if code == 0x68:  # BINGET
                         index = operand()
