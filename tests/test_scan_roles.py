@@ -14,7 +14,7 @@ import bundled
 import making_pth
 import sbformat
 from attacks import attributes, call, function, in_blob, in_data, in_entry, name, new, pickle, schedule_lambda
-from making_pth import ORDERED_DICT, Apply, Change, Name, Pairs, Raw, floats, legacy_stream, ordered, tensor, torch_zip
+from making_pth import ORDERED_DICT, Apply, Change, Name, Pairs, Raw, floats, legacy_stream, ordered, tensor, text, torch_zip
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,6 +73,13 @@ def test_the_name_of_a_state_dict_is_a_path_of_attributes(path: str, expected: l
 
 def variables(tree: object) -> bytes:
     return in_entry(VARIABLES, torch_zip(tree, {"0": bytes(4)}))
+
+
+def test_the_names_of_variables_that_an_ordered_dict_is_made_of() -> None:
+    """Its pairs may be the argument of its call, as well as what SETITEMS adds."""
+    pair = text("policy.__class__") + b"N\x86"
+    raw = b"\x80\x02" + name("collections", "OrderedDict") + b"](" + pair + b"e\x85R."
+    assert judged(in_entry(VARIABLES, torch_zip(raw)), VARIABLES) == DANGEROUS
 
 
 @pytest.mark.parametrize(

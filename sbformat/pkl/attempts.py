@@ -42,6 +42,16 @@ class Attempt(NamedTuple):
     others: tuple[Attempt, ...] = ()
     """What other unpicklers read, where a frame is wrong."""
 
+    @property
+    def readings(self) -> tuple[Attempt, ...]:
+        """This attempt and the others."""
+        return (self, *self.others)
+
+    @property
+    def all_ends(self) -> list[int]:
+        """Where another pickle may begin after any of the readings, in order."""
+        return sorted({end for reading in self.readings for end in reading.ends})
+
 
 def attempt(data: bytes, budget: Budget, *, encoding: str = "ascii") -> Attempt:
     """Decode one pickle from the start of ``data`` as far as it goes; nothing is raised for what is wrong with it.

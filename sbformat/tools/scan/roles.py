@@ -24,8 +24,9 @@ from sbformat.known.values import (
 )
 from sbformat.names.dangerous import ADDRESS
 from sbformat.numpy_pickles import ArrayInfo
-from sbformat.pkl.tree import Call, Dict, Node, walk
+from sbformat.pkl.tree import Call, Node, walk
 from sbformat.spec import ENTROPY_OPTIMIZER, PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY, TORCH_VARIABLES
+from sbformat.tools.scan.uses import pairs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,14 +116,14 @@ def of_state_dict(tree: object, place: Place) -> Iterator[Finding]:
     :param place: of the entry
     """
     if place.entry in (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY):
-        keys = [key for key, _ in _pairs(tree)]
+        keys = [key for key, _ in pairs_of(tree)]
         for name in dict.fromkeys(key for key in keys if isinstance(key, str)):
             yield from of_attribute(name, place)
         for key in keys:
             if isinstance(key, Node):
                 yield place.finding("dangerous-name", "SB3 looks up on the agent what a key spells that is no text")
     for part in walk(tree):
-        for key, value in _pairs(part):
+        for key, value in pairs_of(part):
             if isinstance(key, Node) and not (isinstance(key, Call) and role_of(key) in _BYTES):
                 yield place.finding("unchecked-arguments", "a key that is neither text, number nor bytes")
                 return
@@ -130,12 +131,3 @@ def of_state_dict(tree: object, place: Place) -> Iterator[Finding]:
                 message = "a fused optimizer, which takes the sizes of its state as they come, past the end of a tensor"
                 yield place.finding("unchecked-arguments", message)
                 return
-
-
-def _pairs(part: object) -> Iterator[tuple[object, object]]:
-    """The pairs of a dict of any kind, as they stand in the tree."""
-    if isinstance(part, Dict):
-        yield from part
-    for update in (part.updates if isinstance(part, Node) else None) or ():
-        if update.how == "SETITEMS":
-            yield from update.value  # type: ignore[misc]

@@ -110,8 +110,7 @@ class StreamScanner(ABC):
             return None
         found = attempt(data, self.budget)
         judged = self._judge_readings(found, data, place, depth)
-        ends = {end for other in (found, *found.others) for end in other.ends}
-        for end in sorted(ends):
+        for end in found.all_ends:
             if end < len(data):
                 self.add(place.finding("trailing-bytes", f"{len(data) - end} bytes follow the pickle", offset=end))
                 self.pickle_stream(memoryview(data)[end:], place, depth + 1)
@@ -122,7 +121,7 @@ class StreamScanner(ABC):
     ) -> Judged | None:
         """Judge a pickle, in each way in which unpicklers read it; return what came of the first."""
         first = None
-        for number, reading in enumerate((found, *found.others)):
+        for number, reading in enumerate(found.readings):
             self.charge(reading.reached + _A_NODE * reading.built, place)
             if number or self.is_new(data[: found.reached], place):
                 judged = judge(
@@ -160,7 +159,7 @@ class StreamScanner(ABC):
             if not self.charge(_AN_ATTEMPT, place):
                 return True
             raw, found = self.attempted(data[start:])
-            ends = sorted({start + end for other in (found, *found.others) for end in other.ends}, reverse=True)
+            ends = [start + end for end in reversed(found.all_ends)]
             if self._is_pickle(found, raw, len(data) - start, is_nested=is_nested) or (is_due and is_first):
                 count += 1
                 self._judge_readings(found, raw, place, depth, encoding="utf-8")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.known.recognition import is_known, role_of
 from sbformat.names.attributes import is_used
-from sbformat.names.known import OBJECTS, PLAIN_OBJECTS
 from sbformat.pkl.tree import Call, Dict, Global, Node, Update
 from sbformat.tools.scan.place import ANY_KEY
 
@@ -41,8 +40,8 @@ def find_given_names(log: Iterable[Node | Update]) -> dict[int, Call]:
         if not isinstance(node, Call):
             continue
         role = role_of(node)
-        if role in _CARRYING or not _is_constructor(node):
-            continue
+        if role in _CARRYING or type(node.func) is not Global or not is_known(node.func.pair):
+            continue  # of a name that is not known, the call itself is reported
         if role in _HOLDING:  # what is in a list is only kept, but a name in its place is asked for its items
             args = node.args if type(node.args) is tuple else ()
             given.update((id(arg), node) for arg in args if isinstance(arg, Global))
@@ -53,12 +52,6 @@ def find_given_names(log: Iterable[Node | Update]) -> dict[int, Call]:
         for name in _names(values, seen):
             given.setdefault(id(name), node)
     return given
-
-
-def _is_constructor(node: Call) -> bool:
-    """Say whether a call is of a name that is known: of any other, the call itself is reported."""
-    func = node.func
-    return type(func) is Global and (is_known(func.pair) or func.pair in OBJECTS or func.pair in PLAIN_OBJECTS)
 
 
 def _names(roots: Iterable[object], seen: set[int], *, is_deep: bool = False) -> list[Global]:
@@ -96,7 +89,7 @@ def find_called_names(value: object, key: str) -> dict[int, str]:
     pairs: Sequence[tuple[object, object]] = [(key, value)]
     if not key:
         is_agent = type(value) in (tuple, list) and len(value) == 2  # type: ignore[arg-type]
-        pairs = _pairs(value[0] if is_agent else value)  # type: ignore[index]
+        pairs = pairs_of(value[0] if is_agent else value)  # type: ignore[index]
         if not is_agent:
             is_model = {name for name, _ in pairs if type(name) is str} >= _MODEL_DATA
             pairs = [("data__", part) for name, part in pairs if name == "data" and is_model]
@@ -108,18 +101,18 @@ def find_called_names(value: object, key: str) -> dict[int, str]:
     return called
 
 
-def _pairs(value: object) -> list[tuple[object, object]]:
-    """Return the pairs of a dict of any kind."""
+def pairs_of(value: object) -> list[tuple[object, object]]:
+    """Return the pairs of a dict of any kind, as they are in the tree; none for any other value."""
     if type(value) is Dict:
         return list(value)
     pairs: list[tuple[object, object]] = []
-    if isinstance(value, Call):
-        items = value.args[0] if type(value.args) is tuple and value.args else ()
+    if isinstance(value, Call) and role_of(value) == "ordered_dict":
+        items = value.args[0] if value.args else ()  # type: ignore[index]
         if isinstance(items, (list, tuple)):
             pairs += [(item[0], item[1]) for item in items if isinstance(item, (list, tuple)) and len(item) == 2]
-        for update in value.updates or ():
-            if update.how == "SETITEMS":
-                pairs += update.value  # type: ignore[arg-type]
+    for update in (value.updates if isinstance(value, Node) else None) or ():
+        if update.how == "SETITEMS":
+            pairs += update.value  # type: ignore[arg-type]
     return pairs
 
 
