@@ -14,7 +14,20 @@ import bundled
 import making_pth
 import sbformat
 from attacks import attributes, call, function, in_blob, in_data, in_entry, name, new, pickle, schedule_lambda
-from making_pth import ORDERED_DICT, Apply, Change, Name, Pairs, Raw, floats, legacy_stream, ordered, tensor, text, torch_zip
+from making_pth import (
+    ORDERED_DICT,
+    Apply,
+    Change,
+    Name,
+    Pairs,
+    Raw,
+    floats,
+    legacy_stream,
+    ordered,
+    tensor,
+    text,
+    torch_zip,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from sbformat.policies.agents import Agent
     from sbformat.policies.parameters import Fit
 
-_ONLINE: Final = {"stable_baselines3.dqn.policies": "q_net.", "sb3_contrib.qrdqn.policies": "quantile_net."}
+ONLINE: Final = {"stable_baselines3.dqn.policies": "q_net.", "sb3_contrib.qrdqn.policies": "quantile_net."}
+"""The online network of the policies of a module, which has a target network besides."""
 _WITH_SHARED: Final = "stable_baselines3.td3.policies"
 """Where the critics' optimizer has a features extractor that is the actor's, too."""
 _MOMENTS: Final = frozenset(
@@ -37,7 +38,9 @@ def optimizer_mismatches(archive: Archive, fit: Fit) -> Iterator[tuple[str, Mism
     :raises SbformatError: for an entry that cannot be read
     """
     for name in archive.parameters:
-        options = _optimized(fit.agent, fit.parameters, name)
+        options = [[(1,)]] if name == ENTROPY_OPTIMIZER else [
+            [parameter.shape for parameter in option] for option in optimized(fit.agent, fit.parameters, name)
+        ]
         tree: Any = archive.parameters[name].tree if options else None
         if not _is_optimizer(tree):
             continue
@@ -74,21 +77,26 @@ def _is_optimizer(tree: Any) -> bool:  # noqa: ANN401 -- a tree
     )
 
 
-def _optimized(agent: Agent, parameters: Parameters, name: str) -> list[list[tuple[int, ...]]]:
-    """Return the shapes of the parameters that an optimizer may have; nothing for one that is not known."""
-    if name == ENTROPY_OPTIMIZER:
-        return [[(1,)]]
+def optimized(agent: Agent, parameters: Parameters, name: str) -> list[Parameters]:
+    """Return the parameters that an optimizer of the policy may have, in its order.
+
+    :param agent: what decided on the network
+    :param parameters: all of the policy's
+    :param name: ``policy.optimizer``, ``actor.optimizer`` or ``critic.optimizer``
+    :return: of DQN and QRDQN those of the online network, which releases since 2.4 have, then those of both; nothing
+        for an optimizer that is not known
+    """
     own = [parameter for parameter in parameters if not parameter.is_buffer]
     if name == "policy.optimizer":
-        everything = [parameter.shape for parameter in own if not parameter.same_as]
-        online = _ONLINE.get(agent.policy_class[0])
+        everything = [parameter for parameter in own if not parameter.same_as]
+        online = ONLINE.get(agent.policy_class[0])
         if online is None:
             return [everything]
-        return [[parameter.shape for parameter in own if parameter.name.startswith(online)], everything]
+        return [[parameter for parameter in own if parameter.name.startswith(online)], everything]
     module, _, word = name.partition(".")
     if word != "optimizer" or module not in ("actor", "critic"):
         return []
     inside = [parameter for parameter in own if parameter.name.startswith(f"{module}.")]
     if module == "critic" and agent.policy_class[0] != _WITH_SHARED and shares_extractor(agent):
         inside = [parameter for parameter in inside if "features_extractor" not in parameter.name]
-    return [[parameter.shape for parameter in inside]] if inside else []
+    return [inside] if inside else []

@@ -46,7 +46,7 @@ from sbformat.vecnormalize.entries import ENTRIES as STATISTICS_ENTRIES, read_en
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from sbformat.policies.layers import Parameter
+    from sbformat.policies import Fit
     from sbformat.pth.values import TensorInfo
     from sbformat.source import SourceLike
     from sbformat.tools.rebuild.networks import Network
@@ -242,11 +242,11 @@ def _optimizers(job: Job, moved: Moved) -> dict[str, Optimizer]:
 
 
 def _optimizer_states(
-    job: Job, optimizers: dict[str, Optimizer], network: Network, known: list[Parameter] | None
+    job: Job, optimizers: dict[str, Optimizer], network: Network, known: Fit | None
 ) -> dict[str, StateDict]:
     """Return the states of the optimizers for the target.
 
-    :param known: the policy's parameters as SB3 makes them, if they are known
+    :param known: the policy as SB3 makes it; None when it is not known
     """
     policy = job.archive.parameters[_POLICY].tree
     old = tuple(Tensor(name, name, info) for name, info in policy.items()) if isinstance(policy, dict) else ()

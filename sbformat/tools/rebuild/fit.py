@@ -7,31 +7,23 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError
 from sbformat.known.values import Space
-from sbformat.policies import Agent, NetworkError, find_mismatches, parameters_of
+from sbformat.policies import Agent, Fit, NetworkError, find_mismatches, parameters_of
 from sbformat.policies.sizes import is_true
 from sbformat.spec import POLICY_ENTRY
-from sbformat.targets import ONE_NETWORK_OPTIMIZER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from sbformat.policies.layers import Parameter
     from sbformat.tools.rebuild.job import Job
     from sbformat.tools.rebuild.networks import Network
 
 _SHOWN: Final = 3
 _BROUGHT: Final = ("policy_class", "policy_kwargs", "observation_space", "action_space")
 """What decides on the network: a value that the loader brings is not known here."""
-_WHOLE_CRITIC: Final = frozenset({"TD3", "DDPG"})
-"""Algorithms whose critics' optimizer has the parameters of a features extractor that the actor shares too."""
-ONLINE: Final = {"DQN": "q_net.", "QRDQN": "quantile_net."}
-"""The online network."""
-MODULES: Final = {"policy.optimizer": "", "actor.optimizer": "actor.", "critic.optimizer": "critic."}
-"""The module of an optimizer's parameters."""
 
 
-def check_fit(job: Job, network: Network, data: Mapping[str, Any]) -> list[Parameter] | None:
-    """Return the parameters that SB3 makes, or None when they are not known.
+def check_fit(job: Job, network: Network, data: Mapping[str, Any]) -> Fit | None:
+    """Return the network that SB3 makes, or None when it is not known.
 
     :param network: the policy's tensors in the result
     :param data: of the result
@@ -41,7 +33,8 @@ def check_fit(job: Job, network: Network, data: Mapping[str, Any]) -> list[Param
     if job.options.given.intersection(_BROUGHT) or job.policy is None or job.arguments is None:
         return None
     try:
-        parameters = parameters_of(_agent(job, data))
+        agent = result_agent(job, data)
+        parameters = parameters_of(agent)
     except NetworkError as error:
         raise UnsupportedError(_advise(job, f"SB3 cannot make its network: {error.message}")) from None
     except SbformatError as error:
@@ -56,11 +49,15 @@ def check_fit(job: Job, network: Network, data: Mapping[str, Any]) -> list[Param
         more = f"; and {len(mismatches) - _SHOWN} more" if len(mismatches) > _SHOWN else ""
         problem = f"its weights do not fit {job.policy.name}: {shown}{more}"
         raise UnsupportedError(_advise(job, problem), entry=POLICY_ENTRY)
-    return parameters
+    return Fit(agent, parameters, mismatches)
 
 
-def _agent(job: Job, data: Mapping[str, Any]) -> Agent:
-    """Return what decides on the network of the result."""
+def result_agent(job: Job, data: Mapping[str, Any]) -> Agent:
+    """Return what decides on the network of the result.
+
+    :param data: of the result
+    :raises UnsupportedError: when a part of it is not known
+    """
     space = job.meaning("observation_space") if job.hindsight is None else job.hindsight.space
     use_sde = data.get("use_sde")
     if isinstance(use_sde, Serialized):  # copied as it was
@@ -92,23 +89,3 @@ def _advise(job: Job, problem: str) -> str:
         "sbformat.sb3.load takes both as custom_objects"
     )
     return "; ".join([*lost, f"SB3 could not load the result: {problem}", options])
-
-
-def optimized_parameters(job: Job, name: str, parameters: Iterable[Parameter]) -> list[Parameter]:
-    """Return the parameters that an optimizer of the result has, in its order.
-
-    :param name: ``policy.optimizer``, ``actor.optimizer`` or ``critic.optimizer``
-    :param parameters: all of the policy's
-    """
-    prefix = MODULES[name]
-    if job.family.kind == "q" and job.target >= ONE_NETWORK_OPTIMIZER:
-        prefix = ONLINE[job.algorithm]
-    shares = bool((job.arguments or {}).get("share_features_extractor"))
-    is_bare = name == "critic.optimizer" and shares and job.algorithm not in _WHOLE_CRITIC
-    return [
-        parameter
-        for parameter in parameters
-        if parameter.name.startswith(prefix)
-        and not (parameter.is_buffer or (parameter.same_as is not None and parameter.same_as.startswith(prefix)))
-        and not (is_bare and "features_extractor" in parameter.name)
-    ]

@@ -9,10 +9,10 @@ import math
 from sbformat.errors import UnsupportedError
 from sbformat.known.values import Partial, Reference
 from sbformat.names.moved import of_today
+from sbformat.policies.optimizers import ONLINE, optimized
 from sbformat.pth.values import TensorInfo
 from sbformat.spec import PTH_SUFFIX
 from sbformat.targets import ONE_NETWORK_OPTIMIZER
-from sbformat.tools.rebuild.fit import MODULES, ONLINE, optimized_parameters
 from sbformat.tools.rebuild.networks import parameters
 from sbformat.tools.rebuild.optimizer_options import (
     ADAM,
@@ -25,11 +25,13 @@ from sbformat.tools.rebuild.tensors import Copies, scalar
 
 if TYPE_CHECKING:
     from sbformat.names.pth import Pair
-    from sbformat.policies.layers import Parameter
+    from sbformat.policies import Fit
     from sbformat.tools.rebuild.hindsight import Hindsight
     from sbformat.tools.rebuild.job import Job
     from sbformat.tools.rebuild.networks import Network, Tensor
 
+_MODULES: Final = {"policy.optimizer": "", "actor.optimizer": "actor.", "critic.optimizer": "critic."}
+"""The module of an optimizer's parameters."""
 _COUNTED: Final = ("exp_avg", "square_avg")
 """Moments of torch's optimizers that count their steps in a tensor: Adam and its kin, RMSprop."""
 _MOST: Final = 1_000_000
@@ -250,20 +252,21 @@ def _own(moments: dict[str, Any], copies: Copies) -> dict[str, Any]:
 
 
 def rebuilt_optimizer(
-    job: Job, made: Optimizer, old: tuple[Tensor, ...], network: Network, known: list[Parameter] | None
+    job: Job, made: Optimizer, old: tuple[Tensor, ...], network: Network, known: Fit | None
 ) -> dict[str, Any]:
     """Return an optimizer's state for the target; what was done is in its notes.
 
     :param made: the optimizer as it was
     :param old: the tensors of the old network
     :param network: the new one
-    :param known: the policy's parameters as SB3 makes them; None when they are not known
+    :param known: the policy as SB3 makes it; None when it is not known
     :raises UnsupportedError: when it cannot be matched with the network
     """
     made.number()
-    prefix = MODULES.get(made.name)
+    prefix = _MODULES.get(made.name)
     if job.family.kind == "q":
-        online = len(parameters(network.tensors, ONLINE[job.algorithm]))
+        module, _ = next(iter(job.family.policies.values()))
+        online = len(parameters(network.tensors, ONLINE[module]))
         made.keep_online(online, is_alone=job.target >= ONE_NETWORK_OPTIMIZER)
     if network.net_arch is not None and prefix == "":
         made.reorder(parameters(old), parameters(network.tensors))
@@ -273,8 +276,10 @@ def rebuilt_optimizer(
     if prefix is None:
         made.fit(OPTIMIZERS[ADAM], entropy_options(job), [(1,)])
     elif (pair := optimizer_class(job)) is not None:
-        own = None if known is None else optimized_parameters(job, made.name, known)
-        made.fit(OPTIMIZERS[pair], fresh_options(job, pair), None if own is None else [part.shape for part in own])
+        options = optimized(known.agent, known.parameters, made.name) if known is not None else []
+        own = (options[0] if job.target >= ONE_NETWORK_OPTIMIZER else options[-1]) if options else []
+        shapes = None if known is None else [part.shape for part in own]
+        made.fit(OPTIMIZERS[pair], fresh_options(job, pair), shapes)
     if made.is_new:
         job.lost_options(made.name + PTH_SUFFIX, made.notes[-1])
     return made.tree

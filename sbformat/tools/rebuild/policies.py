@@ -10,7 +10,7 @@ from sbformat.known.shown import one_line
 from sbformat.known.values import CarriedClass, Function, Partial, Reference
 from sbformat.names.moved import of_today
 from sbformat.pkl.tree import Call, Global
-from sbformat.tools.rebuild import releases
+from sbformat.policies import POLICIES
 from sbformat.tools.rebuild.allowed import harm_of
 from sbformat.tools.rebuild.job import DROPPED
 from sbformat.tools.rebuild.optimizer_options import ADAM, OPTIMIZERS, fits_number, fits_option, keywords_of
@@ -190,11 +190,17 @@ def told_facts(job: Job, kept: dict[str, Any]) -> dict[str, Any]:
     return {**kept, **{name: value for name, (value, _) in job.facts.items()}}
 
 
+def _argument_names(job: Job) -> frozenset[str]:
+    """Return the arguments that the policies of the algorithm take in the target, besides what SB3 gives them."""
+    release = (job.target.major, job.target.minor)
+    return frozenset().union(*(POLICIES[pair].argument_names(release) for pair in job.family.policies.values()))
+
+
 def _argument(job: Job, place: str, name: str, value: object) -> Any:  # noqa: ANN401 -- a value or the marker
     """Return one argument, or the marker when it is dropped."""
     if name == "device":
         return job.dropped(place, "SB3 asks for the device when it loads", is_finding=False)
-    if job.is_of_sb3 and name not in releases.POLICY_KWARGS[job.algorithm]:
+    if job.is_of_sb3 and name not in _argument_names(job):
         if name == "sde_net_arch" and value is not None:
             message = "policy_kwargs: sde_net_arch gives the noise layers of its own, which SB3 2 does not have"
             raise UnsupportedError(message, entry="data")

@@ -170,33 +170,3 @@ GOAL_STRATEGIES: Final = ("future", "final", "episode")
 """``GoalSelectionStrategy`` by its values."""
 HER_REMOVED: Final = ("online_sampling", "max_episode_length", "replay_buffer")
 """Arguments of HerReplayBuffer that SB3 2.0 does not take."""
-
-# -- policies -----------------------------------------------------------------------------------------
-
-_COMMON: Final = frozenset(
-    {
-        "net_arch", "activation_fn", "features_extractor_class", "features_extractor_kwargs", "normalize_images",
-        "optimizer_class", "optimizer_kwargs",
-    }
-)  # fmt: skip
-_SDE: Final = frozenset({"log_std_init", "use_expln"})
-_ON_POLICY: Final = _COMMON | {"ortho_init", "share_features_extractor"}
-_ACTOR_CRITIC_KWARGS: Final = _ON_POLICY | _SDE | {"full_std", "squash_output"}
-_CRITICS: Final = _COMMON | {"n_critics", "share_features_extractor"}
-_SAC: Final = _CRITICS | _SDE | {"use_sde", "clip_mean"}
-
-POLICY_KWARGS: Final[dict[str, frozenset[str]]] = {
-    **dict.fromkeys(("PPO", "A2C", "TRPO"), _ACTOR_CRITIC_KWARGS),
-    "MaskablePPO": _ON_POLICY,
-    "RecurrentPPO": _ACTOR_CRITIC_KWARGS
-    | {"lstm_hidden_size", "n_lstm_layers", "shared_lstm", "enable_critic_lstm", "lstm_kwargs"},
-    "DQN": _COMMON,
-    "QRDQN": _COMMON | {"n_quantiles"},
-    "SAC": _SAC,
-    **dict.fromkeys(("TD3", "DDPG"), _CRITICS),
-    "TQC": _SAC | {"n_quantiles"},
-    "CrossQ": _SAC | {"batch_norm", "batch_norm_momentum", "batch_norm_eps", "renorm_warmup_steps"},
-    "ARS": frozenset({"net_arch", "activation_fn", "squash_output", "with_bias"}),
-}
-"""The arguments that the policies of an algorithm take, besides those that the algorithm itself gives: the spaces, the
-schedule, and ``use_sde`` where it is on-policy."""

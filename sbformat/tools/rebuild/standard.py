@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sbformat.errors import UnsupportedError
-from sbformat.known.numbers import unpacked
-from sbformat.known.values import Box, DictSpace, Reference
+from sbformat.known.values import DictSpace, Reference, Space
+from sbformat.policies.extractors import is_image
 
 if TYPE_CHECKING:
     from sbformat.tools.rebuild.job import Job
-
-_IMAGE_AXES: Final = 3
-_BRIGHTEST: Final = 255
 
 
 def standard_policy(job: Job) -> Reference | None:
@@ -21,17 +18,7 @@ def standard_policy(job: Job) -> Reference | None:
         space = job.meaning("observation_space")
     except UnsupportedError:
         return None
-    kind = "MultiInput" if isinstance(space, DictSpace) else "Cnn" if _is_image(space) else "Mlp"
+    has_image = isinstance(space, Space) and is_image(space, is_normalized=False)
+    kind = "MultiInput" if isinstance(space, DictSpace) else "Cnn" if has_image else "Mlp"
     pair = next((pair for alias, pair in job.family.policies.items() if alias.startswith(kind)), None)
     return None if pair is None else Reference(*pair)
-
-
-def _is_image(space: object) -> bool:
-    """Say whether SB3 takes a space for one of images: bytes from 0 to 255 in three axes."""
-    return (
-        isinstance(space, Box)
-        and len(space.shape) == _IMAGE_AXES
-        and space.dtype[1:] == "u1"
-        and set(unpacked(space.low)) == {0}
-        and set(unpacked(space.high)) == {_BRIGHTEST}
-    )
