@@ -19,21 +19,21 @@ WARM = 12
 
 def entry(data: bytes, name: str) -> memoryview:
     """An entry's bytes, in the archive's."""
-    from sbformat.container import Container
+    from sbformat.container.reader import Container
 
     return Container(data).read(name)
 
 
 def outer_zip(data: bytes) -> Callable[[], object]:
     """Open the zip and check its structure."""
-    from sbformat.container import Container
+    from sbformat.container.reader import Container
 
     return lambda: Container(data)
 
 
 def policy_pickle(data: bytes) -> Callable[[], object]:
     """Decode the ``data.pkl`` of the policy to its inert tree."""
-    from sbformat.container import Container
+    from sbformat.container.reader import Container
     from sbformat.pkl import loads
 
     records = Container(entry(data, "policy.pth"), names="record", entry_limit="inner_entries")

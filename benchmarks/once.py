@@ -24,7 +24,9 @@ def open_lazily() -> None:
     import json
     import os
     import time
+
     import numpy as np  # noqa: F401 -- what the floor has
+
     from benchmarks.spawner import anonymous
 
     subject, path, name = sys.argv[1:]

@@ -63,6 +63,7 @@ def with_sbformat(source: Any, entry: str) -> Any:
 
 def with_torch(source: Any, entry: str) -> Any:
     import io
+
     import torch
 
     pth = io.BytesIO(entry_bytes(source, entry))
@@ -80,6 +81,7 @@ def as_arrays(value: Any) -> Any:
 
 def with_ptloader(source: Any, entry: str) -> Any:
     import io
+
     import ptloader
 
     return ptloader.load(io.BytesIO(entry_bytes(source, entry)))
@@ -131,6 +133,7 @@ def scan_with_sbformat(source: Any) -> Any:
 def scan_with_picklescan(source: Any) -> Any:
     """Scan each ``.pth`` inside: given the whole archive, it looks into none of them."""
     import io
+
     from picklescan.scanner import scan_bytes
 
     with opened(source) as archive:
@@ -142,6 +145,7 @@ def scan_with_fickling(source: Any) -> Any:
     """Check the ``data.pkl`` of each ``.pth`` inside, which its user has to find."""
     import io
     import zipfile
+
     from fickling.analysis import check_safety
     from fickling.fickle import Pickled
 

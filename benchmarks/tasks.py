@@ -67,6 +67,7 @@ def write_as_sb3(weights: dict[str, Any], plain: dict[str, bytes], output: str, 
     """Write as ``save_to_zip_file`` does; synced, it is on the disk afterwards, as what we write is."""
     import os
     import zipfile
+
     import torch
 
     tensors = {name: torch.from_numpy(array) for name, array in weights.items()}

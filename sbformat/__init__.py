@@ -5,6 +5,7 @@ Importing this package is cheap: numpy, jsonschema and safetensors load where th
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from sbformat.errors import (
@@ -22,53 +23,53 @@ from sbformat.errors import (
 from sbformat.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
-    from sbformat.algorithm import Algorithm
-    from sbformat.archive import Archive
+    from sbformat.archive.algorithm import Algorithm
+    from sbformat.archive.archive import Archive
+    from sbformat.archive.system_info import SystemInfo
     from sbformat.data import Serialized
-    from sbformat.pth import StateDict, TensorInfo
-    from sbformat.reader import read, read_parameters, reads, safe_open
-    from sbformat.replay_buffer import Episode, ReplayBuffer, read_replay_buffer
-    from sbformat.schema import Problem, iter_problems, validate
-    from sbformat.system_info import SystemInfo
-    from sbformat.tools.bundle import bundle, unbundle
-    from sbformat.tools.compare_system import SystemRow, compare_system
-    from sbformat.tools.rebuild import RebuildReport, rebuild, rebuild_vecnormalize
-    from sbformat.tools.scan import Finding, ScanReport, scan
-    from sbformat.vecnormalize import (
+    from sbformat.formats.replay_buffer import Episode, ReplayBuffer, read_replay_buffer
+    from sbformat.formats.vecnormalize import (
         RunningMeanStd,
         VecNormalize,
         read_vecnormalize,
         write_vecnormalize,
         writes_vecnormalize,
     )
+    from sbformat.pth import StateDict, TensorInfo
+    from sbformat.reader import read, read_parameters, reads, safe_open
+    from sbformat.schema import Problem, iter_problems, validate
+    from sbformat.tools.bundle import bundle, unbundle
+    from sbformat.tools.compare_system import SystemRow, compare_system
+    from sbformat.tools.rebuild import RebuildReport, rebuild, rebuild_vecnormalize
+    from sbformat.tools.scan import Finding, ScanReport, scan
     from sbformat.writer import new, write, writes
 
 __version__ = "0.1.0"
 
 _LAZY = {
-    "Algorithm": "sbformat.algorithm",
-    "Archive": "sbformat.archive",
-    "Episode": "sbformat.replay_buffer",
+    "Algorithm": "sbformat.archive.algorithm",
+    "Archive": "sbformat.archive.archive",
+    "Episode": "sbformat.formats.replay_buffer",
     "Finding": "sbformat.tools.scan",
     "Problem": "sbformat.schema",
     "RebuildReport": "sbformat.tools.rebuild",
-    "RunningMeanStd": "sbformat.vecnormalize",
-    "ReplayBuffer": "sbformat.replay_buffer",
+    "RunningMeanStd": "sbformat.formats.vecnormalize",
+    "ReplayBuffer": "sbformat.formats.replay_buffer",
     "ScanReport": "sbformat.tools.scan",
     "Serialized": "sbformat.data",
     "StateDict": "sbformat.pth",
-    "SystemInfo": "sbformat.system_info",
+    "SystemInfo": "sbformat.archive.system_info",
     "SystemRow": "sbformat.tools.compare_system",
     "TensorInfo": "sbformat.pth",
-    "VecNormalize": "sbformat.vecnormalize",
+    "VecNormalize": "sbformat.formats.vecnormalize",
     "bundle": "sbformat.tools.bundle",
     "compare_system": "sbformat.tools.compare_system",
     "iter_problems": "sbformat.schema",
     "new": "sbformat.writer",
     "read": "sbformat.reader",
     "read_parameters": "sbformat.reader",
-    "read_replay_buffer": "sbformat.replay_buffer",
-    "read_vecnormalize": "sbformat.vecnormalize",
+    "read_replay_buffer": "sbformat.formats.replay_buffer",
+    "read_vecnormalize": "sbformat.formats.vecnormalize",
     "reads": "sbformat.reader",
     "rebuild": "sbformat.tools.rebuild",
     "rebuild_vecnormalize": "sbformat.tools.rebuild",
@@ -77,9 +78,9 @@ _LAZY = {
     "unbundle": "sbformat.tools.bundle",
     "validate": "sbformat.schema",
     "write": "sbformat.writer",
-    "write_vecnormalize": "sbformat.vecnormalize",
+    "write_vecnormalize": "sbformat.formats.vecnormalize",
     "writes": "sbformat.writer",
-    "writes_vecnormalize": "sbformat.vecnormalize",
+    "writes_vecnormalize": "sbformat.formats.vecnormalize",
 }
 
 __all__ = [
@@ -141,7 +142,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
     import importlib
 
     value = getattr(importlib.import_module(_LAZY[name]), name)
-    globals()[name] = value
+    setattr(sys.modules[__name__], name, value)
     return value
 
 

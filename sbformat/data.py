@@ -11,9 +11,9 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from sbformat.constants import SERIALIZED_MARKER, TYPE_MARKER
 from sbformat.errors import DataError, quote
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
-from sbformat.spec import SERIALIZED_MARKER, TYPE_MARKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

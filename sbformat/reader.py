@@ -7,19 +7,13 @@ of VecNormalize, replay buffers.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.archive import Archive, Options
-from sbformat.container import Container
-from sbformat.entry_names import is_state_dict
-from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote
+from sbformat.archive.archive import Options
+from sbformat.errors import SbformatError, UnsupportedError, quote
+from sbformat.formats.opener import open_archive
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
-from sbformat.pkl.decode import decode_pickle
 from sbformat.pth.values import TensorInfo
-from sbformat.sniff import refuse, sniff, sniff_zip
-from sbformat.source import PathSource, open_large, open_source
-from sbformat.spec import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,20 +21,13 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from sbformat.entries import Entries
-    from sbformat.pkl.decode import Pickle
+    from sbformat.archive.archive import Archive
+    from sbformat.io.source import SourceLike
     from sbformat.pth import StateDict
     from sbformat.pth.values import OnUnknown
-    from sbformat.sniff import Kind
-    from sbformat.source import Source, SourceLike
 
 _FRAMEWORKS: Final = ("np", "numpy")
 _ON_UNKNOWN: Final = ("error", "inert")
-_PICKLE_NAME: Final = "pickle"
-_DATA_KEYS: Final = ("policy_class", "observation_space", "action_space")
-_LARGE: Final[frozenset[Kind]] = frozenset({"pickle"})
-"""What is always left in the file when it is large; others are held."""
-_LARGE_IN_PLACE: Final[frozenset[Kind]] = frozenset({"pickle", "zip", "safetensors"})
 
 
 def read(
@@ -72,7 +59,7 @@ def read(
     """
     options = _options(on_unknown, unchecked_crc=unchecked_crc, copy=copy)
     budget = Budget(limits)
-    return _open(source, budget, options, mapped=False)
+    return open_archive(source, budget, options)
 
 
 def read_in_place(
@@ -93,7 +80,7 @@ def read_in_place(
     :param source: as in :func:`read`, and so the others; what is no path is held
     """
     options = _options(on_unknown, unchecked_crc=unchecked_crc)
-    return _open(source, Budget(limits), options, mapped=False, is_held=False)
+    return open_archive(source, Budget(limits), options, is_held=False)
 
 
 def _options(on_unknown: OnUnknown, **others: bool) -> Options:
@@ -146,146 +133,6 @@ def read_parameters(
     return {name: parameters[name].to_numpy() for name in names}
 
 
-def _open(source: SourceLike, budget: Budget, options: Options, *, mapped: bool, is_held: bool = True) -> Archive:
-    """Open whatever was given, and tell its kind.
-
-    :param is_held: hold large zips, too
-    """
-    in_place = _LARGE if is_held else _LARGE_IN_PLACE
-    if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
-        from sbformat.loose import open_folder
-
-        folder = open_folder(source, budget, mapped=mapped, is_held=is_held)
-        if not any(name == DATA_ENTRY or is_state_dict(name) for name in folder):
-            raise MissingEntryError(DATA_ENTRY, present=folder)
-        if sniff_zip(folder.entries) == "sb2-zip":
-            return _sb2_zip(folder, budget, options)
-        return Archive(folder, "folder", budget, options)
-    opened = _large(source, budget, in_place) or open_source(source, mapped=mapped, budget=budget)
-    budget.grant(opened.size)
-    kind = sniff(opened)
-    if kind == "zip":
-        return _open_zip(opened, source, budget, options)
-    if kind == "torch-legacy":
-        return _open_pth(opened, kind, source, budget, options)
-    if kind == "data-json":
-        _require_keys(opened, budget)
-        return Archive(_alone(DATA_ENTRY, opened, budget), kind, budget, options)
-    if kind == "safetensors":
-        from sbformat.array_files import open_safetensors
-
-        return open_safetensors(opened, _alone(_pickle_name(source, kind), opened, budget), budget, options)
-    if kind == "pickle":
-        return _open_pickle(opened, source, budget, options)
-    return refuse(kind, opened)
-
-
-def _require_keys(opened: Source, budget: Budget) -> None:
-    """Refuse JSON that is not ``data``; what is no JSON is told when it is decoded.
-
-    :raises UnsupportedError: when it has none of the keys that every release writes
-    """
-    from sbformat.data import decode
-
-    content = opened.view(0, opened.size)
-    if b'"policy_class"' in bytes(content):
-        return
-    try:
-        data = decode(content, Budget(budget.limits))
-    except SbformatError:
-        return
-    if not any(key in data for key in _DATA_KEYS):
-        message = f"a JSON file, but not data of an archive: it has none of the keys {', '.join(_DATA_KEYS)}"
-        raise UnsupportedError(message)
-
-
-def _alone(name: str, opened: Source, budget: Budget) -> Entries:
-    """A file that is one entry."""
-    from sbformat.loose import LooseEntries
-
-    return LooseEntries({name: opened}, budget)
-
-
-def _open_zip(opened: Source, source: SourceLike, budget: Budget, options: Options) -> Archive:
-    container = Container(opened, budget=budget, names="record", entry_limit="inner_entries")
-    kind = sniff_zip(container.entries)
-    if kind == "torch-zip":
-        return _open_pth(opened, kind, source, budget, options)
-    if kind == "npz":
-        from sbformat.array_files import open_npz
-
-        return open_npz(container, _alone(_pickle_name(source, kind), opened, budget), budget, options)
-    if kind not in ("sb3", "sb2-zip"):
-        refuse(kind, opened, container.entries)
-    budget.spend("outer_entries", len(container))
-    container.require_paths()
-    return Archive(container, kind, budget, options) if kind == "sb3" else _sb2_zip(container, budget, options)
-
-
-def _open_pth(opened: Source, kind: Kind, source: SourceLike, budget: Budget, options: Options) -> Archive:
-    from sbformat.pickled.policy import open_policy_file
-
-    entries = _alone(_pth_name(source), opened, budget)
-    return open_policy_file(opened, entries, budget, options) or Archive(entries, kind, budget, options)
-
-
-def _sb2_zip(entries: Entries, budget: Budget, options: Options) -> Archive:
-    from sbformat.sb2.zips import Sb2Zip
-
-    return Sb2Zip(entries, budget, options)
-
-
-def _open_pickle(opened: Source, source: SourceLike, budget: Budget, options: Options) -> Archive:
-    from sbformat.pickled import PickledArchive, kind_of
-    from sbformat.sb2.pickles import Sb2Pickle
-
-    pickle = _decoded(opened, budget)
-    kind = kind_of(pickle)
-    entries = _alone(_pickle_name(source), opened, budget)
-    if kind == "sb2-pickle":
-        return Sb2Pickle(entries, pickle, budget, options)
-    return PickledArchive(entries, kind, pickle, budget, options)
-
-
-def _decoded(opened: Source, budget: Budget) -> Pickle:
-    from sbformat.pickled import refuse_odd
-
-    if not isinstance(opened, PathSource):
-        return refuse_odd(decode_pickle(opened.view(0, opened.size), budget))
-    from sbformat.pkl.large import decode_large
-
-    return refuse_odd(decode_large(opened, budget))
-
-
-def _large(source: SourceLike, budget: Budget, kinds: frozenset[Kind]) -> PathSource | None:
-    """A replay buffer may be larger than memory: its arrays stay in the file until they are asked for.
-
-    :param kinds: what is left in the file; what is not, is None
-    """
-    opened = open_large(source, limits=budget.limits)
-    return opened if opened is not None and sniff(opened) in kinds else None
-
-
-def _pickle_name(source: SourceLike, otherwise: str = _PICKLE_NAME) -> str:
-    """A file that is one object keeps its name, where an entry can have it."""
-    from sbformat.loose import is_entry_name
-
-    name = os.path.basename(os.fsdecode(source)) if isinstance(source, (str, os.PathLike)) else ""
-    return name if is_entry_name(name) else otherwise
-
-
-def _pth_name(source: SourceLike) -> str:
-    """A lone ``.pth`` keeps its name, as the entry it was; without one it is the policy."""
-    if isinstance(source, (str, os.PathLike)):
-        from sbformat.loose import is_entry_name
-
-        name = os.path.basename(os.fsdecode(source))
-        if not name.endswith(PTH_SUFFIX):
-            name += PTH_SUFFIX
-        return name if is_state_dict(name) and is_entry_name(name) else POLICY_ENTRY
-    return POLICY_ENTRY
-
-
 def safe_open(
     source: SourceLike,
     framework: str = "np",
@@ -316,7 +163,7 @@ def safe_open(
         raise ValueError(message)
     options = _options(on_unknown, unchecked_crc=unchecked_crc, is_swept=False)
     budget = Budget(limits)
-    archive = _open(source, budget, options, mapped=mmap)
+    archive = open_archive(source, budget, options, mapped=mmap)
     return TensorFile(archive, archive.state_dict_entry(entry))
 
 

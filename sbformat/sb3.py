@@ -9,12 +9,12 @@ import warnings
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sbformat.archive import Archive
+from sbformat.archive.archive import Archive
+from sbformat.constants import DATA_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape
+from sbformat.globals.releases import NEWEST, RELEASES, Target
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
-from sbformat.spec import DATA_ENTRY
-from sbformat.targets import NEWEST, RELEASES, Target
 from sbformat.tools.rebuild import rebuild
 from sbformat.tools.rebuild.releases import ALGORITHMS
 from sbformat.writer import writes
@@ -22,7 +22,7 @@ from sbformat.writer import writes
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from sbformat.source import SourceLike
+    from sbformat.io.source import SourceLike
     from sbformat.tools.rebuild import RebuildReport, Row
 
 A = TypeVar("A")

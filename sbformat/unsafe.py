@@ -2,8 +2,8 @@
 
 :func:`unpickle` runs a blob through the standard unpickler with an exact list of names that it may import. Before
 that the blob is decoded without running anything, and refused as a whole when it asks for more, or calls a name of the
-default list with something that :mod:`sbformat.known` does not recognise: numpy and torch take pointers, positions and
-shapes as they come. While it runs, the unpickler checks every name again. It is weaker than :mod:`sbformat.known`,
+default list with something that :mod:`sbformat.values` does not recognise: numpy and torch take pointers, positions and
+shapes as they come. While it runs, the unpickler checks every name again. It is weaker than :mod:`sbformat.values`,
 which gives the values of known blobs with nothing run at all: what is on the list *is* imported and called.
 
 Full trust runs a file's own code. It has to be spelled out, in words that a reviewer will notice::
@@ -23,20 +23,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError, escape, quote
-from sbformat.known import recognise
-from sbformat.known.hashing import find_key_fault
+from sbformat.globals.references import REFERENCES, SPACES
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
-from sbformat.names.references import REFERENCES, SPACES
 from sbformat.pkl import Call, Dict, Extension, Global, Update, decode_pickle
-from sbformat.pkl.listing import opcodes
+from sbformat.pkl.disassembly import opcodes
 from sbformat.pkl.state import FIX_IMPORTS_BELOW, rename
 from sbformat.pkl.tree import walk
+from sbformat.values import recognise
+from sbformat.values.hashing import find_key_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from sbformat.archive import Archive
-    from sbformat.names.pth import Pair
+    from sbformat.archive.archive import Archive
+    from sbformat.globals.torch import Pair
     from sbformat.pkl import Node, Pickle
 
 I_TRUST_THIS_FILE: Final = "this file may run any code as me"
@@ -113,7 +113,7 @@ _BUILDERS: Final[frozenset[Pair]] = (
 
 SB3_TYPES: Final[frozenset[Pair]] = REFERENCES | _BUILDERS
 """The ready list: spaces, arrays, scalars, random states, schedules (the classes), action noise, TrainFreq, RNNStates,
-tensors, and references to the classes of :mod:`sbformat.names.references`. Functions by value are not on it: what
+tensors, and references to the classes of :mod:`sbformat.globals.references`. Functions by value are not on it: what
 makes one can make any."""
 
 _NAMED_ONLY: Final = SB3_TYPES - _BUILDERS
@@ -140,7 +140,7 @@ class NotAllowedError(UnsupportedError):
             advice = "a function or class by value needs full trust"
         super().__init__(
             f"{quote(type or 'a blob', 80)} was not unpickled, and nothing of it was run: {listed}. "
-            f"sbformat.known.decode shows what it holds without running it; to run it, {advice}"
+            f"sbformat.values.decode shows what it holds without running it; to run it, {advice}"
         )
 
 
@@ -158,7 +158,7 @@ def unpickle(
 
     :param serialized: a value of ``archive.data``
     :param allow: the names it may import: pairs of module and name, or ``"module.name"``; exact. Yours may be
-        called with anything; those of :data:`SB3_TYPES` only as :mod:`sbformat.known` recognises them
+        called with anything; those of :data:`SB3_TYPES` only as :mod:`sbformat.values` recognises them
     :param trust: :data:`I_TRUST_THIS_FILE` runs whatever the blob holds, and ``allow`` is not asked
     :param limits: what it may ask for before it is run
     :raises NotAllowedError: when it names, computes or changes more than that; nothing was run then
@@ -306,7 +306,7 @@ def _refusal(step: Node | Update) -> str | None:
 def _not_recognised(decoded: Pickle, budget: Budget) -> Iterator[str]:
     """Yield what the ready list's callables are given that their libraries do not write.
 
-    numpy and torch take most of it as it comes, pointers and positions included: what :mod:`sbformat.known` checks is
+    numpy and torch take most of it as it comes, pointers and positions included: what :mod:`sbformat.values` checks is
     checked here, for names of the ready list. A plain object of those may hold what a name of the caller's own makes.
     """
     _, recognition = recognise(decoded, budget, reads_all=True)

@@ -12,19 +12,9 @@ from functools import partial
 from io import BytesIO
 from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
-from sbformat.ahead import AHEAD_BYTES, ahead
-from sbformat.archive import Archive
-from sbformat.atomic import WriteBack, new_file, open_new
-from sbformat.container import Container
-from sbformat.entry_names import is_state_dict
-from sbformat.errors import ContainerError, SbformatError
-from sbformat.limits import Budget
-from sbformat.pth import StateDict, decode_zip, emptied, encode_pth
-from sbformat.pth.decode import open_records
-from sbformat.pth.misfits import Mismatch, fit_all, misfit
-from sbformat.sniff import refuse, sniff_zip
-from sbformat.source import BytesSource, FileSource, Part
-from sbformat.spec import (
+from sbformat.archive.archive import Archive
+from sbformat.archive.kinds import refuse, sniff_zip
+from sbformat.constants import (
     DATA_ENTRY,
     OPTIMIZER_WORD,
     PLAIN_ENTRIES,
@@ -35,13 +25,23 @@ from sbformat.spec import (
     TENSORS_ENTRY,
     VERSION_ENTRY,
 )
-from sbformat.zip_writer import ContainerWriter, Member, write_all
+from sbformat.container.names import is_state_dict
+from sbformat.container.reader import Container
+from sbformat.container.writer import ContainerWriter, Member, write_all
+from sbformat.errors import ContainerError, SbformatError
+from sbformat.io.atomic import WriteBack, new_file, open_new
+from sbformat.io.readahead import AHEAD_BYTES, ahead
+from sbformat.io.source import BytesSource, FileSource, Part
+from sbformat.limits import Budget
+from sbformat.pth import StateDict, decode_zip, emptied, encode_pth
+from sbformat.pth.decode import open_records
+from sbformat.pth.mismatches import Mismatch, fit_all, misfit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from sbformat.io.source import Source
     from sbformat.pth.values import OnUnknown
-    from sbformat.source import Source
 
 _FIRST: Final = (DATA_ENTRY, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY, POLICY_ENTRY)
 _LAST: Final = (VERSION_ENTRY, SYSTEM_INFO_ENTRY)

@@ -8,7 +8,7 @@ define them, as published, on every CPython it is given, and writes the digests 
 ARCHIVE is a wheel, an sdist or a tar of a tag, called as the package index or ``git archive`` call them; a REPOSITORY
 is a git directory, of which every version up to HEAD and the tags counts, not releases only: people train with those
 too. Nothing of a source is run. ``schema/published_functions.json`` says where each digest comes from, and
-``sbformat/names/published.py`` is made from it. With ``--check`` nothing is written, and the exit status is 1 when a
+``sbformat/globals/published.py`` is made from it. With ``--check`` nothing is written, and the exit status is 1 when a
 file is not what would be written; without sources, ``--check`` compares the second file with the first.
 """
 
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from sbformat.known.code import code_from
+from sbformat.values.code import code_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,7 +38,7 @@ Json: TypeAlias = dict[str, Any]
 
 ROOT: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 JSON_NAME: Final = "schema/published_functions.json"
-TABLE_NAME: Final = "sbformat/names/published.py"
+TABLE_NAME: Final = "sbformat/globals/published.py"
 CHILD: Final = os.path.join(ROOT, "schema", "dump_code.py")
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import settings
-
 from beside import TOLD
+from hypothesis import settings
 
 settings.register_profile("sbformat", derandomize=True, database=None, deadline=None)
 settings.load_profile("sbformat")

@@ -37,10 +37,10 @@ import ml_dtypes  # noqa: F401
 import numpy as np  # noqa: F401
 import rich.console  # noqa: F401
 import safetensors.numpy  # noqa: F401
+from bundled import PPO, ROOT, SAC, entries, zipped
 
 import sbformat
 import sbformat.cli
-from bundled import PPO, ROOT, SAC, entries, zipped
 from sbformat import pkl, pth
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import sys
 from functools import partial
 
 import numpy as np
-
 from hostile_child import forget, peak
+
+import sbformat.arrayfiles.writer  # noqa: F401 -- what it imports is not to count
 from sbformat.cli import _files
-import sbformat.export  # noqa: F401 -- what it imports is not to count
 from sbformat.limits import DEFAULT_LIMITS
 from sbformat.tools.convert import convert, read_any
 from sbformat.tools.extract import extract

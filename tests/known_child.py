@@ -9,9 +9,10 @@ import json
 import sys
 
 from hostile_child import ask, files
-from sbformat import known
-from sbformat.known.shown import to_json
+
+from sbformat import values as known
 from sbformat.limits import Budget
+from sbformat.values.render import to_json
 
 
 def main() -> None:

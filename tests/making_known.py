@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat import known, pkl
+from sbformat import pkl
+from sbformat import values as known
 from sbformat.limits import Budget
 from sbformat.pkl import Call, Dict, FrozenSet, Global, Node, Set, Update, decode_pickle
 
 if TYPE_CHECKING:
     from types import CodeType
 
-    from sbformat.known import Recognition
+    from sbformat.values import Recognition
 
 CLOUD: Final = "cloudpickle.cloudpickle"
 FAST: Final = "cloudpickle.cloudpickle_fast"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import sbformat
 from bundled import PPO, SAC
 from making_known import tree
+
+import sbformat
 from sbformat import Archive, Serialized, pkl
 from sbformat.pkl import Global
 from sbformat.tools.rebuild import RebuildReport, rebuild

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-
 from making_known import array, box, call, discrete, dtype, new, tree
+
 from sbformat import pkl
 
 SB3: Final = "stable_baselines3.common"

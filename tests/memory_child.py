@@ -14,9 +14,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hostile_child import ask
+
 import sbformat
 import sbformat.cli
-from hostile_child import ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable

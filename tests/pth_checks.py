@@ -10,9 +10,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from making_pth import torch_zip
 from pace import within
+
 from sbformat import SbformatError, pth
 from sbformat.errors import MESSAGE_BYTES
 

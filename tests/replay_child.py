@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import sys
 
-import sbformat
 from hostile_child import peak
-from sbformat.replay_buffer import read_replay_buffer
+
+import sbformat
+from sbformat.formats.replay_buffer import read_replay_buffer
 from sbformat.tools.diff import diff
 from sbformat.tools.extract import extract
 

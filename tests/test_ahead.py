@@ -6,8 +6,10 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, strategies as st
-from sbformat.ahead import ahead
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sbformat.io.readahead import ahead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bundled import ROOT
 
 import sbformat
-from bundled import ROOT
 
 SOURCES = sorted((ROOT / "sbformat").rglob("*.py"))
 

@@ -11,11 +11,11 @@ import pytest
 
 import sbformat
 from sbformat import pkl
+from sbformat.archive.kinds import sniff
 from sbformat.cli import main
 from sbformat.data import Serialized
+from sbformat.io.source import BytesSource
 from sbformat.pkl import Call, Global
-from sbformat.sniff import sniff
-from sbformat.source import BytesSource
 
 PPO = Path(__file__).parent / "archives" / "ppo-cartpole.zip"
 
@@ -41,9 +41,7 @@ def test_an_archive_in_safetensors_is_that_archive(tmp_path: Path) -> None:
         assert np.array_equal(opened.get_tensor("action_net.bias"), archive.parameters["policy"]["action_net.bias"])
 
 
-def test_what_an_archive_in_safetensors_would_run_is_found(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_an_archive_in_safetensors_would_run_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     blob = pkl.dumps(Call("REDUCE", Global("os", "system"), ("true",)))
     archive = sbformat.read(PPO)
     sbformat.write(archive.replace(data={**archive.data, "x": Serialized(None, blob)}), tmp_path / "evil.zip")

@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pytest
-
 from making_pth import REBUILD_V3, UNTYPED, Apply, Name, contiguous, floats, ordered, storage, tensor, torch_zip
 from pth_checks import decode, everything, refusal
+
 from sbformat import Limits, TensorError, UnsupportedError, pth
 from sbformat.pth import arrays
 from sbformat.pth.dtypes import DTYPES, QUANTIZED

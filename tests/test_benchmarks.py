@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from bundled import PPO, ROOT, SAC
 
 import sbformat
-from bundled import PPO, ROOT, SAC
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
-from safetensors.numpy import load, save
-
-import sbformat
 from bundled import PPO, SAC, entries, zipped
 from making_known import new
 from making_statistics import ABSENT, SB2, pickled, returns, rms, whole, with_keys
+from safetensors.numpy import load, save
+from test_cli import run, run_json
+from test_cli_writing import failure
+
+import sbformat
 from sbformat import (
     ContainerError,
     DataError,
@@ -32,15 +34,22 @@ from sbformat import (
     read_vecnormalize,
     unbundle,
 )
-from sbformat import known
+from sbformat import values as known
 from sbformat.cli import main
-from sbformat.known.values import (
-    Box, Discrete, DictSpace, Graph, MultiBinary, MultiDiscrete, OneOf, Sequence, Text, TupleSpace,
+from sbformat.constants import ARRAYS_ENTRY, SETTINGS_ENTRY
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.values.types import (
+    Box,
+    DictSpace,
+    Discrete,
+    Graph,
+    MultiBinary,
+    MultiDiscrete,
+    OneOf,
+    Sequence,
+    Text,
+    TupleSpace,
 )  # fmt: skip
-from sbformat.numpy_pickles import ArrayInfo
-from sbformat.spec import ARRAYS_ENTRY, SETTINGS_ENTRY
-from test_cli import run, run_json
-from test_cli_writing import failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,9 +9,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from bundled import PPO, ROOT, SAC, changed, entries, with_data, zipped
 from jsonschema import Draft202012Validator
 
-from bundled import PPO, ROOT, SAC, changed, entries, with_data, zipped
 from sbformat.cli import _output, _workers, build_parser, main
 from sbformat.schema import load_schema
 
@@ -45,6 +45,7 @@ def test_inspect_shows_what_is_there(capsys: pytest.CaptureFixture[str]) -> None
     brief = run(capsys, "inspect", PPO, "--brief")[1]
     assert "action_net.weight" not in brief
     assert "12 tensors" in brief
+
 
 def test_inspect_fails_for_a_blob_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     status, out = run(capsys, "inspect", PPO, "--blobs", "lr_schedul")
@@ -163,7 +164,7 @@ def test_too_little_memory_is_one_line(
         raise MemoryError
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sbformat.source._open_file", refuse)
+    monkeypatch.setattr("sbformat.io.source._open_file", refuse)
     status, (report, *_) = run_json(capsys, *command, SAC)
     assert status == 2
     assert (report["outcome"], report["message"]) == (

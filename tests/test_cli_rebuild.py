@@ -7,14 +7,14 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-import sbformat
 from bundled import PPO
 from making_old import OLD, blob, reference, with_keys
-from sbformat.cli import main
-from sbformat.pkl import Call, Global
 from test_cli import run, run_json
 from test_cli_writing import failure
+
+import sbformat
+from sbformat.cli import main
+from sbformat.pkl import Call, Global
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import pytest
-
 import work_for_processes
 from bundled import PPO, ROOT, SAC, entries, with_data, zipped
-from sbformat.cli import _many, _workers, main, scan as scan_command
-from sbformat.schema import load_schema
-from sbformat.sniff import Kind
-from sbformat.tools.scan.report import RULES, VERDICTS
 from test_cli import run, run_json
+
+from sbformat.archive.kinds import Kind
+from sbformat.cli import _many, _workers, main
+from sbformat.cli import scan as scan_command
+from sbformat.schema import load_schema
+from sbformat.tools.scan.report import RULES, VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

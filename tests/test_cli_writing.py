@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
-
-import sbformat
 from bundled import PPO, SAC, changed, entries, with_data, zipped
 from making_pth import torch_zip
-from sbformat.cli import main
+from safetensors.numpy import save_file
 from test_cli import hostile, run, run_json
+
+import sbformat
+from sbformat.cli import main
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,9 @@ from importlib import metadata
 from typing import Any
 
 import pytest
-import sbformat
 from making import sb3_archive
+
+import sbformat
 from sbformat.data import Serialized, dumps
 from sbformat.errors import DataError
 from sbformat.tools import compare_system as module

@@ -12,13 +12,13 @@ from collections import Counter
 from functools import cache
 from typing import Any, Final
 
+import generate
 import jsonschema
 import pytest
-
-import generate
 from bundled import ROOT
 from pace import pace
 from pth_checks import BASE_BYTES, SECONDS
+
 from sbformat.errors import MESSAGE_BYTES
 
 HERE: Final = ROOT / "conformance"

@@ -9,7 +9,8 @@ import zlib
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from making import (
     BIDI,
     DEFLATED,
@@ -28,7 +29,8 @@ from making import (
     state_dict_zip,
     zip64_field,
 )
-from sbformat.container import CHUNK_BYTES, Container, Entry
+
+from sbformat.container.reader import CHUNK_BYTES, Container, Entry
 from sbformat.errors import ContainerError, LimitError, MissingEntryError, SbformatError
 from sbformat.limits import Budget, Limits
 

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from beside import SHARED, told
+from bundled import PPO, SAC, changed, entries, zipped
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from making import fit_for_terminal
+from making_pth import Apply, Name, Run, floats, legacy_stream, ordered, storage, tensor, torch_zip
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import sbformat
-from beside import SHARED, told
-from bundled import PPO, SAC, changed, entries, zipped
-from making import fit_for_terminal
-from making_pth import Apply, Name, floats, legacy_stream, ordered, Run, storage, tensor, torch_zip
 from sbformat import (
     Archive,
     ContainerError,
@@ -476,7 +477,7 @@ def test_what_cannot_be_read_again_does_not_become_a_file(tmp_path: Path, monkey
         """What safetensors 0.4.3 writes of metadata alone."""
         return b'{},"__metadata__":{}}'
 
-    monkeypatch.setattr("sbformat.export._header", broken)
+    monkeypatch.setattr("sbformat.arrayfiles.writer._header", broken)
     with pytest.raises(ContainerError, match="header"):
         convert(BASE, tmp_path / "o.safetensors")
     assert not list(tmp_path.iterdir())

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
+from beside import CORPUS, DAMAGED, GENERATED, SHARED, told
 
 import sbformat
-from beside import CORPUS, DAMAGED, GENERATED, SHARED, told
 from sbformat import ContainerError, PickleError, SbformatError, TensorError, UnsupportedError, pth
 from sbformat.pth import Device, DTypeName, Layout, MetaTensor, QuantizedTensor, SparseTensor, StateDict, TensorInfo
 

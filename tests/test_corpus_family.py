@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
+from beside import CORPUS, GENERATED, SHARED, told
 
 import sbformat
-from beside import CORPUS, GENERATED, SHARED, told
 from sbformat.cli import main
 from sbformat.schema import load_schema
 from sbformat.tools.diff import diff

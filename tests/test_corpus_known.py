@@ -14,19 +14,32 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-
-import sbformat
 from beside import CORPUS, GENERATED, SHARED, told
 from making_known import Outcome, recognise
+
+import sbformat
 from sbformat.data import Serialized
-from sbformat.known.values import (
-    Box, CarriedClass, ConstantSchedule, DictSpace, Discrete, EnumMember, FloatSchedule, Function, Instance,
-    LinearSchedule, MultiBinary, MultiDiscrete, Reference, RNNStates, TrainFreq,
-)  # fmt: skip
-from sbformat.numpy_pickles import ArrayInfo
 from sbformat.limits import Budget
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth import Device, TensorInfo
 from sbformat.pth.arrays import to_array
+from sbformat.values.types import (
+    Box,
+    CarriedClass,
+    ConstantSchedule,
+    DictSpace,
+    Discrete,
+    EnumMember,
+    FloatSchedule,
+    Function,
+    Instance,
+    LinearSchedule,
+    MultiBinary,
+    MultiDiscrete,
+    Reference,
+    RNNStates,
+    TrainFreq,
+)  # fmt: skip
 
 if not os.path.isdir(SHARED):
     pytest.skip("there is no ../shared beside the project", allow_module_level=True)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
+from beside import CORPUS, DAMAGED, GENERATED, SHARED, told
 
 import sbformat
-from beside import CORPUS, DAMAGED, GENERATED, SHARED, told
 from sbformat import Serialized, UnsupportedError
 from sbformat.tools.rebuild import rebuild
-from sbformat.tools.rebuild.written import is_private, texts
+from sbformat.tools.rebuild.encode import is_private, texts
 
 if TYPE_CHECKING:
     from pathlib import Path

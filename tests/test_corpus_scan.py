@@ -7,12 +7,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
+from beside import CORPUS, GENERATED, told
 
 import sbformat
-from beside import CORPUS, GENERATED, told
-from sbformat import known
+from sbformat import values as known
 from sbformat.data import Serialized
-from sbformat.known.values import Function
+from sbformat.values.types import Function
 
 if TYPE_CHECKING:
     from pathlib import Path

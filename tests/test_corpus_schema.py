@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-import sbformat
 from beside import SHARED, tell
 from bundled import zipped
-from sbformat.tools.inspect import inspect
 
+import sbformat
+from sbformat.tools.inspect import inspect
 
 if not SHARED.is_dir():
     pytest.skip("there is no ../shared beside the project", allow_module_level=True)

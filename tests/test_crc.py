@@ -6,8 +6,10 @@ import os
 import zlib
 
 import pytest
-from hypothesis import given, strategies as st
-from sbformat.crc import combined
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sbformat.io.crc32 import combined
 
 
 @given(st.binary(), st.binary())

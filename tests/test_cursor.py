@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from sbformat.cursor import Cursor
+
 from sbformat.errors import ContainerError, FormatError, TensorError
+from sbformat.io.cursor import Cursor
 
 
 @pytest.mark.parametrize("wrap", [bytes, memoryview])

@@ -16,9 +16,11 @@ import zipfile
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
 from beside import SHARED
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from making import BIDI, fit_for_terminal
+
 from sbformat.data import Serialized, dumps, equal_json, loads, to_json
 from sbformat.errors import DataError, LimitError, SbformatError
 from sbformat.limits import Limits

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
-
-import sbformat
 from beside import SHARED
 from bundled import PPO, SAC, changed, entries, with_data, zipped
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from making import fit_for_terminal
 from making_pth import Run, floats, legacy_stream, ordered, storage, tensor, torch_zip
+
+import sbformat
 from sbformat import Archive, LimitError, Limits, StateDict
 from sbformat.pth import Device, DTypeName
 from sbformat.tools.diff import Change, DiffReport, diff
@@ -38,7 +39,7 @@ def way(request: pytest.FixtureRequest) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "in pieces":
             patch.setattr("sbformat.pth.differences._LARGE", 0)
-            patch.setattr("sbformat.pth.streams._PIECE", 48)
+            patch.setattr("sbformat.pth.array_streams._PIECE", 48)
         yield request.param
 
 

@@ -18,11 +18,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-
 from bundled import ROOT
 from recording import Graph, Recorder, Unlike
+
 from sbformat import data as data_entry
-from sbformat.container import Container
+from sbformat.container.reader import Container
 from sbformat.errors import SbformatError
 from sbformat.limits import Budget
 from sbformat.pkl import Call, Global, Pickle, decode_pickle

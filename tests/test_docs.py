@@ -8,6 +8,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from bundled import ROOT
+
 from sbformat.cli import build_parser, main
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
-
-import sbformat
 from bundled import PPO, SAC, changed, entries, with_data
 from making import fit_for_terminal
+
+import sbformat
 from sbformat import (
     Archive,
     DataError,

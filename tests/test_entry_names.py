@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 from making import BIDI, fit_for_terminal
-from sbformat.entry_names import NAME_BYTES, check_name, check_path, check_paths
+
+from sbformat.container.names import NAME_BYTES, check_name, check_path, check_paths
 from sbformat.errors import ContainerError
 
 # -- any name -----------------------------------------------------------------------------------------

@@ -7,8 +7,10 @@ import pickle
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 from making import BIDI, fit_for_terminal
+
 from sbformat import errors
 from sbformat.errors import (
     MESSAGE_BYTES,

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 import ml_dtypes
 import numpy as np
 import pytest
+from bundled import PPO, SAC
 from safetensors.numpy import load_file, save
 
 import sbformat
-from bundled import PPO, SAC
-from sbformat.atomic import new_file, new_folder
-from sbformat.export import export, format_of
+from sbformat.arrayfiles.writer import export, format_of
 from sbformat.errors import UnsupportedError
-from sbformat.pth import StateDict, TensorInfo, arrays as pth_arrays
+from sbformat.io.atomic import new_file, new_folder
+from sbformat.pth import StateDict, TensorInfo
+from sbformat.pth import arrays as pth_arrays
 from sbformat.pth.values import Storage
 from sbformat.tools.extract import extract
 

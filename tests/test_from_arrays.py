@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
-
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from making import fit_for_terminal
+
 from sbformat import UnsupportedError, pth
 from sbformat.pth import Device, DTypeName, Layout, MemoryFormat, QuantizedTensor, Size, SparseTensor, StateDict
 

@@ -13,12 +13,11 @@ import sys
 import zipfile
 from typing import Any, Final
 
-import pytest
-
 import attacks
 import bundled
 import making
 import making_pth
+import pytest
 from fuzz import PATHS, seeds
 from fuzz.command import TARGETS
 from fuzz.mutator import archives, pickles, texts, zips
@@ -26,9 +25,10 @@ from fuzz.mutator.chance import Chance
 from fuzz.mutator.fragments import FRAGMENTS, LEAVES
 from fuzz.mutator.whole import mutate
 from making import Member, build_zip, extra_field, zip64_field
+
 from sbformat import SbformatError, pkl, reads
 from sbformat import data as data_entry
-from sbformat.container import Container
+from sbformat.container.reader import Container
 from sbformat.limits import Budget
 
 SENTINELS: Final = {"size": making.MAX32, "compressed": making.MAX32}

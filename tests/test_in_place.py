@@ -14,21 +14,21 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-import pytest
-import sbformat
-from sbformat.container import Container
-from sbformat.limits import Budget, Limits
-from sbformat.loose import LooseEntries
-from sbformat.reader import read_in_place
-from sbformat.source import BytesSource, Part, PathSource
-from sbformat.tools.convert import convert, read_any
-from sbformat.tools.extract import extract
-from sbformat.weights import read_arrays
-
 import making
 import making_pth
+import numpy as np
+import pytest
 from hostile_child import peak
+
+import sbformat
+from sbformat.archive.folder import LooseEntries
+from sbformat.arrayfiles.reader import read_arrays
+from sbformat.container.reader import Container
+from sbformat.io.source import BytesSource, Part, PathSource
+from sbformat.limits import Budget, Limits
+from sbformat.reader import read_in_place
+from sbformat.tools.convert import convert, read_any
+from sbformat.tools.extract import extract
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,16 +53,16 @@ RECORD: Final = "policy.pth/archive/data/"
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let whatever is said of large files hold for all."""
-    for name in ("source", "loose", "tools.convert"):
+    for name in ("io.source", "archive.folder", "tools.convert"):
         monkeypatch.setattr(f"sbformat.{name}.HELD_BYTES", 0)
-    for name in ("source", "container"):
+    for name in ("io.source", "container.reader"):
         monkeypatch.setattr(f"sbformat.{name}.BLOCK_BYTES", 1 << 10)
-    monkeypatch.setattr("sbformat.source._PIECE_BYTES", 1 << 12)
-    for name in ("container", "checked", "zip_writer"):
+    monkeypatch.setattr("sbformat.io.source._PIECE_BYTES", 1 << 12)
+    for name in ("container.reader", "archive.state_dicts", "container.writer"):
         monkeypatch.setattr(f"sbformat.{name}.COMBINED_BYTES", 64)
-    for name in ("writer", "export"):
+    for name in ("writer", "arrayfiles.writer"):
         monkeypatch.setattr(f"sbformat.{name}.AHEAD_BYTES", 64)
-    monkeypatch.setattr("sbformat.container.STORED_CHUNK_BYTES", 96)
+    monkeypatch.setattr("sbformat.container.reader.STORED_CHUNK_BYTES", 96)
     for method in (Container._stored_chunks, Container._views, LooseEntries.stream):
         assert method.__defaults__ == (1 << 20,)
         monkeypatch.setattr(method, "__defaults__", (96,))
@@ -162,7 +162,7 @@ def test_plain_safetensors_are_taken_from_their_file(tmp_path: Path, whole: byte
 
 def test_bools_of_a_safetensors_file_are_looked_at(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
-    sbformat.export.export({"flags": np.ones(100, bool)}, path)  # type: ignore[attr-defined]
+    sbformat.arrayfiles.writer.export({"flags": np.ones(100, bool)}, path)  # type: ignore[attr-defined]
     path.write_bytes(path.read_bytes()[:-1] + b"\2")
     with pytest.raises(sbformat.TensorError, match="other than 0 and 1"):
         convert(read_any(str(path), read_in_place), tmp_path / "y.pth")
@@ -384,13 +384,13 @@ def test_a_file_that_changes_before_it_is_read_again(
     """What is described first is read again when it is written."""
     path = tmp_path / "x.zip"
     path.write_bytes(whole)
-    export = sbformat.export.export
+    export = sbformat.arrayfiles.writer.export
 
     def changed(*args: Any, **options: Any) -> None:
         change(path)
         export(*args, **options)
 
-    monkeypatch.setattr(sbformat.export, "export", changed)
+    monkeypatch.setattr(sbformat.arrayfiles.writer, "export", changed)
     with pytest.raises(sbformat.ContainerError, match="has changed since"):
         convert(read_in_place(path), tmp_path / "y.safetensors")
     assert os.listdir(tmp_path) == ["x.zip"]
@@ -410,7 +410,7 @@ def test_a_bad_record_is_told_with_its_entry_in_every_form(tmp_path: Path, whole
 def test_comparing_checks_all_of_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, fault: str) -> None:
     """Whichever side is damaged, and though both differ before that."""
     monkeypatch.setattr("sbformat.pth.differences._LARGE", 0)
-    monkeypatch.setattr("sbformat.pth.streams._PIECE", 96)
+    monkeypatch.setattr("sbformat.pth.array_streams._PIECE", 96)
     items = np.arange(size).astype("u1")
     archive = sbformat.reads(making.sb3_archive())
     states = {}

@@ -15,17 +15,26 @@ from typing import TYPE_CHECKING, Any, Final
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
-
 from making_known import array, call, change, discrete, dtype, new, recognise, refused, understood
-from sbformat import SbformatError, known, pkl
+
+from sbformat import SbformatError, pkl
+from sbformat import values as known
 from sbformat.data import Serialized
-from sbformat.known.shown import one_line, to_json
-from sbformat.known.values import (
-    Cycle, DefaultDict, Described, EnumMember, Instance, Partial, Reference, RNNStates, TrainFreq,
-)  # fmt: skip
+from sbformat.globals.recognized import CALLS, OBJECTS, PLAIN_OBJECTS
 from sbformat.limits import Budget
-from sbformat.names.known import CALLS, OBJECTS, PLAIN_OBJECTS
 from sbformat.pkl import Call, Dict, Global
+from sbformat.values.render import one_line, to_json
+from sbformat.values.types import (
+    Cycle,
+    DefaultDict,
+    Described,
+    EnumMember,
+    Instance,
+    Partial,
+    Reference,
+    RNNStates,
+    TrainFreq,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable

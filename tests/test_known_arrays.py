@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
-
 from making_known import array, call, change, dtype, recognise, refused, tree, understood
 from making_pth import Name, Persist, Run, dumps, legacy_stream
-from sbformat.known.values import DType, ObjectArray, RandomState, SeedSequence
+
 from sbformat.limits import Budget
-from sbformat.numpy_pickles import ArrayInfo
 from sbformat.pkl import Call, Dict, Global, Node
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth import Device, DTypeName, Size, TensorInfo
 from sbformat.pth.arrays import to_array
+from sbformat.values.types import DType, ObjectArray, RandomState, SeedSequence
 
 if TYPE_CHECKING:
     from collections.abc import Callable

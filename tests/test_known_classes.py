@@ -5,14 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from making_known import (
+    CLOUD,
+    FAST,
+    FLOATING,
+    UTILS,
+    Outcome,
+    call,
+    change,
+    code,
+    code_parts,
+    function,
+    new,
+    recognise,
+    tree,
+)  # fmt: skip
 
 import sbformat
-from making_known import (
-    CLOUD, FAST, FLOATING, UTILS, Outcome, call, change, code, code_parts, function, new, recognise, tree,
-)  # fmt: skip
 from sbformat import pkl
-from sbformat.known import shown
-from sbformat.known.values import (
+from sbformat.pkl import Call, Global, Node
+from sbformat.values import render as shown
+from sbformat.values.types import (
     CarriedClass,
     CarriedObject,
     Cycle,
@@ -23,7 +36,6 @@ from sbformat.known.values import (
     Partial,
     Reference,
 )
-from sbformat.pkl import Call, Global, Node
 
 if TYPE_CHECKING:
     from collections.abc import Callable

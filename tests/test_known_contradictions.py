@@ -9,15 +9,15 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-
 from making_known import UTILS, array, box, call, change, discrete, dtype, new, recognise, refused, understood
+from test_known_spaces import space
+
 from sbformat import pkl
 from sbformat.errors import TensorError
-from sbformat.known.values import ConstantSchedule, Graph, LinearSchedule, Sequence
-from sbformat.numpy_pickles import ArrayInfo, array_info
 from sbformat.pkl import Call, Dict, Global, Node
+from sbformat.pkl.numpy import ArrayInfo, array_info
 from sbformat.tools.scan import scan
-from test_known_spaces import space
+from sbformat.values.types import ConstantSchedule, Graph, LinearSchedule, Sequence
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,17 +6,44 @@ import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-
 from making_known import (
-    CLOUD, CONSTANT, FAST, FILE, FLOATING, GLOBALS, OLD_CONSTANT, UTILS, Outcome, array, call, change, code, code_parts,
-    dtype, function, new, recognise, refused, state_of, understood,
+    CLOUD,
+    CONSTANT,
+    FAST,
+    FILE,
+    FLOATING,
+    GLOBALS,
+    OLD_CONSTANT,
+    UTILS,
+    Outcome,
+    array,
+    call,
+    change,
+    code,
+    code_parts,
+    dtype,
+    function,
+    new,
+    recognise,
+    refused,
+    state_of,
+    understood,
 )  # fmt: skip
-from sbformat.known.code import code_from
-from sbformat.known.values import (
-    CarriedClass, ConstantSchedule, Cycle, Described, EnumMember, FloatSchedule, Function, LinearSchedule, Module,
+
+from sbformat.pkl import Call, Global, Node, Update
+from sbformat.values.code import code_from
+from sbformat.values.types import (
+    CarriedClass,
+    ConstantSchedule,
+    Cycle,
+    Described,
+    EnumMember,
+    FloatSchedule,
+    Function,
+    LinearSchedule,
+    Module,
     Reference,
 )  # fmt: skip
-from sbformat.pkl import Call, Global, Node, Update
 
 if TYPE_CHECKING:
     from collections.abc import Callable

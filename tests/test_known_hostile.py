@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-import pytest
-
 import attacks
 import pth_checks
+import pytest
 from attacks import attributes, call, items, name, new, octets, pickle, value
 from making_known import CLOUD, CONSTANT
 from making_pth import Name, Persist, Run, legacy_stream, text, whole

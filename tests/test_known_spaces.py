@@ -5,12 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-
 from making_known import array, box, call, change, discrete, dtype, new, recognise, refused, understood
-from sbformat.known.values import (
-    Box, DictSpace, Discrete, Graph, MultiBinary, MultiDiscrete, OneOf, RandomState, Sequence, Text, TupleSpace,
-)  # fmt: skip
+
 from sbformat.pkl import Call, Global, Node
+from sbformat.values.types import (
+    Box,
+    DictSpace,
+    Discrete,
+    Graph,
+    MultiBinary,
+    MultiDiscrete,
+    OneOf,
+    RandomState,
+    Sequence,
+    Text,
+    TupleSpace,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable

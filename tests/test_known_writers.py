@@ -19,24 +19,52 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from beside import CORPUS, GENERATED, told
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from making_known import UTILS, call, function, new, recognise, understood
 
 import sbformat
-from beside import CORPUS, GENERATED, told
-from making_known import UTILS, call, function, new, recognise, understood
 from sbformat import UnsupportedError
 from sbformat.data import Serialized
-from sbformat.known import encode
-from sbformat.known.values import (
-    Box, CarriedClass, ConstantSchedule, Cycle, DefaultDict, Described, DictSpace, Discrete, DType, EnumMember,
-    FloatSchedule, Function, Graph, Instance, LinearSchedule, Module, MultiBinary, MultiDiscrete, ObjectArray, OneOf,
-    Partial, RandomState, Reference, RNNStates, SeedSequence, Sequence, Text, TrainFreq, TupleSpace, Value,
-)  # fmt: skip
-from sbformat.names.moved import MOVED
-from sbformat.names.references import ALGORITHMS
-from sbformat.numpy_pickles import ArrayInfo, Field
+from sbformat.globals.references import ALGORITHMS
+from sbformat.globals.renamed import MOVED
 from sbformat.pkl import Call, Dict, Extension, FrozenSet, Global, Persistent, Set
+from sbformat.pkl.numpy import ArrayInfo, Field
 from sbformat.pth import Device, DTypeName, Size, Storage, TensorInfo
+from sbformat.values import encode
+from sbformat.values.types import (
+    Box,
+    CarriedClass,
+    ConstantSchedule,
+    Cycle,
+    DefaultDict,
+    Described,
+    DictSpace,
+    Discrete,
+    DType,
+    EnumMember,
+    FloatSchedule,
+    Function,
+    Graph,
+    Instance,
+    LinearSchedule,
+    Module,
+    MultiBinary,
+    MultiDiscrete,
+    ObjectArray,
+    OneOf,
+    Partial,
+    RandomState,
+    Reference,
+    RNNStates,
+    SeedSequence,
+    Sequence,
+    Text,
+    TrainFreq,
+    TupleSpace,
+    Value,
+)  # fmt: skip
 
 COUNTS: Final[Counter[str]] = Counter()
 _summary = told(COUNTS, "test_known_writers.py wrote and read again")

@@ -8,11 +8,11 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from making_known import code_parts
 
 import sbformat
-from making_known import code_parts
-from sbformat.known.code import Code, code_from
-from sbformat.known.line_tables import has_valid_line_table
+from sbformat.values.code import Code, code_from
+from sbformat.values.line_tables import has_valid_line_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ import pytest
 from sbformat.errors import PickleError
 from sbformat.limits import Budget
 from sbformat.pkl import attempt, decode_pickle, trace
-from sbformat.pkl.listing import opcodes, tree
+from sbformat.pkl.disassembly import opcodes, tree
 
 VALUES = (
     None,

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sbformat.container import Entry
+
+from sbformat.archive.folder import LooseEntries, open_folder
+from sbformat.container.reader import Entry
 from sbformat.errors import ContainerError, LimitError, MissingEntryError
+from sbformat.io.source import BytesSource
 from sbformat.limits import Budget, Limits
-from sbformat.loose import LooseEntries, open_folder
-from sbformat.source import BytesSource
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")
 

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
-
-import sbformat
 from bundled import PPO, ROOT, entries
 from making_pth import storage, tensor, torch_zip
 from pace import within
 from pth_checks import BASE_BYTES
+
+import sbformat
 from sbformat import LimitError, Limits
 
 if TYPE_CHECKING:

@@ -9,8 +9,6 @@ import zipfile
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-
-import sbformat
 from bundled import ROOT
 from making import (
     DATA,
@@ -22,8 +20,11 @@ from making import (
     state_dict_zip,
     torch_zip,
 )
-from sbformat import data as data_entry, pkl, pth
-from sbformat.container import Container
+
+import sbformat
+from sbformat import data as data_entry
+from sbformat import pkl, pth
+from sbformat.container.reader import Container
 from sbformat.errors import ContainerError, SbformatError
 
 if TYPE_CHECKING:

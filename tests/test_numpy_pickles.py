@@ -1,4 +1,4 @@
-"""``sbformat.numpy_pickles``: numpy's arrays, scalars and dtypes against numpy's own pickles, and broken ones."""
+"""``sbformat.pkl.numpy``: numpy's arrays, scalars and dtypes against numpy's own pickles, and broken ones."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from making_pth import Apply, Change, Name, Raw, dumps, torch_zip
 from pth_checks import decode, refusal
+
 from sbformat import SbformatError, TensorError, UnsupportedError, pkl
-from sbformat.numpy_pickles import ITEM_SIZES, ArrayInfo, array_info, dtype_code, encoded_bytes, to_tree
 from sbformat.pkl.encode import encode_pickle
+from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo, array_info, dtype_code, encoded_bytes, to_tree
 
 PACKAGES = ["numpy.core", "numpy._core"]
 DTYPE = Name("numpy", "dtype")

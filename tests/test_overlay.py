@@ -11,12 +11,12 @@ import zipfile
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 
+import making
 import numpy as np
 import pytest
-
-import making
-import sbformat
 from bundled import PPO, SAC, changed, entries, with_data, zipped
+
+import sbformat
 from sbformat import Archive, Serialized, StateDict
 
 if TYPE_CHECKING:

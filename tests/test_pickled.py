@@ -9,18 +9,18 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
+from making_known import tree
 
 import sbformat
-from making_known import tree
 from sbformat import pkl
 from sbformat.data import Serialized
-from sbformat.known.values import Instance
-from sbformat.pickled import PickledArchive
+from sbformat.formats.pickled import PickledArchive
+from sbformat.formats.sb2.pickles import Sb2Pickle
 from sbformat.pkl import Call, Dict, Global, Node, Update
-from sbformat.sb2.pickles import Sb2Pickle
 from sbformat.tools.convert import convert
 from sbformat.tools.diff import diff
 from sbformat.tools.inspect import inspect
+from sbformat.values.types import Instance
 
 VEC: Final = ("stable_baselines3.common.vec_env.vec_normalize", "VecNormalize")
 RMS: Final = ("stable_baselines3.common.running_mean_std", "RunningMeanStd")

@@ -13,11 +13,13 @@ import warnings
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from making import fit_for_terminal
 from recording import Graph, Recorder, Unlike
-from sbformat.cursor import Cursor
+
 from sbformat.errors import LimitError, PickleError, SbformatError, TensorError
+from sbformat.io.cursor import Cursor
 from sbformat.limits import Budget, Limits
 from sbformat.pkl import (
     Call,

@@ -21,10 +21,11 @@ from collections import Counter, OrderedDict
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings, strategies as st
-
 from beside import SHARED
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from making import fit_for_terminal
+
 from sbformat import pth
 from sbformat.errors import PickleError, SbformatError
 from sbformat.limits import Budget, Limits

@@ -8,16 +8,17 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_differential import pickles
 
 from sbformat.errors import ContainerError, LimitError, PickleError, SbformatError, TensorError, UnsupportedError
+from sbformat.io.source import BytesSource, PathSource
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
-from sbformat.numpy_pickles import array_info
 from sbformat.pkl.decode import decode_pickle
-from sbformat.pkl.large import LARGE, decode_large
+from sbformat.pkl.numpy import array_info
+from sbformat.pkl.out_of_core import LARGE, decode_large
 from sbformat.pkl.tree import Call, Global, Node, Unread, children
-from sbformat.source import BytesSource, PathSource
-from test_differential import pickles
 
 if TYPE_CHECKING:
     from pathlib import Path

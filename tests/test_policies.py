@@ -6,18 +6,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
-
-import sbformat
 from beside import SHARED, tell
 from bundled import PPO, SAC
-from sbformat import Archive, Serialized, StateDict, UnsupportedError, ValidationError, known
-from sbformat.known.values import Box, Discrete, DictSpace, MultiBinary, MultiDiscrete, Reference, TupleSpace
-from sbformat.numpy_pickles import ArrayInfo
+
+import sbformat
+from sbformat import Archive, Serialized, StateDict, UnsupportedError, ValidationError
+from sbformat import values as known
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies import (
-    POLICIES, Agent, NetworkError, expected_parameters, find_mismatches, nearest, optimizer_mismatches, parameters_of,
+    POLICIES,
+    Agent,
+    NetworkError,
+    expected_parameters,
+    find_mismatches,
+    nearest,
+    optimizer_mismatches,
+    parameters_of,
 )  # fmt: skip
 from sbformat.policies.releases import ERAS, candidates
 from sbformat.tools.edit import edit
+from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Reference, TupleSpace
 
 if TYPE_CHECKING:
     from pathlib import Path

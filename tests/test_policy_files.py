@@ -16,8 +16,8 @@ import sbformat
 from sbformat import pkl
 from sbformat.cli import main
 from sbformat.data import Serialized
+from sbformat.formats.vecnormalize.reading import WHOLE_FILES
 from sbformat.pkl import Global
-from sbformat.vecnormalize.reading import WHOLE_FILES
 
 ARCHIVES = Path(__file__).parent / "archives"
 SAC = ARCHIVES / "sac-pendulum.zip"
@@ -29,9 +29,7 @@ needs_samples = pytest.mark.skipif(not POLICIES, reason="needs ../shared")
 
 @needs_samples
 @pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.parent.name)
-def test_a_policy_file_is_weights_and_arguments(
-    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_policy_file_is_weights_and_arguments(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     archive = sbformat.read(path)
     assert (archive.format, archive.contents, archive.algorithm.name) == ("policy-file", ("data", "policy.pth"), None)
     weights = sbformat.read_parameters(path)["policy"]
@@ -96,7 +94,9 @@ def sbx_archive(*, by_type: bool = False) -> sbformat.Archive:
 
 @pytest.mark.parametrize("by_type", [False, True])
 def test_an_archive_of_sbx_is_said_to_be_one(
-    by_type: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]  # noqa: FBT001
+    by_type: bool,  # noqa: FBT001
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = tmp_path / "sbx.zip"
     sbformat.write(sbx_archive(by_type=by_type), path)

@@ -9,13 +9,14 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
-
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from making import fit_for_terminal
 from making_pth import floats, ordered, torch_zip
+
 from sbformat import DataError, LimitError, Limits, SbformatError, UnsupportedError, data, pth
+from sbformat.globals.torch import LAYOUTS
 from sbformat.limits import Budget
-from sbformat.names.pth import LAYOUTS
 from sbformat.pth import Device, DTypeName, Layout, MemoryFormat, Size, StateDict
 from sbformat.pth.compare import equal
 from sbformat.pth.portable import from_portable, to_portable

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from making_pth import (
     DEVICE,
     EXIT,
@@ -45,6 +44,7 @@ from making_pth import (
     without_crcs,
 )
 from pth_checks import decode, everything, refusal, refuses
+
 from sbformat import (
     ContainerError,
     LimitError,

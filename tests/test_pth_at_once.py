@@ -10,18 +10,19 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import pytest
-from hypothesis import given, settings, strategies as st
-
-import sbformat
 from beside import CORPUS, DAMAGED, GENERATED, told
 from bundled import PPO
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sbformat
 from sbformat import SbformatError, pth
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_pickle
 from sbformat.pth import decode
 from sbformat.pth.at_once import read_at_once
 from sbformat.pth.build import build_values
-from sbformat.pth.scope import Scope
+from sbformat.pth.context import Scope
 from sbformat.pth.values import Storage, TensorInfo
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-
 from making_pth import (
     DEVICE,
     GET_LAYOUT,
@@ -36,10 +35,11 @@ from making_pth import (
     tensor,
     torch_zip,
 )
+
 from sbformat import UnsupportedError, pkl, pth
-from sbformat.numpy_pickles import ArrayInfo
 from sbformat.limits import Budget
 from sbformat.pkl import Call, Global
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import FrozenSet, Set
 from sbformat.pth import StateDict
 from sbformat.pth.compare import equal

@@ -10,8 +10,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
+import pth_checks
 import pytest
-
 from making_pth import (
     GET_LAYOUT,
     REBUILD_FROM_TYPE,
@@ -36,7 +36,6 @@ from making_pth import (
     torch_zip,
     whole,
 )
-import pth_checks
 from pth_checks import weigh
 
 if TYPE_CHECKING:

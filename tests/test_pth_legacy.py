@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from making_pth import (
     LEGACY_PROTOCOL,
     MAGIC,
@@ -26,6 +25,7 @@ from making_pth import (
     tensor,
 )
 from pth_checks import everything, refusal
+
 from sbformat import LimitError, Limits, PickleError, SbformatError, TensorError, UnsupportedError, pth
 
 EIGHT = np.arange(8, dtype="<f4").tobytes()

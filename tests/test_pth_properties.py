@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from hypothesis import given, settings, strategies as st
-
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from making_pth import (
     REBUILD_V2,
     Apply,
@@ -21,8 +21,9 @@ from making_pth import (
     tensor,
     torch_zip,
 )
+
 from sbformat import SbformatError, pth
-from sbformat.names.pth import (
+from sbformat.globals.torch import (
     CALLS,
     DTYPES,
     LAYOUTS,

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-
 from bundled import ROOT
-from sbformat.known.code import Code, code_from
-from sbformat.names.published import PUBLISHED, Published, Role
+
+from sbformat.globals.published import PUBLISHED, Published, Role
+from sbformat.values.code import Code, code_from
 
 SB3 = "stable_baselines3/common/utils.py"
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from bundled import PPO, SAC, changed, entries, zipped
 
 import sbformat
-from bundled import PPO, SAC, changed, entries, zipped
 
 if TYPE_CHECKING:
     from pathlib import Path

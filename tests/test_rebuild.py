@@ -8,14 +8,15 @@ import pickletools
 from typing import Any
 
 import pytest
-
-import sbformat
 from making_known import CONSTANT, array, box, call, change, discrete, function, new, partial
 from making_old import BASES, blob, rebuilt, reference, with_keys
-from sbformat import MissingEntryError, Serialized, UnsupportedError, ValidationError, known
-from sbformat.known.values import Box, ConstantSchedule, LinearSchedule, Reference, TrainFreq
+
+import sbformat
+from sbformat import MissingEntryError, Serialized, UnsupportedError, ValidationError
+from sbformat import values as known
 from sbformat.pkl import Call, Global
 from sbformat.tools.rebuild import RebuildReport, rebuild
+from sbformat.values.types import Box, ConstantSchedule, LinearSchedule, Reference, TrainFreq
 
 USERS: Any = function((*CONSTANT[:6], b"d\0S\0", *CONSTANT[7:]), (1e-3,), "mine.<locals>.f", spelling="fill")[0]  # type: ignore[index]
 SYSTEM = call("os", "system", "true")

@@ -7,15 +7,15 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-
-import sbformat
 from making_known import array, box, call, dtype, new
 from making_old import BASES, blob, rebuilt, reference, with_keys
 from making_pth import Run, legacy_stream, ordered, storage, tensor
+
+import sbformat
 from sbformat import Archive, StateDict, UnsupportedError
-from sbformat.known.values import Box, DictSpace, Reference
-from sbformat.numpy_pickles import ArrayInfo
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.tools.rebuild import rebuild
+from sbformat.values.types import Box, DictSpace, Reference
 
 pytestmark = pytest.mark.usefixtures("any_network")
 

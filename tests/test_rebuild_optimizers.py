@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import pytest
-
 import numpy as np
-import sbformat
+import pytest
 from making_known import partial
 from making_old import BASES, blob, rebuilt, with_keys
+
+import sbformat
 from sbformat.pkl import Global
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from making_known import call, new
 from making_old import BASES, blob, rebuilt, with_keys
+
 from sbformat import Serialized, UnsupportedError, ValidationError
 from sbformat.pkl import Call, Global
 from sbformat.pth import StateDict

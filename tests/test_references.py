@@ -7,9 +7,10 @@ import inspect
 import pickle
 
 import pytest
-from sbformat.names import references
-from sbformat.names.pth import CALLS, DTYPES, MEMORY_FORMATS
-from sbformat.names.references import ALGORITHMS, REFERENCES
+
+from sbformat.globals import references
+from sbformat.globals.references import ALGORITHMS, REFERENCES
+from sbformat.globals.torch import CALLS, DTYPES, MEMORY_FORMATS
 
 TABLES = (
     "STABLE_BASELINES3",

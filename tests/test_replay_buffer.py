@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from beside import GENERATED, told
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from making_replay import BUFFERS, HER, Named, attributes_of, buffer, hindsight_of_old, pickled
 
 import sbformat
-from beside import GENERATED, told
-from making_replay import BUFFERS, HER, Named, attributes_of, buffer, hindsight_of_old, pickled
+from sbformat.arrayfiles.reader import read_arrays
+from sbformat.arrayfiles.writer import export
 from sbformat.errors import LimitError, MissingEntryError, SbformatError, TensorError, UnsupportedError
-from sbformat.known.values import Box, Reference
-from sbformat.export import export
+from sbformat.formats.replay_buffer import ENDS, Episode, ReplayBuffer, is_of_sb3, read_replay_buffer
 from sbformat.limits import Limits
-from sbformat.replay_buffer import ENDS, Episode, ReplayBuffer, is_of_sb3, read_replay_buffer
 from sbformat.tools.extract import extract
 from sbformat.tools.scan import scan
-from sbformat.weights import read_arrays
+from sbformat.values.types import Box, Reference
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,7 +109,7 @@ def test_arrays_of_another_byte_order_are_not_kept_either(tmp_path: Path, monkey
     rewards = np.arange(40_000, dtype=">f4").reshape(20_000, 2)
     path = tmp_path / "b.pkl"
     path.write_bytes(buffer(rows=20_000, rewards=rewards))
-    monkeypatch.setattr("sbformat.source.HELD_BYTES", 1000)
+    monkeypatch.setattr("sbformat.io.source.HELD_BYTES", 1000)
     assert np.array_equal(read_replay_buffer(path).arrays["rewards"], rewards)
     state = sbformat.read(path).parameters["replay_buffer"]
     assert np.array_equal(state["rewards"], rewards)
@@ -120,7 +121,7 @@ def test_arrays_of_another_byte_order_are_not_kept_either(tmp_path: Path, monkey
 def test_a_file_beyond_memory_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "b.pkl"
     path.write_bytes(buffer(rows=50_000))
-    monkeypatch.setattr("sbformat.source.HELD_BYTES", 1000)
+    monkeypatch.setattr("sbformat.io.source.HELD_BYTES", 1000)
     found = read_replay_buffer(path)
     assert repr(found.infos["observations"].buffer).startswith("<Unread 1200000 bytes")
     np.testing.assert_array_equal(found.arrays["rewards"], attributes_of(rows=50_000)["rewards"])

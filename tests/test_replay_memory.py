@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
-
 from making_replay import BUFFERS, HER, attributes_of, buffer, classes
-from sbformat.weights import read_arrays
+
+from sbformat.arrayfiles.reader import read_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

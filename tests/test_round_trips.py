@@ -12,12 +12,13 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
-
 from beside import SHARED
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from making_pth import Apply, Pairs, Persist, Run, legacy_stream, torch_zip
-from sbformat import SbformatError, pth
 from test_pth_properties import EIGHT, trees
+
+from sbformat import SbformatError, pth
 
 ROOT: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MIB: Final = 1 << 20

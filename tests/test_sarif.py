@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
 import pytest
+from bundled import PPO, ROOT
 from jsonschema import Draft202012Validator
 
-from bundled import PPO, ROOT
 from sbformat.tools.scan.report import RULES, VERDICTS, reason_of
 from sbformat.tools.scan.sarif import LEVELS, sarif_log
 

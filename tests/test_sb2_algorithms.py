@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-
-import sbformat
 from beside import CORPUS, GENERATED, SHARED, told
 from sb2_keys import ALGORITHMS, every_data, last_data, reference
+
+import sbformat
 from sbformat import pkl
 from sbformat.data import Serialized
-from sbformat.sb2.algorithms import SIGNATURES, infer
+from sbformat.formats.sb2.algorithms import SIGNATURES, infer
 
 COUNTED: Final[Counter[str]] = Counter()
 _summary = told(COUNTED, "test_sb2_algorithms.py inferred")

@@ -14,19 +14,26 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
-
-import sbformat
 from beside import CORPUS, GENERATED, told
 from making_known import recognise
-from sbformat import known
+
+import sbformat
+from sbformat import values as known
 from sbformat.data import Serialized
-from sbformat.known.values import (
-    Box, CarriedClass, Discrete, Instance, MultiBinary, MultiDiscrete, Partial, Reference,
-)  # fmt: skip
-from sbformat.numpy_pickles import ArrayInfo
+from sbformat.formats.sb2.algorithms import infer
+from sbformat.formats.sb2.orders import Names, name_parameters
 from sbformat.pkl import Global
-from sbformat.sb2.algorithms import infer
-from sbformat.sb2.orders import Names, name_parameters
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.values.types import (
+    Box,
+    CarriedClass,
+    Discrete,
+    Instance,
+    MultiBinary,
+    MultiDiscrete,
+    Partial,
+    Reference,
+)  # fmt: skip
 
 TABLE: Final = Path(__file__).parent / "sb2_lists.txt"
 OFF_POLICY: Final = {"DQN": "deepq", "DDPG": "ddpg", "SAC": "sac", "TD3": "td3"}

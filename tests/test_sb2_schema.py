@@ -10,16 +10,16 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from jsonschema import Draft202012Validator
-
-import sbformat
 from beside import CORPUS, GENERATED, SHARED, told
 from bundled import zipped
+from jsonschema import Draft202012Validator
 from making_known import array, discrete, new, tree
 from sb2_keys import ALGORITHMS, COMMON, HER_KEYS, as_json, data_of, every_data, last_data, releases, written
+
+import sbformat
 from sbformat import pkl
 from sbformat.data import Serialized
-from sbformat.names.known import PLAIN_OBJECTS
+from sbformat.globals.recognized import PLAIN_OBJECTS
 from sbformat.schema import iter_problems, load_schema
 
 COUNTED: Final[Counter[str]] = Counter()

@@ -9,14 +9,14 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
+from bundled import PPO, zipped
 
 import sbformat
-from bundled import PPO, zipped
-from sbformat.sb2.zips import Sb2Zip
+from sbformat.arrayfiles.reader import read_arrays
+from sbformat.formats.sb2.zips import Sb2Zip
 from sbformat.tools.convert import convert
 from sbformat.tools.diff import diff
 from sbformat.tools.extract import extract
-from sbformat.weights import read_arrays
 
 ARRAYS: Final = {
     "model/pi_fc0/w:0": np.arange(6, dtype="f4").reshape(2, 3),

@@ -19,18 +19,62 @@ import bundled
 import making
 import making_pth
 import pytest
-
-import sbformat
 from attacks import (
-    DUP, EMPTY, ENDED, HIDDEN, LINEAR, MARK, NESTED, NONE, PAYLOAD, POP, POP_MARK, STOP, SYSTEM, attributes,
-    build, call, changed_parts, code, encoded, frame, function, get, hostile_data, in_blob, in_data, in_entry,
-    in_stream, in_tar, items, listed, members, name, new, npy, number, octets, pairs, payload, pickle, put,
-    schedule_lambda, serialized, stack_name, stream, torch_file, torchscript, value, without_magic,
+    DUP,
+    EMPTY,
+    ENDED,
+    HIDDEN,
+    LINEAR,
+    MARK,
+    NESTED,
+    NONE,
+    PAYLOAD,
+    POP,
+    POP_MARK,
+    STOP,
+    SYSTEM,
+    attributes,
+    build,
+    call,
+    changed_parts,
+    code,
+    encoded,
+    frame,
+    function,
+    get,
+    hostile_data,
+    in_blob,
+    in_data,
+    in_entry,
+    in_stream,
+    in_tar,
+    items,
+    listed,
+    members,
+    name,
+    new,
+    npy,
+    number,
+    octets,
+    pairs,
+    payload,
+    pickle,
+    put,
+    schedule_lambda,
+    serialized,
+    stack_name,
+    stream,
+    torch_file,
+    torchscript,
+    value,
+    without_magic,
 )  # fmt: skip
 from making_known import CLOUD, CONSTANT, FLOATING, GLOBALS, UTILS, code_parts
 from making_pth import Apply, Name, Persist, text
+
+import sbformat
+from sbformat.globals.dangerous import GADGETS, MODULES, reason
 from sbformat.limits import Limits
-from sbformat.names.dangerous import GADGETS, MODULES, reason
 from sbformat.tools.scan.report import RULES, VERDICTS
 
 if TYPE_CHECKING:

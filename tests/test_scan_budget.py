@@ -15,12 +15,26 @@ import sys
 import tarfile
 from typing import TYPE_CHECKING, Any, Final
 
-import pytest
-
 import making
+import pytest
 from attacks import (
-    LINEAR, NONE, PAYLOAD, call, code, function, get, in_blob, items, listed, name, new, number,
-    octets, pickle, put, value,
+    LINEAR,
+    NONE,
+    PAYLOAD,
+    call,
+    code,
+    function,
+    get,
+    in_blob,
+    items,
+    listed,
+    name,
+    new,
+    number,
+    octets,
+    pickle,
+    put,
+    value,
 )  # fmt: skip
 from making_known import CLOUD, CONSTANT, FAST
 from making_pth import text, whole

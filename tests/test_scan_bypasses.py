@@ -9,16 +9,30 @@ import struct
 import tarfile
 from typing import TYPE_CHECKING, Any, Final
 
-import pytest
-
 import bundled
-import sbformat
+import pytest
 from attacks import (
-    PAYLOAD, STREAM, TEXT_PAYLOAD, attributes, call, function, get, hostile_data, in_blob, items, name, new,
-    pairs, pickle, put, serialized,
+    PAYLOAD,
+    STREAM,
+    TEXT_PAYLOAD,
+    attributes,
+    call,
+    function,
+    get,
+    hostile_data,
+    in_blob,
+    items,
+    name,
+    new,
+    pairs,
+    pickle,
+    put,
+    serialized,
 )  # fmt: skip
 from making_known import CLOUD
 from making_pth import MAGIC, SYSTEM, dumps, make_zip, text, whole
+
+import sbformat
 from sbformat import pth
 from sbformat.cli._tree import find
 from sbformat.errors import TensorError

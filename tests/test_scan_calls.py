@@ -15,17 +15,17 @@ import time
 import zipfile
 from typing import TYPE_CHECKING, Any, Final
 
+import bundled
 import numpy as np
 import pytest
-
-import bundled
-import sbformat
 from attacks import in_blob, name, new, pickle
 from making_pth import torch_zip
+
+import sbformat
 from sbformat.errors import escape
-from sbformat.names.dangerous import reason
-from sbformat.pkl import attempt
+from sbformat.globals.dangerous import reason
 from sbformat.limits import Budget
+from sbformat.pkl import attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -426,7 +426,7 @@ def test_lzma_with_a_dictionary_of_gigabytes() -> None:
     """No more memory is taken than what is looked at."""
     filters = [{"id": lzma.FILTER_LZMA1, "dict_size": 1 << 26}]
     packed = lzma.compress(PAYLOAD, lzma.FORMAT_RAW, filters=filters)
-    from sbformat.tools.scan.carve import inflated
+    from sbformat.tools.scan.recover import inflated
 
     header = b"\x09\x14\x05\x00\x5d" + struct.pack("<I", 0xFFFFFFFF)
     assert inflated(memoryview(header + packed), 14, 1 << 16) == PAYLOAD

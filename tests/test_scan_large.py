@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pytest
-
-import sbformat
 from attacks import PAYLOAD
 from making_pth import torch_zip
 from making_replay import buffer
+
+import sbformat
 from sbformat import pkl
+from sbformat.io.source import HELD_BYTES, BytesSource, PathSource
 from sbformat.pkl import attempt
 from sbformat.pkl.tree import Unread
-from sbformat.source import HELD_BYTES, BytesSource, PathSource
 from sbformat.tools.scan.files import Scanner
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def test_a_file_that_changes_meanwhile_is_not_called_clean(tmp_path: Path, monke
 
 def test_what_changes_unseen_is_not_called_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stores to memory that maps a file need not change its times; the digest is that of what was judged."""
-    monkeypatch.setattr("sbformat.source._stamp", lambda _: ())
+    monkeypatch.setattr("sbformat.io.source._stamp", lambda _: ())
     path, data = tmp_path / "b.pkl", large()
     with monkeypatch.context() as patch:
         change_behind(patch, path, data.index(b"rewards"))

@@ -7,12 +7,10 @@ import pathlib
 import pickle as pickles
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-import pytest
-
 import bundled
 import making_pth
-import sbformat
+import numpy as np
+import pytest
 from attacks import attributes, call, function, in_blob, in_data, in_entry, name, new, pickle, schedule_lambda
 from making_pth import (
     ORDERED_DICT,
@@ -28,6 +26,8 @@ from making_pth import (
     text,
     torch_zip,
 )
+
+import sbformat
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import sbformat
 from sbformat.cli import main
+from sbformat.io.source import HELD_BYTES
 from sbformat.limits import DEFAULT_LIMITS
-from sbformat.source import HELD_BYTES
 from sbformat.tools.scan.tree import is_passed_over
 
 if TYPE_CHECKING:

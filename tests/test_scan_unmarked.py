@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 import bundled
-import sbformat
+import pytest
 from attacks import PAYLOAD, in_blob, in_entry, name, pickle
 from making_pth import Apply, Name, torch_zip
+
+import sbformat
 from sbformat import pkl
 from sbformat.cli import main
 

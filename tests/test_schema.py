@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from bundled import PPO, SAC, changed, entries, with_data, zipped
 from jsonschema import Draft202012Validator
 
 import sbformat
-from bundled import PPO, SAC, changed, entries, with_data, zipped
 from sbformat.schema import load_schema
 
 DEFINITIONS = load_schema("data")["$defs"]

@@ -8,12 +8,14 @@ import zipfile
 from typing import get_args
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 from making import POLICY, fit_for_terminal, sb3_archive, state_dict_zip
-from sbformat.container import Container
+
+from sbformat.archive.kinds import Kind, refuse, sniff, sniff_zip
+from sbformat.container.reader import Container
 from sbformat.errors import ContainerError, SbformatError, UnsupportedError
-from sbformat.sniff import Kind, refuse, sniff, sniff_zip
-from sbformat.source import BytesSource
+from sbformat.io.source import BytesSource
 
 LEGACY_HEAD = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03."
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from sbformat.errors import ContainerError, LimitError, UnsupportedError
+from sbformat.io.source import BytesSource, SummedSource, is_held, open_large, open_path, open_source, part_of
 from sbformat.limits import Budget, Limits
-from sbformat.source import BytesSource, SummedSource, is_held, open_large, open_path, open_source, part_of
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")
 
@@ -164,9 +165,9 @@ def test_a_file_that_changes_its_size_while_it_is_read_is_refused(
 @pytest.fixture
 def summed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[bytes, BytesSource]:
     """A file of 1,000 bytes, read 64 at a time and summed up by 16."""
-    monkeypatch.setattr("sbformat.source.HELD_BYTES", 100)
-    monkeypatch.setattr("sbformat.source.BLOCK_BYTES", 16)
-    monkeypatch.setattr("sbformat.source._PIECE_BYTES", 64)
+    monkeypatch.setattr("sbformat.io.source.HELD_BYTES", 100)
+    monkeypatch.setattr("sbformat.io.source.BLOCK_BYTES", 16)
+    monkeypatch.setattr("sbformat.io.source._PIECE_BYTES", 64)
     data = bytes(at * at % 251 for at in range(1000))
     (tmp_path / "large").write_bytes(data)
     return data, open_source(tmp_path / "large")
@@ -207,8 +208,8 @@ def test_what_was_summed_up_is_not_swept_again(
 def test_a_large_file_that_changes_its_size_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: int
 ) -> None:
-    monkeypatch.setattr("sbformat.source.HELD_BYTES", 100)
-    monkeypatch.setattr("sbformat.source._PIECE_BYTES", 64)
+    monkeypatch.setattr("sbformat.io.source.HELD_BYTES", 100)
+    monkeypatch.setattr("sbformat.io.source._PIECE_BYTES", 64)
     path = tmp_path / "agent.zip"
     path.write_bytes(bytes(2000))
     status = os.fstat
@@ -230,7 +231,7 @@ def test_a_large_file_that_shrinks_and_grows_again_is_refused(tmp_path: Path, mo
     def shrinking(target: int, source: int, offset: int, count: int) -> int:
         return sendfile(target, source, offset, min(count, 1999 - offset)) if offset < 1999 else 0
 
-    monkeypatch.setattr("sbformat.source.HELD_BYTES", 100)
+    monkeypatch.setattr("sbformat.io.source.HELD_BYTES", 100)
     monkeypatch.setattr(os, "sendfile", shrinking)
     path = tmp_path / "x"
     path.write_bytes(bytes(2000))
@@ -245,7 +246,7 @@ def test_a_large_file_is_read_as_any_other_where_the_system_cannot_do_more(
     def refuse(*_: object) -> None:
         raise OSError(27, "File too large")
 
-    monkeypatch.setattr("sbformat.source.HELD_BYTES", 100)
+    monkeypatch.setattr("sbformat.io.source.HELD_BYTES", 100)
     monkeypatch.setattr(os, lacking, refuse)
     before = set(os.listdir("/proc/self/fd")) if sys.platform == "linux" else set()
     (tmp_path / "x").write_bytes(bytes(range(250)) * 8)
@@ -257,7 +258,7 @@ def test_a_large_file_is_read_as_any_other_where_the_system_cannot_do_more(
 
 
 def test_nothing_can_change_a_large_file_that_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sbformat.source.HELD_BYTES", 100)
+    monkeypatch.setattr("sbformat.io.source.HELD_BYTES", 100)
     path = tmp_path / "x"
     path.write_bytes(bytes(2000))
     view = open_source(path).view(0, 2000)
@@ -273,7 +274,7 @@ def test_nothing_can_change_a_large_file_that_is_held(tmp_path: Path, monkeypatc
 def test_a_large_file_beside_a_link_that_leads_nowhere_is_not_taken_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sbformat.source.HELD_BYTES", 100)
+    monkeypatch.setattr("sbformat.io.source.HELD_BYTES", 100)
     (tmp_path / "x.zip").write_bytes(bytes(2000))
     assert open_large(tmp_path / "x") is not None
     (tmp_path / "x").symlink_to("x")

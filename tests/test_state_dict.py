@@ -8,11 +8,9 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final
 
+import making
 import numpy as np
 import pytest
-
-import making
-import sbformat
 from making_pth import (
     DEVICE,
     EXIT,
@@ -38,9 +36,11 @@ from making_pth import (
     torch_zip,
 )
 from pth_checks import decode
+
+import sbformat
 from sbformat import LimitError, Limits, MissingEntryError, SbformatError, TensorError, pth
 from sbformat.pth import StateDict, TensorInfo
-from sbformat.pth.paths import segment
+from sbformat.pth.addresses import segment
 from sbformat.schema import iter_problems
 
 EIGHT = np.arange(8, dtype="<f4").tobytes()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 from making import fit_for_terminal
+
+from sbformat.archive.system_info import SystemInfo, parse_system_info, parse_version
 from sbformat.errors import DataError
-from sbformat.system_info import SystemInfo, parse_system_info, parse_version
 
 SINCE_1_7 = """\
 - OS: Linux-6.1.0-x86_64-with-glibc2.36 # 1 SMP: PREEMPT_DYNAMIC

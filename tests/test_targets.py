@@ -7,8 +7,8 @@ from typing import Final
 import pytest
 
 from sbformat import UnsupportedError
-from sbformat.known import encode
-from sbformat.targets import RELEASES, Target, target_of
+from sbformat.globals.releases import RELEASES, Target, target_of
+from sbformat.values import encode
 
 
 def test_a_target_is_a_release_with_its_patch_number_or_without() -> None:

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-
 from making import fit_for_terminal
 from making_pth import (
     GET_LAYOUT,
@@ -21,9 +20,10 @@ from making_pth import (
     tensor,
     torch_zip,
 )
+
 from sbformat import UnsupportedError, ValidationError, pth
 from sbformat.pth import StateDict, emptied
-from sbformat.pth.misfits import Mismatch, misfit
+from sbformat.pth.mismatches import Mismatch, misfit
 
 EIGHT: Final = np.arange(8, dtype="<f4").tobytes()
 

@@ -10,13 +10,13 @@ import os
 import pickle
 import subprocess
 import sys
-from pathlib import Path
 from functools import reduce
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
-
 from making_known import array, call, change, dtype, new
+
 from sbformat import pkl
 from sbformat.pkl import Call, Dict, FrozenSet, Global, Set
 

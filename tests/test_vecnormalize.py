@@ -17,11 +17,10 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
-
-import sbformat
 from beside import CORPUS, GENERATED, SHARED, told
 from bundled import PPO
+from hypothesis import given
+from hypothesis import strategies as st
 from making_known import array, box, call, discrete, dtype, new
 from making_statistics import (
     ABSENT,
@@ -38,6 +37,8 @@ from making_statistics import (
     whole,
     with_keys,
 )
+
+import sbformat
 from sbformat import (
     LimitError,
     Limits,
@@ -53,8 +54,8 @@ from sbformat import (
     write_vecnormalize,
     writes_vecnormalize,
 )
-from sbformat.known.values import Box, DictSpace, Discrete
 from sbformat.pkl import Call, Global, Persistent
+from sbformat.values.types import Box, DictSpace, Discrete
 
 COUNTED: Final[Counter[str]] = Counter()
 _summary = told(COUNTED, "test_vecnormalize.py read")
@@ -426,7 +427,7 @@ def test_statistics_are_numbers_of_one_shape(mean: Any, var: Any) -> None:
 
 
 def test_importing_it_needs_no_numpy() -> None:
-    code = "import sys, sbformat.vecnormalize; assert 'numpy' not in sys.modules"
+    code = "import sys, sbformat.formats.vecnormalize; assert 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from making import fit_for_terminal
 from safetensors.numpy import save, save_file
 
 import sbformat
-from making import fit_for_terminal
 from sbformat import ContainerError, LimitError, Limits, SbformatError, TensorError, UnsupportedError
-from sbformat.weights import read_arrays, read_safetensors
+from sbformat.arrayfiles.reader import read_arrays, read_safetensors
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,10 +18,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import making
 import numpy as np
 import pytest
 
-import making
 import sbformat
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ def unreliable(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Unreliable]]:
     class Made(Unreliable):
         """One a test."""
 
-    monkeypatch.setattr("sbformat.atomic.FileIO", Made)
+    monkeypatch.setattr("sbformat.io.atomic.FileIO", Made)
     yield Made
     assert Made.left < 1 << 30, "nothing was written to it"
 
@@ -348,7 +348,7 @@ def test_weights_that_change_while_they_are_written_give_a_whole_file_or_none(
                 weights[:] += 1
             return value
 
-    monkeypatch.setattr("sbformat.zip_writer.zlib", Training)
+    monkeypatch.setattr("sbformat.container.writer.zlib", Training)
     try:
         sbformat.write(archive, target)
     except sbformat.ContainerError:
@@ -520,7 +520,7 @@ def test_a_link_that_takes_the_place_of_the_temporary_is_not_followed(
 ) -> None:
     victim = tmp_path / "victim"
     victim.write_bytes(b"mine")
-    opened = sbformat.atomic.open_new
+    opened = sbformat.io.atomic.open_new
 
     def swapped(temporary: Path) -> Any:
         temporary.unlink()

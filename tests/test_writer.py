@@ -13,16 +13,15 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-import pytest
-
 import making
 import making_pth
-import sbformat
+import numpy as np
+import pytest
 from beside import DAMAGED, SHARED, told
 from bundled import PPO, SAC, changed, entries, with_data, zipped
-from sbformat import Archive, Limits, StateDict, ValidationError, pth
 
+import sbformat
+from sbformat import Archive, Limits, StateDict, ValidationError, pth
 
 COUNTS: Final[Counter[str]] = Counter()
 

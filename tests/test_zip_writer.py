@@ -9,13 +9,13 @@ import zlib
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from hypothesis import given, settings, strategies as st
-
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from making import fit_for_terminal
-from sbformat import zip_writer
-from sbformat.container import Container
-from sbformat.errors import ContainerError
-from sbformat.zip_records import (
+
+from sbformat.container import writer as zip_writer
+from sbformat.container.reader import Container
+from sbformat.container.records import (
     CENTRAL,
     DESCRIPTOR,
     DESCRIPTOR64,
@@ -27,7 +27,8 @@ from sbformat.zip_records import (
     ZIP64_END,
     ZIP64_LOCATOR,
 )
-from sbformat.zip_writer import ContainerWriter, Member, TorchZip
+from sbformat.container.writer import ContainerWriter, Member, TorchZip
+from sbformat.errors import ContainerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

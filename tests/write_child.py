@@ -18,11 +18,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 import making
-import sbformat
+import numpy as np
 from hostile_child import forget, peak
+
+import sbformat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -100,7 +100,7 @@ class Watch:
                 written: int = watch("write", super().write, data)
                 return written
 
-        sbformat.atomic.FileIO = Watched  # type: ignore[attr-defined]
+        sbformat.io.atomic.FileIO = Watched  # type: ignore[attr-defined]
 
     def _watched(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*args: Any, **kwargs: Any) -> Any:

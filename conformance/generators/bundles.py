@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 import expected
 import making_bundles as facts
 from making import Member, build_zip
-from making_objects import NORMALIZE, Held, doubles, dtype, held, instance, numbers, space
-from making_pth import dumps
 from making_bundles import (
     ARRAYS,
     ARRAYS_ENTRY,
@@ -23,6 +21,8 @@ from making_bundles import (
     means,
     safetensors,
 )
+from making_objects import NORMALIZE, Held, doubles, dtype, held, instance, numbers, space
+from making_pth import dumps
 from normalisation import ATTRIBUTES, KEYS, KEYS_ARRAYS, KEYS_FACTS, pickled
 from vectors import Rule
 

@@ -19,7 +19,8 @@ from making_objects import (
     running,
     scalar,
 )
-from making_pth import Apply, Change, Name, Pairs, dumps, floats as single, ordered, text, torch_zip
+from making_pth import Apply, Change, Name, Pairs, dumps, ordered, text, torch_zip
+from making_pth import floats as single
 from vectors import Rule
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 import making_bundles as facts
+from making_bundles import ARRAYS, ASKED, OBSERVATIONS, RETURNS, holds, means
 from making_objects import (
     MULTIARRAY,
     NORMALIZE,
@@ -30,7 +31,6 @@ from making_objects import (
     space,
 )
 from making_pth import EXIT, Apply, Change, Name, dumps, legacy_stream
-from making_bundles import ARRAYS, ASKED, OBSERVATIONS, RETURNS, holds, means
 from vectors import Rule
 
 if TYPE_CHECKING:

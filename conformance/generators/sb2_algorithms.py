@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from algorithms import blob, concluded
+from making_bundles import ASKED, OBSERVATIONS, holds
 from making_objects import SB2, SB2_RUNNING, doubles, instance, running
 from making_pth import dumps
-from making_bundles import ASKED, OBSERVATIONS, holds
 from sb2_zips import agent
 from vectors import Rule
 

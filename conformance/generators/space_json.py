@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from making_bundles import (
     ASKED,
     SETTINGS,
-    bundle,
     box,
+    bundle,
     dict_space,
     discrete,
     holds,

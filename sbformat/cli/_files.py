@@ -6,14 +6,14 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from sbformat.constants import DATA_ENTRY
 from sbformat.errors import LimitError, SbformatError, UnsupportedError, ValidationError, escape
 from sbformat.limits import Limits
-from sbformat.spec import DATA_ENTRY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from sbformat.archive import Archive
+    from sbformat.archive.archive import Archive
     from sbformat.pth.values import OnUnknown
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from sbformat.errors import escape
 if TYPE_CHECKING:
     import argparse
 
-    from sbformat.vecnormalize import RunningMeanStd, VecNormalize
+    from sbformat.formats.vecnormalize import RunningMeanStd, VecNormalize
 
 
 _SETTINGS: Final = (
@@ -50,9 +50,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _bundle(args: argparse.Namespace) -> dict[str, Any]:
+    from sbformat.formats.vecnormalize import read_vecnormalize
+    from sbformat.formats.vecnormalize.entries import ENTRIES
     from sbformat.tools.bundle import bundle
-    from sbformat.vecnormalize import read_vecnormalize
-    from sbformat.vecnormalize.entries import ENTRIES
     from sbformat.writer import write
 
     for path in (args.path, args.vecnormalize):

@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     """Convert; 2 when it could not."""
 
     def work() -> dict[str, Any]:
-        from sbformat.archive import Archive
+        from sbformat.archive.archive import Archive
         from sbformat.tools.convert import convert, read_any
 
         _files.refuse_same(args.path, args.output)

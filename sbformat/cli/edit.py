@@ -13,7 +13,7 @@ from sbformat.errors import UnsupportedError, escape, quote
 if TYPE_CHECKING:
     import argparse
 
-    from sbformat.archive import Archive
+    from sbformat.archive.archive import Archive
 
 _OTHER_SUFFIXES: Final = (".pth", ".safetensors", ".npz")
 
@@ -100,7 +100,7 @@ def _edit(args: argparse.Namespace) -> dict[str, Any]:
 def _weights(args: argparse.Namespace) -> dict[str, Any] | None:
     if args.weights is None:
         return None
-    from sbformat.weights import read_arrays
+    from sbformat.arrayfiles.reader import read_arrays
 
     return _files.named(args.weights, lambda: read_arrays(args.weights, limits=_files.limits(args)))
 

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sbformat
 from sbformat import pkl
+from sbformat.archive.kinds import OBJECTS
 from sbformat.cli import _files, _many, _output
+from sbformat.constants import OPTIMIZER_WORD
 from sbformat.data import Serialized
 from sbformat.errors import MissingEntryError, SbformatError, escape
-from sbformat.known.shown import one_line, to_json
 from sbformat.limits import Budget
-from sbformat.sniff import OBJECTS
-from sbformat.spec import OPTIMIZER_WORD
+from sbformat.values.render import one_line, to_json
 
 if TYPE_CHECKING:
     import argparse
 
-    from sbformat.archive import Archive
-    from sbformat.hyperparameters import Hyperparameter
+    from sbformat.archive.archive import Archive
+    from sbformat.archive.hyperparameters import Hyperparameter
     from sbformat.tools.inspect import InspectReport, StateDictReport
 
 _JSON_BITS = 64
@@ -180,7 +180,7 @@ def _asked(archive: Archive, args: argparse.Namespace) -> dict[str, Any]:
 
 def _blob(archive: Archive, key: str, *, is_listed: bool) -> dict[str, Any]:
     """One blob's inert tree, or its opcodes as far as they can be read."""
-    from sbformat.pkl.listing import opcodes, tree
+    from sbformat.pkl.disassembly import opcodes, tree
 
     value = archive.data.get(key)
     if not isinstance(value, Serialized):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from sbformat.cli import _files, _output
 from sbformat.cli._assignments import add_set_option, assignments
+from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape
-from sbformat.spec import DATA_ENTRY
 
 if TYPE_CHECKING:
     import argparse
@@ -19,7 +19,7 @@ _STATISTICS: Final = "VecNormalize"
 
 def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
     """Add the command."""
-    from sbformat.targets import NEWEST, RELEASES
+    from sbformat.globals.releases import NEWEST, RELEASES
 
     parser = subparsers.add_parser(
         "rebuild",
@@ -102,9 +102,9 @@ def _rebuild(args: argparse.Namespace) -> dict[str, Any]:
 
 def _is_statistics(path: str, args: argparse.Namespace) -> bool:
     """Say whether a path leads to statistics, or to a folder of them, and to no archive."""
-    from sbformat.sniff import STATISTICS, sniff
-    from sbformat.source import FileSource
-    from sbformat.vecnormalize.reading import folder_files
+    from sbformat.archive.kinds import STATISTICS, sniff
+    from sbformat.formats.vecnormalize.reading import folder_files
+    from sbformat.io.source import FileSource
 
     if os.path.isdir(path):
         return not os.path.isfile(os.path.join(path, DATA_ENTRY)) and bool(folder_files(path))
@@ -117,8 +117,8 @@ def _is_statistics(path: str, args: argparse.Namespace) -> bool:
 
 
 def _rebuild_statistics(args: argparse.Namespace) -> dict[str, Any]:
+    from sbformat.formats.vecnormalize import write_vecnormalize
     from sbformat.tools.rebuild import rebuild_vecnormalize
-    from sbformat.vecnormalize import write_vecnormalize
 
     asked = [option for option, value in _options(args).items() if value]
     if asked:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
     """Add the command."""
-    from sbformat.targets import NEWEST, RELEASES
+    from sbformat.globals.releases import NEWEST, RELEASES
 
     parser = subparsers.add_parser(
         "unbundle",
@@ -42,11 +42,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _unbundle(args: argparse.Namespace) -> dict[str, Any]:
-    from sbformat.atomic import new_file, open_new
+    from sbformat.container.writer import write_all
+    from sbformat.formats.vecnormalize import writes_vecnormalize
+    from sbformat.io.atomic import new_file, open_new
     from sbformat.tools.bundle import unbundle
-    from sbformat.vecnormalize import writes_vecnormalize
     from sbformat.writer import write
-    from sbformat.zip_writer import write_all
 
     _check_outputs(args)
     archive, statistics = unbundle(_files.read_archive(args.path, args))

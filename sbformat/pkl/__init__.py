@@ -5,8 +5,8 @@ What encodes is loaded when it is asked for: most who read never write.
 
 from typing import TYPE_CHECKING
 
-from sbformat.pkl.attempts import Attempt, attempt, trace
 from sbformat.pkl.decode import Pickle, decode_next, decode_pickle, loads
+from sbformat.pkl.lenient import Attempt, attempt, trace
 from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Global, Node, Persistent, Set, Update
 
 if TYPE_CHECKING:

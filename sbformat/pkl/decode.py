@@ -21,7 +21,7 @@ from sbformat.pkl.tree import Call, Dict, Extension, Global, Node, Persistent, U
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from sbformat.cursor import Cursor
+    from sbformat.io.cursor import Cursor
 
     class _ByteIterator(Protocol):
         """What CPython's iterator over bytes can do besides."""

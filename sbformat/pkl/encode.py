@@ -11,7 +11,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from sbformat.pkl.spellings import (
+from sbformat.pkl.canonical import (
     CODE,
     INT4,
     INT4_PACK,

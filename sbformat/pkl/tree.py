@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sbformat.source import Source
+    from sbformat.io.source import Source
 
 How: TypeAlias = Literal["REDUCE", "NEWOBJ", "NEWOBJ_EX", "INST", "OBJ", "STACK_GLOBAL"]
 UpdateHow: TypeAlias = Literal["BUILD", "APPENDS", "SETITEMS", "ADDITEMS"]

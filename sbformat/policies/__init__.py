@@ -6,8 +6,8 @@ One table of layers gives the names and shapes of a policy's state dict (FORMAT.
 
 from __future__ import annotations
 
-from sbformat.policies.mismatches import Mismatch, find_contradictions, find_mismatches
 from sbformat.policies.agents import Agent
+from sbformat.policies.mismatches import Mismatch, find_contradictions, find_mismatches
 from sbformat.policies.optimizers import optimizer_mismatches
 from sbformat.policies.parameters import POLICIES, Fit, agent_of, expected_parameters, nearest, parameters_of
 from sbformat.policies.saved_policy import require_known_network

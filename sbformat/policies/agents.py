@@ -8,18 +8,18 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.known.values import Box, Discrete, MultiBinary, MultiDiscrete
 from sbformat.policies.extractors import choices, features
 from sbformat.policies.layers import mlp, prefixed, sequential
 from sbformat.policies.sizes import Arguments, NetworkError, Size, sizes_of
+from sbformat.values.types import Box, Discrete, MultiBinary, MultiDiscrete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sbformat.known.values import Space
-    from sbformat.names.pth import Pair
+    from sbformat.globals.torch import Pair
     from sbformat.policies.layers import Parameters
     from sbformat.policies.releases import Release
+    from sbformat.values.types import Space
 
 ACTIONS: Final = "action_space"
 NET_ARCH: Final = "net_arch"
@@ -56,9 +56,7 @@ class Policy(NamedTuple):
     def argument_names(self, release: Release) -> frozenset[str]:
         """Return the arguments that it takes in a release."""
         return frozenset(
-            name
-            for name in self.arguments
-            if self.since.get(name, (0, 0)) <= release < self.until.get(name, (9999, 0))
+            name for name in self.arguments if self.since.get(name, (0, 0)) <= release < self.until.get(name, (9999, 0))
         )
 
 

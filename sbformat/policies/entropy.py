@@ -6,24 +6,24 @@ import re
 from struct import pack
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.data import Serialized
-from sbformat.errors import SbformatError, quote
-from sbformat.known.numbers import number
-from sbformat.known.recognition import Unrecognised
-from sbformat.known.shown import one_line
-from sbformat.pth.values import TensorInfo
-from sbformat.spec import (
+from sbformat.constants import (
     DATA_ENTRY,
     ENTROPY_OPTIMIZER,
     PTH_SUFFIX,
     PYTORCH_VARIABLES_ENTRY,
     TENSORS_ENTRY,
 )
+from sbformat.data import Serialized
+from sbformat.errors import SbformatError, quote
+from sbformat.pth.values import TensorInfo
+from sbformat.values.context import Unrecognised
+from sbformat.values.numbers import number
+from sbformat.values.render import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sbformat.archive import Archive
+    from sbformat.archive.archive import Archive
 
 _KEY: Final = "ent_coef"
 _LEARNED: Final = "log_ent_coef"

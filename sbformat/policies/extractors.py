@@ -8,19 +8,19 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Final, TypeGuard
 
+from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape, quote
-from sbformat.known.numbers import unpacked
-from sbformat.known.recognition import Unrecognised
-from sbformat.known.values import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 from sbformat.policies.layers import NATURE_CNN, Parameters, convolution, linear, prefixed, sequential
 from sbformat.policies.sizes import Arguments, NetworkError, Size
-from sbformat.spec import DATA_ENTRY
+from sbformat.values.context import Unrecognised
+from sbformat.values.numbers import unpacked
+from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 
 if TYPE_CHECKING:
-    from sbformat.known.values import Space
-    from sbformat.names.pth import Pair
-    from sbformat.numpy_pickles import ArrayInfo
+    from sbformat.globals.torch import Pair
+    from sbformat.pkl.numpy import ArrayInfo
     from sbformat.policies.releases import Release
+    from sbformat.values.types import Space
 
 _LAYERS: Final = "stable_baselines3.common.torch_layers"
 FLATTEN: Final = (_LAYERS, "FlattenExtractor")
@@ -147,9 +147,7 @@ def nature_cnn(shape: tuple[int, ...], outputs: Size, release: Release) -> Param
     return [*prefixed("cnn", sequential(convolutions)), *prefixed("linear", sequential([layer]))]
 
 
-def _combined(
-    space: Space, arguments: Arguments, release: Release, *, is_normalized: bool
-) -> tuple[Parameters, Size]:
+def _combined(space: Space, arguments: Arguments, release: Release, *, is_normalized: bool) -> tuple[Parameters, Size]:
     """``CombinedExtractor``: a NatureCNN for every image of a Dict; everything else is flattened."""
     if not isinstance(space, DictSpace):
         raise NetworkError(_OBSERVATIONS, "MultiInputPolicy takes observations in a Dict only")

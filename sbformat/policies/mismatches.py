@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
+from sbformat.constants import POLICY_ENTRY
 from sbformat.errors import UnsupportedError, quote
 from sbformat.policies.sizes import joined
 from sbformat.pth.compare import equal
 from sbformat.pth.values import TensorInfo
-from sbformat.spec import POLICY_ENTRY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

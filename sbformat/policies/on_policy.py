@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sbformat.known.values import Box, MultiBinary
-from sbformat.numpy_pickles import ArrayInfo
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.agents import (
     NET_ARCH,
     USE_SDE,
@@ -24,9 +23,10 @@ from sbformat.policies.agents import (
 from sbformat.policies.extractors import NATURE
 from sbformat.policies.layers import Parameter, linear, lstm, mlp, prefixed, renamed, sequential
 from sbformat.policies.sizes import MOST_PARAMETERS, TANH, Arguments, NetworkError, Size, activation_of, shown, wrong
+from sbformat.values.types import Box, MultiBinary
 
 if TYPE_CHECKING:
-    from sbformat.names.pth import Pair
+    from sbformat.globals.torch import Pair
     from sbformat.policies.agents import Agent, Policy
     from sbformat.policies.layers import Parameters
 

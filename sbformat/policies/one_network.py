@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sbformat.known.values import Box, Discrete
 from sbformat.policies.agents import (
     ACTIONS,
     extracted_features,
@@ -20,11 +19,12 @@ from sbformat.policies.agents import (
 from sbformat.policies.extractors import NATURE
 from sbformat.policies.layers import linear, mlp, prefixed, sequential
 from sbformat.policies.sizes import RELU, Arguments, Size, activation_of
+from sbformat.values.types import Box, Discrete
 
 if TYPE_CHECKING:
-    from sbformat.known.values import Space
     from sbformat.policies.agents import Agent, Policy
     from sbformat.policies.layers import Parameters
+    from sbformat.values.types import Space
 
 
 def _actions_of_q(space: Space) -> Size:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.constants import ENTROPY_OPTIMIZER, PTH_SUFFIX
 from sbformat.policies.mismatches import Mismatch
 from sbformat.policies.off_policy import shares_extractor
 from sbformat.policies.sizes import KWARGS
 from sbformat.pth.values import TensorInfo
-from sbformat.spec import ENTROPY_OPTIMIZER, PTH_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sbformat.archive import Archive
-    from sbformat.policies.layers import Parameters
+    from sbformat.archive.archive import Archive
     from sbformat.policies.agents import Agent
+    from sbformat.policies.layers import Parameters
     from sbformat.policies.parameters import Fit
 
 ONLINE: Final = {"stable_baselines3.dqn.policies": "q_net.", "sb3_contrib.qrdqn.policies": "quantile_net."}
@@ -38,9 +38,11 @@ def optimizer_mismatches(archive: Archive, fit: Fit) -> Iterator[tuple[str, Mism
     :raises SbformatError: for an entry that cannot be read
     """
     for name in archive.parameters:
-        options = [[(1,)]] if name == ENTROPY_OPTIMIZER else [
-            [parameter.shape for parameter in option] for option in optimized(fit.agent, fit.parameters, name)
-        ]
+        options = (
+            [[(1,)]]
+            if name == ENTROPY_OPTIMIZER
+            else [[parameter.shape for parameter in option] for option in optimized(fit.agent, fit.parameters, name)]
+        )
         tree: Any = archive.parameters[name].tree if options else None
         if not _is_optimizer(tree):
             continue

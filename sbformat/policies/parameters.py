@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError, escape
-from sbformat.known.recognition import Unrecognised
-from sbformat.known.shown import one_line
-from sbformat.known.values import (
+from sbformat.globals.renamed import of_today
+from sbformat.pkl.tree import Global
+from sbformat.policies import off_policy, on_policy, one_network
+from sbformat.policies.agents import USE_SDE, Agent, Policy
+from sbformat.policies.extractors import COMBINED, FLATTEN, NATURE
+from sbformat.policies.mismatches import find_mismatches, shapes_of
+from sbformat.policies.releases import candidates
+from sbformat.policies.sizes import KWARGS, Arguments, NetworkError, is_true
+from sbformat.values.context import Unrecognised
+from sbformat.values.render import one_line
+from sbformat.values.types import (
     Box,
     DictSpace,
     Discrete,
@@ -21,25 +30,16 @@ from sbformat.known.values import (
     Text,
     TupleSpace,
 )
-from sbformat.names.moved import of_today
-from sbformat.pkl.tree import Global
-from sbformat.policies import off_policy, on_policy, one_network
-from sbformat.policies.extractors import COMBINED, FLATTEN, NATURE
-from sbformat.policies.mismatches import find_mismatches, shapes_of
-from sbformat.policies.agents import USE_SDE, Agent, Policy
-from sbformat.policies.releases import candidates
-from sbformat.policies.sizes import KWARGS, Arguments, NetworkError, is_true
-from sbformat.spec import DATA_ENTRY, POLICY_ENTRY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from sbformat.archive import Archive
-    from sbformat.known.values import Space
-    from sbformat.names.pth import Pair
+    from sbformat.archive.archive import Archive
+    from sbformat.globals.torch import Pair
     from sbformat.policies.layers import Parameters
     from sbformat.policies.mismatches import Mismatch
     from sbformat.policies.releases import Release
+    from sbformat.values.types import Space
 
 _COMMON: Final = frozenset(
     {

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import UnsupportedError
 from sbformat.policies.agents import USE_SDE, Agent
 from sbformat.policies.mismatches import find_mismatches, shapes_of
 from sbformat.policies.parameters import POLICIES, meaning_of, parameters_of, space_of
 from sbformat.policies.releases import ERAS
 from sbformat.policies.sizes import NetworkError, is_true
-from sbformat.spec import DATA_ENTRY, POLICY_ENTRY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sbformat.archive import Archive
-    from sbformat.names.pth import Pair
+    from sbformat.archive.archive import Archive
+    from sbformat.globals.torch import Pair
     from sbformat.policies.mismatches import Mismatch
 
 _OBSERVATIONS: Final = "observation_space"

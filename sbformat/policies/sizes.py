@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, ValidationError, escape, quote
-from sbformat.known.numbers import number, unpacked
-from sbformat.known.recognition import Unrecognised
-from sbformat.known.shown import one_line
-from sbformat.known.values import Partial, Reference
-from sbformat.names.moved import of_today
-from sbformat.numpy_pickles import ArrayInfo
+from sbformat.globals.renamed import of_today
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Global, Node
 from sbformat.policies.layers import Parameter, Parameters
-from sbformat.spec import DATA_ENTRY
+from sbformat.values.context import Unrecognised
+from sbformat.values.numbers import number, unpacked
+from sbformat.values.render import one_line
+from sbformat.values.types import Partial, Reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from typing_extensions import Self
 
-    from sbformat.names.pth import Pair
+    from sbformat.globals.torch import Pair
 
 KWARGS: Final = "policy_kwargs"
 MOST_PARAMETERS: Final = 8_192

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from sbformat.errors import TensorError
-from sbformat.names.pth import CALLS
+from sbformat.globals.torch import CALLS
 from sbformat.pkl.tree import Call, Global
-from sbformat.pth.scope import INT64
+from sbformat.pth.context import INT64
 
 
 def refuse(message: str) -> NoReturn:

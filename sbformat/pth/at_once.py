@@ -21,8 +21,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import SbformatError
+from sbformat.globals.torch import STORAGES
 from sbformat.limits import Budget
-from sbformat.names.pth import STORAGES
 from sbformat.pkl.decode import decode_part
 from sbformat.pth.build import build_values
 from sbformat.pth.constructors import PLAIN, extent_of, fitted
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sbformat.limits import Limits
-    from sbformat.pth.scope import Scope
+    from sbformat.pth.context import Scope
     from sbformat.pth.values import TensorInfo
 
 # -- the patterns: opcodes by their letters, what they take in groups ---------------------------------

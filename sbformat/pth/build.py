@@ -10,17 +10,17 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.errors import TensorError, UnsupportedError, quote
-from sbformat.names.pth import CALLS
+from sbformat.globals.torch import CALLS
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Persistent, Set, Update
+from sbformat.pth.addresses import other_keys
 from sbformat.pth.constructors import CONSTRUCTORS
-from sbformat.pth.paths import other_keys
-from sbformat.pth.small_values import named_value
+from sbformat.pth.torch_values import named_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sbformat.pkl.decode import Pickle
-    from sbformat.pth.scope import Scope
+    from sbformat.pth.context import Scope
     from sbformat.pth.values import OnUnknown
 
 _METADATA: Final = "_metadata"
@@ -165,7 +165,7 @@ def _visit_call(node: Call, scope: Scope, on_unknown: OnUnknown) -> object:
         return _ordered_dict(node, scope)
     if role in ("set", "frozenset"):
         return _set_of(node, scope, set if role == "set" else frozenset)
-    from sbformat.numpy_pickles import array_info
+    from sbformat.pkl.numpy import array_info
 
     return array_info(node)
 
@@ -278,7 +278,7 @@ def _key(key: Any) -> object:  # noqa: ANN401 -- a Call or a tuple
     """Bytes as protocol 2 spells them, also within a tuple; no other call can be a key."""
     if type(key) is tuple:
         return tuple(_key(part) if type(part) is Call else part for part in key)
-    from sbformat.numpy_pickles import encoded_bytes
+    from sbformat.pkl.numpy import encoded_bytes
 
     raw = encoded_bytes(key)
     return key if raw is None else raw

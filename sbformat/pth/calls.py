@@ -10,11 +10,11 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.names.pth import STORAGE_CLASSES
-from sbformat.numpy_pickles import ArrayInfo, to_tree
+from sbformat.globals.torch import STORAGE_CLASSES
+from sbformat.pkl.numpy import ArrayInfo, to_tree
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Persistent, Set, Update
+from sbformat.pth.addresses import key_text
 from sbformat.pth.dtypes import DTYPES
-from sbformat.pth.paths import key_text
 from sbformat.pth.values import (
     Device,
     DTypeName,

@@ -99,7 +99,7 @@ def _same_tensor(left: TensorInfo, right: TensorInfo, first: Budget, second: Bud
 
 def _compare_spelled(left: object, right: object) -> _Pairs:
     """Values in an inert node, and the call that protocol 2 spells one as when it is written again."""
-    from sbformat.pkl.spellings import SPELLED
+    from sbformat.pkl.canonical import SPELLED
 
     if type(left) is Call and type(right) in SPELLED:
         return [(left, SPELLED[type(right)](right))]

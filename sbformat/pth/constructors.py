@@ -11,17 +11,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.names.pth import (
+from sbformat.globals.torch import (
     CALLS,
-    DTYPES as DTYPE_NAMES,
     QUANTIZATION_SCHEMES,
     TENSOR_CLASSES,
 )
+from sbformat.globals.torch import (
+    DTYPES as DTYPE_NAMES,
+)
 from sbformat.pkl.tree import Call, Dict, Global
 from sbformat.pth.arguments import arguments, flag, pair_of, reduced, refuse, whole_numbers
+from sbformat.pth.context import INT64, Scope
 from sbformat.pth.dtypes import DTYPES, QUANTIZED
-from sbformat.pth.scope import INT64, Scope
-from sbformat.pth.small_values import SMALL_VALUES, layout_of, size_of
+from sbformat.pth.torch_values import SMALL_VALUES, layout_of, size_of
 from sbformat.pth.values import (
     MetaTensor,
     QuantizedTensor,
@@ -394,5 +396,5 @@ CONSTRUCTORS: Final[dict[str, Callable[[Scope, tuple[object, ...]], object]]] = 
     "from_type_v2": _from_type_v2,
     **SMALL_VALUES,
 }
-"""By role in :data:`sbformat.names.pth.CALLS`; containers are built by the walker in ``decode``, numpy's
+"""By role in :data:`sbformat.globals.torch.CALLS`; containers are built by the walker in ``decode``, numpy's
 values in ``numpy_pickles``."""

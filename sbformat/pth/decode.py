@@ -10,19 +10,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from sbformat.container import Container
-from sbformat.entry_names import check_records
-from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
-from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
-from sbformat.pkl.decode import decode_pickle
-from sbformat.pth.build import build_values
-from sbformat.pth.dtypes import DTYPES
-from sbformat.pth.scope import Scope
-from sbformat.pth.state_dict import StateDict
-from sbformat.pth.unread import InflatedStorage, RecordStorage
-from sbformat.pth.values import OnUnknown, Storage
-from sbformat.source import BytesSource
-from sbformat.spec import (
+from sbformat.constants import (
     BYTE_ORDER_RECORD,
     IGNORED_RECORDS,
     LOCAL_SIGNATURE,
@@ -33,12 +21,24 @@ from sbformat.spec import (
     TORCH_VERSIONS,
     TORCHSCRIPT_RECORD,
 )
+from sbformat.container.names import check_records
+from sbformat.container.reader import Container
+from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
+from sbformat.io.source import BytesSource
+from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
+from sbformat.pkl.decode import decode_pickle
+from sbformat.pth.build import build_values
+from sbformat.pth.context import Scope
+from sbformat.pth.dtypes import DTYPES
+from sbformat.pth.file_storage import InflatedStorage, RecordStorage
+from sbformat.pth.state_dict import StateDict
+from sbformat.pth.values import OnUnknown, Storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from sbformat.io.source import Source
     from sbformat.pkl.decode import Pickle
-    from sbformat.source import Source
 
 _SPECIAL_RECORDS: Final = (
     PICKLE_RECORD, BYTE_ORDER_RECORD, TORCH_VERSION_RECORD, TORCH_VERSION_RECORD_OLD, TORCHSCRIPT_RECORD,

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from sbformat.pth.array_streams import runs_of_both
 from sbformat.pth.arrays import little, numpy_dtype, to_array
 from sbformat.pth.dtypes import DTYPES
-from sbformat.pth.streams import runs_of_both
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,11 +8,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from sbformat.constants import BYTE_ORDER_RECORD, PICKLE_RECORD, STORAGE_FOLDER, TORCH_VERSION_RECORD
+from sbformat.container.writer import Member, TorchZip
 from sbformat.pkl.encode import encode_pickle
 from sbformat.pth.calls import Calls
 from sbformat.pth.state_dict import StateDict
-from sbformat.spec import BYTE_ORDER_RECORD, PICKLE_RECORD, STORAGE_FOLDER, TORCH_VERSION_RECORD
-from sbformat.zip_writer import Member, TorchZip
 
 _ROOT: Final = "archive/"
 _BYTE_ORDER: Final = b"little"

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.numpy_pickles import ArrayInfo
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Node
+from sbformat.pth.addresses import segment
 from sbformat.pth.array_storages import describe, torch_dtype
 from sbformat.pth.dtypes import QUANTIZED
-from sbformat.pth.paths import segment
 from sbformat.pth.values import (
     Decoded,
     Device,

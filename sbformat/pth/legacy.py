@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from sbformat.cursor import Cursor
+from sbformat.constants import LEGACY_MAGIC, LEGACY_PROTOCOL
 from sbformat.errors import TensorError, UnsupportedError, quote
+from sbformat.io.cursor import Cursor
 from sbformat.pkl.decode import decode_next
 from sbformat.pkl.tree import Dict, Persistent, walk
-from sbformat.pth.scope import INT64, Scope
+from sbformat.pth.context import INT64, Scope
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import Storage
-from sbformat.spec import LEGACY_MAGIC, LEGACY_PROTOCOL
 
 if TYPE_CHECKING:
     from sbformat.limits import Budget

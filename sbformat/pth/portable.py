@@ -16,14 +16,15 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from sbformat.errors import DataError, UnsupportedError, quote
+from sbformat.globals.torch import DTYPES, LAYOUTS, MEMORY_FORMATS
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
-from sbformat.names.pth import DTYPES, LAYOUTS, MEMORY_FORMATS
-from sbformat.pth.paths import other_keys, segment
+from sbformat.pth.addresses import other_keys, segment
 from sbformat.pth.values import DEVICE_INDEXES, Device, DTypeName, Layout, MemoryFormat, Size, TensorInfo
 
 if TYPE_CHECKING:
-    from sbformat.pth.state_dict import StateDict
     from collections.abc import Callable, Mapping
+
+    from sbformat.pth.state_dict import StateDict
 
 _DEEPEST: Final = 15
 """Containers in containers; each takes three levels of JSON, of which a reader allows 64."""

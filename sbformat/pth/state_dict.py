@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import MissingEntryError, SbformatError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
-from sbformat.numpy_pickles import ArrayInfo
-from sbformat.pth.paths import segment
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pth.addresses import segment
 from sbformat.pth.values import Decoded, MetaTensor, QuantizedTensor, SparseTensor, Storage, TensorInfo
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from sbformat.pth.streams import ArrayStream
+    from sbformat.pth.array_streams import ArrayStream
     from sbformat.pth.values import Chunk
 
 _PATH_COST: Final = 256
@@ -118,7 +118,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
             ``problems``
         """
         from sbformat.pth.compare import equal
-        from sbformat.pth.misfits import leaf_misfits
+        from sbformat.pth.mismatches import leaf_misfits
         from sbformat.pth.template import with_arrays
 
         tensors = given.tensors()
@@ -276,7 +276,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
             for storage in storages:
                 storage.check()
             if any(storage.dtype in _BOOLS for storage in storages):
-                from sbformat.pth.streams import check_bools
+                from sbformat.pth.array_streams import check_bools
 
                 for leaf in self.leaves():
                     check_bools(leaf.value, self.array_of)
@@ -311,7 +311,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
 
     def stream_of(self, info: TensorInfo | Any) -> ArrayStream | Any:  # noqa: ANN401
         """Return a tensor of :meth:`tensors` as :meth:`stream` does."""
-        from sbformat.pth.streams import stream_of
+        from sbformat.pth.array_streams import stream_of
 
         if type(info) is not TensorInfo:
             return self.array_of(info)

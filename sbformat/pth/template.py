@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from sbformat.errors import UnsupportedError
-from sbformat.pth.arrays import numpy_dtype
+from sbformat.pth.addresses import segment
 from sbformat.pth.array_storages import describe, torch_dtype
+from sbformat.pth.arrays import numpy_dtype
 from sbformat.pth.from_arrays import as_array
-from sbformat.pth.misfits import Mismatch, check_names, misfit, optimizer_misfits
-from sbformat.pth.paths import segment
-from sbformat.pth.shared import share
+from sbformat.pth.mismatches import Mismatch, check_names, misfit, optimizer_misfits
+from sbformat.pth.shared_storage import share
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:

@@ -9,15 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat import data as data_entry
-from sbformat.archive import Archive
-from sbformat.data import Serialized
-from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape, quote
-from sbformat.limits import DEFAULT_LIMITS, Limits
-from sbformat.reader import read
-from sbformat.schema.families import SB2, Family, family, family_of, known_keys, load_schema, validator
-from sbformat.schema.words import expected, shown
-from sbformat.sniff import STATISTICS
-from sbformat.spec import (
+from sbformat.archive.archive import Archive
+from sbformat.archive.kinds import STATISTICS
+from sbformat.constants import (
     ARRAYS_ENTRY,
     DATA_ENTRY,
     ENTROPY_OPTIMIZER,
@@ -26,17 +20,31 @@ from sbformat.spec import (
     PTH_SUFFIX,
     SETTINGS_ENTRY,
 )
+from sbformat.data import Serialized
+from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape, quote
+from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.reader import read
+from sbformat.schema.families import SB2, Family, family, family_of, known_keys, load_schema, validator
+from sbformat.schema.words import expected, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sbformat.source import SourceLike
+    from sbformat.io.source import SourceLike
 
 __all__ = ["OPTIMIZERS", "Level", "Problem", "ProblemKind", "iter_problems", "known_keys", "load_schema", "validate"]
 
 ProblemKind: TypeAlias = Literal[
-    "type", "value", "base64", "missing-key", "unknown-key", "missing-entry", "unexpected-entry", "unreadable",
-    "mismatch", "unchecked",
+    "type",
+    "value",
+    "base64",
+    "missing-key",
+    "unknown-key",
+    "missing-entry",
+    "unexpected-entry",
+    "unreadable",
+    "mismatch",
+    "unchecked",
 ]
 Level: TypeAlias = Literal["error", "info"]
 
@@ -274,7 +282,7 @@ def _saved_policy_problems(archive: Archive) -> Iterator[Problem]:
 
 def _bundle_problems(archive: Archive) -> Iterator[Problem]:
     """The entries of a bundle are as FORMAT.md 17.5 has them."""
-    from sbformat.vecnormalize.entries import read_entries
+    from sbformat.formats.vecnormalize.entries import read_entries
 
     try:
         read_entries(archive)

@@ -10,12 +10,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.algorithm import infer
+from sbformat.archive.algorithm import infer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sbformat.archive import Archive
+    from sbformat.archive.archive import Archive
 
 _DEFINITIONS: Final = "#/$defs/"
 _PACKAGE: Final = Path(__file__).parent.parent
@@ -105,7 +105,7 @@ def family(archive: Archive) -> tuple[Family, str | None]:
 def family_of(data: Mapping[str, Any]) -> tuple[Family, str | None]:
     """Return the same for ``data`` alone: SB3 has its policy in ``policy_class``, SB2 in ``policy``."""
     if "policy" in data and "policy_class" not in data:
-        from sbformat.sb2.algorithms import infer as infer_sb2
+        from sbformat.formats.sb2.algorithms import infer as infer_sb2
 
         return SB2, infer_sb2(data).name
     return SB3, infer(data).name

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from sbformat.constants import SERIALIZED_MARKER
 from sbformat.errors import quote
-from sbformat.spec import SERIALIZED_MARKER
 
 
 def shown(value: object) -> str:

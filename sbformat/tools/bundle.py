@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape, quote
-from sbformat.known.values import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
-from sbformat.pth.misfits import Mismatch
-from sbformat.vecnormalize.entries import ENTRIES, has_entries, read_entries, write_entries
+from sbformat.formats.vecnormalize.entries import ENTRIES, has_entries, read_entries, write_entries
+from sbformat.pth.mismatches import Mismatch
+from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sbformat.archive import Archive
-    from sbformat.vecnormalize.values import VecNormalize
+    from sbformat.archive.archive import Archive
+    from sbformat.formats.vecnormalize.values import VecNormalize
 
 _WHOLE: Final = ("sb3", "folder")
 _OBSERVATIONS: Final = "observation_space"

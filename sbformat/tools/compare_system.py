@@ -17,7 +17,7 @@ from sbformat.errors import SbformatError, escape
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sbformat.archive import Archive
+    from sbformat.archive.archive import Archive
 
 
 class SystemRow(NamedTuple):

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from sbformat.archive import Archive
-from sbformat.array_files import METADATA_KEY, PORTABLE_VERSION, archive_of, document_of
-from sbformat.entry_names import is_state_dict
+from sbformat.archive.archive import Archive
+from sbformat.constants import PTH_SUFFIX
+from sbformat.container.names import is_state_dict
 from sbformat.errors import SbformatError, UnsupportedError, quote
+from sbformat.formats.array_files import METADATA_KEY, PORTABLE_VERSION, archive_of, document_of
+from sbformat.io.source import HELD_BYTES
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pth import StateDict
 from sbformat.pth.portable import to_portable
-from sbformat.source import HELD_BYTES
-from sbformat.spec import PTH_SUFFIX
 from sbformat.writer import write, write_pth
 
 if TYPE_CHECKING:
@@ -74,14 +74,14 @@ def read_any(path: str, read: Callable[[str], Archive], *, limits: Limits = DEFA
     """
     if not path.endswith((".safetensors", ".npz")):
         return read(path)
-    from sbformat.safetensors_layout import tensors_in_place
+    from sbformat.arrayfiles.safetensors import tensors_in_place
 
     if path.endswith(".safetensors") and os.path.isfile(path) and os.path.getsize(path) > HELD_BYTES:
         tensors, metadata = tensors_in_place(path, limits=limits)
         document = document_of(metadata.get(METADATA_KEY), limits)
         return tensors if document is None else archive_of(document, tensors, limits)
+    from sbformat.arrayfiles.reader import read_arrays, read_safetensors
     from sbformat.pth.from_arrays import tensors_of
-    from sbformat.weights import read_arrays, read_safetensors
 
     if path.endswith(".npz"):
         return read_arrays(path, limits=limits)
@@ -161,7 +161,7 @@ def _from_arrays(
     if kind == "pth":
         write_pth(StateDict.from_arrays(OrderedDict(arrays)), output, overwrite=overwrite, progress=progress)
     else:
-        from sbformat.export import export
+        from sbformat.arrayfiles.writer import export
 
         tensors = StateDict.from_arrays(OrderedDict(arrays))
         export({name: tensors.stream_of(tensors.tree[name]) for name in arrays}, output, overwrite=overwrite)
@@ -174,7 +174,7 @@ def _to_safetensors(
     archive: Archive, output: str | os.PathLike[str], *, overwrite: bool
 ) -> tuple[int, tuple[str, ...]]:
     """Write all of an archive: tensors by address, everything else in the metadata, or as bytes."""
-    from sbformat.export import export
+    from sbformat.arrayfiles.writer import export
 
     made = _Description(archive)
     for name in archive.entries:
@@ -199,7 +199,7 @@ class _Description:
 
     def add(self, name: str) -> None:
         """Add an entry in the best form that there is for it and room for."""
-        from sbformat.export import stream_of_bytes
+        from sbformat.arrayfiles.writer import stream_of_bytes
 
         if is_state_dict(name):
             row, arrays = self._split(name)
@@ -217,7 +217,7 @@ class _Description:
 
     def _split(self, name: str) -> tuple[dict[str, Any] | None, dict[str, Any]]:
         """The tree of a state dict and its arrays; no tree when it has none, or cannot be read."""
-        from sbformat.export import SAFETENSORS_DTYPES
+        from sbformat.arrayfiles.writer import SAFETENSORS_DTYPES
 
         try:
             state_dict = self._archive.state_dict(name)

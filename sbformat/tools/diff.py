@@ -7,9 +7,9 @@ import json
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from sbformat import known
-from sbformat.algorithm import class_reference
-from sbformat.known.shown import one_line
+from sbformat import values as known
+from sbformat.archive.algorithm import class_reference
+from sbformat.constants import DATA_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.data import Serialized, equal_json
 from sbformat.errors import LimitError, SbformatError, escape
 from sbformat.limits import Budget
@@ -23,12 +23,12 @@ from sbformat.pth import (
     SparseTensor,
     TensorInfo,
 )
-from sbformat.spec import DATA_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
+from sbformat.values.render import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sbformat.archive import Archive
+    from sbformat.archive.archive import Archive
     from sbformat.pth import StateDict
 
 ChangeKind: TypeAlias = Literal[

@@ -6,19 +6,19 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.algorithm import infer
+from sbformat.archive.algorithm import infer
+from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUFFIX
+from sbformat.container.names import is_state_dict
 from sbformat.data import Serialized
-from sbformat.entry_names import is_state_dict
 from sbformat.errors import MissingEntryError, UnsupportedError, ValidationError, escape, quote
 from sbformat.pth import emptied
-from sbformat.pth.misfits import Mismatch, fit_all
+from sbformat.pth.mismatches import Mismatch, fit_all
 from sbformat.schema import Problem, iter_problems, known_keys
-from sbformat.spec import DATA_ENTRY, OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sbformat.archive import Archive
+    from sbformat.archive.archive import Archive
     from sbformat.pth import StateDict
 
 _POLICY: Final = POLICY_ENTRY.removesuffix(PTH_SUFFIX)

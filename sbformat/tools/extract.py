@@ -8,15 +8,15 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from sbformat.arrayfiles.writer import export, format_of
+from sbformat.constants import POLICY_ENTRY, PTH_SUFFIX
 from sbformat.errors import MissingEntryError, TensorError
-from sbformat.export import export, format_of
-from sbformat.pth.paths import segment
-from sbformat.spec import POLICY_ENTRY, PTH_SUFFIX
+from sbformat.pth.addresses import segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sbformat.archive import Archive
+    from sbformat.archive.archive import Archive
     from sbformat.pth import StateDict
 
 ALL_ENTRIES: Final = "all"
@@ -102,7 +102,7 @@ def _graph_names(archive: Archive, state_dict: StateDict, kind: str) -> dict[str
 
 def _replay_facts(archive: Archive, tensors: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a replay buffer is besides its arrays: as arrays, and as JSON; nothing of a user's own kind of buffer."""
-    from sbformat.replay_buffer import ENDS, is_of_sb3, replay_buffer_of
+    from sbformat.formats.replay_buffer import ENDS, is_of_sb3, replay_buffer_of
 
     try:
         buffer = replay_buffer_of(archive)

@@ -5,22 +5,22 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.algorithm import class_reference, refuse_sbx
+from sbformat.archive.algorithm import class_reference, refuse_sbx
+from sbformat.archive.kinds import OBJECTS
+from sbformat.constants import ARRAYS_ENTRY, DATA_ENTRY, SETTINGS_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError
 from sbformat.limits import Budget
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import MetaTensor, QuantizedTensor, SparseTensor, TensorInfo
-from sbformat.sniff import OBJECTS
-from sbformat.spec import ARRAYS_ENTRY, DATA_ENTRY, SETTINGS_ENTRY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sbformat.algorithm import Algorithm
-    from sbformat.archive import Archive
-    from sbformat.hyperparameters import Hyperparameter
-    from sbformat.sniff import Kind
-    from sbformat.zip_records import Entry
+    from sbformat.archive.algorithm import Algorithm
+    from sbformat.archive.archive import Archive
+    from sbformat.archive.hyperparameters import Hyperparameter
+    from sbformat.archive.kinds import Kind
+    from sbformat.container.records import Entry
 _BUNDLE: Final = "a bundle: it holds normalisation statistics, which sbformat unbundle takes out"
 
 

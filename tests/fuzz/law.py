@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from hostile_child import forget, peak
 from making import fit_for_terminal
 from pth_checks import BASE_BYTES
+
 from sbformat import SbformatError
 
 if TYPE_CHECKING:

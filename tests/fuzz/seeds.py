@@ -13,10 +13,11 @@ import attacks
 import bundled
 import making
 import making_pth
+from making_pth import floats, legacy_stream, ordered, storage, tensor
+
 from fuzz import tables
 from fuzz.mutator import pickles, zips
 from fuzz.mutator.fragments import FRAGMENTS
-from making_pth import floats, legacy_stream, ordered, storage, tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

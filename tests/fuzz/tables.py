@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from making_known import tree
 from making_pth import floats, legacy_stream, storage, tensor, torch_zip
-from sbformat import known, pkl
+
+from sbformat import pkl
+from sbformat import values as known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,11 +21,12 @@ import numpy as np
 import sb3_contrib as contrib
 import stable_baselines3 as sb3
 import torch
-
-import sbformat
 from beside import CORPUS, GENERATED
 from rebuild_envs import environment, smaller
-from sbformat.known.values import (
+
+import sbformat
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.values.types import (
     ConstantSchedule,
     FloatSchedule,
     Function,
@@ -34,10 +35,9 @@ from sbformat.known.values import (
     Reference,
     TrainFreq,
 )
-from sbformat.numpy_pickles import ArrayInfo
 
 if TYPE_CHECKING:
-    from sbformat.archive import Archive
+    from sbformat.archive.archive import Archive
 
 # -- which archives, and what is excepted -------------------------------------------------------------
 

@@ -21,22 +21,22 @@ pytest.importorskip("stable_baselines3")
 
 import cloudpickle
 import torch
+from beside import GENERATED
+from bundled import PPO, SAC
 from gymnasium import spaces
+from making_known import Outcome, code_parts, recognise, understood
 from stable_baselines3.common import noise, type_aliases, utils
 
 import sbformat
-from bundled import PPO, SAC
-from beside import GENERATED
-from making_known import Outcome, code_parts, recognise, understood
 from sbformat.data import Serialized
-from sbformat.known import values
-from sbformat.known.code import code_from
-from sbformat.known.recognition import role_of
 from sbformat.limits import Budget
-from sbformat.numpy_pickles import ArrayInfo
 from sbformat.pkl import Call
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth import Device, TensorInfo
 from sbformat.pth.arrays import to_array
+from sbformat.values import types as values
+from sbformat.values.code import code_from
+from sbformat.values.context import role_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,8 +20,8 @@ from stable_baselines3.common.torch_layers import CombinedExtractor, FlattenExtr
 from torch import nn
 
 import sbformat
-from sbformat.tools.edit import edit
 from sbformat.policies import NetworkError, expected_parameters, nearest, optimizer_mismatches
+from sbformat.tools.edit import edit
 
 pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
 

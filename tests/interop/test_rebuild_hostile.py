@@ -14,10 +14,11 @@ sb3 = pytest.importorskip("stable_baselines3")
 pytest.importorskip("sympy")
 pytest.importorskip("safetensors")
 
-import sbformat
-import sbformat.sb3
 from making_known import array, call, discrete, new, partial
 from making_old import blob, reference, with_keys
+
+import sbformat
+import sbformat.sb3
 from sbformat import UnsupportedError
 from sbformat.pkl import Global
 from sbformat.tools.rebuild import rebuild

@@ -22,12 +22,12 @@ pytest.importorskip("sb3_contrib")
 
 import numpy as np
 import rebuild_oracle as oracle
+from beside import told
 from rebuild_envs import sample, steps_of_one_update
 from rebuild_oracle import ARCHIVES, Case, is_any, loadable, name_of
 from rebuild_pickles import GLOBALS, OF_SB3, blobs, globals_of
 
 import sbformat
-from beside import told
 from sbformat.errors import UnsupportedError
 
 if TYPE_CHECKING:

@@ -13,11 +13,12 @@ import pytest
 torch = pytest.importorskip("torch")
 sb3 = pytest.importorskip("stable_baselines3")
 
-import sbformat
 from bundled import SAC
 from making_known import partial
 from making_old import blob, with_keys
 from rebuild_envs import environment
+
+import sbformat
 from sbformat import pth
 from sbformat.pkl import Global
 from sbformat.tools.rebuild import rebuild

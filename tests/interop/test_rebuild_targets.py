@@ -27,21 +27,21 @@ sb3 = pytest.importorskip("stable_baselines3")
 contrib = pytest.importorskip("sb3_contrib")
 
 import numpy as np
+from beside import CORPUS, DAMAGED, GENERATED, SHARED, told
 from torch.nn import functional
 
 import sbformat
-from beside import CORPUS, DAMAGED, GENERATED, SHARED, told
 from sbformat import SbformatError, Serialized, UnsupportedError
-from sbformat.known import values
-from sbformat.numpy_pickles import ArrayInfo
+from sbformat.limits import Budget
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth import TensorInfo
 from sbformat.pth.arrays import to_array
-from sbformat.limits import Budget
+from sbformat.values import types as values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sbformat.archive import Archive
+    from sbformat.archive.archive import Archive
     from sbformat.tools.rebuild import RebuildReport
 
 HERE: Final = os.path.dirname(os.path.abspath(__file__))

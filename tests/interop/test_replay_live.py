@@ -23,8 +23,8 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from stable_baselines3.her import HerReplayBuffer
 
 import sbformat
-from sbformat.export import export
-from sbformat.replay_buffer import Episode, read_replay_buffer
+from sbformat.arrayfiles.writer import export
+from sbformat.formats.replay_buffer import Episode, read_replay_buffer
 from sbformat.tools.extract import extract
 from sbformat.tools.scan import scan
 
@@ -229,7 +229,7 @@ def test_what_is_extracted_is_what_export_writes_of_real_arrays(tmp_path: Path, 
         written = tmp_path / name / "observations" / "a.npy"
         assert written.read_bytes() == (tmp_path / "real-o" / "observations" / "a.npy").read_bytes()
     else:
-        from sbformat.weights import read_arrays
+        from sbformat.arrayfiles.reader import read_arrays
 
         mine, theirs = read_arrays(tmp_path / name), read_arrays(tmp_path / f"real-{name}")
         assert {key: mine[key].tobytes() for key in theirs} == {key: part.tobytes() for key, part in theirs.items()}

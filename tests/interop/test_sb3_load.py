@@ -14,13 +14,13 @@ pytest.importorskip("torch")
 sb3 = pytest.importorskip("stable_baselines3")
 
 import numpy as np
+from beside import CORPUS
+from bundled import PPO, ROOT, SAC
+from making_old import OLD, blob, reference, with_keys
 from stable_baselines3.common.policies import ActorCriticPolicy
 
 import sbformat
 import sbformat.sb3
-from beside import CORPUS
-from bundled import PPO, ROOT, SAC
-from making_old import OLD, blob, reference, with_keys
 from sbformat import UnsupportedError
 from sbformat.cli import main
 from sbformat.pkl import Call, Global

@@ -30,6 +30,8 @@ sb3 = pytest.importorskip("stable_baselines3")
 contrib = pytest.importorskip("sb3_contrib")
 
 import numpy as np
+from beside import CORPUS, DAMAGED, GENERATED, SHARED, told
+from bundled import ROOT
 from stable_baselines3.common.save_util import load_from_zip_file
 from test_sb3 import MODELS, Small
 from test_torch import STRIDED, networks, plain, small_values, strided
@@ -37,10 +39,8 @@ from torch_pairs import assert_alike, assert_equal_values
 from torch_values import assert_same, item_bytes
 
 import sbformat
-from beside import CORPUS, DAMAGED, GENERATED, SHARED, told
-from bundled import ROOT
 from sbformat import Archive, SbformatError, Serialized, pth
-from sbformat.entry_names import is_state_dict
+from sbformat.container.names import is_state_dict
 from sbformat.pth import StateDict, emptied
 
 if TYPE_CHECKING:

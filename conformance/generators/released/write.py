@@ -36,11 +36,10 @@ import platform
 import sys
 from typing import TYPE_CHECKING
 
+import expect
 import numpy as np
 import stable_baselines3 as sb3
 import torch
-
-import expect
 
 try:
     import gymnasium as gym

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import sbformat
-from sbformat.spec import ARRAYS_ENTRY, SETTINGS_ENTRY
-from sbformat.vecnormalize.entries import write_entries
-from sbformat.weights import read_safetensors
 from tagged import array_value, json_value
+
+import sbformat
+from sbformat.arrayfiles.reader import read_safetensors
+from sbformat.constants import ARRAYS_ENTRY, SETTINGS_ENTRY
+from sbformat.formats.vecnormalize.entries import write_entries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

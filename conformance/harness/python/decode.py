@@ -7,17 +7,18 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-import sbformat
-from sbformat.entry_names import is_state_dict
-from sbformat.errors import MissingEntryError, UnsupportedError
-from sbformat.foreign import ForeignArchive
-from sbformat.limits import Budget
-from sbformat.loose import LooseEntries
-from sbformat.pkl import decode_pickle
-from sbformat.sniff import sniff
-from sbformat.source import BytesSource
-from sbformat.spec import DATA_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from tagged import Nodes, StateDicts, digest, json_value
+
+import sbformat
+from sbformat.archive.folder import LooseEntries
+from sbformat.archive.kinds import sniff
+from sbformat.archive.read_only import ForeignArchive
+from sbformat.constants import DATA_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
+from sbformat.container.names import is_state_dict
+from sbformat.errors import MissingEntryError, UnsupportedError
+from sbformat.io.source import BytesSource
+from sbformat.limits import Budget
+from sbformat.pkl import decode_pickle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

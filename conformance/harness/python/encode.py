@@ -6,13 +6,14 @@ import json
 import sys
 from typing import Any
 
-import sbformat
-from sbformat.archive import Archive, Options
-from sbformat.entry_names import is_state_dict
-from sbformat.limits import Budget
-from sbformat.loose import LooseEntries
-from sbformat.spec import DATA_ENTRY, PTH_SUFFIX, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from untagged import content, json_value, state_dict
+
+import sbformat
+from sbformat.archive.archive import Archive, Options
+from sbformat.archive.folder import LooseEntries
+from sbformat.constants import DATA_ENTRY, PTH_SUFFIX, SYSTEM_INFO_ENTRY, VERSION_ENTRY
+from sbformat.container.names import is_state_dict
+from sbformat.limits import Budget
 
 
 def encode(document: dict[str, Any]) -> bytes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
-from sbformat.numpy_pickles import ArrayInfo
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Dict, Extension, FrozenSet, Global, Node, Persistent, Set, Update
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import (

@@ -11,9 +11,9 @@ import numpy as np
 
 from sbformat import StateDict
 from sbformat.data import Serialized
+from sbformat.globals.torch import STORAGE_CLASSES
 from sbformat.limits import Budget
-from sbformat.names.pth import STORAGE_CLASSES
-from sbformat.numpy_pickles import ArrayInfo
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import (
     Device,

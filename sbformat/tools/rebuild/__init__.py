@@ -8,17 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.archive import Archive
-from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote
-from sbformat.known.values import Reference
-from sbformat.limits import DEFAULT_LIMITS, Limits
-from sbformat.names.moved import of_today
-from sbformat.names.references import REFERENCES
-from sbformat.pth import StateDict
-from sbformat.reader import read
-from sbformat.schema import OPTIMIZERS, known_keys
-from sbformat.sniff import STATISTICS
-from sbformat.spec import (
+from sbformat.archive.archive import Archive
+from sbformat.archive.kinds import STATISTICS
+from sbformat.constants import (
     DATA_ENTRY,
     ENTROPY_OPTIMIZER,
     POLICY_ENTRY,
@@ -29,26 +21,35 @@ from sbformat.spec import (
     TORCH_VARIABLES,
     VERSION_ENTRY,
 )
-from sbformat.targets import NEWEST, Target, target_of
+from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote
+from sbformat.formats.vecnormalize.entries import ENTRIES as STATISTICS_ENTRIES
+from sbformat.formats.vecnormalize.entries import read_entries
+from sbformat.globals.references import REFERENCES
+from sbformat.globals.releases import NEWEST, Target, target_of
+from sbformat.globals.renamed import of_today
+from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.pth import StateDict
+from sbformat.reader import read
+from sbformat.schema import OPTIMIZERS, known_keys
+from sbformat.tools.rebuild.check_weights import check_fit
+from sbformat.tools.rebuild.context import Job, OnUnknown, Options
+from sbformat.tools.rebuild.data import rebuilt_data
 from sbformat.tools.rebuild.entropy import FIXED, LEARNED, rebuilt_entropy
-from sbformat.tools.rebuild.fit import check_fit
 from sbformat.tools.rebuild.hindsight import Hindsight, hindsight_of, inner_algorithm
-from sbformat.tools.rebuild.job import Job, OnUnknown, Options
-from sbformat.tools.rebuild.keys import rebuilt_data
 from sbformat.tools.rebuild.networks import Tensor, rebuilt_network
 from sbformat.tools.rebuild.optimizers import Optimizer, fresh_entropy_state, rebuilt_optimizer
 from sbformat.tools.rebuild.releases import ALGORITHMS, ENTROPY_LEARNERS
 from sbformat.tools.rebuild.report import Action, RebuildReport, Required, Row
 from sbformat.tools.rebuild.statistics import RebuiltStatistics, rebuild_vecnormalize
 from sbformat.tools.rebuild.tensors import Moved
-from sbformat.vecnormalize.entries import ENTRIES as STATISTICS_ENTRIES, read_entries
+from sbformat.values.types import Reference
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from sbformat.io.source import SourceLike
     from sbformat.policies import Fit
     from sbformat.pth.values import TensorInfo
-    from sbformat.source import SourceLike
     from sbformat.tools.rebuild.networks import Network
 
 __all__ = [

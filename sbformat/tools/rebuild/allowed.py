@@ -6,16 +6,16 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.known.values import FloatSchedule, Partial, Reference
-from sbformat.names.dangerous import reason
-from sbformat.names.references import ALGORITHMS, REFERENCES
+from sbformat.globals.dangerous import reason
+from sbformat.globals.references import ALGORITHMS, REFERENCES
 from sbformat.pkl.tree import Call, Dict, Global
 from sbformat.tools.rebuild.report import Required
+from sbformat.values.types import FloatSchedule, Partial, Reference
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from sbformat.names.pth import Pair
+    from sbformat.globals.torch import Pair
 
 _PARTIAL: Final = ("functools", "partial")
 _PARTIAL_STATE: Final = 4

@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, escape
-from sbformat.known.shown import one_line
-from sbformat.known.values import DictSpace, EnumMember, Instance, Reference
-from sbformat.names.known import PLAIN_OBJECTS
-from sbformat.names.moved import of_today
-from sbformat.names.references import NUMPY
-from sbformat.numpy_pickles import ArrayInfo
+from sbformat.globals.recognized import PLAIN_OBJECTS
+from sbformat.globals.references import NUMPY
+from sbformat.globals.renamed import of_today
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Global
 from sbformat.tools.rebuild import releases
-from sbformat.tools.rebuild.job import DROPPED
+from sbformat.tools.rebuild.context import DROPPED
+from sbformat.tools.rebuild.encode import PRIVATE, is_private, texts, written
 from sbformat.tools.rebuild.policies import describe_unknown
 from sbformat.tools.rebuild.roles import HER_BUFFER, NSTEP_BUFFER, REPLAY_BUFFERS, buffers_of, check_plain
-from sbformat.tools.rebuild.written import PRIVATE, is_private, texts, written
+from sbformat.values.render import one_line
+from sbformat.values.types import DictSpace, EnumMember, Instance, Reference
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from sbformat.tools.rebuild.job import Job
+    from sbformat.tools.rebuild.context import Job
 
 _NOISES: Final = frozenset(pair for pair in PLAIN_OBJECTS if pair[0] == "stable_baselines3.common.noise")
 _NUMBERS: Final = frozenset(("numpy", name) for name in NUMPY["numpy"].split() if name.startswith(("float", "int")))

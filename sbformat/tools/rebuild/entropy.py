@@ -13,13 +13,13 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, escape
-from sbformat.known.shown import one_line
-from sbformat.numpy_pickles import ArrayInfo
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.values import TensorInfo
 from sbformat.tools.rebuild.tensors import scalar, storage_of
+from sbformat.values.render import one_line
 
 if TYPE_CHECKING:
-    from sbformat.tools.rebuild.job import Job
+    from sbformat.tools.rebuild.context import Job
 
 FIXED: Final = "ent_coef_tensor"
 LEARNED: Final = "log_ent_coef"

@@ -10,17 +10,17 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from sbformat.constants import POLICY_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError
-from sbformat.known.numbers import unpacked
-from sbformat.known.values import Box, Discrete, DictSpace, MultiBinary, MultiDiscrete, Reference
-from sbformat.numpy_pickles import ArrayInfo
-from sbformat.spec import POLICY_ENTRY
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.tools.rebuild.tensors import with_columns
+from sbformat.values.numbers import unpacked
+from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Reference
 
 if TYPE_CHECKING:
-    from sbformat.archive import Archive
-    from sbformat.known.values import Space
+    from sbformat.archive.archive import Archive
     from sbformat.pth.values import TensorInfo
+    from sbformat.values.types import Space
 
 _FIRST_LAYER: Final = re.compile(
     r"(actor|actor_target)\.(latent_pi|mu)\.0\.weight|(critic|critic_target)\.qf\d+\.0\.weight"

@@ -6,15 +6,15 @@ import re
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from sbformat.constants import POLICY_ENTRY
 from sbformat.errors import UnsupportedError
 from sbformat.pth.values import TensorInfo
-from sbformat.spec import POLICY_ENTRY
 from sbformat.tools.rebuild.tensors import Copies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sbformat.tools.rebuild.job import Job
+    from sbformat.tools.rebuild.context import Job
 
 _SHARED: Final = "mlp_extractor.shared_net."
 _BRANCHES: Final = (("pi", "mlp_extractor.policy_net."), ("vf", "mlp_extractor.value_net."))

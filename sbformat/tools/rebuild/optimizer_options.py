@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from sbformat.numpy_pickles import ArrayInfo
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbformat.names.pth import Pair
+    from sbformat.globals.torch import Pair
 
 Shape: TypeAlias = Literal["scalar", "parameter"]
 

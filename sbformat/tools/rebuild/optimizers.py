@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
-import math
-
+from sbformat.constants import PTH_SUFFIX
 from sbformat.errors import UnsupportedError
-from sbformat.known.values import Partial, Reference
-from sbformat.names.moved import of_today
+from sbformat.globals.releases import ONE_NETWORK_OPTIMIZER
+from sbformat.globals.renamed import of_today
 from sbformat.policies.optimizers import ONLINE, optimized
 from sbformat.pth.values import TensorInfo
-from sbformat.spec import PTH_SUFFIX
-from sbformat.targets import ONE_NETWORK_OPTIMIZER
 from sbformat.tools.rebuild.networks import parameters
 from sbformat.tools.rebuild.optimizer_options import (
     ADAM,
@@ -22,12 +20,13 @@ from sbformat.tools.rebuild.optimizer_options import (
     misfits_of_group,
 )
 from sbformat.tools.rebuild.tensors import Copies, scalar
+from sbformat.values.types import Partial, Reference
 
 if TYPE_CHECKING:
-    from sbformat.names.pth import Pair
+    from sbformat.globals.torch import Pair
     from sbformat.policies import Fit
+    from sbformat.tools.rebuild.context import Job
     from sbformat.tools.rebuild.hindsight import Hindsight
-    from sbformat.tools.rebuild.job import Job
     from sbformat.tools.rebuild.networks import Network, Tensor
 
 _MODULES: Final = {"policy.optimizer": "", "actor.optimizer": "actor.", "critic.optimizer": "critic."}

@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, escape
-from sbformat.known.shown import one_line
-from sbformat.known.values import CarriedClass, Function, Partial, Reference
-from sbformat.names.moved import of_today
+from sbformat.globals.renamed import of_today
 from sbformat.pkl.tree import Call, Global
 from sbformat.policies import POLICIES
 from sbformat.tools.rebuild.allowed import harm_of
-from sbformat.tools.rebuild.job import DROPPED
+from sbformat.tools.rebuild.context import DROPPED
+from sbformat.tools.rebuild.encode import PRIVATE, is_private, texts, written
 from sbformat.tools.rebuild.optimizer_options import ADAM, OPTIMIZERS, fits_number, fits_option, keywords_of
 from sbformat.tools.rebuild.roles import CLASS_ARGUMENTS, EXTRACTORS, check_plain, check_role
-from sbformat.tools.rebuild.written import PRIVATE, is_private, texts, written
+from sbformat.values.render import one_line
+from sbformat.values.types import CarriedClass, Function, Partial, Reference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbformat.names.pth import Pair
-    from sbformat.tools.rebuild.job import Job
+    from sbformat.globals.torch import Pair
+    from sbformat.tools.rebuild.context import Job
 
 _ARGUMENTS_OF: Final = {
     "features_extractor_kwargs": "features_extractor_class",

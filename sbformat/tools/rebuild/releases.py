@@ -13,7 +13,7 @@ from sbformat.schema import known_keys
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbformat.names.pth import Pair
+    from sbformat.globals.torch import Pair
 
 
 class Family(NamedTuple):

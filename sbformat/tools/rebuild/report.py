@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbformat.names.pth import Pair
+    from sbformat.globals.torch import Pair
 
 Action: TypeAlias = Literal["kept", "translated", "dropped"]
 

@@ -10,8 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import UnsupportedError, escape
-from sbformat.known.shown import one_line
-from sbformat.known.values import (
+from sbformat.globals.references import NUMPY
+from sbformat.globals.renamed import of_today
+from sbformat.globals.torch import DTYPES
+from sbformat.pkl.tree import Node
+from sbformat.tools.rebuild.encode import parts
+from sbformat.tools.rebuild.optimizer_options import OPTIMIZERS, fits_option, keywords_of
+from sbformat.values.render import one_line
+from sbformat.values.types import (
     CarriedClass,
     Function,
     Instance,
@@ -20,17 +26,11 @@ from sbformat.known.values import (
     Reference,
     Schedule,
 )
-from sbformat.names.moved import of_today
-from sbformat.names.pth import DTYPES
-from sbformat.names.references import NUMPY
-from sbformat.pkl.tree import Node
-from sbformat.tools.rebuild.optimizer_options import OPTIMIZERS, fits_option, keywords_of
-from sbformat.tools.rebuild.written import parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbformat.names.pth import Pair
+    from sbformat.globals.torch import Pair
 
 _LAYERS: Final = "stable_baselines3.common.torch_layers"
 _BUFFERS: Final = "stable_baselines3.common.buffers"

@@ -6,14 +6,14 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from sbformat.errors import UnsupportedError, escape
-from sbformat.known.shown import one_line
-from sbformat.known.values import ConstantSchedule, FloatSchedule, Function, LinearSchedule, Partial, Reference
-from sbformat.numpy_pickles import ArrayInfo
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.tools.rebuild import policies, releases
-from sbformat.tools.rebuild.written import written
+from sbformat.tools.rebuild.encode import written
+from sbformat.values.render import one_line
+from sbformat.values.types import ConstantSchedule, FloatSchedule, Function, LinearSchedule, Partial, Reference
 
 if TYPE_CHECKING:
-    from sbformat.tools.rebuild.job import Job
+    from sbformat.tools.rebuild.context import Job
 
 
 def rebuilt_schedule(job: Job, key: str, value: object) -> Any:  # noqa: ANN401

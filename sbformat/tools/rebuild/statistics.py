@@ -5,23 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat import known
+from sbformat import values as known
+from sbformat.constants import SETTINGS_ENTRY
 from sbformat.errors import UnsupportedError
-from sbformat.known.values import DictSpace
+from sbformat.formats.vecnormalize.attributes import library_of
+from sbformat.formats.vecnormalize.entries import read_entries
+from sbformat.formats.vecnormalize.reading import WHOLE_FILE, parts_of, parts_value
+from sbformat.globals.releases import NEWEST, target_of
 from sbformat.limits import DEFAULT_LIMITS, Limits
-from sbformat.targets import NEWEST, target_of
 from sbformat.tools.rebuild.report import RebuildReport, Row
-from sbformat.vecnormalize.attributes import library_of
-from sbformat.spec import SETTINGS_ENTRY
-from sbformat.vecnormalize.entries import read_entries
-from sbformat.vecnormalize.reading import WHOLE_FILE, parts_of, parts_value
+from sbformat.values.types import DictSpace
 
 if TYPE_CHECKING:
-    from sbformat.known.values import Instance
-    from sbformat.source import SourceLike
-    from sbformat.targets import Target
+    from sbformat.formats.vecnormalize.values import VecNormalize
+    from sbformat.globals.releases import Target
+    from sbformat.io.source import SourceLike
     from sbformat.tools.rebuild.report import Action
-    from sbformat.vecnormalize.values import VecNormalize
+    from sbformat.values.types import Instance
 
 KIND: Final = "VecNormalize"
 """What loads the result: it stands in the place of the algorithm."""

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.numpy_pickles import ArrayInfo
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import Device, QuantizedTensor, SparseTensor, Storage, TensorInfo
 

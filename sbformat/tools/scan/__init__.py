@@ -6,24 +6,24 @@ import hashlib
 import os
 from typing import TYPE_CHECKING, Final
 
+from sbformat.archive.folder import LooseEntries, is_read, open_folder
+from sbformat.archive.kinds import sniff
 from sbformat.errors import SbformatError, UnsupportedError, escape
+from sbformat.globals.dangerous import reason
+from sbformat.io.source import open_large, open_source
 from sbformat.limits import DEFAULT_LIMITS, Budget
-from sbformat.loose import LooseEntries, is_read, open_folder
-from sbformat.names.dangerous import reason
-from sbformat.sniff import sniff
-from sbformat.source import open_large, open_source
-from sbformat.tools.scan.beside import is_script
 from sbformat.tools.scan.files import Scanner
-from sbformat.tools.scan.place import Place
+from sbformat.tools.scan.location import Place
 from sbformat.tools.scan.report import RULES, VERDICTS, Finding, ScanReport, Skipped
+from sbformat.tools.scan.sidecars import is_script
+from sbformat.tools.scan.stable_source import PIECE_BYTES, WatchedSource
 from sbformat.tools.scan.tree import is_passed_over, is_within, read_tree, roots_of
-from sbformat.tools.scan.watched import PIECE_BYTES, WatchedSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from sbformat.io.source import Source, SourceLike
     from sbformat.limits import Limits
-    from sbformat.source import Source, SourceLike
     from sbformat.tools.scan.report import SkipReason, Verdict
 
 ARCHIVES: Final = frozenset({
@@ -196,9 +196,7 @@ def _beside(path: str, name: str, scanner: Scanner) -> tuple[int, bytes]:
     return opened.size, bytes(view[:_HEAD_BYTES])
 
 
-def _report(
-    scanner: Scanner, kind: str, sha256: str | None, size: int, skipped: Iterable[Skipped] = ()
-) -> ScanReport:
+def _report(scanner: Scanner, kind: str, sha256: str | None, size: int, skipped: Iterable[Skipped] = ()) -> ScanReport:
     verdict: Verdict = max((finding.verdict for finding in scanner.findings), key=VERDICTS.index, default="clean")
     return ScanReport(
         format=kind,

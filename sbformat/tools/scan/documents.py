@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sbformat import data as data_entry
+from sbformat.constants import SERIALIZED_MARKER
 from sbformat.data import Serialized
 from sbformat.errors import LimitError, SbformatError
-from sbformat.spec import SERIALIZED_MARKER
-from sbformat.tools.scan import carve
-from sbformat.tools.scan.place import ANY_KEY, Place
+from sbformat.tools.scan import recover as carve
+from sbformat.tools.scan.location import ANY_KEY, Place
 from sbformat.tools.scan.roles import of_value
 from sbformat.tools.scan.streams import StreamScanner
 

@@ -5,16 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from sbformat.container import HELD_INFLATED, Container
-from sbformat.entry_names import check_records
-from sbformat.errors import SbformatError, UnsupportedError, escape
-from sbformat.inflation import InflatedSource
-from sbformat.loose import LooseEntries
-from sbformat.pth import legacy
-from sbformat.pth.decode import open_zip
-from sbformat.sniff import is_safetensors, sniff, sniff_zip
-from sbformat.source import BytesSource
-from sbformat.spec import (
+from sbformat.archive.folder import LooseEntries
+from sbformat.archive.kinds import is_safetensors, sniff, sniff_zip
+from sbformat.archive.system_info import parse_system_info, parse_version
+from sbformat.constants import (
     ARRAYS_ENTRY,
     BYTE_ORDER_RECORD,
     DATA_ENTRY,
@@ -31,24 +25,29 @@ from sbformat.spec import (
     TORCH_VERSION_RECORD_OLD,
     VERSION_ENTRY,
 )
-from sbformat.system_info import parse_system_info, parse_version
-from sbformat.tools.scan import carve
-from sbformat.tools.scan.beside import of_yaml
+from sbformat.container.inflate import InflatedSource
+from sbformat.container.names import check_records
+from sbformat.container.reader import HELD_INFLATED, Container
+from sbformat.container.records import STORED
+from sbformat.errors import SbformatError, UnsupportedError, escape
+from sbformat.io.source import BytesSource
+from sbformat.pth import legacy
+from sbformat.pth.decode import open_zip
+from sbformat.tools.scan import recover as carve
 from sbformat.tools.scan.documents import DocumentScanner
 from sbformat.tools.scan.judge import judge_pth
 from sbformat.tools.scan.roles import of_attribute, of_state_dict
+from sbformat.tools.scan.sidecars import of_yaml
 from sbformat.tools.scan.streams import DEEPEST, is_marked
 from sbformat.tools.scan.yaml_tags import may_hold_tags
-from sbformat.zip_records import STORED
 
 if TYPE_CHECKING:
-
-    from sbformat.tools.scan.place import Place
-    from sbformat.entries import Entries
+    from sbformat.archive.entries import Entries
+    from sbformat.archive.kinds import Kind
+    from sbformat.io.source import Source
     from sbformat.limits import Limits
-    from sbformat.sniff import Kind
-    from sbformat.source import Source
     from sbformat.tools.scan.judge import Judged
+    from sbformat.tools.scan.location import Place
 
 _MOST_INFLATED: Final = 1 << 22
 """Of one member that cannot be had by the rules."""
@@ -146,8 +145,8 @@ class Scanner(DocumentScanner):
 
     def safetensors(self, data: memoryview, place: Place, depth: int) -> None:
         """Look into a ``.safetensors``: arrays, and the entries of the archive that it was made of."""
-        from sbformat.array_files import METADATA_KEY, contents_of, document_of
-        from sbformat.safetensors_layout import read_tensors
+        from sbformat.arrayfiles.safetensors import read_tensors
+        from sbformat.formats.array_files import METADATA_KEY, contents_of, document_of
 
         try:
             tensors, metadata = read_tensors(BytesSource(data), self.budget)
@@ -436,7 +435,7 @@ def _is_bundled(place: Place, data: memoryview) -> bool:
     """Say whether this is the entry of a bundle that holds its numbers: a whole safetensors file."""
     if place.entry.rpartition("!")[2] != ARRAYS_ENTRY:
         return False
-    from sbformat.weights import read_safetensors
+    from sbformat.arrayfiles.reader import read_safetensors
 
     try:
         read_safetensors(data)

@@ -6,26 +6,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.errors import SbformatError, escape
-from sbformat.known import is_known, recognise
-from sbformat.known.hashing import find_key_fault
-from sbformat.known.recognition import role_of
-from sbformat.names.dangerous import reason
-from sbformat.names.known import CALLS, REACHING
-from sbformat.names.references import ALGORITHMS
+from sbformat.globals.dangerous import reason
+from sbformat.globals.recognized import CALLS, REACHING
+from sbformat.globals.references import ALGORITHMS
 from sbformat.pkl import Attempt, Call, Dict, Extension, Global, Node, Pickle, Update, trace
 from sbformat.pkl.tree import walk
 from sbformat.tools.scan.report import RULES, reason_of
 from sbformat.tools.scan.uses import find_called_names, find_given_names, find_late_changes
+from sbformat.values import is_known, recognise
+from sbformat.values.context import role_of
+from sbformat.values.hashing import find_key_fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sbformat.known import Doubt, Recognition
     from sbformat.limits import Budget
     from sbformat.pkl.tree import UpdateHow
-    from sbformat.pth.scope import Scope
-    from sbformat.tools.scan.place import Place
+    from sbformat.pth.context import Scope
+    from sbformat.tools.scan.location import Place
     from sbformat.tools.scan.report import Finding, Reason, Rule, Verdict
+    from sbformat.values import Doubt, Recognition
 
 MOST_FINDINGS: Final = 1000
 """Of one verdict that are listed, of a pickle and of a file; the others are counted."""

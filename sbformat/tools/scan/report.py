@@ -130,7 +130,7 @@ class ScanReport:
     """What a file holds that loading it would run, import or not understand."""
 
     format: str
-    """What the file is: a kind of :mod:`sbformat.sniff`."""
+    """What the file is: a kind of :mod:`sbformat.archive.kinds`."""
     verdict: Verdict
     reason: Reason | None
     """Why it is dangerous: ``harmful`` when any dangerous finding is; None for any other verdict."""

@@ -11,9 +11,14 @@ import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
+from sbformat.constants import ENTROPY_OPTIMIZER, PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY, TORCH_VARIABLES
 from sbformat.errors import escape
-from sbformat.known.recognition import role_of
-from sbformat.known.values import (
+from sbformat.globals.dangerous import ADDRESS
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pkl.tree import Call, Node, walk
+from sbformat.tools.scan.uses import pairs_of
+from sbformat.values.context import role_of
+from sbformat.values.types import (
     ConstantSchedule,
     FloatSchedule,
     Function,
@@ -22,16 +27,11 @@ from sbformat.known.values import (
     Partial,
     Reference,
 )
-from sbformat.names.dangerous import ADDRESS
-from sbformat.numpy_pickles import ArrayInfo
-from sbformat.pkl.tree import Call, Node, walk
-from sbformat.spec import ENTROPY_OPTIMIZER, PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY, TORCH_VARIABLES
-from sbformat.tools.scan.uses import pairs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sbformat.tools.scan.place import Place
+    from sbformat.tools.scan.location import Place
     from sbformat.tools.scan.report import Finding
 
 _SHOWN: Final = 200

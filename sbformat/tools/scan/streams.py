@@ -7,24 +7,24 @@ from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from sbformat.constants import LEGACY_MAGIC_BYTES, LOCAL_SIGNATURE
+from sbformat.container.inflate import InflatedSource
 from sbformat.errors import LimitError, PickleError, SbformatError, TensorError
-from sbformat.inflation import InflatedSource
+from sbformat.globals.dangerous import reason
 from sbformat.limits import Budget
-from sbformat.names.dangerous import reason
-from sbformat.numpy_pickles import encoded_bytes
 from sbformat.pkl import Attempt, attempt
+from sbformat.pkl.numpy import encoded_bytes
 from sbformat.pkl.tree import Call, Global, Unread, Update, children
-from sbformat.spec import LEGACY_MAGIC_BYTES, LOCAL_SIGNATURE
 from sbformat.tools.scan.judge import MOST_FINDINGS, judge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sbformat.io.source import Source
     from sbformat.limits import Limits
     from sbformat.pkl.tree import Node
-    from sbformat.source import Source
     from sbformat.tools.scan.judge import Judged
-    from sbformat.tools.scan.place import Place
+    from sbformat.tools.scan.location import Place
     from sbformat.tools.scan.report import Finding
 
 DEEPEST: Final = 8
@@ -208,7 +208,7 @@ class StreamScanner(ABC):
         """
         if source.size <= self.budget.limits.pickle_bytes and not isinstance(source, InflatedSource):
             return False
-        from sbformat.pkl.large import decode_large
+        from sbformat.pkl.out_of_core import decode_large
 
         try:
             pickle = decode_large(source, self.budget, encoding="utf-8")

@@ -13,13 +13,13 @@ import os
 import stat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sbformat.archive.kinds import is_safetensors, sniff
+from sbformat.constants import DATA_ENTRY, END_SIGNATURE, NPY_MAGIC, PICKLE_SUFFIXES, PTH_SUFFIX, VERSION_ENTRY
 from sbformat.errors import LimitError, PickleError
+from sbformat.io.source import HELD_BYTES, BytesSource
 from sbformat.limits import Budget
 from sbformat.pkl import attempt
-from sbformat.sniff import is_safetensors, sniff
-from sbformat.source import HELD_BYTES, BytesSource
-from sbformat.spec import DATA_ENTRY, END_SIGNATURE, NPY_MAGIC, PICKLE_SUFFIXES, PTH_SUFFIX, VERSION_ENTRY
-from sbformat.tools.scan.carve import holds_marker, is_tar, npy_pickle
+from sbformat.tools.scan.recover import holds_marker, is_tar, npy_pickle
 from sbformat.tools.scan.report import Skipped
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sbformat.known.recognition import is_known, role_of
-from sbformat.names.attributes import is_used
+from sbformat.globals.attributes import is_used
 from sbformat.pkl.tree import Call, Dict, Global, Node, Update
-from sbformat.tools.scan.place import ANY_KEY
+from sbformat.tools.scan.location import ANY_KEY
+from sbformat.values.context import is_known, role_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -83,7 +83,7 @@ def find_called_names(value: object, key: str) -> dict[int, str]:
     """Return the keys under which Stable-Baselines calls a name, by the ``id()`` of the name.
 
     :param value: the tree of a pickle
-    :param key: of ``data``, whose blob it is, :data:`~sbformat.tools.scan.place.ANY_KEY` where it cannot be told;
+    :param key: of ``data``, whose blob it is, :data:`~sbformat.tools.scan.location.ANY_KEY` where it cannot be told;
         empty for any other pickle: an agent of Stable Baselines 2 and what ``policy.save`` writes have their own keys
     """
     pairs: Sequence[tuple[object, object]] = [(key, value)]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from making import DEFLATED, STORED, UTF8_FLAG, extra_field
+
 from fuzz.mutator.words import ENTRIES, RECORDS
 from fuzz.mutator.zips import Fault, Part
-from making import DEFLATED, STORED, UTF8_FLAG, extra_field
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,25 @@ from typing import Any, Final
 
 import attacks
 from making_known import CLOUD, CONSTANT, OLD_CONSTANT, array, box, call, discrete, dtype, function, new
-from making_pth import Apply, Name, dumps, floats, ordered, storage, tensor, text, whole
-from making_pth import REBUILD_FROM_TYPE, REBUILD_PARAMETER, REBUILD_Q, REBUILD_SPARSE, GET_LAYOUT, SIZE, DEVICE
+from making_pth import (
+    DEVICE,
+    GET_LAYOUT,
+    REBUILD_FROM_TYPE,
+    REBUILD_PARAMETER,
+    REBUILD_Q,
+    REBUILD_SPARSE,
+    SIZE,
+    Apply,
+    Name,
+    dumps,
+    floats,
+    ordered,
+    storage,
+    tensor,
+    text,
+    whole,
+)
+
 from sbformat import pkl
 
 __all__ = ["FRAGMENTS", "LEAVES", "name_lines", "text"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from sbformat.names.dangerous import GADGETS
-from sbformat.names.known import CALLS, OBJECTS, PLAIN_OBJECTS, SPACES
-from sbformat.names.pth import CALLS as PTH_CALLS
-from sbformat.names.pth import DTYPES, LAYOUTS, MEMORY_FORMATS, QUANTIZATION_SCHEMES, STORAGES, TENSOR_CLASSES
-from sbformat.names.references import REFERENCES
+from sbformat.globals.dangerous import GADGETS
+from sbformat.globals.recognized import CALLS, OBJECTS, PLAIN_OBJECTS, SPACES
+from sbformat.globals.references import REFERENCES
+from sbformat.globals.torch import CALLS as PTH_CALLS
+from sbformat.globals.torch import DTYPES, LAYOUTS, MEMORY_FORMATS, QUANTIZATION_SCHEMES, STORAGES, TENSOR_CLASSES
 
 _HARMFUL: Final = (("os", "system"), ("builtins", "eval"), ("posix", "system"), ("my.module", "Thing"))
 

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 import making
+
 import sbformat
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import zlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import making
+
 from fuzz import oracle
 from fuzz.law import ask
 from fuzz.targets import pth as pth_target
@@ -15,20 +16,20 @@ from sbformat import (
     iter_problems,
     read_replay_buffer,
     read_vecnormalize,
-    rebuild,
     reads,
+    rebuild,
     scan,
     writes,
 )
+from sbformat.constants import ARRAYS_ENTRY, SETTINGS_ENTRY
 from sbformat.errors import MESSAGE_BYTES
-from sbformat.known import is_known
-from sbformat.known.shown import one_line
-from sbformat.names.dangerous import reason
-from sbformat.spec import ARRAYS_ENTRY, SETTINGS_ENTRY
+from sbformat.formats.vecnormalize import writes_vecnormalize
+from sbformat.globals.dangerous import reason
 from sbformat.tools.diff import diff
 from sbformat.tools.inspect import inspect
 from sbformat.tools.scan import VERDICTS
-from sbformat.vecnormalize import writes_vecnormalize
+from sbformat.values import is_known
+from sbformat.values.render import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable

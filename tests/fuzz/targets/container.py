@@ -10,8 +10,8 @@ from typing import Any
 
 from fuzz.law import ask
 from sbformat import SbformatError
-from sbformat.container import Container
-from sbformat.zip_writer import ContainerWriter, Member, TorchZip
+from sbformat.container.reader import Container
+from sbformat.container.writer import ContainerWriter, Member, TorchZip
 
 
 def one_input(data: bytes) -> None:

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from fuzz.law import ask
 from sbformat import DataError, LimitError, SbformatError
-from sbformat.algorithm import infer
+from sbformat.archive.algorithm import infer
+from sbformat.constants import SERIALIZED_MARKER, TYPE_MARKER
 from sbformat.data import Serialized, dumps, equal_json, loads
 from sbformat.schema import iter_problems
-from sbformat.spec import SERIALIZED_MARKER, TYPE_MARKER
 
 _TWICE: Final = object()
 

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from fuzz.law import ask
 from fuzz.oracle import genops
 from fuzz.trees import assert_same_tree
-from sbformat import LimitError, PickleError, SbformatError, known, scan
+from sbformat import LimitError, PickleError, SbformatError, scan
+from sbformat import values as known
 from sbformat.errors import escape
-from sbformat.known.shown import one_line, to_json
+from sbformat.io.source import BytesSource
 from sbformat.limits import Budget
 from sbformat.pkl import Call, Extension, Global, Node, Pickle, Update, attempt, decode_pickle, encode_pickle, trace
-from sbformat.pkl.large import decode_large
-from sbformat.pkl.listing import opcodes, tree
-from sbformat.source import BytesSource
+from sbformat.pkl.disassembly import opcodes, tree
+from sbformat.pkl.out_of_core import decode_large
+from sbformat.values.render import one_line, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,0 +1,174 @@
+"""Entries that lie outside any zip: an unzipped archive, a lone ``.pth``, a bare ``data``.
+
+The same interface as :class:`~sbformat.container.reader.Container`, without its CRCs: there are none.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from sbformat.constants import PLAIN_ENTRIES, PTH_SUFFIX
+from sbformat.container.names import check_name, check_path, check_paths
+from sbformat.container.reader import STORED_CHUNK_BYTES
+from sbformat.container.records import STORED, Entry
+from sbformat.errors import ContainerError, MissingEntryError
+from sbformat.io.source import HELD_BYTES, BytesSource, PathSource, open_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from sbformat.io.source import Path, Source
+    from sbformat.limits import Budget
+
+
+class LooseEntries:
+    """Named sources.
+
+    :param sources: the bytes of each entry, in order
+    :param budget: the operation's
+    """
+
+    __slots__ = ("_budget", "_sources", "entries")
+
+    entries: dict[str, Entry]
+
+    def __init__(self, sources: dict[str, Source], budget: Budget) -> None:
+        self._sources = sources
+        self._budget = budget
+        self.entries = {
+            name: Entry(name, 0, 0, source.size, source.size, 0, STORED) for name, source in sources.items()
+        }
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def entry(self, name: str) -> Entry:
+        """Return what is known of an entry."""
+        try:
+            return self.entries[name]
+        except KeyError:
+            raise MissingEntryError(name, present=self.entries) from None
+
+    def read(self, name: str, *, limit: str | None = None) -> memoryview:
+        """Return an entry's bytes."""
+        if limit is not None:
+            self._budget.spend(limit, self.entry(name).size)
+        return self.view(name)
+
+    def view(self, name: str) -> memoryview:
+        """Return an entry's bytes; nothing checks them."""
+        size = self.entry(name).size
+        return self._sources[name].view(0, size)
+
+    def is_new(self, name: str) -> bool:  # noqa: ARG002 -- an overlay's entries can be
+        """Say whether an entry was made here, not read."""
+        return False
+
+    def raw(self, name: str) -> memoryview:
+        """Return an entry's bytes, as :meth:`view` does: nothing is compressed here."""
+        return self.view(name)
+
+    def stream(self, name: str, chunk_bytes: int = STORED_CHUNK_BYTES) -> Iterator[memoryview | bytes]:
+        """Yield an entry's bytes in chunks."""
+        size = self.entry(name).size
+        source = self._sources[name]
+        if isinstance(source, _Later):
+            source = BytesSource(source.view(0, size))
+        return (source.view(start, min(chunk_bytes, size - start)) for start in range(0, size, chunk_bytes))
+
+    def source(self, name: str) -> Source:
+        """Return an entry's bytes as a source."""
+        self.entry(name)
+        return self._sources[name]
+
+    def check(self, name: str, total: Callable[[], int]) -> None:
+        """Nothing: there is no CRC to compare with."""
+
+    def crc(self, name: str) -> Callable[[], int] | None:  # noqa: ARG002 -- a zip's entries have one
+        """Return None: nothing computes it."""
+        return None
+
+
+def open_folder(
+    path: Path,
+    budget: Budget,
+    *,
+    mapped: bool = False,
+    is_held: bool = True,
+    follows: Callable[[str], bool] = lambda _: True,
+) -> LooseEntries:
+    """Open a folder that an archive was unzipped into: the files directly in it.
+
+    Folders, files whose names start with a dot, and those with names that no archive could have belong to
+    something else and are left out. So do links, but for those with the names of SB3's entries, as a download cache has
+    them: what else a link leads to shall not get into an archive.
+
+    :param path: the folder
+    :param budget: the operation's
+    :param mapped: map the files instead of reading them
+    :param is_held: False leaves the bytes of large files on the disk
+    :param follows: says whether to follow a link that has the name of an entry
+    :raises ContainerError: for names that differ only in case
+    :raises LimitError: for more files than an archive may have entries
+    """
+    with os.scandir(path) as found:
+        files = sorted(
+            (item.name, item.path)
+            for item in found
+            if item.is_file(follow_symlinks=is_read(item.name) and (not item.is_symlink() or follows(item.path)))
+            and not item.name.startswith(".")
+        )
+    names = [name for name, _ in files if is_entry_name(name)]
+    budget.spend("outer_entries", len(names))
+    check_paths(names)
+    paths, read_now = dict(files), _known(names)
+    sources: dict[str, Source] = {}
+    for name in names:
+        if name not in read_now:
+            sources[name] = _Later(paths[name])
+        elif is_held or os.stat(paths[name]).st_size <= HELD_BYTES:
+            sources[name] = open_source(paths[name], mapped=mapped, budget=budget)
+        else:
+            sources[name] = PathSource(paths[name], limits=budget.limits)
+    budget.grant(sum(source.size for source in sources.values()))
+    return LooseEntries(sources, budget)
+
+
+def is_entry_name(name: str) -> bool:
+    """Say whether a file's name can be that of an entry (FORMAT.md 2.6)."""
+    try:
+        check_path(check_name(os.fsencode(name)))
+    except ContainerError:
+        return False
+    return True
+
+
+def is_read(name: str) -> bool:
+    """Say whether SB3 reads a file of this name."""
+    return name in PLAIN_ENTRIES or name.endswith(PTH_SUFFIX)
+
+
+def _known(names: Iterable[str]) -> frozenset[str]:
+    """Return the names that SB3 knows: they are read at once, others when they are asked for."""
+    return frozenset(filter(is_read, names))
+
+
+class _Later:
+    """A file that is not opened before it is asked for: it lies beside an archive, and may be anything."""
+
+    __slots__ = ("_path", "size")
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.size = os.stat(path).st_size
+
+    def view(self, offset: int, length: int) -> memoryview:
+        """Return ``length`` bytes from ``offset``, as they are now."""
+        return open_source(self._path).view(offset, length)

@@ -1,0 +1,1 @@
+"""Files of plain arrays: ``.safetensors``, ``.npz`` and ``.npy``, read and written."""

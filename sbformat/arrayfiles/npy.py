@@ -1,0 +1,80 @@
+"""The header of a ``.npy``, read without numpy and without evaluating it (FORMAT.md 16.2).
+
+It is the text of a Python dict. numpy parses it as Python; what numpy's writers can write is one pattern. Source: numpy
+``lib/_format_impl.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from sbformat.constants import NPY_MAGIC
+from sbformat.errors import TensorError, UnsupportedError, quote
+
+_LENGTH_BYTES: Final = {1: 2, 2: 4, 3: 4}
+"""Bytes of the header's length by version."""
+_FIXED_BYTES: Final = 12
+_HEADER_BYTES: Final = 1 << 16
+HEAD_BYTES: Final = _FIXED_BYTES + _HEADER_BYTES
+"""A header ends within these."""
+_KEYS: Final = 3
+_PYTHON_2: Final = 2
+"""The last version whose sizes may have Python 2's L."""
+_SIZE: Final = "(?:0|[1-9][0-9]{0,18})L?"
+_ITEM: Final = (
+    r"'(?:descr' *: *'(?P<descr>[^'\n]*)'"
+    r"|fortran_order' *: *(?P<order>True|False)"
+    rf"|shape' *: *\((?P<shape>(?:{_SIZE},|{_SIZE}(?:, ?{_SIZE})+(?:, ?)?)?)\))"
+)
+_PLAIN_ITEM: Final = re.sub(r"\?P<\w+>", "?:", _ITEM)
+_HEADER: Final = re.compile(rf"\{{ *{_PLAIN_ITEM}(?: *, *{_PLAIN_ITEM}){{2}} *,? *\}}[ \n]*")
+_DESCR: Final = re.compile(r"[<>=|]?[biufc][0-9]{1,2}")
+
+
+class NpyHeader(NamedTuple):
+    """What a ``.npy`` says of its array."""
+
+    descr: str
+    """numpy's code of the dtype, ``<f4``: of plain numbers, though numpy need not have it."""
+    shape: tuple[int, ...]
+    is_fortran: bool
+    start: int
+    """Where the array's bytes begin."""
+
+
+def read_header(data: memoryview) -> NpyHeader:
+    """Read the header of a ``.npy``.
+
+    :param data: all of it, or its first ``HEAD_BYTES``
+    :raises TensorError: when it is none of numpy's
+    :raises UnsupportedError: for objects, which would have to be unpickled, and other arrays that hold no plain numbers
+    """
+    head = bytes(data[:_FIXED_BYTES])
+    counted = _LENGTH_BYTES.get(head[6]) if len(head) == _FIXED_BYTES and head.startswith(NPY_MAGIC) else None
+    if counted is None:
+        message = "it does not start as a .npy of version 1 to 3 does"
+        raise TensorError(message)
+    length = int.from_bytes(head[8 : 8 + counted], "little")
+    start = 8 + counted + length
+    if length > _HEADER_BYTES or start > len(data):
+        message = f"its header would have {length} bytes"
+        raise TensorError(message)
+    return _parsed(bytes(data[8 + counted : start]).decode("latin-1"), head[6], start)
+
+
+def _parsed(text: str, version: int, start: int) -> NpyHeader:
+    if not _HEADER.fullmatch(text):
+        message = "its header is not that of plain numbers; objects would have to be unpickled"
+        raise UnsupportedError(message)
+    found: dict[str, str] = {}
+    for item in re.finditer(_ITEM, text):
+        found.update({key: value for key, value in item.groupdict().items() if value is not None})
+    if len(found) != _KEYS or ("L" in found["shape"] and version > _PYTHON_2):
+        message = "its header does not have each of descr, fortran_order and shape once"
+        raise UnsupportedError(message)
+    if not _DESCR.fullmatch(found["descr"]):
+        message = f"it holds {quote(found['descr'], 40)}, not plain numbers; objects would have to be unpickled"
+        raise UnsupportedError(message)
+    sizes = tuple(int(size.strip(" L")) for size in found["shape"].split(",") if size.strip())
+    return NpyHeader(found["descr"], sizes, found["order"] == "True", start)

@@ -1,0 +1,120 @@
+"""Arrays from files that other tools write: ``.safetensors`` and ``.npz``; the mirror of ``export``.
+
+Both are read here, strictly and without copies: no pickle, no header that is evaluated, no hole and no overlap. An
+``.npz`` goes through the strict zip, object arrays are refused.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+
+from sbformat.arrayfiles.npy import read_header
+from sbformat.arrayfiles.safetensors import check_shape, dtype_of, read_rows
+from sbformat.container.reader import Container
+from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
+from sbformat.io.source import open_source
+from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
+from sbformat.pth.arrays import little, numpy_dtype
+
+if TYPE_CHECKING:
+    from sbformat.io.source import SourceLike
+
+
+def read_arrays(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> dict[str, np.ndarray]:
+    """Read all arrays of a ``.safetensors`` or ``.npz`` file.
+
+    :param path: its suffix tells the format
+    :param limits: what it may ask for
+    :return: by name, in the order of the file; read-only
+    :raises OSError: from the path, unchanged
+    :raises ContainerError: when it is damaged
+    :raises TensorError: when an array does not fit its bytes
+    :raises UnsupportedError: for another suffix, object arrays, and dtypes that need an extra
+    """
+    suffix = os.path.splitext(os.fspath(path))[1]
+    if suffix == ".safetensors":
+        return read_safetensors(path, limits=limits)[0]
+    if suffix == ".npz":
+        return _read_npz(path, Budget(limits))
+    message = f"{quote(os.fspath(path))}: weights are read from .safetensors and .npz files"
+    raise UnsupportedError(message)
+
+
+def _array(
+    data: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...], budget: Budget, *, order: Literal["C", "F"] = "C"
+) -> np.ndarray:
+    """Return the array over these bytes, which must be exactly what it needs."""
+    check_shape(len(data), dtype.itemsize, shape, budget)
+    try:
+        array: np.ndarray = np.ndarray(shape, dtype, data, order=order)
+    except ValueError as error:  # no items, and a size that no memory has
+        message = f"numpy cannot hold it: {str(error)[:100]}"
+        raise UnsupportedError(message) from None
+    if dtype.kind == "b" and (array.view(np.uint8) > 1).any():
+        message = "it is bool and holds bytes other than 0 and 1"
+        raise TensorError(message)
+    return array
+
+
+# -- safetensors --------------------------------------------------------------------------------------
+
+
+def read_safetensors(
+    source: SourceLike, *, limits: Limits = DEFAULT_LIMITS
+) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Read the arrays of a ``.safetensors`` file, and its metadata.
+
+    The library's releases differ in the dtypes that they hand to numpy, and some fail on those they know; the format is
+    a page, so it is read here.
+
+    :param source: a path, bytes, or a binary file object
+    :param limits: what it may ask for; the header counts as JSON
+    :raises ContainerError: when it is damaged: tensors must cover the bytes without hole and overlap
+    """
+    budget = Budget(limits)
+    opened = open_source(source, budget=budget)
+    budget.grant(opened.size)
+    rows, metadata, start = read_rows(opened, budget)
+    arrays = {}
+    for name, (dtype, shape, (begin, end)) in rows.items():
+        try:
+            held = little(numpy_dtype(dtype_of(dtype)))
+            arrays[name] = _array(opened.view(start + begin, end - begin), held, shape, budget)
+        except SbformatError as error:
+            raise error.within(name) from None
+    return arrays, metadata
+
+
+# -- npz ----------------------------------------------------------------------------------------------
+
+_NPY_SUFFIX: Final = ".npy"
+
+
+def _read_npz(path: str | os.PathLike[str], budget: Budget) -> dict[str, np.ndarray]:
+    opened = open_source(path, budget=budget)
+    budget.grant(opened.size)
+    container = Container(opened, budget=budget, names="record", entry_limit="inner_entries")
+    arrays = {}
+    for name in container:
+        try:
+            if not name.endswith(_NPY_SUFFIX):
+                message = "it is no .npy, so this is no .npz"
+                raise UnsupportedError(message)
+            arrays[name.removesuffix(_NPY_SUFFIX)] = _npy(container.read(name), budget)
+        except SbformatError as error:
+            raise error if error.entry == name else error.within(name) from None
+    return arrays
+
+
+def _npy(data: memoryview, budget: Budget) -> np.ndarray:
+    """The array of a ``.npy``: a view of its bytes."""
+    descr, shape, is_fortran, start = read_header(data)
+    try:
+        dtype = np.dtype(descr)
+    except TypeError:
+        message = f"numpy has no dtype {quote(descr, 40)}"
+        raise UnsupportedError(message) from None
+    return _array(data[start:], dtype, shape, budget, order="F" if is_fortran else "C")

@@ -1,0 +1,173 @@
+"""How a ``.safetensors`` file is laid out: its header, read strictly and without numpy.
+
+The format is a page: the length of the header, the header, and the tensors one behind the other without hole and
+overlap.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+
+from sbformat import data as data_entry
+from sbformat.errors import ContainerError, DataError, SbformatError, TensorError, UnsupportedError, quote
+from sbformat.globals.torch import STORAGE_CLASSES
+from sbformat.io.source import FileSource, PathSource
+from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
+from sbformat.pth.dtypes import DTYPES
+from sbformat.pth.file_storage import FileStorage
+from sbformat.pth.values import TensorInfo, contiguous
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+
+    from sbformat.io.source import Source
+
+_LENGTH_BYTES: Final = 8
+_METADATA: Final = "__metadata__"
+CODES: Final = {
+    "uint64": "U64", "int64": "I64", "float64": "F64", "complex64": "C64", "float32": "F32", "uint32": "U32",
+    "int32": "I32", "bfloat16": "BF16", "float16": "F16", "uint16": "U16", "int16": "I16",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ", "float8_e4m3fnuz": "F8_E4M3FNUZ", "float8_e8m0fnu": "F8_E8M0",
+    "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "int8": "I8", "uint8": "U8", "bool": "BOOL",
+}  # fmt: skip
+"""What the format calls the dtypes of torch and numpy, in the order in which its library writes them: the widest items
+first, so that all are aligned."""
+_DTYPES: Final = {code: name for name, code in CODES.items()}
+
+
+def tensors_in_place(
+    path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS
+) -> tuple[dict[str, TensorInfo], dict[str, str]]:
+    """Describe the tensors of a ``.safetensors`` file, whose bytes stay there, and return its metadata.
+
+    Until they were written elsewhere the file must not change: that it did is told as a ``ContainerError``.
+
+    :param path: the file
+    :param limits: as for :func:`read_safetensors`; the memory it takes does not grow with the tensors
+    :raises ContainerError: as that does
+    """
+    return read_tensors(PathSource(path, limits=limits), Budget(limits))
+
+
+def read_tensors(opened: Source, budget: Budget) -> tuple[dict[str, TensorInfo], dict[str, str]]:
+    """Do the same with a file that was opened.
+
+    :param opened: the file
+    :param budget: the operation's
+    """
+    rows, metadata, start = read_rows(opened, budget)
+    tensors = {}
+    for name, (dtype, shape, (begin, end)) in rows.items():
+        try:
+            torch_name = dtype_of(dtype)
+            check_shape(end - begin, DTYPES[torch_name].itemsize, shape, budget)
+        except SbformatError as error:
+            raise error.within(name) from None
+        tensors[name] = _tensor(opened, start + begin, end - begin, torch_name, shape)
+    return tensors, metadata
+
+
+def _tensor(opened: Source, start: int, size: int, dtype: str, shape: tuple[int, ...]) -> TensorInfo:
+    is_typed = dtype in STORAGE_CLASSES
+    numel = size // DTYPES[dtype].itemsize if is_typed else size
+    storage = FileStorage(opened, start, dtype if is_typed else "", numel, is_bool=dtype == "bool")
+    return TensorInfo(dtype, shape, contiguous(shape), 0, storage)
+
+
+_ANY_HEADER: Final = Limits()._replace(json_bytes=2**31, json_nodes=2**31, leaves=2**31)
+"""For headers that were written here."""
+
+
+def check_safetensors(path: str | os.PathLike[str]) -> None:
+    """Read the header of a file that was just written, of any size.
+
+    :raises ContainerError: when its tensors do not cover its bytes, or it cannot be read
+    """
+    with FileSource(path) as source:
+        read_rows(source, Budget(_ANY_HEADER))
+
+
+Row: TypeAlias = "tuple[str, tuple[int, ...], tuple[int, int]]"
+"""A tensor's dtype as the format names it, its shape, and its span in the bytes behind the header."""
+
+
+def read_rows(opened: Source, budget: Budget) -> tuple[dict[str, Row], dict[str, str], int]:
+    """Return the tensors, as they stand one behind the other, the metadata, and where the bytes begin.
+
+    :raises ContainerError: when it is damaged: tensors must cover the bytes without hole and overlap
+    """
+    if opened.size < _LENGTH_BYTES:
+        _refuse(f"it has {opened.size} bytes")
+    length = int.from_bytes(opened.view(0, _LENGTH_BYTES), "little")
+    start = _LENGTH_BYTES + length
+    if start > opened.size:
+        _refuse(f"its header would have {length:,} bytes, the file has {opened.size:,}")
+    try:
+        header = data_entry.decode(opened.view(_LENGTH_BYTES, length), budget)
+    except DataError as error:
+        _refuse(f"its header is no JSON: {error.message}")
+    metadata = header.pop(_METADATA, {})
+    if type(metadata) is not dict or any(type(text) is not str for text in metadata.values()):
+        _refuse("its metadata is not text by name")
+    budget.spend("leaves", len(header))
+    rows = sorted(((name, _row(name, row)) for name, row in header.items()), key=lambda item: item[1][2])
+    _check_cover([span for _, (_, _, span) in rows], opened.size - start)
+    return dict(rows), metadata, start
+
+
+def _refuse(message: str) -> NoReturn:
+    whole = f"not a whole safetensors file: {message}"
+    raise ContainerError(whole)
+
+
+def _row(name: str, row: object) -> Row:
+    """A tensor's dtype, shape and span of bytes, each of the type that it must have."""
+    if type(row) is not dict:
+        _refuse(f"{quote(name)} is no description of a tensor")
+    dtype, shape, span = (row.get(key, ()) for key in ("dtype", "shape", "data_offsets"))
+    if type(dtype) is not str or not _are_sizes(shape) or not _are_sizes(span) or len(span) != 2:
+        _refuse(f"{quote(name)} has no dtype, shape and offsets")
+    begin, end = span
+    if begin > end:
+        _refuse(f"{quote(name)} ends before it begins")
+    return dtype, tuple(shape), (begin, end)
+
+
+def _are_sizes(value: Any) -> bool:  # noqa: ANN401 -- a JSON value
+    return type(value) is list and all(type(size) is int and size >= 0 for size in value)
+
+
+def _check_cover(spans: Iterable[tuple[int, int]], size: int) -> None:
+    if any(mine[1] != following[0] for mine, following in pairwise([(0, 0), *spans, (size, size)])):
+        _refuse("its tensors do not cover its bytes one behind the other")
+
+
+def dtype_of(name: str) -> str:
+    """Return what torch calls a dtype of the format.
+
+    :raises UnsupportedError: for one that numpy has no array of
+    """
+    if name not in _DTYPES:
+        message = f"it is {quote(name, 40)}, which numpy cannot hold"
+        raise UnsupportedError(message)
+    return _DTYPES[name]
+
+
+def check_shape(nbytes: int, itemsize: int, shape: tuple[int, ...], budget: Budget) -> None:
+    """Check that an array of a shape needs exactly the bytes that it has.
+
+    :raises TensorError: when it does not
+    """
+    budget.spend("tensor_rank", len(shape))
+    size = itemsize
+    for length in shape:
+        size *= length
+    if size != nbytes:
+        message = f"its shape asks for {_number(size)} bytes, it has {nbytes}"
+        raise TensorError(message)
+
+
+def _number(value: int) -> str:
+    return str(value) if value.bit_length() <= 64 else f"2^{value.bit_length() - 1} or more"

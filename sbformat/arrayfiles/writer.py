@@ -1,0 +1,262 @@
+"""Arrays to files that need no torch: ``.safetensors``, ``.npz``, or a folder of ``.npy``.
+
+What a format cannot hold is refused with the tensor's name before anything is written. Files are made whole or not at
+all, and the same arrays give the same bytes. Arrays are taken one at a time and written in pieces: what comes as a
+stream is never held.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from io import BufferedWriter
+from itertools import chain
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+from sbformat.arrayfiles.safetensors import CODES, check_safetensors
+from sbformat.container.names import check_name, check_path, check_paths
+from sbformat.errors import ContainerError, UnsupportedError, quote
+from sbformat.io.atomic import WriteBack, new_file, new_folder, open_new
+from sbformat.io.readahead import AHEAD_BYTES, ahead
+from sbformat.pth.array_streams import ArrayStream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    import numpy as np
+
+    from sbformat.pth.values import Chunk
+
+ExportFormat: TypeAlias = Literal["safetensors", "npz", "npy-folder"]
+
+SAFETENSORS_DTYPES: Final = frozenset(
+    {
+        "bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16",
+        "float32", "float64", "float8_e4m3fn", "float8_e5m2",
+    }
+)  # fmt: skip
+"""torch's dtypes that every release of safetensors can hold."""
+
+_ALIGNMENT: Final = 8
+_HEADER_BYTES: Final = 100_000_000
+"""The longest header that the library reads."""
+_NAME_BYTES: Final = 65_000  # a member of a zip can have little more
+_RESERVED: Final = "__metadata__"
+_FIXED_DATE: Final = (1980, 1, 1, 0, 0, 0)
+
+
+def format_of(path: str | os.PathLike[str]) -> ExportFormat:
+    """Tell the format from a path's suffix: ``.safetensors``, ``.npz``, none or a slash for a folder.
+
+    :raises UnsupportedError: for any other suffix
+    """
+    text = os.fspath(path)
+    if not text:
+        message = "the output has no name"
+        raise UnsupportedError(message)
+    suffix = Path(text).suffix
+    if suffix == ".safetensors":
+        return "safetensors"
+    if suffix == ".npz":
+        return "npz"
+    if text.endswith(("/", os.sep)) or not suffix or Path(text).is_dir():
+        return "npy-folder"
+    message = f"{quote(text)}: the suffix tells the format: .safetensors, .npz, or none for a folder of .npy"
+    raise UnsupportedError(message)
+
+
+def export(
+    arrays: Mapping[str, Any],
+    path: str | os.PathLike[str],
+    *,
+    metadata: Mapping[str, str] | None = None,
+    overwrite: bool = False,
+    progress: Callable[[int], None] | None = None,
+    check: Callable[[], None] | None = None,
+) -> None:
+    """Write arrays to a file or folder.
+
+    :param arrays: by name; every one a numpy array, an :class:`~sbformat.pth.array_streams.ArrayStream`, or bytes,
+        which count as an array of them
+    :param path: its suffix tells the format, see :func:`format_of`
+    :param metadata: text that a ``.safetensors`` keeps in its header; the others have no place for it
+    :param overwrite: replace what is there
+    :param progress: called with the bytes of an array as they are written
+    :param check: called when all was written, before it takes the target's place; what it raises is raised
+    :raises UnsupportedError: for a tensor or name that the format cannot hold
+    :raises FileExistsError: when the target exists and ``overwrite`` is False
+    """
+    streams = {}
+    for name, array in arrays.items():
+        streams[name] = _stream(name, array)
+        _check_text(name)
+    kind = format_of(path)
+    write = {"safetensors": _safetensors, "npz": _npz, "npy-folder": _npy_folder}[kind]
+    write(_Job(streams, path, dict(metadata or {}), overwrite, progress or _nothing, check or _nothing))
+
+
+class _Job(NamedTuple):
+    """What :func:`export` was asked for, checked."""
+
+    arrays: dict[str, ArrayStream]
+    path: str | os.PathLike[str]
+    metadata: dict[str, str]
+    overwrite: bool
+    progress: Callable[[int], None]
+    check: Callable[[], None]
+
+    def copy(self, pieces: Iterator[Chunk], nbytes: int, file: IO[bytes], wrote: Callable[[int], None]) -> None:
+        """Write the bytes of arrays: many are read, and summed up, while those before them are written."""
+        for piece in ahead(pieces) if nbytes >= AHEAD_BYTES else pieces:
+            file.write(piece)
+            wrote(len(piece))
+            self.progress(len(piece))
+
+
+def _nothing(*_: int) -> None:
+    """What is called where nobody asked to be."""
+
+
+def stream_of_bytes(size: int, chunks: Callable[[], Iterable[Chunk]]) -> ArrayStream:
+    """Return bytes as an array of them.
+
+    :param size: how many
+    :param chunks: gives them, each time it is called
+    """
+
+    def make() -> np.ndarray:
+        import numpy as np
+
+        return np.frombuffer(b"".join(chunks()), np.uint8)
+
+    return ArrayStream("uint8", 1, "|u1", (size,), False, lambda: iter(chunks()), make)
+
+
+def _stream(name: str, array: object) -> ArrayStream:
+    if isinstance(array, ArrayStream):
+        return array
+    if isinstance(array, bytes):
+        return stream_of_bytes(len(array), lambda: (array,))
+    import numpy as np
+
+    from sbformat.pth.arrays import c_order, little
+
+    if not isinstance(array, np.ndarray):
+        message = f"{quote(name)} is a {type(array).__name__}, not an array; leave it out with --tensors"
+        raise UnsupportedError(message)
+    held = np.asarray(array)
+    dtype = little(held.dtype)
+    is_plain = dtype.kind not in "VO" and dtype.type.__module__ == "numpy"
+    descr = np.lib.format.dtype_to_descr(dtype) if is_plain else None
+    is_fortran = held.flags.f_contiguous and not held.flags.c_contiguous
+    in_order = held.T if is_fortran else held
+    return ArrayStream(
+        dtype.name, dtype.itemsize, descr, held.shape, is_fortran, lambda: c_order(in_order), lambda: held
+    )
+
+
+def _check_text(name: str) -> None:
+    try:
+        size = len(name.encode("utf-8"))
+    except UnicodeEncodeError:
+        size = 0
+    if not 0 < size <= _NAME_BYTES or "\0" in name:
+        message = f"{quote(name)} cannot be a name: it is empty, too long, or holds NUL or a lone surrogate"
+        raise UnsupportedError(message)
+
+
+def _safetensors(job: _Job) -> None:
+    """The header's length, the header, the arrays without gaps: byte for byte as the format's own library writes them.
+
+    That holds all of the file in memory, and is not used.
+    """
+    if _RESERVED in job.arrays:
+        message = f"safetensors keeps the name {_RESERVED} for itself; write .npz"
+        raise UnsupportedError(message)
+    for name, array in job.arrays.items():
+        if array.dtype not in CODES:
+            message = f"safetensors cannot hold these tensors: {quote(name)} is {array.dtype}"
+            raise UnsupportedError(message)
+    rank = {name: place for place, name in enumerate(CODES)}
+    names = sorted(job.arrays, key=lambda name: (rank[job.arrays[name].dtype], name))
+    header = _header(job, names)
+    with new_file(job.path, overwrite=job.overwrite) as temporary:
+        with BufferedWriter(open_new(temporary)) as file:
+            file.write(len(header).to_bytes(_ALIGNMENT, "little") + header)
+            arrays = [job.arrays[name] for name in names]
+            pieces = chain.from_iterable(array.in_c_order() for array in arrays)
+            job.copy(pieces, sum(array.nbytes for array in arrays), file, WriteBack(file).add)
+        check_safetensors(temporary)
+        job.check()
+
+
+def _header(job: _Job, names: list[str]) -> bytes:
+    rows: dict[str, Any] = {_RESERVED: dict(sorted(job.metadata.items()))} if job.metadata else {}
+    start = 0
+    for name in names:
+        array = job.arrays[name]
+        stop = start + array.nbytes
+        rows[name] = {"dtype": CODES[array.dtype], "shape": array.shape, "data_offsets": (start, stop)}
+        start = stop
+    text = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    if len(text) > _HEADER_BYTES:
+        message = f"safetensors cannot hold these tensors: their names and shapes need {len(text):,} bytes"
+        raise UnsupportedError(message)
+    return text + b" " * (-len(text) % _ALIGNMENT)
+
+
+def _npz(job: _Job) -> None:
+    import zipfile
+
+    for name, array in job.arrays.items():
+        _check_npy(name, array)
+        if name.endswith(".npy") and name.removesuffix(".npy") in job.arrays:
+            message = f"a .npz cannot hold {quote(name)} beside {quote(name.removesuffix('.npy'))}"
+            raise UnsupportedError(message)
+    with (
+        new_file(job.path, overwrite=job.overwrite) as temporary,
+        BufferedWriter(open_new(temporary)) as raw,
+        zipfile.ZipFile(raw, "w") as file,
+    ):
+        write_back = WriteBack(raw)
+        for name, array in job.arrays.items():
+            member = zipfile.ZipInfo(f"{name}.npy", _FIXED_DATE)
+            with file.open(member, "w", force_zip64=True) as stream:
+                _write_npy(job, array, stream, write_back.add)
+        job.check()
+
+
+def _npy_folder(job: _Job) -> None:
+    files = {name: f"{name}.npy" for name in job.arrays}
+    try:
+        for file in files.values():
+            check_path(check_name(file.encode("utf-8")))
+        check_paths(files.values())
+    except ContainerError as error:
+        message = f"as file names: {error.message}; write .safetensors or .npz"
+        raise UnsupportedError(message) from None
+    for name, array in job.arrays.items():
+        _check_npy(name, array)
+    with new_folder(job.path, overwrite=job.overwrite, replaceable_suffix=".npy") as temporary:
+        for name, array in job.arrays.items():
+            target = temporary / files[name]
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("wb") as stream:
+                _write_npy(job, array, stream, WriteBack(stream).add)
+        job.check()
+
+
+def _write_npy(job: _Job, array: ArrayStream, file: IO[bytes], wrote: Callable[[int], None]) -> None:
+    from numpy.lib.format import write_array_header_1_0
+
+    header = {"descr": array.descr, "fortran_order": array.is_fortran, "shape": array.shape}
+    write_array_header_1_0(file, header)
+    job.copy(array.pieces(), array.nbytes, file, wrote)
+
+
+def _check_npy(name: str, array: ArrayStream) -> None:
+    """The .npy header names numpy's own dtypes only; others would come back as raw bytes."""
+    if array.descr is None:
+        message = f"{quote(name)} is {array.dtype}, which .npy cannot name; write .safetensors"
+        raise UnsupportedError(message)

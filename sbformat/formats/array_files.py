@@ -1,0 +1,207 @@
+"""Files of arrays that ``convert`` and ``extract`` wrote, read as the archives they are (FORMAT.md 12.6).
+
+A ``.safetensors`` whose metadata describe an archive is that archive; any other, and an ``.npz``, is one state dict. No
+numpy is needed: tensors stay bytes until they are requested.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat import data as data_entry
+from sbformat.archive.algorithm import Algorithm
+from sbformat.archive.archive import Archive
+from sbformat.archive.folder import LooseEntries
+from sbformat.archive.read_only import ForeignArchive
+from sbformat.arrayfiles.safetensors import read_tensors
+from sbformat.container.names import encode_path, is_state_dict
+from sbformat.errors import DataError, MissingEntryError, SbformatError, UnsupportedError, quote
+from sbformat.formats.sb2.zips import npy_tensor
+from sbformat.io.source import BytesSource
+from sbformat.limits import Budget, Limits
+from sbformat.pth import StateDict
+from sbformat.pth.file_storage import FileStorage
+from sbformat.pth.portable import from_portable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sbformat.archive.archive import Options
+    from sbformat.archive.entries import Entries
+    from sbformat.archive.kinds import Kind
+    from sbformat.container.reader import Container
+    from sbformat.io.source import Source
+    from sbformat.pth import TensorInfo
+
+METADATA_KEY: Final = "sbformat"
+"""The only key of the metadata: safetensors writes several in any order."""
+PORTABLE_VERSION: Final = 1
+ARRAYS: Final = "arrays"
+"""The name of the state dict that arrays alone make."""
+_NPY_SUFFIX: Final = ".npy"
+
+
+class ArrayFile(ForeignArchive):
+    """Arrays alone: a state dict of one level.
+
+    :param entries: the file alone
+    :param kind: ``safetensors`` or ``npz``
+    :param tensors: gives them by name
+    :param budget: the operation's
+    :param options: how entries are decoded
+    """
+
+    __slots__ = ("_tensors",)
+
+    def __init__(
+        self,
+        entries: Entries,
+        kind: Kind,
+        tensors: Callable[[], Mapping[str, TensorInfo]],
+        budget: Budget,
+        options: Options,
+    ) -> None:
+        super().__init__(entries, kind, budget, options)
+        self.contents = self.state_dicts = (ARRAYS,)
+        self._tensors = tensors
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """None: arrays do not say."""
+        return Algorithm(None, certain=False, evidence=())
+
+    @property
+    def extra(self) -> Mapping[str, bytes]:
+        """Nothing: all is in one file."""
+        return {}
+
+    def raw(self, name: str) -> memoryview:  # noqa: ARG002 -- all is in one file
+        """Return the bytes of the file."""
+        return super().raw(next(iter(self.entries)))
+
+    def _require(self, name: str) -> None:
+        if name != ARRAYS:
+            raise MissingEntryError(name, present=self.contents)
+
+    def _decode_state_dict(self, name: str) -> StateDict:
+        state_dict = StateDict(OrderedDict(self._tensors()), self._budget, copy=self._options.copy)
+        state_dict.entry = name
+        return state_dict
+
+
+def open_safetensors(opened: Source, entries: Entries, budget: Budget, options: Options) -> Archive:
+    """Open a ``.safetensors`` file.
+
+    :param opened: the file
+    :param entries: the same, as the one entry
+    :param budget: the operation's
+    :param options: how entries are decoded
+    :raises ContainerError: when it is damaged
+    """
+    tensors, metadata = read_tensors(opened, budget)
+    document = document_of(metadata.get(METADATA_KEY), budget.limits)
+    if document is None:
+        return ArrayFile(entries, "safetensors", lambda: tensors, budget, options)
+    return archive_of(document, tensors, budget.limits, options)
+
+
+def open_npz(container: Container, entries: Entries, budget: Budget, options: Options) -> ArrayFile:
+    """Open a ``.npz`` file; the arguments are as those of :func:`open_safetensors`."""
+
+    def tensors() -> dict[str, TensorInfo]:
+        budget.spend("tensors", len(container))
+        names = [name.removesuffix(_NPY_SUFFIX) for name in container]
+        return {name: npy_tensor(container, name, budget) for name in names}
+
+    return ArrayFile(entries, "npz", tensors, budget, options)
+
+
+# -- the description of an archive --------------------------------------------------------------------
+
+
+def document_of(text: str | None, limits: Limits) -> list[dict[str, Any]] | None:
+    """The description of an archive in a file's metadata; None when the file holds plain arrays."""
+    if text is None:
+        return None
+    document = data_entry.decode(text.encode("utf-8", "surrogatepass"), Budget(limits))
+    if "entries" not in document:
+        return None  # what extract writes: facts about the arrays
+    version, rows = document.get("version"), document["entries"]
+    if type(version) is not int or version != PORTABLE_VERSION:
+        message = f"its description has version {quote(version, 40)}; {PORTABLE_VERSION} is known"
+        raise UnsupportedError(message)
+    if type(rows) is not list or any(type(row) is not dict or type(row.get("name")) is not str for row in rows):
+        message = "its description is not a list of entries"
+        raise DataError(message)
+    return rows
+
+
+def archive_of(
+    rows: list[dict[str, Any]],
+    tensors: Mapping[str, TensorInfo],
+    limits: Limits,
+    options: Options | None = None,
+) -> Archive:
+    """Return the archive that a file describes.
+
+    :param rows: its description
+    :param tensors: by name; each belongs to an entry
+    :param limits: what it may ask for
+    :param options: how entries are decoded
+    """
+    budget = Budget(limits)
+    kept, made = contents_of(rows, tensors, budget)
+    archive = Archive(LooseEntries(kept, budget), "sb3", budget, *([options] if options else []))
+    return archive.with_entries(dict(made))
+
+
+def contents_of(
+    rows: list[dict[str, Any]], tensors: Mapping[str, TensorInfo], budget: Budget
+) -> tuple[dict[str, Source], dict[str, StateDict]]:
+    """Return the entries that a file describes: those that it holds as bytes or text, and state dicts."""
+    limits = budget.limits
+    budget.spend("outer_entries", len(rows))
+    used: set[str] = set()
+    kept: dict[str, Source] = {}
+    made: dict[str, StateDict] = {}
+    for row in rows:
+        name = row["name"]
+        if name in kept or name in made:
+            message = f"its description names {quote(name)} twice"
+            raise DataError(message)
+        try:
+            encode_path(name)
+            content = _content(row, tensors, used, limits)
+        except SbformatError as error:
+            raise error.within(name) from None
+        if isinstance(content, StateDict):
+            made[name] = content
+        else:  # what was broken comes back as it was
+            kept[name] = content
+    left = next((name for name in tensors if name not in used), None)
+    if left is not None:
+        message = f"no entry of its description has the tensor {quote(left)}"
+        raise DataError(message)
+    return kept, made
+
+
+def _content(
+    row: dict[str, Any], tensors: Mapping[str, TensorInfo], used: set[str], limits: Limits
+) -> Source | StateDict:
+    name = row["name"]
+    words = row.keys() - {"name"}
+    if words == {"tree"} and is_state_dict(name):
+        return StateDict(from_portable(row["tree"], tensors, used=used, limits=limits), Budget(limits))
+    if words == {"text"} and type(row["text"]) is str:
+        try:
+            return BytesSource(str(row["text"]).encode("utf-8"))
+        except UnicodeEncodeError:
+            message = "its text holds a lone surrogate, which no bytes of text give"
+            raise DataError(message) from None
+    info = tensors.get(name)
+    if not words and info is not None and info.dtype == "uint8" and len(info.shape) == 1:
+        used.add(name)
+        return info.storage.source() if isinstance(info.storage, FileStorage) else BytesSource(info.storage.bytes())
+    message = "its description says nothing of this entry, and no tensor of bytes has its name"
+    raise DataError(message)

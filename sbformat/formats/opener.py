@@ -1,0 +1,186 @@
+"""Open a file as an archive of its kind: the one place that decides which format reads a source.
+
+Every form in which people have an archive: the zip, the folder it was unzipped into, a lone ``.pth``, a bare ``data``;
+the formats of Stable Baselines 2, statistics of VecNormalize, replay buffers, and files of arrays.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from sbformat.archive.archive import Archive, Options
+from sbformat.archive.kinds import refuse, sniff, sniff_zip
+from sbformat.constants import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
+from sbformat.container.names import is_state_dict
+from sbformat.container.reader import Container
+from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError
+from sbformat.io.source import PathSource, open_large, open_source
+from sbformat.limits import Budget
+from sbformat.pkl.decode import decode_pickle
+
+if TYPE_CHECKING:
+    from sbformat.archive.entries import Entries
+    from sbformat.archive.kinds import Kind
+    from sbformat.io.source import Source, SourceLike
+    from sbformat.pkl.decode import Pickle
+
+_PICKLE_NAME: Final = "pickle"
+_DATA_KEYS: Final = ("policy_class", "observation_space", "action_space")
+_LARGE: Final[frozenset[Kind]] = frozenset({"pickle"})
+"""What is always left in the file when it is large; others are held."""
+_LARGE_IN_PLACE: Final[frozenset[Kind]] = frozenset({"pickle", "zip", "safetensors"})
+_DEFAULT_OPTIONS: Final = Options()
+
+
+def open_archive(
+    source: SourceLike,
+    budget: Budget,
+    options: Options = _DEFAULT_OPTIONS,
+    *,
+    mapped: bool = False,
+    is_held: bool = True,
+) -> Archive:
+    """Open a source as the archive that its kind asks for.
+
+    :param source: a path (``name`` falls back to ``name.zip``, as in SB3), a folder, bytes, or a binary file object
+    :param budget: the operation's; the size of the file is granted to it
+    :param options: how entries are decoded
+    :param mapped: map a file instead of reading it
+    :param is_held: read large zips into memory, too; otherwise they stay in the file
+    :raises OSError: from the path, unchanged
+    :raises SbformatError: as :func:`sbformat.read`
+    """
+    in_place = _LARGE if is_held else _LARGE_IN_PLACE
+    if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
+        from sbformat.archive.folder import open_folder
+
+        folder = open_folder(source, budget, mapped=mapped, is_held=is_held)
+        if not any(name == DATA_ENTRY or is_state_dict(name) for name in folder):
+            raise MissingEntryError(DATA_ENTRY, present=folder)
+        if sniff_zip(folder.entries) == "sb2-zip":
+            return _sb2_zip(folder, budget, options)
+        return Archive(folder, "folder", budget, options)
+    opened = _large(source, budget, in_place) or open_source(source, mapped=mapped, budget=budget)
+    budget.grant(opened.size)
+    kind = sniff(opened)
+    if kind == "zip":
+        return _open_zip(opened, source, budget, options)
+    if kind == "torch-legacy":
+        return _open_pth(opened, kind, source, budget, options)
+    if kind == "data-json":
+        _require_keys(opened, budget)
+        return Archive(_alone(DATA_ENTRY, opened, budget), kind, budget, options)
+    if kind == "safetensors":
+        from sbformat.formats.array_files import open_safetensors
+
+        return open_safetensors(opened, _alone(_pickle_name(source, kind), opened, budget), budget, options)
+    if kind == "pickle":
+        return _open_pickle(opened, source, budget, options)
+    return refuse(kind, opened)
+
+
+def _require_keys(opened: Source, budget: Budget) -> None:
+    """Refuse JSON that is not ``data``; what is no JSON is told when it is decoded.
+
+    :raises UnsupportedError: when it has none of the keys that every release writes
+    """
+    from sbformat.data import decode
+
+    content = opened.view(0, opened.size)
+    if b'"policy_class"' in bytes(content):
+        return
+    try:
+        data = decode(content, Budget(budget.limits))
+    except SbformatError:
+        return
+    if not any(key in data for key in _DATA_KEYS):
+        message = f"a JSON file, but not data of an archive: it has none of the keys {', '.join(_DATA_KEYS)}"
+        raise UnsupportedError(message)
+
+
+def _alone(name: str, opened: Source, budget: Budget) -> Entries:
+    """A file that is one entry."""
+    from sbformat.archive.folder import LooseEntries
+
+    return LooseEntries({name: opened}, budget)
+
+
+def _open_zip(opened: Source, source: SourceLike, budget: Budget, options: Options) -> Archive:
+    container = Container(opened, budget=budget, names="record", entry_limit="inner_entries")
+    kind = sniff_zip(container.entries)
+    if kind == "torch-zip":
+        return _open_pth(opened, kind, source, budget, options)
+    if kind == "npz":
+        from sbformat.formats.array_files import open_npz
+
+        return open_npz(container, _alone(_pickle_name(source, kind), opened, budget), budget, options)
+    if kind not in ("sb3", "sb2-zip"):
+        refuse(kind, opened, container.entries)
+    budget.spend("outer_entries", len(container))
+    container.require_paths()
+    return Archive(container, kind, budget, options) if kind == "sb3" else _sb2_zip(container, budget, options)
+
+
+def _open_pth(opened: Source, kind: Kind, source: SourceLike, budget: Budget, options: Options) -> Archive:
+    from sbformat.formats.pickled.policy_file import open_policy_file
+
+    entries = _alone(_pth_name(source), opened, budget)
+    return open_policy_file(opened, entries, budget, options) or Archive(entries, kind, budget, options)
+
+
+def _sb2_zip(entries: Entries, budget: Budget, options: Options) -> Archive:
+    from sbformat.formats.sb2.zips import Sb2Zip
+
+    return Sb2Zip(entries, budget, options)
+
+
+def _open_pickle(opened: Source, source: SourceLike, budget: Budget, options: Options) -> Archive:
+    from sbformat.formats.pickled import PickledArchive, kind_of
+    from sbformat.formats.sb2.pickles import Sb2Pickle
+
+    pickle = _decoded(opened, budget)
+    kind = kind_of(pickle)
+    entries = _alone(_pickle_name(source), opened, budget)
+    if kind == "sb2-pickle":
+        return Sb2Pickle(entries, pickle, budget, options)
+    return PickledArchive(entries, kind, pickle, budget, options)
+
+
+def _decoded(opened: Source, budget: Budget) -> Pickle:
+    from sbformat.formats.pickled import refuse_odd
+
+    if not isinstance(opened, PathSource):
+        return refuse_odd(decode_pickle(opened.view(0, opened.size), budget))
+    from sbformat.pkl.out_of_core import decode_large
+
+    return refuse_odd(decode_large(opened, budget))
+
+
+def _large(source: SourceLike, budget: Budget, kinds: frozenset[Kind]) -> PathSource | None:
+    """A replay buffer may be larger than memory: its arrays stay in the file until they are asked for.
+
+    :param kinds: what is left in the file; what is not, is None
+    """
+    opened = open_large(source, limits=budget.limits)
+    return opened if opened is not None and sniff(opened) in kinds else None
+
+
+def _pickle_name(source: SourceLike, otherwise: str = _PICKLE_NAME) -> str:
+    """A file that is one object keeps its name, where an entry can have it."""
+    from sbformat.archive.folder import is_entry_name
+
+    name = os.path.basename(os.fsdecode(source)) if isinstance(source, (str, os.PathLike)) else ""
+    return name if is_entry_name(name) else otherwise
+
+
+def _pth_name(source: SourceLike) -> str:
+    """A lone ``.pth`` keeps its name, as the entry it was; without one it is the policy."""
+    if isinstance(source, (str, os.PathLike)):
+        from sbformat.archive.folder import is_entry_name
+
+        name = os.path.basename(os.fsdecode(source))
+        if not name.endswith(PTH_SUFFIX):
+            name += PTH_SUFFIX
+        return name if is_state_dict(name) and is_entry_name(name) else POLICY_ENTRY
+    return POLICY_ENTRY

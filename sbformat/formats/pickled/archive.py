@@ -1,0 +1,145 @@
+"""``PickledArchive``: an object that was pickled by itself, as an archive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat import values as known
+from sbformat.archive.algorithm import Algorithm
+from sbformat.archive.read_only import ForeignArchive
+from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
+from sbformat.errors import MissingEntryError, SbformatError
+from sbformat.formats.pickled.arrays import Tensors, holds_arrays
+from sbformat.formats.pickled.data import DataOf
+from sbformat.formats.pickled.kinds import attributes_of, class_of
+from sbformat.pkl.tree import Call
+from sbformat.pth import StateDict
+from sbformat.values.types import Instance, Reference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from sbformat.archive.archive import Options
+    from sbformat.archive.entries import Entries
+    from sbformat.archive.kinds import Kind
+    from sbformat.limits import Budget
+    from sbformat.pkl.decode import Pickle
+    from sbformat.values import Recognition
+
+ARRAYS: Final[dict[Kind, str]] = {
+    "sb2-pickle": "parameters",
+    "vecnormalize": "statistics",
+    "running-mean-std": "statistics",
+    "replay-buffer": "replay_buffer",
+    "policy-file": POLICY_ENTRY,
+}
+"""The name of the state dict that the arrays make."""
+
+
+class PickledArchive(ForeignArchive):
+    """A file that is one pickle.
+
+    :param entries: the file alone
+    :param kind: as :func:`sbformat.formats.pickled.kind_of` tells
+    :param pickle: decoded
+    :param budget: the operation's
+    :param options: how entries are decoded
+    """
+
+    __slots__ = ("_known", "_pickle")
+
+    def __init__(self, entries: Entries, kind: Kind, pickle: Pickle, budget: Budget, options: Options) -> None:
+        super().__init__(entries, kind, budget, options)
+        self.contents = (DATA_ENTRY, ARRAYS[kind])
+        self.state_dicts = (ARRAYS[kind],)
+        self._pickle = pickle
+        self._known: tuple[Any, Recognition] | SbformatError | None = None
+
+    @property
+    def value(self) -> Any:  # noqa: ANN401 -- whatever was pickled
+        """What the pickle means (FORMAT.md 13); an object of a class that is not known by its attributes, too.
+
+        :raises SbformatError: when it asks for more than allowed
+        """
+        value, recognition = self._understood()
+        if isinstance(value, Call):
+            made = class_of(value)
+            attributes = recognition.mapping(attributes_of(value))
+            if made is not None and type(attributes) is dict and all(type(key) is str for key in attributes):
+                return Instance(Reference(*made.pair), attributes)
+        return value
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What is no array, by name: JSON values, and :class:`~sbformat.Serialized` with the pickle of each other part.
+
+        :raises PickleError: when its names are no text
+        """
+        return self._once(DATA_ENTRY, lambda _: self._data())
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """None that has a name: such a file belongs to an environment."""
+        return Algorithm(None, certain=False, evidence=())
+
+    @property
+    def extra(self) -> Mapping[str, bytes]:
+        """Nothing: all is in one file."""
+        return {}
+
+    def raw(self, name: str) -> memoryview:  # noqa: ARG002 -- all is in one file
+        """Return the bytes of the file."""
+        return super().raw(next(iter(self.entries)))
+
+    def decode_plain(self, name: str) -> object:  # noqa: ARG002
+        """Decode ``data``."""
+        return self.data
+
+    def _is_data_changed(self) -> bool:
+        return False
+
+    def _require(self, name: str) -> None:
+        if name not in self.contents:
+            raise MissingEntryError(name, present=self.contents)
+
+    def _understood(self) -> tuple[Any, Recognition]:
+        if self._known is None:
+            try:
+                self._known = self._recognise()
+            except SbformatError as error:
+                self._known = error.again()
+        if isinstance(self._known, SbformatError):
+            raise self._known.again()
+        return self._known
+
+    def _recognise(self) -> tuple[Any, Recognition]:
+        return known.recognise(self._pickle, self._budget)
+
+    def _data_of(self, pairs: Iterable[tuple[object, object]]) -> dict[str, Any]:
+        """Return some parts of the pickle as ``data`` has them."""
+        return DataOf(self._pickle, self._understood()[1], self._budget).made(pairs)
+
+    def _data(self) -> dict[str, Any]:
+        if self.format == "running-mean-std":
+            return {}
+        recognition = self._understood()[1]
+        pairs = attributes_of(self._pickle.value)
+        return self._data_of((key, part) for key, part in pairs if not holds_arrays(recognition.value(part)))
+
+    def _decode_state_dict(self, name: str) -> StateDict:
+        value, tensors = self.value, Tensors(self._budget)
+        if self.format == "running-mean-std":
+            return self._state_dict_of(name, tensors.statistics(value))
+        attributes = value.attributes if isinstance(value, Instance) else {}
+        tree = {key: tensors.of(part) for key, part in attributes.items() if holds_arrays(part)}
+        return self._state_dict_of(name, tree)
+
+    def _state_dict_of(self, name: str, tree: object) -> StateDict:
+        state_dict = StateDict(tree, self._budget, copy=self._options.copy)
+        state_dict.entry = name
+        tensors = state_dict.tensors()
+        self._budget.spend("tensors", len(tensors))
+        for path, info in tensors.items():
+            self._budget.spend("tensor_name_bytes", len(path.encode("utf-8", "surrogatepass")))
+            self._budget.spend("tensor_rank", len(info.shape))
+        return state_dict

@@ -1,0 +1,93 @@
+"""What a pickle is of, told by the shape of its root (FORMAT.md 16.3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sbformat.errors import PickleError, UnsupportedError, escape
+from sbformat.globals.recognized import PLAIN_OBJECTS
+from sbformat.pkl.tree import Call, Dict, Global
+from sbformat.values.context import described
+
+if TYPE_CHECKING:
+    from sbformat.archive.kinds import Kind
+    from sbformat.pkl.decode import Pickle
+
+_CLASSES: Final[dict[str, Kind]] = {"VecNormalize": "vecnormalize", "RunningMeanStd": "running-mean-std"}
+_BUFFER: Final = "ReplayBuffer"
+_SUBCLASSES: Final[tuple[tuple[frozenset[str], Kind], ...]] = (
+    (frozenset({"obs_rms", "ret_rms", "clip_obs"}), "vecnormalize"),
+    (frozenset({"observations", "actions", "rewards", "pos", "full"}), "replay-buffer"),
+)
+"""Attributes by which an object is told whose class is its author's own, and adds to one of SB3's."""
+_RECONSTRUCTOR: Final = ("copyreg", "_reconstructor")
+_OBJECT: Final = ("builtins", "object")
+
+
+def kind_of(pickle: Pickle) -> Kind:
+    """Tell what a pickle is of.
+
+    :raises UnsupportedError: when it is of nothing that belongs to an agent
+    """
+    root = pickle.value
+    if type(root) is tuple and len(root) == 2 and type(root[0]) is Dict:
+        return "sb2-pickle"
+    made = class_of(root)
+    kind = None if made is None else _known_kind(made)
+    if kind is not None:
+        return kind
+    if made is not None:
+        names = {key for key, _ in attributes_of(root) if type(key) is str}
+        for needed, alike in _SUBCLASSES:
+            if needed <= names:
+                return alike
+    message = (
+        f"a pickle of {_named(root)}: neither statistics of VecNormalize, nor a replay buffer of Stable-Baselines3, "
+        f"nor an agent of Stable Baselines 2"
+    )
+    raise UnsupportedError(message)
+
+
+def _known_kind(made: Global) -> Kind | None:
+    if made.pair not in PLAIN_OBJECTS:
+        return None
+    return "replay-buffer" if made.name.endswith(_BUFFER) else _CLASSES.get(made.name)
+
+
+def refuse_odd(pickle: Pickle) -> Pickle:
+    """Return a pickle that pickle.load reads as it is read here.
+
+    :raises PickleError: for one that leaves values behind, or changes a part after it was used: unpicklers disagree
+    """
+    if pickle.flags:
+        message = f"{'; '.join(pickle.flags)}: no pickler of plain data writes that"
+        raise PickleError(message)
+    return pickle
+
+
+def class_of(root: object) -> Global | None:
+    """Return the class of an object that is nothing but its attributes, given once."""
+    if not isinstance(root, Call) or type(root.func) is not Global or type(root.args) is not tuple:
+        return None
+    updates = root.updates or []
+    if root.func.updates or len(updates) != 1 or updates[0].how != "BUILD" or type(updates[0].value) is not Dict:
+        return None
+    if root.how == "NEWOBJ" and root.args == ():
+        return root.func
+    if root.how != "REDUCE" or root.func.pair != _RECONSTRUCTOR or len(root.args) != 3:  # class, base, its state
+        return None
+    made, base, state = root.args
+    is_plain = type(base) is Global and base.pair == _OBJECT and not base.updates and state is None
+    return made if type(made) is Global and not made.updates and is_plain else None
+
+
+def attributes_of(root: object) -> Dict:
+    """Return the attributes of an object as they stand in its pickle: the state that BUILD gives it."""
+    updates = (root.updates if class_of(root) is not None else None) or ()  # type: ignore[attr-defined]
+    return next((update.value for update in updates), Dict())
+
+
+def _named(root: object) -> str:
+    if isinstance(root, (Call, Global)):
+        return described(root)
+    return f"a {escape(type(root).__name__.lower())}"

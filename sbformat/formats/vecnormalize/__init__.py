@@ -1,0 +1,31 @@
+"""Normalisation statistics: ``vecnormalize.pkl``, SB2's ``obs_rms.pkl`` and ``ret_rms.pkl``, bundles (FORMAT.md 17).
+
+A pickle of SB3's ``VecNormalize`` runs whatever it names when SB3 loads it. Here it is decoded to a plain value, which
+normalises as SB3 does, and written anew for any SB3 2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sbformat.formats.vecnormalize.values import RunningMeanStd, VecNormalize
+
+if TYPE_CHECKING:
+    from sbformat.formats.vecnormalize.reading import read_vecnormalize
+    from sbformat.formats.vecnormalize.writing import write_vecnormalize, writes_vecnormalize
+
+__all__ = ["RunningMeanStd", "VecNormalize", "read_vecnormalize", "write_vecnormalize", "writes_vecnormalize"]
+
+
+def __getattr__(name: str) -> object:
+    """Load what reads and writes when it is asked for: most who read never write."""
+    if name == "read_vecnormalize":
+        from sbformat.formats.vecnormalize import reading
+
+        return reading.read_vecnormalize
+    if name in ("write_vecnormalize", "writes_vecnormalize"):
+        from sbformat.formats.vecnormalize import writing
+
+        return getattr(writing, name)
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message)

@@ -1,0 +1,238 @@
+"""Attributes of a pickled object to values: ``VecNormalize`` and ``RunningMeanStd``, any release (FORMAT.md 17.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, get_args
+
+from sbformat.errors import MissingEntryError, SbformatError, TensorError, UnsupportedError, quote
+from sbformat.formats.vecnormalize.values import LIBRARIES, RunningMeanStd, VecNormalize
+from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo
+from sbformat.values.context import Unrecognised
+from sbformat.values.numbers import number
+from sbformat.values.types import DictSpace, Instance, Space
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sbformat.formats.vecnormalize.values import Library
+
+Arrays: TypeAlias = "Any | dict[str, Any] | None"
+"""An array of numpy, such arrays by key, or none."""
+
+SPACES: Final = get_args(Space)
+_LEFT_OUT: Final = ("random", "stacked_feature_space", "batch_node_space", "batch_edge_space")
+"""Of a space: its random generator, and what gymnasium derives from other attributes when it makes one."""
+_DEEPEST: Final = 60
+"""Levels of a space and of what it is made of."""
+_NUMBERS: Final = ("clip_obs", "clip_reward", "gamma", "epsilon")
+_FLAGS: Final = ("training", "norm_obs", "norm_reward")
+
+
+def class_of(value: object) -> str:
+    """Return ``VecNormalize``, ``RunningMeanStd``, or nothing when it is neither, of SB3 or SB2."""
+    if not isinstance(value, Instance) or library_of(value) not in LIBRARIES:
+        return ""
+    return value.type.name if value.type.name in ("VecNormalize", "RunningMeanStd") else ""
+
+
+def library_of(value: Instance) -> Library:
+    """Return the library whose class it is."""
+    return value.type.module.partition(".")[0]  # type: ignore[return-value]
+
+
+def statistics_of(value: object, name: str) -> RunningMeanStd:
+    """Return the value of a ``RunningMeanStd``.
+
+    :param name: of the attribute, for messages
+    :raises MissingEntryError: when it lacks one of its three attributes
+    :raises TensorError: when they are not float64 of one shape, and a number
+    """
+    if class_of(value) != "RunningMeanStd":
+        _refuse(f"{name} is no RunningMeanStd")
+    held: dict[str, Any] = value.attributes  # type: ignore[attr-defined]
+    mean, var = (_floats(_attribute(held, part), f"{name}.{part}") for part in ("mean", "var"))
+    count = _number(_attribute(held, "count"), f"{name}.count")
+    try:
+        return RunningMeanStd(mean, var, count)
+    except TensorError as error:
+        error.message = f"{name}: {error.message}"
+        raise
+
+
+def vecnormalize_of(value: Instance) -> VecNormalize:
+    """Return the value of a ``VecNormalize`` of any release.
+
+    :raises MissingEntryError: when it lacks an attribute that every release writes
+    :raises TensorError: when an attribute is of another type or shape than SB3 writes
+    """
+    held = value.attributes
+    if "old_reward" in held and "old_rews" in held:
+        _refuse("there are both old_reward and old_rews")
+    statistics = held.get("obs_rms")
+    obs_rms = statistics if statistics is None else _by_key(statistics, "obs_rms", statistics_of)
+    returns = held.get("ret_rms")
+    settings: dict[str, Any] = {name: _number(_attribute(held, name), name) for name in _NUMBERS}
+    settings.update({name: _flag(_attribute(held, name), name) for name in _FLAGS})
+    return VecNormalize(
+        obs_rms=obs_rms,
+        ret_rms=None if returns is None else statistics_of(returns, "ret_rms"),
+        **settings,
+        norm_obs_keys=_keys(held, obs_rms),
+        num_envs=_whole(held["num_envs"], "num_envs") if "num_envs" in held else None,
+        observation_space=space_of(held.get("observation_space")),
+        action_space=space_of(held.get("action_space")),
+        library=library_of(value),
+        old_obs=arrays_of(held.get("old_obs")),
+        old_reward=_array(held.get("old_reward", held.get("old_rews"))),
+    )
+
+
+def _refuse(message: str) -> NoReturn:
+    raise TensorError(message)
+
+
+def _attribute(held: dict[str, Any], name: str) -> Any:  # noqa: ANN401 -- of any type
+    if name not in held:
+        raise MissingEntryError(name, present=held, what="attribute")
+    return held[name]
+
+
+def _by_key(value: Any, name: str, make: Any) -> Any:  # noqa: ANN401 -- one, or several by key
+    if not isinstance(value, dict):
+        return make(value, name)
+    if any(type(key) is not str for key in value):
+        _refuse(f"a key of {name} is no text")
+    return {key: make(part, f"{name} of {quote(key, 60)}") for key, part in value.items()}
+
+
+def _keys(held: dict[str, Any], obs_rms: object) -> tuple[str, ...] | None:
+    """The keys that are normalised: said since SB3 1.4, which takes all of the space where an older one says none."""
+    if "norm_obs_keys" not in held and isinstance(obs_rms, dict):
+        space = held.get("observation_space")
+        every = tuple(space.spaces if isinstance(space, DictSpace) else obs_rms)
+        if set(every) != set(obs_rms):
+            _refuse("there are statistics of other keys than the space has, and norm_obs_keys is missing")
+        return every
+    keys = held.get("norm_obs_keys")
+    if keys is None:
+        if isinstance(obs_rms, dict):
+            _refuse("norm_obs_keys is None beside statistics by key")
+        return None
+    if type(keys) not in (list, tuple, set, frozenset) or any(type(key) is not str for key in keys):
+        _refuse("norm_obs_keys are no texts")
+    return tuple(keys) if isinstance(keys, (list, tuple)) else tuple(sorted(keys))
+
+
+def _plain_number(value: object, name: str) -> int | float:
+    try:
+        found = number(value, name)
+    except Unrecognised as error:
+        raise TensorError(str(error)) from None
+    if isinstance(found, bool):
+        _refuse(f"{name} is no number")
+    return found
+
+
+def _number(value: object, name: str) -> float:
+    return float(_plain_number(value, name))
+
+
+def _whole(value: object, name: str) -> int:
+    found = _plain_number(value, name)
+    if not isinstance(found, int):
+        _refuse(f"{name} is no whole number")
+    return found
+
+
+def _flag(value: object, name: str) -> bool:
+    if isinstance(value, ArrayInfo) and value.shape == () and value.dtype == "|b1":
+        return value.read() != b"\0"
+    if type(value) is not bool:
+        _refuse(f"{name} is no bool")
+    return value
+
+
+def _floats(value: object, name: str) -> Any:  # noqa: ANN401 -- an array of numpy
+    """Statistics as SB3 keeps them: float64. Of another dtype they would normalise to other bits."""
+    if type(value) is float:
+        return value
+    if not isinstance(value, ArrayInfo) or value.fields or value.dtype[1:] != "f8":
+        _refuse(f"{name} is no array of float64")
+    return value.to_numpy()
+
+
+def arrays_of(value: object) -> Arrays:
+    """Return the arrays of an observation, or None when it is made of anything else."""
+    if not isinstance(value, dict):
+        return _array(value)
+    made = {key: _array(part) for key, part in value.items()}
+    return made if all(type(key) is str and part is not None for key, part in made.items()) else None
+
+
+def _array(value: object) -> Any:  # noqa: ANN401 -- an array of numpy, or None
+    if not isinstance(value, ArrayInfo) or value.fields or value.dtype[1:] not in ITEM_SIZES:
+        return None
+    try:
+        return value.to_numpy()
+    except SbformatError:
+        return None
+
+
+# -- spaces -------------------------------------------------------------------------------------------
+
+
+def space_of(value: object) -> Space | None:
+    """Return a space without its random generators, its arrays all in one order; None for what is no known space."""
+    if not isinstance(value, SPACES):
+        return None
+    return _Plain().made(value, 0)[0]  # type: ignore[no-any-return]
+
+
+class _Plain:
+    """One space: parts that are shared stay shared."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[Any, int]] = {}
+        """What was made of a part by its ``id()``, and how many levels it has."""
+
+    def made(self, value: Any, depth: int) -> tuple[Any, int]:  # noqa: ANN401 -- a space or a part of one
+        """Return what is made of a part, and its levels."""
+        if id(value) not in self._made:
+            levels = [0]
+            found = self._made_of(value, lambda part: self._part(part, depth + 1, levels))
+            if max(depth, *levels) > _DEEPEST:
+                message = "a space is nested too deep"
+                raise UnsupportedError(message)
+            self._made[id(value)] = found, max(levels) + 1
+        return self._made[id(value)]
+
+    def _part(self, value: Any, depth: int, levels: list[int]) -> Any:  # noqa: ANN401
+        if depth > _DEEPEST:
+            levels.append(depth)
+            return None
+        found, height = self.made(value, depth)
+        levels.append(height)
+        return found
+
+    def _made_of(self, value: Any, make: Callable[[Any], Any]) -> Any:  # noqa: ANN401
+        if isinstance(value, SPACES):
+            parts = {name: None if name in _LEFT_OUT else make(part) for name, part in vars(value).items()}
+            return type(value)(**parts)
+        if isinstance(value, ArrayInfo):
+            return _dense(value)
+        if isinstance(value, dict):
+            return {key: make(part) for key, part in value.items()}
+        return tuple(map(make, value)) if type(value) is tuple else value
+
+
+def _dense(info: ArrayInfo) -> ArrayInfo:
+    """The same items in C order and little-endian."""
+    if info.fields or info.dtype[1:] not in ITEM_SIZES:
+        message = f"a space holds an array of {quote(info.dtype, 40)}, no plain numbers"
+        raise UnsupportedError(message)
+    order = "|" if ITEM_SIZES[info.dtype[1:]] == 1 else "<"
+    dtype = order + info.dtype[1:]
+    if (info.dtype, info.order, info.axes) == (dtype, "C", ()):
+        return info._replace(buffer=info.read(), is_scalar=False)
+    items = info.to_numpy()
+    return ArrayInfo(dtype, info.shape, "C", items.astype(dtype).tobytes(), is_scalar=False)

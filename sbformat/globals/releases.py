@@ -1,0 +1,96 @@
+"""The releases of SB3 that pickles are written for, and what each of them has (FORMAT.md 13.7).
+
+Sources: SB3's and sb3-contrib's changelogs and packages, 2.0 to 2.9.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sbformat.errors import UnsupportedError, quote
+
+if TYPE_CHECKING:
+    from sbformat.globals.torch import Pair
+
+
+class Target(NamedTuple):
+    """A release of SB3, without its patch number; compares as a release does."""
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+    @property
+    def version(self) -> str:
+        """Its last patch release."""
+        return RELEASES[self]
+
+    def misses(self, pair: Pair) -> str | None:
+        """Say why this release does not have a class, or nothing."""
+        if pair in _GONE or pair[0].partition(".")[0] in _OTHER_LIBRARIES:
+            return "is in no release of SB3 2"
+        since = _SINCE.get(pair)
+        return f"exists since SB3 {since}, not in {self}" if since is not None and self < since else None
+
+
+RELEASES: Final = {
+    Target(2, 0): "2.0.0",
+    Target(2, 1): "2.1.0",
+    Target(2, 2): "2.2.1",
+    Target(2, 3): "2.3.2",
+    Target(2, 4): "2.4.1",
+    Target(2, 5): "2.5.0",
+    Target(2, 6): "2.6.0",
+    Target(2, 7): "2.7.1",
+    Target(2, 8): "2.8.0",
+    Target(2, 9): "2.9.2",
+}
+"""Every target, with its last patch release."""
+NEWEST: Final = max(RELEASES)
+
+SCHEDULE_CLASSES: Final = Target(2, 7)
+"""Since then schedules are objects of SB3's own classes; before, they were functions."""
+ONE_NETWORK_OPTIMIZER: Final = Target(2, 4)
+"""Since then the optimizer of DQN and QRDQN has the parameters of the online network alone."""
+
+_SINCE: Final[dict[Pair, Target]] = {
+    ("stable_baselines3.common.utils", "ConstantSchedule"): SCHEDULE_CLASSES,
+    ("stable_baselines3.common.utils", "LinearSchedule"): SCHEDULE_CLASSES,
+    ("stable_baselines3.common.utils", "FloatSchedule"): SCHEDULE_CLASSES,
+    ("stable_baselines3.common.buffers", "NStepReplayBuffer"): SCHEDULE_CLASSES,
+    ("sb3_contrib.common.torch_layers", "BatchRenorm"): Target(2, 4),
+    ("sb3_contrib.common.torch_layers", "BatchRenorm1d"): Target(2, 4),
+    **dict.fromkeys(
+        [("sb3_contrib.crossq.policies", name) for name in ("Actor", "CrossQCritic", "CrossQPolicy")],
+        Target(2, 4),
+    ),
+}
+"""Classes that the first targets do not have."""
+_GONE: Final = frozenset(
+    {
+        ("stable_baselines3.sac.policies", "Critic"),
+        ("stable_baselines3.td3.policies", "Critic"),
+        ("gymnasium.spaces.oneof", "OneOf"),  # since gymnasium 1.0, and SB3 takes older ones
+    }
+)
+"""Classes that no target has, or not every one."""
+_OTHER_LIBRARIES: Final = frozenset({"gym", "stable_baselines", "tensorflow"})
+
+
+def target_of(text: str | Target) -> Target:
+    """Return the target of a release's name: ``2.9``, or ``2.9.2``.
+
+    :raises UnsupportedError: when it is none of SB3 2.0 to the newest that is known
+    """
+    if isinstance(text, Target):
+        target: Target | None = text
+    else:
+        match = re.fullmatch(r"([1-9])\.(0|[1-9][0-9]?)(?:\.[0-9]{1,2})?", text)
+        target = Target(int(match[1]), int(match[2])) if match else None
+    if target not in RELEASES:
+        message = f"{quote(str(text), 40)} is no release that can be written for: they are {min(RELEASES)} to {NEWEST}"
+        raise UnsupportedError(message)
+    return target

@@ -1,0 +1,480 @@
+"""numpy arrays, scalars and dtypes as they stand in a pickle, read without numpy (FORMAT.md 6.6).
+
+A fixed table of dtype codes, never ``np.dtype(text)``; the bytes must be exactly what shape and dtype
+ask for.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NoReturn, TypeGuard
+
+from sbformat.errors import TensorError, UnsupportedError, quote
+from sbformat.globals.torch import CALLS, NUMPY_DTYPE, NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME
+from sbformat.pkl.tree import Call, Dict, Global, Unread, Update
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+
+ITEM_SIZES: Final = {
+    "b1": 1, "i1": 1, "u1": 1, "i2": 2, "u2": 2, "f2": 2, "i4": 4, "u4": 4, "f4": 4, "i8": 8, "u8": 8, "f8": 8,
+    "c8": 8, "c16": 16,
+}  # fmt: skip
+"""Bytes an item, by numpy's dtype code."""
+
+_BYTE_ORDERS: Final = {"<": "<", ">": ">", "|": "|", "=": "<"}
+_RANK: Final = 64
+_PIECE: Final = 1 << 20
+_ODD_BOOLS: Final = "a numpy value of bools holds bytes other than 0 and 1"
+_PLAIN_STATES: Final = ((None, None, None, -1, -1, 0), (None, None, None, -1, -1, 0, None))
+_STRUCTURE_FLAGS: Final = (0, 16, 128, 144, -128, -112)
+"""Of a structure of plain fields, aligned or not; those of objects would have numpy take bytes for pointers."""
+
+
+_ALIGNMENTS: Final = (1, 2, 4, 8, 16)
+_UNORDERED: Final = ("O", "S", "V")
+"""Kinds of dtypes without a byte order."""
+
+
+class _Reduced(Call):
+    """A REDUCE of a plain name with a tuple: what every numpy value is."""
+
+    __slots__ = ()
+    func: Global
+    args: tuple[object, ...]
+
+
+class Field(NamedTuple):
+    """A field of a structured dtype."""
+
+    name: str
+    dtype: str
+    offset: int
+    """In bytes."""
+
+
+class ArrayInfo(NamedTuple):
+    """A numpy array or scalar that was pickled, not yet made."""
+
+    dtype: str
+    """numpy's array-interface code, ``<f8``."""
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+    """``C`` or ``F``: how ``buffer`` runs through the shape."""
+    buffer: bytes | Unread
+    """Unread when it was too large to hold: see :meth:`read` and :meth:`chunks`."""
+    is_scalar: bool
+    fields: tuple[Field, ...] = ()
+    """Of a structured dtype."""
+    axes: tuple[int, ...] = ()
+    """Where each axis of the shape stands in the order of the buffer, when that is another one."""
+
+    def __repr__(self) -> str:
+        """In a line: its bytes may be many."""
+        what = "scalar" if self.is_scalar else f"array of shape {self.shape}"
+        return f"<ArrayInfo {self.dtype} {what}, {len(self.buffer)} bytes>"
+
+    @property
+    def numel(self) -> int:
+        """Items."""
+        return len(self.buffer) // item_size(self.dtype) if self.buffer else 0
+
+    def read(self) -> bytes:
+        """Return the bytes of its items, wherever they are."""
+        return self.buffer if isinstance(self.buffer, bytes) else bytes(self.view())
+
+    def chunks(self, size: int = 1 << 20) -> Iterator[bytes | memoryview]:
+        """Yield the bytes of its items in pieces, and hold none of them.
+
+        :raises ContainerError: when they were left in a file that has changed since
+        :raises TensorError: for bools other than 0 and 1, and text that is no text
+        """
+        if isinstance(self.buffer, bytes):
+            yield self.buffer
+            return
+        for piece in self.buffer.chunks(size):
+            _check_items(self.dtype, piece)
+            yield piece
+
+    def check(self) -> None:
+        """Check what was left unread as :meth:`chunks` does.
+
+        :raises TensorError: for bools other than 0 and 1, and text that is no text
+        """
+        if _is_checked(self.dtype):
+            for _ in self.chunks():
+                pass
+
+    def view(self) -> memoryview:
+        """Return the bytes of its items; what was left unread is read anew, and not kept."""
+        if isinstance(self.buffer, bytes):
+            return memoryview(self.buffer)
+        view = self.buffer.view()
+        for start in range(0, len(view), _PIECE):
+            _check_items(self.dtype, view[start : start + _PIECE])
+        return view
+
+    def to_numpy(self) -> np.ndarray | np.generic:
+        """Return the array (read-only, native byte order) or the numpy scalar.
+
+        :raises ContainerError: when its bytes were left in a file that has changed since
+        :raises TensorError: for bools other than 0 and 1, and text that is no text
+        """
+        import numpy as np
+
+        names, formats, offsets = zip(*self.fields) if self.fields else ((), (), ())
+        fields = {"names": names, "formats": formats, "offsets": offsets, "itemsize": item_size(self.dtype)}
+        dtype: np.dtype = np.dtype(fields if names else self.dtype)  # type: ignore[arg-type]
+        shape = self.shape
+        if self.axes:
+            shape = tuple(self.shape[self.axes.index(axis)] for axis in range(len(self.axes)))
+        view = self.view()
+        try:
+            array: np.ndarray = np.ndarray(shape, dtype, view, order=self.order)
+        except ValueError as error:
+            message = f"this numpy cannot hold an array of {len(self.shape)} dimensions: {error}"
+            raise UnsupportedError(message) from None
+        if self.axes:
+            array = array.transpose(self.axes)
+        native = array.astype(array.dtype.newbyteorder("="), copy=False)
+        native.flags.writeable = False
+        return native[()] if self.is_scalar else native
+
+
+def _refuse(message: str) -> NoReturn:
+    raise TensorError(message)
+
+
+def _is_checked(code: str) -> bool:
+    """Say whether there are bytes that are no items of a dtype."""
+    return code == "|b1" or code[1] == "U"
+
+
+def _check_items(code: str, raw: bytes | memoryview) -> None:
+    """Check bytes that numpy takes as they come: a bool of 2, a character that there is not."""
+    if code == "|b1" and bytes(raw).translate(None, b"\0\1"):
+        _refuse(_ODD_BOOLS)
+    if code[1] == "U":
+        try:
+            # by functions of ``codecs``: text codecs by name are imported when they are first used
+            (codecs.utf_32_be_decode if code[0] == ">" else codecs.utf_32_le_decode)(raw, "surrogatepass", True)
+        except UnicodeDecodeError:
+            _refuse("a numpy text holds a number that is no character")
+
+
+def _is_reduced(value: object) -> TypeGuard[_Reduced]:
+    return (
+        isinstance(value, Call)
+        and value.how == "REDUCE"
+        and isinstance(value.func, Global)
+        and not value.func.updates
+        and isinstance(value.args, tuple)
+    )
+
+
+def _items(value: object) -> bytes | Unread | None:
+    """Return the items of an array, which may be left unread; numpy's own state holds no bytearray."""
+    if isinstance(value, bytearray) or (isinstance(value, Unread) and value.is_bytearray):
+        _refuse("a numpy value holds its items in a bytearray, which numpy takes from a buffer only")
+    return _buffer(value)
+
+
+def _buffer(value: object) -> bytes | Unread | None:
+    """Return the items of an array as ``_frombuffer`` takes them: any buffer, which may be left unread."""
+    return value if isinstance(value, Unread) else encoded_bytes(value)
+
+
+def encoded_bytes(value: object) -> bytes | None:
+    """Return the bytes of ``_codecs.encode(text, "latin1")`` or ``bytes()``, protocol 2's spellings, or of bytes."""
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value)
+    if not _is_reduced(value) or value.updates:
+        return None
+    args, role = value.args, CALLS.get(value.func.pair)
+    if role == "bytes" and args == ():
+        return b""
+    if role != "encode" or len(args) != 2:
+        return None
+    return latin1_bytes(*args)
+
+
+def latin1_bytes(text: object, encoding: object) -> bytes | None:
+    """Return the bytes that text stands for, or None when it is no text or not in latin-1."""
+    if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
+        return None
+    try:
+        return text.encode("latin-1")
+    except UnicodeEncodeError:
+        _refuse("bytes spelled as text hold a character above 255")
+
+
+def dtype_code(value: object) -> str:
+    """Return the code of ``numpy.dtype(code, align, copy)`` with its state.
+
+    :raises UnsupportedError: for dtypes outside the table: structured, text, object, datetime
+    :raises TensorError: for arguments that numpy never writes
+    """
+    code, state = _dtype_parts(value)
+    if code not in ITEM_SIZES:
+        message = f"the numpy dtype {quote(code)} is not a plain number"
+        raise UnsupportedError(message)
+    if state is not None and not any(_is_exactly(state[2:], plain) for plain in _PLAIN_STATES):
+        _refuse("a numpy dtype has fields or an unknown state")
+    order = "|" if state is None else _BYTE_ORDERS[state[1]]  # type: ignore[index]
+    if ITEM_SIZES[code] == 1:
+        return f"|{code}"
+    return f"{'<' if order == '|' else order}{code}"
+
+
+def _dtype_parts(value: object) -> tuple[str, tuple[object, ...] | None]:
+    """Return the code and the state of a dtype's call."""
+    if not (_is_reduced(value) and value.func == Global(*NUMPY_DTYPE)):
+        _refuse("a numpy value has something else where its dtype belongs")
+    args = value.args
+    if not 1 <= len(args) <= 3 or not isinstance(args[0], str) or any(type(arg) not in (bool, int) for arg in args[1:]):
+        _refuse("a numpy dtype has unknown arguments")
+    updates = value.updates or []
+    if len(updates) > 1 or (updates and updates[0].how != "BUILD"):
+        _refuse("a numpy dtype has an unknown state")
+    if not updates:
+        return args[0], None
+    if len(args) < 3 or not args[2]:
+        _refuse("a numpy dtype that is no copy is given a state: numpy ignores it")
+    state = updates[0].value
+    if not isinstance(state, tuple) or len(state) not in (8, 9):
+        _refuse("a numpy dtype has an unknown state")
+    if type(state[0]) is not int or state[0] not in (3, 4):
+        _refuse("a numpy dtype has an unknown version")
+    if type(state[1]) is not str or state[1] not in _BYTE_ORDERS:
+        _refuse("a numpy dtype has fields or an unknown byte order")
+    if state[1] == ">" and (args[0][:1] in _UNORDERED or ITEM_SIZES.get(args[0]) == 1):
+        _refuse("a numpy dtype of single bytes is big-endian: numpy takes it for another than its own")
+    return args[0], state
+
+
+def wide_dtype(value: object) -> tuple[str, tuple[Field, ...]]:
+    """Return the code of a dtype, and its fields: besides plain numbers, text, bytes and flat structures.
+
+    :raises UnsupportedError: for any other
+    :raises TensorError: for arguments that numpy never writes
+    """
+    code, state = _dtype_parts(value)
+    if code in ITEM_SIZES:
+        return dtype_code(value), ()
+    if not re.fullmatch("[USV][0-9]{1,9}", code):
+        message = f"the numpy dtype {quote(code)} is neither numbers nor text"
+        raise UnsupportedError(message)
+    size = item_size(f"|{code}")
+    if state is not None and state[8:] not in ((), (None,)):
+        message = "a numpy dtype has metadata"
+        raise UnsupportedError(message)
+    names, fields = (None, None) if state is None else state[3:5]
+    if names is None and fields is None:
+        plain = (size, 4, 8) if code[0] == "U" else (size, 1, 0)
+        if state is not None and not _is_exactly(state[2:8], (None, None, None, *plain)):
+            _refuse("a numpy dtype has an unknown state")
+        order = "<" if state is None or state[1] != ">" else ">"
+        return (f"{order}{code}" if code[0] == "U" else f"|{code}"), ()
+    if code[0] != "V" or type(names) is not tuple or type(fields) is not Dict or len(fields) != len(names) or not names:
+        _refuse("a numpy dtype has unknown fields")
+    if state is None or any(type(part) is not int for part in state[5:8]):
+        _refuse("a numpy dtype has an unknown state")
+    layout = (state[2], state[5], state[6] in _ALIGNMENTS, state[7] in _STRUCTURE_FLAGS)
+    if layout != (None, size, True, True):
+        _refuse("a numpy dtype has an unknown state")
+    made = tuple(_field(name, pair, size) for name, pair in zip(names, fields))
+    if len({field.name for field in made}) != len(made):
+        _refuse("a numpy dtype has two fields of one name")
+    ordered = sorted(made, key=lambda field: field.offset)
+    if any(one.offset + item_size(one.dtype) > other.offset for one, other in pairwise(ordered)):
+        _refuse("the fields of a numpy dtype overlap")
+    return f"|{code}", made
+
+
+def _field(name: object, pair: tuple[object, object], size: int) -> Field:
+    key, where = pair
+    if type(name) is not str or not name or key != name or type(where) is not tuple or len(where) != 2:
+        _refuse("a numpy dtype has unknown fields")
+    dtype, offset = where[:2]
+    code = dtype_code(dtype)
+    if type(offset) is not int or not 0 <= offset <= size - item_size(code):
+        _refuse("a field of a numpy dtype lies outside it")
+    return Field(name, code, offset)
+
+
+def item_size(code: str) -> int:
+    """Return the bytes of one item of a dtype by its code, ``<f4``."""
+    return ITEM_SIZES.get(code[1:]) or int(code[2:]) * (4 if code[1] == "U" else 1)
+
+
+def _is_exactly(values: tuple[object, ...], wanted: tuple[object, ...]) -> bool:
+    """Say whether two tuples are equal and of the same types: False is no 0, and numpy takes no 0.0."""
+    return list(map(type, values)) == list(map(type, wanted)) and values == wanted
+
+
+def is_flag(value: object) -> bool:
+    """Say whether a value is true or false, as numpy pickles it: a bool, or 0 or 1."""
+    return type(value) in (bool, int) and value in (0, 1)
+
+
+def is_empty_shape(value: object) -> bool:
+    """Say whether a value is the shape ``(0,)`` that numpy begins with."""
+    return type(value) is tuple and _is_exactly(value, (0,))
+
+
+def is_object_array(call: Call) -> bool:
+    """Say whether a ``_reconstruct`` makes an array of Python objects."""
+    updates = call.updates or []
+    state = updates[0].value if len(updates) == 1 else None
+    return isinstance(state, tuple) and len(state) == 5 and is_object_dtype(state[2])
+
+
+def is_object_dtype(value: object) -> bool:
+    """Say whether a dtype's call is that of Python objects."""
+    if not (_is_reduced(value) and value.func == Global(*NUMPY_DTYPE)):
+        return False
+    code, state = _dtype_parts(value)
+    if state is None or code != "O8":
+        return code == "O8"
+    return state[8:] in ((), (None,)) and _is_exactly(state[1:8], ("|", None, None, None, -1, -1, 63))
+
+
+def array_info(call: Call, *, is_wide: bool = False) -> ArrayInfo:
+    """Return what a call of a numpy constructor of :data:`~sbformat.globals.torch.CALLS` would make.
+
+    :param call: ``scalar``, ``_reconstruct`` with its state, or ``_frombuffer``
+    :param is_wide: allow text, bytes and flat structures too
+    :raises TensorError: when its parts do not fit each other
+    :raises UnsupportedError: for a dtype outside the table
+    """
+    if not _is_reduced(call):
+        _refuse("a numpy value has computed arguments")
+    if CALLS[call.func.pair] == "numpy_scalar":
+        return _scalar(call, is_wide=is_wide)
+    if call.func.pair[1] == NUMPY_RECONSTRUCT_NAME:
+        return _reconstructed(call, is_wide=is_wide)
+    return _from_buffer(call, is_wide=is_wide)
+
+
+def _scalar(call: _Reduced, *, is_wide: bool) -> ArrayInfo:
+    args = call.args
+    if call.updates or not isinstance(args, tuple) or len(args) != 2:
+        _refuse("a numpy scalar has unknown arguments")
+    return _checked(_dtype(args[0], is_wide=is_wide), (), "C", _items(args[1]), is_scalar=True)
+
+
+def _reconstructed(call: _Reduced, *, is_wide: bool) -> ArrayInfo:
+    args = call.args
+    updates = call.updates or []
+    if (
+        not isinstance(args, tuple)
+        or len(args) != 3
+        or not (isinstance(args[0], Global) and args[0].pair == NUMPY_NDARRAY)
+        or not is_empty_shape(args[1])
+        or _items(args[2]) != b"b"
+        or len(updates) != 1
+        or updates[0].how != "BUILD"
+    ):
+        _refuse("a numpy array is not rebuilt the way numpy does")
+    state = updates[0].value
+    if not isinstance(state, tuple) or len(state) != 5 or not is_flag(state[3]):
+        _refuse("a numpy array has an unknown state")
+    if type(state[0]) is not int or state[0] != 1:
+        _refuse("a numpy array has an unknown version")
+    return _checked(_dtype(state[2], is_wide=is_wide), state[1], "F" if state[3] else "C", _items(state[4]))
+
+
+def _from_buffer(call: _Reduced, *, is_wide: bool) -> ArrayInfo:
+    args = call.args
+    if is_wide and len(args) == 5 and args[3] == "K":
+        return _transposed(call)
+    if call.updates or len(args) != 4 or args[3] not in ("C", "F"):
+        _refuse("a numpy array has an unknown order or arguments")
+    order: Literal["C", "F"] = "F" if args[3] == "F" else "C"
+    return _viewed(_dtype(args[1], is_wide=is_wide), args[2], order, args[0])
+
+
+def _transposed(call: _Reduced) -> ArrayInfo:
+    """An array whose axes are in another order than its bytes: ``_frombuffer`` of numpy >= 2.3."""
+    raw, dtype, base, _, axes = call.args
+    info = _viewed(wide_dtype(dtype), base, "C", raw)
+    if type(axes) is not tuple or any(type(axis) is not int for axis in axes) or call.updates:
+        _refuse("a numpy array has unknown axes")
+    if sorted(axes) != list(range(len(info.shape))):
+        _refuse("a numpy array has unknown axes")
+    return info._replace(shape=tuple(info.shape[axis] for axis in axes), axes=axes)
+
+
+def _viewed(dtype: tuple[str, tuple[Field, ...]], shape: object, order: Literal["C", "F"], buffer: object) -> ArrayInfo:
+    if not item_size(dtype[0]):
+        _refuse("a numpy array is made from a buffer, and its items have no bytes")
+    return _checked(dtype, shape, order, _buffer(buffer))
+
+
+def _dtype(value: object, *, is_wide: bool) -> tuple[str, tuple[Field, ...]]:
+    return wide_dtype(value) if is_wide else (dtype_code(value), ())
+
+
+def _checked(
+    dtype: tuple[str, tuple[Field, ...]],
+    shape: object,
+    order: Literal["C", "F"],
+    buffer: bytes | Unread | None,
+    *,
+    is_scalar: bool = False,
+) -> ArrayInfo:
+    code, fields = dtype
+    size = checked_numel(shape, item_size(code)) * item_size(code)
+    if buffer is None:
+        message = f"a numpy value of dtype {code} does not hold its items as bytes"
+        raise UnsupportedError(message)
+    if size != len(buffer):
+        _refuse(f"a numpy value of dtype {code} and shape {shape} needs {size} bytes and has {len(buffer)}")
+    if isinstance(buffer, bytes):
+        _check_items(code, buffer)
+    return ArrayInfo(code, shape, order, buffer, is_scalar, fields)  # type: ignore[arg-type]
+
+
+def checked_numel(shape: object, itemsize: int) -> int:
+    """Return the number of items of a shape that numpy can hold."""
+    if not isinstance(shape, tuple) or len(shape) > _RANK:
+        _refuse("a numpy array has an unknown shape")
+    numel, extent = 1, itemsize
+    for length in shape:
+        if type(length) is not int or not 0 <= length < 2**63:
+            _refuse("a numpy array has an unknown shape")
+        numel *= length
+        extent *= length or 1
+    if extent >= 2**63:
+        _refuse(f"a numpy array of shape {shape} is larger than any memory")
+    return numel
+
+
+# -- and back (FORMAT.md 12.3) ------------------------------------------------------------------------
+
+_MULTIARRAY: Final = "numpy.core.multiarray"
+"""Its name before numpy 2, which both know."""
+
+
+def to_tree(info: ArrayInfo) -> Call:
+    """Return the call that numpy pickles an array or scalar as."""
+    if info.is_scalar:
+        return Call("REDUCE", Global(_MULTIARRAY, "scalar"), (dtype_tree(info.dtype), info.read()))
+    array = Call("REDUCE", Global(_MULTIARRAY, NUMPY_RECONSTRUCT_NAME), (Global(*NUMPY_NDARRAY), (0,), b"b"))
+    state = (1, info.shape, dtype_tree(info.dtype), info.order == "F", info.read())
+    array.updates = [Update("BUILD", array, state)]
+    return array
+
+
+def dtype_tree(code: str) -> Call:
+    """Return the call that numpy pickles a dtype of numbers as.
+
+    :param code: in the array interface, ``<f4``
+    """
+    dtype = Call("REDUCE", Global(*NUMPY_DTYPE), (code[1:], False, True))
+    dtype.updates = [Update("BUILD", dtype, (3, code[0], None, None, None, -1, -1, 0))]
+    return dtype

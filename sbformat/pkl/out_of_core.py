@@ -1,0 +1,310 @@
+"""Pickles larger than memory: the same trees, with bytes that stay in the file (FORMAT.md 18.1).
+
+A replay buffer is a pickle of a few thousand opcodes around gigabytes of arrays. Its opcodes are walked by their
+lengths alone and copied, without the large bytes behind them, into a reduced pickle; the one machine of ``decode``
+runs over that and takes an :class:`~sbformat.pkl.tree.Unread` where bytes are missing. Where the walk cannot go on it
+copies what the machine will trip over, and leaves the refusal to it.
+
+A hindsight buffer holds an empty dict for each of its million steps. A run of those, memoised and never touched again,
+is left out, too, and one dict stands for all of them; where one is touched all the same, all are read.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import deque
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.errors import PickleError, SbformatError
+from sbformat.pkl.decode import Machine
+from sbformat.pkl.opcodes import OPCODES
+from sbformat.pkl.tree import Dict, Unread
+
+if TYPE_CHECKING:
+    from sbformat.io.source import Source
+    from sbformat.limits import Budget
+    from sbformat.pkl.decode import Pickle
+
+LARGE: Final = 1 << 16
+"""Bytes objects from this size on stay unread: CPython writes the same outside frames."""
+
+_WINDOW: Final = 1 << 16
+"""No more than the least that is left out, so that looking for the opcodes behind it reads no file twice over."""
+_COPIES: Final = 3
+"""Of what is kept of a pickle: as it grows, what the machine reads, and a frame of that."""
+_STOP: Final = 0x2E
+_FRAME: Final = 0x95
+_BYTEARRAY8: Final = 0x96
+_PAYLOADS: Final = frozenset(row.code for row in OPCODES if row.name in ("BINBYTES", "BINBYTES8", "BYTEARRAY8"))
+_FIXED: Final = {"": 0, "u1": 1, "u2": 2, "u4": 4, "u8": 8, "i4": 4, "f8": 8, "s1": 1, "s4": 4, "s8": 8, "i4s": 4}
+_LINES: Final = {row.code: 2 if row.argument == "line2" else 1 for row in OPCODES if row.argument.startswith("line")}
+_HEADS: Final = [0] * 256
+"""By opcode: its byte and what of its argument has a fixed size; 0 for what is no opcode, and for text lines."""
+_WIDTHS: Final = [0] * 256
+"""By opcode: the bytes of the length in its argument."""
+_SIGNED: Final = frozenset(row.code for row in OPCODES if row.argument == "i4s")
+for _row in OPCODES:
+    if _row.code not in _LINES:
+        _HEADS[_row.code] = 1 + _FIXED[_row.argument]
+        _WIDTHS[_row.code] = _FIXED[_row.argument] if "s" in _row.argument else 0
+_LENGTH8: Final = Struct("<Q")
+_EMPTY_DICT: Final = 0x7D
+_EMPTIES: Final = rb"(?:\}\x94)+"
+_LEAST_EMPTIES: Final = 64
+_EMPTIES_A_NODE: Final = 16
+"""Empty dicts that are left out for what one node of a pickle costs: two references each."""
+_RUN: Final = b"\x8e" + b"\xff" * 8
+"""What stands for a run of them: a bytes object larger than any file."""
+
+
+def decode_large(
+    source: Source,
+    budget: Budget,
+    *,
+    encoding: str = "ascii",
+    threshold: int = LARGE,
+    least_empties: int | None = _LEAST_EMPTIES,
+) -> Pickle:
+    """Decode one pickle that is all of a source, and leave its large bytes where they are.
+
+    What it gives is what :func:`~sbformat.pkl.decode.decode_pickle` gives, but that ``Unread`` stands for each bytes
+    object of ``threshold`` bytes or more, that ``size`` does not count those, and that empty dicts may be one.
+
+    :param source: the pickle; nothing may follow its STOP
+    :param budget: ``pickle_bytes`` is charged for what is read
+    :param encoding: of Python 2's 8-bit strings
+    :param threshold: bytes from which on an object stays unread
+    :param least_empties: the shortest run of empty dicts that one stands for; None for no such run
+    :raises PickleError: when it is no pickle, is cut short, or has bytes behind it (FORMAT.md 5)
+    :raises LimitError: when it asks for more than allowed
+    """
+    walk = _Walk(source, budget, threshold, least_empties)
+    walk.run()
+    budget.keep(0, meanwhile=_COPIES * len(walk.reduced))
+    machine = _ReducedMachine(bytes(walk.reduced), budget, encoding, walk)
+    try:
+        pickle = machine.run()
+    except SbformatError as error:
+        if machine.touched_empties():
+            return decode_large(source, budget, encoding=encoding, threshold=threshold, least_empties=None)
+        if error.offset is not None:
+            error.offset = walk.offset_of(error.offset)
+        raise
+    if machine.touched_empties():
+        return decode_large(source, budget, encoding=encoding, threshold=threshold, least_empties=None)
+    budget.keep(machine.cost(len(walk.reduced)))
+    if walk.position != source.size:
+        message = f"{source.size - walk.position} bytes follow the STOP of the pickle"
+        raise PickleError(message, offset=walk.position)
+    return pickle._replace(size=source.size - sum(len(leaf) for leaf in walk.leaves if isinstance(leaf, Unread)))
+
+
+class _ReducedMachine(Machine):
+    """The machine over a reduced pickle: it meets what was left out in the order in which the walk did."""
+
+    __slots__ = ("_empty", "_is_lost", "_leaves", "_threshold")
+
+    def __init__(self, data: bytes, budget: Budget, encoding: str, walk: _Walk) -> None:
+        limits = budget.limits._replace(pickle_memo=budget.limits.pickle_memo + walk.empties)
+        super().__init__(data, limits, encoding, budget.memory_left())
+        self._leaves = deque(walk.leaves)
+        self._threshold = walk.threshold
+        self._empty = Dict()
+        """What stands for every empty dict that was left out."""
+        self._is_lost = False
+
+    def payload(self, position: int, size: int) -> tuple[bytes | Unread, int]:
+        start = position + size
+        if self._leaves and int.from_bytes(self.data[position:start], "little") >= self._threshold:
+            leaf = self._leaves.popleft()
+            return (self._empties(leaf) if isinstance(leaf, int) else leaf), start
+        return self.counted(position, size)
+
+    def _empties(self, count: int) -> Any:  # noqa: ANN401 -- what stands where bytes would
+        """Push so many empty dicts but the last, and put all into the memo."""
+        depth = len(self.stack) + count
+        if depth > self.limits.pickle_stack:
+            self.exceeded("pickle_stack", depth)
+        self._is_lost = self._is_lost or bool(self.far_memo)
+        self.stack += [self._empty] * (count - 1)
+        self.memo += [self._empty] * count
+        return self._empty
+
+    def touched_empties(self) -> bool:
+        """Say whether anything happened to an empty dict that should have happened to one of them alone."""
+        return self._is_lost or bool(self._empty) or id(self._empty) in self.referred
+
+
+class _Walk:
+    """One walk over a pickle's opcodes, and what it kept of them."""
+
+    def __init__(self, source: Source, budget: Budget, threshold: int, least_empties: int | None) -> None:
+        self.source = source
+        self.threshold = threshold
+        self.reduced = bytearray()
+        self.leaves: list[Unread | int] = []
+        """What was left out, in order: bytes, or how many empty dicts."""
+        self.empties = 0
+        self.position = 0
+        """Of the next opcode in the source."""
+        self._budget = budget
+        self._run_of_empties = b"}\x94" * (least_empties + 1) if least_empties else None
+        self._opcodes_left = budget.limits.pickle_opcodes
+        self._end = source.size
+        """Of the frame, or of the source when in none."""
+        self._frame: int | None = None
+        """Where the contents of the frame begin in what is kept."""
+        self._window = b""
+        self._start = 0
+        """Of the window in the source."""
+        self._cuts: list[tuple[int, int]] = [(0, 0)]
+        """Offsets in what is kept, and how many bytes were left out before."""
+
+    def offset_of(self, reduced: int) -> int:
+        """Return where in the source a byte of what was kept stands."""
+        return reduced + self._cuts[bisect_right(self._cuts, (reduced, self.source.size)) - 1][1]
+
+    def run(self) -> None:
+        """Walk to STOP, or to where the machine will refuse to go on."""
+        goes_on = True
+        while goes_on:
+            if self.position == self._end:
+                self._leave_frame()
+            self._plain_run()
+            goes_on = self._opcodes_left >= 0 and self.position < self.source.size
+            if goes_on and self.position < self._end:
+                goes_on = self._step()
+        self._leave_frame()
+
+    def _plain_run(self) -> None:
+        """Pass over opcodes that need no thought, as far as one window reaches."""
+        window, start, size = self._ahead()
+        threshold, left, run = self.threshold, self._opcodes_left, self._run_of_empties
+        at = start
+        while at < size and left >= 0:
+            code = window[at]
+            after = at + _HEADS[code]
+            width = _WIDTHS[code]
+            if code == _EMPTY_DICT and run and window.startswith(run, at, size):
+                break
+            if code in _LINES:
+                for _ in range(_LINES[code]):
+                    after = window.find(b"\n", after, size) + 1 or size + 1
+            elif width:
+                length = int.from_bytes(window[after - width : after], "little")
+                after += length
+                if code in _PAYLOADS and length >= threshold:
+                    break
+            if after > size or after == at or code in _STOPS:
+                break
+            at = after
+            left -= 1
+        self._opcodes_left = left
+        self._keep_some(window, start, at)
+
+    def _step(self) -> bool:
+        """Pass over one opcode, whatever it is; say whether there is a way on."""
+        window, at, size = self._ahead()
+        code = window[at]
+        left = self._end - self.position
+        self._opcodes_left -= 1
+        run = self._run_of_empties
+        if code == _EMPTY_DICT and run and window.startswith(run, at, size):
+            return self._leave_out_empties(window, at, size)
+        if code in _LINES:
+            return all(self._keep_line() for _ in range(_LINES[code]))
+        head = _HEADS[code] or 1
+        if head > left:
+            self._keep(left)
+            return False
+        raw = self._argument(head)
+        if code == _FRAME:
+            return self._enter_frame(int.from_bytes(raw, "little"))
+        length = int.from_bytes(raw, "little", signed=code in _SIGNED) if _WIDTHS[code] else 0
+        if not 0 <= length <= left - head:
+            self._keep(head)
+            return False
+        if code in _PAYLOADS and length >= self.threshold:
+            self._keep(head)
+            self._leave_out(length, is_bytearray=code == _BYTEARRAY8)
+            return True
+        self._keep(head + length)
+        return bool(_HEADS[code]) and code != _STOP
+
+    def _ahead(self) -> tuple[bytes, int, int]:
+        """Return bytes of the source, where in them the next opcode stands, and where the frame or they end."""
+        at = self.position - self._start
+        if at >= len(self._window):
+            self._window = bytes(self.source.view(self.position, min(_WINDOW, self.source.size - self.position)))
+            self._start, at = self.position, 0
+        return self._window, at, min(len(self._window), self._end - self._start)
+
+    def _argument(self, head: int) -> bytes:
+        """Return the rest of the next opcode's ``head`` bytes."""
+        window, at, size = self._ahead()
+        if at + head <= size:
+            return window[at + 1 : at + head]
+        return bytes(self.source.view(self.position + 1, head - 1))
+
+    # -- what is kept ---------------------------------------------------------------------------------
+
+    def _keep_some(self, window: bytes, start: int, stop: int) -> None:
+        self._budget.spend("pickle_bytes", len(self.reduced) + stop - start)
+        self.reduced += window[start:stop]
+        self.position += stop - start
+
+    def _keep(self, size: int) -> None:
+        self._budget.spend("pickle_bytes", len(self.reduced) + size)
+        self.reduced += self.source.view(self.position, size)
+        self.position += size
+
+    def _keep_line(self) -> bool:
+        """Keep what is left of a text line; say whether it has an end."""
+        while self.position < self._end:
+            window, at, size = self._ahead()
+            stop = window.find(b"\n", at, size) + 1
+            self._keep_some(window, at, stop or size)
+            if stop:
+                return True
+        return False
+
+    def _leave_out(self, size: int, *, is_bytearray: bool) -> None:
+        self.leaves.append(Unread(self.source, self.position, size, is_bytearray=is_bytearray))
+        self.position += size
+        self._cuts.append((len(self.reduced), self.position - len(self.reduced)))
+
+    def _leave_out_empties(self, window: bytes, at: int, size: int) -> bool:
+        """Leave out empty dicts, but the last of them: that may be given items."""
+        found = re.compile(_EMPTIES).match(window, at, size)
+        count = len(found[0]) // 2 - 1 if found else 0
+        self.empties += count
+        self._budget.spend("pickle_nodes", self.empties // _EMPTIES_A_NODE)
+        self.reduced += _RUN
+        self.leaves.append(count)
+        self.position += 2 * count
+        self._cuts.append((len(self.reduced), self.position - len(self.reduced)))
+        return True
+
+    # -- frames ---------------------------------------------------------------------------------------
+
+    def _enter_frame(self, size: int) -> bool:
+        """Keep a FRAME's head; its length is set when it is left, to what was kept of it."""
+        start = self.position + _HEADS[_FRAME]
+        fits = self._frame is None and size <= self.source.size - start
+        self._keep(_HEADS[_FRAME])
+        if fits:
+            self._frame = len(self.reduced)
+            self._end = start + size
+        return fits
+
+    def _leave_frame(self) -> None:
+        if self._frame is not None:
+            _LENGTH8.pack_into(self.reduced, self._frame - 8, len(self.reduced) - self._frame)
+        self._frame = None
+        self._end = self.source.size
+
+
+_STOPS: Final = frozenset({_STOP, _FRAME})
+"""What ends a run of plain opcodes."""

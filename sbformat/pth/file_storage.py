@@ -1,0 +1,174 @@
+"""Storages whose bytes stay in a file until they are asked for, each time anew (FORMAT.md 18.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sbformat.container.reader import STORED_CHUNK_BYTES
+from sbformat.container.records import STORED
+from sbformat.errors import TensorError
+from sbformat.io.source import part_of
+from sbformat.pth.values import Storage, swapped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sbformat.container.reader import Container
+    from sbformat.io.source import Source
+    from sbformat.pkl.numpy import ArrayInfo
+    from sbformat.pth.values import Chunk
+
+
+class _Unkept(Storage):
+    """A storage that holds nothing of the file."""
+
+    __slots__ = ()
+
+    @property
+    def swapped(self) -> dict[int, bytes]:
+        """Nothing: a copy in another byte order is not kept either."""
+        return {}
+
+    @swapped.setter
+    def swapped(self, _: object) -> None:
+        """Forget it."""
+
+    def bytes(self) -> memoryview:
+        """Return its bytes, read anew.
+
+        :raises ContainerError: when a CRC is wrong, or the file has changed since it was first looked at
+        :raises TensorError: for bools other than 0 and 1
+        """
+        return self._load(self._where)
+
+
+class RecordStorage(_Unkept):
+    """A record of a torch zip that is not held.
+
+    :param records: the zip, over a file
+    :param name: the record, which is stored, not deflated
+    """
+
+    __slots__ = ("_records",)
+
+    def __init__(
+        self, key: str, dtype: str, numel: int, location: str, byte_order: str, records: Container, name: str
+    ) -> None:
+        super().__init__(key, dtype, numel, location, byte_order, records.read, name)
+        self._records = records
+
+    def chunks(self, swap: int = 1) -> Iterator[Chunk]:
+        """Yield its bytes in pieces, each read when it is asked for; the CRC is checked behind the last.
+
+        :raises ContainerError: at the end, when it is wrong
+        """
+        return self.span(0, self.nbytes, swap)
+
+    def span(self, start: int, stop: int, swap: int = 1) -> Iterator[Chunk]:
+        """Yield a run of its bytes; the first time all of it is read, for the CRC."""
+        for piece in self._records.span(self._where, start, stop):
+            yield piece if swap == 1 else swapped(piece, swap)
+
+
+class InflatedStorage(Storage):
+    """A record that is inflated piece by piece where that is enough, and kept once it is asked for whole.
+
+    :param records: the zip
+    :param name: the record; it is deflated, or the zip is
+    """
+
+    __slots__ = ("_records",)
+
+    def __init__(
+        self, key: str, dtype: str, numel: int, location: str, byte_order: str, records: Container, name: str
+    ) -> None:
+        super().__init__(key, dtype, numel, location, byte_order, records.read, name)
+        self._records = records
+
+    def bytes(self) -> memoryview:
+        """Return its bytes, which are charged as kept."""
+        if self._bytes is None:
+            where, records = self._where, self._records
+            is_deflated = records.entries[where].method != STORED
+            self._bytes = records.source(where).view(0, self.nbytes) if is_deflated else super().bytes()
+            records.keep(where)
+        return self._bytes
+
+    def span(self, start: int, stop: int, swap: int = 1) -> Iterator[Chunk]:
+        """Yield a run of its bytes in pieces."""
+        if self._bytes is not None:
+            yield from super().span(start, stop, swap)
+            return
+        for piece in self._records.span(self._where, start, stop):
+            yield piece if swap == 1 else swapped(piece, swap)
+
+    def chunks(self, swap: int = 1) -> Iterator[Chunk]:
+        """Yield its bytes in pieces."""
+        return super().chunks(swap) if self._bytes is not None else self.span(0, self.nbytes, swap)
+
+    def check(self) -> None:
+        """Check its CRC, without keeping it."""
+        for _ in self.chunks():
+            pass
+
+
+class FileStorage(_Unkept):
+    """A run of a source's bytes, little-endian, which no CRC covers.
+
+    :param source: of the whole file
+    :param start: where the run begins
+    :param dtype: of its items as torch names it, or ``""`` for bytes
+    :param numel: of those
+    :param is_bool: no byte may be other than 0 and 1
+    """
+
+    __slots__ = ("_is_bool", "_part")
+
+    def __init__(self, source: Source, start: int, dtype: str, numel: int, *, is_bool: bool) -> None:
+        super().__init__("", dtype, numel, "cpu", "little", self._whole, "")
+        self._part = part_of(source, start, self.nbytes)
+        self._is_bool = is_bool
+
+    def source(self) -> Source:
+        """Return its bytes as a source."""
+        return self._part
+
+    def _whole(self, _: str) -> memoryview:
+        return self._checked(self._part.view(0, self.nbytes))
+
+    def _checked(self, piece: memoryview) -> memoryview:
+        if self._is_bool and bytes(piece).translate(None, b"\0\1"):
+            message = "it is bool and holds bytes other than 0 and 1"
+            raise TensorError(message)
+        return piece
+
+    def chunks(self, swap: int = 1) -> Iterator[Chunk]:
+        """Yield its bytes in pieces, each read when it is asked for."""
+        return self.span(0, self.nbytes, swap)
+
+    def span(self, start: int, stop: int, swap: int = 1) -> Iterator[Chunk]:
+        """Yield a run of its bytes in pieces, each read when it is asked for."""
+        for at in range(start, stop, STORED_CHUNK_BYTES):
+            piece = self._checked(self._part.view(at, min(STORED_CHUNK_BYTES, stop - at)))
+            yield piece if swap == 1 else swapped(piece, swap)
+
+
+class UnreadStorage(_Unkept):
+    """The items of an array that was too large to hold: read at each use, and never kept.
+
+    :param array: whose buffer was left unread; its items may run in any order
+    :param dtype: its dtype as torch names it
+    :param key: the storage's name
+    """
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: ArrayInfo, dtype: str, key: str = "") -> None:
+        order = "big" if array.dtype.startswith(">") else "little"
+        super().__init__(key, dtype, array.numel, "cpu", order, lambda _: array.view(), key)
+        self._array = array
+
+    def chunks(self, swap: int = 1) -> Iterator[Chunk]:
+        """Yield its bytes in pieces, each read when it is asked for."""
+        for piece in self._array.chunks():
+            yield piece if swap == 1 else swapped(memoryview(piece), swap)

@@ -1,0 +1,184 @@
+"""How weights do not fit a template: rows for machines, one error that lists them for people."""
+
+from __future__ import annotations
+
+import difflib
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+
+from sbformat.constants import PTH_SUFFIX
+from sbformat.errors import UnsupportedError, ValidationError, escape, quote
+from sbformat.pth.addresses import segment
+from sbformat.pth.values import QuantizedTensor, TensorInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+MismatchKind: TypeAlias = Literal["missing", "unexpected", "shape", "dtype", "value", "contradiction"]
+
+_SHOWN: Final = 20
+_HINTED: Final = 3
+"""Names that the nearest one is sought for: it costs time with the template's size."""
+
+
+_ADDED_OPTIONS: Final = frozenset(
+    {"maximize", "foreach", "capturable", "differentiable", "fused", "decoupled_weight_decay", "initial_lr"}
+)
+"""Options that later releases of torch gave optimizers, or schedulers do: a template of an older one lacks them."""
+
+
+class Mismatch(NamedTuple):
+    """One way in which weights do not fit their template."""
+
+    loc: str
+    """The tensor's path."""
+    kind: MismatchKind
+    message: str
+    """A sentence."""
+
+
+def check_names(infos: Mapping[str, Any], given: Mapping[str, Any], what: str = "tensor") -> Iterable[Mismatch]:
+    """Yield the names that only one side has."""
+    for path in infos:
+        if path not in given:
+            yield Mismatch(path, "missing", "is not given")
+    unexpected = [path for path in given if path not in infos]
+    for at, path in enumerate(unexpected):
+        yield _unexpected(path, what, infos if at < _HINTED else ())
+
+
+def _unexpected(path: str, what: str, known: Iterable[str]) -> Mismatch:
+    close = difflib.get_close_matches(path[:60], list(known), n=1)
+    hint = f"; did you mean {quote(close[0])}?" if close else ""
+    return Mismatch(path, "unexpected", f"the template has no such {what}{hint}")
+
+
+def leaf_misfits(
+    template: Mapping[str, Any], given: Mapping[str, Any], is_equal: Callable[[Any, Any], bool]
+) -> Iterator[Mismatch]:
+    """Yield the values given beside tensors that the template lacks, or has otherwise: it keeps its own.
+
+    :param template: its values by path, tensors among them
+    :param given: those that are no tensors, by path
+    :param is_equal: compares two of them
+    """
+    hints = _HINTED
+    for path, value in given.items():
+        if path not in template:
+            yield _unexpected(path, "value", template if hints > 0 else ())
+            hints -= 1
+        elif isinstance(template[path], TensorInfo):
+            yield Mismatch(path, "dtype", f"is a {type(value).__name__} where a tensor belongs")
+        elif not is_equal(template[path], value):
+            yield Mismatch(path, "value", "expected the template's value: only tensors may have others")
+
+
+def optimizer_misfits(
+    template: object, infos: Mapping[str, Any], given: object, tensors: Mapping[str, Any]
+) -> list[Mismatch]:
+    """List how an optimizer's tree is not for the same parameters as the template; either may have no state.
+
+    Its groups have the options that the template's have, its state is that of its own parameters.
+
+    :param template: the tree to compare with
+    :param infos: its tensors by path
+    :param given: the tree
+    :param tensors: its tensors by path
+    """
+    mismatches = []
+    theirs: dict[Any, Any]
+    mine: dict[Any, Any]
+    known: set[object] = set()
+    for at, (theirs, mine) in enumerate(zip_longest(_groups(template), _groups(given), fillvalue={})):
+        wanted, listed = len(_items(theirs.get("params"))), _items(mine.get("params"))
+        known.update(key for key in listed if isinstance(key, (int, str)))
+        if len(listed) != wanted:
+            message = f"has {len(listed) or 'no'} parameters where {wanted or 'no'} belong"
+            mismatches.append(Mismatch(f"param_groups/[{at}]/params", "shape", message))
+        place = f"param_groups/[{at}]/"
+        lacking = [key for key in theirs if mine and key not in mine and key != "params"]
+        mismatches += [Mismatch(place + segment(key), "missing", "is not given") for key in lacking]
+        mismatches += _others(place, "option", {key for key in mine if key not in _ADDED_OPTIONS}, theirs)
+    mismatches += [
+        Mismatch(f"state/{segment(key)}", "unexpected", "is the state of no parameter")
+        for key in _state(given)
+        if key not in known
+    ]
+    mismatches += _others("", "value", given if isinstance(given, dict) else {}, template)
+    words = {word for moments in _state(template).values() if isinstance(moments, dict) for word in moments}
+    for key, moments in _state(given).items() if words else ():
+        place = f"state/{segment(key)}/"
+        found = [word for word in moments if place + segment(word) not in tensors] if isinstance(moments, dict) else []
+        mismatches += _others(place, "value", found, words)
+    if infos and tensors:
+        mismatches += check_names(infos, tensors)
+        mismatches += [
+            Mismatch(path, "shape", f"has shape {_shape(info)} where {_shape(infos[path])} belongs")
+            for path, info in tensors.items()
+            if path in infos and _shape(info) != _shape(infos[path])
+        ]
+    return mismatches
+
+
+def _others(place: str, what: str, given: Iterable[Any], template: Any) -> list[Mismatch]:  # noqa: ANN401 -- a container
+    """List the keys that a part of the template lacks, where it has keys."""
+    known = template if isinstance(template, (dict, set)) and template else None
+    if known is None:
+        return []
+    names = [segment(key) for key in known]
+    found = [_unexpected(segment(key), what, names) for key in given if key not in known]
+    return [row._replace(loc=place + row.loc) for row in found]
+
+
+def _groups(tree: object) -> list[dict[Any, Any]]:
+    """The groups of an optimizer; an empty one for what is none."""
+    groups = tree.get("param_groups") if isinstance(tree, dict) else None
+    return [group if isinstance(group, dict) else {} for group in _items(groups)]
+
+
+def _state(tree: object) -> dict[Any, Any]:
+    state = tree.get("state") if isinstance(tree, dict) else None
+    return state if isinstance(state, dict) else {}
+
+
+def _items(value: object) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else []
+
+
+def _shape(info: Any) -> tuple[int, ...]:  # noqa: ANN401 -- a tensor of any kind
+    shape: tuple[int, ...] = info.int_repr.shape if isinstance(info, QuantizedTensor) else info.shape
+    return shape
+
+
+def fit_all(parts: Mapping[str, T], fit: Callable[[str, T], S], mismatches: Iterable[Mismatch] = ()) -> dict[str, S]:
+    """Fit what is given for several state dicts; what does not fit in any of them is told in one error.
+
+    :param parts: what is given, by SB3's names
+    :param fit: returns the state dict, or raises ValidationError
+    :param mismatches: what is known not to fit already
+    :raises ValidationError: the rows' places begin with the state dict's name
+    """
+    found = list(mismatches)
+    made = {}
+    for name, part in parts.items():
+        try:
+            made[name] = fit(name, part)
+        except ValidationError as error:
+            found += [row._replace(loc=f"{name}:{row.loc}") for row in error.problems]
+        except UnsupportedError as error:
+            raise error if error.entry else error.within(name + PTH_SUFFIX) from None
+    if found:
+        raise misfit(found)
+    return made
+
+
+def misfit(mismatches: list[Mismatch], entry: str | None = None) -> ValidationError:
+    """Return the error that lists what does not fit."""
+    lines = [f"{escape(row.loc)}: {row.message}" for row in mismatches[:_SHOWN]]
+    more = f"; and {len(mismatches) - _SHOWN} more" if len(mismatches) > _SHOWN else ""
+    count = f"{len(mismatches)} values do" if len(mismatches) != 1 else "1 value does"
+    message = f"{count} not fit the template: {'; '.join(lines)}{more}"
+    return ValidationError(message, problems=mismatches, entry=entry)

@@ -1,0 +1,113 @@
+"""torch's small values, and bytes and numbers as protocol 2 spells them (FORMAT.md 6.6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sbformat.errors import UnsupportedError, quote
+from sbformat.globals.torch import DTYPES as DTYPE_NAMES
+from sbformat.globals.torch import LAYOUTS, MEMORY_FORMATS
+from sbformat.pth.arguments import arguments, reduced, refuse, whole_numbers
+from sbformat.pth.values import DEVICE_INDEXES, Device, DTypeName, Layout, MemoryFormat, Size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sbformat.pkl.tree import Global
+    from sbformat.pth.context import Scope
+
+
+def size_of(value: object) -> Size:
+    """A shape: ``torch.Size((2, 3))``, or the plain tuple."""
+    args = reduced(value, "size")
+    return Size(whole_numbers(value if args is None else arguments(args, "torch.Size", (1,))[0], "size"))
+
+
+def _size(scope: Scope, args: tuple[object, ...]) -> Size:  # noqa: ARG001
+    (items,) = arguments(args, "torch.Size", (1,))
+    return Size(whole_numbers(items, "size"))
+
+
+def _device(scope: Scope, args: tuple[object, ...]) -> Device:  # noqa: ARG001
+    kind, *index = arguments(args, "torch.device", (1, 2))
+    if type(kind) is not str or (index and (type(index[0]) is not int or index[0] not in DEVICE_INDEXES)):
+        refuse("torch.device takes a name and a number below 128")
+    return Device(kind, index[0] if index else None)
+
+
+def layout_of(value: object) -> str:
+    """Return the name of a layout."""
+    args = reduced(value, "layout")
+    if args is None:
+        refuse("a sparse tensor names no layout")
+    return _layout(None, args).name
+
+
+def _layout(scope: Scope | None, args: tuple[object, ...]) -> Layout:  # noqa: ARG001
+    (name,) = arguments(args, "_get_layout", (1,))
+    if type(name) is not str:
+        refuse("_get_layout takes a name")
+    short = name.removeprefix("torch.")
+    if short not in LAYOUTS:
+        message = f"{quote(name)} is no layout that is known"
+        raise UnsupportedError(message)
+    return Layout(short)
+
+
+def _bytearray(scope: Scope, args: tuple[object, ...]) -> bytearray:  # noqa: ARG001
+    if args == ():
+        return bytearray()
+    from sbformat.pkl.numpy import encoded_bytes, latin1_bytes
+
+    raw = latin1_bytes(*args) if len(args) == 2 else encoded_bytes(arguments(args, "bytearray", (1,))[0])
+    if raw is None:
+        refuse("a bytearray is not made of bytes")
+    return bytearray(raw)
+
+
+def _encode(scope: Scope, args: tuple[object, ...]) -> bytes:  # noqa: ARG001
+    from sbformat.pkl.numpy import latin1_bytes
+
+    raw = latin1_bytes(*arguments(args, "_codecs.encode", (2,)))
+    if raw is None:
+        refuse("bytes are spelled as no release of torch spells them")
+    return raw
+
+
+def _bytes(scope: Scope, args: tuple[object, ...]) -> bytes:  # noqa: ARG001
+    if args != ():
+        message = "bytes are made of something, where protocol 2 makes only empty ones so"
+        raise UnsupportedError(message)
+    return b""
+
+
+def _complex(scope: Scope, args: tuple[object, ...]) -> complex:  # noqa: ARG001
+    real, imaginary = arguments(args, "complex", (2,))
+    if type(real) is not float or type(imaginary) is not float:
+        refuse("a complex number is not made of two floats")
+    return complex(real, imaginary)
+
+
+SMALL_VALUES: Final[dict[str, Callable[[Scope, tuple[object, ...]], object]]] = {
+    "size": _size,
+    "device": _device,
+    "layout": _layout,
+    "bytearray": _bytearray,
+    "complex": _complex,
+    "encode": _encode,
+    "bytes": _bytes,
+}
+"""By role in :data:`sbformat.globals.torch.CALLS`."""
+
+
+def named_value(value: Global) -> object:
+    """Return the dtype, memory format or layout that a bare name stands for; None when it is none."""
+    if value.updates:
+        return None
+    if value.pair in DTYPE_NAMES:
+        return DTypeName(DTYPE_NAMES[value.pair])
+    if value.pair in MEMORY_FORMATS:
+        return MemoryFormat(MEMORY_FORMATS[value.pair])
+    if value.module == "torch" and value.name in LAYOUTS:
+        return Layout(value.name)
+    return None

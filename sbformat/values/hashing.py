@@ -1,0 +1,237 @@
+"""What it takes CPython to hash the keys of a pickle's dicts and the members of its sets (FORMAT.md 14.1).
+
+A pickle whose keys cannot be hashed cannot be loaded, and one that is hashed for years never ends: a tuple has no
+memory of its hash, so a tuple of two references to a tuple of two references, thirty times, is hashed 2**30 times; and
+numbers whose hashes a file chooses can be made to collide in every slot of a table. Nothing of a file is hashed here,
+but for numbers and tuples of numbers, whose hashes are needed to look for collisions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sbformat.globals.recognized import OBJECTS, SPACES
+from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Set, Unread
+from sbformat.values.context import role_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sbformat.limits import Limits
+
+_UNHASHABLE: Final[dict[type, str]] = {list: "a list", Dict: "a dict", Set: "a set", bytearray: "a bytearray"}
+_UNHASHABLE_ROLES: Final = frozenset(
+    {"ordered_dict", "deque", "default_dict", "set", "numpy_array", "slice", "portable_array"}
+)
+_UNHASHABLE_OBJECTS: Final = frozenset(SPACES) | {pair for pair, role in OBJECTS.items() if role in _UNHASHABLE_ROLES}
+"""Their classes have an ``__eq__`` and no ``__hash__``."""
+_NUMBERS: Final = (int, float, bool)
+_LINEAR_PROBES: Final = 9
+"""CPython's sets look at that many slots in a row before they jump; dicts at none."""
+_PERTURB_SHIFT: Final = 5
+_PROBES_A_KEY: Final = 32
+"""What a key may take on average; in tables that nobody made for it, it takes fewer than 6."""
+
+
+def find_key_fault(parts: Iterable[object], limits: Limits) -> str | None:
+    """Return why a pickle cannot be loaded, or would take forever, because of its keys; None when it would not.
+
+    :param parts: every composite value and node that loading it makes, each once
+    :param limits: ``pickle_nodes`` parts may be hashed, ``value_depth`` tuples deep, and ``other_keys`` of a table need
+        no look at collisions
+    """
+    costs = _Costs(limits.pickle_nodes, limits.value_depth)
+    for part in parts:
+        for keys, is_set in _tables(part):
+            fault = costs.add(keys)
+            if fault is None and len(keys) > limits.other_keys:
+                fault = _find_collisions(keys, limits.other_keys, is_set=is_set)
+            if fault is not None:
+                return fault
+    return None
+
+
+def _tables(part: object) -> list[tuple[list[object], bool]]:
+    """Return the keys of each table that a value is, or is made with; True for those of a set."""
+    kind = type(part)
+    if kind is Dict:
+        return [(_others(key for key, _ in part), False)]  # type: ignore[attr-defined]
+    if kind is Set or kind is FrozenSet:
+        return [(_others(part), True)]  # type: ignore[arg-type]
+    if not isinstance(part, Call):
+        return []
+    found = []
+    role = role_of(part)
+    items = part.args[0] if type(part.args) is tuple and len(part.args) == 1 else None
+    if role in ("set", "frozenset") and isinstance(items, (list, tuple)):
+        found.append((_others(items), True))
+    elif role == "ordered_dict" and type(items) is list:
+        found.append((_others(item[0] for item in items if isinstance(item, (list, tuple)) and item), False))
+    for update in part.updates or ():
+        if update.how == "SETITEMS":
+            found.append((_others(key for key, _ in update.value), False))  # type: ignore[attr-defined]
+        elif update.how == "ADDITEMS":
+            found.append((_others(update.value), True))  # type: ignore[arg-type]
+    return found
+
+
+def _others(keys: Iterable[object]) -> list[object]:
+    """Return the keys that are no text: the hash of a text is salted, and is taken once."""
+    return [key for key in keys if type(key) is not str]
+
+
+class _Costs:
+    """How many parts are hashed, over all tables of a pickle.
+
+    :param most: parts
+    :param deepest: tuples within tuples: hashing them recurses, in C
+    """
+
+    def __init__(self, most: int, deepest: int) -> None:
+        self.most = most
+        self.deepest = deepest
+        self.spent = 0
+        self._costs: dict[int, int] = {}
+        self._heights: dict[int, int] = {}
+
+    def add(self, keys: list[object]) -> str | None:
+        """Add the keys of one table; return what is wrong with them."""
+        for key in keys:
+            fault = self._measure(key)
+            if fault is not None:
+                return f"{fault} cannot be hashed, and is a key or a member of a set"
+            if self._heights.get(id(key), 0) > self.deepest:
+                return f"a key nests more than {self.deepest} tuples"
+            self.spent += self._costs.get(id(key), 1)
+            if self.spent > self.most:
+                return f"loading it hashes more than {self.most:,} parts of its keys"
+        return None
+
+    def _measure(self, key: object) -> str | None:
+        """Find the cost of a key, and of every tuple in it; return what in it cannot be hashed."""
+        todo = [key]
+        while todo:
+            part = todo[-1]
+            fault = _unhashable(part)
+            if fault is not None:
+                return fault
+            if type(part) is not tuple or id(part) in self._costs:
+                todo.pop()
+                continue
+            waiting = [item for item in part if type(item) is tuple and id(item) not in self._costs]
+            if waiting:
+                todo.extend(waiting)
+                continue
+            for item in part:
+                fault = fault or _unhashable(item)
+            if fault is not None:
+                return fault
+            self._costs[id(part)] = 1 + sum(self._costs.get(id(item), 1) for item in part)
+            self._heights[id(part)] = 1 + max((self._heights.get(id(item), 0) for item in part), default=0)
+            todo.pop()
+        return None
+
+
+def _unhashable(value: object) -> str | None:
+    """Return what a value is when CPython has no hash for it."""
+    kind = type(value)
+    if kind in _UNHASHABLE:
+        return _UNHASHABLE[kind]
+    if kind is Unread:
+        return _UNHASHABLE[bytearray] if value.is_bytearray else None  # type: ignore[attr-defined]
+    if not isinstance(value, Call) or type(value.func) is not Global:
+        return None
+    is_object = value.how == "NEWOBJ" and value.func.pair in _UNHASHABLE_OBJECTS
+    if is_object or role_of(value) in _UNHASHABLE_ROLES or _is_structured(value):
+        return f"an object of {value.func}"
+    return None
+
+
+def _is_structured(value: Call) -> bool:
+    """Say whether a value is a scalar of numpy with fields, which has no hash."""
+    dtype = value.args[0] if role_of(value) == "numpy_scalar" and value.args else None  # type: ignore[index]
+    code = dtype.args[0] if isinstance(dtype, Call) and type(dtype.args) is tuple and dtype.args else None
+    return isinstance(code, str) and code.lstrip("<>|=").startswith("V")
+
+
+# -- collisions ---------------------------------------------------------------------------------------
+
+
+def _find_collisions(keys: list[object], most: int, *, is_set: bool) -> str | None:
+    """Return what is wrong with many keys that CPython has to tell apart one by one.
+
+    :param most: objects among them, whose hashes are not looked at
+    """
+    objects = sum(isinstance(key, Call) for key in keys)
+    if objects > most:
+        return f"{objects:,} of its keys in one table are objects, whose hashes a file may choose"
+    numbers = [key for key in keys if type(key) in _NUMBERS or (type(key) is tuple and _is_numeric(key))]
+    allowed = _PROBES_A_KEY * len(numbers)
+    if _count_probes(numbers, allowed, is_set=is_set) > allowed:
+        return "its keys collide in the hash table: loading it takes time that grows with the square of their number"
+    return None
+
+
+def _is_numeric(key: tuple[object, ...]) -> bool:
+    """Say whether a tuple is of numbers or of tuples of them: no file chooses the hashes of other values."""
+    todo: list[object] = list(key)
+    for _ in range(1000):
+        if not todo:
+            return True
+        part = todo.pop()
+        if type(part) is tuple:
+            todo.extend(part)
+        elif type(part) not in _NUMBERS and part is not None:
+            return False
+    return False
+
+
+def _count_probes(keys: list[object], most: int, *, is_set: bool) -> int:
+    """Return how often CPython jumps from slot to slot while it makes a table of keys, up to ``most``.
+
+    Source: CPython ``Objects/dictobject.c`` and ``Objects/setobject.c``.
+    """
+    probes, size = 0, 8
+    slots: list[object] = [None] * size
+    entered: list[tuple[int, object]] = []
+    for key in keys:
+        entry = (hash(key), key)
+        found = _insert(slots, entry, is_set=is_set)
+        probes += abs(found)
+        if probes > most:
+            break
+        if found < 0:
+            continue
+        entered.append(entry)
+        if 3 * len(entered) >= 2 * size or (is_set and 5 * len(entered) >= 3 * size):
+            size *= 4 if is_set else 2
+            slots = [None] * size
+            for again in entered:
+                probes += abs(_insert(slots, again, is_set=is_set))
+                if probes > most:
+                    break
+    return probes
+
+
+def _insert(slots: list[object], entry: tuple[int, object], *, is_set: bool) -> int:
+    """Enter a key; return how many jumps it took, negative when the key was there already."""
+    mask, perturb = len(slots) - 1, entry[0] & 0xFFFFFFFFFFFFFFFF
+    at, count = perturb & mask, 0
+    while True:
+        run = _LINEAR_PROBES if is_set and at + _LINEAR_PROBES <= mask else 0
+        count += 1
+        for place in range(at, at + run + 1):
+            there = slots[place]
+            if there is None:
+                slots[place] = entry
+                return count
+            if _is_same(there, entry):  # type: ignore[arg-type]
+                return -count
+        perturb >>= _PERTURB_SHIFT
+        at = (5 * at + 1 + perturb) & mask
+
+
+def _is_same(there: tuple[int, object], entry: tuple[int, object]) -> bool:
+    if there[0] != entry[0]:
+        return False
+    return there[1] is entry[1] or (type(there[1]) in _NUMBERS and type(entry[1]) in _NUMBERS and there[1] == entry[1])

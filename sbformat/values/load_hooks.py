@@ -1,0 +1,296 @@
+"""Which code of a file runs while a class or an object carried by value is loaded (FORMAT.md 13.5).
+
+Input: nodes of the inert tree that make classes (``_make_skeleton_class``, ``_make_skeleton_enum``) and objects of
+them. Output: a doubt for each, whose message names the methods that loading runs, and other messages for the doubts of
+those methods. CPython and cloudpickle run a method because of its name: making a class runs its metaclass and
+``__init_subclass__`` of its bases, making an object runs ``__new__``, BUILD runs ``__setstate__``.
+
+Example, for ``class A: def __init_subclass__(cls): ...`` and an object of ``class B(A): def __del__(self): ...``:
+
+    the class 'B' is carried by value: loading makes it from code in the file, and runs A.__init_subclass__
+    an object of the class 'B', which is carried by value, is made: loading may run B.__del__
+
+A class is described when its attributes are known, which may be after the objects that are among them: those wait.
+Sources: CPython ``Modules/_pickle.c`` (``load_build``, ``do_append``), ``Objects/typeobject.c`` (``type_new``),
+``Lib/enum.py``, ``Lib/types.py`` (``new_class``); cloudpickle ``cloudpickle.py`` (``_class_setstate``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbformat.errors import escape
+from sbformat.pkl.tree import Call, Dict, Global
+from sbformat.values.context import role_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from sbformat.values.context import Recognition
+
+_META_RUNS: Final = ("__prepare__", "__new__", "__init__", "mro", "__setattr__", "__hash__")
+_META_MAY_RUN: Final = (
+    "__getattribute__", "__getattr__", "__eq__", "__subclasscheck__", "__instancecheck__", "register", "__del__",
+)  # fmt: skip
+_ENUM_RUNS: Final = ("__new__", "__init__", "_generate_next_value_")
+_ANY_OBJECT_MAY_RUN: Final = ("__hash__", "__eq__", "__del__")
+_BUILD_MAY_RUN: Final = ("__getattribute__", "__getattr__")
+_UPDATE_RUNS: Final = {"APPENDS": "extend", "SETITEMS": "__setitem__", "ADDITEMS": "add"}
+_WATCHED: Final = frozenset(
+    {
+        *_META_RUNS, *_META_MAY_RUN, *_ENUM_RUNS, *_ANY_OBJECT_MAY_RUN, *_BUILD_MAY_RUN, *_UPDATE_RUNS.values(),
+        "__init_subclass__", "__set_name__", "__subclasshook__", "__class_getitem__", "__setstate__", "__dict__",
+        "__set__", "__call__", "__getitem__", "_missing_", "append",
+    }
+)  # fmt: skip
+_CLASSES: Final = ("carried_class", "carried_enum")
+_MOST_NAMES: Final = 8
+_MOST_HOOKS: Final = 32
+_MOST_BASES: Final = 8
+"""Those of a class that are looked at: a file may make many classes that have, or inherit from, the same many."""
+_SHOWN: Final = 100
+
+RUNS_WHEN_CALLED: Final = (
+    "its code is in the file and runs when it is called: SB3 calls a learning rate when it loads the agent, and other "
+    "schedules when the agent trains"
+)
+_RUNS: Final = "its code is in the file, and loading the file runs it"
+_MAY_RUN: Final = "its code is in the file, and loading the file may run it"
+
+
+class Hook(NamedTuple):
+    """A method or descriptor, and the class that defines it."""
+
+    owner: str
+    node: object
+    """None for a method of a library, which overrides inherited ones too."""
+
+
+class Lineage(NamedTuple):
+    """What a carried class has and inherits from other carried classes."""
+
+    name: str
+    hooks: dict[str, Hook]
+    meta: dict[str, Hook]
+    """The hooks of its metaclass, when that is carried by value too."""
+    is_enum: bool
+
+
+class _Ran:
+    """The hooks that one event runs, and those that it may run."""
+
+    def __init__(self) -> None:
+        self.runs: dict[str, Hook] = {}
+        self.may_run: dict[str, Hook] = {}
+
+    def add(self, hooks: dict[str, Hook], runs: Iterable[str], may_run: Iterable[str] = ()) -> None:
+        for names, found in ((runs, self.runs), (may_run, self.may_run)):
+            for name in names:
+                if name in hooks and hooks[name].node is not None:
+                    found.setdefault(f"{hooks[name].owner}.{escape(name, _SHOWN)}", hooks[name])
+
+    def describe(self) -> str:
+        """Return a clause such as ``runs A.__new__, and may run A.__del__``, or nothing."""
+        runs, may_run = _list(self.runs), _list(self.may_run.keys() - self.runs.keys())
+        return " and ".join([*([f"runs {runs}"] if runs else []), *([f"may run {may_run}"] if may_run else [])])
+
+    def mark(self, scope: Recognition) -> None:
+        """Say of the functions themselves that loading runs them."""
+        for found, text in ((self.runs, _RUNS), (self.may_run, _MAY_RUN)):
+            for hook in found.values():
+                for node in _functions(scope, hook.node):
+                    doubt = scope.doubts.get(id(node))
+                    if doubt is not None and doubt.message.endswith(RUNS_WHEN_CALLED):
+                        message = doubt.message.removesuffix(RUNS_WHEN_CALLED) + text
+                        scope.doubts[id(node)] = doubt._replace(message=message)
+
+
+def _list(names: Iterable[str]) -> str:
+    found = sorted(names)
+    more = f" and {len(found) - _MOST_NAMES} more" if len(found) > _MOST_NAMES else ""
+    return ", ".join(found[:_MOST_NAMES]) + more
+
+
+def skeleton_of(node: object) -> Call | None:
+    """Return the call that makes a carried class, given it or the call that fills it in; None for anything else."""
+    if isinstance(node, Call) and role_of(node) == "filled_class":
+        args: Any = node.args
+        node = args[0] if args else None
+    return node if isinstance(node, Call) and role_of(node) in _CLASSES else None
+
+
+def name_of(skeleton: Call) -> str:
+    """Return the name of a carried class, quoted, escaped and bounded."""
+    args: Any = skeleton.args
+    name = args[1] if len(args) > 1 else None
+    return f"'{escape(name, _SHOWN)}'" if isinstance(name, str) else "without a name"
+
+
+def _namespace(skeleton: Call) -> Dict:
+    """Return the attributes with which a class is made, as pairs of the tree; an enumeration has none there."""
+    args: Any = skeleton.args
+    found = args[3] if role_of(skeleton) == "carried_class" and len(args) > 3 else None
+    return found if isinstance(found, Dict) else Dict()
+
+
+def _attributes(scope: Recognition, skeleton: Call) -> Iterator[tuple[object, object]]:
+    """Yield the attributes with which a class is made, then those that it is given."""
+    yield from _namespace(skeleton)
+    for setter in scope.changes_of(skeleton):
+        args: Any = setter.args
+        state = args[1] if len(args) > 1 else None
+        state = state[0] if type(state) is tuple and state else state
+        yield from state if isinstance(state, Dict) else ()
+
+
+# -- classes ------------------------------------------------------------------------------------------
+
+
+def describe_class(scope: Recognition, skeleton: Call) -> None:
+    """Doubt a carried class, and the objects of it that were made before it was complete."""
+    lineage = _lineage(scope, skeleton)
+    scope.lineages[id(skeleton)] = lineage
+    ran = _Ran()
+    ran.add(lineage.meta, _META_RUNS, _META_MAY_RUN)
+    for base in _bases(scope, skeleton):
+        ran.add(base.hooks, ("__init_subclass__", *(_ENUM_RUNS if lineage.is_enum else ())))
+    for _, value in _namespace(skeleton):
+        made = _lineage_of_object(scope, value)
+        if made is not None:
+            ran.add(made.hooks, ("__set_name__",), (*_BUILD_MAY_RUN, *_ANY_OBJECT_MAY_RUN))
+    if any(key == "_abc_impl" and value not in ((), []) for key, value in _attributes(scope, skeleton)):
+        ran.add(lineage.hooks, ("__subclasshook__",))
+    text = ran.describe()
+    kind = "enumeration" if lineage.is_enum else "class"
+    message = f"the {kind} {name_of(skeleton)} is carried by value: loading makes it from code in the file"
+    ran.mark(scope)
+    scope.doubt(skeleton, "class", f"{message}, and {text}" if text else message)
+    for waiting in scope.waiting.pop(id(skeleton), []):
+        _describe_object(scope, waiting, lineage)
+
+
+def _lineage(scope: Recognition, skeleton: Call) -> Lineage:
+    name = name_of(skeleton)[1:-1]
+    hooks: dict[str, Hook] = {}
+    for key, value in _attributes(scope, skeleton):
+        if key in _WATCHED or (_is_descriptor(value) and isinstance(key, str) and len(hooks) < _MOST_HOOKS):
+            hooks[key] = Hook(name, value if _is_carried(value) else None)
+    bases = list(_bases(scope, skeleton))
+    for base in bases:
+        for key, hook in base.hooks.items():
+            if key in _WATCHED or len(hooks) < _MOST_HOOKS:
+                hooks.setdefault(key, hook)
+    args: Any = skeleton.args
+    is_enum = role_of(skeleton) == "carried_enum"
+    metaclass = None if is_enum else _known_lineage(scope, args[0])
+    inherited = next((base.meta for base in bases if base.meta), {})
+    return Lineage(name, hooks, metaclass.hooks if metaclass is not None else inherited, is_enum)
+
+
+def _bases(scope: Recognition, skeleton: Call) -> Iterator[Lineage]:
+    args: Any = skeleton.args
+    bases = args[0 if role_of(skeleton) == "carried_enum" else 2]
+    for base in bases[:_MOST_BASES] if type(bases) is tuple else ():
+        found = _known_lineage(scope, base)
+        if found is not None:
+            yield found
+
+
+def _known_lineage(scope: Recognition, node: object) -> Lineage | None:
+    skeleton = skeleton_of(node)
+    return scope.lineages.get(id(skeleton)) if skeleton is not None else None
+
+
+def _lineage_of_object(scope: Recognition, node: object) -> Lineage | None:
+    return _known_lineage(scope, node.func) if isinstance(node, Call) else None
+
+
+def _is_carried(value: object) -> bool:
+    """Say whether an attribute may run code of the file: not a plain value, a name, or a method of a library."""
+    return isinstance(value, Call) and role_of(value) != "attribute"
+
+
+def _is_descriptor(value: object) -> bool:
+    """Say whether an attribute of a class may take part when an attribute of an object is set."""
+    return isinstance(value, Call) and (role_of(value) == "descriptor" or skeleton_of(value.func) is not None)
+
+
+def _functions(scope: Recognition, node: object) -> Iterator[object]:
+    """Yield the calls that make the functions of which a method or property is made."""
+    args: Any = node.args if isinstance(node, Call) and role_of(node) == "descriptor" else (node,)
+    for part in args[:3]:
+        yield part
+        yield from scope.fillers.get(id(part), ())[:1]
+
+
+# -- objects ------------------------------------------------------------------------------------------
+
+
+def describe_object(scope: Recognition, node: Call, skeleton: Call) -> None:
+    """Doubt an object of a carried class, now or when its class is complete."""
+    lineage = scope.lineages.get(id(skeleton))
+    if lineage is None:
+        scope.waiting.setdefault(id(skeleton), []).append(node)
+    else:
+        _describe_object(scope, node, lineage)
+
+
+def describe_item(scope: Recognition, node: Call, skeleton: Call) -> None:
+    """Doubt a parametrised carried class: ``operator.getitem(Class, parameters)``."""
+    lineage = scope.lineages.get(id(skeleton))
+    ran = _Ran()
+    if lineage is not None:
+        ran.add(lineage.hooks, ("__class_getitem__",))
+        ran.add(lineage.meta, (), ("__getitem__",))
+        ran.mark(scope)
+    text = ran.describe()
+    message = f"parameters are given to the class {name_of(skeleton)}, which is carried by value"
+    scope.doubt(node, "class", f"{message}: loading {text}" if text else message)
+
+
+def _describe_object(scope: Recognition, node: Call, lineage: Lineage) -> None:
+    ran = _Ran()
+    ran.add(lineage.hooks, (), _ANY_OBJECT_MAY_RUN)
+    if node.how != "REDUCE":
+        ran.add(lineage.hooks, ("__new__",))
+    elif lineage.is_enum:
+        ran.add(lineage.hooks, ("__new__",), ("_missing_",))
+    elif role_of(node) is None:  # not copyreg's, which calls neither
+        ran.add(lineage.hooks, ("__new__", "__init__"))
+    if role_of(node) is None and node.how == "REDUCE":
+        ran.add(lineage.meta, ("__call__",))
+    for update in node.updates or ():
+        if update.how == "BUILD":
+            _add_build(scope, ran, lineage, update.value)
+        else:
+            ran.add(lineage.hooks, (_UPDATE_RUNS[update.how],), ("append",) if update.how == "APPENDS" else ())
+    ran.mark(scope)
+    text = ran.describe()
+    message = f"an object of the class '{lineage.name}', which is carried by value, is made: "
+    scope.doubt(node, "class", f"{message}loading {text}" if text else f"{message}its methods run when it is used")
+
+
+def _add_build(scope: Recognition, ran: _Ran, lineage: Lineage, state: object) -> None:
+    """Add what BUILD runs: ``__setstate__``, or what setting attributes runs.
+
+    Of a state ``(attributes, slots)`` the slots are set by ``setattr``, the attributes put into ``__dict__``.
+    """
+    hooks = lineage.hooks
+    ran.add(hooks, (), ("__getattribute__",))
+    if "__setstate__" in hooks:
+        ran.add(hooks, ("__setstate__",))
+        return
+    ran.add(hooks, (), ("__getattr__",))
+    slots = state[1] if type(state) is tuple and len(state) == 2 else None
+    if state is not None and not (type(state) is tuple and len(state) == 2 and state[0] is None):
+        ran.add(hooks, ("__dict__",))
+    for key, _ in slots if isinstance(slots, Dict) else ():
+        ran.add(hooks, ("__setattr__",))
+        hook = hooks.get(key) if isinstance(key, str) else None
+        if hook is None or "__setattr__" in hooks:
+            continue
+        described = _lineage_of_object(scope, hook.node)
+        if described is not None:
+            ran.add(described.hooks, ("__set__",))
+        elif isinstance(hook.node, Call) and isinstance(hook.node.func, Global) and hook.node.func.name == "property":
+            ran.add(hooks, (str(key),))

@@ -1,0 +1,337 @@
+"""Decoded values for reports: as JSON for machines, in a line for people; bounded, whatever a file holds.
+
+Depth is cut, long lists are shortened, and what a value shares it may show twice, but never more than so many parts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.errors import escape
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pkl.tree import Dict, Node
+from sbformat.pth.values import TensorInfo
+from sbformat.values.context import Unrecognised
+from sbformat.values.numbers import unpacked
+from sbformat.values.types import (
+    Box,
+    CarriedClass,
+    CarriedObject,
+    ConstantSchedule,
+    Cycle,
+    DefaultDict,
+    Described,
+    DictSpace,
+    Discrete,
+    DType,
+    EnumMember,
+    FloatSchedule,
+    Function,
+    Graph,
+    Instance,
+    LinearSchedule,
+    Module,
+    MultiBinary,
+    MultiDiscrete,
+    ObjectArray,
+    OneOf,
+    Partial,
+    RandomState,
+    Reference,
+    RNNStates,
+    SeedSequence,
+    Sequence,
+    Text,
+    TrainFreq,
+    TupleSpace,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_DEEPEST: Final = 12
+_PARTS: Final = 2000
+_ITEMS: Final = 64
+_CHARACTERS: Final = 200
+_BITS: Final = 64
+_INLINE: Final = 4
+
+
+class _Left:
+    """How many parts may still be shown."""
+
+    def __init__(self) -> None:
+        self.parts = _PARTS
+
+
+def to_json(value: object) -> Any:  # noqa: ANN401 -- a JSON value
+    """Return a decoded value as JSON: plain values as they are, any other as an object with its ``kind``.
+
+    :param value: as :func:`sbformat.values.decode` gives it
+    """
+    return _json(value, _Left(), 0)
+
+
+def _json(value: object, left: _Left, depth: int) -> Any:  # noqa: ANN401 -- a JSON value
+    left.parts -= 1
+    if left.parts < 0 or depth > _DEEPEST:
+        return {"kind": "more"}
+    if value is None or isinstance(value, (bool, float, str, int, bytes, bytearray)):
+        return _scalar(value)
+    if isinstance(value, ArrayInfo):
+        return _array(value)
+    if isinstance(value, TensorInfo):
+        return {"kind": "tensor", "dtype": value.dtype, "shape": list(value.shape)}
+    if isinstance(value, Function):
+        return _function(value, left, depth)
+    if isinstance(value, (Node, Cycle)):
+        return {"kind": "opaque", "text": one_line(value)}
+    if isinstance(value, (dict, Dict)):
+        return _mapping(value, left, depth)
+    if isinstance(value, Value):
+        return {"kind": _KINDS.get(type(value), type(value).__name__), **_fields(value, left, depth)}
+    return _items(value, left, depth)
+
+
+def _scalar(value: object) -> Any:  # noqa: ANN401 -- a JSON value
+    if isinstance(value, str):
+        return value if len(value) <= _CHARACTERS else {"kind": "text", "characters": len(value)}
+    if isinstance(value, (bytes, bytearray)):
+        return {"kind": "bytes", "bytes": len(value)}
+    if isinstance(value, int) and value.bit_length() > _BITS:
+        return {"kind": "int", "bits": value.bit_length()}
+    return value
+
+
+def _items(value: Any, left: _Left, depth: int) -> Any:  # noqa: ANN401 -- a JSON value
+    """A list of any kind, or a date or path as text."""
+    if not hasattr(value, "__len__"):
+        return {"kind": type(value).__name__, "text": escape(str(value), _CHARACTERS)}
+    items = sorted(value, key=one_line) if isinstance(value, (set, frozenset)) else value  # else in any order
+    shown = [_json(item, left, depth + 1) for item, _ in zip(items, range(_ITEMS))]
+    if isinstance(value, (list, tuple)) and len(value) == len(shown):
+        return shown
+    made = {"kind": type(value).__name__, "length": len(value), "items": shown}
+    if getattr(value, "maxlen", None) is not None:
+        made["maxlen"] = value.maxlen
+    return made
+
+
+def _mapping(value: Any, left: _Left, depth: int) -> Any:  # noqa: ANN401 -- a JSON value
+    pairs = value.items() if isinstance(value, dict) else value
+    shown = {_key(key): _json(item, left, depth + 1) for (key, item), _ in zip(pairs, range(_ITEMS))}
+    return shown if len(value) <= _ITEMS else {"kind": "dict", "length": len(value), "items": shown}
+
+
+def _key(key: object) -> str:
+    return escape(key if isinstance(key, str) else one_line(key), _CHARACTERS)
+
+
+def _fields(value: Any, left: _Left, depth: int) -> dict[str, Any]:  # noqa: ANN401 -- a NamedTuple
+    """The fields of a value; random states are told of, not listed, and what the bounds say is not said twice."""
+    made = {}
+    for name, part in zip(value._fields, value):
+        if name in ("bounded_below", "bounded_above") or (name == "sort_keys" and part):
+            continue
+        if isinstance(part, RandomState):
+            made[name] = part.bit_generator
+        elif isinstance(part, Reference):
+            made[name] = str(part)
+        elif part is not None or name not in ("random", "start"):
+            made[name] = _json(part, left, depth + 1)
+    return made
+
+
+_KINDS: Final[dict[type, str]] = {Reference: "reference"}
+
+
+def _array(value: ArrayInfo) -> dict[str, Any]:
+    made: dict[str, Any] = {"kind": "scalar" if value.is_scalar else "array", "dtype": value.dtype}
+    if not value.is_scalar:
+        made["shape"] = list(value.shape)
+    try:
+        items = unpacked(value)
+    except Unrecognised:
+        return made
+    if value.is_scalar:
+        return {**made, "value": items[0]}
+    if len(items) <= _ITEMS:
+        return {**made, "items": list(items)}
+    return {**made, "min": min(items), "max": max(items)}
+
+
+def _function(value: Function, left: _Left, depth: int) -> dict[str, Any]:
+    made: dict[str, Any] = {"kind": "function", "qualname": escape(value.qualname, _CHARACTERS)}
+    if value.module is not None:
+        made["module"] = escape(value.module, _CHARACTERS)
+    if value.code is not None:
+        made["file"] = escape(value.code.filename, _CHARACTERS)
+        made["line"] = value.code.firstlineno
+        made["digest"] = value.digest
+    if value.schedule is not None:
+        made["schedule"] = _json(value.schedule, left, depth + 1)
+    made["closure"] = _mapping(value.closure, left, depth)
+    return made
+
+
+# -- a line for people --------------------------------------------------------------------------------
+
+
+def one_line(value: object) -> str:
+    """Return a decoded value in a line, escaped and bounded.
+
+    :param value: as :func:`sbformat.values.decode` gives it
+    """
+    return escape(_text(value, 0), _CHARACTERS)
+
+
+def _text(value: Any, depth: int) -> str:  # noqa: ANN401 -- any decoded value
+    if depth > _INLINE:
+        return "\u2026"
+    for kind, render in _RENDERERS:
+        if isinstance(value, kind):
+            return render(value, depth + 1)
+    if value is None or isinstance(value, (bool, float)):
+        return str(value)
+    if isinstance(value, int):
+        return str(value) if value.bit_length() <= _BITS else f"a number of {value.bit_length()} bits"
+    if isinstance(value, str):
+        return repr(value[:_CHARACTERS])
+    if isinstance(value, Value):
+        return f"{type(value).__name__}({_joined(value, depth + 1)})"
+    if hasattr(value, "__len__"):
+        return f"{type(value).__name__} of {len(value)}" if len(value) else f"empty {type(value).__name__}"
+    return str(value)
+
+
+def _joined(values: Iterable[object], depth: int) -> str:
+    parts = [_text(value, depth) for value, _ in zip(values, range(_INLINE * 2))]
+    return ", ".join(parts)
+
+
+def _pairs(value: Any, depth: int) -> str:  # noqa: ANN401 -- a dict or pairs
+    items = list(zip(value.items() if isinstance(value, dict) else value, range(_INLINE * 3)))
+    shown = ", ".join(f"{_plain_key(key, depth)}: {_text(part, depth)}" for (key, part), _ in items)
+    return "{" + shown + (", \u2026}" if len(value) > len(items) else "}")
+
+
+def _plain_key(key: object, depth: int) -> str:
+    """A key without its parts; what stands in a key may hold others, to any depth."""
+    return key[:_CHARACTERS] if isinstance(key, str) else _text(key, max(depth, _INLINE))
+
+
+def _list(value: Any, depth: int) -> str:  # noqa: ANN401 -- a list or tuple
+    if len(value) > _INLINE * 2:
+        return f"{type(value).__name__} of {len(value)}"
+    return f"[{_joined(value, depth)}]"
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "(" + ", ".join(map(str, shape[: _INLINE * 2])) + ("," if len(shape) == 1 else "") + ")"
+
+
+def _bounds(value: ArrayInfo) -> str:
+    """All bounds when they are one or few; their range otherwise."""
+    try:
+        items = unpacked(value)
+    except Unrecognised:
+        return f"array of {value.dtype}"
+    if not items:
+        return "none"
+    if len(set(items)) == 1:
+        return _digits(items[0], value.dtype)
+    if len(items) <= _INLINE:
+        return f"[{', '.join(_digits(item, value.dtype) for item in items)}]"
+    return f"{_digits(min(items), value.dtype)} to {_digits(max(items), value.dtype)}"
+
+
+def _digits(item: float, dtype: str) -> str:
+    """A number with as many digits as its dtype needs: a float32 of 4.8 is no 4.800000190734863."""
+    code = {"f4": "<f", "f2": "<e"}.get(dtype[1:])
+    if code is None or not math.isfinite(item):
+        return str(item)
+    for precision in range(1, 10):
+        text = f"{item:.{precision}g}"
+        with contextlib.suppress(OverflowError):
+            if struct.pack(code, float(text)) == struct.pack(code, item):
+                break
+    return str(float(text))
+
+
+def _array_text(value: ArrayInfo, _: int) -> str:
+    if value.is_scalar:
+        return f"{_bounds(value)} ({value.dtype})"
+    return f"array {value.dtype} {_shape(value.shape)}: {_bounds(value)}"
+
+
+def _box_text(value: Box, _: int) -> str:
+    return f"Box({_bounds(value.low)}, {_bounds(value.high)}, {_shape(value.shape)}, {value.dtype})"
+
+
+def _discrete_text(value: Discrete, _: int) -> str:
+    return f"Discrete({value.n}, start={value.start})" if value.start else f"Discrete({value.n})"
+
+
+def _function_text(value: Function, depth: int) -> str:
+    if value.schedule is not None:
+        return f"{_text(value.schedule, depth)}, from {value.qualname}"
+    closure = f", with {_pairs(value.closure, depth)}" if value.closure else ""
+    where = f" ({value.code.filename}:{value.code.firstlineno})" if value.code is not None else ""
+    return f"function {value.qualname}{where}{closure}"
+
+
+def _object_text(value: CarriedObject, depth: int) -> str:
+    parts = [
+        *([_list(value.args, depth)] if value.args else []),
+        *([_pairs(value.attributes, depth)] if value.attributes else []),
+        *([f"state {_text(value.state, depth)}"] if value.state is not None else []),
+        *([f"holding {_list(value.items, depth)}"] if value.items else []),
+    ]
+    return " ".join(["object of", value.type.name, *parts]) + ", a class carried by value"
+
+
+_RENDERERS: Final[tuple[tuple[Any, Callable[[Any, int], str]], ...]] = (
+    (ArrayInfo, _array_text),
+    (TensorInfo, lambda value, _: f"tensor {value.dtype} {_shape(value.shape)}"),
+    (Reference, lambda value, _: str(value)),
+    (DType, lambda value, _: f"dtype {value.code}"),
+    (Box, _box_text),
+    (Discrete, _discrete_text),
+    (MultiDiscrete, lambda value, _: f"MultiDiscrete({_bounds(value.nvec)})"),
+    (MultiBinary, lambda value, _: f"MultiBinary({', '.join(map(str, value.shape))})"),
+    (Text, lambda value, _: f"Text({value.min_length} to {value.max_length} of {len(value.characters)} characters)"),
+    (Sequence, lambda value, depth: f"Sequence({_text(value.feature_space, depth)})"),
+    (Graph, lambda value, depth: f"Graph({_joined((value.node_space, value.edge_space), depth)})"),
+    (ConstantSchedule, lambda value, _: f"constant {value.value}"),
+    (LinearSchedule, lambda value, _: f"linear from {value.start} to {value.end} over {value.end_fraction}"),
+    (FloatSchedule, lambda value, depth: _text(value.schedule, depth)),
+    (Function, _function_text),
+    (CarriedClass, lambda value, depth: f"class {value.name}({_joined(value.bases, depth)}), carried by value"),
+    (CarriedObject, _object_text),
+    (Partial, lambda value, depth: f"partial of {_text(value.function, depth)}({_joined(value.args, depth)})"),
+    (TrainFreq, lambda value, _: f"every {value.frequency} {value.unit.value}"),
+    (EnumMember, lambda value, depth: f"{value.enum.name}({_text(value.value, depth)})"),
+    (Instance, lambda value, depth: f"{value.type.name} {_pairs(value.attributes, depth)}"),
+    (RandomState, lambda value, _: f"{value.kind} ({value.bit_generator})"),
+    (SeedSequence, lambda *_: "SeedSequence"),
+    (RNNStates, lambda value, depth: f"RNNStates({_joined((*value.pi, *value.vf), depth)})"),
+    (Module, lambda value, _: f"module {value.name}"),
+    (ObjectArray, lambda value, _: f"array of objects {_shape(value.shape)}"),
+    (DefaultDict, lambda value, depth: f"defaultdict {_pairs(value.items, depth)}"),
+    (Described, lambda value, depth: f"{value.kind}({_joined(value.parts, depth)})"),
+    (Cycle, lambda *_: "itself"),
+    (Node, lambda value, _: f"not known: {value}"),
+    ((dict, Dict), _pairs),
+    (DictSpace, lambda value, depth: f"Dict({_pairs(value.spaces, depth)[1:-1]})"),
+    (
+        (TupleSpace, OneOf),
+        lambda value, depth: f"{type(value).__name__.removesuffix('Space')}({_joined(value.spaces, depth)})",
+    ),
+    ((list, tuple), _list),
+    ((bytes, bytearray), lambda value, _: f"{len(value)} bytes"),
+)
+"""How each kind of value is told, the first that fits."""
