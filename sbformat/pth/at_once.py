@@ -123,7 +123,7 @@ _RANK: Final = 8
 _NAME_BYTES: Final = 255
 
 
-def read_at_once(data: bytes, scope: Scope) -> Any:  # noqa: ANN401 -- a tree
+def read_at_once(data: bytes, scope: Scope) -> Any:
     """Read the pickle of a module's or optimizer's state dict at once.
 
     :param data: the pickle
