@@ -16,7 +16,7 @@ from sbformat.errors import PickleError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.handlers import HANDLERS
 from sbformat.pkl.state import LONG, REFERRED, State, cut_short, make_call, too_long
-from sbformat.pkl.tree import Call, Dict, Extension, Global, Node, Persistent, Update
+from sbformat.pkl.tree import Call, Dict, Global, Node, Persistent, Update
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -94,27 +94,6 @@ def decode_pickle(data: bytes | bytearray | memoryview, budget: Budget, *, encod
     if pickle.size != len(whole):
         message = f"{len(whole) - pickle.size} bytes follow the STOP of the pickle"
         raise PickleError(message, offset=pickle.size)
-    return pickle
-
-
-def decode_part(data: bytes, budget: Budget, *, entries: int) -> Pickle:
-    """Decode a value that stands in a pickle of protocol 2 behind others: what its opcodes make of it there.
-
-    It takes nothing from the stack. What it takes from the memo that others put there is a node that stands for no
-    value, and that a change of is in the log as any other.
-
-    :param data: its opcodes, without a STOP
-    :param budget: as in :func:`decode_pickle`
-    :param entries: that others put into the memo, in order
-    """
-    budget.spend("pickle_bytes", len(data))
-    machine = Machine(b"\x80\x02" + data + b".", budget.limits, "utf-8", budget.memory_left())
-    machine.memo = [Extension(0)] * entries
-    pickle = machine.run()
-    budget.keep(machine.cost(pickle.size))
-    if pickle.size != len(data) + 3:
-        message = f"a STOP stands at {pickle.size - 3} of a value of {len(data)} bytes"
-        raise PickleError(message)
     return pickle
 
 
