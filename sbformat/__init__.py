@@ -134,7 +134,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401
+def __getattr__(name: str) -> Any:
     """Load the rooms behind the front door when they are first asked for."""
     if name not in _LAZY:
         message = f"module 'sbformat' has no attribute {name!r}"

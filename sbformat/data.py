@@ -130,7 +130,7 @@ def decode(data: bytes | bytearray | memoryview, budget: Budget) -> dict[str, An
     return {key: _wrap(key, item, budget) if type(item) is dict else item for key, item in value.items()}
 
 
-def parse(data: bytes | bytearray | memoryview, budget: Budget) -> Any:  # noqa: ANN401 -- any JSON value
+def parse(data: bytes | bytearray | memoryview, budget: Budget) -> Any:
     """Parse JSON by the rules of FORMAT.md 3.1, whatever value it is."""
     budget.spend("json_bytes", len(data))
     view = memoryview(data)

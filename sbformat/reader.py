@@ -241,6 +241,6 @@ class TensorSlice:
         """Its dtype as torch names it, ``float32``."""
         return str(self._info.dtype)
 
-    def __getitem__(self, index: Any) -> np.ndarray:  # noqa: ANN401 -- numpy's own
+    def __getitem__(self, index: Any) -> np.ndarray:
         part: np.ndarray = self._state_dict.array(self._name)[index]
         return part

@@ -40,7 +40,7 @@ def load(
     allow: Collection[str] = (),
     report: Callable[[RebuildReport], object] | list[RebuildReport] | None = None,
     limits: Limits = DEFAULT_LIMITS,
-    **kwargs: Any,  # noqa: ANN401 -- whatever SB3 takes
+    **kwargs: Any,
 ) -> A:
     """Load an agent as ``algorithm.load`` does, from an archive of any release or of a stranger.
 

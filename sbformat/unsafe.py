@@ -153,7 +153,7 @@ def unpickle(
     allow: Iterable[Pair | str] = SB3_TYPES,
     trust: str | None = None,
     limits: Limits = UNPICKLE_LIMITS,
-) -> Any:  # noqa: ANN401
+) -> Any:
     """Unpickle a blob, importing and calling what it names.
 
     :param serialized: a value of ``archive.data``
@@ -361,7 +361,7 @@ class _Unpickler(pickle.Unpickler):
         self._allow = allow
         self._is_renamed = is_renamed
 
-    def find_class(self, module: str, name: str) -> Any:  # noqa: ANN401 -- whatever it is
+    def find_class(self, module: str, name: str) -> Any:
         pair = rename(module, name) if self._is_renamed else (module, name)
         if pair not in self._allow or "." in pair[1]:
             raise NotAllowedError([".".join(pair)], (), None)

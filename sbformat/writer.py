@@ -295,7 +295,7 @@ def _network_misfits(archive: Archive) -> list[Mismatch]:
         return []
 
 
-def _like(template: StateDict, value: Any) -> StateDict:  # noqa: ANN401 -- arrays in containers
+def _like(template: StateDict, value: Any) -> StateDict:
     """An optimizer's containers are taken as given, once they fit; other state dicts only lend their arrays."""
     given = value if isinstance(value, StateDict) else StateDict.from_arrays(value, like=template)
     if "param_groups" in given:

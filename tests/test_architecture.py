@@ -22,8 +22,9 @@ SOURCES = sorted((ROOT / "sbformat").rglob("*.py"))
         ["-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"],
         ["-m", "mypy"],
         ["-m", "ruff", "check", "--no-cache", "."],
+        ["-m", "ruff", "format", "--no-cache", "--check", "."],
     ],
-    ids=["import contracts", "types", "lint"],
+    ids=["import contracts", "types", "lint", "format"],
 )
 def test_the_tools_are_content(command: list[str], tmp_path: Path) -> None:
     if "mypy" in command and tuple(map(int, np.__version__.split(".")[:2])) < (2, 3):

@@ -330,7 +330,7 @@ class Archive:
         *,
         data: Mapping[str, Any] | EllipsisType | None = ...,
         parameters: Mapping[str, Any] | None = None,
-        pytorch_variables: Any = ...,  # noqa: ANN401 -- whatever can be a state dict
+        pytorch_variables: Any = ...,
         stable_baselines3_version: str | EllipsisType | None = ...,
         system_info: str | EllipsisType | None = ...,
         extra: Mapping[str, bytes | None] | None = None,

@@ -69,7 +69,7 @@ def _text(name: str, text: str) -> bytes:
     return raw
 
 
-def _state_dict(entries: Entries, limits: Limits, name: str, value: Any) -> Content:  # noqa: ANN401 -- whatever can be a state dict
+def _state_dict(entries: Entries, limits: Limits, name: str, value: Any) -> Content:
     if value is None:
         entries.entry(name)
     if not is_state_dict(name) or name.endswith(PTH_SUFFIX * 2):

@@ -135,7 +135,7 @@ def _row(name: str, row: object) -> Row:
     return dtype, tuple(shape), (begin, end)
 
 
-def _are_sizes(value: Any) -> bool:  # noqa: ANN401 -- a JSON value
+def _are_sizes(value: Any) -> bool:
     return type(value) is list and all(type(size) is int and size >= 0 for size in value)
 
 

@@ -53,10 +53,10 @@ def build_parser(asked: str | None = None) -> argparse.ArgumentParser:
 class _Subparsers:
     """Adds commands whose help looks alike."""
 
-    def __init__(self, subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
+    def __init__(self, subparsers: Any) -> None:
         self._subparsers = subparsers
 
-    def add_parser(self, name: str, **kwargs: Any) -> argparse.ArgumentParser:  # noqa: ANN401
+    def add_parser(self, name: str, **kwargs: Any) -> argparse.ArgumentParser:
         made: argparse.ArgumentParser = self._subparsers.add_parser(name, formatter_class=_Formatter, **kwargs)
         return made
 

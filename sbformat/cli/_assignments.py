@@ -35,7 +35,7 @@ def assignments(args: argparse.Namespace, limits: Limits) -> list[tuple[str, Any
     return [(key, _parsed(key, text, limits)) for key, text in args.set]
 
 
-def _parsed(key: str, text: str, limits: Limits) -> Any:  # noqa: ANN401 -- a value of data
+def _parsed(key: str, text: str, limits: Limits) -> Any:
     from sbformat.data import loads
 
     try:

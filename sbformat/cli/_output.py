@@ -40,7 +40,7 @@ def size(nbytes: int) -> str:
     return str(nbytes)
 
 
-def print_json(command: str, files: Sequence[dict[str, Any] | str], **others: Any) -> None:  # noqa: ANN401
+def print_json(command: str, files: Sequence[dict[str, Any] | str], **others: Any) -> None:
     """Print one document by ``schema/report.schema.json``.
 
     :param files: reports, or what :func:`rendered` made of them
@@ -66,7 +66,7 @@ def _dumps(value: object) -> str:
     return json.dumps(_finite(value), indent=2, allow_nan=False)
 
 
-def _finite(value: Any) -> Any:  # noqa: ANN401 -- a tree of JSON values
+def _finite(value: Any) -> Any:
     """Spell NaN and the infinities as text: JSON has no word for them. Depth is capped by the readers."""
     if isinstance(value, dict):
         return {key: _finite(part) for key, part in value.items()}

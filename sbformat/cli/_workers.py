@@ -158,7 +158,7 @@ class _Process(Generic[T, R]):
         with contextlib.suppress(OSError):  # it is dead, which shows when its result is waited for
             self._items.send(item)
 
-    def take(self) -> Any:  # noqa: ANN401 -- the answer as ``_serve`` sends it
+    def take(self) -> Any:
         """Return its next answer; None when it is dead."""
         try:
             return self.results.recv()

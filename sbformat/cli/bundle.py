@@ -18,7 +18,7 @@ _SETTINGS: Final = (
 )  # fmt: skip
 
 
-def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
+def configure(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "bundle",

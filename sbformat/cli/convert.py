@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import argparse
 
 
-def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
+def configure(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "convert",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _LISTED: Final = 10
 
 
-def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
+def configure(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "diff",
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     return _files.EXIT_FINE if report["equal"] else _files.EXIT_FINDINGS
 
 
-def change_rows(changes: Any) -> list[dict[str, Any]]:  # noqa: ANN401 -- Change, whose module loads with the command
+def change_rows(changes: Any) -> list[dict[str, Any]]:
     """Return changes as a report has them."""
     return [change._asdict() for change in changes]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _OTHER_SUFFIXES: Final = (".pth", ".safetensors", ".npz")
 
 
-def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
+def configure(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "edit",

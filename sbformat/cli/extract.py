@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import argparse
 
 
-def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
+def configure(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "extract",
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT
 
 
-def _byte_count(archive: Any, entry: str) -> int:  # noqa: ANN401
+def _byte_count(archive: Any, entry: str) -> int:
     """Bytes of the tensors at most: which ones match is not asked before they are."""
     from sbformat.errors import SbformatError
 

@@ -17,7 +17,7 @@ _STATISTICS: Final = "VecNormalize"
 """Stands in the place of the algorithm."""
 
 
-def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
+def configure(subparsers: Any) -> None:
     """Add the command."""
     from sbformat.globals.releases import NEWEST, RELEASES
 

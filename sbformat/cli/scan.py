@@ -23,7 +23,7 @@ _CELL: Final = 100
 _SENTENCE: Final = 600
 
 
-def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
+def configure(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "scan",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import argparse
 
 
-def configure(subparsers: Any) -> None:  # noqa: ANN401 -- argparse gives no public type
+def configure(subparsers: Any) -> None:
     """Add the command."""
     from sbformat.globals.releases import NEWEST, RELEASES
 

@@ -66,7 +66,7 @@ class _Maker:
                 self._error = error
             self._made.release()
 
-    def take(self) -> Any:  # noqa: ANN401 -- whatever the items are
+    def take(self) -> Any:
         """Wait for what was asked for."""
         self._made.acquire()
         if self._error is not None:

@@ -52,7 +52,7 @@ SPELLED: Final[dict[type, Callable[[Any], Call]]] = {
 }
 
 
-def leaf(value: Any) -> bytes:  # noqa: ANN401 -- None, bool, int, float or ()
+def leaf(value: Any) -> bytes:
     """Return the opcode of a value that has no parts."""
     if value is None:
         return CODE["NONE"]

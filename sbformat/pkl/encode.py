@@ -289,7 +289,7 @@ class _Pass:
         """As a tuple."""
         return self.save_marked(value, "FROZENSET")
 
-    def batches(self, items: Any, many: str, one: str | None, batch: int = _BATCH) -> Steps:  # noqa: ANN401
+    def batches(self, items: Any, many: str, one: str | None, batch: int = _BATCH) -> Steps:
         """Write items, or pairs, between marks."""
         for start in range(0, len(items), batch):
             part = items[start : start + batch]

@@ -122,7 +122,7 @@ class _ReducedMachine(Machine):
             return (self._empties(leaf) if isinstance(leaf, int) else leaf), start
         return self.counted(position, size)
 
-    def _empties(self, count: int) -> Any:  # noqa: ANN401 -- what stands where bytes would
+    def _empties(self, count: int) -> Any:
         """Push so many empty dicts but the last, and put all into the memo."""
         depth = len(self.stack) + count
         if depth > self.limits.pickle_stack:

@@ -113,7 +113,7 @@ def layer_sizes(value: object) -> list[Size]:
     return sizes_of(value, Arguments({}).key(NET_ARCH))
 
 
-def saved_net_arch(agent: Agent) -> Any:  # noqa: ANN401 -- of any type
+def saved_net_arch(agent: Agent) -> Any:
     """Return ``net_arch`` as ``load`` hands it on: since 1.8 a dict, when a list begins with one."""
     value = agent.policy_kwargs.get(NET_ARCH)
     if agent.release >= (1, 8) and isinstance(value, list) and value and isinstance(value[0], dict):

@@ -67,7 +67,7 @@ def _moments(state: dict[Any, Any], number: object) -> Iterator[tuple[str, Tenso
             yield word, moment
 
 
-def _is_optimizer(tree: Any) -> bool:  # noqa: ANN401 -- a tree
+def _is_optimizer(tree: Any) -> bool:
     if not isinstance(tree, dict) or not isinstance(tree.get("state"), dict):
         return False
     groups = tree.get("param_groups")

@@ -239,7 +239,7 @@ def agent_of(archive: Archive, release: Release | None = None) -> Agent:
     )
 
 
-def meaning_of(archive: Archive, key: str) -> Any:  # noqa: ANN401 -- of any type
+def meaning_of(archive: Archive, key: str) -> Any:
     """Return what a value of ``data`` means.
 
     :raises UnsupportedError: when it cannot be decoded

@@ -127,7 +127,7 @@ def _are_steps(axes: Iterator[tuple[int, int]]) -> bool:
     return True
 
 
-def check_bools(value: Any, array_of: Callable[[TensorInfo], np.ndarray]) -> None:  # noqa: ANN401 -- a leaf of a tree
+def check_bools(value: Any, array_of: Callable[[TensorInfo], np.ndarray]) -> None:
     """Check that a value of a state dict, if it is of bools, holds nothing but 0 and 1.
 
     :param value: a tensor of any kind, a storage, or anything else

@@ -195,7 +195,7 @@ def little(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype.newbyteorder("<") if dtype.itemsize > 1 and dtype.kind != "V" else dtype
 
 
-def materialize(value: object, budget: Budget, *, copy: bool = False) -> Any:  # noqa: ANN401 -- a tree of any shape
+def materialize(value: object, budget: Budget, *, copy: bool = False) -> Any:
     """Return a decoded tree with arrays where it had tensors; parts that are shared stay shared.
 
     The tree is at most ``value_depth`` deep and holds no cycle (``decode`` saw to that).
@@ -258,7 +258,7 @@ def _keep_metadata(value: object, made: object) -> None:
         made._metadata = _copied_metadata(metadata)  # type: ignore[attr-defined]  # noqa: SLF001 -- torch's own name
 
 
-def _copied_metadata(metadata: Any) -> Any:  # noqa: ANN401
+def _copied_metadata(metadata: Any) -> Any:
     """``{module: {"version": n}}`` as torch writes it is copied at a fifth of what any tree costs."""
     if type(metadata) is not OrderedDict:
         return _nested(metadata, {}) if type(metadata) in _CONTAINERS else metadata

@@ -274,7 +274,7 @@ def _keys(pairs: Dict, scope: Scope) -> list[Any]:
     return keys
 
 
-def _key(key: Any) -> object:  # noqa: ANN401 -- a Call or a tuple
+def _key(key: Any) -> object:
     """Bytes as protocol 2 spells them, also within a tuple; no other call can be a key."""
     if type(key) is tuple:
         return tuple(_key(part) if type(part) is Call else part for part in key)

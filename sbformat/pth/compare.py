@@ -43,7 +43,7 @@ _Pairs: TypeAlias = "Iterable[tuple[Any, Any]] | None"
 """What is left to compare, or None for what differs already."""
 
 
-def _compare(left: Any, right: Any, first: Budget, second: Budget) -> _Pairs:  # noqa: ANN401
+def _compare(left: Any, right: Any, first: Budget, second: Budget) -> _Pairs:
     if type(left) is not type(right):
         return _compare_spelled(left, right)
     if type(left) in _KEYED:
@@ -79,7 +79,7 @@ def _bits(value: object) -> object:
     return type(value), value
 
 
-def _equal_leaves(left: Any, right: Any, first: Budget, second: Budget) -> bool:  # noqa: ANN401
+def _equal_leaves(left: Any, right: Any, first: Budget, second: Budget) -> bool:
     if isinstance(left, Storage):
         from sbformat.pth.arrays import storage_array
 

@@ -259,7 +259,7 @@ def _attributes(scope: Scope, value: object) -> dict[str, object]:
     return attributes
 
 
-def _parameter(scope: Scope, args: tuple[object, ...]) -> Any:  # noqa: ANN401 -- a tensor of any kind
+def _parameter(scope: Scope, args: tuple[object, ...]) -> Any:
     data, requires_grad, hooks = arguments(args, "_rebuild_parameter", (3,))
     _no_hooks(hooks)
     made = _plain_tensor(scope, data)

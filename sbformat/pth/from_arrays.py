@@ -45,7 +45,7 @@ _MADE: Final = frozenset({dict, OrderedDict, list, tuple, QuantizedTensor, Spars
 _DEEPEST: Final = 200
 
 
-def state_dict_of(value: object, tensors: Collection[str] = ()) -> Any:  # noqa: ANN401 -- a tree
+def state_dict_of(value: object, tensors: Collection[str] = ()) -> Any:
     """Return the tree of a state dict whose tensors are numpy arrays.
 
     :param value: what :meth:`StateDict.to_numpy` gives: mappings, lists and tuples of arrays and plain values. What has
@@ -59,7 +59,7 @@ def state_dict_of(value: object, tensors: Collection[str] = ()) -> Any:  # noqa:
     return walk.filled(plain)
 
 
-def as_array(value: Any, path: str) -> np.ndarray:  # noqa: ANN401 -- whatever has ``__array__``
+def as_array(value: Any, path: str) -> np.ndarray:
     """Return the array that a value is, or stands for; a torch tensor without its gradient.
 
     :raises UnsupportedError: when it stands for none, by its path
@@ -109,7 +109,7 @@ class _Walk:
 
     # -- what was given -------------------------------------------------------------------------------
 
-    def plain(self, value: Any, path: str, depth: int = 0) -> tuple[Any, int]:  # noqa: ANN401
+    def plain(self, value: Any, path: str, depth: int = 0) -> tuple[Any, int]:
         """Return plain containers of arrays and values, and how many levels they have.
 
         :raises UnsupportedError: for what a ``.pth`` cannot hold, by its path
@@ -123,7 +123,7 @@ class _Walk:
             done = self._done[id(value)] = made, levels, value
         return done[:2]
 
-    def _made(self, value: Any, path: str, depth: int) -> tuple[Any, int]:  # noqa: ANN401
+    def _made(self, value: Any, path: str, depth: int) -> tuple[Any, int]:
         if isinstance(value, Decoded):
             self._filled[id(value.tree)] = value.tree
             return value.tree, 0
@@ -145,7 +145,7 @@ class _Walk:
             return self._sequence(value, path, depth)
         return _leaf(value, path), 0
 
-    def _array(self, value: Any, path: str) -> np.ndarray:  # noqa: ANN401
+    def _array(self, value: Any, path: str) -> np.ndarray:
         array = as_array(value, path)
         _require_dtype(path, array)
         self._arrays[id(array)] = array
@@ -181,7 +181,7 @@ class _Walk:
         """Describe all arrays: those that overlap, over one storage."""
         self._infos = dict(zip(self._arrays, describe(list(self._arrays.values()))))
 
-    def filled(self, value: Any) -> Any:  # noqa: ANN401
+    def filled(self, value: Any) -> Any:
         """Return what :meth:`plain` made, with tensors for arrays; what is shared stays shared."""
         kind = type(value)
         if kind is np.ndarray:
@@ -218,7 +218,7 @@ def _number(value: np.generic, path: str) -> object:
     return value.item()
 
 
-def _leaf(value: Any, path: str) -> object:  # noqa: ANN401
+def _leaf(value: Any, path: str) -> object:
     for kind in _PLAIN:
         if isinstance(value, kind):
             return kind(_plain_key(item, path) for item in value) if kind in (set, frozenset) else kind(value)
@@ -226,14 +226,14 @@ def _leaf(value: Any, path: str) -> object:  # noqa: ANN401
     raise UnsupportedError(message)
 
 
-def _plain_key(key: Any, path: str) -> Any:  # noqa: ANN401
+def _plain_key(key: Any, path: str) -> Any:
     """A key, or a member of a set: what a reader hashes (FORMAT.md 6.6)."""
     if type(key) is tuple and len(key) <= _KEY_PARTS:
         return tuple(_plain_part(part, path) for part in key)
     return _plain_part(key, path)
 
 
-def _plain_part(key: Any, path: str) -> Any:  # noqa: ANN401
+def _plain_part(key: Any, path: str) -> Any:
     if isinstance(key, np.generic):
         key = _number(key, path)
     for kind in _KEYS:
@@ -243,7 +243,7 @@ def _plain_part(key: Any, path: str) -> Any:  # noqa: ANN401
     raise UnsupportedError(message)
 
 
-def _as_quantized(info: Any) -> Any:  # noqa: ANN401 -- a TensorInfo
+def _as_quantized(info: Any) -> Any:
     """The same integers in a storage of torch's quantized dtype."""
     if info.dtype not in _QUANTIZED:
         if info.dtype not in QUANTIZED:

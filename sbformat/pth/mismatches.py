@@ -123,7 +123,7 @@ def optimizer_misfits(
     return mismatches
 
 
-def _others(place: str, what: str, given: Iterable[Any], template: Any) -> list[Mismatch]:  # noqa: ANN401 -- a container
+def _others(place: str, what: str, given: Iterable[Any], template: Any) -> list[Mismatch]:
     """List the keys that a part of the template lacks, where it has keys."""
     known = template if isinstance(template, (dict, set)) and template else None
     if known is None:
@@ -148,7 +148,7 @@ def _items(value: object) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else []
 
 
-def _shape(info: Any) -> tuple[int, ...]:  # noqa: ANN401 -- a tensor of any kind
+def _shape(info: Any) -> tuple[int, ...]:
     shape: tuple[int, ...] = info.int_repr.shape if isinstance(info, QuantizedTensor) else info.shape
     return shape
 

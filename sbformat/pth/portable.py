@@ -65,7 +65,7 @@ class _Split:
         self._values = 0
         self.tensors: dict[str, TensorInfo] = {}
 
-    def value(self, value: Any, path: str, depth: int) -> Any:  # noqa: ANN401 -- one kind a line
+    def value(self, value: Any, path: str, depth: int) -> Any:
         """Return the JSON of one value."""
         self._values += 1 + (len(value) // _TEXT_COST if isinstance(value, (str, bytes, bytearray)) else 0)
         if self._values > _MOST_VALUES:
@@ -92,7 +92,7 @@ class _Split:
                 return {word: value.name}
         return self._small(value, path, depth)
 
-    def _small(self, value: Any, path: str, depth: int) -> Any:  # noqa: ANN401
+    def _small(self, value: Any, path: str, depth: int) -> Any:
         if type(value) in (bytes, bytearray):
             return {type(value).__name__: base64.b64encode(value).decode("ascii")}
         if type(value) is complex:
@@ -165,7 +165,7 @@ class _Scope(NamedTuple):
 
 def from_portable(
     value: object, tensors: Mapping[str, TensorInfo], *, used: set[str] | None = None, limits: Limits = DEFAULT_LIMITS
-) -> Any:  # noqa: ANN401 -- a tree
+) -> Any:
     """Return the tree that a JSON value and tensors were split from.
 
     :param value: as :func:`to_portable` gives it, from a file: every word of it is checked
@@ -180,7 +180,7 @@ def from_portable(
         return _refuse("it is nested too deep")
 
 
-def _value(value: object, scope: _Scope) -> Any:  # noqa: ANN401
+def _value(value: object, scope: _Scope) -> Any:
     if value is None or type(value) in (bool, str) or (type(value) is int and abs(value) < _EXACT_INTEGERS):
         return value
     if type(value) is not dict or not value:
@@ -308,7 +308,7 @@ def _device(_: dict[str, Any], body: object, __: object) -> Device:
 
 
 def _members(kind: Callable[[Any], Any]) -> _Maker:
-    def make(_: dict[str, Any], body: object, scope: _Scope) -> Any:  # noqa: ANN401
+    def make(_: dict[str, Any], body: object, scope: _Scope) -> Any:
         members = [_value(part, scope) for part in _items(body)]
         _check_keys(members, scope)
         try:
@@ -325,7 +325,7 @@ def _sequence(kind: Callable[[Any], Any]) -> _Maker:
 
 
 def _named(kind: Callable[[str], Any], known: frozenset[str]) -> _Maker:
-    def make(_: dict[str, Any], body: object, __: object) -> Any:  # noqa: ANN401
+    def make(_: dict[str, Any], body: object, __: object) -> Any:
         return kind(text) if (text := _text(body)) in known else _refuse(f"torch has no {quote(body)} of this kind")
 
     return make

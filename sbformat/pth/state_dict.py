@@ -43,7 +43,7 @@ def _storages_of(value: object) -> list[Storage]:
     return []
 
 
-def _below(path: str, value: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 -- a container
+def _below(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     """The parts of a container with their paths, one at a time."""
     prefix = f"{path}/" if path else ""
     if type(value) in _KEYED:
@@ -166,7 +166,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
     def _keyed(self) -> dict[Any, Any]:
         return self.tree if type(self.tree) in _KEYED else {}
 
-    def __getitem__(self, key: object) -> Any:  # noqa: ANN401 -- whatever the entry holds
+    def __getitem__(self, key: object) -> Any:
         try:
             value = self._keyed()[key]
         except KeyError:
@@ -198,11 +198,11 @@ class StateDict(Decoded, Mapping[Any, Any]):
     # -- beyond a mapping -----------------------------------------------------------------------------
 
     @property
-    def metadata(self) -> Any:  # noqa: ANN401
+    def metadata(self) -> Any:
         """The ``_metadata`` of ``Module.state_dict``: module path to ``{"version": n}``; None without."""
         return getattr(self.tree, "_metadata", None)
 
-    def to_numpy(self) -> Any:  # noqa: ANN401 -- whatever the entry holds
+    def to_numpy(self) -> Any:
         """Return all of it at once: a dict (or whatever was saved) with arrays for tensors.
 
         :raises ContainerError: when the CRC of a record is wrong
@@ -210,7 +210,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
         """
         return self._make(self.tree)
 
-    def _make(self, value: object) -> Any:  # noqa: ANN401
+    def _make(self, value: object) -> Any:
         from sbformat.pth.arrays import materialize
 
         try:
@@ -284,7 +284,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
             self._place(error)
             raise
 
-    def info(self, path: str) -> Any:  # noqa: ANN401 -- TensorInfo, or one of torch's other kinds
+    def info(self, path: str) -> Any:
         """Return what is known of the tensor at a path, without numpy.
 
         :param path: as in ``tensors()``: ``mlp_extractor.policy_net.0.weight``, ``state/[0]/exp_avg``
@@ -300,7 +300,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
         """Return the tensor at a path as an array, or as a value type where numpy has none."""
         return self.array_of(self.info(path))
 
-    def stream(self, path: str) -> ArrayStream | Any:  # noqa: ANN401 -- a value type where numpy has no array
+    def stream(self, path: str) -> ArrayStream | Any:
         """Return the tensor at a path as what can be written piece by piece, without being held.
 
         :param path: as in :meth:`tensors`
@@ -309,7 +309,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
         """
         return self.stream_of(self.info(path))
 
-    def stream_of(self, info: TensorInfo | Any) -> ArrayStream | Any:  # noqa: ANN401
+    def stream_of(self, info: TensorInfo | Any) -> ArrayStream | Any:
         """Return a tensor of :meth:`tensors` as :meth:`stream` does."""
         from sbformat.pth.array_streams import stream_of
 

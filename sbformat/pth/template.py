@@ -24,12 +24,12 @@ _LEVELS: Final = ("bool", "int", "float", "complex")
 
 
 def with_arrays(
-    template: Any,  # noqa: ANN401 -- a tree
+    template: Any,
     infos: Mapping[str, Any],
     arrays: Mapping[str, Any],
     entry: str | None,
     others: Iterable[Mismatch] = (),
-) -> Any:  # noqa: ANN401 -- a tree
+) -> Any:
     """Return the template's tree with other tensors; all else in it, order and flags included, stays.
 
     :param template: the tree of a state dict
@@ -64,10 +64,10 @@ def with_arrays(
 def like_optimizer(
     template: object,
     infos: Mapping[str, Any],
-    given: Any,  # noqa: ANN401 -- a tree
+    given: Any,
     tensors: Mapping[str, Any],
     array_of: Callable[[TensorInfo], np.ndarray],
-) -> Any:  # noqa: ANN401
+) -> Any:
     """Return an optimizer's tree as given, for the parameters of the template, in its dtypes.
 
     :param template: the tree to compare with
@@ -96,7 +96,7 @@ def _is_replaceable(info: object) -> bool:
     return isinstance(info, TensorInfo) and info.dtype != "complex32"
 
 
-def _fitted(path: str, info: Any, value: Any) -> np.ndarray | Mismatch:  # noqa: ANN401
+def _fitted(path: str, info: Any, value: Any) -> np.ndarray | Mismatch:
     """Return the array in the dtype of the template's tensor, or how it does not fit."""
     try:
         array = as_array(value, path)
@@ -129,7 +129,7 @@ def _level(name: str) -> str:
     return next((level for level in _LEVELS if level in name), "int")
 
 
-def _replaced(template: object, infos: Mapping[str, Any], given: Mapping[str, np.ndarray]) -> Any:  # noqa: ANN401
+def _replaced(template: object, infos: Mapping[str, Any], given: Mapping[str, np.ndarray]) -> Any:
     tensors = {}
     for path, info in zip(given, describe(list(given.values()))):
         old = infos[path]
@@ -138,7 +138,7 @@ def _replaced(template: object, infos: Mapping[str, Any], given: Mapping[str, np
     return _rebuilt(template, "", tensors)
 
 
-def _rebuilt(value: Any, path: str, tensors: Mapping[str, TensorInfo]) -> Any:  # noqa: ANN401
+def _rebuilt(value: Any, path: str, tensors: Mapping[str, TensorInfo]) -> Any:
     """The tree with its tensors replaced by path; no deeper than ``value_depth``, as its reader saw to."""
     if path in tensors:
         return tensors[path]

@@ -173,7 +173,7 @@ def _pointer(path: list[Any]) -> str:
     return "".join("/" + escape(str(part), 80).replace("~", "~0").replace("/", "~1") for part in path)
 
 
-def _schema_problem(error: Any) -> Problem:  # noqa: ANN401 -- jsonschema's ValidationError
+def _schema_problem(error: Any) -> Problem:
     path = list(error.absolute_path)
     stands = shown(error.instance)
     belongs = expected(error.schema, error.validator, error.validator_value)

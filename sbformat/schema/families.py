@@ -145,7 +145,7 @@ def _definitions(schema: str) -> dict[str, Any]:
 
 
 @cache
-def _validator_class() -> Any:  # noqa: ANN401 -- a class of jsonschema's
+def _validator_class() -> Any:
     """JSON Schema where a tuple is an array, as it is when ``data`` is written.
 
     A reference means a definition of the same schema: to take it from a table saves an eighth of all time over
@@ -156,7 +156,7 @@ def _validator_class() -> Any:  # noqa: ANN401 -- a class of jsonschema's
     def is_array(_: object, value: object) -> bool:
         return isinstance(value, (list, tuple))
 
-    def refer(validator: Any, reference: str, value: object, _: object) -> Iterator[Any]:  # noqa: ANN401 -- jsonschema's
+    def refer(validator: Any, reference: str, value: object, _: object) -> Iterator[Any]:
         yield from validator.descend(value, _MEANT[reference])
 
     checker = Draft202012Validator.TYPE_CHECKER.redefine("array", is_array)

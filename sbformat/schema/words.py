@@ -29,7 +29,7 @@ _TYPE_WORDS: Final = {
 }  # fmt: skip
 
 
-def expected(schema: Any, keyword: str, value: Any) -> str:  # noqa: ANN401 -- parts of a JSON Schema
+def expected(schema: Any, keyword: str, value: Any) -> str:
     """Say in words what one keyword of the schema asks for."""
     if keyword == "type":
         return " or ".join(_TYPE_WORDS[name] for name in ([value] if isinstance(value, str) else value))

@@ -233,7 +233,7 @@ def _state_dict_changes(name: str, old: StateDict, new: StateDict) -> Iterator[C
 _Row: TypeAlias = "tuple[ChangeKind, str, float | None]"
 
 
-def _leaf_changes(left: Any, right: Any, budgets: tuple[Budget, Budget]) -> Iterator[_Row]:  # noqa: ANN401
+def _leaf_changes(left: Any, right: Any, budgets: tuple[Budget, Budget]) -> Iterator[_Row]:
     from sbformat.pth.compare import equal
 
     if left is _ABSENT:
@@ -279,7 +279,7 @@ def _sizes(shape: tuple[int, ...]) -> str:
     return f"({', '.join(map(str, shape))})"
 
 
-def _described(value: Any) -> str:  # noqa: ANN401
+def _described(value: Any) -> str:
     """Name a value of a state dict in short."""
     if isinstance(value, TensorInfo):
         return f"a {'parameter' if value.is_parameter else 'tensor'} {value.dtype} {_sizes(value.shape)}"

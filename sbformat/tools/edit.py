@@ -115,7 +115,7 @@ def _edited_data(
     return data
 
 
-def _copied(value: Any) -> Any:  # noqa: ANN401 -- a JSON value
+def _copied(value: Any) -> Any:
     """A copy that can be changed; ``data`` is no deeper than its limit."""
     if isinstance(value, dict):
         return {key: _copied(part) for key, part in value.items()}
@@ -157,7 +157,7 @@ def _holder(data: dict[str, Any], path: list[str]) -> dict[str, Any] | list[Any]
     return value  # type: ignore[no-any-return]
 
 
-def _index(holder: Any, path: list[str], *, may_append: bool = False) -> Any:  # noqa: ANN401 -- of a dict or list
+def _index(holder: Any, path: list[str], *, may_append: bool = False) -> Any:
     """The key or index that the last part of a path is; it must be there, unless it may be added."""
     part = path[-1]
     if isinstance(holder, list):

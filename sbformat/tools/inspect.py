@@ -91,7 +91,7 @@ def inspect(archive: Archive) -> InspectReport:
     broken: list[BrokenEntry] = []
     budget = Budget(archive.limits)
 
-    def ask(entry: str, get: Callable[[], Any]) -> Any:  # noqa: ANN401
+    def ask(entry: str, get: Callable[[], Any]) -> Any:
         try:
             return get()
         except SbformatError as error:
@@ -154,7 +154,7 @@ def _state_dict_report(name: str, archive: Archive, budget: Budget) -> StateDict
     return StateDictReport(name, tuple(rows), values, sum(_numel(row.shape) for row in rows), storages)
 
 
-def _tensor_row(path: str, value: Any, owners: dict[int, str]) -> TensorRow | None:  # noqa: ANN401
+def _tensor_row(path: str, value: Any, owners: dict[int, str]) -> TensorRow | None:
     if type(value) is TensorInfo:
         owner = owners.setdefault(id(value.storage), path)
         return TensorRow(

@@ -169,7 +169,7 @@ class Recognition:
                     heights[-1] = max(heights[-1], height + 1)
         return self._made[id(root)]
 
-    def _parts(self, node: Any) -> Iterator[object]:  # noqa: ANN401 -- any composite
+    def _parts(self, node: Any) -> Iterator[object]:
         """Yield what has to be made before a node: names are not, and a call's arguments are, one by one."""
         if isinstance(node, Dict):
             for key, value in node:
@@ -302,7 +302,7 @@ class Recognition:
 
     # -- what recognisers ask -------------------------------------------------------------------------
 
-    def value(self, part: object) -> Any:  # noqa: ANN401 -- of any type
+    def value(self, part: object) -> Any:
         """Return the value of a part that was made, of a plain value, or of a name that stands as a value."""
         if type(part) is Global:
             return self._name(part)
@@ -355,7 +355,7 @@ class Recognition:
             raise Unrecognised(message)
         return state
 
-    def state(self, node: Call) -> Any:  # noqa: ANN401 -- of any type
+    def state(self, node: Call) -> Any:
         """Return the one state that BUILD gives an object."""
         updates = node.updates or []
         if len(updates) != 1 or updates[0].how != "BUILD":
@@ -405,7 +405,7 @@ _IMPORTED: Final = (*_STANDING, CALLS, SLOT_OBJECTS, TENSOR_CLASSES, STORAGES)
 _SINGLETONS: Final[dict[Pair, Any]] = {("builtins", "Ellipsis"): ..., ("builtins", "NotImplemented"): NotImplemented}
 
 
-def _no_storage(*_: object) -> Any:  # noqa: ANN401 -- never returns
+def _no_storage(*_: object) -> Any:
     message = "a pickle of its own has no storages"
     raise TensorError(message)
 

@@ -68,7 +68,7 @@ class _Writer:
         """What was made of a container or value by its ``id()``, and that itself."""
         self._depth = 0
 
-    def tree(self, value: object) -> Any:  # noqa: ANN401 -- a tree
+    def tree(self, value: object) -> Any:
         if type(value) in _LEAVES:
             return value
         known = self._made.get(id(value))
@@ -303,11 +303,11 @@ def _flags(bounds: ArrayInfo, is_bound: Callable[[Any], Any]) -> ArrayInfo:
     return ArrayInfo("|b1", bounds.shape, "C", is_bound(bounds.to_numpy()).tobytes(), is_scalar=False)
 
 
-def _is_above(low: Any) -> Any:  # noqa: ANN401 -- arrays
+def _is_above(low: Any) -> Any:
     return low > float("-inf")
 
 
-def _is_below(high: Any) -> Any:  # noqa: ANN401 -- arrays
+def _is_below(high: Any) -> Any:
     return high < float("inf")
 
 

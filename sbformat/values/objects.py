@@ -268,7 +268,7 @@ def date(scope: Recognition, node: Call) -> dt.date | dt.datetime | dt.time:
     return made
 
 
-def _from_bytes(kind: Any, name: str, raw: bytes, zone: object) -> Any:  # noqa: ANN401 -- one of three classes
+def _from_bytes(kind: Any, name: str, raw: bytes, zone: object) -> Any:
     """The layout of CPython's ``datetime.__setstate__``; the high bit of the first field but the year's is the fold."""
     parts: list[int] = []
     if name != "time":

@@ -68,7 +68,7 @@ class _Left:
         self.parts = _PARTS
 
 
-def to_json(value: object) -> Any:  # noqa: ANN401 -- a JSON value
+def to_json(value: object) -> Any:
     """Return a decoded value as JSON: plain values as they are, any other as an object with its ``kind``.
 
     :param value: as :func:`sbformat.values.decode` gives it
@@ -76,7 +76,7 @@ def to_json(value: object) -> Any:  # noqa: ANN401 -- a JSON value
     return _json(value, _Left(), 0)
 
 
-def _json(value: object, left: _Left, depth: int) -> Any:  # noqa: ANN401 -- a JSON value
+def _json(value: object, left: _Left, depth: int) -> Any:
     left.parts -= 1
     if left.parts < 0 or depth > _DEEPEST:
         return {"kind": "more"}
@@ -97,7 +97,7 @@ def _json(value: object, left: _Left, depth: int) -> Any:  # noqa: ANN401 -- a J
     return _items(value, left, depth)
 
 
-def _scalar(value: object) -> Any:  # noqa: ANN401 -- a JSON value
+def _scalar(value: object) -> Any:
     if isinstance(value, str):
         return value if len(value) <= _CHARACTERS else {"kind": "text", "characters": len(value)}
     if isinstance(value, (bytes, bytearray)):
@@ -107,7 +107,7 @@ def _scalar(value: object) -> Any:  # noqa: ANN401 -- a JSON value
     return value
 
 
-def _items(value: Any, left: _Left, depth: int) -> Any:  # noqa: ANN401 -- a JSON value
+def _items(value: Any, left: _Left, depth: int) -> Any:
     """A list of any kind, or a date or path as text."""
     if not hasattr(value, "__len__"):
         return {"kind": type(value).__name__, "text": escape(str(value), _CHARACTERS)}
@@ -121,7 +121,7 @@ def _items(value: Any, left: _Left, depth: int) -> Any:  # noqa: ANN401 -- a JSO
     return made
 
 
-def _mapping(value: Any, left: _Left, depth: int) -> Any:  # noqa: ANN401 -- a JSON value
+def _mapping(value: Any, left: _Left, depth: int) -> Any:
     pairs = value.items() if isinstance(value, dict) else value
     shown = {_key(key): _json(item, left, depth + 1) for (key, item), _ in zip(pairs, range(_ITEMS))}
     return shown if len(value) <= _ITEMS else {"kind": "dict", "length": len(value), "items": shown}
@@ -131,7 +131,7 @@ def _key(key: object) -> str:
     return escape(key if isinstance(key, str) else one_line(key), _CHARACTERS)
 
 
-def _fields(value: Any, left: _Left, depth: int) -> dict[str, Any]:  # noqa: ANN401 -- a NamedTuple
+def _fields(value: Any, left: _Left, depth: int) -> dict[str, Any]:
     """The fields of a value; random states are told of, not listed, and what the bounds say is not said twice."""
     made = {}
     for name, part in zip(value._fields, value):
@@ -189,7 +189,7 @@ def one_line(value: object) -> str:
     return escape(_text(value, 0), _CHARACTERS)
 
 
-def _text(value: Any, depth: int) -> str:  # noqa: ANN401 -- any decoded value
+def _text(value: Any, depth: int) -> str:
     if depth > _INLINE:
         return "\u2026"
     for kind, render in _RENDERERS:
@@ -213,7 +213,7 @@ def _joined(values: Iterable[object], depth: int) -> str:
     return ", ".join(parts)
 
 
-def _pairs(value: Any, depth: int) -> str:  # noqa: ANN401 -- a dict or pairs
+def _pairs(value: Any, depth: int) -> str:
     items = list(zip(value.items() if isinstance(value, dict) else value, range(_INLINE * 3)))
     shown = ", ".join(f"{_plain_key(key, depth)}: {_text(part, depth)}" for (key, part), _ in items)
     return "{" + shown + (", \u2026}" if len(value) > len(items) else "}")
@@ -224,7 +224,7 @@ def _plain_key(key: object, depth: int) -> str:
     return key[:_CHARACTERS] if isinstance(key, str) else _text(key, max(depth, _INLINE))
 
 
-def _list(value: Any, depth: int) -> str:  # noqa: ANN401 -- a list or tuple
+def _list(value: Any, depth: int) -> str:
     if len(value) > _INLINE * 2:
         return f"{type(value).__name__} of {len(value)}"
     return f"[{_joined(value, depth)}]"

@@ -69,7 +69,7 @@ class _State:
         """Say whether it has an attribute: None is another value than none at all."""
         return name in self._attributes
 
-    def get(self, *names: str) -> Any:  # noqa: ANN401 -- of any type
+    def get(self, *names: str) -> Any:
         """Return the attribute under the one of these names that it has, or None."""
         held = [self._attributes[name] for name in names if name in self._attributes]
         if len(held) > 1:
@@ -133,7 +133,7 @@ class _State:
             raise Unrecognised(message)
         return value
 
-    def spaces(self, values: Any) -> tuple[Space, ...]:  # noqa: ANN401 -- checked here
+    def spaces(self, values: Any) -> tuple[Space, ...]:
         """Check that each of these is a space, and return them."""
         if any(not isinstance(value, _SPACES) for value in values):
             message = "a space is made of something that is no space"

@@ -56,7 +56,7 @@ class PickledArchive(ForeignArchive):
         self._known: tuple[Any, Recognition] | SbformatError | None = None
 
     @property
-    def value(self) -> Any:  # noqa: ANN401 -- whatever was pickled
+    def value(self) -> Any:
         """What the pickle means (FORMAT.md 13); an object of a class that is not known by its attributes, too.
 
         :raises SbformatError: when it asks for more than allowed

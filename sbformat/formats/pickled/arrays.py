@@ -44,7 +44,7 @@ class Tensors:
         self._items = 0
         self._distinct = 0
 
-    def of(self, value: Any) -> Any:  # noqa: ANN401 -- a tree
+    def of(self, value: Any) -> Any:
         """Return the part of a state dict that an attribute is, or a parameter.
 
         :raises UnsupportedError: for a dtype that is no number torch has
@@ -56,7 +56,7 @@ class Tensors:
             return self.statistics(value)
         return self._tensor(value) if isinstance(value, ArrayInfo) else value
 
-    def statistics(self, value: Any) -> dict[str, Any]:  # noqa: ANN401 -- an Instance
+    def statistics(self, value: Any) -> dict[str, Any]:
         """Return the mean, variance and count of a running mean, each a tensor or a number.
 
         :raises TensorError: when one is neither

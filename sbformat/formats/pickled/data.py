@@ -84,7 +84,7 @@ class DataOf:
         if self._copied > self._pickle.size:
             self._budget.spend("json_bytes", self._copied - self._pickle.size)
 
-    def _plain(self, value: Any, depth: int) -> Any:  # noqa: ANN401 -- a JSON value
+    def _plain(self, value: Any, depth: int) -> Any:
         self._visit()
         self._budget.spend("json_depth", depth)
         if type(value) is str:

@@ -49,7 +49,7 @@ class PolicyFile(PickledArchive):
         super().__init__(entries, "policy-file", pickle, budget, options)
         self._scope = scope
 
-    def _part(self, name: str) -> Any:  # noqa: ANN401 -- a tree
+    def _part(self, name: str) -> Any:
         return next(part for key, part in self._pickle.value if key == name)  # type: ignore[attr-defined]
 
     def _recognise(self) -> tuple[Any, Recognition]:

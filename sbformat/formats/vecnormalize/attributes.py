@@ -91,13 +91,13 @@ def _refuse(message: str) -> NoReturn:
     raise TensorError(message)
 
 
-def _attribute(held: dict[str, Any], name: str) -> Any:  # noqa: ANN401 -- of any type
+def _attribute(held: dict[str, Any], name: str) -> Any:
     if name not in held:
         raise MissingEntryError(name, present=held, what="attribute")
     return held[name]
 
 
-def _by_key(value: Any, name: str, make: Any) -> Any:  # noqa: ANN401 -- one, or several by key
+def _by_key(value: Any, name: str, make: Any) -> Any:
     if not isinstance(value, dict):
         return make(value, name)
     if any(type(key) is not str for key in value):
@@ -152,7 +152,7 @@ def _flag(value: object, name: str) -> bool:
     return value
 
 
-def _floats(value: object, name: str) -> Any:  # noqa: ANN401 -- an array of numpy
+def _floats(value: object, name: str) -> Any:
     """Statistics as SB3 keeps them: float64. Of another dtype they would normalise to other bits."""
     if type(value) is float:
         return value
@@ -169,7 +169,7 @@ def arrays_of(value: object) -> Arrays:
     return made if all(type(key) is str and part is not None for key, part in made.items()) else None
 
 
-def _array(value: object) -> Any:  # noqa: ANN401 -- an array of numpy, or None
+def _array(value: object) -> Any:
     if not isinstance(value, ArrayInfo) or value.fields or value.dtype[1:] not in ITEM_SIZES:
         return None
     try:
@@ -195,7 +195,7 @@ class _Plain:
         self._made: dict[int, tuple[Any, int]] = {}
         """What was made of a part by its ``id()``, and how many levels it has."""
 
-    def made(self, value: Any, depth: int) -> tuple[Any, int]:  # noqa: ANN401 -- a space or a part of one
+    def made(self, value: Any, depth: int) -> tuple[Any, int]:
         """Return what is made of a part, and its levels."""
         if id(value) not in self._made:
             levels = [0]
@@ -206,7 +206,7 @@ class _Plain:
             self._made[id(value)] = found, max(levels) + 1
         return self._made[id(value)]
 
-    def _part(self, value: Any, depth: int, levels: list[int]) -> Any:  # noqa: ANN401
+    def _part(self, value: Any, depth: int, levels: list[int]) -> Any:
         if depth > _DEEPEST:
             levels.append(depth)
             return None
@@ -214,7 +214,7 @@ class _Plain:
         levels.append(height)
         return found
 
-    def _made_of(self, value: Any, make: Callable[[Any], Any]) -> Any:  # noqa: ANN401
+    def _made_of(self, value: Any, make: Callable[[Any], Any]) -> Any:
         if isinstance(value, SPACES):
             parts = {name: None if name in _LEFT_OUT else make(part) for name, part in vars(value).items()}
             return type(value)(**parts)

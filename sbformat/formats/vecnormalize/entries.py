@@ -159,7 +159,7 @@ def _checked(found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _are_keys(value: Any) -> bool:  # noqa: ANN401 -- JSON
+def _are_keys(value: Any) -> bool:
     return type(value) is list and all(type(key) is str for key in value) and len(set(value)) == len(value)
 
 
@@ -212,11 +212,11 @@ def _read_arrays(found: dict[str, Any], arrays: bytes, limits: Limits) -> dict[s
     return made
 
 
-def _by_kind(parts: dict[Any, Any], kind: str | list[str] | None) -> Any:  # noqa: ANN401 -- nothing, one, or by key
+def _by_kind(parts: dict[Any, Any], kind: str | list[str] | None) -> Any:
     return None if kind is None else parts[None] if kind == _ONE else parts
 
 
-def _taken(held: dict[str, Any], name: str) -> Any:  # noqa: ANN401 -- an array
+def _taken(held: dict[str, Any], name: str) -> Any:
     if name not in held:
         message = f"the array {quote(name, 60)} is missing"
         raise TensorError(message)

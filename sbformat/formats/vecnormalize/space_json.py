@@ -54,7 +54,7 @@ def refuse(message: str) -> NoReturn:
     raise DataError(message)
 
 
-def write_space(space: Any, budget: Budget) -> Any:  # noqa: ANN401 -- a space or None, JSON
+def write_space(space: Any, budget: Budget) -> Any:
     """Return the JSON of a space.
 
     :raises UnsupportedError: for an array of no plain numbers
@@ -64,7 +64,7 @@ def write_space(space: Any, budget: Budget) -> Any:  # noqa: ANN401 -- a space o
     return _write(space)
 
 
-def _weight(value: Any, known: dict[int, int]) -> int:  # noqa: ANN401 -- a space or a part of one
+def _weight(value: Any, known: dict[int, int]) -> int:
     """Return what its JSON asks for: parts that are shared are written as often as they are used, and counted once."""
     if id(value) not in known:
         parts: Iterable[Any] = ()
@@ -77,7 +77,7 @@ def _weight(value: Any, known: dict[int, int]) -> int:  # noqa: ANN401 -- a spac
     return known[id(value)]
 
 
-def _write(space: Any) -> Any:  # noqa: ANN401 -- a space or None, JSON
+def _write(space: Any) -> Any:
     if space is None:
         return None
     name = next(name for name, (cls, _) in _SPACES.items() if type(space) is cls)
@@ -87,7 +87,7 @@ def _write(space: Any) -> Any:  # noqa: ANN401 -- a space or None, JSON
     return made
 
 
-def read_space(value: Any, budget: Budget) -> Any:  # noqa: ANN401 -- JSON, a space or None
+def read_space(value: Any, budget: Budget) -> Any:
     """Return the space that :func:`write_space` wrote.
 
     :raises DataError: when a field is missing, of another type, or one too many
@@ -108,7 +108,7 @@ def read_space(value: Any, budget: Budget) -> Any:  # noqa: ANN401 -- JSON, a sp
     return made
 
 
-def _check(space: Any) -> None:  # noqa: ANN401 -- a space
+def _check(space: Any) -> None:
     """Check that the parts of a space fit each other, as the recogniser of pickles does."""
     if isinstance(space, Box):
         for bound in (space.low, space.high, space.bounded_below, space.bounded_above):
@@ -121,12 +121,12 @@ def _check(space: Any) -> None:  # noqa: ANN401 -- a space
 # -- fields -------------------------------------------------------------------------------------------
 
 
-def _same(value: Any) -> Any:  # noqa: ANN401 -- JSON as it is
+def _same(value: Any) -> Any:
     return value
 
 
 def _read_plain(kind: type) -> Callable[[Any, Budget], Any]:
-    def read(value: Any, _: Budget) -> Any:  # noqa: ANN401
+    def read(value: Any, _: Budget) -> Any:
         if type(value) is not kind:
             refuse(f"a field of a space is no {kind.__name__}")
         return value
@@ -134,13 +134,13 @@ def _read_plain(kind: type) -> Callable[[Any, Budget], Any]:
     return read
 
 
-def _read_dtype(value: Any, _: Budget) -> str:  # noqa: ANN401
+def _read_dtype(value: Any, _: Budget) -> str:
     if value == _TEXT_DTYPE or (type(value) is str and value[:1] in ("<", "|", ">") and value[1:] in ITEM_SIZES):
         return str(value)
     refuse("the dtype of a space is none of numpy's")
 
 
-def read_shape(value: Any, _: Budget | None = None) -> tuple[int, ...]:  # noqa: ANN401
+def read_shape(value: Any, _: Budget | None = None) -> tuple[int, ...]:
     """Return a shape from a list of sizes."""
     if type(value) is not list or len(value) > _RANK or any(type(size) is not int or size < 0 for size in value):
         refuse("a shape is no list of sizes")
@@ -158,7 +158,7 @@ def _write_array(info: ArrayInfo) -> dict[str, Any]:
     return {"dtype": info.dtype, "shape": list(info.shape), "items": items}
 
 
-def _read_array(value: Any, budget: Budget) -> ArrayInfo:  # noqa: ANN401
+def _read_array(value: Any, budget: Budget) -> ArrayInfo:
     if type(value) is not dict or set(value) != {"dtype", "shape", "items"}:
         refuse("an array is not given by dtype, shape and items")
     dtype, shape, items = value["dtype"], read_shape(value["shape"]), value["items"]
@@ -198,14 +198,14 @@ def _packed(items: list[Any], dtype: str) -> bytes:
     return np.array(items, dtype).tobytes()
 
 
-def spell_number(value: float) -> Any:  # noqa: ANN401 -- JSON
+def spell_number(value: float) -> Any:
     """Return a number as JSON has it; text for those that it has not."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"  # noqa: PLR0124
     return value
 
 
-def read_number(value: Any) -> float:  # noqa: ANN401 -- JSON
+def read_number(value: Any) -> float:
     """Return the float that :func:`spell_number` spelled; a whole number is one, too."""
     if type(value) is str and value in _WORDS:
         return _WORDS[value]
@@ -220,7 +220,7 @@ def _write_parts(value: Mapping[str, Any]) -> list[Any]:
     return [[key, _write(part)] for key, part in value.items()]
 
 
-def _read_parts(value: Any, budget: Budget) -> dict[str, Any]:  # noqa: ANN401
+def _read_parts(value: Any, budget: Budget) -> dict[str, Any]:
     if type(value) is not list or any(type(pair) is not list or len(pair) != 2 for pair in value):
         refuse("the spaces of a Dict are no pairs of a name and a space")
     if any(type(key) is not str for key, _ in value) or len({key for key, _ in value}) != len(value):
@@ -228,7 +228,7 @@ def _read_parts(value: Any, budget: Budget) -> dict[str, Any]:  # noqa: ANN401
     return {key: _read_one(part, budget) for key, part in value}
 
 
-def _read_one(value: Any, budget: Budget) -> Any:  # noqa: ANN401
+def _read_one(value: Any, budget: Budget) -> Any:
     if value is None:
         refuse("a space is made of something that is no space")
     return read_space(value, budget)
@@ -238,7 +238,7 @@ def _write_list(value: tuple[Any, ...]) -> list[Any]:
     return [_write(part) for part in value]
 
 
-def _read_list(value: Any, budget: Budget) -> tuple[Any, ...]:  # noqa: ANN401
+def _read_list(value: Any, budget: Budget) -> tuple[Any, ...]:
     if type(value) is not list:
         refuse("the spaces of a space are no list")
     return tuple(_read_one(part, budget) for part in value)

@@ -124,7 +124,7 @@ class VecNormalize:
 
     # -- as SB3 does it (17.3) ------------------------------------------------------------------------
 
-    def normalize_obs(self, obs: Any) -> Any:  # noqa: ANN401 -- an array, or a dict of them
+    def normalize_obs(self, obs: Any) -> Any:
         """Return the observation, or a batch of them, as the agent sees it: float32, bit for bit as SB3 2.9.
 
         :param obs: an array whose last dimensions are those of the statistics, or a dict of such; it is not changed.
@@ -134,7 +134,7 @@ class VecNormalize:
         """
         return self._each(obs, self._normalized)
 
-    def unnormalize_obs(self, obs: Any) -> Any:  # noqa: ANN401 -- as above
+    def unnormalize_obs(self, obs: Any) -> Any:
         """Return what :meth:`normalize_obs` made it of, as far as nothing was clipped; not cast, as in SB3.
 
         :param obs: as in :meth:`normalize_obs`
@@ -142,7 +142,7 @@ class VecNormalize:
         """
         return self._each(obs, self._unnormalized)
 
-    def normalize_reward(self, reward: Any) -> Any:  # noqa: ANN401 -- an array or a number
+    def normalize_reward(self, reward: Any) -> Any:
         """Return rewards as the agent learns from them: float32, bit for bit as SB3 2.9.
 
         :param reward: an array or a number; it is not changed
@@ -156,7 +156,7 @@ class VecNormalize:
                 reward = np.clip(reward / self._reward_scale(), -self.clip_reward, self.clip_reward)
             return reward.astype(np.float32)
 
-    def unnormalize_reward(self, reward: Any) -> Any:  # noqa: ANN401 -- as above
+    def unnormalize_reward(self, reward: Any) -> Any:
         """Return what :meth:`normalize_reward` made it of, as far as nothing was clipped; not cast, as in SB3.
 
         :param reward: as in :meth:`normalize_reward`
@@ -168,23 +168,23 @@ class VecNormalize:
         with np.errstate(all="ignore"):
             return reward * self._reward_scale() if self.norm_reward else reward.copy()
 
-    def _reward_scale(self) -> Any:  # noqa: ANN401 -- a number of numpy
+    def _reward_scale(self) -> Any:
         import numpy as np
 
         return np.sqrt(_there(self.ret_rms, "ret_rms").var + self.epsilon)
 
-    def _normalized(self, obs: Any, statistics: RunningMeanStd) -> Any:  # noqa: ANN401
+    def _normalized(self, obs: Any, statistics: RunningMeanStd) -> Any:
         import numpy as np
 
         scaled = (obs - statistics.mean) / np.sqrt(statistics.var + self.epsilon)
         return np.clip(scaled, -self.clip_obs, self.clip_obs).astype(np.float32)
 
-    def _unnormalized(self, obs: Any, statistics: RunningMeanStd) -> Any:  # noqa: ANN401
+    def _unnormalized(self, obs: Any, statistics: RunningMeanStd) -> Any:
         import numpy as np
 
         return (obs * np.sqrt(statistics.var + self.epsilon)) + statistics.mean
 
-    def _each(self, obs: Any, change: Any) -> Any:  # noqa: ANN401 -- arrays in, arrays out
+    def _each(self, obs: Any, change: Any) -> Any:
         import numpy as np
 
         if not self.norm_obs:
@@ -238,7 +238,7 @@ def _settle(value: VecNormalize) -> None:
         object.__setattr__(value, name, part)
 
 
-def _held(value: Any, name: str) -> Any:  # noqa: ANN401 -- an array, arrays by key, or None
+def _held(value: Any, name: str) -> Any:
     if isinstance(value, Mapping):
         return {key: _frozen(part, name) for key, part in value.items()}
     return None if value is None else _frozen(value, name)
@@ -308,7 +308,7 @@ def _there(value: T | None, name: str) -> T:
     return value
 
 
-def _number(value: Any, name: str) -> float:  # noqa: ANN401 -- checked here
+def _number(value: Any, name: str) -> float:
     import numpy as np
 
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
@@ -320,7 +320,7 @@ def _number(value: Any, name: str) -> float:  # noqa: ANN401 -- checked here
         raise UnsupportedError(message) from None
 
 
-def _frozen(value: Any, name: str, dtype: str | None = None) -> np.ndarray:  # noqa: ANN401 -- checked here
+def _frozen(value: Any, name: str, dtype: str | None = None) -> np.ndarray:
     """Return a read-only array that nothing else can change."""
     array = _array(value, name)
     if array.dtype.kind not in (_HELD if dtype is None else _NUMBERS) or array.dtype.str[1:] not in ITEM_SIZES:
@@ -333,7 +333,7 @@ def _frozen(value: Any, name: str, dtype: str | None = None) -> np.ndarray:  # n
     return made
 
 
-def _array(value: Any, name: str) -> Any:  # noqa: ANN401 -- an array
+def _array(value: Any, name: str) -> Any:
     import numpy as np
 
     try:
@@ -347,7 +347,7 @@ def _array(value: Any, name: str) -> Any:  # noqa: ANN401 -- an array
     return array
 
 
-def _numbers(value: Any, name: str) -> Any:  # noqa: ANN401 -- an array, or a number of numpy
+def _numbers(value: Any, name: str) -> Any:
     array = _array(value, name)
     if array.dtype.kind not in _NUMBERS:
         message = f"{name} is {quote(array.dtype, 40)}, not numbers"
@@ -355,7 +355,7 @@ def _numbers(value: Any, name: str) -> Any:  # noqa: ANN401 -- an array, or a nu
     return array[()] if array.ndim == 0 else array
 
 
-def _fitting(obs: Any, statistics: RunningMeanStd, name: str) -> Any:  # noqa: ANN401 -- an array
+def _fitting(obs: Any, statistics: RunningMeanStd, name: str) -> Any:
     array = _numbers(obs, name)
     rank = len(statistics.shape)
     if array.ndim < rank or array.shape[array.ndim - rank :] != statistics.shape:
@@ -364,12 +364,12 @@ def _fitting(obs: Any, statistics: RunningMeanStd, name: str) -> Any:  # noqa: A
     return array
 
 
-def _same_fields(one: Any, other: object) -> bool:  # noqa: ANN401 -- one of the two classes here
+def _same_fields(one: Any, other: object) -> bool:
     names = one.__slots__
     return type(other) is type(one) and all(_same(getattr(one, name), getattr(other, name)) for name in names)
 
 
-def _same(one: Any, other: Any) -> bool:  # noqa: ANN401 -- of any type
+def _same(one: Any, other: Any) -> bool:
     if isinstance(one, dict) and isinstance(other, dict):
         return list(one) == list(other) and all(_same(one[key], other[key]) for key in one)
     if hasattr(one, "tobytes") and hasattr(other, "tobytes"):

@@ -139,7 +139,7 @@ def _new(pair: tuple[str, str], state: Dict) -> Call:
     return made
 
 
-def _by_key(value: Any, make: Any) -> Any:  # noqa: ANN401 -- one, or several by key
+def _by_key(value: Any, make: Any) -> Any:
     return Dict([(key, make(part)) for key, part in value.items()]) if isinstance(value, dict) else make(value)
 
 

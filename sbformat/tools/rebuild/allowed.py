@@ -53,7 +53,7 @@ class Allowed:
             self.required.append(required)
         return Reference(*pair)
 
-    def value(self, place: str, value: Any) -> Any:  # noqa: ANN401 -- of any type
+    def value(self, place: str, value: Any) -> Any:
         """Return a value with the names in it that may be kept as references, each noted.
 
         :param place: of the value
@@ -88,12 +88,12 @@ class _Rewriting:
         self._made: dict[int, tuple[Any, Any]] = {}
         """What was made of a container by its ``id()``, and that itself."""
 
-    def value(self, value: Any) -> Any:  # noqa: ANN401 -- of any type
+    def value(self, value: Any) -> Any:
         if id(value) not in self._made:
             self._made[id(value)] = self._value(value), value
         return self._made[id(value)][0]
 
-    def _value(self, value: Any) -> Any:  # noqa: ANN401
+    def _value(self, value: Any) -> Any:
         if isinstance(value, (Global, Reference)):
             return self._name(value)
         if type(value) in (list, tuple):
@@ -108,12 +108,12 @@ class _Rewriting:
             return self._partial(value)
         return value
 
-    def _name(self, name: Any) -> Any:  # noqa: ANN401
+    def _name(self, name: Any) -> Any:
         if getattr(name, "updates", None) or name not in self._allowed:
             return name
         return self._allowed.require(self._place, name.pair)
 
-    def _partial(self, call: Call) -> Any:  # noqa: ANN401
+    def _partial(self, call: Call) -> Any:
         """Return a partial of a function that may be kept; it was left as it is because that is not known."""
         func, updates = call.func, call.updates or []
         state = updates[0].value if len(updates) == 1 else None

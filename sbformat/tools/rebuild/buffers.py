@@ -29,7 +29,7 @@ _DEEPEST: Final = 4
 """A vectorised noise holds noises."""
 
 
-def buffer_class(job: Job, key: str, value: object) -> Any:  # noqa: ANN401 -- JSON or Serialized
+def buffer_class(job: Job, key: str, value: object) -> Any:
     """Return a class that SB3 has for the algorithm, or one that is allowed; any other is left to SB3's choice."""
     if value is None:
         job.told("kept", "", key=key)
@@ -54,7 +54,7 @@ def buffer_class(job: Job, key: str, value: object) -> Any:  # noqa: ANN401 -- J
     return result
 
 
-def buffer_kwargs(job: Job, key: str, value: object) -> Any:  # noqa: ANN401 -- JSON or Serialized
+def buffer_kwargs(job: Job, key: str, value: object) -> Any:
     """Return the arguments of a buffer: those that it does not take are left out."""
     try:
         meaning = job.meaning(key)
@@ -123,7 +123,7 @@ def strategy(job: Job, place: str, value: object) -> str:
 # -- action noise -------------------------------------------------------------------------------------
 
 
-def action_noise(job: Job, key: str, value: object) -> Any:  # noqa: ANN401 -- JSON or Serialized
+def action_noise(job: Job, key: str, value: object) -> Any:
     """Return noise of SB3 that is made of numbers."""
     if value is None:
         job.told("kept", "", key=key)

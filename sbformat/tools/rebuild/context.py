@@ -176,7 +176,7 @@ class Job:
             return None
         return arguments.get(name) if isinstance(arguments, dict) else None
 
-    def meaning(self, key: str) -> Any:  # noqa: ANN401 -- of any type
+    def meaning(self, key: str) -> Any:
         """Return what a value of ``data`` means; None for a key that is not there.
 
         :raises UnsupportedError: when it cannot be decoded
@@ -212,7 +212,7 @@ class Job:
 
     def dropped(
         self, key: str, message: str, instead: str | None = None, *, was: object = None, is_finding: bool | None = None
-    ) -> Any:  # noqa: ANN401 -- a marker
+    ) -> Any:
         """Report that a key of ``data`` is dropped, and return the marker.
 
         :param was: the value, where it can be read
@@ -225,7 +225,7 @@ class Job:
         self.rows.append(Row(DATA_ENTRY, key, "dropped", message, instead, shown, is_finding))
         return DROPPED
 
-    def unknown(self, key: str, value: object, why: str, instead: str | None = None, *, was: object = None) -> Any:  # noqa: ANN401
+    def unknown(self, key: str, value: object, why: str, instead: str | None = None, *, was: object = None) -> Any:
         """Do with a value that cannot be written anew what was requested: drop it, keep it, or raise in the end."""
         if self.options.on_unknown == "keep":
             self.told("kept", f"copied as it is, and not clean: {why}", key=key)

@@ -107,7 +107,7 @@ def _handler(job: Job, key: str) -> Callable[[Job, str, Any], Any]:
 # -- any value ----------------------------------------------------------------------------------------
 
 
-def _plain(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
+def _plain(job: Job, key: str, value: Any) -> Any:
     """A value that SB3 takes as it is."""
     if key in releases.METHODS:
         return job.dropped(key, "a part of the algorithm itself, which it would take the place of")
@@ -150,7 +150,7 @@ def _line(meaning: object) -> str:
     return escape(one_line(meaning), 200)
 
 
-def _removed(job: Job, key: str, value: object) -> Any:  # noqa: ANN401, ARG001
+def _removed(job: Job, key: str, value: object) -> Any:  # noqa: ARG001
     if key not in releases.REMOVED:
         return job.dropped(key, "a key of PPO, which A2C wrote in SB3 0.6", is_finding=False)
     if key == "model_class" and job.lost:
@@ -162,17 +162,17 @@ def _removed(job: Job, key: str, value: object) -> Any:  # noqa: ANN401, ARG001
     return job.dropped(key, releases.REMOVED[key])
 
 
-def _replaced(job: Job, key: str, value: object) -> Any:  # noqa: ANN401, ARG001
+def _replaced(job: Job, key: str, value: object) -> Any:  # noqa: ARG001
     return job.dropped(key, f"{releases.RENAMED[key]} is there too, and is what SB3 reads")
 
 
-def _excluded(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
+def _excluded(job: Job, key: str, value: object) -> Any:
     if value is None:  # DQN before 2.0 had a null in the place of an actor
         return job.dropped(key, "null where SB3 has an object of its own, which it would take the place of")
     return job.dropped(key, "SB3 never saves it of its own accord: it would take the place of the agent's own")
 
 
-def _made_anew(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
+def _made_anew(job: Job, key: str, value: object) -> Any:
     """A value that SB3's ``load`` writes over, whatever stands there."""
     if not isinstance(value, Serialized):
         return _plain(job, key, value)
@@ -205,7 +205,7 @@ def _is_code(part: object) -> bool:
     return is_function or isinstance(part, (Node, CarriedClass, CarriedObject))
 
 
-def _tensorboard_log(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
+def _tensorboard_log(job: Job, key: str, value: object) -> Any:
     if value is None:
         job.told("kept", "", key=key)
         return None
@@ -219,7 +219,7 @@ def _tensorboard_log(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
 # -- spaces, numbers -----------------------------------------------------------------------
 
 
-def _space(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
+def _space(job: Job, key: str, value: object) -> Any:
     """A space, as gymnasium's; SB3 loads nothing without one."""
     try:
         meaning = job.meaning(key)
@@ -243,7 +243,7 @@ def _space(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
     return result
 
 
-def _train_freq(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
+def _train_freq(job: Job, key: str, value: object) -> Any:
     """``train_freq``, with what ``n_episodes_rollout`` said before SB3 1.0."""
     episodes = job.archive.data.get("n_episodes_rollout")
     if type(value) is list and len(value) == 2 and type(value[0]) is int and value[1] in ("step", "episode"):
@@ -259,7 +259,7 @@ def _train_freq(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
     return written(meaning, job.target)
 
 
-def _target_update_interval(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
+def _target_update_interval(job: Job, key: str, value: object) -> Any:
     """Steps between updates of the target network, which some releases saved divided by the number of environments."""
     count = job.archive.data.get("n_envs")
     since, until = releases.DIVIDED_INTERVAL.get(job.algorithm, ((0, 0), (0, 0)))
@@ -270,7 +270,7 @@ def _target_update_interval(job: Job, key: str, value: object) -> Any:  # noqa: 
     return _plain(job, key, value)
 
 
-def _entropy_coefficient(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
+def _entropy_coefficient(job: Job, key: str, value: Any) -> Any:
     """``ent_coef``: a number, or ``auto`` with where it begins for those that learn it."""
     meaning = job.readable(key)
     default = describe_default(job.algorithm, key)
@@ -292,7 +292,7 @@ def _entropy_coefficient(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
     return job.unknown(key, value, message, default, was=meaning)
 
 
-def _target_entropy(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
+def _target_entropy(job: Job, key: str, value: Any) -> Any:
     """A number; SB3 makes ``auto`` one when it begins to train, and not when it loads."""
     meaning = job.readable(key)
     if isinstance(meaning, (int, float, ArrayInfo)):
@@ -306,7 +306,7 @@ def _target_entropy(job: Job, key: str, value: Any) -> Any:  # noqa: ANN401
     return number
 
 
-def _count(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
+def _count(job: Job, key: str, value: object) -> Any:
     """``n_envs``, which SB3 loads nothing without."""
     if type(value) is int and value > 0:
         return _plain(job, key, value)

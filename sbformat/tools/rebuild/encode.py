@@ -92,7 +92,7 @@ def texts(value: object) -> Iterator[str]:
             yield part.decode("latin-1")
 
 
-def written(value: object, target: Target, *, foreign: frozenset[Pair] = frozenset()) -> Any:  # noqa: ANN401 -- JSON or Serialized
+def written(value: object, target: Target, *, foreign: frozenset[Pair] = frozenset()) -> Any:
     """Return what ``data`` holds for a value: plain JSON when that gives it back, else a blob.
 
     :param value: as :func:`sbformat.values.decode` gives it

@@ -205,7 +205,7 @@ def _with_extractors(tensors: list[Tensor]) -> Iterator[Tensor]:
                     yield one._replace(name=prefix + one.name.removeprefix(_EXTRACTOR))
 
 
-def _metadata(tree: Any, rename: list[tuple[str, tuple[str, ...]]]) -> Any:  # noqa: ANN401 -- torch's
+def _metadata(tree: Any, rename: list[tuple[str, tuple[str, ...]]]) -> Any:
     """The versions of the modules by their new names; torch takes a module without one for the oldest."""
     metadata = getattr(tree, "_metadata", None)
     if not isinstance(metadata, dict):

@@ -120,7 +120,7 @@ def fits_number(value: object) -> bool:
     return is_scalar or type(value) in (int, float)
 
 
-def fits_option(name: str, value: Any, default: object) -> bool:  # noqa: ANN401 -- of any type
+def fits_option(name: str, value: Any, default: object) -> bool:
     """Say whether an option has a value of its default's kind.
 
     :param default: of the constructor; None for a flag

@@ -53,7 +53,7 @@ class Optimizer:
     :raises UnsupportedError: when it is no optimizer's state
     """
 
-    def __init__(self, name: str, tree: Any) -> None:  # noqa: ANN401 -- a tree
+    def __init__(self, name: str, tree: Any) -> None:
         self.name = name
         if not _is_optimizer(tree):
             self._refuse("not an optimizer's state dict: no state and param_groups with their parameters")
@@ -213,11 +213,11 @@ class Optimizer:
             return False
         return fits_parameter(optimizer, self.groups[0], moments, None if shapes is None else shapes[index])
 
-    def _refuse(self, message: str) -> Any:  # noqa: ANN401 -- never returns
+    def _refuse(self, message: str) -> Any:
         raise UnsupportedError(message, entry=self.name + PTH_SUFFIX)
 
 
-def _is_optimizer(tree: Any) -> bool:  # noqa: ANN401
+def _is_optimizer(tree: Any) -> bool:
     return (
         isinstance(tree, dict)
         and isinstance(tree.get("state"), dict)
@@ -231,7 +231,7 @@ def _is_word(key: object) -> bool:
     return isinstance(key, str) and key.isidentifier() and key.isascii()
 
 
-def _is_option(value: Any) -> bool:  # noqa: ANN401 -- of any type
+def _is_option(value: Any) -> bool:
     """Say whether a value is one that an optimizer of torch keeps: numbers, a few of them together, tensors."""
     if type(value) in (list, tuple):
         return all(part is None or type(part) in (bool, int, float) for part in value)

@@ -38,7 +38,7 @@ _ANOTHER: Final = "--policy-class NAME (policy_class=NAME) takes one of SB3's ow
 # -- the class ----------------------------------------------------------------------------------------
 
 
-def policy_class(job: Job, key: str, value: object) -> Any:  # noqa: ANN401 -- JSON or Serialized
+def policy_class(job: Job, key: str, value: object) -> Any:
     """Return the policy's class: SB3's own by its name of today, a user's when it is allowed, else SB3's standard one.
 
     :raises UnsupportedError: for an option that names no policy, and when SB3 has none for the observations
@@ -58,7 +58,7 @@ def policy_class(job: Job, key: str, value: object) -> Any:  # noqa: ANN401 -- J
     return _unknown_class(job, key, value)
 
 
-def _requested_class(job: Job, key: str, given: Reference) -> Any:  # noqa: ANN401 -- Serialized
+def _requested_class(job: Job, key: str, given: Reference) -> Any:
     """A class that the caller named: one of the algorithm's, or one of a package of the caller's own."""
     job.told("translated", f"{given}, as requested", key=key)
     if given.pair in job.family.policies.values():
@@ -66,7 +66,7 @@ def _requested_class(job: Job, key: str, given: Reference) -> Any:  # noqa: ANN4
     return written(job.allowed.require(key, given.pair), job.target, foreign=job.allowed.pairs)
 
 
-def _unknown_class(job: Job, key: str, value: object) -> Any:  # noqa: ANN401 -- JSON or Serialized
+def _unknown_class(job: Job, key: str, value: object) -> Any:
     meaning = job.readable(key)
     if isinstance(meaning, (Global, Reference)) and meaning in job.allowed:
         result = written(job.allowed.value(key, meaning), job.target, foreign=job.allowed.pairs)
@@ -104,7 +104,7 @@ def describe_unknown(value: object, what: str) -> str:
     )
 
 
-def _function_of(value: object) -> Any:  # noqa: ANN401 -- a name or None
+def _function_of(value: object) -> Any:
     """Return the name that a partial calls."""
     if isinstance(value, Partial):
         return value.function if isinstance(value.function, (Global, Reference)) else None
@@ -116,7 +116,7 @@ def _function_of(value: object) -> Any:  # noqa: ANN401 -- a name or None
 # -- the arguments ------------------------------------------------------------------------------------
 
 
-def policy_kwargs(job: Job, key: str, value: object) -> Any:  # noqa: ANN401 -- JSON or Serialized
+def policy_kwargs(job: Job, key: str, value: object) -> Any:
     """Return the policy's arguments: those that are gone left out, those that changed their meaning written out."""
     try:
         meaning = job.meaning(key)
@@ -196,7 +196,7 @@ def _argument_names(job: Job) -> frozenset[str]:
     return frozenset().union(*(POLICIES[pair].argument_names(release) for pair in job.family.policies.values()))
 
 
-def _argument(job: Job, place: str, name: str, value: object) -> Any:  # noqa: ANN401 -- a value or the marker
+def _argument(job: Job, place: str, name: str, value: object) -> Any:
     """Return one argument, or the marker when it is dropped."""
     if name == "device":
         return job.dropped(place, "SB3 asks for the device when it loads", is_finding=False)
@@ -272,7 +272,7 @@ def default_extractor(policy: Reference | None) -> Pair:
     return "stable_baselines3.common.torch_layers", kind
 
 
-def _class_arguments(job: Job, place: str, given: Any, accepted: Mapping[str, Any] | None) -> Any:  # noqa: ANN401
+def _class_arguments(job: Job, place: str, given: Any, accepted: Mapping[str, Any] | None) -> Any:
     """Return the arguments of a features extractor or optimizer without those that it does not take."""
     if given is None or accepted is None:
         return given

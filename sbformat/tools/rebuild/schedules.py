@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sbformat.tools.rebuild.context import Job
 
 
-def rebuilt_schedule(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
+def rebuilt_schedule(job: Job, key: str, value: object) -> Any:
     """Return a number, or a schedule that is known."""
     default = releases.DEFAULTS.get(key, f"{job.family.learning_rate}, the default of {job.algorithm}")
     try:
@@ -31,7 +31,7 @@ def rebuilt_schedule(job: Job, key: str, value: object) -> Any:  # noqa: ANN401
         return job.unknown(key, value, f"{error.message}{last}; --set {key}=NUMBER gives one", default)
 
 
-def _written_schedule(job: Job, key: str, meaning: object) -> Any:  # noqa: ANN401
+def _written_schedule(job: Job, key: str, meaning: object) -> Any:
     schedule = meaning.schedule if isinstance(meaning, Function) and meaning.schedule is not None else meaning
     if _is_allowed(job, schedule):
         result = written(schedule, job.target, foreign=job.allowed.pairs)

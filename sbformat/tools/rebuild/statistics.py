@@ -100,7 +100,7 @@ def _writable(value: VecNormalize, release: Target) -> tuple[VecNormalize, list[
     return replace(value, **without), lost
 
 
-def _row(name: str, part: Any, whole: Instance, value: VecNormalize) -> Row:  # noqa: ANN401 -- of any type
+def _row(name: str, part: Any, whole: Instance, value: VecNormalize) -> Row:
     """Tell what became of an attribute."""
     if name in _OF_ENVIRONMENT:
         return _told(name, "dropped", "of the environment that was wrapped", "the next one's")
@@ -124,7 +124,7 @@ def _renamed(name: str, part: object, how: str) -> Row:
     return _told(name, "translated", how) if part is not None else _told(name, "dropped", "there is nothing in it")
 
 
-def _space_row(entry: str, name: str, part: Any, value: VecNormalize) -> Row:  # noqa: ANN401 -- a space, if it is known
+def _space_row(entry: str, name: str, part: Any, value: VecNormalize) -> Row:
     found: Any = value.observation_space if name == "obs_spaces" else getattr(value, name)
     if found is None:
         why = "a space that is not known" if part is not None else "a space that not every release has"

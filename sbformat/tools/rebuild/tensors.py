@@ -83,7 +83,7 @@ class Moved:
         self._copies = Copies()
         self._made: dict[int, tuple[Any, Any]] = {}
 
-    def value(self, value: Any) -> Any:  # noqa: ANN401 -- a tree
+    def value(self, value: Any) -> Any:
         """Return a tree anew."""
         known = self._made.get(id(value))
         if known is not None:
@@ -93,7 +93,7 @@ class Moved:
             self._made[id(value)] = made, value
         return made
 
-    def _value(self, value: Any) -> Any:  # noqa: ANN401
+    def _value(self, value: Any) -> Any:
         if type(value) in (dict, OrderedDict):
             made = type(value)((key, self.value(part)) for key, part in value.items())
             if hasattr(value, "_metadata"):

@@ -65,7 +65,7 @@ class DocumentScanner(StreamScanner):
         except LimitError as error:
             self.add(place.broken(error))
 
-    def hidden(self, value: Any, place: Place, depth: int) -> None:  # noqa: ANN401 -- any JSON value
+    def hidden(self, value: Any, place: Place, depth: int) -> None:
         """Look for blobs where SB3 does not: deeper in a value."""
         todo = [value]
         while todo:

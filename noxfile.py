@@ -1,0 +1,133 @@
+"""The checks of continuous integration, one session each.
+
+``.ci/run`` and ``.github/workflows`` run these sessions and have no list of their own. Every session starts in a fresh
+virtual environment and installs what it needs.
+
+    nox                            the sessions that .ci/run runs, in that order
+    nox --list                     every session, with its description
+    nox -s lint                    one session
+    nox -s tests-3.13 -- -k crc    arguments after "--" go to pytest
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+import nox
+
+FIRST_COMMAND: Final = "pip install '.[cli]' && sbformat inspect tests/archives/ppo-cartpole.zip"
+TEST_COMMAND: Final = "pip install -e '.[test]' && python -m pytest"
+"""Copied from README.md; a test compares them."""
+
+PYTHONS: Final = nox.project.python_versions(nox.project.load_toml("pyproject.toml"))
+"""The supported versions: the classifiers of pyproject.toml, oldest first."""
+
+TORCH: Final = "torch==2.13.0"
+"""Installed first and by exact version: a range would select the newest build, with gigabytes of GPU libraries."""
+
+OLDEST_SB3: Final = (TORCH, "numpy<2", "stable-baselines3==2.0.0", "sb3-contrib==2.0.0", "gymnasium==0.28.1")
+"""The first release that ``rebuild`` writes for."""
+
+THIS_PYTHON: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
+TESTED: Final = dict.fromkeys(version for version in (THIS_PYTHON, PYTHONS[0], PYTHONS[-1]) if version in PYTHONS)
+"""The versions that ``.ci/run`` tests: the one that runs nox, the oldest and the newest."""
+
+nox.needs_version = ">=2024.4.15"
+nox.options.default_venv_backend = "venv"
+nox.options.sessions = [
+    "first_command",
+    *(f"tests-{version}" for version in TESTED),
+    "lint",
+    "conformance_python",
+    "conformance_javascript",
+    "interop",
+]
+
+
+def run_readme_command(session: nox.Session, command: str, *arguments: str) -> None:
+    """Run a command line of README.md without a shell; ``arguments`` go to its last command."""
+    *first, last = (shlex.split(part) for part in command.split(" && "))
+    for words in first:
+        session.run(*words)
+    session.run(*last, *arguments)
+
+
+def pytest_arguments(session: nox.Session) -> tuple[str, ...]:
+    """Quiet, with no cache folder left in the checkout, and what followed ``--`` on the command line."""
+    return ("-q", "-p", "no:cacheprovider", *session.posargs)
+
+
+@nox.session
+def first_command(session: nox.Session) -> None:
+    """Run the first command of README.md."""
+    run_readme_command(session, FIRST_COMMAND)
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    """Run the test command of README.md."""
+    run_readme_command(session, TEST_COMMAND, *pytest_arguments(session))
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Run ruff, mypy, the import contracts and the checks of the project's own files, without the other tests."""
+    session.install("-e", ".[test]")
+    session.run(
+        "python",
+        "-m",
+        "pytest",
+        "-n",
+        "0",
+        *pytest_arguments(session),
+        "tests/test_architecture.py",
+        "tests/test_project.py",
+    )
+
+
+@nox.session
+def conformance_python(session: nox.Session) -> None:
+    """Run the conformance vectors against sbformat: its decoder and its encoder."""
+    session.install(".")
+    harness = "python conformance/harness/python"
+    session.run(
+        "python", "conformance/run.py", "--decoder", f"{harness}/decode.py", "--encoder", f"{harness}/encode.py",
+    )  # fmt: skip
+
+
+@nox.session(venv_backend="none")
+def conformance_javascript(session: nox.Session) -> None:
+    """Run the conformance vectors against the independent decoder in JavaScript."""
+    if shutil.which("node") is None:
+        session.skip("node is not installed")
+    session.run(sys.executable, "conformance/run.py", "--decoder", "node conformance/harness/javascript/decode.js")
+
+
+@nox.session
+def interop(session: nox.Session) -> None:
+    """Compare with the real torch and stable-baselines3, the oldest supported SB3 included."""
+    oldest = Path(session.create_tmp()) / "sb3_2_0"
+    session.run("python", "-m", "venv", "--clear", str(oldest))
+    oldest_python = str(oldest / ("Scripts" if sys.platform == "win32" else "bin") / "python")
+    session.run(oldest_python, "-m", "pip", "install", "--quiet", *OLDEST_SB3, external=True)
+    session.install(TORCH)
+    session.install("-e", ".[test,interop]")
+    session.run(
+        "python", "-m", "pytest", *pytest_arguments(session), "-m", "interop", env={"SBFORMAT_SB3_2_0": oldest_python}
+    )
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """Build the wheel and the sdist into dist/; an argument ``vX.Y.Z`` must be the version of the wheel."""
+    session.install("build")
+    shutil.rmtree("dist", ignore_errors=True)
+    session.run("python", "-m", "build")
+    wheels = [path.name for path in Path("dist").glob("*.whl")]
+    for tag in session.posargs:
+        if wheels != [f"sbformat-{tag.removeprefix('v')}-py3-none-any.whl"]:
+            session.error(f"expected a wheel of the version of the tag {tag}, got {', '.join(wheels)}")
