@@ -13,7 +13,7 @@ from io import BytesIO
 from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.archive.archive import Archive
-from sbformat.archive.kinds import refuse, sniff_zip
+from sbformat.archive.kinds import detect_zip_kind, refuse_kind
 from sbformat.constants import (
     DATA_ENTRY,
     OPTIMIZER_WORD,
@@ -78,7 +78,7 @@ def write(
             encoded = _write_entries(archive, file, reencode=reencode, progress=_telling(file, progress))
             os.fsync(file.fileno())
         with FileSource(temporary) as source:
-            _check(source, archive, encoded, is_swept=True)
+            _check(source, archive, encoded, check_crcs=True)
         archive.check()
 
 
@@ -92,7 +92,7 @@ def writes(archive: Archive, *, reencode: bool = False) -> bytes:
     file = BytesIO()
     encoded = _write_entries(archive, file, reencode=reencode)
     data = file.getvalue()
-    _check(BytesSource(data), archive, encoded, is_swept=False)
+    _check(BytesSource(data), archive, encoded, check_crcs=False)
     return data
 
 
@@ -122,7 +122,7 @@ def write_pth(
         with FileSource(temporary) as source:
             records = _check_pth(source, state_dict.new_budget(), "inert")
             records.crc_of_all()
-            _sweep(records)
+            _check_crcs(records)
         if check:
             check()
 
@@ -148,7 +148,7 @@ def _write_entries(
     encoded = set()
     for name in _in_order(archive.entries):
         try:
-            size, chunks, is_new, crc = archive.encoded(name, reencode=reencode)
+            size, chunks, is_new, crc = archive.encode_entry(name, reencode=reencode)
             if is_new:
                 encoded.add(name)
             writer.add(Member(name, size, _to_write(chunks, size, progress), crc))
@@ -192,20 +192,20 @@ def _reported(chunks: _Chunks, progress: Callable[[int], None]) -> Iterator[byte
         progress(len(chunk))
 
 
-def _check(source: Source, archive: Archive, encoded: frozenset[str], *, is_swept: bool) -> None:
+def _check(source: Source, archive: Archive, encoded: frozenset[str], *, check_crcs: bool) -> None:
     """Read what was written by the reader's rules: what it would refuse does not become a file.
 
     :param encoded: entries whose content was made here; the others are as they were read
-    :param is_swept: check every CRC, so what a disk gave back
+    :param check_crcs: check every CRC, so what a disk gave back
     """
     budget = Budget(archive.limits)
     container = Container(source, budget=budget)
     if list(container) != _in_order(archive.entries):
         message = "what was written does not hold the entries that it should"
         raise ContainerError(message)
-    kind = sniff_zip(container.entries)
+    kind = detect_zip_kind(container.entries)
     if kind != "sb3":
-        refuse(kind, source, container.entries)
+        refuse_kind(kind, source, container.entries)
     again = Archive(container, kind, budget)
     for name, entry in container.entries.items():
         if name in encoded and name in PLAIN_ENTRIES:
@@ -214,13 +214,13 @@ def _check(source: Source, archive: Archive, encoded: frozenset[str], *, is_swep
             try:
                 part = Part(source, entry.data_offset, entry.size)
                 records = _check_pth(part, budget, archive.on_unknown)
-                if is_swept:
+                if check_crcs:
                     container.check(name, records.crc_of_all)
-                    _sweep(records)
+                    _check_crcs(records)
             except SbformatError as error:
                 raise error.within(name) from None
-    if is_swept:
-        _sweep(container)
+    if check_crcs:
+        _check_crcs(container)
 
 
 def _check_pth(source: Source, budget: Budget, on_unknown: OnUnknown) -> Container:
@@ -230,13 +230,13 @@ def _check_pth(source: Source, budget: Budget, on_unknown: OnUnknown) -> Contain
     return records
 
 
-def _sweep(container: Container) -> None:
+def _check_crcs(container: Container) -> None:
     """Check every CRC."""
     for name in container:
-        container.check(name, partial(_summed, container, name))
+        container.check(name, partial(_stream_crc, container, name))
 
 
-def _summed(container: Container, name: str) -> int:
+def _stream_crc(container: Container, name: str) -> int:
     for _ in container.stream(name):
         pass
     return container.crc(name)()

@@ -1,18 +1,23 @@
-"""Where an archive's entries come from, whatever holds them."""
+"""``Entries``: the interface to the bytes of an archive's entries, and how they are decoded and encoded."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from sbformat.container.records import Entry
     from sbformat.io.source import Source
+    from sbformat.pth.values import OnUnknown
 
 
 class Entries(Protocol):
-    """A :class:`~sbformat.container.reader.Container`, loose files, or either with some entries replaced."""
+    """The entries of an archive.
+
+    A :class:`~sbformat.container.reader.Container` (a zip), :class:`~sbformat.archive.folder.FileEntries` (files
+    outside a zip), or :class:`~sbformat.archive.edited_entries.EditedEntries` (either, with some entries replaced).
+    """
 
     entries: dict[str, Entry]
 
@@ -24,10 +29,31 @@ class Entries(Protocol):
     def is_new(self, name: str) -> bool: ...
 
     def source(self, name: str) -> Source:
-        """Return an entry's bytes as a source; nothing checks them."""
+        """Return an entry's bytes as a source; their CRC is not checked."""
 
     def check(self, name: str, total: Callable[[], int]) -> None:
-        """Check the CRC-32 of an entry as a whole, which ``total`` computes, where one was saved and not checked."""
+        """Check the CRC-32 of an entry if one is stored and not yet checked; ``total`` computes it."""
 
     def crc(self, name: str) -> Callable[[], int] | None:
-        """Return what gives the CRC-32 of what :meth:`stream` gave, once it has ended; None: nothing computes it."""
+        """Return a function that gives the CRC-32 of the bytes of :meth:`stream` after its end; None if unknown."""
+
+
+class ReadOptions(NamedTuple):
+    """How entries are decoded; see :func:`sbformat.read`."""
+
+    on_unknown: OnUnknown = "error"
+    unchecked_crc: bool = False
+    copy: bool = False
+    check_entry_crc: bool = True
+    """Check the CRC of a ``.pth`` entry as a whole, in addition to those of the records that are read."""
+
+
+class EncodedEntry(NamedTuple):
+    """An entry as it is written."""
+
+    size: int
+    chunks: Callable[[], Iterable[bytes | memoryview]]
+    is_new: bool
+    """It differs from what was read: it was replaced, added or encoded again."""
+    crc: Callable[[], int] | None = None
+    """Returns the CRC-32 after the last chunk, if it is computed on the way."""

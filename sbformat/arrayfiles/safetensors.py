@@ -37,7 +37,7 @@ first, so that all are aligned."""
 _DTYPES: Final = {code: name for name, code in CODES.items()}
 
 
-def tensors_in_place(
+def describe_tensors(
     path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[dict[str, TensorInfo], dict[str, str]]:
     """Describe the tensors of a ``.safetensors`` file, whose bytes stay there, and return its metadata.
@@ -57,7 +57,7 @@ def read_tensors(opened: Source, budget: Budget) -> tuple[dict[str, TensorInfo],
     :param opened: the file
     :param budget: the operation's
     """
-    rows, metadata, start = read_rows(opened, budget)
+    rows, metadata, start = parse_header(opened, budget)
     tensors = {}
     for name, (dtype, shape, (begin, end)) in rows.items():
         try:
@@ -86,14 +86,14 @@ def check_safetensors(path: str | os.PathLike[str]) -> None:
     :raises ContainerError: when its tensors do not cover its bytes, or it cannot be read
     """
     with FileSource(path) as source:
-        read_rows(source, Budget(_ANY_HEADER))
+        parse_header(source, Budget(_ANY_HEADER))
 
 
 Row: TypeAlias = "tuple[str, tuple[int, ...], tuple[int, int]]"
 """A tensor's dtype as the format names it, its shape, and its span in the bytes behind the header."""
 
 
-def read_rows(opened: Source, budget: Budget) -> tuple[dict[str, Row], dict[str, str], int]:
+def parse_header(opened: Source, budget: Budget) -> tuple[dict[str, Row], dict[str, str], int]:
     """Return the tensors, as they stand one behind the other, the metadata, and where the bytes begin.
 
     :raises ContainerError: when it is damaged: tensors must cover the bytes without hole and overlap

@@ -102,7 +102,7 @@ def _rebuild(args: argparse.Namespace) -> dict[str, Any]:
 
 def _is_statistics(path: str, args: argparse.Namespace) -> bool:
     """Say whether a path leads to statistics, or to a folder of them, and to no archive."""
-    from sbformat.archive.kinds import STATISTICS, sniff
+    from sbformat.archive.kinds import STATISTICS, detect_kind
     from sbformat.formats.vecnormalize.reading import folder_files
     from sbformat.io.source import FileSource
 
@@ -111,7 +111,7 @@ def _is_statistics(path: str, args: argparse.Namespace) -> bool:
     if not os.path.isfile(path):
         return False
     with FileSource(path) as source:
-        if sniff(source) != "pickle":
+        if detect_kind(source) != "pickle":
             return False
     return _files.read_archive(path, args).format in STATISTICS
 

@@ -13,7 +13,7 @@ from sbformat.archive.archive import Archive
 from sbformat.constants import PTH_SUFFIX
 from sbformat.container.names import is_state_dict
 from sbformat.errors import SbformatError, UnsupportedError, quote
-from sbformat.formats.array_files import METADATA_KEY, PORTABLE_VERSION, archive_of, document_of
+from sbformat.formats.array_files import METADATA_KEY, PORTABLE_VERSION, build_archive, decode_description
 from sbformat.io.source import HELD_BYTES
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pth import StateDict
@@ -74,20 +74,20 @@ def read_any(path: str, read: Callable[[str], Archive], *, limits: Limits = DEFA
     """
     if not path.endswith((".safetensors", ".npz")):
         return read(path)
-    from sbformat.arrayfiles.safetensors import tensors_in_place
+    from sbformat.arrayfiles.safetensors import describe_tensors
 
     if path.endswith(".safetensors") and os.path.isfile(path) and os.path.getsize(path) > HELD_BYTES:
-        tensors, metadata = tensors_in_place(path, limits=limits)
-        document = document_of(metadata.get(METADATA_KEY), limits)
-        return tensors if document is None else archive_of(document, tensors, limits)
+        tensors, metadata = describe_tensors(path, limits=limits)
+        document = decode_description(metadata.get(METADATA_KEY), limits)
+        return tensors if document is None else build_archive(document, tensors, limits)
     from sbformat.arrayfiles.reader import read_arrays, read_safetensors
     from sbformat.pth.from_arrays import tensors_of
 
     if path.endswith(".npz"):
         return read_arrays(path, limits=limits)
     arrays, metadata = read_safetensors(path, limits=limits)
-    document = document_of(metadata.get(METADATA_KEY), limits)
-    return arrays if document is None else archive_of(document, tensors_of(arrays), limits)
+    document = decode_description(metadata.get(METADATA_KEY), limits)
+    return arrays if document is None else build_archive(document, tensors_of(arrays), limits)
 
 
 def convert(
@@ -136,7 +136,7 @@ def convert(
 
 
 def _one(archive: Archive, entry: str) -> tuple[StateDict, tuple[str, ...]]:
-    name = archive.state_dict_entry(entry.removesuffix(PTH_SUFFIX))
+    name = archive.find_state_dict(entry.removesuffix(PTH_SUFFIX))
     return archive.state_dict(name), (name,)
 
 
@@ -161,10 +161,10 @@ def _from_arrays(
     if kind == "pth":
         write_pth(StateDict.from_arrays(OrderedDict(arrays)), output, overwrite=overwrite, progress=progress)
     else:
-        from sbformat.arrayfiles.writer import export
+        from sbformat.arrayfiles.writer import write_arrays
 
         tensors = StateDict.from_arrays(OrderedDict(arrays))
-        export({name: tensors.stream_of(tensors.tree[name]) for name in arrays}, output, overwrite=overwrite)
+        write_arrays({name: tensors.stream_of(tensors.tree[name]) for name in arrays}, output, overwrite=overwrite)
 
 
 # -- an archive as safetensors ------------------------------------------------------------------------
@@ -174,13 +174,13 @@ def _to_safetensors(
     archive: Archive, output: str | os.PathLike[str], *, overwrite: bool
 ) -> tuple[int, tuple[str, ...]]:
     """Write all of an archive: tensors by address, everything else in the metadata, or as bytes."""
-    from sbformat.arrayfiles.writer import export
+    from sbformat.arrayfiles.writer import write_arrays
 
     made = _Description(archive)
     for name in archive.entries:
         made.add(name)
     document = json.dumps({"version": PORTABLE_VERSION, "entries": made.rows})
-    export(made.arrays, output, metadata={METADATA_KEY: document}, overwrite=overwrite, check=archive.check)
+    write_arrays(made.arrays, output, metadata={METADATA_KEY: document}, overwrite=overwrite, check=archive.check)
     return made.tensors, tuple(made.as_bytes)
 
 
@@ -199,7 +199,7 @@ class _Description:
 
     def add(self, name: str) -> None:
         """Add an entry in the best form that there is for it and room for."""
-        from sbformat.arrayfiles.writer import stream_of_bytes
+        from sbformat.arrayfiles.writer import bytes_stream
 
         if is_state_dict(name):
             row, arrays = self._split(name)
@@ -207,8 +207,8 @@ class _Description:
             row, arrays = self._text(name), {}
         if row is None or not self._has_room(row, arrays):
             self.as_bytes.append(name)
-            size, chunks, *_ = self._archive.encoded(name)
-            self.arrays[name] = stream_of_bytes(size, chunks)
+            size, chunks, *_ = self._archive.encode_entry(name)
+            self.arrays[name] = bytes_stream(size, chunks)
             self.rows.append({"name": name})
             return
         self.rows.append(row)
@@ -232,7 +232,7 @@ class _Description:
         return {"name": name, "tree": tree}, streams
 
     def _text(self, name: str) -> dict[str, Any] | None:
-        encoded = self._archive.encoded(name)
+        encoded = self._archive.encode_entry(name)
         if encoded.size > _TEXT_BYTES:
             return None
         content = b"".join(encoded.chunks())

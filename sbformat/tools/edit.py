@@ -69,7 +69,7 @@ def edit(
         weights do not fit any more; all are in ``problems``
     :raises MissingEntryError: for a key, state dict or entry that is not there; a key that SB3 does not know, too
     """
-    archive.require_own()
+    archive.require_writable()
     before = set(_errors(archive))
     edited = archive
     pairs = list(assign.items() if isinstance(assign, Mapping) else assign)

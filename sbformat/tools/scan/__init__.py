@@ -6,8 +6,8 @@ import hashlib
 import os
 from typing import TYPE_CHECKING, Final
 
-from sbformat.archive.folder import LooseEntries, is_read, open_folder
-from sbformat.archive.kinds import sniff
+from sbformat.archive.folder import FileEntries, is_sb3_name, open_folder
+from sbformat.archive.kinds import detect_kind
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.globals.dangerous import reason
 from sbformat.io.source import open_large, open_source
@@ -95,7 +95,7 @@ def _file(source: SourceLike, scanner: Scanner, *, is_beside: bool = False) -> t
         return _report(scanner, "unknown", None, 0), b""
     view = opened.view(0, opened.size)
     scanner.grant(opened.size)
-    kind = sniff(opened)
+    kind = detect_kind(opened)
     scanner.content(view, Place(""), is_beside=is_beside)
     kind = scanner.format or kind if kind == "zip" else kind
     return _report(scanner, kind, hashlib.sha256(view).hexdigest(), opened.size), bytes(view[:_HEAD_BYTES])
@@ -134,12 +134,12 @@ def _pairs(name: str) -> list[tuple[str, str]]:
 
 def _folder(source: str, scanner: Scanner, roots: tuple[str, ...]) -> ScanReport:
     """Scan the entries of an unzipped archive, and every other file below."""
-    entries = LooseEntries({}, scanner.budget)
+    entries = FileEntries({}, scanner.budget)
     tree = read_tree(source, roots, set(), finds_archives=False)
     for error in tree.unreadable.values():
         raise error
     with os.scandir(source) as items:
-        is_archive = any(is_read(item.name) for item in items)
+        is_archive = any(is_sb3_name(item.name) for item in items)
     if is_archive:
         try:
             entries = open_folder(source, scanner.budget, follows=lambda path: is_within(path, roots))
@@ -153,7 +153,7 @@ def _folder(source: str, scanner: Scanner, roots: tuple[str, ...]) -> ScanReport
     names = [(path, _name_of(path, source)) for path in tree.files]
     for path, name in names:
         if name in top:
-            head = b"" if is_read(name) else bytes(entries.view(name)[:_HEAD_BYTES])
+            head = b"" if is_sb3_name(name) else bytes(entries.view(name)[:_HEAD_BYTES])
             skipped += [Skipped(path, "script")] if is_script(name, head) else []
         elif is_passed_over(path, scanner.budget.limits):
             skipped.append(Skipped(path, "large"))
@@ -168,7 +168,7 @@ def _folder(source: str, scanner: Scanner, roots: tuple[str, ...]) -> ScanReport
 
 def _judge_links(names: list[str], scanner: Scanner) -> None:
     """Tell of links out of a folder that have the names of entries."""
-    for name in filter(is_read, names):
+    for name in filter(is_sb3_name, names):
         message = "a link out of the folder: who loads the archive reads what it leads to, which was not examined"
         scanner.add(Place(name).finding("unknown-entry", message))
 

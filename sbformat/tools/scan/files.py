@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from sbformat.archive.folder import LooseEntries
-from sbformat.archive.kinds import is_safetensors, sniff, sniff_zip
+from sbformat.archive.folder import FileEntries
+from sbformat.archive.kinds import detect_kind, detect_zip_kind, is_safetensors
 from sbformat.archive.system_info import parse_system_info, parse_version
 from sbformat.constants import (
     ARRAYS_ENTRY,
@@ -128,7 +128,7 @@ class Scanner(DocumentScanner):
 
     def other(self, data: memoryview, place: Place, depth: int, *, is_beside: bool = False) -> None:
         """Look into what is neither zip nor pickle: text is plain data, anything else is not known."""
-        kind = sniff(BytesSource(data))
+        kind = detect_kind(BytesSource(data))
         if kind == "data-json" and ((not depth and not is_beside) or carve.holds_marker(data)):
             self.data(data, place, depth)
         elif _is_text(data):
@@ -146,16 +146,16 @@ class Scanner(DocumentScanner):
     def safetensors(self, data: memoryview, place: Place, depth: int) -> None:
         """Look into a ``.safetensors``: arrays, and the entries of the archive that it was made of."""
         from sbformat.arrayfiles.safetensors import read_tensors
-        from sbformat.formats.array_files import METADATA_KEY, contents_of, document_of
+        from sbformat.formats.array_files import METADATA_KEY, build_contents, decode_description
 
         try:
             tensors, metadata = read_tensors(BytesSource(data), self.budget)
-            document = document_of(metadata.get(METADATA_KEY), self.budget.limits)
-            kept = contents_of(document, tensors, self.budget)[0] if document is not None else {}
+            document = decode_description(metadata.get(METADATA_KEY), self.budget.limits)
+            kept = build_contents(document, tensors, self.budget)[0] if document is not None else {}
         except SbformatError as error:
             self.add(place.broken(error))
             return
-        self.entries(LooseEntries(kept, self.budget), place, depth)
+        self.entries(FileEntries(kept, self.budget), place, depth)
 
     def npy(self, data: memoryview, place: Place, depth: int) -> None:
         """Look behind the header of a numpy array: unless it is of plain numbers or text, that is a pickle."""
@@ -187,7 +187,7 @@ class Scanner(DocumentScanner):
             self.add(place.broken(error))
             self.carved(_first(data), place, depth)
             return
-        kind = sniff_zip(container.entries)
+        kind = detect_zip_kind(container.entries)
         self.format = self.format or kind
         if kind == "torch-zip":
             self.torch_zip(container, place, depth)
