@@ -293,7 +293,10 @@ REFUSED: Final[dict[str, tuple[Any, str]]] = {
     **{f"an array of {code}": (ArrayInfo(code, (0,), "C", b"", False), f"the dtype '{code}'")
        for code in ("<U2", "|S3", "<M8[s]", "<f16")},
     "a complex scalar": (held(1j, "<c16")._replace(is_scalar=True), "a number of the dtype '<c16'"),
-    "what decode leaves of dates": (decode_outcome(pickle.dumps(np.zeros(2, "M8[s]"))).value, "_reconstruct' is not known"),
+    "what decode leaves of dates": (
+        decode_outcome(pickle.dumps(np.zeros(2, "M8[s]"))).value,
+        "_reconstruct' is not known",
+    ),
     **{f"the dtype {code}": (DType(code), f"the dtype '{code}' is none of numbers") for code in ("|O8", "<U3")},
     "a space of text": (Discrete("gym", 2, 0, "<U0", None), "the dtype '<U0' is none of numbers"),
     "a space of a graph": (TupleSpace("gym", (Graph("gym", discrete(), None, None),), None), "a Graph has no form"),
