@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, escape
 from sbformat.globals.dangerous import ADDRESS
+from sbformat.immutable import thaw
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Node
 from sbformat.schema import known_keys
@@ -19,7 +20,7 @@ from sbformat.tools.rebuild.encode import PRIVATE, is_private, parts, texts, wri
 from sbformat.tools.rebuild.entropy import fixed_coefficient, initial_coefficient
 from sbformat.tools.rebuild.roles import HER_BUFFER
 from sbformat.tools.rebuild.schedules import rebuilt_schedule
-from sbformat.values.render import one_line
+from sbformat.values.render import render_line
 from sbformat.values.types import (
     Box,
     CarriedClass,
@@ -52,7 +53,7 @@ def rebuilt_data(job: Job) -> dict[str, Any]:
     :raises UnsupportedError: for what SB3 cannot do without and that cannot be written anew
     """
     made: dict[str, Any] = {}
-    for key, value in job.archive.data.items():
+    for key, value in thaw(job.archive.data).items():
         if key in job.options.given:
             job.told("translated", "null: the loader brings a value", key=key)
             result = None
@@ -147,7 +148,7 @@ def _parts(value: object) -> list[object]:
 
 
 def _line(meaning: object) -> str:
-    return escape(one_line(meaning), 200)
+    return escape(render_line(meaning), 200)
 
 
 def _removed(job: Job, key: str, value: object) -> Any:  # noqa: ARG001
