@@ -11,6 +11,7 @@ from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUF
 from sbformat.container.names import is_state_dict
 from sbformat.data import Serialized
 from sbformat.errors import MissingEntryError, UnsupportedError, ValidationError, escape, quote
+from sbformat.immutable import thaw
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pth import emptied
 from sbformat.pth.mismatches import Mismatch, fit_all
@@ -113,7 +114,7 @@ def _iter_errors(archive: Archive) -> Iterable[Problem]:
 def _edit_data(
     archive: Archive, assign: Iterable[tuple[str, Any]], unset: Sequence[str], *, unknown_keys: bool
 ) -> dict[str, Any]:
-    data = {key: value if isinstance(value, Serialized) else _copy_json(value) for key, value in archive.data.items()}
+    data: dict[str, Any] = thaw(archive.data)
     known = known_keys(infer(data, tuple(archive.entries)).name)
     for target, value in assign:
         path = _parse_target(target)
@@ -121,19 +122,12 @@ def _edit_data(
             raise MissingEntryError(path[0], present=[*data, *sorted(known)], what="key of SB3")
         container = _find_container(data, path)
         is_nested = len(path) > 1 and isinstance(value, Serialized)  # SB3 reads it as a plain object there
-        container[_find_index(container, path, may_append=True)] = value.to_json() if is_nested else value
+        container[_find_index(container, path, may_append=True)] = value.to_json() if is_nested else thaw(value)
     for target in unset:
         path = _parse_target(target)
         container = _find_container(data, path)
         del container[_find_index(container, path)]
     return data
-
-
-def _copy_json(value: Any) -> Any:
-    """Return a copy that can be changed; ``data`` is no deeper than its limit."""
-    if isinstance(value, dict):
-        return {key: _copy_json(part) for key, part in value.items()}
-    return [_copy_json(part) for part in value] if isinstance(value, list) else value
 
 
 def _parse_target(target: str) -> list[str]:
