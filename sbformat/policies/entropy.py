@@ -16,9 +16,9 @@ from sbformat.constants import (
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, quote
 from sbformat.pth.values import TensorInfo
-from sbformat.values.context import Unrecognised
-from sbformat.values.numbers import number
-from sbformat.values.render import one_line
+from sbformat.values.context import UnrecognizedError
+from sbformat.values.numbers import to_number
+from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -53,8 +53,8 @@ def entropy_coefficient(archive: Archive) -> str | float | None:
             value = archive.decode(_KEY)
         if isinstance(value, str):
             return value if value.startswith("auto") else float(value)
-        return number(value, _KEY)
-    except (SbformatError, Unrecognised, ValueError):
+        return to_number(value, _KEY)
+    except (SbformatError, UnrecognizedError, ValueError):
         return None
 
 
@@ -79,7 +79,7 @@ def entropy_mismatches(archive: Archive) -> Iterator[EntropyMismatch]:
         return
     held = float(state_dict[_FIXED])
     if not _is_float32(value, held):
-        message = f"{one_line(value)} contradicts {_FIXED} of {entry}, which is {held!r}"
+        message = f"{render_line(value)} contradicts {_FIXED} of {entry}, which is {held!r}"
         yield EntropyMismatch(DATA_ENTRY, f"/{_KEY}", message)
 
 
@@ -88,7 +88,7 @@ def _unexpected(
 ) -> Iterator[EntropyMismatch]:
     """Yield what SB3 has no place for when it loads the archive, and an initial value that it refuses."""
     if isinstance(value, str) and re.fullmatch(r"auto_(-.*|\+?[0.]+([eE].*)?)", value):
-        message = f"expected an initial value greater than 0, got {one_line(value)}"
+        message = f"expected an initial value greater than 0, got {render_line(value)}"
         yield EntropyMismatch(DATA_ENTRY, f"/{_KEY}", message)
     optimizer = ENTROPY_OPTIMIZER + PTH_SUFFIX
     kind, other = ("learned", _FIXED) if isinstance(value, str) else ("fixed", _LEARNED)
@@ -96,14 +96,14 @@ def _unexpected(
     if other in variables:
         found.append(f"{entry} holds {other}")
     if found:
-        message = f"{one_line(value)} is a {kind} coefficient, but {' and '.join(found)}: SB3's load fails"
+        message = f"{render_line(value)} is a {kind} coefficient, but {' and '.join(found)}: SB3's load fails"
         yield EntropyMismatch(DATA_ENTRY, f"/{_KEY}", message)
 
 
 def _tensor_mismatches(entry: str, name: str, tensor: object) -> Iterator[EntropyMismatch]:
     shape = _SHAPES[name]
     if not _is_of(tensor, shape):
-        got = quote(one_line(tensor), 80)
+        got = quote(render_line(tensor), 80)
         if isinstance(tensor, TensorInfo):
             got = f"{tensor.dtype} of {tuple(tensor.shape)}"
         yield EntropyMismatch(entry, "", f"{name}: expected a tensor of float32 of the shape {shape}, got {got}")

@@ -14,8 +14,8 @@ from sbformat.policies.extractors import COMBINED, FLATTEN, NATURE
 from sbformat.policies.mismatches import find_mismatches, shapes_of
 from sbformat.policies.releases import candidates
 from sbformat.policies.sizes import KWARGS, Arguments, NetworkError, is_true
-from sbformat.values.context import Unrecognised
-from sbformat.values.render import one_line
+from sbformat.values.context import UnrecognizedError
+from sbformat.values.render import render_line
 from sbformat.values.types import (
     Box,
     DictSpace,
@@ -203,7 +203,7 @@ def parameters_of(agent: Agent) -> Parameters:
         _require_gsde(agent, policy)
     try:
         return policy.network(agent, policy)
-    except Unrecognised as error:
+    except UnrecognizedError as error:
         raise UnsupportedError(str(error), entry=DATA_ENTRY) from None
 
 
@@ -278,8 +278,8 @@ def space_of(archive: Archive, key: str, policy_class: Pair) -> Space:
 def _other(key: str, value: object, expected: str) -> SbformatError:
     """Return the error for a value that is plain, and the one for what it is not known what it is."""
     if value is None or isinstance(value, (bool, int, float, str, list, dict)):
-        return NetworkError(key, f"expected {expected}, got {escape(one_line(value), 120)}")
-    message = f"{key} is {escape(one_line(value), 200)}, for which the network is not known"
+        return NetworkError(key, f"expected {expected}, got {escape(render_line(value), 120)}")
+    message = f"{key} is {escape(render_line(value), 200)}, for which the network is not known"
     return UnsupportedError(message, entry=DATA_ENTRY)
 
 

@@ -10,9 +10,9 @@ from sbformat.globals.renamed import of_today
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Global, Node
 from sbformat.policies.layers import Parameter, Parameters
-from sbformat.values.context import Unrecognised
-from sbformat.values.numbers import number, unpacked
-from sbformat.values.render import one_line
+from sbformat.values.context import UnrecognizedError
+from sbformat.values.numbers import to_number, unpack_items
+from sbformat.values.render import render_line
 from sbformat.values.types import Partial, Reference
 
 if TYPE_CHECKING:
@@ -146,14 +146,14 @@ def not_known(value: object, key: str) -> UnsupportedError | NetworkError:
     """Return the error for a value that is no class that is known."""
     if value is None or isinstance(value, (bool, int, float, str, list, dict)):
         return NetworkError(key, f"expected a class, got {shown(value)}")
-    name = str(value) if isinstance(value, Global) else one_line(value)
+    name = str(value) if isinstance(value, Global) else render_line(value)
     message = f"{escape(key, 80)} is {escape(name, _SHOWN)}, whose layers are not known"
     return UnsupportedError(message, entry=DATA_ENTRY)
 
 
 def shown(value: object) -> str:
     """Return a value for a message."""
-    return escape(one_line(value), _SHOWN)
+    return escape(render_line(value), _SHOWN)
 
 
 def size_of(value: object, key: str, *, least: int = 0) -> Size:
@@ -164,8 +164,8 @@ def size_of(value: object, key: str, *, least: int = 0) -> Size:
     what = f"a whole number, {least} or more"
     if isinstance(value, ArrayInfo) and value.shape == ():
         try:
-            value = number(value, key)
-        except Unrecognised:
+            value = to_number(value, key)
+        except UnrecognizedError:
             raise NetworkError(key, f"expected {what}, got {shown(value)}") from None
     if type(value) is not int or value < least:
         raise wrong(value, key, what)
@@ -190,8 +190,8 @@ def _items(value: ArrayInfo, key: str) -> tuple[int | float, ...]:
     if value.shape[0] > MOST_PARAMETERS:
         raise NetworkError(key, f"{value.shape[0]:,} layers are more than any network has")
     try:
-        return unpacked(value)
-    except Unrecognised:
+        return unpack_items(value)
+    except UnrecognizedError:
         raise wrong(value, key, "a list of layer sizes") from None
 
 
@@ -203,7 +203,7 @@ def is_true(value: object, key: str) -> bool:
     if value is None or isinstance(value, (bool, int, float, str, list, tuple, dict)):
         return bool(value)
     if isinstance(value, ArrayInfo) and value.shape == ():
-        return bool(number(value, key))
+        return bool(to_number(value, key))
     message = f"{escape(key, 80)} is {shown(value)}, neither true nor false"
     raise UnsupportedError(message, entry=DATA_ENTRY)
 

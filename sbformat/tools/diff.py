@@ -7,7 +7,6 @@ import json
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from sbformat import values
 from sbformat.archive.algorithm import class_reference
 from sbformat.constants import DATA_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.data import Serialized, equal_json
@@ -24,7 +23,8 @@ from sbformat.pth import (
     TensorInfo,
 )
 from sbformat.reader import as_archive
-from sbformat.values.render import one_line
+from sbformat.values import decode
+from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -189,7 +189,7 @@ def _describe_json(value: object) -> str:
             return f"the class {escape(reference)}"
         size = f"{len(value.pickle):,} bytes"
         try:
-            return f"{one_line(values.decode(value))}, pickled in {size}"
+            return f"{render_line(decode(value))}, pickled in {size}"
         except SbformatError:
             return f"a broken pickle of {size}"
     return escape(json.dumps(value), _SHOWN)

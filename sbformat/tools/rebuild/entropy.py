@@ -16,7 +16,7 @@ from sbformat.errors import UnsupportedError, escape
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.values import TensorInfo
 from sbformat.tools.rebuild.tensors import scalar, storage_of
-from sbformat.values.render import one_line
+from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
     from sbformat.tools.rebuild.context import Job
@@ -87,7 +87,7 @@ def _misfit(found: object, shape: tuple[int, ...]) -> str:
     if found is None:
         return "there was none"
     if not isinstance(found, TensorInfo):
-        return f"expected a dense tensor, got {escape(one_line(found), 120)}"
+        return f"expected a dense tensor, got {escape(render_line(found), 120)}"
     if found.dtype != "float32" or tuple(found.shape) != shape:
         return f"expected float32 of the shape {shape}, got {escape(found.dtype, 40)} of {tuple(found.shape)}"
     return ""
