@@ -77,7 +77,16 @@ def tests(session: nox.Session) -> None:
 def lint(session: nox.Session) -> None:
     """Run ruff, mypy, the import contracts and the checks of the project's own files, without the other tests."""
     session.install("-e", ".[test]")
-    session.run("python", "-m", "pytest", "-n", "0", *pytest_arguments(session), "tests/test_architecture.py")
+    session.run(
+        "python",
+        "-m",
+        "pytest",
+        "-n",
+        "0",
+        *pytest_arguments(session),
+        "tests/test_architecture.py",
+        "tests/test_project.py",
+    )
 
 
 @nox.session
