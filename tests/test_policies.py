@@ -398,7 +398,7 @@ def test_other_values_under_another_name_are_an_error(prefix: str) -> None:
     other = {**weights, prefix + NAME: np.ones(4, "f4")}
     (row,) = [row for row in problems(archive.replace(parameters={"policy": other})) if row[0] == "policy.pth"]
     assert row[1:] == (
-        "error", f"'{prefix}{NAME}' contradicts '{NAME}': they are one tensor in SB3, and have other values here",
+        "error", f"'{prefix}{NAME}' contradicts '{NAME}': they are one tensor in SB3, but their values differ",
     )  # fmt: skip
     with pytest.raises(ValidationError, match="contradicts"):
         edit(archive, weights=other)

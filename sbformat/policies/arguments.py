@@ -55,7 +55,7 @@ class Arguments(NamedTuple):
         """Return a size, not less than the least that torch accepts."""
         return read_size(self.values.get(name, default), self.key(name), least=least)
 
-    def count(self, name: str, default: int, *, least: int = 0) -> Size:
+    def number_of(self, name: str, default: int, *, least: int = 0) -> Size:
         """Return a number that Python counts to; there, a bool is 0 or 1."""
         value = self.values.get(name, default)
         return read_size(int(value) if isinstance(value, bool) else value, self.key(name), least=least)

@@ -36,7 +36,7 @@ def q_network(agent: Agent, policy: Policy) -> Parameters:
 
 def quantile_network(agent: Agent, policy: Policy) -> Parameters:
     """``QRDQNPolicy``: a network of quantiles of each action's value, and its target."""
-    quantiles = Arguments(agent.policy_kwargs).count("n_quantiles", 200)
+    quantiles = Arguments(agent.policy_kwargs).number_of("n_quantiles", 200)
     return _value_network(agent, policy, "quantile_net", _q_outputs(agent.action_space) * quantiles)
 
 

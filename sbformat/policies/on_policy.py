@@ -88,9 +88,8 @@ def _lstm(arguments: Arguments, inputs: Size, hidden: Size, layers: Size) -> Par
     arguments.refuse_others(names, "LSTM")
     projection = arguments.size("proj_size", 0)
     if projection >= hidden:
-        raise NetworkError(
-            arguments.key("proj_size"), f"expected less than lstm_hidden_size ({hidden}), got {projection}"
-        )
+        message = f"expected less than lstm_hidden_size ({hidden}), got {projection}"
+        raise NetworkError(arguments.key("proj_size"), message)
     dropout = arguments.values.get("dropout", 0.0)
     if isinstance(dropout, bool) or (isinstance(dropout, (int, float)) and not 0 <= dropout <= 1):
         raise NetworkError(arguments.key("dropout"), f"expected a number from 0 to 1, got {describe_value(dropout)}")
@@ -169,6 +168,4 @@ def _branches(agent: Agent, extractor: Pair) -> _Branches:
         raise wrong_value_error(value, NET_ARCH, "a list of layer sizes, or of sizes and then a dict of two lists")
     split = next((at for at, layer in enumerate(value) if isinstance(layer, dict)), len(value))
     own = value[split] if split < len(value) else {}
-    return _Branches(
-        read_layer_sizes(value[:split]), read_layer_sizes(own.get("pi", [])), read_layer_sizes(own.get("vf", []))
-    )
+    return _Branches(*map(read_layer_sizes, (value[:split], own.get("pi", []), own.get("vf", []))))

@@ -37,32 +37,28 @@ def find_optimizer_mismatches(archive: Archive, match: NetworkMatch) -> Iterator
     :raises SbformatError: when an entry cannot be read
     """
     for name in archive.parameters:
-        options = (
-            [[(1,)]]
-            if name == ENTROPY_OPTIMIZER
-            else [
-                [parameter.shape for parameter in option]
-                for option in optimized_parameters(match.agent, match.parameters, name)
-            ]
-        )
+        options: list[list[tuple[int, ...]]] = [[(1,)]]
+        if name != ENTROPY_OPTIMIZER:
+            lists = optimized_parameters(match.agent, match.parameters, name)
+            options = [[parameter.shape for parameter in parameters] for parameters in lists]
         tree: Any = archive.parameters[name].tree if options else None
         if not _is_optimizer(tree):
             continue
         groups = tree["param_groups"]
         counts = [len(group["params"]) for group in groups]
-        parameters = next((option for option in options if [len(option)] == counts), None)
+        shapes = next((option for option in options if [len(option)] == counts), None)
         entry = name + PTH_SUFFIX
-        if parameters is None:
+        if shapes is None:
             yield entry, Mismatch("param_groups", "count", (len(options[0]),), tuple(counts), KWARGS)
             continue
-        for number, shape in zip(groups[0]["params"], parameters):
-            for word, moment in _moments(tree["state"], number):
+        for number, shape in zip(groups[0]["params"], shapes):
+            for word, moment in _list_moments(tree["state"], number):
                 if tuple(moment.shape) != tuple(shape):
                     place = f"state/[{number}]/{word}"
                     yield entry, Mismatch(place, "shape", tuple(map(int, shape)), tuple(moment.shape), "policy.pth")
 
 
-def _moments(state: dict[Any, Any], number: object) -> Iterator[tuple[str, TensorInfo]]:
+def _list_moments(state: dict[Any, Any], number: object) -> Iterator[tuple[str, TensorInfo]]:
     moments = state.get(number)
     for word, moment in moments.items() if isinstance(moments, dict) else ():
         if type(word) is str and word in _MOMENTS and isinstance(moment, TensorInfo):

@@ -170,11 +170,10 @@ def _critic(agent: Agent, parts: _Parts, outputs: Size) -> Parameters:
     names = ["q1_net", "q2_net"]
     if agent.release >= (0, 8):
         arguments = Arguments(agent.policy_kwargs)
-        count = arguments.count("n_critics", 2, least=1)
+        count = arguments.number_of("n_critics", 2, least=1)
         if count * (len(layers) + 1) > MAX_LAYERS:
-            raise NetworkError(
-                arguments.key("n_critics"), f"{count:,} critics: expected at most {MAX_LAYERS:,} tensors"
-            )
+            message = f"expected critics of at most {MAX_LAYERS:,} tensors, got {count:,} critics"
+            raise NetworkError(arguments.key("n_critics"), message)
         names = [f"qf{number}" for number in range(count)]
     made = add_prefix("features_extractor", parts.extracted)
     for name in names:
