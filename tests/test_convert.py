@@ -458,10 +458,9 @@ def test_the_length_of_the_header_is_as_the_format_has_it(tmp_path: Path) -> Non
     assert [item["name"] for item in document["entries"]] == list(BASE.entries)
 
 
-def test_data_that_was_changed_in_place_is_converted(tmp_path: Path) -> None:
+def test_changed_data_is_converted(tmp_path: Path) -> None:
     archive = sbformat.read(PPO)
-    archive.data["gamma"] = 0.5
-    convert(archive, tmp_path / "o.safetensors")
+    convert(archive.replace(data={**archive.data, "gamma": 0.5}), tmp_path / "o.safetensors")
     assert read(tmp_path / "o.safetensors").data["gamma"] == 0.5
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from sbformat import values as known
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, escape
+from sbformat.immutable import thaw
 from sbformat.pkl.tree import Node
 from sbformat.values.render import one_line
 
@@ -37,13 +38,13 @@ def decoded(value: object, budget: Budget) -> object:
     :raises PickleError: when a blob is no pickle
     :raises LimitError: when it asks for more than allowed
     """
-    return known.decode_blob(value.pickle, budget) if isinstance(value, Serialized) else value
+    return known.decode_blob(value.pickle, budget) if isinstance(value, Serialized) else thaw(value)
 
 
 def hyperparameter(value: object, budget: Budget) -> Hyperparameter:
     """Return a value of ``data`` with how it was obtained; what cannot be decoded stays as it is."""
     if not isinstance(value, Serialized):
-        return Hyperparameter(value, "json", None)
+        return Hyperparameter(thaw(value), "json", None)
     try:
         meaning = decoded(value, budget)
     except SbformatError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
-from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.globals.renamed import of_today
 from sbformat.pkl.tree import Global
@@ -171,9 +170,8 @@ def decode_value(archive: Archive, key: str) -> Any:
 
     :raises UnsupportedError: when it cannot be decoded
     """
-    value = archive.data.get(key)
-    if not isinstance(value, Serialized):
-        return value
+    if key not in archive.data:
+        return None
     try:
         return archive.decode(key)
     except SbformatError as error:

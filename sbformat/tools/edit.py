@@ -11,6 +11,7 @@ from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUF
 from sbformat.container.names import is_state_dict
 from sbformat.data import Serialized
 from sbformat.errors import MissingEntryError, UnsupportedError, ValidationError, escape, quote
+from sbformat.immutable import thaw
 from sbformat.pth import emptied
 from sbformat.pth.mismatches import Mismatch, fit_all
 from sbformat.schema import Problem, iter_problems, known_keys
@@ -99,7 +100,7 @@ def _errors(archive: Archive) -> Iterable[Problem]:
 def _edited_data(
     archive: Archive, assign: Iterable[tuple[str, Any]], unset: Sequence[str], *, unknown_keys: bool
 ) -> dict[str, Any]:
-    data = {key: value if isinstance(value, Serialized) else _copied(value) for key, value in archive.data.items()}
+    data: dict[str, Any] = thaw(archive.data)
     known = known_keys(infer(data, tuple(archive.entries)).name)
     for target, value in assign:
         path = _path(target)
@@ -107,19 +108,12 @@ def _edited_data(
             raise MissingEntryError(path[0], present=[*data, *sorted(known)], what="key of SB3")
         holder = _holder(data, path)
         is_nested = len(path) > 1 and isinstance(value, Serialized)  # there it is a plain object
-        holder[_index(holder, path, may_append=True)] = value.to_json() if is_nested else value
+        holder[_index(holder, path, may_append=True)] = value.to_json() if is_nested else thaw(value)
     for target in unset:
         path = _path(target)
         holder = _holder(data, path)
         del holder[_index(holder, path)]
     return data
-
-
-def _copied(value: Any) -> Any:
-    """A copy that can be changed; ``data`` is no deeper than its limit."""
-    if isinstance(value, dict):
-        return {key: _copied(part) for key, part in value.items()}
-    return [_copied(part) for part in value] if isinstance(value, list) else value
 
 
 def _path(target: str) -> list[str]:

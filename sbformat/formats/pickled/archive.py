@@ -12,6 +12,7 @@ from sbformat.errors import MissingEntryError, SbformatError
 from sbformat.formats.pickled.arrays import Tensors, holds_arrays
 from sbformat.formats.pickled.data import DataOf
 from sbformat.formats.pickled.kinds import attributes_of, class_of
+from sbformat.immutable import freeze
 from sbformat.pkl.tree import Call
 from sbformat.pth import StateDict
 from sbformat.values.types import Instance, Reference
@@ -70,12 +71,12 @@ class PickledArchive(ForeignArchive):
         return value
 
     @property
-    def data(self) -> dict[str, Any]:
+    def data(self) -> Mapping[str, Any]:
         """What is no array, by name: JSON values, and :class:`~sbformat.Serialized` with the pickle of each other part.
 
         :raises PickleError: when its names are no text
         """
-        return self._once(DATA_ENTRY, lambda _: self._data())
+        return self._once(DATA_ENTRY, lambda _: freeze(self._data()))
 
     @property
     def algorithm(self) -> Algorithm:
@@ -94,9 +95,6 @@ class PickledArchive(ForeignArchive):
     def decode_plain(self, name: str) -> object:  # noqa: ARG002
         """Decode ``data``."""
         return self.data
-
-    def _is_data_changed(self) -> bool:
-        return False
 
     def _require(self, name: str) -> None:
         if name not in self.contents:

@@ -6,7 +6,6 @@ import re
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.constants import DATA_ENTRY, ENTROPY_LEARNERS
-from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.globals.renamed import of_today
 from sbformat.pkl.tree import Global
@@ -181,9 +180,8 @@ class Job:
 
         :raises UnsupportedError: when it cannot be decoded
         """
-        value = self.archive.data.get(key)
-        if not isinstance(value, Serialized):
-            return value
+        if key not in self.archive.data:
+            return None
         if key not in self._meanings:
             try:
                 self._meanings[key] = self.archive.decode(key)

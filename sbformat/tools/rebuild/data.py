@@ -9,6 +9,7 @@ from sbformat.constants import ENTROPY_LEARNERS
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, escape
 from sbformat.globals.dangerous import ADDRESS
+from sbformat.immutable import thaw
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Node
 from sbformat.policies.entropy import fixed_coefficient, initial_coefficient
@@ -53,7 +54,7 @@ def rebuilt_data(job: Job) -> dict[str, Any]:
     :raises UnsupportedError: for what SB3 cannot do without and that cannot be written anew
     """
     made: dict[str, Any] = {}
-    for key, value in job.archive.data.items():
+    for key, value in thaw(job.archive.data).items():
         if key in job.options.given:
             job.told("translated", "null: the loader brings a value", key=key)
             result = None
