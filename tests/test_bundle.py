@@ -34,10 +34,10 @@ from sbformat import (
     read_vecnormalize,
     unbundle,
 )
-from sbformat import values as known
 from sbformat.cli import main
 from sbformat.constants import ARRAYS_ENTRY, SETTINGS_ENTRY
 from sbformat.pkl.numpy import ArrayInfo
+from sbformat.values import encode
 from sbformat.values.types import (
     Box,
     DictSpace,
@@ -590,7 +590,7 @@ def of_keys(**shapes: tuple[int, ...]) -> VecNormalize:
 
 def with_observations(space: Any) -> sbformat.Archive:
     archive = sbformat.read(PPO)
-    blob = Serialized(None, known.encode(space))
+    blob = Serialized(None, encode(space))
     return archive.replace(data={**archive.data, "observation_space": blob})
 
 

@@ -11,7 +11,6 @@ from bundled import PPO, SAC
 
 import sbformat
 from sbformat import Archive, Serialized, StateDict, UnsupportedError, ValidationError
-from sbformat import values as known
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies import (
     POLICIES,
@@ -25,6 +24,7 @@ from sbformat.policies import (
 )  # fmt: skip
 from sbformat.policies.releases import ERAS, candidate_releases
 from sbformat.tools.edit import edit
+from sbformat.values import encode
 from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Reference, TupleSpace
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ def with_data(archive: Archive, **changes: Any) -> Archive:
 
 
 def blob(value: Any) -> Serialized:
-    return Serialized(None, known.encode(value))
+    return Serialized(None, encode(value))
 
 
 @pytest.mark.parametrize("path", [PPO, SAC])

@@ -16,7 +16,7 @@ from sbformat.policies.sizes import (
     unknown_value_error,
     wrong_value_error,
 )
-from sbformat.values.numbers import number
+from sbformat.values.numbers import to_number
 from sbformat.values.types import Reference
 
 if TYPE_CHECKING:
@@ -97,6 +97,6 @@ def is_true(value: object, key: str) -> bool:
     if value is None or isinstance(value, (bool, int, float, str, list, tuple, dict)):
         return bool(value)
     if isinstance(value, ArrayInfo) and value.shape == ():
-        return bool(number(value, key))
+        return bool(to_number(value, key))
     message = f"{escape(key, 80)}: expected true or false, got {describe_value(value)}"
     raise UnsupportedError(message, entry=DATA_ENTRY)

@@ -22,9 +22,9 @@ from sbformat.data import Serialized
 from sbformat.errors import SbformatError, escape
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.values import TensorInfo
-from sbformat.values.context import Unrecognised
-from sbformat.values.numbers import number
-from sbformat.values.render import one_line
+from sbformat.values.context import UnrecognizedError
+from sbformat.values.numbers import to_number
+from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -87,8 +87,8 @@ def _read_coefficient(archive: Archive) -> str | float | None:
             value = archive.decode(KEY)
         if isinstance(value, str):
             return value if value.startswith("auto") else float(value)
-        return number(value, KEY)
-    except (SbformatError, Unrecognised, ValueError):
+        return to_number(value, KEY)
+    except (SbformatError, UnrecognizedError, ValueError):
         return None
 
 
@@ -99,7 +99,7 @@ def check_variable(name: str, tensor: object) -> str:
     """
     shape = _SHAPES[name]
     if not isinstance(tensor, TensorInfo):
-        return f"expected a float32 tensor of the shape {shape}, got {escape(one_line(tensor), 80)}"
+        return f"expected a float32 tensor of the shape {shape}, got {escape(render_line(tensor), 80)}"
     if tensor.dtype != "float32" or tuple(tensor.shape) != shape:
         return f"expected a float32 tensor of the shape {shape}, got {escape(tensor.dtype, 40)} {tuple(tensor.shape)}"
     return ""
@@ -128,7 +128,7 @@ def find_entropy_mismatches(archive: Archive) -> Iterator[EntropyMismatch]:
     if not check_variable(FIXED, variables[FIXED]):
         stored = float(state_dict[FIXED])
         if not _equals_in_float32(value, stored):
-            message = f"{one_line(value)} contradicts {FIXED} of {entry}, which is {stored!r}"
+            message = f"{render_line(value)} contradicts {FIXED} of {entry}, which is {stored!r}"
             yield EntropyMismatch(DATA_ENTRY, f"/{KEY}", message)
 
 
@@ -137,7 +137,7 @@ def _find_unexpected(
 ) -> Iterator[EntropyMismatch]:
     """Yield the entries that SB3 has no attribute for when it loads the archive, and an initial value it refuses."""
     if isinstance(value, str) and _WRONG_INITIAL.fullmatch(value):
-        message = f"expected an initial value greater than 0, got {one_line(value)}"
+        message = f"expected an initial value greater than 0, got {render_line(value)}"
         yield EntropyMismatch(DATA_ENTRY, f"/{KEY}", message)
     optimizer = ENTROPY_OPTIMIZER + PTH_SUFFIX
     kind, other = ("learned", FIXED) if isinstance(value, str) else ("fixed", LEARNED)
@@ -145,7 +145,7 @@ def _find_unexpected(
     if other in variables:
         found.append(f"{entry} holds {other}")
     if found:
-        message = f"{one_line(value)} is a {kind} coefficient, but {' and '.join(found)}: SB3's load fails"
+        message = f"{render_line(value)} is a {kind} coefficient, but {' and '.join(found)}: SB3's load fails"
         yield EntropyMismatch(DATA_ENTRY, f"/{KEY}", message)
 
 

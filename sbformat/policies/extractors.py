@@ -12,8 +12,8 @@ from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape, quote
 from sbformat.policies.layers import NATURE_CNN, Parameters, add_prefix, convolution, linear, sequential
 from sbformat.policies.sizes import NetworkError, Size
-from sbformat.values.context import Unrecognised
-from sbformat.values.numbers import unpacked
+from sbformat.values.context import UnrecognizedError
+from sbformat.values.numbers import unpack_items
 from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ def choice_counts(space: MultiDiscrete, key: str) -> tuple[int, ...]:
     if len(space.nvec.shape) != 1:
         raise NetworkError(key, f"expected a MultiDiscrete of one dimension, got the shape {space.nvec.shape}")
     try:
-        return tuple(map(int, unpacked(space.nvec)))
-    except Unrecognised:
+        return tuple(map(int, unpack_items(space.nvec)))
+    except UnrecognizedError:
         message = f"nvec of {key} is not an array of numbers"
         raise UnsupportedError(message, entry=DATA_ENTRY) from None
 
@@ -117,7 +117,7 @@ def is_image(space: Space, *, is_normalized: bool) -> TypeGuard[Box]:
 def _has_only(bound: ArrayInfo, value: int) -> bool:
     """Return whether every item of a bound equals a value; bytes are read in pieces."""
     if bound.dtype[1:] != "u1":
-        return set(unpacked(bound)) == {value}
+        return set(unpack_items(bound)) == {value}
     item = bytes([value])
     return all(bytes(piece).count(item) == len(piece) for piece in bound.chunks())
 

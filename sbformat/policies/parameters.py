@@ -14,7 +14,7 @@ from sbformat.policies.mismatches import find_mismatches, read_shapes
 from sbformat.policies.policy_classes import POLICIES
 from sbformat.policies.releases import candidate_releases
 from sbformat.policies.sizes import NetworkError, unknown_value_error
-from sbformat.values.context import Unrecognised
+from sbformat.values.context import UnrecognizedError
 from sbformat.values.types import (
     Box,
     DictSpace,
@@ -121,7 +121,7 @@ def list_parameters(agent: Agent) -> Parameters:
         require_gsde(agent)
     try:
         return policy.network(agent, policy)
-    except Unrecognised as error:
+    except UnrecognizedError as error:
         raise UnsupportedError(str(error), entry=DATA_ENTRY) from None
 
 

@@ -8,9 +8,9 @@ from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, ValidationError, escape
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Global, Node
-from sbformat.values.context import Unrecognised
-from sbformat.values.numbers import number, unpacked
-from sbformat.values.render import one_line
+from sbformat.values.context import UnrecognizedError
+from sbformat.values.numbers import to_number, unpack_items
+from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -76,8 +76,8 @@ def read_size(value: object, key: str, *, least: int = 0) -> Size:
     expected = f"a whole number, {least} or more"
     if isinstance(value, ArrayInfo) and value.shape == ():
         try:
-            value = number(value, key)
-        except Unrecognised:
+            value = to_number(value, key)
+        except UnrecognizedError:
             raise NetworkError(key, f"expected {expected}, got {describe_value(value)}") from None
     if type(value) is not int or value < least:
         raise wrong_value_error(value, key, expected)
@@ -92,8 +92,8 @@ def read_sizes(value: object, key: str) -> list[Size]:
     if isinstance(value, ArrayInfo) and len(value.shape) == 1:
         _require_layer_count(value.shape[0], key)
         try:
-            value = unpacked(value)
-        except Unrecognised:
+            value = unpack_items(value)
+        except UnrecognizedError:
             raise wrong_value_error(value, key, "a list of layer sizes") from None
     if not isinstance(value, (list, tuple)):
         raise wrong_value_error(value, key, "a list of layer sizes")
@@ -111,7 +111,7 @@ def _require_layer_count(count: int, key: str) -> None:
 
 def describe_value(value: object) -> str:
     """Return a value for a message, escaped and bounded."""
-    return escape(one_line(value), _MAX_VALUE_LENGTH)
+    return escape(render_line(value), _MAX_VALUE_LENGTH)
 
 
 def wrong_value_error(value: object, key: str, expected: str) -> UnsupportedError | NetworkError:
@@ -125,6 +125,6 @@ def unknown_value_error(value: object, key: str, expected: str = "a class") -> U
     """Return the error for a value outside the tables: plain data is wrong, and anything else is not known."""
     if value is None or isinstance(value, (bool, int, float, str, list, dict)):
         return NetworkError(key, f"expected {expected}, got {describe_value(value)}")
-    name = str(value) if isinstance(value, Global) else one_line(value)
+    name = str(value) if isinstance(value, Global) else render_line(value)
     message = f"{escape(key, 80)} is {escape(name, _MAX_VALUE_LENGTH)}, and the network for it is not known"
     return UnsupportedError(message, entry=DATA_ENTRY)

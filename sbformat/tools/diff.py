@@ -7,7 +7,6 @@ import json
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from sbformat import values as known
 from sbformat.archive.algorithm import class_reference
 from sbformat.constants import DATA_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.data import Serialized, equal_json
@@ -23,7 +22,8 @@ from sbformat.pth import (
     SparseTensor,
     TensorInfo,
 )
-from sbformat.values.render import one_line
+from sbformat.values import decode
+from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -179,7 +179,7 @@ def _shown(value: object) -> str:
             return f"the class {escape(reference)}"
         size = f"{len(value.pickle):,} bytes"
         try:
-            return f"{one_line(known.decode(value))}, pickled in {size}"
+            return f"{render_line(decode(value))}, pickled in {size}"
         except SbformatError:
             return f"a broken pickle of {size}"
     return escape(json.dumps(value), _SHOWN)

@@ -21,7 +21,7 @@ from sbformat.tools.rebuild.defaults import describe_default
 from sbformat.tools.rebuild.encode import PRIVATE, is_private, parts, texts, written
 from sbformat.tools.rebuild.roles import HER_BUFFER
 from sbformat.tools.rebuild.schedules import rebuilt_schedule
-from sbformat.values.render import one_line
+from sbformat.values.render import render_line
 from sbformat.values.types import (
     Box,
     CarriedClass,
@@ -149,7 +149,7 @@ def _parts(value: object) -> list[object]:
 
 
 def _line(meaning: object) -> str:
-    return escape(one_line(meaning), 200)
+    return escape(render_line(meaning), 200)
 
 
 def _removed(job: Job, key: str, value: object) -> Any:  # noqa: ARG001

@@ -18,7 +18,7 @@ from sbformat.policies.activations import ACTIVATIONS
 from sbformat.policies.extractors import COMBINED, FLATTEN, NATURE
 from sbformat.tools.rebuild.encode import parts
 from sbformat.tools.rebuild.optimizer_options import OPTIMIZERS, fits_option, keywords_of
-from sbformat.values.render import one_line
+from sbformat.values.render import render_line
 from sbformat.values.types import (
     CarriedClass,
     Function,
@@ -105,7 +105,7 @@ def check_role(role: str, value: object, allowed: frozenset[Pair]) -> None:
     """
     function = value.function if isinstance(value, Partial) else value
     if not isinstance(function, Reference):
-        message = f"expected a class, got {escape(one_line(value), 200)}"
+        message = f"expected a class, got {escape(render_line(value), 200)}"
         raise UnsupportedError(message)
     if function.pair in allowed:
         return
@@ -131,7 +131,7 @@ def check_plain(value: object, allowed: frozenset[Pair], *, is_foreign: bool) ->
             continue
         if isinstance(part, Partial) and isinstance(part.function, Reference):
             continue  # its function and arguments are parts of their own
-        message = f"{escape(one_line(part), 200)} can be called, and is not known in this place"
+        message = f"{escape(render_line(part), 200)} can be called, and is not known in this place"
         raise UnsupportedError(message)
 
 
