@@ -10,9 +10,9 @@ import sys
 
 from hostile_child import ask, files
 
-from sbformat import values as known
 from sbformat.limits import Budget
-from sbformat.values.render import to_json
+from sbformat.values import decode_blob
+from sbformat.values.render import render_json
 
 
 def main() -> None:
@@ -20,9 +20,9 @@ def main() -> None:
     rows: list[dict[str, object]] = []
     for number, data in enumerate(files()):
         found: list[object] = []
-        answers = [ask("decode", lambda data=data, found=found: found.append(known.decode_blob(data, Budget())))]
+        answers = [ask("decode", lambda data=data, found=found: found.append(decode_blob(data, Budget())))]
         if found:
-            answers.append(ask("show", lambda found=found: json.dumps(to_json(found[0]))))
+            answers.append(ask("show", lambda found=found: json.dumps(render_json(found[0]))))
         for what, outcome, shown, seconds, grown in answers:
             rows.append(
                 {"file": number, "what": what, "outcome": outcome, "shown": shown, "seconds": seconds, "grown": grown}

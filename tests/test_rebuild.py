@@ -13,9 +13,9 @@ from making_old import BASES, blob, rebuilt, reference, with_keys
 
 import sbformat
 from sbformat import MissingEntryError, Serialized, UnsupportedError, ValidationError
-from sbformat import values as known
 from sbformat.pkl import Call, Global
 from sbformat.tools.rebuild import RebuildReport, rebuild
+from sbformat.values import decode
 from sbformat.values.types import Box, ConstantSchedule, LinearSchedule, Reference, TrainFreq
 
 USERS: Any = function((*CONSTANT[:6], b"d\0S\0", *CONSTANT[7:]), (1e-3,), "mine.<locals>.f", spelling="fill")[0]  # type: ignore[index]
@@ -622,7 +622,7 @@ def test_a_discrete_space_of_the_oldest_gym_starts_at_zero() -> None:
     made, _, _ = rebuilt(with_keys(action_space=blob(discrete(3, "gym"))))
     found: Any = made.decode("action_space")
     assert (found.n, found.start, found.library) == (3, 0, "gymnasium")
-    assert known.decode(made.data["action_space"]) == found
+    assert decode(made.data["action_space"]) == found
 
 
 @pytest.mark.parametrize("key", ["gamma", "n_epochs", "ep_info_buffer", "action_noise"])

@@ -120,7 +120,7 @@ def refusal(kind: Kind, head: bytes = b"", names: tuple[str, ...] = ()) -> Sbfor
 
 
 @pytest.mark.parametrize(
-    ("kind", "word"), [("empty", "empty"), ("text", "text"), ("html", "download went wrong"), ("unknown", "no archive")]
+    ("kind", "word"), [("empty", "empty"), ("text", "text"), ("html", "download"), ("unknown", "starts with 'PK'")]
 )
 def test_what_is_no_archive_at_all_is_a_container_error(kind: Kind, word: str) -> None:
     error = refusal(kind, b"some bytes")
@@ -134,7 +134,7 @@ def test_what_is_no_archive_at_all_is_a_container_error(kind: Kind, word: str) -
         ("lfs-pointer", "git lfs pull"),
         ("sb2-zip", "Stable Baselines 2"),
         ("npz", "npz"),
-        ("zip", "no 'data'"),
+        ("zip", "with 'data' or a '.pth'"),
     ],
 )
 def test_what_is_something_else_is_unsupported(kind: Kind, word: str) -> None:
@@ -144,7 +144,7 @@ def test_what_is_something_else_is_unsupported(kind: Kind, word: str) -> None:
 
 
 def test_an_archive_in_a_folder_of_a_zip_is_told_how_to_be_read() -> None:
-    assert "lies in a folder, 'agent'" in str(refusal("zip", names=("README.md", "agent/data", "agent/policy.pth")))
+    assert "in the folder 'agent'" in str(refusal("zip", names=("README.md", "agent/data", "agent/policy.pth")))
 
 
 def test_of_several_archives_in_folders_the_first_is_named() -> None:

@@ -128,6 +128,11 @@ class Archive:
         """Sentences for the user about how the file was read."""
         return ()
 
+    @property
+    def stored_entries(self) -> Entries:
+        """The bytes of the entries, as the archive stores them."""
+        return self._entries
+
     def stream(self, name: str) -> Iterator[memoryview | bytes]:
         """Yield an entry's bytes in chunks, unchanged; its CRC is checked after the last one."""
         return self._entries.stream(name)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from sbformat import values
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, escape
 from sbformat.immutable import thaw
 from sbformat.pkl.tree import Node
-from sbformat.values.render import one_line
+from sbformat.values import decode_blob
+from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
     from sbformat.limits import Budget
@@ -27,7 +27,7 @@ class Hyperparameter(NamedTuple):
 
     def __repr__(self) -> str:
         """Return one line: with shared parts, the repr of a value can be as long as a file wants."""
-        return f"<Hyperparameter {one_line(self.value)}, {self.how}{f': {escape(self.why)}' if self.why else ''}>"
+        return f"<Hyperparameter {render_line(self.value)}, {self.how}{f': {escape(self.why)}' if self.why else ''}>"
 
 
 def decode_value(value: object, budget: Budget) -> object:
@@ -38,7 +38,7 @@ def decode_value(value: object, budget: Budget) -> object:
     :raises PickleError: if a blob is not a pickle
     :raises LimitError: if it needs more than allowed
     """
-    return values.decode_blob(value.pickle, budget) if isinstance(value, Serialized) else thaw(value)
+    return decode_blob(value.pickle, budget) if isinstance(value, Serialized) else thaw(value)
 
 
 def decode_hyperparameter(value: object, budget: Budget) -> Hyperparameter:

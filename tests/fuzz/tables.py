@@ -9,7 +9,7 @@ from making_known import tree
 from making_pth import floats, legacy_stream, storage, tensor, torch_zip
 
 from sbformat import pkl
-from sbformat import values as known
+from sbformat.values import encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ def pickles() -> Iterator[bytes]:
     from test_known_spaces import TEXTS
     from test_known_writers import CHANGED, SAME
 
-    yield from (known.encode(value) for value in (*SAME.values(), *CHANGED.values()))
+    yield from (encode(value) for value in (*SAME.values(), *CHANGED.values()))
     yield from (pickle.dumps(value, protocol) for value in ARRAYS.values() for protocol in (2, 5))
     for table in (REFUSED, STORED, WRONG, SPACES, TEXTS, {name: made for name, (_, made) in CHANGES.items()}):
         yield from map(_pickled, table.values())

@@ -23,7 +23,7 @@ import cloudpickle
 import torch
 from beside import told
 from gymnasium import spaces
-from making_known import array, call, dtype, recognise
+from making_known import array, call, decode_outcome, dtype
 from sb3_contrib.common.recurrent.type_aliases import RNNStates
 from stable_baselines3.common import noise, running_mean_std, type_aliases, utils
 from stable_baselines3.her import GoalSelectionStrategy
@@ -343,11 +343,11 @@ def test_what_is_understood_is_what_the_library_makes_of_it(what: str) -> None:
             continue
         checked.add(data)
         try:
-            found = recognise(data)
+            found = decode_outcome(data)
         except SbformatError:
             COUNTED["refused"] += 1
             continue
-        if found.doubts or found.overlooked or found.recognition.pickle.flags or holds_pairs(found.value):
+        if found.issues or found.overlooked or found.decoder.pickle.flags or holds_pairs(found.value):
             COUNTED["refused"] += 1
             continue
         COUNTED["understood"] += 1
