@@ -31,7 +31,7 @@ def vectors() -> Iterator[Vector]:
 
 
 def forms() -> Iterator[Vector]:
-    rule = Rule("1.1", "A reader SHOULD read the four forms that people have archives in:")
+    rule = Rule("1.1", "A reader SHOULD read the four forms in which archives are found:")
     yield rule.accepts("form-zip", sb3_archive(), expected.ARCHIVE)
     yield rule.accepts("form-lone-pth", state_dict_zip(build_zips.POLICY), expected.lone(expected.POLICY))
     yield rule.accepts("form-bare-data", b'{"a": 1}', expected.bare(expected.plain({"a": 1})))
@@ -91,12 +91,12 @@ def short(name: str) -> str:
 
 
 def entries() -> Iterator[Vector]:
-    rule = Rule("1.2", "Order carries no meaning: a reader MUST accept any.")
+    rule = Rule("1.2", "The order of entries has no meaning: a reader MUST accept any order.")
     names = ["system_info.txt", "policy.pth", "_stable_baselines3_version", "data"]
     made = zipped({name: members()[name] for name in names})
     yield rule.accepts("entries-in-any-order", made, expected.archive({name: expected.ENTRIES[name] for name in names}))
 
-    rule = Rule("1.2", 'No entry is required in order to read the others; asking for an absent one is "missing".')
+    rule = Rule("1.2", 'No entry is required in order to read the others. A request for an absent entry is "missing".')
     for name in names:
         rest = [other for other in expected.ENTRIES if other != name]
         made = zipped({other: members()[other] for other in rest})
@@ -107,7 +107,7 @@ def entries() -> Iterator[Vector]:
     lone = zipped({"data": b"{}"})
     yield rule.accepts("entries-data-alone", lone, expected.archive({"data": expected.plain({})}))
 
-    rule = Rule("1.2", "Where both variables entries are present, `pytorch_variables.pth` counts.")
+    rule = Rule("1.2", "If both variables entries are present, `pytorch_variables.pth` is used.")
     both = {"pytorch_variables.pth": state_dict_zip({"a": (1.0,)}), "tensors.pth": state_dict_zip({"b": (2.0,)})}
     found = {
         "pytorch_variables.pth": expected.state_dict({"a": (1.0,)}),
@@ -115,7 +115,7 @@ def entries() -> Iterator[Vector]:
     }
     yield rule.accepts("entries-both-variables", zipped(both), expected.archive(found))
 
-    rule = Rule("1.2", "Every other entry MUST be kept as it stands and otherwise ignored, as SB3 does.")
+    rule = Rule("1.2", "Every other entry MUST be preserved unchanged and otherwise ignored, as SB3 does.")
     for name, data in {
         "text": ("notes.txt", b"hello"),
         "pth-in-a-folder": ("__MACOSX/._policy.pth", b"\x00\x05\x16\x07 no torch file"),
@@ -132,7 +132,7 @@ def entries() -> Iterator[Vector]:
     )
     yield rule.accepts("entry-other-folder", folder, found)
 
-    rule = Rule("1.2", "A bad entry breaks only itself: a reader MUST still give the others.")
+    rule = Rule("1.2", "A bad entry affects only itself: a reader MUST still return the others.")
     for broken, bad in {"data": b"{", "policy.pth": b"no torch file", "_stable_baselines3_version": b"\xff"}.items():
         made = zipped(members(**{broken.replace(".", "_"): bad}))
         outcome = "tensor failure" if broken == "policy.pth" else "data failure"

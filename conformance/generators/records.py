@@ -35,7 +35,10 @@ def vectors() -> Iterator[Vector]:
 
 
 def folders() -> Iterator[Vector]:
-    rule = Rule("6.1", "All members lie in one folder: that of the first member of the directory, up to and with its")
+    rule = Rule(
+        "6.1",
+        "All members are in one folder: the folder of the first member of the directory, up to and including its first slash.",
+    )
     for name, root in {
         "stem": "ppo_policy",
         "beyond-ascii": "modèle",
@@ -45,7 +48,7 @@ def folders() -> Iterator[Vector]:
     nested = zipped([("policy.pth", in_folder(records(TREE, DATA), "runs/archive"))])
     yield rule.refuses("record-folder-in-a-folder", nested, "tensor failure")
 
-    rule = Rule("6.1", "Another folder, or a member outside any, is an error.")
+    rule = Rule("6.1", "A member in another folder, or outside any folder, is an error.")
     inside = [(f"archive/{name}", data) for name, data in records(TREE, DATA).items()]
     yield rule.refuses("record-in-another-folder", zipped([*inside, ("other/data/1", EIGHT)]), "tensor failure")
     yield rule.refuses(
@@ -91,7 +94,7 @@ def flags() -> Iterator[Vector]:
 
 
 def version_records() -> Iterator[Vector]:
-    rule = Rule("6.1", "required; or `.data/version` in its place")
+    rule = Rule("6.1", "required; or `.data/version` instead")
     bare = records({}, version=None)
     yield rule.accepts("record-version", in_folder({**bare, "version": b"3\n"}), EMPTY)
     yield rule.accepts("record-version-hidden", in_folder({**bare, ".data/version": b"3\n"}), EMPTY)
@@ -101,7 +104,7 @@ def version_records() -> Iterator[Vector]:
 
 
 def other_records() -> Iterator[Vector]:
-    rule = Rule("6.1", "makes it TorchScript: unsupported")
+    rule = Rule("6.1", "means that it is TorchScript: unsupported")
     script = {**records({}), "constants.pkl": dumps(()), "code/__torch__.py": b""}
     yield rule.refuses("record-torchscript", in_folder(script), "unsupported")
     yield rule.accepts("record-constants-of-data", in_folder({**records({}), "data/constants.pkl": b""}), EMPTY)
@@ -156,7 +159,7 @@ def eras() -> Iterator[Vector]:
 
 
 def folded_names() -> Iterator[Vector]:
-    rule = Rule("6.1", "So no two records may be equal after case folding")
+    rule = Rule("6.1", "Therefore no two records may be equal after case folding")
     for name, keys in {
         "storages": ("a", "A"),
         "storages-beyond-ascii": ("é", "É"),
@@ -170,7 +173,7 @@ def folded_names() -> Iterator[Vector]:
     upper = {**records({"w": floats((8,), "KEY")}, {"KEY": EIGHT}), "Notes": b""}
     yield rule.accepts("record-folded-alone", in_folder(upper), HELD)
 
-    rule = Rule("6.1", "none may be equal to one of the names above in all but case")
+    rule = Rule("6.1", "no record may differ from one of the names above only in case")
     shouted = {**records({}, version=None), "VERSION": b"3\n"}
     yield rule.refuses("record-folded-version", in_folder(shouted), "tensor failure")
     for name, made in {
@@ -214,5 +217,5 @@ def byte_orders() -> Iterator[Vector]:
         "middle": b"middle",
     }.items():
         yield rule.refuses(f"record-byteorder-{name}", pth({}, byte_order=order), "tensor failure")
-    rule = Rule("6.2", "without it (torch < 2.1) the bytes are little-endian")
+    rule = Rule("6.2", "Without it (torch < 2.1) the bytes are little-endian")
     yield rule.accepts("record-byteorder-missing", pth(TREE, DATA, byte_order=None), HELD)

@@ -50,7 +50,7 @@ _GYMNASIUM: Final = "gymnasium.spaces"
 _LEAVES: Final = (type(None), bool, int, float, str, bytes)
 
 
-def written(value: object, target: Target, foreign: frozenset[Pair]) -> bytes:
+def encode_value(value: object, target: Target, foreign: frozenset[Pair]) -> bytes:
     """Return a pickle of a value; see :func:`sbformat.values.encode`.
 
     :raises UnsupportedError: for a value that has no form without code, or that is not known
@@ -116,7 +116,7 @@ class _Writer:
         if info.axes:
             array = info.to_numpy()
             info = ArrayInfo(info.dtype, array.shape, "C", array.astype(info.dtype).tobytes(), is_scalar=False)
-        return portable_array(info)
+        return encode_array(info)
 
     def dtype(self, value: DType) -> Call:
         if value.fields or value.code[1:] not in ITEM_SIZES:
@@ -275,7 +275,7 @@ def _name_of(node: Node) -> str:
     return str(func) if isinstance(func, Global) else ""
 
 
-def portable_array(info: ArrayInfo) -> Call:
+def encode_array(info: ArrayInfo) -> Call:
     """Return the one form of an array that loads, without a warning, in numpy 1 and 2 alike.
 
     ``numpy.ndarray.__new__`` and its state; numpy itself names a module there that moved in 2.0.

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import sys
 
-from sbformat import values as known
 from sbformat.limits import Budget
-from sbformat.values.render import to_json
+from sbformat.values import decode_blob
+from sbformat.values.render import render_json
 from tests.children.read_hostile_pth import ask, files
 
 
@@ -19,9 +19,9 @@ def main() -> None:
     rows: list[dict[str, object]] = []
     for number, data in enumerate(files()):
         found: list[object] = []
-        answers = [ask("decode", lambda data=data, found=found: found.append(known.decode_blob(data, Budget())))]
+        answers = [ask("decode", lambda data=data, found=found: found.append(decode_blob(data, Budget())))]
         if found:
-            answers.append(ask("show", lambda found=found: json.dumps(to_json(found[0]))))
+            answers.append(ask("show", lambda found=found: json.dumps(render_json(found[0]))))
         for what, outcome, shown, seconds, grown in answers:
             rows.append(
                 {"file": number, "what": what, "outcome": outcome, "shown": shown, "seconds": seconds, "grown": grown}

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import sbformat
-from sbformat import values as known
 from sbformat.data import Serialized
+from sbformat.values import decode
 from sbformat.values.types import Function
 from tests.helpers.shared_files import CORPUS, GENERATED, told
 
@@ -74,7 +74,7 @@ def functions() -> list[tuple[str, bytes]]:
     for path in sorted(GENERATED.glob("[0-9]*/*-MlpPolicy.zip")) if GENERATED.is_dir() else []:
         for key in ("lr_schedule", "exploration_schedule"):
             value = sbformat.read(path).data.get(key)
-            if isinstance(value, Serialized) and isinstance(known.decode(value), Function):
+            if isinstance(value, Serialized) and isinstance(decode(value), Function):
                 found.setdefault((path.parent.name, key), value.pickle)
     return [(" ".join(name), pickle) for name, pickle in found.items()]
 
@@ -85,7 +85,7 @@ def test_one_changed_byte_of_published_code_is_not_clean() -> None:
     cases = functions()
     assert len(cases) >= 8
     for name, pickle in cases:
-        before = known.decode(Serialized(None, pickle))
+        before = decode(Serialized(None, pickle))
         assert isinstance(before, Function)
         assert sbformat.scan(pickle).verdict == "clean"
         for at in range(len(pickle)):
@@ -93,7 +93,7 @@ def test_one_changed_byte_of_published_code_is_not_clean() -> None:
             changed[at] ^= 1
             if sbformat.scan(bytes(changed)).verdict != "clean":
                 continue
-            after = known.decode(Serialized(None, bytes(changed)))
+            after = decode(Serialized(None, bytes(changed)))
             assert isinstance(after, Function), (name, at)
             assert (after.digest, after.qualname, after.module) == (before.digest, before.qualname, before.module)
             assert after.schedule is not None

@@ -38,7 +38,7 @@ from sbformat.values.types import (
     RNNStates,
     TrainFreq,
 )  # fmt: skip
-from tests.helpers.build_blobs import Outcome, recognise
+from tests.helpers.build_blobs import Outcome, decode_outcome
 from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, told
 
 if not os.path.isdir(SHARED):
@@ -56,12 +56,12 @@ def load(path: str) -> Any:
 def blobs(path: str) -> dict[str, Outcome]:
     """Every blob of an archive, recognised."""
     data = sbformat.read(path).data
-    return {key: recognise(value.pickle) for key, value in data.items() if isinstance(value, Serialized)}
+    return {key: decode_outcome(value.pickle) for key, value in data.items() if isinstance(value, Serialized)}
 
 
 def is_carried(outcome: Outcome) -> bool:
     """Is there a function or class of the user's in it, by value or by a name that no library of the table has?"""
-    return any(doubt.rule in ("function", "class") or doubt.rule == "unknown" for doubt in outcome.doubts)
+    return any(issue.rule in ("function", "class") or issue.rule == "unknown" for issue in outcome.issues)
 
 
 def check(path: str) -> dict[str, Outcome]:
@@ -71,7 +71,7 @@ def check(path: str) -> dict[str, Outcome]:
         if is_carried(outcome):
             DECODED[f"blobs of {key} with code or classes of the user's"] += 1
             continue
-        assert outcome.doubts == [], key
+        assert outcome.issues == [], key
         assert outcome.overlooked == [], key
     return found
 
@@ -92,8 +92,8 @@ FOREIGN: Final = ("imitation.", "sacred.")
 @pytest.mark.parametrize("file", corpus())
 def test_every_blob_of_the_corpus_is_understood(file: str) -> None:
     for outcome in check(os.path.join(CORPUS, file)).values():
-        for doubt in outcome.doubts:
-            assert doubt.rule in ("function", "class") or str(doubt.node).startswith(FOREIGN)
+        for issue in outcome.issues:
+            assert issue.rule in ("function", "class") or str(issue.node).startswith(FOREIGN)
 
 
 # -- archives of every release ------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def test_every_blob_of_every_release_is_what_cloudpickle_gives(file: str) -> Non
     path = os.path.join(GENERATED, file)
     expected = load(path.removesuffix(".zip") + ".expected.json")["data"]
     for key, outcome in check(path).items():
-        assert {doubt.rule for doubt in outcome.doubts} <= {"function", "class"}
+        assert {issue.rule for issue in outcome.issues} <= {"function", "class"}
         if "call" in expected[key]:
             check_schedule(outcome.value, expected[key], is_users=is_carried(outcome))
         else:
@@ -227,8 +227,8 @@ def space(value: Any) -> Any:
 @pytest.mark.parametrize("path", sorted(glob.glob(os.path.join(GENERATED, "[0-9]*", "*.pkl"))))
 def test_saved_statistics_and_buffers_are_understood(path: str) -> None:
     with open(path, "rb") as file:
-        outcome = recognise(file.read())
+        outcome = decode_outcome(file.read())
     assert isinstance(outcome.value, Instance)
-    assert outcome.doubts == []
+    assert outcome.issues == []
     assert outcome.overlooked == []
     DECODED["pickles beside archives"] += 1

@@ -16,12 +16,12 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 import sbformat
-from sbformat import values as known
 from sbformat.data import Serialized
 from sbformat.formats.sb2.algorithms import infer
 from sbformat.formats.sb2.orders import Names, name_parameters
 from sbformat.pkl import Global
 from sbformat.pkl.numpy import ArrayInfo
+from sbformat.values import decode
 from sbformat.values.types import (
     Box,
     CarriedClass,
@@ -32,7 +32,7 @@ from sbformat.values.types import (
     Partial,
     Reference,
 )  # fmt: skip
-from tests.helpers.build_blobs import recognise
+from tests.helpers.build_blobs import decode_outcome
 from tests.helpers.shared_files import CORPUS, GENERATED, told
 
 TABLE: Final = Path(__file__).parent / "sb2_lists.txt"
@@ -441,7 +441,7 @@ def files(kind: str, generated: str) -> list[Path]:
 @pytest.mark.parametrize("path", files("sb2zip", "*.zip"), ids=lambda path: path.name)
 def test_zips_of_the_corpus_without_their_names(path: Path) -> None:
     archive = sbformat.read(path)
-    data = {key: known.decode(value) if isinstance(value, Serialized) else value for key, value in archive.data.items()}
+    data = {key: decode(value) if isinstance(value, Serialized) else value for key, value in archive.data.items()}
     parameters = archive.parameters["parameters"]
     shapes = [parameters.info(name.replace("/", "~1")).shape for name in parameters]
     found = name_parameters(infer(archive.data).name, data, shapes)
@@ -452,7 +452,7 @@ def test_zips_of_the_corpus_without_their_names(path: Path) -> None:
 
 @pytest.mark.parametrize("path", files("sb2pkl", "*-*.pkl"), ids=lambda path: path.name)
 def test_pickles_of_the_corpus(path: Path) -> None:
-    value = recognise(path.read_bytes()).value
+    value = decode_outcome(path.read_bytes()).value
     if not isinstance(value, tuple):
         pytest.skip("statistics, not an agent")
     data, parameters = value

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.generators.build_pth import floats, legacy_stream, storage, tensor, torch_zip
 from sbformat import pkl
-from sbformat import values as known
+from sbformat.values import encode
 from tests.helpers.build_blobs import tree
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def pickles() -> Iterator[bytes]:
     from tests.values.test_spaces import REFUSED as SPACES
     from tests.values.test_spaces import TEXTS
 
-    yield from (known.encode(value) for value in (*SAME.values(), *CHANGED.values()))
+    yield from (encode(value) for value in (*SAME.values(), *CHANGED.values()))
     yield from (pickle.dumps(value, protocol) for value in ARRAYS.values() for protocol in (2, 5))
     for table in (REFUSED, STORED, WRONG, SPACES, TEXTS, {name: made for name, (_, made) in CHANGES.items()}):
         yield from map(_pickled, table.values())

@@ -17,7 +17,7 @@ from typing import Any, get_args
 import pytest
 
 from sbformat.globals.published import PUBLISHED, Published, Role
-from sbformat.values.code import Code, code_from
+from sbformat.values.code import Code, make_code
 from tests.helpers.bundled import ROOT
 
 SB3 = "stable_baselines3/common/utils.py"
@@ -83,7 +83,7 @@ def parts(code: types.CodeType) -> dict[str, Any]:
 
 
 def made(code: types.CodeType, **changes: object) -> Code:
-    code_object = code_from(tuple({**parts(code), **changes}.values()))
+    code_object = make_code(tuple({**parts(code), **changes}.values()))
     assert code_object is not None
     return code_object
 
@@ -211,7 +211,7 @@ def test_any_other_change_changes_the_digest(name: str) -> None:
     original = parts(code)[name]
     digests = []
     for changed in one_change(original):
-        code_object = code_from(tuple({**parts(code), name: changed}.values()))
+        code_object = make_code(tuple({**parts(code), name: changed}.values()))
         digests.append(code_object and code_object.digest)  # None: no code object has that part
     assert digests
     assert made(code).digest not in digests

@@ -1,4 +1,4 @@
-"""Pickles for the recogniser, made of inert trees or by Python's pickler, and what it makes of them.
+"""Pickles to decode, made from inert trees or by Python's pickler, and the outcome of decoding them.
 
 Nothing here needs gym, torch or cloudpickle: what those write is spelled as calls that nobody makes.
 """
@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat import pkl
-from sbformat import values as known
 from sbformat.limits import Budget
 from sbformat.pkl import Call, Dict, FrozenSet, Global, Node, Set, Update, decode_pickle
+from sbformat.values import Issue, decode_tree, is_known
 
 if TYPE_CHECKING:
     from types import CodeType
 
-    from sbformat.values import Recognition
+    from sbformat.values import Decoder
 
 CLOUD: Final = "cloudpickle.cloudpickle"
 FAST: Final = "cloudpickle.cloudpickle_fast"
@@ -26,45 +26,45 @@ GLOBALS: Final = {"__package__": "stable_baselines3.common", "__name__": UTILS, 
 
 class Outcome(NamedTuple):
     value: Any
-    recognition: Recognition
+    decoder: Decoder
 
     @property
-    def doubts(self) -> list[known.Doubt]:
-        return list(self.recognition.doubts.values())
+    def issues(self) -> list[Issue]:
+        return list(self.decoder.issues.values())
 
     @property
     def overlooked(self) -> list[object]:
         """Rows of the log that are not accounted for: neither understood, nor doubted, nor a name that is known."""
-        found = self.recognition
+        found = self.decoder
         return [
             node
             for node in found.pickle.log
             if id(node) not in found.understood
-            and id(node) not in found.doubts
-            and not (type(node) is Global and known.is_known(node.pair) and not node.updates)
+            and id(node) not in found.issues
+            and not (type(node) is Global and is_known(node.pair) and not node.updates)
         ]
 
 
-def recognise(content: object, protocol: int = 4) -> Outcome:
-    """Recognise a pickle: its bytes, or the tree that it is to say."""
+def decode_outcome(content: object, protocol: int = 4) -> Outcome:
+    """Decode a pickle, given its bytes or its tree."""
     data = content if type(content) is bytes else pkl.dumps(tree(content), protocol=protocol)  # type: ignore[arg-type]
     budget = Budget()
-    return Outcome(*known.recognise(decode_pickle(data, budget), budget))
+    return Outcome(*decode_tree(decode_pickle(data, budget), budget))
 
 
 def understood(content: object, protocol: int = 4) -> Any:
-    """The value of a pickle in which nothing is in doubt."""
-    outcome = recognise(content, protocol)
-    assert outcome.doubts == []
+    """The value of a pickle without issues."""
+    outcome = decode_outcome(content, protocol)
+    assert outcome.issues == []
     assert outcome.overlooked == []
     return outcome.value
 
 
 def refused(content: object, message: str = "", rule: str = "arguments") -> Any:
     """The inert node that a pickle stays because of one thing that is wrong in it."""
-    outcome = recognise(content)
+    outcome = decode_outcome(content)
     assert isinstance(outcome.value, Node)
-    assert any(doubt.rule == rule and message in doubt.message for doubt in outcome.doubts), outcome.doubts
+    assert any(issue.rule == rule and message in issue.message for issue in outcome.issues), outcome.issues
     return outcome.value
 
 

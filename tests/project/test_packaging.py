@@ -55,6 +55,8 @@ def test_the_sdist_holds_what_the_wheel_is_made_of(built: Path) -> None:
     with tarfile.open(sdist) as file:
         names = {name.partition("/")[2] for name in file.getnames()}
     assert {"pyproject.toml", "README.md", "LICENSE", "schema/FORMAT.md"} <= names
+    assert {"CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md"} <= names
+    assert {"noxfile.py", ".ci/run", ".github/workflows/test.yml", ".pre-commit-config.yaml"} <= names
     assert {f"schema/{name}.schema.json" for name in SCHEMAS} <= names
     assert "sbformat/py.typed" in names
 
@@ -78,3 +80,4 @@ def test_three_packages_and_no_more_at_run_time(built: Path) -> None:
     core = {item.partition(">")[0] for item in requires if "extra ==" not in item}
     assert core == {"numpy", "safetensors", "jsonschema"}
     assert "Requires-Python: >=3.10" in metadata
+    assert "Project-URL: Repository, https://github.com/sbformat/sbformat" in metadata

@@ -15,7 +15,7 @@ from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth import Device, DTypeName, Size, TensorInfo
 from sbformat.pth.arrays import to_array
 from sbformat.values.types import DType, ObjectArray, RandomState, SeedSequence
-from tests.helpers.build_blobs import array, call, change, dtype, recognise, refused, tree, understood
+from tests.helpers.build_blobs import array, call, change, decode_outcome, dtype, refused, tree, understood
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,10 +90,10 @@ def test_an_array_of_objects_is_one_of_numpys(func: str) -> None:
     """What ``_reconstruct`` makes has to be an ndarray: any other name given to it is accounted for by itself."""
     for args in ((Global("os", "system"), (0,), b"b"), (), (Global("numpy", "ndarray"), (0,))):
         made = change(call("numpy.core.multiarray", func, *args), (1, (1,), dtype("O8", "|"), False, [1]))
-        outcome = recognise(made)
-        assert outcome.doubts
-        assert id(made) not in outcome.recognition.understood
-        assert all(getattr(node, "pair", None) != ("os", "system") for node in outcome.recognition.pickle.log) or any(
+        outcome = decode_outcome(made)
+        assert outcome.issues
+        assert id(made) not in outcome.decoder.understood
+        assert all(getattr(node, "pair", None) != ("os", "system") for node in outcome.decoder.pickle.log) or any(
             getattr(node, "pair", None) == ("os", "system") for node in outcome.overlooked
         )
 
@@ -120,9 +120,9 @@ UNDECODED: Final[dict[str, Any]] = {
 
 @pytest.mark.parametrize("what", UNDECODED)
 def test_what_is_outside_the_table_stays_inert(what: str) -> None:
-    outcome = recognise(pickle.dumps(UNDECODED[what]))
+    outcome = decode_outcome(pickle.dumps(UNDECODED[what]))
     assert isinstance(outcome.value, Node)
-    assert outcome.doubts or outcome.overlooked
+    assert outcome.issues or outcome.overlooked
 
 
 @pytest.mark.parametrize("state", [(-1, -1, 63), (-1, -1, 1), (8, -1, 0), (-1, 4, 0)])
@@ -375,7 +375,7 @@ def hidden_call() -> bytes:
 @pytest.mark.parametrize("what", STORED)
 def test_storages_that_torch_does_not_write(what: str) -> None:
     node = refused(STORED[what]())
-    outcome = recognise([STORED[what]()] * 2)
+    outcome = decode_outcome([STORED[what]()] * 2)
     assert isinstance(node, Call)
     assert all(isinstance(value, Node) for value in outcome.value)
 

@@ -9,7 +9,7 @@ import pytest
 import sbformat
 from sbformat import pkl
 from sbformat.pkl import Call, Global, Node
-from sbformat.values import render as shown
+from sbformat.values.render import render_line
 from sbformat.values.types import (
     CarriedClass,
     CarriedObject,
@@ -31,11 +31,11 @@ from tests.helpers.build_blobs import (
     change,
     code,
     code_parts,
+    decode_outcome,
     function,
     new,
-    recognise,
     tree,
-)  # fmt: skip
+)  # fmt: skip  # fmt: skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,9 +77,9 @@ class Made:
         self.dropped.append(call(CLOUD, "_class_setstate", made, (attributes or {}, {})))
         return made
 
-    def recognise(self, value: object) -> Outcome:
-        outcome = recognise([value, *self.dropped])
-        return Outcome(outcome.value[0], outcome.recognition)
+    def decode_outcome(self, value: object) -> Outcome:
+        outcome = decode_outcome([value, *self.dropped])
+        return Outcome(outcome.value[0], outcome.decoder)
 
     def scan(self, value: object) -> sbformat.ScanReport:
         return sbformat.scan(pkl.dumps(tree([value, *self.dropped]), protocol=4))  # type: ignore[arg-type]
@@ -118,14 +118,14 @@ def test_an_object_of_a_carried_class_is_code(spelling: str, release: str) -> No
         filled = call(CLOUD, "_rehydrate_skeleton_class", plain, attributes)
         made.dropped.insert(0, filled)
         value = SPELLINGS[spelling](filled if release == "filled" else plain)
-    outcome = made.recognise(value)
+    outcome = made.decode_outcome(value)
     assert outcome.value == CarriedObject(LINEAR, (), STATE, None, ())
-    assert {doubt.rule for doubt in outcome.doubts} == {"class", "function"}
+    assert {issue.rule for issue in outcome.issues} == {"class", "function"}
     assert outcome.overlooked == []
     report = made.scan(value)
     assert report.verdict == "code"
     assert {finding.rule for finding in report.findings} == {"carried-class", "carried-function"}
-    text = shown.one_line(outcome.value)
+    text = render_line(outcome.value)
     assert "Linear" in text
     assert "start: 0.5" in text
 
@@ -134,15 +134,15 @@ def test_arguments_states_and_items() -> None:
     made = Made()
     cls = made.cls(skeleton())
     listed = change(change(made_by("NEWOBJ", cls, (1, "a")), [1, 2], "APPENDS"), [3])
-    assert made.recognise(listed).value == CarriedObject(LINEAR, (1, "a"), {}, [3], (1, 2))
+    assert made.decode_outcome(listed).value == CarriedObject(LINEAR, (1, "a"), {}, [3], (1, 2))
     keyed = change(made_by("NEWOBJ", cls), {"a": 1}, "SETITEMS")
-    assert made.recognise(keyed).value == CarriedObject(LINEAR, (), {}, None, (("a", 1),))
+    assert made.decode_outcome(keyed).value == CarriedObject(LINEAR, (), {}, None, (("a", 1),))
     added = change(made_by("NEWOBJ", cls), [1], "ADDITEMS")
-    assert made.recognise(added).value.items == (1,)
+    assert made.decode_outcome(added).value.items == (1,)
     keywords = Call("NEWOBJ_EX", cls, (), tree({"a": 2}))
-    assert made.recognise(keywords).value.args == (2,)
+    assert made.decode_outcome(keywords).value.args == (2,)
     parts = [{"k": made_by("NEWOBJ", cls)}, (made_by("NEWOBJ", cls),), {made_by("NEWOBJ", cls): 1}]
-    assert [type(value) for value in made.recognise(parts[0]).value.values()] == [CarriedObject]
+    assert [type(value) for value in made.decode_outcome(parts[0]).value.values()] == [CarriedObject]
     assert made.scan(parts).verdict == "code"
 
 
@@ -151,7 +151,7 @@ def test_an_object_that_its_class_has() -> None:
     cls = skeleton()
     one = made_by("NEWOBJ", cls, (), STATE)
     made.cls(cls, {"instance": one, **made.hooks("__setstate__")})
-    outcome = made.recognise(cls)
+    outcome = made.decode_outcome(cls)
     assert isinstance(outcome.value, CarriedClass)
     assert outcome.value.attributes["instance"] == CarriedObject(LINEAR, (), STATE, None, ())
     assert outcome.overlooked == []
@@ -163,9 +163,9 @@ def test_an_object_that_its_class_has() -> None:
 def test_members_of_an_enumeration() -> None:
     cls = call(CLOUD, "_make_skeleton_enum", (Global("enum", "Enum"),), "E", "E", {"A": 1}, "__main__", "id", None)
     for made_class in (cls, call(CLOUD, "_rehydrate_skeleton_class", cls, {"__module__": "__main__"})):
-        outcome = recognise(Call("REDUCE", made_class, (1,)))
+        outcome = decode_outcome(Call("REDUCE", made_class, (1,)))
         assert outcome.value == EnumMember(Reference("__main__", "E"), 1)
-        assert {doubt.rule for doubt in outcome.doubts} - {"name"} == {"class"}
+        assert {issue.rule for issue in outcome.issues} - {"name"} == {"class"}
         assert outcome.overlooked == []
 
 
@@ -173,17 +173,17 @@ def test_schedules_that_are_objects() -> None:
     made = Made()
     value = made_by("NEWOBJ", made.cls(skeleton(), made.hooks("__call__")), (), STATE)
     inner = CarriedObject(LINEAR, (), STATE, None, ())
-    of_class = made.recognise(new(UTILS, "FloatSchedule", {"value_schedule": value}))
+    of_class = made.decode_outcome(new(UTILS, "FloatSchedule", {"value_schedule": value}))
     assert of_class.value == FloatSchedule(inner)
     published: Any = function(FLOATING, (value,), "get_schedule_fn.<locals>.<lambda>")
     made.dropped.append(published[1])
-    by_function = made.recognise(published[0]).value
+    by_function = made.decode_outcome(published[0]).value
     assert isinstance(by_function, Function)
     assert by_function.schedule == FloatSchedule(inner)
     partial = change(call("functools", "partial", value), (value, (1,), {}, None))
-    assert made.recognise(partial).value == Partial(inner, (1,), {})
+    assert made.decode_outcome(partial).value == Partial(inner, (1,), {})
     bound = Call("REDUCE", call(CLOUD, "_builtin_type", "MethodType"), (method()[0], value))
-    assert made.recognise(bound).value.kind == "method"
+    assert made.decode_outcome(bound).value.kind == "method"
     for part in (published[0], partial, bound):
         assert made.scan(part).verdict == "code"
 
@@ -258,13 +258,13 @@ def test_a_property_and_a_descriptor_that_slots_set() -> None:
 def test_parameters_of_a_carried_class() -> None:
     made = Made()
     cls = made.cls(skeleton(), made.hooks("__class_getitem__", wrapper="classmethod"))
-    outcome = made.recognise(call("_operator", "getitem", cls, (Global("builtins", "int"),)))
+    outcome = made.decode_outcome(call("_operator", "getitem", cls, (Global("builtins", "int"),)))
     assert isinstance(outcome.value, Described)
     assert outcome.overlooked == []
     text = (
         "parameters are given to the class 'Linear', which is carried by value: loading runs Linear.__class_getitem__"
     )
-    assert text in [doubt.message for doubt in outcome.doubts]
+    assert text in [issue.message for issue in outcome.issues]
 
 
 # -- what is not understood ---------------------------------------------------------------------------
@@ -368,21 +368,21 @@ def test_names_of_the_standard_library_are_known_where_code_is_carried(part: Cal
 
 @pytest.mark.parametrize("name", ["CodeType", "LambdaType", "NoneType", "SimpleNamespace", "GenericAlias"])
 def test_a_type_of_python_is_a_reference(name: str) -> None:
-    outcome = recognise(call(CLOUD, "_builtin_type", name))
+    outcome = decode_outcome(call(CLOUD, "_builtin_type", name))
     assert outcome.value == Reference("types", name)
-    assert outcome.doubts == []
-    assert recognise(call(CLOUD, "_builtin_type", "ClassType")).value == Reference("builtins", "type")
+    assert outcome.issues == []
+    assert decode_outcome(call(CLOUD, "_builtin_type", "ClassType")).value == Reference("builtins", "type")
 
 
 def test_objects_of_a_type_of_python() -> None:
     def made(name: str, *args: object) -> Call:
         return Call("REDUCE", call(CLOUD, "_builtin_type", name), tree(args))
 
-    namespace = recognise(change(made("SimpleNamespace"), {"a": 1}))
+    namespace = decode_outcome(change(made("SimpleNamespace"), {"a": 1}))
     assert namespace.value == Described("types.SimpleNamespace", (("a", 1),))
-    assert recognise(made("MappingProxyType", {"a": 1})).value == Described("types.MappingProxyType", ({"a": 1},))
+    assert decode_outcome(made("MappingProxyType", {"a": 1})).value == Described("types.MappingProxyType", ({"a": 1},))
     for call_of in (made("ModuleType", "os"), made("SimpleNamespace", {}), made("MethodType", OBJECT, 1)):
-        assert isinstance(recognise(call_of).value, Node)
+        assert isinstance(decode_outcome(call_of).value, Node)
 
 
 def test_many_classes_in_a_row_take_no_time() -> None:
@@ -403,8 +403,8 @@ def test_a_cell_that_is_being_made_is_a_cycle() -> None:
     second: Any = function(FLOATING, (0.5,), "Linear.g", __closure__=(cell,), __module__="__main__")
     made.cls(cls, {"f": first[0], "g": second[0]})
     made.dropped += [first[1], second[1]]
-    outcome = made.recognise(cell)
+    outcome = made.decode_outcome(cell)
     assert outcome.overlooked == []
-    assert {doubt.rule for doubt in outcome.doubts} == {"class", "function"}
+    assert {issue.rule for issue in outcome.issues} == {"class", "function"}
     closures = [outcome.value.content.attributes[name].closure for name in ("f", "g")]
     assert closures == [{"value_schedule": Cycle()}] * 2

@@ -22,10 +22,10 @@ from tests.helpers.build_blobs import (
     box,
     call,
     change,
+    decode_outcome,
     discrete,
     dtype,
     new,
-    recognise,
     refused,
     understood,
 )
@@ -82,17 +82,17 @@ ARRAY: Final = b"cnumpy.core.numeric\n_frombuffer\n(C\x04\x00\x00\x00\x01%sK\x01
 )
 def test_a_dtype_that_changes_after_an_array_has_it(body: bytes) -> None:
     """The tree has the dtype as it is in the end; numpy's array was made of what it was."""
-    outcome = recognise(b"\x80\x04" + body + b".")
+    outcome = decode_outcome(b"\x80\x04" + body + b".")
     parts = outcome.value if isinstance(outcome.value, tuple) else (outcome.value,)
     assert not any(isinstance(part, ArrayInfo) for part in parts)
-    assert any("changed afterwards" in doubt.message for doubt in outcome.doubts)
+    assert any("changed afterwards" in issue.message for issue in outcome.issues)
 
 
 def test_a_list_that_grows_after_it_was_given() -> None:
     """deque([1]) copies the list; what is appended to that afterwards is not in it."""
-    outcome = recognise(b"\x80\x04ccollections\ndeque\n]\x94K\x01a\x85Rh\x00K\x02a\x86.")
+    outcome = decode_outcome(b"\x80\x04ccollections\ndeque\n]\x94K\x01a\x85Rh\x00K\x02a\x86.")
     assert isinstance(outcome.value[0], Node)
-    assert "changed afterwards" in outcome.doubts[0].message
+    assert "changed afterwards" in outcome.issues[0].message
 
 
 OBJECTS: Final = (3, "|", None, None, None, -1, -1, 63)
@@ -242,8 +242,8 @@ def test_spaces_whose_attributes_contradict_one_another(what: str) -> None:
 def test_attributes_that_are_referred_to_elsewhere() -> None:
     """VecNormalize changes the dict that it is given, which the other reference would have as it is then."""
     state = Dict([("val", 0.5)])
-    outcome = recognise([new(UTILS, "ConstantSchedule", state), state])
-    assert "of its own" in outcome.doubts[0].message
+    outcome = decode_outcome([new(UTILS, "ConstantSchedule", state), state])
+    assert "of its own" in outcome.issues[0].message
 
 
 def test_spaces_that_gymnasium_does_not_derive_again_are_kept() -> None:

@@ -63,7 +63,7 @@ from sbformat.values.types import (
     TupleSpace,
     Value,
 )  # fmt: skip
-from tests.helpers.build_blobs import UTILS, call, function, new, recognise, understood
+from tests.helpers.build_blobs import UTILS, call, decode_outcome, function, new, understood
 from tests.helpers.shared_files import CORPUS, GENERATED, told
 
 COUNTS: Final[Counter[str]] = Counter()
@@ -293,7 +293,10 @@ REFUSED: Final[dict[str, tuple[Any, str]]] = {
     **{f"an array of {code}": (ArrayInfo(code, (0,), "C", b"", False), f"the dtype '{code}'")
        for code in ("<U2", "|S3", "<M8[s]", "<f16")},
     "a complex scalar": (held(1j, "<c16")._replace(is_scalar=True), "a number of the dtype '<c16'"),
-    "what decode leaves of dates": (recognise(pickle.dumps(np.zeros(2, "M8[s]"))).value, "_reconstruct' is not known"),
+    "what decode leaves of dates": (
+        decode_outcome(pickle.dumps(np.zeros(2, "M8[s]"))).value,
+        "_reconstruct' is not known",
+    ),
     **{f"the dtype {code}": (DType(code), f"the dtype '{code}' is none of numbers") for code in ("|O8", "<U3")},
     "a space of text": (Discrete("gym", 2, 0, "<U0", None), "the dtype '<U0' is none of numbers"),
     "a space of a graph": (TupleSpace("gym", (Graph("gym", discrete(), None, None),), None), "a Graph has no form"),
@@ -498,8 +501,10 @@ def archives() -> list[Any]:
 
 @pytest.mark.parametrize("path", archives())
 def test_every_value_of_real_archives_comes_back(path: pathlib.Path) -> None:
-    blobs = [recognise(value.pickle) for value in sbformat.read(path).data.values() if isinstance(value, Serialized)]
-    for value in (outcome.value for outcome in blobs if not outcome.doubts and not outcome.overlooked):
+    blobs = [
+        decode_outcome(value.pickle) for value in sbformat.read(path).data.values() if isinstance(value, Serialized)
+    ]
+    for value in (outcome.value for outcome in blobs if not outcome.issues and not outcome.overlooked):
         if re.search("'(TensorInfo|RNNStates|Device)'", repr(exact(value))):
             COUNTS["blobs with values of torch, refused"] += 1
             refused(value, " has no form without code")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from sbformat.pkl import Call, Global, Node, Update
-from sbformat.values.code import code_from
+from sbformat.values.code import make_code
 from sbformat.values.types import (
     CarriedClass,
     ConstantSchedule,
@@ -36,10 +36,10 @@ from tests.helpers.build_blobs import (
     change,
     code,
     code_parts,
+    decode_outcome,
     dtype,
     function,
     new,
-    recognise,
     refused,
     state_of,
     understood,
@@ -53,8 +53,8 @@ SPELLINGS: Final = ("make", "type", "fill")
 
 def found(made: object) -> Outcome:
     """What a list of a function and its setter's dropped result comes to: the function."""
-    outcome = recognise(made)
-    return Outcome(outcome.value[0], outcome.recognition)
+    outcome = decode_outcome(made)
+    return Outcome(outcome.value[0], outcome.decoder)
 
 
 # -- schedules ----------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def test_schedules_that_sb3_does_not_write(made: Callable[[], Any]) -> None:
 
 
 def test_a_float_schedule_of_an_unknown_object_keeps_it_inert() -> None:
-    outcome = recognise(schedule("FloatSchedule", value_schedule=new("my.module", "Schedule", {"a": 1})))
+    outcome = decode_outcome(schedule("FloatSchedule", value_schedule=new("my.module", "Schedule", {"a": 1})))
     assert isinstance(outcome.value, FloatSchedule)
     assert isinstance(outcome.value.schedule, Node)
     assert outcome.overlooked
@@ -111,7 +111,7 @@ def test_a_published_function_is_a_schedule(spelling: str, parts: tuple[Any, ...
     assert isinstance(outcome.value, Function)
     assert outcome.value.closure == {"val": 0.0007}
     assert outcome.value.qualname == "constant_fn.<locals>.func"
-    assert outcome.doubts == []
+    assert outcome.issues == []
     assert outcome.overlooked == []
     assert outcome.value.schedule == ConstantSchedule(0.0007)
 
@@ -121,18 +121,18 @@ def test_a_published_function_is_a_schedule(spelling: str, parts: tuple[Any, ...
 def test_another_line_table_does_not_change_what_a_published_function_is(spelling: str, table: bytes) -> None:
     """Patch releases of CPython write other ones: 3.12.7 than 3.12.1."""
     outcome = found(function(with_part(13, table), (0.0007,), spelling=spelling))
-    assert outcome.doubts == []
+    assert outcome.issues == []
     assert outcome.value.schedule == ConstantSchedule(0.0007)
 
 
 def test_a_lambda_around_a_schedule() -> None:
     inner: Any = function()
     outer = function(FLOATING, (inner[0],), "get_schedule_fn.<locals>.<lambda>")
-    outcome = recognise([outer, inner])
-    assert outcome.doubts == []
+    outcome = decode_outcome([outer, inner])
+    assert outcome.issues == []
     assert outcome.value[0][0].schedule == FloatSchedule(ConstantSchedule(0.5))
-    users = recognise([function(FLOATING, (function_of(lambda x: x)[0],), "get_schedule_fn.<locals>.<lambda>")])
-    assert [doubt.rule for doubt in users.doubts] == ["function"]
+    users = decode_outcome([function(FLOATING, (function_of(lambda x: x)[0],), "get_schedule_fn.<locals>.<lambda>")])
+    assert [issue.rule for issue in users.issues] == ["function"]
     assert isinstance(users.value[0][0].schedule.schedule, Function)
 
 
@@ -181,7 +181,7 @@ def test_published_code_in_changed_surroundings_is_in_doubt(what: str) -> None:
     outcome = found(make())
     assert isinstance(outcome.value, Function)
     assert outcome.value.schedule is None
-    assert any(doubt.rule == "function" and message in doubt.message for doubt in outcome.doubts), outcome.doubts
+    assert any(issue.rule == "function" and message in issue.message for issue in outcome.issues), outcome.issues
 
 
 # -- functions of users -------------------------------------------------------------------------------
@@ -215,14 +215,14 @@ def test_a_function_is_described(spelling: str) -> None:
     assert "text" in made.code.constants
     assert made.digest == digest_of(func.__code__)
     assert made.schedule is None
-    assert [doubt.rule for doubt in outcome.doubts] == ["function"]
-    assert f"{__file__}:{func.__code__.co_firstlineno}" in outcome.doubts[0].message
+    assert [issue.rule for issue in outcome.issues] == ["function"]
+    assert f"{__file__}:{func.__code__.co_firstlineno}" in outcome.issues[0].message
     assert outcome.overlooked == []
 
 
 def digest_of(live: Any) -> str | None:
     parts = [tuple(inner(part) for part in value) if type(value) is tuple else value for value in code_parts(live)]
-    made = code_from(tuple(parts))
+    made = make_code(tuple(parts))
     assert made is not None
     return made.digest
 
@@ -230,14 +230,14 @@ def digest_of(live: Any) -> str | None:
 def inner(value: Any) -> Any:
     if not hasattr(value, "co_code"):
         return value
-    return code_from(tuple(tuple(map(inner, part)) if type(part) is tuple else part for part in code_parts(value)))
+    return make_code(tuple(tuple(map(inner, part)) if type(part) is tuple else part for part in code_parts(value)))
 
 
 def test_the_digest_is_of_what_executes() -> None:
     """Not of the file's name and lines; one to one over everything else."""
     digests = set()
     for parts in (CONSTANT, with_part(10, "other.py"), with_part(12, 1), with_part(13, b"\x02\x01")):
-        made = code_from(parts)
+        made = make_code(parts)
         assert made is not None
         digests.add(made.digest)
     assert len(digests) == 1
@@ -246,7 +246,7 @@ def test_the_digest_is_of_what_executes() -> None:
         other = {int: lambda v: v + 1, bytes: lambda v: v + b"\0", str: lambda v: v + "x", tuple: lambda v: (*v, "x")}[
             type(value)
         ]
-        made = code_from(with_part(index, other(value)))
+        made = make_code(with_part(index, other(value)))
         assert made is not None
         digests.add(made.digest)
     assert len(digests) == 14
@@ -254,19 +254,19 @@ def test_the_digest_is_of_what_executes() -> None:
 
 
 def test_a_frozenset_among_constants_has_no_digest() -> None:
-    made = code_from(with_part(7, (frozenset({1}),)))
+    made = make_code(with_part(7, (frozenset({1}),)))
     assert made is not None
     assert made.digest is None
 
 
 @pytest.mark.parametrize("index", range(16))
 def test_code_of_wrong_parts_is_no_code(index: int) -> None:
-    assert code_from(with_part(index, 0.5)) is None
-    assert code_from(CONSTANT[:-2]) is None
+    assert make_code(with_part(index, 0.5)) is None
+    assert make_code(CONSTANT[:-2]) is None
     made: Any = function(with_part(index, 0.5))
     outcome = found(made)
     assert outcome.value.code is None
-    assert {"arguments", "function"} == {doubt.rule for doubt in outcome.doubts}
+    assert {"arguments", "function"} == {issue.rule for issue in outcome.issues}
 
 
 def test_a_function_whose_closure_is_itself() -> None:
@@ -275,7 +275,7 @@ def test_a_function_whose_closure_is_itself() -> None:
     made[1].args[1][1].append(("__closure__", (call(CLOUD, "_make_cell", made[0]),)))
     outcome = found(made)
     assert outcome.value.closure == {"val": Cycle()}
-    assert outcome.doubts
+    assert outcome.issues
 
 
 WRONG: Final[dict[str, Callable[[], Any]]] = {
@@ -317,15 +317,15 @@ def set_by(state: object) -> Any:
 
 @pytest.mark.parametrize("what", WRONG)
 def test_what_cloudpickle_does_not_write_stays_inert(what: str) -> None:
-    outcome = recognise(WRONG[what]())
-    assert any(doubt.rule == "arguments" for doubt in outcome.doubts)
+    outcome = decode_outcome(WRONG[what]())
+    assert any(issue.rule == "arguments" for issue in outcome.issues)
 
 
 def test_a_setter_of_something_else_is_not_understood() -> None:
     target = Global("stable_baselines3.common.policies", "BasePolicy")
     for module, name in ((FAST, "_function_setstate"), (CLOUD, "_class_setstate")):
         setter = call(module, name, target, ({}, {"__init__": Global("os", "system")}))
-        outcome = recognise([target, setter])
+        outcome = decode_outcome([target, setter])
         assert any(str(node) == f"<REDUCE {module}.{name}>" for node in map(repr, outcome.overlooked))
 
 
@@ -349,7 +349,7 @@ def carried(attributes: dict[str, object], bases: tuple[object, ...] = (Global("
 def test_a_class_by_value_is_described() -> None:
     method: Any = function_of(lambda self: self)
     made = carried({"__doc__": "x", "forward": method[0], "size": call("builtins", "property", method[0])})
-    outcome = recognise([*made, *method])
+    outcome = decode_outcome([*made, *method])
     found_class = outcome.value[0]
     assert isinstance(found_class, CarriedClass)
     assert (found_class.module, found_class.name, found_class.bases) == (
@@ -359,7 +359,7 @@ def test_a_class_by_value_is_described() -> None:
     )
     assert found_class.methods == ("forward",)
     assert isinstance(found_class.attributes["size"], Described)
-    assert sorted(doubt.rule for doubt in outcome.doubts) == ["class", "function"]
+    assert sorted(issue.rule for issue in outcome.issues) == ["class", "function"]
     assert outcome.overlooked == []
 
 
@@ -368,14 +368,14 @@ def test_a_class_that_its_method_refers_to() -> None:
     made = carried({})
     method: Any = function(CONSTANT, (made[0],), "Extractor.forward")
     made[1].args[1][0].append(("forward", method[0]))
-    outcome = recognise([*made, *method])
+    outcome = decode_outcome([*made, *method])
     assert outcome.value[0].attributes["forward"].closure == {"val": Cycle()}
     assert outcome.overlooked == []
 
 
 def test_a_class_of_cloudpickle_before_1_6() -> None:
     made = call(CLOUD, "_rehydrate_skeleton_class", carried({})[0], {"x": 1})
-    outcome = recognise(made)
+    outcome = decode_outcome(made)
     assert isinstance(outcome.value, CarriedClass)
     assert outcome.value.attributes == {"__module__": "mine", "x": 1}
     refused(call(CLOUD, "_rehydrate_skeleton_class", 1, {}))
@@ -385,16 +385,16 @@ def test_an_enumeration_by_value() -> None:
     made = call(
         CLOUD, "_make_skeleton_enum", (Global("enum", "Enum"),), "Color", "Color", {"RED": 1}, "mine", "id", None
     )
-    outcome = recognise([made, call(CLOUD, "_class_setstate", made, ({}, {}))])
+    outcome = decode_outcome([made, call(CLOUD, "_class_setstate", made, ({}, {}))])
     assert outcome.value[0].attributes == {"RED": EnumMember(Reference("mine", "Color"), 1)}
-    assert [doubt.rule for doubt in outcome.doubts] == ["class"]
+    assert [issue.rule for issue in outcome.issues] == ["class"]
     assert outcome.overlooked == []
 
 
 def test_what_functions_refer_to() -> None:
     assert understood(call(CLOUD, "subimport", "numpy.linalg")) == Module("numpy.linalg")
     assert understood(call(CLOUD, "_gen_ellipsis")) is ...
-    assert recognise(call(CLOUD, "subimport", "ctypes")).doubts[0].rule == "module"
+    assert decode_outcome(call(CLOUD, "subimport", "ctypes")).issues[0].rule == "module"
     union = call(
         "_operator", "getitem", Global("typing", "Union"), (Global("builtins", "int"), Global("builtins", "str"))
     )
@@ -408,5 +408,5 @@ def test_a_name_that_was_changed_is_not_understood() -> None:
         made: Any = array((1,), bytes(4))
         made.args = (cls, (0,), b"b")
         generator = call("numpy.random._pickle", "__generator_ctor", "PCG64", cls)
-        outcome = recognise([made, generator])
+        outcome = decode_outcome([made, generator])
         assert any(isinstance(node, Update) for node in outcome.overlooked)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import sbformat
-from sbformat.values.code import Code, code_from
+from sbformat.values.code import Code, make_code
 from sbformat.values.line_tables import has_valid_line_table
 from tests.helpers.build_blobs import code_parts
 
@@ -24,7 +24,7 @@ SIZE = 8
 def code_with(table: bytes, *, is_new: bool, line: int = 1, constants: tuple[object, ...] = ()) -> Code:
     old = (0, 0, 0, 0, 0, 0, bytes(SIZE), constants, (), (), "f.py", "f")
     parts = (*old, "f", line, table, b"", (), ()) if is_new else (*old, line, table, (), ())
-    made = code_from(parts)
+    made = make_code(parts)
     assert made is not None
     return made
 
@@ -35,7 +35,7 @@ def compiled(code: CodeType) -> Code:
         tuple(compiled(item) if isinstance(item, CodeType) else item for item in part) if type(part) is tuple else part
         for part in parts
     ]
-    made = code_from(tuple(parts))
+    made = make_code(tuple(parts))
     assert made is not None
     return made
 
@@ -148,7 +148,7 @@ def test_one_changed_byte_never_covers_more_than_the_bytecode() -> None:
     for at in range(len(table)):
         for flip in (1, 0x40, 0x80, 0xFF):
             parts[position] = table[:at] + bytes([table[at] ^ flip]) + table[at + 1 :]
-            code = code_from(tuple(parts))
+            code = make_code(tuple(parts))
             assert code is not None
             if has_valid_line_table(code):
                 changed = example.__code__.replace(co_linetable=parts[position])

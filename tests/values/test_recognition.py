@@ -17,12 +17,12 @@ import pytest
 from hypothesis import given, settings
 
 from sbformat import SbformatError, pkl
-from sbformat import values as known
 from sbformat.data import Serialized
 from sbformat.globals.recognized import CALLS, OBJECTS, PLAIN_OBJECTS
 from sbformat.limits import Budget
 from sbformat.pkl import Call, Dict, Global
-from sbformat.values.render import one_line, to_json
+from sbformat.values import decode, decode_blob
+from sbformat.values.render import render_json, render_line
 from sbformat.values.types import (
     Cycle,
     DefaultDict,
@@ -34,7 +34,17 @@ from sbformat.values.types import (
     RNNStates,
     TrainFreq,
 )  # fmt: skip
-from tests.helpers.build_blobs import array, call, change, discrete, dtype, new, recognise, refused, understood
+from tests.helpers.build_blobs import (
+    array,
+    call,
+    change,
+    decode_outcome,
+    discrete,
+    dtype,
+    new,
+    refused,
+    understood,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,8 +193,8 @@ def test_partials_and_getters() -> None:
     leaky = Global("torch.nn.modules.activation", "LeakyReLU")
     made = understood(change(call("functools", "partial", leaky), (leaky, (0.2,), {"inplace": True}, None)))
     assert made == Partial(Reference(*leaky.pair), (0.2,), {"inplace": True})
-    refused = recognise(pickle.dumps(functools.partial(collections.deque, (1, 2), maxlen=8)))
-    assert [doubt.rule for doubt in refused.doubts] == ["arguments"]
+    refused = decode_outcome(pickle.dumps(functools.partial(collections.deque, (1, 2), maxlen=8)))
+    assert [issue.rule for issue in refused.issues] == ["arguments"]
     policy = ("stable_baselines3.common.policies", "BasePolicy")
     assert understood(getter(policy, "_dummy_schedule")) == Described(
         "getattr", (Reference(*policy), "_dummy_schedule")
@@ -306,14 +316,14 @@ def with_changes(node: Call, changes: list[tuple[Any, Any]]) -> Call:
 def test_any_tree_is_decoded_or_refused_by_an_error_of_ours(value: object) -> None:
     """And what is understood is called, made or changed by exact names of the tables alone."""
     try:
-        outcome = recognise(value)
+        outcome = decode_outcome(value)
     except SbformatError:
         return
-    log = {id(node): node for node in outcome.recognition.pickle.log}
-    for node in (log[key] for key in outcome.recognition.understood if key in log):
+    log = {id(node): node for node in outcome.decoder.pickle.log}
+    for node in (log[key] for key in outcome.decoder.understood if key in log):
         target = node.target if isinstance(node, pkl.Update) else node
         if isinstance(node, pkl.Update):
-            assert id(target) in outcome.recognition.understood
+            assert id(target) in outcome.decoder.understood
         if isinstance(target, Call) and isinstance(target.func, Call):
             target = target.func
         if isinstance(target, Call):
@@ -323,10 +333,10 @@ def test_any_tree_is_decoded_or_refused_by_an_error_of_ours(value: object) -> No
 
 def test_decode_takes_what_stands_in_data() -> None:
     blob = Serialized("<class 'collections.deque'>", pickle.dumps(deque([1], 3)), {})
-    assert known.decode(blob) == deque([1], 3)
-    assert known.decode_blob(pickle.dumps([1.5]), Budget()) == [1.5]
+    assert decode(blob) == deque([1], 3)
+    assert decode_blob(pickle.dumps([1.5]), Budget()) == [1.5]
     with pytest.raises(SbformatError):
-        known.decode_blob(b"abc", Budget())
+        decode_blob(b"abc", Budget())
 
 
 def test_keys_in_keys_are_told_without_an_end() -> None:
@@ -334,7 +344,7 @@ def test_keys_in_keys_are_told_without_an_end() -> None:
     value: object = 1
     for _ in range(95):
         value = Dict([((value,), 2)])
-    decoded = known.decode(Serialized(None, pkl.dumps(value, protocol=4)))
-    assert one_line(decoded).isprintable()
-    assert json.dumps(to_json(decoded))
-    assert one_line({(1, 2): {3: 4}}) == "{[\u2026, \u2026]: {3: 4}}"
+    decoded = decode(Serialized(None, pkl.dumps(value, protocol=4)))
+    assert render_line(decoded).isprintable()
+    assert json.dumps(render_json(decoded))
+    assert render_line({(1, 2): {3: 4}}) == "{[\u2026, \u2026]: {3: 4}}"

@@ -20,7 +20,18 @@ from sbformat.values.types import (
     Text,
     TupleSpace,
 )  # fmt: skip
-from tests.helpers.build_blobs import array, box, call, change, discrete, dtype, new, recognise, refused, understood
+from tests.helpers.build_blobs import (
+    array,
+    box,
+    call,
+    change,
+    decode_outcome,
+    discrete,
+    dtype,
+    new,
+    refused,
+    understood,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -195,12 +206,12 @@ def test_what_no_release_writes_stays_inert(what: str) -> None:
 
 
 def test_a_space_around_a_refused_one_stays_inert_too() -> None:
-    outcome = recognise(space("tuple", "Tuple", spaces=(discrete(2.5), discrete(2))))
+    outcome = decode_outcome(space("tuple", "Tuple", spaces=(discrete(2.5), discrete(2))))
     assert isinstance(outcome.value, Node)
-    assert len(outcome.doubts) == 2
+    assert len(outcome.issues) == 2
 
 
 def test_a_space_of_the_users_is_no_space() -> None:
-    outcome = recognise(new("my.spaces", "Box", {"n": 2}))
+    outcome = decode_outcome(new("my.spaces", "Box", {"n": 2}))
     assert isinstance(outcome.value, Node)
     assert outcome.overlooked

@@ -312,13 +312,14 @@ class Tensors {
 
   /** Charge what is larger than its storage (8, `expanded_items`), before any item is read. */
   chargeItems(storageBytes) {
-    let bytes = 0;
+    let expanded = 0;
+    let all = 0;
     for (const { storage, dtype: type, shape } of this.strided) {
       const items = Number(countItems(shape));
-      if (items > 4 * Math.floor(storage.bytes.length / type.size)) this.budget.charge('expanded_items', items);
-      else bytes += items * type.size;
+      if (items > 4 * Math.floor(storage.bytes.length / type.size)) expanded += items;
+      all += items;
     }
-    this.budget.charge('expanded_items', Math.max(0, bytes - 8 * storageBytes));
+    this.budget.charge('expanded_items', Math.max(0, expanded, all - 8 * storageBytes));
   }
 }
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, get_args
 from sbformat.errors import MissingEntryError, SbformatError, TensorError, UnsupportedError, quote
 from sbformat.formats.vecnormalize.values import LIBRARIES, RunningMeanStd, VecNormalize
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo
-from sbformat.values.context import Unrecognised
-from sbformat.values.numbers import number
+from sbformat.values.context import UnrecognizedError
+from sbformat.values.numbers import to_number
 from sbformat.values.types import DictSpace, Instance, Space
 
 if TYPE_CHECKING:
@@ -125,8 +125,8 @@ def _keys(held: dict[str, Any], obs_rms: object) -> tuple[str, ...] | None:
 
 def _plain_number(value: object, name: str) -> int | float:
     try:
-        found = number(value, name)
-    except Unrecognised as error:
+        found = to_number(value, name)
+    except UnrecognizedError as error:
         raise TensorError(str(error)) from None
     if isinstance(found, bool):
         _refuse(f"{name} is no number")

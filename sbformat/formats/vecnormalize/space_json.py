@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from sbformat.errors import DataError, SbformatError, UnsupportedError
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo, checked_numel, item_size
-from sbformat.values.context import Unrecognised
-from sbformat.values.numbers import unpacked
+from sbformat.values.context import UnrecognizedError
+from sbformat.values.numbers import unpack_items
 from sbformat.values.types import (
     Box,
     DictSpace,
@@ -149,8 +149,8 @@ def read_shape(value: Any, _: Budget | None = None) -> tuple[int, ...]:
 
 def _write_array(info: ArrayInfo) -> dict[str, Any]:
     try:
-        items = [spell_number(item) for item in unpacked(info)]
-    except Unrecognised as error:
+        items = [spell_number(item) for item in unpack_items(info)]
+    except UnrecognizedError as error:
         raise UnsupportedError(str(error)) from None
     buffer = info.read()
     if len(items) > 1 and buffer[: item_size(info.dtype)] * len(items) == buffer:

@@ -25,7 +25,7 @@ from sbformat.tools.diff import diff
 from sbformat.tools.inspect import inspect
 from sbformat.tools.scan import VERDICTS
 from sbformat.values import is_known
-from sbformat.values.render import one_line
+from sbformat.values.render import render_line
 from tests.fuzz import oracle
 from tests.fuzz.law import ask
 from tests.fuzz.targets import pth as pth_target
@@ -121,7 +121,7 @@ def _decode_blobs(archive: Archive) -> None:
     if isinstance(values, SbformatError):
         return
     for value in values.values():
-        assert one_line(value.value).isprintable()
+        assert render_line(value.value).isprintable()
 
 
 class _Asked(NamedTuple):

@@ -11,9 +11,9 @@ import pytest
 
 import sbformat
 from sbformat import MissingEntryError, Serialized, UnsupportedError, ValidationError
-from sbformat import values as known
 from sbformat.pkl import Call, Global
 from sbformat.tools.rebuild import RebuildReport, rebuild
+from sbformat.values import decode
 from sbformat.values.types import Box, ConstantSchedule, LinearSchedule, Reference, TrainFreq
 from tests.helpers.build_blobs import CONSTANT, array, box, call, change, discrete, function, new, partial
 from tests.helpers.old_archives import BASES, blob, rebuilt, reference, with_keys
@@ -622,7 +622,7 @@ def test_a_discrete_space_of_the_oldest_gym_starts_at_zero() -> None:
     made, _, _ = rebuilt(with_keys(action_space=blob(discrete(3, "gym"))))
     found: Any = made.decode("action_space")
     assert (found.n, found.start, found.library) == (3, 0, "gymnasium")
-    assert known.decode(made.data["action_space"]) == found
+    assert decode(made.data["action_space"]) == found
 
 
 @pytest.mark.parametrize("key", ["gamma", "n_epochs", "ep_info_buffer", "action_noise"])
