@@ -36,7 +36,7 @@ THIS_PYTHON: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 TESTED: Final = dict.fromkeys(version for version in (THIS_PYTHON, PYTHONS[0], PYTHONS[-1]) if version in PYTHONS)
 """The versions that ``.ci/run`` tests: the one that runs nox, the oldest and the newest."""
 
-nox.needs_version = ">=2024.4.15"
+nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "venv"
 nox.options.sessions = [
     "first_command",

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from functools import partial
 
 import numpy as np
 from hostile_child import forget, peak
 
 import sbformat.arrayfiles.writer  # noqa: F401 -- what it imports is not to count
 from sbformat.cli import _files
-from sbformat.limits import DEFAULT_LIMITS
-from sbformat.tools.convert import convert, read_any
+from sbformat.tools.convert import convert
 from sbformat.tools.extract import extract
 
 
@@ -29,7 +27,7 @@ def main() -> None:
     if verb == "extract":
         extract(_files.read_in_place(path, args), output)
     else:
-        convert(read_any(path, partial(_files.read_in_place, args=args), limits=DEFAULT_LIMITS), output)
+        convert(_files.read_in_place(path, args), output)
     sys.stdout.write(str(peak() - before))
 
 

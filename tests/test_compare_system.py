@@ -71,7 +71,7 @@ def test_the_same_system_differs_in_nothing(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_gpu_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     row = rows(monkeypatch)["GPU Enabled"]
-    assert (row.saved, row.here, row.matters) == ("False", "not asked", False)
+    assert (row.saved, row.here, row.matters) == ("False", "not checked", False)
     assert "torch would have to be imported" in row.why
 
 
@@ -99,20 +99,20 @@ CASES: dict[str, tuple[str, str | None, dict[str, Any], dict[str, bytes], bool, 
     "numpy-1-to-2": ("Numpy", "1.26.4", {"numpy": "2.1.0"}, {}, False, "reads the arrays"),
     "numpy-1-to-2-code": ("Numpy", "1.26.4", {"numpy": "2.1.0"}, {"f": FUNCTION + b"numpy"}, True, "removed: f"),
     "numpy-2-to-1": ("Numpy", "2.1.0", {}, {"_last_obs": b"numpy._core.numeric"}, True, "_last_obs fail"),
-    "numpy-2-to-1-no-arrays": ("Numpy", "2.1.0", {}, {}, False, "no arrays"),
+    "numpy-2-to-1-no-arrays": ("Numpy", "2.1.0", {}, {}, False, "no pickled arrays"),
     "numpy-minor": ("Numpy", "1.20.0", {}, {"_last_obs": b"numpy.core.numeric"}, False, ""),
     "cloudpickle-absent": ("Cloudpickle", "3.0.0", {"cloudpickle": None}, {}, True, "not installed"),
     "cloudpickle-removed": ("Cloudpickle", None, {}, {"f": b"_make_skel_func"}, True, "functions in f"),
     "cloudpickle-lacks": ("Cloudpickle", "3.0.0", {"cloudpickle": "2.0.0"}, {"f": FUNCTION}, True, "before 2.1"),
     "cloudpickle-other": ("Cloudpickle", "2.2.1", {}, {"f": FUNCTION}, False, ""),
-    "gymnasium-absent": ("Gymnasium", "0.29.1", {"gymnasium": None}, {"s": b"gymnasium.spaces.box"}, True, "s: made"),
+    "gymnasium-absent": ("Gymnasium", "0.29.1", {"gymnasium": None}, {"s": b"gymnasium.spaces.box"}, True, "s use"),
     "gymnasium-absent-unused": ("Gymnasium", "0.29.1", {"gymnasium": None}, {"s": b"gym.spaces.box"}, False, ""),
     "gym-absent": ("OpenAI Gym", "0.21.0", {}, {"s": b"gym.spaces.box"}, True, "shimmy"),
     "gym-absent-unused": ("OpenAI Gym", "0.21.0", {}, {"s": b"gymnasium.spaces.box"}, False, ""),
     "gym-shape": ("OpenAI Gym", "0.19.0", {"gym": "0.21.0"}, {"s": b"gym.spaces.box"}, True, "_shape"),
     "gym-same": ("OpenAI Gym", "0.21.0", {"gym": "0.21.0"}, {"s": b"gym.spaces.box"}, False, ""),
     "gpu-tensors": ("GPU Enabled", "True", {}, {"weights": LOAD}, True, "weights"),
-    "gpu-none": ("GPU Enabled", "True", {}, {}, False, "not asked"),
+    "gpu-none": ("GPU Enabled", "True", {}, {}, False, "Not checked"),
     "big-endian": ("OS", "Linux-6.1-s390x-with-glibc2.36", {}, {}, True, "byte order"),
     "both-big-endian": ("OS", "Linux-6.1-s390x-with-glibc2.36", {"byteorder": "big"}, {}, False, ""),
     "little-powerpc": ("OS", "Linux-6.1-ppc64le-with-glibc2.36", {}, {}, False, ""),

@@ -118,7 +118,7 @@ def reverse(data: dict[str, Any]) -> None:
         (lambda d: d["policy_kwargs"].update(net_arch=[8]), ("/policy_kwargs/net_arch", "value", "[8, 8] became [8]")),
         (lambda d: d["policy_kwargs"].update({"a/b~": 1}), ("/policy_kwargs/a~1b~0", "added", "is now 1")),
         (lambda d: d.update(policy_kwargs=[]), ("/policy_kwargs", "type", '{"net_arch": [8, 8]} became []')),
-        (reverse, ("", "order", "the keys stand in another order")),
+        (reverse, ("", "order", "the order of the keys differs")),
     ],
 )
 def test_changes_of_data_are_told_by_their_place(change: Any, row: tuple[str, str, str]) -> None:
@@ -142,7 +142,7 @@ def test_blobs_are_told_by_what_they_mean() -> None:
     assert found.message == "constant 0.0003, pickled in 132 bytes became 7, pickled in 5 bytes"
     left = edited(lambda d: d.update(lr_schedule={":type:": "\x1b[2J" * 99, ":serialized:": "gARLBy4="}))
     right = edited(lambda d: d.update(lr_schedule={":type:": "\x1b[2J" * 99, ":serialized:": "gAJLBy4="}))
-    assert one(left, right).message == "7, pickled in 5 bytes became another"
+    assert one(left, right).message == "7, pickled in 5 bytes became a different one"
     broken = edited(lambda d: d.update(lr_schedule={":type:": "\x1b[2J" * 99, ":serialized:": "gARL"}))
     assert one(left, broken).message == "7, pickled in 5 bytes became a broken pickle of 3 bytes"
     hostile = edited(lambda d: d.update(lr_schedule={":type:": "x", ":serialized:": "gARYBAAAABtbMkou"}))
@@ -206,7 +206,7 @@ def test_versions_and_system_info() -> None:
 
 def test_extra_entries_by_their_bytes() -> None:
     left, right = BASE.replace(extra={"notes": b"ab"}), BASE.replace(extra={"notes": b"abc"})
-    assert one(left, right).message == "2 bytes became 3 others"
+    assert one(left, right).message == "2 bytes became 3 other bytes"
 
 
 @pytest.mark.parametrize("name", ["policy_pth", "data", "_stable_baselines3_version"])
@@ -281,7 +281,7 @@ def test_how_far_tensors_are_apart(left: np.ndarray, right: np.ndarray, distance
     assert (found.entry, found.loc, found.kind) == ("policy.pth", "a", "value")
     assert found.max_abs_difference == distance
     assert pair(right, left).max_abs_difference == distance
-    assert f"of {left.size} items differ" in found.message
+    assert f"of {left.size} elements differ" in found.message
 
 
 def test_a_difference_is_found_wherever_it_lies() -> None:
@@ -291,7 +291,7 @@ def test_a_difference_is_found_wherever_it_lies() -> None:
     other[0, 0] = -1
     found = pair(large, other)
     assert found.max_abs_difference == 3
-    assert found.message == "2 of 630,000 items differ, at most 3 apart"
+    assert found.message == "2 of 630,000 elements differ, by at most 3"
 
 
 def test_equal_items_in_another_layout_are_no_change() -> None:
@@ -311,11 +311,11 @@ def test_equal_items_in_another_layout_are_no_change() -> None:
         (1, True, "type", "1 became True"),
         (0.0, -0.0, "value", "0.0 became -0.0"),
         (NAN, INF, "value", "nan became inf"),
-        (1, 1 << 9_000, "value", "1 became a number of 9001 bits"),
+        (1, 1 << 9_000, "value", "1 became an integer of 9001 bits"),
         ("x", "y" * 1000, "value", "'x' became '" + "y" * 59 + "\u2026"),
         ("x", "\x1b[2J", "value", r"'x' became '\x1b[2J'"),
-        (b"ab", b"ac", "value", "a bytes of 2 became another"),
-        ({1}, {2}, "value", "a set of 1 became another"),
+        (b"ab", b"ac", "value", "a bytes of 2 became a different one"),
+        ({1}, {2}, "value", "a set of 1 became a different one"),
         ({}, [], "type", "a dict of 0 became a list of 0"),
         ({}, OrderedDict(), "type", "a dict of 0 became an OrderedDict of 0"),
         (DTypeName("float32"), DTypeName("float64"), "value", "torch.float32 became torch.float64"),
@@ -346,7 +346,7 @@ def test_flags_and_attributes() -> None:
     found = one(policy(), policy(requires_grad=True, is_parameter=True))
     assert (found.loc, found.kind) == (name, "flags")
     assert found.message == "requires_grad False became True, is_parameter False became True"
-    assert one(policy(), policy(state={"mine": 1})).message == "differs in its attributes"
+    assert one(policy(), policy(state={"mine": 1})).message == "the attributes differ"
     assert one(policy(state={"mine": 1}), policy(state={"mine": 2})).kind == "flags"
 
 

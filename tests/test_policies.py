@@ -18,11 +18,11 @@ from sbformat.policies import (
     NetworkError,
     expected_parameters,
     find_mismatches,
-    nearest,
-    optimizer_mismatches,
-    parameters_of,
+    find_optimizer_mismatches,
+    list_parameters,
+    match_network,
 )  # fmt: skip
-from sbformat.policies.releases import ERAS, candidates
+from sbformat.policies.releases import ERAS, candidate_releases
 from sbformat.tools.edit import edit
 from sbformat.values import encode
 from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Reference, TupleSpace
@@ -93,7 +93,7 @@ def test_every_real_archive_has_what_is_expected(request: pytest.FixtureRequest)
         actual = {name: tuple(info.shape) for name, info in archive.parameters["policy"].tree.items()}
         assert expected == actual, path
         assert list(expected) == list(actual), path
-        assert list(optimizer_mismatches(archive, nearest(archive))) == [], path
+        assert list(find_optimizer_mismatches(archive, match_network(archive))) == [], path
         count += 1
     assert count > 500
     words = ("MyExtractor", "imitation.policies.base.FeedForward32Policy", "sacred.config.custom_containers")
@@ -122,9 +122,9 @@ def test_every_policy_of_every_release_has_a_network(pair: tuple[str, str], rele
     made = Agent(pair, observation, action, {}, use_sde=False, release=release)
     if space == "CombinedExtractor" and release < (1, 1):
         with pytest.raises(UnsupportedError, match="CombinedExtractor"):
-            parameters_of(made)
+            list_parameters(made)
         return
-    names = [parameter.name for parameter in parameters_of(made)]
+    names = [parameter.name for parameter in list_parameters(made)]
     assert len(set(names)) == len(names) > 0
 
 
@@ -275,7 +275,7 @@ def test_activations_with_parameters_are_numbered_between_the_layers() -> None:
     ],
 )  # fmt: skip
 def test_releases_that_may_have_written_an_archive(version: str | None, found: list[Any]) -> None:
-    assert list(candidates(version)) == found
+    assert list(candidate_releases(version)) == found
 
 
 # -- what validate says -------------------------------------------------------------------------------
@@ -398,7 +398,7 @@ def test_other_values_under_another_name_are_an_error(prefix: str) -> None:
     other = {**weights, prefix + NAME: np.ones(4, "f4")}
     (row,) = [row for row in problems(archive.replace(parameters={"policy": other})) if row[0] == "policy.pth"]
     assert row[1:] == (
-        "error", f"'{prefix}{NAME}' contradicts '{NAME}': they are one tensor in SB3, and have other values here",
+        "error", f"'{prefix}{NAME}' contradicts '{NAME}': they are one tensor in SB3, but their values differ",
     )  # fmt: skip
     with pytest.raises(ValidationError, match="contradicts"):
         edit(archive, weights=other)

@@ -91,6 +91,16 @@ def test_links_lead_to_files(path: Path) -> None:
         assert (path.parent / target).exists(), target
 
 
+def test_the_documents_name_sessions_and_rules_that_exist() -> None:
+    text = "".join(path.read_text("utf-8") for path in [*DOCUMENTS, ROOT / "noxfile.py"])
+    sessions = set(re.findall(r"nox -s ([\w.-]+)", text))
+    assert len(sessions) > 3
+    assert sessions <= list_sessions()
+    rules = re.findall(r'Rule\("[\d.]+", "(.*)"\)', (ROOT / "CONTRIBUTING.md").read_text("utf-8"))
+    assert len(rules) == 1
+    assert rules[0] in " ".join((ROOT / "schema" / "FORMAT.md").read_text("utf-8").split())
+
+
 def test_the_architecture_names_files_that_exist() -> None:
     paths = re.findall(r"`((?:sbformat|schema|conformance|tests|docs|benchmarks|\.github)/[^`]*)`", ARCHITECTURE)
     assert len(paths) > 50

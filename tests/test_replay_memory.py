@@ -100,7 +100,7 @@ def test_comparing_takes_no_array_at_all(path: Path, tmp_path: Path) -> None:
     other.write_bytes(raw)
     report = run("--diff", path, other)
     (change,) = report["changes"]
-    assert change["message"] == f"1 of {_ARRAY:,} items differ, at most 4 apart"
+    assert change["message"] == f"1 of {_ARRAY:,} elements differ, by at most 4"
     assert change["loc"] == "next_observations"
     assert report["peak"] <= _SLACK
 

@@ -119,6 +119,11 @@ class Archive:
         """Every entry by name, in order, with its size as stored and inflated."""
         return self._entries.entries
 
+    @property
+    def stored_entries(self) -> Entries:
+        """The bytes of the entries, as the archive stores them."""
+        return self._entries
+
     def stream(self, name: str) -> Iterator[memoryview | bytes]:
         """Yield an entry's bytes in chunks, verbatim; its CRC is checked after the last."""
         return self._entries.stream(name)

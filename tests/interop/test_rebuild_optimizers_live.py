@@ -21,9 +21,9 @@ from rebuild_envs import environment
 import sbformat
 from sbformat import pth
 from sbformat.pkl import Global
+from sbformat.policies.activations import ACTIVATIONS
 from sbformat.tools.rebuild import rebuild
 from sbformat.tools.rebuild.optimizer_options import OPTIMIZERS, fits_parameter, keywords_of, misfits_of_group
-from sbformat.tools.rebuild.roles import ACTIVATIONS
 
 if TYPE_CHECKING:
     from sbformat import Archive

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from sbformat.policies.activations import RELU, activation_parameters
 from sbformat.policies.agents import (
     NET_ARCH,
     USE_SDE,
     action_size,
-    extracted_features,
-    layer_sizes,
-    noise_layers,
-    saved_net_arch,
+    make_extractor,
+    make_noise_layers,
+    read_layer_sizes,
+    read_net_arch,
 )
+from sbformat.policies.arguments import Arguments
 from sbformat.policies.extractors import NATURE
-from sbformat.policies.layers import Parameter, batch_renorm, linear, mlp, prefixed, sequential
-from sbformat.policies.sizes import MOST_PARAMETERS, RELU, Arguments, NetworkError, Size, activation_of, wrong
+from sbformat.policies.layers import Parameter, add_prefix, batch_renorm, linear, mlp, sequential
+from sbformat.policies.sizes import MAX_LAYERS, NetworkError, Size, wrong_value_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class _Parts(NamedTuple):
-    """What actor and critics are made of."""
+    """What an actor and its critics are made of."""
 
     extracted: Parameters
     features: Size
@@ -39,44 +41,43 @@ class _Parts(NamedTuple):
     critic: list[Size]
     activation: Parameters
     renorm: bool = False
-    """Whether a batch renormalisation is before each layer."""
+    """Whether a batch renormalisation precedes each layer."""
 
 
-def _parts(agent: Agent, policy: Policy, default: _NetArch, images: _NetArch) -> _Parts:
-    extractor, extracted, size = extracted_features(agent, policy)
-    key = Arguments({}).key(NET_ARCH)
-    value = saved_net_arch(agent)
+def _read_parts(agent: Agent, policy: Policy, default: _NetArch, images: _NetArch) -> _Parts:
+    extractor, extracted, size = make_extractor(agent, policy)
+    value = read_net_arch(agent)
     if value is None and extractor == NATURE:
         value = images if agent.release >= (1, 6) else []
     elif value is None:
         value = default
     if isinstance(value, dict) and agent.release >= (0, 10):
         if not {"pi", "qf"} <= value.keys():
-            raise NetworkError(key, "expected pi and qf, the layers of actor and critics")
-        actor, critic = layer_sizes(value["pi"]), layer_sizes(value["qf"])
+            raise NetworkError(NET_ARCH, "expected the keys pi and qf, for actor and critics")
+        actor, critic = read_layer_sizes(value["pi"]), read_layer_sizes(value["qf"])
     elif isinstance(value, list) or (isinstance(value, tuple) and agent.release < (0, 10)):
-        actor = critic = layer_sizes(value)
+        actor = critic = read_layer_sizes(value)
     else:
-        raise wrong(value, key, "a list of layer sizes, or a dict of two")
-    return _Parts(extracted, size, actor, critic, activation_of(Arguments(agent.policy_kwargs), RELU))
+        raise wrong_value_error(value, NET_ARCH, "a list of layer sizes, or a dict of two lists")
+    return _Parts(extracted, size, actor, critic, activation_parameters(Arguments(agent.policy_kwargs), RELU))
 
 
 def sac(agent: Agent, policy: Policy) -> Parameters:
     """``SACPolicy``: a Gaussian actor, critics, and their targets."""
-    return _actor_critics(agent, _parts(agent, policy, [256, 256], [256, 256]), Size(1, ""))
+    return _actor_critics(agent, _read_parts(agent, policy, [256, 256], [256, 256]), Size(1, ""))
 
 
 def tqc(agent: Agent, policy: Policy) -> Parameters:
-    """``TQCPolicy``: SAC's with critics of quantiles."""
-    parts = _parts(agent, policy, [256, 256], [256, 256])
+    """``TQCPolicy``: as SAC's, with critics that return quantiles."""
+    parts = _read_parts(agent, policy, [256, 256], [256, 256])
     return _actor_critics(agent, parts, Arguments(agent.policy_kwargs).size("n_quantiles", 25))
 
 
 def crossq(agent: Agent, policy: Policy) -> Parameters:
-    """``CrossQPolicy``: SAC's with batch renormalisation, and without targets."""
+    """``CrossQPolicy``: as SAC's, with batch renormalisation and without targets."""
     default = {"pi": [256, 256], "qf": [1024, 1024]}
     renorm = Arguments(agent.policy_kwargs).flag("batch_norm", default=True)
-    parts = _parts(agent, policy, default, default)._replace(renorm=renorm)
+    parts = _read_parts(agent, policy, default, default)._replace(renorm=renorm)
     return [parameter for parameter in _actor_critics(agent, parts, Size(1, "")) if "target" not in parameter.name]
 
 
@@ -88,10 +89,10 @@ def _actor_critics(agent: Agent, parts: _Parts, outputs: Size) -> Parameters:
 
 
 def td3(agent: Agent, policy: Policy) -> Parameters:
-    """``TD3Policy``, of DDPG too: a deterministic actor, critics, and their targets."""
-    parts = _parts(agent, policy, [400, 300], [256, 256])
+    """``TD3Policy``, which DDPG uses too: a deterministic actor, critics, and their targets."""
+    parts = _read_parts(agent, policy, [400, 300], [256, 256])
     layers = mlp(parts.features, action_size(agent.action_space), parts.actor, parts.activation)
-    actor = [*prefixed("features_extractor", parts.extracted), *prefixed("mu", sequential(layers))]
+    actor = [*add_prefix("features_extractor", parts.extracted), *add_prefix("mu", sequential(layers))]
     critic = _critic(agent, parts, Size(1, ""))
     modules = {"actor": actor, "actor_target": actor, "critic": critic, "critic_target": critic}
     return _with_extractors(agent, parts, modules, {"critic": "actor", "critic_target": "actor_target"})
@@ -100,15 +101,19 @@ def td3(agent: Agent, policy: Policy) -> Parameters:
 def _with_extractors(
     agent: Agent, parts: _Parts, modules: Mapping[str, Parameters], shared: Mapping[str, str]
 ) -> Parameters:
-    """Return modules by name; until 0.9 the features extractor of all was the policy's own."""
+    """Return all modules with their names; until 0.9 they all used one features extractor of the policy.
+
+    :param modules: by name
+    :param shared: modules whose features extractor is another module's, with the name of that one
+    """
     made: Parameters = []
     if agent.release < (0, 10):
-        made += prefixed("features_extractor", parts.extracted)
+        made += add_prefix("features_extractor", parts.extracted)
         shared = dict.fromkeys(modules, "")
     elif not shares_extractor(agent):
         shared = {}
     for name, module in modules.items():
-        for parameter in prefixed(name, module):
+        for parameter in add_prefix(name, module):
             owner = shared.get(name)
             if owner is not None and parameter.name.startswith(f"{name}.features_extractor."):
                 first = f"{owner}{parameter.name.removeprefix(name)}".removeprefix(".")
@@ -119,12 +124,12 @@ def _with_extractors(
 
 
 def shares_extractor(agent: Agent) -> bool:
-    """Return whether actor and critics have one features extractor, which was the default before 1.6."""
+    """Return whether actor and critics share one features extractor, the default before 1.6."""
     return Arguments(agent.policy_kwargs).flag("share_features_extractor", default=agent.release < (1, 6))
 
 
 def _gaussian_actor(agent: Agent, parts: _Parts) -> Parameters:
-    """``Actor`` of SAC: mean and standard deviation of the actions."""
+    """SAC's ``Actor``: mean and standard deviation of the actions."""
     arguments = Arguments(agent.policy_kwargs)
     latent = (parts.actor or [parts.features])[-1]
     size = action_size(agent.action_space)
@@ -134,19 +139,19 @@ def _gaussian_actor(agent: Agent, parts: _Parts) -> Parameters:
     mean = linear(latent, size)
     noise: Parameters = []
     if not arguments.flag(USE_SDE, default=False):
-        log_std, before = prefixed("log_std", linear(latent, size)), []
+        log_std, before = add_prefix("log_std", linear(latent, size)), []
     else:
         arguments.require_number("log_std_init")
-        noise, seen = noise_layers(agent, parts.activation, parts.features, latent)
+        noise, seen = make_noise_layers(agent, parts.activation, parts.features, latent)
         log_std, before = [], [Parameter("log_std", (seen, size))]
         if _clips_mean(arguments):
-            mean = prefixed("0", mean)
+            mean = add_prefix("0", mean)
     return [
         *before,
-        *prefixed("features_extractor", parts.extracted),
-        *prefixed("latent_pi", sequential(modules)),
+        *add_prefix("features_extractor", parts.extracted),
+        *add_prefix("latent_pi", sequential(modules)),
         *noise,
-        *prefixed("mu", mean),
+        *add_prefix("mu", mean),
         *log_std,
     ]
 
@@ -154,22 +159,23 @@ def _gaussian_actor(agent: Agent, parts: _Parts) -> Parameters:
 def _clips_mean(arguments: Arguments) -> bool:
     value = arguments.values.get("clip_mean", 2.0)
     if not isinstance(value, (int, float)):
-        raise wrong(value, arguments.key("clip_mean"), "a number")
+        raise wrong_value_error(value, arguments.key("clip_mean"), "a number")
     return value > 0.0
 
 
 def _critic(agent: Agent, parts: _Parts, outputs: Size) -> Parameters:
-    """``ContinuousCritic``: networks that value observation and action."""
+    """``ContinuousCritic``: networks that return the value of an observation and an action."""
     inputs = parts.features + action_size(agent.action_space)
     layers = sequential(mlp(inputs, outputs, parts.critic, parts.activation, renorm=parts.renorm))
     names = ["q1_net", "q2_net"]
     if agent.release >= (0, 8):
         arguments = Arguments(agent.policy_kwargs)
-        count = arguments.whole("n_critics", 2, least=1)
-        if count * (len(layers) + 1) > MOST_PARAMETERS:
-            raise NetworkError(arguments.key("n_critics"), f"{count:,} critics are more than any network has")
+        count = arguments.number_of("n_critics", 2, least=1)
+        if count * (len(layers) + 1) > MAX_LAYERS:
+            message = f"expected critics of at most {MAX_LAYERS:,} tensors, got {count:,} critics"
+            raise NetworkError(arguments.key("n_critics"), message)
         names = [f"qf{number}" for number in range(count)]
-    made = prefixed("features_extractor", parts.extracted)
+    made = add_prefix("features_extractor", parts.extracted)
     for name in names:
-        made += prefixed(name, layers)
+        made += add_prefix(name, layers)
     return made
