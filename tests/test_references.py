@@ -10,6 +10,7 @@ import pytest
 
 from sbformat.globals import references
 from sbformat.globals.references import ALGORITHMS, REFERENCES
+from sbformat.globals.spaces import SPACE_REFERENCES
 from sbformat.globals.torch import CALLS, DTYPES, MEMORY_FORMATS
 
 TABLES = (
@@ -20,7 +21,6 @@ TABLES = (
     "TENSORFLOW",
     "TORCH",
     "NUMPY",
-    "_SPACES",
     "PYTHON",
 )
 

@@ -56,8 +56,8 @@ class Space(Value):
     """A space of gym or gymnasium, of any kind.
 
     Each has ``library``, ``"gym"`` or ``"gymnasium"``, and ``random``, the :class:`RandomState` that was saved with it
-    or None. A dtype is numpy's array-interface code, such as ``<f4``; ``numpy.dtype(space.dtype)`` accepts it. An array is
-    an :class:`~sbformat.pkl.numpy.ArrayInfo`; ``numpy.asarray(space.low)`` gives it with its dtype and shape.
+    or None. A dtype is numpy's array-interface code, such as ``<f4``, which ``numpy.dtype`` accepts. An array is an
+    :class:`~sbformat.pkl.numpy.ArrayInfo`: ``numpy.asarray(space.low)`` has its dtype and shape.
     """
 
     class_name: ClassVar[str]
