@@ -91,6 +91,13 @@ def test_links_lead_to_files(path: Path) -> None:
         assert (path.parent / target).exists(), target
 
 
+def test_the_documents_and_the_noxfile_name_programs_that_exist() -> None:
+    text = "".join(path.read_text("utf-8") for path in [*DOCUMENTS, ROOT / "noxfile.py", ROOT / "pyproject.toml"])
+    programs = set(re.findall(r"\b(?:tests|conformance|schema|benchmarks|sbformat)/[\w./-]+\.(?:py|js)\b", text))
+    assert len(programs) > 50
+    assert [path for path in programs if not (ROOT / path).exists()] == []
+
+
 def test_the_documents_name_sessions_and_rules_that_exist() -> None:
     text = "".join(path.read_text("utf-8") for path in [*DOCUMENTS, ROOT / "noxfile.py"])
     sessions = set(re.findall(r"nox -s ([\w.-]+)", text))
