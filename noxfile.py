@@ -84,8 +84,8 @@ def lint(session: nox.Session) -> None:
         "-n",
         "0",
         *pytest_arguments(session),
-        "tests/test_architecture.py",
-        "tests/test_project.py",
+        "tests/project/test_architecture.py",
+        "tests/project/test_files.py",
     )
 
 

@@ -6,8 +6,8 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from making import Member, build_zip
-from vectors import Rule, Vector
+from conformance.generators.build_zips import Member, build_zip
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

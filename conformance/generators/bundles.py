@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-import making_bundles as facts
-from making import Member, build_zip
-from making_bundles import (
+from conformance.generators import build_bundles as facts
+from conformance.generators import expected
+from conformance.generators.build_bundles import (
     ARRAYS,
     ARRAYS_ENTRY,
     ASKED,
@@ -21,15 +20,16 @@ from making_bundles import (
     means,
     safetensors,
 )
-from making_objects import NORMALIZE, Held, doubles, dtype, held, instance, numbers, space
-from making_pth import dumps
-from normalisation import ATTRIBUTES, KEYS, KEYS_ARRAYS, KEYS_FACTS, pickled
-from vectors import Rule
+from conformance.generators.build_objects import NORMALIZE, Held, doubles, dtype, held, instance, numbers, space
+from conformance.generators.build_pth import dumps
+from conformance.generators.build_zips import Member, build_zip
+from conformance.generators.normalisation import ATTRIBUTES, KEYS, KEYS_ARRAYS, KEYS_FACTS, pickled
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 CONTAINER: Final = "container failure"
 DATA: Final = "data failure"

@@ -10,9 +10,9 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from making_pth import text
-from scanning import document, found, pickled, scans
-from vectors import Rule, Vector
+from conformance.generators.build_pth import text
+from conformance.generators.scanning import document, found, pickled, scans
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from making_pth import (
+from conformance.generators import expected
+from conformance.generators.build_pth import (
     EXIT,
     REBUILD,
     REBUILD_FROM_TYPE,
@@ -24,13 +24,13 @@ from making_pth import (
     storage,
     tensor,
 )
-from making_torch import DATA, EIGHT, pth
-from vectors import Rule
+from conformance.generators.build_torch_zips import DATA, EIGHT, pth
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 GEOMETRY: Final = (1, (2, 3), (3, 1))
 SIX: Final = expected.floats(*range(1, 7), shape=(2, 3))

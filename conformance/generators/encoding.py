@@ -7,12 +7,11 @@ import json
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-import making
-from expected import floating, plain
-from making import Member, build_zip, torch_zip
-from making_pth import text
-from vectors import Rule, Vector
+from conformance.generators import build_zips, expected
+from conformance.generators.build_pth import text
+from conformance.generators.build_zips import Member, build_zip, torch_zip
+from conformance.generators.expected import floating, plain
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +51,7 @@ def state(value: Any) -> dict[str, Any]:
 
 def entry(name: str, data: bytes) -> Member:
     """A member as FORMAT.md 12.1 has it."""
-    return Member(name.encode(), data, flags=0 if name.isascii() else making.UTF8_FLAG)
+    return Member(name.encode(), data, flags=0 if name.isascii() else build_zips.UTF8_FLAG)
 
 
 def zips() -> Iterator[Vector]:

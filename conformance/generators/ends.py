@@ -5,9 +5,18 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from making import MAX16, MAX32, UTF8_FLAG, Member, build_zip, extra_field, sb3_archive, zip64_field
-from vectors import Rule, Vector
+from conformance.generators import expected
+from conformance.generators.build_zips import (
+    MAX16,
+    MAX32,
+    UTF8_FLAG,
+    Member,
+    build_zip,
+    extra_field,
+    sb3_archive,
+    zip64_field,
+)
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,9 +6,9 @@ import json
 import math
 from typing import TYPE_CHECKING
 
-import expected
-from making import Member, build_zip
-from vectors import Rule, Vector
+from conformance.generators import expected
+from conformance.generators.build_zips import Member, build_zip
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from making_pth import (
+from conformance.generators import expected
+from conformance.generators.build_pth import (
     EXIT,
     LEGACY_PROTOCOL,
     MAGIC,
@@ -26,13 +26,13 @@ from making_pth import (
     storage,
     tensor,
 )
-from making_torch import EIGHT, zipped
-from vectors import Rule
+from conformance.generators.build_torch_zips import EIGHT, zipped
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 FLOAT: Final = Name("torch", "FloatStorage")
 OTHER: Final = struct.pack("<8f", *range(10, 18))

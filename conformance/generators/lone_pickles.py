@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from making_objects import (
+from conformance.generators import expected
+from conformance.generators.build_objects import (
     BUFFER,
     NORMALIZE,
     RUNNING,
@@ -19,14 +19,14 @@ from making_objects import (
     running,
     scalar,
 )
-from making_pth import Apply, Change, Name, Pairs, dumps, ordered, text, torch_zip
-from making_pth import floats as single
-from vectors import Rule
+from conformance.generators.build_pth import Apply, Change, Name, Pairs, dumps, ordered, text, torch_zip
+from conformance.generators.build_pth import floats as single
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 ASKED: Final = "--other-formats"
 UNSUPPORTED: Final = "unsupported"

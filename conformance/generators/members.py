@@ -6,9 +6,8 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from ends import ALONE, BOTH, ONE, REFUSED, TWO, second
-from making import (
+from conformance.generators import expected
+from conformance.generators.build_zips import (
     DEFLATED,
     MAX16,
     MAX32,
@@ -22,7 +21,8 @@ from making import (
     state_dict_pickle,
     zip64_field,
 )
-from vectors import Rule, Vector
+from conformance.generators.ends import ALONE, BOTH, ONE, REFUSED, TWO, second
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

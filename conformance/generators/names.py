@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from ends import ONE, REFUSED
-from making import DEFLATED, POLICY, UTF8_FLAG, Member, build_zip, state_dict_pickle, torch_zip
-from vectors import Rule, Vector
+from conformance.generators import expected
+from conformance.generators.build_zips import (
+    DEFLATED,
+    POLICY,
+    UTF8_FLAG,
+    Member,
+    build_zip,
+    state_dict_pickle,
+    torch_zip,
+)
+from conformance.generators.ends import ONE, REFUSED
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-import making_bundles as facts
-from making_bundles import ARRAYS, ASKED, OBSERVATIONS, RETURNS, holds, means
-from making_objects import (
+from conformance.generators import build_bundles as facts
+from conformance.generators.build_bundles import ARRAYS, ASKED, OBSERVATIONS, RETURNS, holds, means
+from conformance.generators.build_objects import (
     MULTIARRAY,
     NORMALIZE,
     RUNNING,
@@ -30,13 +30,13 @@ from making_objects import (
     scalar,
     space,
 )
-from making_pth import EXIT, Apply, Change, Name, dumps, legacy_stream
-from vectors import Rule
+from conformance.generators.build_pth import EXIT, Apply, Change, Name, dumps, legacy_stream
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 TENSOR: Final = "tensor failure"
 MISSING: Final = "missing"

@@ -5,15 +5,15 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from making_pth import Apply, Change, Name
-from small_values import ENCODE, accepts, refuses
-from vectors import Rule
+from conformance.generators import expected
+from conformance.generators.build_pth import Apply, Change, Name
+from conformance.generators.small_values import ENCODE, accepts, refuses
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 
 def vectors() -> Iterator[Vector]:

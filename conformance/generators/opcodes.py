@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from trees import (
+from conformance.generators.trees import (
     GLOBAL,
     PickleRule,
     call,
@@ -26,7 +26,7 @@ from trees import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 ROWS: Final = r"""
 28 MARK |  | -- \|

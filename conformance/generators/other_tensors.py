@@ -5,9 +5,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from constructors import FLOAT32, TRUE, parameter
-from making_pth import (
+from conformance.generators import expected
+from conformance.generators.build_pth import (
     DEVICE,
     GET_LAYOUT,
     REBUILD_META,
@@ -22,13 +21,14 @@ from making_pth import (
     storage,
     tensor,
 )
-from making_torch import DATA, pth
-from vectors import Rule
+from conformance.generators.build_torch_zips import DATA, pth
+from conformance.generators.constructors import FLOAT32, TRUE, parameter
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 
 def vectors() -> Iterator[Vector]:

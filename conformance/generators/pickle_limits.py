@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trees import GLOBAL, PickleRule, change, dict_, list_, name, tree, tuple_
+from conformance.generators.trees import GLOBAL, PickleRule, change, dict_, list_, name, tree, tuple_
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 
 def vectors() -> Iterator[Vector]:

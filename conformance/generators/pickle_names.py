@@ -5,12 +5,12 @@ from __future__ import annotations
 import _compat_pickle
 from typing import TYPE_CHECKING
 
-from trees import GLOBAL, Node, PickleRule, call, computed, counted, name, tree, tuple_
+from conformance.generators.trees import GLOBAL, Node, PickleRule, call, computed, counted, name, tree, tuple_
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 
 def vectors() -> Iterator[Vector]:

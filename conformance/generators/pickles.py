@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from trees import (
+from conformance.generators.trees import (
     GLOBAL,
     KEY,
     PickleRule,
@@ -25,7 +25,7 @@ from trees import (
     tree,
     tuple_,
 )
-from vectors import Rule, Vector
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

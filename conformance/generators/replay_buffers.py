@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from making import sb3_archive
-from making_objects import BUFFER, Held, box, held, instance, objects, packed, printed, running, scalar
-from making_pth import Apply, Change, Name, dumps
-from vectors import Rule
+from conformance.generators.build_objects import (
+    BUFFER,
+    Held,
+    box,
+    held,
+    instance,
+    objects,
+    packed,
+    printed,
+    running,
+    scalar,
+)
+from conformance.generators.build_pth import Apply, Change, Name, dumps
+from conformance.generators.build_zips import sb3_archive
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 ASKED: Final = "--replay-buffer"
 TENSOR: Final = "tensor failure"

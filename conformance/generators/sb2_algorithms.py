@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from algorithms import blob, concluded
-from making_bundles import ASKED, OBSERVATIONS, holds
-from making_objects import SB2, SB2_RUNNING, doubles, instance, running
-from making_pth import dumps
-from sb2_zips import agent
-from vectors import Rule
+from conformance.generators.algorithms import blob, concluded
+from conformance.generators.build_bundles import ASKED, OBSERVATIONS, holds
+from conformance.generators.build_objects import SB2, SB2_RUNNING, doubles, instance, running
+from conformance.generators.build_pth import dumps
+from conformance.generators.sb2_zips import agent
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 OPTIONS: Final = ("--other-formats", "--algorithm")
 KEYS: Final[dict[str, tuple[str, ...]]] = {

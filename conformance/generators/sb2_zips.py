@@ -6,15 +6,14 @@ import json
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-import making
-from making import Member, build_zip
-from vectors import Rule
+from conformance.generators import build_zips, expected
+from conformance.generators.build_zips import Member, build_zip
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 ASKED: Final = "--other-formats"
 REFUSED: Final = ("container failure", "data failure", "tensor failure", "unsupported", "limit exceeded")
@@ -104,7 +103,7 @@ def lists() -> Iterator[Vector]:
     rule = Rule("16.1", "It determines the order.")
     arrays = {NAMES[1]: BIAS, NAMES[0]: npy()}
     yield rule.accepts("sb2-list-order", agent(arrays, names=NAMES), holds(BOTH), ASKED)
-    yield rule.accepts("sb2-list-of-one", agent({}, parameters=making.build_zip(Member(b"x.npy", SCALAR)), names=["x"]),
+    yield rule.accepts("sb2-list-of-one", agent({}, parameters=build_zips.build_zip(Member(b"x.npy", SCALAR)), names=["x"]),
                        holds({"x": expected.floats(0.5, shape=())}), ASKED)  # fmt: skip
     rule = Rule("16.1", "is JSON by the rules of 3.1, but an array: of texts, none of them twice")
     for name, listed in {

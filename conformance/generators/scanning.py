@@ -9,9 +9,17 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from making import DEFLATED, POLICY, Member, build_zip, sb3_archive, state_dict_zip, torch_zip
-from making_pth import text
-from vectors import Rule, Vector
+from conformance.generators.build_pth import text
+from conformance.generators.build_zips import (
+    DEFLATED,
+    POLICY,
+    Member,
+    build_zip,
+    sb3_archive,
+    state_dict_zip,
+    torch_zip,
+)
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

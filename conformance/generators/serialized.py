@@ -6,9 +6,9 @@ import base64
 import json
 from typing import TYPE_CHECKING
 
-import expected
-from json_texts import FAILURE, read
-from vectors import Rule, Vector
+from conformance.generators import expected
+from conformance.generators.json_texts import FAILURE, read
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

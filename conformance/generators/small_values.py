@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from making_pth import (
+from conformance.generators import expected
+from conformance.generators.build_pth import (
     DEVICE,
     EXIT,
     GET_LAYOUT,
@@ -18,13 +18,13 @@ from making_pth import (
     Raw,
     ordered,
 )
-from making_torch import pth
-from vectors import Rule
+from conformance.generators.build_torch_zips import pth
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 PLAIN: Final = "| list, tuple, Dict | list, tuple, dict |"
 CALLS: Final = "These calls are made by REDUCE. A call by another opcode, and any other global, call or node, is unsupported. A call with arguments other than these is an error."

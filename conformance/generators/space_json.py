@@ -6,7 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from making_bundles import (
+from conformance.generators.build_bundles import (
     ASKED,
     SETTINGS,
     box,
@@ -16,12 +16,12 @@ from making_bundles import (
     holds,
     listed,
 )
-from vectors import Rule
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 DATA: Final = "data failure"
 TEXT_DTYPE: Final = "<U0"

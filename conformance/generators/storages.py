@@ -5,15 +5,27 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import expected
-from making_pth import REBUILD_V2, REBUILD_V3, SIZE, UNTYPED, Apply, Name, Persist, Raw, ordered, storage, tensor
-from making_torch import DATA, EIGHT, pth, reversed_groups
-from vectors import Rule
+from conformance.generators import expected
+from conformance.generators.build_pth import (
+    REBUILD_V2,
+    REBUILD_V3,
+    SIZE,
+    UNTYPED,
+    Apply,
+    Name,
+    Persist,
+    Raw,
+    ordered,
+    storage,
+    tensor,
+)
+from conformance.generators.build_torch_zips import DATA, EIGHT, pth, reversed_groups
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 FLOAT: Final = Name("torch", "FloatStorage")
 TWO: Final = expected.lone(expected.floats(0, 1))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import expected
-from making import Member, build_zip
-from vectors import Rule, Vector
+from conformance.generators import expected
+from conformance.generators.build_zips import Member, build_zip
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,16 +5,16 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from making_pth import EXIT, ORDERED_DICT, Apply, Change, Pairs, Raw, floats, ordered
-from making_torch import DATA, pth
-from small_values import ENCODE, SET, accepts, refuses
-from vectors import Rule
+from conformance.generators import expected
+from conformance.generators.build_pth import EXIT, ORDERED_DICT, Apply, Change, Pairs, Raw, floats, ordered
+from conformance.generators.build_torch_zips import DATA, pth
+from conformance.generators.small_values import ENCODE, SET, accepts, refuses
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 
 def vectors() -> Iterator[Vector]:

@@ -310,7 +310,7 @@ class Archive:
 
     # -- values ---------------------------------------------------------------------------------------
 
-    def decode(self, key: str) -> object:
+    def decode(self, key: str) -> Any:
         """Return the meaning of a value of ``data``: JSON unchanged, a blob decoded without running it (FORMAT.md 13).
 
         The result is made anew at each call; changing it does not change the archive.

@@ -30,7 +30,7 @@ class Hyperparameter(NamedTuple):
         return f"<Hyperparameter {render_line(self.value)}, {self.how}{f': {escape(self.why)}' if self.why else ''}>"
 
 
-def decode_value(value: object, budget: Budget) -> object:
+def decode_value(value: object, budget: Budget) -> Any:
     """Decode a value of ``data``.
 
     :param value: JSON, of which a mutable copy is returned, or a blob
