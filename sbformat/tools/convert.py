@@ -14,7 +14,7 @@ from sbformat.constants import PTH_SUFFIX
 from sbformat.container.names import is_state_dict
 from sbformat.errors import SbformatError, UnsupportedError, quote
 from sbformat.formats.array_files import METADATA_KEY, PORTABLE_VERSION, archive_of, document_of
-from sbformat.io.source import HELD_BYTES
+from sbformat.io.source import LARGE_FILE_BYTES
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pth import StateDict
 from sbformat.pth.portable import to_portable
@@ -76,7 +76,7 @@ def read_any(path: str, read: Callable[[str], Archive], *, limits: Limits = DEFA
         return read(path)
     from sbformat.arrayfiles.safetensors import tensors_in_place
 
-    if path.endswith(".safetensors") and os.path.isfile(path) and os.path.getsize(path) > HELD_BYTES:
+    if path.endswith(".safetensors") and os.path.isfile(path) and os.path.getsize(path) > LARGE_FILE_BYTES:
         tensors, metadata = tensors_in_place(path, limits=limits)
         document = document_of(metadata.get(METADATA_KEY), limits)
         return tensors if document is None else archive_of(document, tensors, limits)
@@ -207,8 +207,8 @@ class _Description:
             row, arrays = self._text(name), {}
         if row is None or not self._has_room(row, arrays):
             self.as_bytes.append(name)
-            size, chunks, *_ = self._archive.encoded(name)
-            self.arrays[name] = stream_of_bytes(size, chunks)
+            member = self._archive.encoded(name).member
+            self.arrays[name] = stream_of_bytes(member.size, member.chunks)
             self.rows.append({"name": name})
             return
         self.rows.append(row)
@@ -232,10 +232,10 @@ class _Description:
         return {"name": name, "tree": tree}, streams
 
     def _text(self, name: str) -> dict[str, Any] | None:
-        encoded = self._archive.encoded(name)
-        if encoded.size > _TEXT_BYTES:
+        member = self._archive.encoded(name).member
+        if member.size > _TEXT_BYTES:
             return None
-        content = b"".join(encoded.chunks())
+        content = b"".join(member.chunks())
         escapes = len(content) - len(content.translate(None, _ESCAPED))
         if escapes > self._escapes:
             return None
