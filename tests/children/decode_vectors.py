@@ -82,10 +82,10 @@ def answer(vector: dict[str, Any], data: bytes) -> dict[str, Any]:
 def difference(vector: dict[str, Any], data: bytes, found: Any) -> str:
     """Where an answer differs from what is expected, or an empty text."""
     if vector["kind"] == "encode":
-        wanted, found = run.by_name(run.digested(json.loads(data))), run.by_name(found)
+        wanted, found = run.sort_entries(run.replace_contents_by_digests(json.loads(data))), run.sort_entries(found)
     else:
         wanted = json.loads((HERE / vector["expect"]).read_bytes())
-    return "" if run.same(wanted, found) else run.difference(run.normal(wanted), run.normal(found))
+    return "" if run.is_same(wanted, found) else run.find_difference(run.normalize(wanted), run.normalize(found))
 
 
 def main() -> None:
