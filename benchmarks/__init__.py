@@ -1,1 +1,1 @@
-"""What sbformat costs, beside what others do with the same files: ``python -m benchmarks`` (README.md)."""
+"""Benchmarks of sbformat and of other readers, over the same files: ``python -m benchmarks`` (README.md)."""

@@ -1,4 +1,4 @@
-"""What every measure is given: files, workers, whole processes in turn, and what is installed."""
+"""What every measurement uses: files, workers, processes run in turn, and the list of installed readers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from benchmarks.processes import Ran
 
 CORPUS: Final = ROOT.parent / "shared" / "corpus" / "sb3"
-"""Real archives, which are not part of the project; measured when they are there."""
+"""Real archives, which are not part of the project; measured if they exist."""
 MANY: Final = 100
 FEW: Final = 5
 FIND: Final = """
@@ -39,26 +39,26 @@ print(json.dumps(found))
 
 
 def installed(names: Iterable[str]) -> dict[str, str]:
-    """Versions of those modules that are there, asked for in a child: looking for one may import its parents."""
+    """Return the versions of the installed modules; a child process looks, as that may import their parents."""
     done = subprocess.run([sys.executable, "-c", FIND, *names], cwd=ROOT, capture_output=True, check=True)
     found: dict[str, str] = json.loads(done.stdout)
     return found
 
 
 def command_line() -> list[str]:
-    """The command ``sbformat``, as it is installed beside this Python, or the module."""
+    """Return the command ``sbformat`` that is installed beside this Python, or else ``python -m sbformat``."""
     script = shutil.which("sbformat", path=os.path.dirname(sys.executable))
     return [script] if script else [sys.executable, "-m", "sbformat"]
 
 
 class Bench:
-    """The benchmark's means.
+    """The resources of one run of the benchmarks.
 
-    :param folder: for files; those that are there are used
-    :param rounds: of every measure, before the slow ones take fewer
-    :param is_quick: few archives, and small ones
-    :param tell: shows how far it is
-    :param against: another commit, whose instructions are counted as well
+    :param folder: the folder of generated files; existing ones are reused
+    :param rounds: rounds of every measurement; slow ones take fewer
+    :param is_quick: use few and small archives
+    :param tell: called with a text that shows the progress
+    :param against: another commit whose instructions are also counted
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Bench:
     # -- files ----------------------------------------------------------------------------------------
 
     def file(self, kind: str, amount: int) -> str:
-        """The path of a file of :mod:`benchmarks.files`, made when it is not there."""
+        """Return the path of a file of :mod:`benchmarks.files`; it is created if it does not exist."""
         path = self.folder / f"{kind}-{amount}.zip"
         if not path.exists():
             self.tell(f"{self.measure}: making {path.name}")
@@ -88,11 +88,11 @@ class Bench:
         return str(path)
 
     def ideal(self, source: str) -> str:
-        """The policy of one archive as a safetensors file."""
+        """Return the path of the policy of one archive as a safetensors file."""
         return self.ideals([source])[0]
 
     def ideals(self, sources: Sequence[str]) -> list[str]:
-        """The policies of archives as safetensors files."""
+        """Return the paths of the policies of archives as safetensors files."""
         name = "ideal-" + hashlib.sha256("\n".join(sources).encode()).hexdigest()[:16]
         if not (self.folder / name).exists():
             self.tell(f"{self.measure}: making safetensors files")
@@ -107,7 +107,7 @@ class Bench:
         unfinished.rename(path)
 
     def many(self, count: int) -> list[str]:
-        """So many archives: those there are, and copies of them in turn when they are too few."""
+        """Return that many archives: those that exist, repeated in turn if there are too few."""
         real = self.archives[len(self.bundled) :] or self.archives
         if count <= len(real):
             return real[:count]
@@ -122,7 +122,7 @@ class Bench:
     # -- subjects -------------------------------------------------------------------------------------
 
     def missing(self, names: Iterable[str]) -> dict[str, str]:
-        """Readers among these that cannot run here, and why."""
+        """Return the readers among these that cannot run here, and why."""
         found = {}
         for name in names:
             module = READERS[name].module
@@ -133,13 +133,13 @@ class Bench:
         return found
 
     def worker(self, subject: str) -> Worker:
-        """The process of a subject, started when it is first asked."""
+        """Return the worker process of a subject; it is started at its first use."""
         if subject not in self.workers:
             self.workers[subject] = Worker(subject, self.env)
         return self.workers[subject]
 
     def readers(self) -> list[str]:
-        """Readers of archives that are installed and read the bundled one, us first."""
+        """Return the installed readers that can read the bundled archive, sbformat first."""
         if not self.able:
             names = [name for name in READERS if name != IDEAL]
             lost = self.missing(names)
@@ -155,14 +155,14 @@ class Bench:
         return True
 
     def agreed(self, task: str) -> list[str]:
-        """Archives of which every reader that is no slow one gives the arrays that we give."""
+        """Return the archives for which every reader, the slow ones excepted, gives the same arrays as sbformat."""
         if task not in self.agreeing:
             names = [name for name in self.readers() if not READERS[name].is_slow]
             self.agreeing[task] = [path for path in self.archives if self._agree(task, path, names)]
         return self.agreeing[task]
 
     def few_agreed(self, task: str, name: str, paths: Sequence[str]) -> list[str]:
-        """The first of these archives that a slow reader reads as well."""
+        """Return the first of these archives that a slow reader reads as well."""
         found = [path for path in paths[: 2 * FEW] if self._agree(task, path, [US, name])]
         return found[:FEW]
 
@@ -177,7 +177,7 @@ class Bench:
         return len(digests) == 1
 
     def close(self, names: Iterable[str] | None = None) -> None:
-        """End workers: all of them, unless some are named."""
+        """End workers: those that are named, or all."""
         for name in list(self.workers if names is None else names):
             if name in self.workers:
                 self.workers.pop(name).close()
@@ -194,11 +194,11 @@ class Bench:
         before: Callable[[], None] | None = None,
         slow: Mapping[str, int] | None = None,
     ) -> tuple[dict[str, list[Ran]], dict[str, str]]:
-        """Run whole processes in turn; the first round is not measured: it fills caches.
+        """Run whole processes in turn; the first round fills caches and is not measured.
 
-        :param before: done before each, and not measured
-        :param slow: those that take part in the first rounds only
-        :return: what each took by rounds, and who failed, with the reason
+        :param before: called before each process, and not measured
+        :param slow: subjects that run in the first rounds only
+        :return: the cost of each by round, and the subjects that failed, with the reason
         """
         found: dict[str, list[Ran]] = {name: [] for name in commands}
         failed: dict[str, str] = {}
@@ -219,14 +219,14 @@ class Bench:
         return found, failed
 
     def python(self, code: str, *arguments: str) -> list[str]:
-        """A command that runs code in this Python."""
+        """Return a command that runs code in this Python."""
         return [sys.executable, "-c", code, *arguments]
 
     def sbformat(self, *arguments: str) -> list[str]:
-        """A command line of ours."""
+        """Return a command line of sbformat."""
         return [*command_line(), *arguments]
 
 
 def paired(ran: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, float]]:
-    """The seconds of processes by their rounds."""
+    """Return the seconds of processes by round."""
     return {name: {str(at): one.seconds for at, one in enumerate(runs)} for name, runs in ran.items()}

@@ -26,26 +26,28 @@ CLEAR: Final = "\r\x1b[K"
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the parser of the options."""
     made = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measure sbformat beside what is installed of torch, ptloader, safetensors, tinygrad, picklescan "
         "and fickling, in one interleaved run. Nothing is installed.",
     )
-    made.add_argument("--list", action="store_true", help="name the measures, and end")
-    made.add_argument("--only", default="", metavar="NAME[,NAME]", help="take these measures")
-    made.add_argument("--quick", action="store_true", help="few archives and rounds, 32 MiB for 512: to try it")
-    made.add_argument("--rounds", type=int, metavar="N", help=f"of every measure (default: {ROUNDS})")
+    made.add_argument("--list", action="store_true", help="print the names of the measurements and exit")
+    made.add_argument("--only", default="", metavar="NAME[,NAME]", help="make these measurements only")
+    made.add_argument("--quick", action="store_true", help="few archives and rounds, 32 instead of 512 MiB")
+    made.add_argument("--rounds", type=int, metavar="N", help=f"rounds of every measurement (default: {ROUNDS})")
     made.add_argument("--instructions", action="store_true", help="the same as --only instructions")
-    made.add_argument("--against", default="", metavar="REVISION", help="count the instructions of that commit as well")
-    made.add_argument("--output", type=Path, default=HERE / "results", metavar="DIR", help="for table.md, results.json")
-    made.add_argument("--plot", type=Path, metavar="FILE", help="for growth (default: benchmarks/growth.svg)")
-    made.add_argument("--keep", type=Path, metavar="DIR", help="make files there, and use those that are there")
+    made.add_argument("--against", default="", metavar="REVISION", help="also count the instructions of that commit")
+    made.add_argument(
+        "--output", type=Path, default=HERE / "results", metavar="DIR", help="folder of table.md, results.json"
+    )
+    made.add_argument("--plot", type=Path, metavar="FILE", help="file of the plot (default: benchmarks/growth.svg)")
+    made.add_argument("--keep", type=Path, metavar="DIR", help="keep generated files there, and reuse them")
     return made
 
 
 def chosen(options: argparse.Namespace, made: argparse.ArgumentParser) -> list[str]:
-    """The names of the measures to take."""
+    """Return the names of the measurements to make."""
     if options.instructions or options.against:
         return ["instructions"]
     names = [name for name in options.only.split(",") if name]
@@ -56,14 +58,14 @@ def chosen(options: argparse.Namespace, made: argparse.ArgumentParser) -> list[s
 
 
 def tell(text: str) -> None:
-    """Show how far it is, in one line of a terminal."""
+    """Show the progress, in one line of a terminal."""
     if sys.stderr.isatty():
         sys.stderr.write(CLEAR + text[:100])
         sys.stderr.flush()
 
 
 def taken(bench: Bench, names: Sequence[str]) -> list[Line]:
-    """Take the measures one after the other; one that fails is a line that says so."""
+    """Make the measurements one after the other; one that fails becomes a line with its error."""
     lines = []
     for name in names:
         bench.measure = name
@@ -77,7 +79,7 @@ def taken(bench: Bench, names: Sequence[str]) -> list[Line]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, write; 0 whatever goals are met, as another machine may be slower."""
+    """Measure, print and write; return 0 even if a goal is missed, because the machine may be slower."""
     made = parser()
     options = made.parse_args(arguments)
     if options.list:
@@ -115,5 +117,5 @@ def written(bench: Bench, lines: Sequence[Line], options: argparse.Namespace) ->
 
 
 def relative(path: Path) -> str:
-    """A path as a person would write it in the root of the repository."""
+    """Return a path relative to the root of the repository."""
     return str(path.resolve().relative_to(ROOT)) if path.resolve().is_relative_to(ROOT) else str(path)

@@ -1,4 +1,4 @@
-"""The files that are measured, made anew from the bundled archive: always the same bytes for the same amount.
+"""The files that are measured, made from the bundled archive: the same bytes each time for the same amount.
 
 ``python -m benchmarks.files KIND OUTPUT AMOUNT``, in a process of its own, which may need much memory.
 """
@@ -22,9 +22,9 @@ TEMPLATE: Final = ROOT / "tests" / "archives" / "ppo-cartpole.zip"
 MIB: Final = 1 << 20
 KIB: Final = 1 << 10
 LARGE_TENSOR: Final = 16
-"""MiB; the last sixteen of a large policy have one MiB each."""
+"""Size of the tensors of a large policy, in MiB; the last sixteen have one MiB each."""
 SMALL: Final = "small.15.weight"
-"""A tensor of one MiB of a large policy, at the end of the file."""
+"""Name of a tensor of one MiB at the end of the file of a large policy."""
 BLOB_KEY: Final = "_last_obs"
 WIDE: Final = sbformat.Limits()._replace(
     **dict.fromkeys(
@@ -37,7 +37,7 @@ WIDE: Final = sbformat.Limits()._replace(
     blobs_bytes=1 << 30,
     json_bytes=1 << 31,
 )
-"""Beyond the defaults, to see how the cost grows."""
+"""Limits above the defaults, to measure how the cost grows."""
 
 
 def template() -> sbformat.Archive:
@@ -45,13 +45,13 @@ def template() -> sbformat.Archive:
 
 
 def write_policy(output: str, arrays: dict[str, np.ndarray]) -> None:
-    """Write an archive with these weights, and no optimizer, which would belong to others."""
+    """Write an archive with these weights and without the optimizer, which belongs to other weights."""
     made = template().replace(parameters={"policy": arrays, "policy.optimizer": None})
     sbformat.write(made, output)
 
 
 def policy(output: str, mebibytes: int) -> None:
-    """An archive with a policy of so many MiB, random, as weights look to a disk and to a checksum."""
+    """Write an archive with a policy of that many MiB of random numbers."""
     random = np.random.default_rng(0)
     sizes = [(f"large.{at}.weight", LARGE_TENSOR) for at in range(max(mebibytes - 16, 0) // LARGE_TENSOR)]
     sizes += [(f"small.{at}.weight", 1) for at in range(16)]
@@ -59,16 +59,16 @@ def policy(output: str, mebibytes: int) -> None:
 
 
 def tensors(output: str, count: int) -> None:
-    """An archive with a policy of so many tensors of 64 bytes."""
+    """Write an archive with a policy of that many tensors of 64 bytes."""
     one = np.arange(16, dtype=np.float32)
     write_policy(output, {f"layers.{at}.bias": one + at for at in range(count)})
 
 
 def data(output: str, mebibytes: int) -> None:
-    """An archive whose ``data`` has so many MiB: half of it in lists of numbers, half in the base64 of blobs."""
+    """Write an archive whose ``data`` has that many MiB: half in lists of numbers, half in base64 of pickles."""
     made = template()
     half = mebibytes * MIB // 2
-    numbers = np.random.default_rng(0).random(half // 20).round(15).tolist()  # some 20 bytes each with their commas
+    numbers = np.random.default_rng(0).random(half // 20).round(15).tolist()  # about 20 bytes each with the comma
     values: dict[str, Any] = {f"history_{at}": numbers[at::10] for at in range(10)}
     for at in range(4):
         values[f"_last_obs_{at}"] = array_blob(half * 3 // 4 // 4)
@@ -76,24 +76,24 @@ def data(output: str, mebibytes: int) -> None:
 
 
 def array_blob(size: int) -> sbformat.Serialized:
-    """A pickled array of so many bytes, as SB3 keeps one in ``data``."""
+    """Return a pickled array of that many bytes, as SB3 stores one in ``data``."""
     array = np.random.default_rng(0).random(size // 4, np.float32)
     return sbformat.Serialized("<class 'numpy.ndarray'>", pickle.dumps(array, 4))
 
 
 def blob(output: str, kibibytes: int) -> None:
-    """An archive with one blob of so many KiB in ``data``."""
+    """Write an archive with one pickle of that many KiB in ``data``."""
     made = template()
     sbformat.write(made.replace(data={**made.data, BLOB_KEY: array_blob(kibibytes * KIB)}), output)
 
 
 def entries(output: str, count: int) -> None:
-    """An archive with so many entries that SB3 does not know, after its own."""
+    """Write an archive with that many entries that SB3 ignores, after its own."""
     sbformat.write(template().replace(extra={f"extra/{at}": b"sixteen bytes ok" for at in range(count)}), output)
 
 
 def ideal(output: str, source: str) -> None:
-    """The policy of an archive as a safetensors file."""
+    """Write the policy of an archive as a safetensors file."""
     from safetensors.numpy import save_file
 
     arrays = sbformat.read(source, limits=WIDE, copy=True).parameters["policy"].to_numpy()
@@ -101,7 +101,7 @@ def ideal(output: str, source: str) -> None:
 
 
 def ideals(output: str, sources: list[str]) -> None:
-    """The policies of archives as safetensors files, in a folder, by the archives' places in the list."""
+    """Write the policies of archives as safetensors files into a folder, named by their position in the list."""
     Path(output).mkdir()
     for at, source in enumerate(sources):
         ideal(str(Path(output) / f"{at}.safetensors"), source)
@@ -114,11 +114,11 @@ MAKERS: Final[dict[str, Callable[[str, int], None]]] = {
     "blob": blob,
     "entries": entries,
 }
-"""By what there is much of: MiB of a policy, tensors, MiB of data, KiB of a blob, entries."""
+"""The functions by what the amount counts: MiB of a policy, tensors, MiB of data, KiB of a pickle, entries."""
 
 
 def main(kind: str, output: str, *rest: str) -> None:
-    """Make one file, or a folder of safetensors."""
+    """Write one file, or a folder of safetensors files."""
     if kind == "ideals":
         ideals(output, list(rest))
     else:

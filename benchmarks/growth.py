@@ -1,4 +1,4 @@
-"""How the cost grows with what there is much of, and a plot of it: linear growth has the exponent 1."""
+"""How the cost grows with the size, and a plot of it: linear growth has the exponent 1."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from benchmarks.bench import Bench
 
 STEEPEST: Final = 1.2
-"""Caches that are outgrown and pages touched for the first time make 1.1 to 1.2 of what is linear."""
+"""The largest exponent that counts as linear: caches that overflow and new memory pages give 1.1 to 1.2."""
 ROUNDS: Final = 3
 CALLS: Final = 5
 ENOUGH: Final = 0.3
-"""Seconds: a call that takes longer is made once a round."""
+"""A call that takes longer, in seconds, is made once per round."""
 
 
 class Curve(NamedTuple):
-    """The seconds of one thing at several sizes."""
+    """The seconds of one operation at several sizes."""
 
     name: str
     unit: str
-    """What the sizes count."""
+    """The unit of the sizes."""
     points: tuple[tuple[int, float], ...]
 
 
 class Dimension(NamedTuple):
-    """What there is more and more of, in files that are made."""
+    """The operations whose files grow."""
 
     name: str
     unit: str
@@ -55,12 +55,12 @@ QUICK: Final = 5
 
 
 def curves(bench: Bench) -> list[Curve]:
-    """Measure them all."""
+    """Measure all curves."""
     return [*(warm_curve(bench, dimension) for dimension in DIMENSIONS), archives_curve(bench)]
 
 
 def warm_curve(bench: Bench, dimension: Dimension) -> Curve:
-    """The best of a few calls at each size, in rounds over all sizes: a slow moment does not bend the curve."""
+    """Measure the best of a few calls at each size, in rounds over all sizes to spread slow moments."""
     sizes = dimension.sizes[:QUICK] if bench.is_quick else dimension.sizes
     best = dict.fromkeys(sizes, math.inf)
     for turn in range(ROUNDS):
@@ -74,7 +74,7 @@ def warm_curve(bench: Bench, dimension: Dimension) -> Curve:
 
 
 def archives_curve(bench: Bench) -> Curve:
-    """Whole processes that scan more and more archives, with one process each; the best of a few."""
+    """Measure whole processes that scan more and more archives, without workers; the best of a few."""
     sizes = ARCHIVES[:2] if bench.is_quick else ARCHIVES
     commands = {str(size): bench.sbformat("scan", "--jobs", "1", *copies(bench, size)) for size in sizes}
     ran, _ = bench.whole(commands, ROUNDS, accepted=(0, 1))
@@ -83,12 +83,12 @@ def archives_curve(bench: Bench) -> Curve:
 
 
 def copies(bench: Bench, count: int) -> list[str]:
-    """The bundled archives in turn, so that more of them is more of the same."""
+    """Return the bundled archives in turn, so that a larger number is more of the same."""
     return [bench.bundled[at % len(bench.bundled)] for at in range(count)]
 
 
 def exponent(points: Sequence[tuple[int, float]]) -> float:
-    """The least-squares slope between logarithms over the upper half, where what is constant no longer counts."""
+    """Return the least-squares slope between logarithms over the upper half, without the constant costs."""
     upper = points[len(points) // 2 :] if len(points) > 3 else points
     sizes = [math.log(size) for size, _ in upper]
     seconds = [math.log(second) for _, second in upper]
@@ -96,7 +96,7 @@ def exponent(points: Sequence[tuple[int, float]]) -> float:
 
 
 def lines(measure: str, found: Sequence[Curve]) -> list[Line]:
-    """A line for each curve."""
+    """Return a line of the table for each curve."""
     made = []
     for curve in found:
         (least, _), (most, seconds) = curve.points[0], curve.points[-1]
@@ -111,7 +111,7 @@ NO_MATPLOTLIB: Final = "no plot: matplotlib is not installed (the extra bench ha
 
 
 def plot(found: Sequence[Curve], output: str) -> None:
-    """Draw the seconds against the sizes, and below the seconds of one of each; same numbers, same bytes."""
+    """Draw the seconds against the sizes, and the seconds per unit below; the same numbers give the same bytes."""
     import matplotlib as mpl
 
     mpl.use("svg")

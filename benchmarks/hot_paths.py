@@ -1,6 +1,7 @@
-"""One hot path, called some times, for a machine that counts instructions: ``python hot_paths.py NAME ARCHIVE CALLS``.
+"""Call one hot path several times, to count its instructions: ``python hot_paths.py NAME ARCHIVE CALLS``.
 
-It stands alone, so that it runs over the sbformat of another commit; where that lacks the path it ends with 3.
+It imports nothing else of the benchmarks, so that it can run with the sbformat of another commit; it exits with 3 if
+that commit does not have the path.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ if TYPE_CHECKING:
 
 ABSENT = 3
 WARM = 12
-"""Calls before those that count: what is loaded or made later than at the first is there then."""
+"""Calls before those that are counted, so that imports and caches do not count."""
 
 
 def entry(data: bytes, name: str) -> memoryview:
-    """An entry's bytes, in the archive's."""
+    """Return the bytes of an entry, as a view of the archive's."""
     from sbformat.container.reader import Container
 
     return Container(data).read(name)
@@ -62,7 +63,7 @@ def hyper_parameters(data: bytes) -> Callable[[], object]:
 
 
 def read(data: bytes) -> Callable[[], object]:
-    """Read the archive and make the arrays of its policy: what most who come for weights do."""
+    """Read the archive and make the arrays of its policy: the most frequent use."""
     import sbformat
 
     def call() -> object:
@@ -105,7 +106,7 @@ PATHS: dict[str, Callable[[bytes], Callable[[], Any]]] = {
 
 
 def main(name: str, archive: str, calls: str) -> int:
-    """Call it until it is warm, then as often as asked."""
+    """Call it to warm up, then CALLS times."""
     with open(archive, "rb") as file:
         data = file.read()
     try:
@@ -114,7 +115,7 @@ def main(name: str, archive: str, calls: str) -> int:
             call()
     except (ImportError, AttributeError, TypeError):
         return ABSENT
-    gc.disable()  # when it runs depends on what ran before
+    gc.disable()  # its runs would depend on earlier allocations
     for _ in range(int(calls)):
         call()
     return 0

@@ -1,4 +1,4 @@
-"""Instructions of the hot paths, counted by valgrind's callgrind: a regression shows whatever else the machine does."""
+"""Instructions of the hot paths, counted by valgrind's callgrind: independent of the load of the machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CALLS: Final = 10
 ONE_THREAD: Final = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-"""Threads that numpy's libraries start wait for one another, and waiting is counted as well."""
+"""One thread: the threads of numpy's libraries wait for each other, and waiting would be counted."""
 CALLGRIND: Final = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
 SCRIPT: Final = str(Path(__file__).with_name("hot_paths.py"))
 COLLECTED: Final = re.compile(rb"Collected : (\d+)")
@@ -33,10 +33,10 @@ NO_VALGRIND: Final = "valgrind is not installed"
 
 
 class Counter:
-    """Counts what paths of one package take.
+    """Counts the instructions of paths of one package.
 
-    :param package: the folder that sbformat is in
-    :param cache: a folder for bytecode: compiling must not count
+    :param package: the folder that contains sbformat
+    :param cache: a folder for bytecode, so that compiling is not counted
     """
 
     def __init__(self, package: Path, cache: str) -> None:
@@ -46,7 +46,7 @@ class Counter:
         self.env = {**kept, **python, **ONE_THREAD}
 
     def run(self, name: str, calls: int, *before: str) -> subprocess.CompletedProcess[bytes]:
-        """Make so many calls in a process."""
+        """Run a process that makes that many calls."""
         command = [*before, sys.executable, SCRIPT, name, str(TEMPLATE), str(calls)]
         done = subprocess.run(command, env=self.env, cwd=self.package, capture_output=True, check=False)
         if done.returncode not in (0, ABSENT):
@@ -54,22 +54,22 @@ class Counter:
         return done
 
     def collected(self, name: str, calls: int) -> int:
-        """All instructions of a process that makes so many calls."""
+        """Return all instructions of a process that makes that many calls."""
         found = COLLECTED.search(self.run(name, calls, *CALLGRIND).stderr)
         if found is None:
-            message = "callgrind told no count"
+            message = "callgrind reported no count"
             raise Failed(message)
         return int(found[1])
 
     def one_call(self, name: str) -> float | None:
-        """The instructions of one call, start-up not counted; None when the package lacks the path."""
-        if self.run(name, 1).returncode == ABSENT:  # which also fills the cache of bytecode
+        """Return the instructions of one call without start-up; None if the package does not have the path."""
+        if self.run(name, 1).returncode == ABSENT:  # this also fills the bytecode cache
             return None
         return (self.collected(name, 2 * CALLS) - self.collected(name, CALLS)) / CALLS
 
 
 def all_paths(bench: Bench, package: Path) -> dict[str, float | None]:
-    """Count every path of a package; processes beside one another do not change a count."""
+    """Count every path of a package; processes that run in parallel do not change a count."""
     with tempfile.TemporaryDirectory() as cache, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         counter = Counter(package, cache)
         futures = {name: pool.submit(counter.one_call, name) for name in PATHS}
@@ -82,7 +82,7 @@ def all_paths(bench: Bench, package: Path) -> dict[str, float | None]:
 
 @contextmanager
 def copy_of_the_work_tree() -> Iterator[Path]:
-    """The package as it is now: an edit while it is counted would count."""
+    """Copy the package: an edit during the measurement would change the counts."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "work tree"
         for name in ("sbformat", "schema"):
@@ -92,7 +92,7 @@ def copy_of_the_work_tree() -> Iterator[Path]:
 
 @contextmanager
 def tree_of(revision: str) -> Iterator[Path]:
-    """A work tree of another commit, for as long as it is needed."""
+    """A work tree of another commit, removed afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "revision"
         git = [shutil.which("git") or "git", "-C", str(ROOT), "worktree"]
@@ -106,7 +106,7 @@ def tree_of(revision: str) -> Iterator[Path]:
 
 
 def instructions(bench: Bench) -> list[Line]:
-    """A line for each hot path, beside another commit's when one was named."""
+    """Return a line for each hot path, with another commit's count if one was named."""
     if shutil.which("valgrind") is None:
         return [Line(bench.measure, "instructions", "instructions", None, note=NO_VALGRIND)]
     with copy_of_the_work_tree() as package:
@@ -119,7 +119,7 @@ def instructions(bench: Bench) -> list[Line]:
 
 
 def line(bench: Bench, name: str, ours: float, theirs: float | None) -> Line:
-    """One path."""
+    """Return the line of one path."""
     if not bench.against:
         return Line(bench.measure, name, "instructions", ours)
     if theirs is None:

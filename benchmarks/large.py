@@ -1,4 +1,4 @@
-"""Measures over an archive of 512 MiB: what is opened lazily, read, written, extracted and converted."""
+"""Measurements with an archive of 512 MiB: opening lazily, reading, writing, extracting and converting."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SYNCED: Final = (
 
 
 def large(bench: Bench) -> tuple[str, str]:
-    """The large archive, and its size in words."""
+    """Return the large archive, and its size as text."""
     mebibytes = 32 if bench.is_quick else 512
     return bench.file("policy", mebibytes), f"{mebibytes} MiB"
 
@@ -63,9 +63,9 @@ def open_large(bench: Bench) -> list[Line]:
 
 
 def above_floor(bench: Bench, own: int, floor: int, limit: int | None) -> Line:
-    """A line for memory that belongs to no file, beyond what ``import numpy`` takes."""
+    """Return a line for the private memory, less that of ``import numpy``."""
     note = f"{own / MB:.0f} MB less the {floor / MB:.0f} MB of import numpy"
-    return Line(bench.measure, "own memory", "B", max(own - floor, 0), limit=limit, note=note)
+    return Line(bench.measure, "private memory", "B", max(own - floor, 0), limit=limit, note=note)
 
 
 def read_large(bench: Bench) -> list[Line]:
@@ -94,9 +94,9 @@ def write_large(bench: Bench) -> list[Line]:
 def taken(
     bench: Bench, task: str, path: str, names: Sequence[str], *, is_held: bool, output: str = ""
 ) -> dict[str, dict[str, float]]:
-    """The seconds of single calls in turn; workers are ended afterwards, with what they hold."""
+    """Measure the seconds of single calls in turn; the workers are ended afterwards, which frees their memory."""
     found: dict[str, dict[str, float]] = {name: {} for name in names}
-    for name in names:  # what is imported, and what the first call takes longer
+    for name in names:  # imports, and whatever makes the first call slower
         bench.worker(name).seconds("policy" if task == "policy" else task, str(TEMPLATE), 1, output=output)
     for turn in range(few(bench) + 1):
         for name in names:
@@ -122,14 +122,14 @@ def convert_large(bench: Bench) -> list[Line]:
 
 
 def command_large(bench: Bench, verb: str, goals: dict[str, float], limit: int | None) -> list[Line]:
-    """A command that writes a safetensors file, beside copying as many bytes."""
+    """Measure a command that writes a safetensors file, and copying as many bytes."""
     path, note = large(bench)
     output = str(bench.folder / "made.safetensors")
 
     def before() -> None:
         if os.path.exists(output):
             os.remove(output)
-        os.sync()  # the disk is done with the one before
+        os.sync()  # so that the disk has finished the previous one
 
     commands = {
         US: bench.sbformat(verb, path, "-o", output),
@@ -147,6 +147,6 @@ def command_large(bench: Bench, verb: str, goals: dict[str, float], limit: int |
 
 
 def highest(runs: Sequence[Ran]) -> int:
-    """The most memory of its own that a process had, over its runs."""
+    """Return the largest private memory of a process over its runs."""
     found: Any = max(one.anonymous for one in runs)
     return int(found)

@@ -1,4 +1,4 @@
-"""The fastest way there is without torch: an unpickler of C that makes tensors lazy, in the style of llama.cpp.
+"""The fastest possible way without torch: CPython's unpickler in C with lazy tensors, in the style of llama.cpp.
 
 It is unsafe (a pickle names what it imports) and checks nothing of the structure: the measure of what checking costs.
 It is fed the benchmark's own files only, and never part of the package.
@@ -47,7 +47,7 @@ class LazyUnpickler(pickle.Unpickler):
 
 
 def arrays(value: Any) -> Any:
-    """The same containers with every lazy tensor read."""
+    """Return the same containers with every lazy tensor read."""
     if isinstance(value, (dict, OrderedDict)):
         return {key: arrays(part) for key, part in value.items()}
     if isinstance(value, list):
@@ -56,6 +56,6 @@ def arrays(value: Any) -> Any:
 
 
 def load(pth: bytes) -> Any:
-    """The state dict of a ``.pth``, as arrays."""
+    """Return the state dict of a ``.pth``, as arrays."""
     with zipfile.ZipFile(io.BytesIO(pth)) as archive:
         return arrays(LazyUnpickler(archive).load())

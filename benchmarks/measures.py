@@ -1,4 +1,4 @@
-"""Every measure by its name: what it is about, and the function that takes it."""
+"""Every measurement by its name: a description and the function that makes it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 class Measure(NamedTuple):
-    """A part of the run that can be named."""
+    """A part of the run that ``--only`` can select."""
 
     name: str
     about: str
     take: Callable[[Bench], list[Line]]
     is_default: bool = True
-    """Part of a run that names nothing."""
+    """Whether a run without ``--only`` includes it."""
 
 
 def grown(bench: Bench) -> list[Line]:
-    """Growth, which keeps its curves for the plot."""
+    """Measure growth, and keep the curves for the plot."""
     bench.curves = growth.curves(bench)
     return growth.lines(bench.measure, bench.curves)
 

@@ -1,7 +1,7 @@
-"""What a whole process does once: ``python -c "from benchmarks.once import read; read()" SUBJECT FILE...``.
+"""What the measured processes run: ``python -c "from benchmarks.once import read; read()" SUBJECT FILE...``.
 
-It is imported, not run by ``-m``, so that its bytecode is cached as an installed package's is, and costs every subject
-the same.
+It is imported instead of run by ``-m``, so that its bytecode is cached, as that of an installed package, and costs the
+same for every subject.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ def read() -> None:
 
 
 def open_lazily() -> None:
-    """Open a large file and take one small tensor, twice; tell the seconds and the memory that belongs to no file."""
+    """Open a large file and read one small tensor, twice; print the seconds and the private memory."""
     import json
     import os
     import time
 
-    import numpy as np  # noqa: F401 -- what the floor has
+    import numpy as np  # noqa: F401 -- the baseline imports it too
 
     from benchmarks.spawner import anonymous
 

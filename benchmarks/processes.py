@@ -1,4 +1,4 @@
-"""Processes, whole and kept: what one takes from start to end, and workers that answer one question at a time."""
+"""Processes: measured from start to end, or kept as workers that answer one question at a time."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from benchmarks.files import ROOT
 SPAWNER: Final = str(Path(__file__).with_name("spawner.py"))
 
 
-class Failed(Exception):  # noqa: N818 -- the answer of whoever could not
-    """A subject could not do what it was asked for."""
+class Failed(Exception):  # noqa: N818 -- an answer, not a fault
+    """A subject could not perform its task."""
 
 
 class Ran(NamedTuple):
-    """What one process took."""
+    """The cost of one process."""
 
     seconds: float
     peak: int
-    """Bytes resident at most."""
+    """Peak resident memory in bytes."""
     anonymous: int
-    """Of those, bytes that belong to no file, at most; 0 when it was not sampled."""
+    """Peak private memory in bytes (``RssAnon``); 0 if it was not sampled."""
     exit_code: int
     output: bytes
 
 
 def environment(cache: str) -> dict[str, str]:
-    """This process's, with bytecode cached in a folder of its own, as an installed package has it."""
+    """Return this process's environment, with bytecode cached in a separate folder, as for an installed package."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "PYTHONPYCACHEPREFIX": cache}
 
@@ -40,8 +40,8 @@ def environment(cache: str) -> dict[str, str]:
 def run(command: list[str], env: dict[str, str], *, is_sampled: bool = False, accepted: tuple[int, ...] = (0,)) -> Ran:
     """Run a command from the root of the repository.
 
-    :param is_sampled: also follow the memory that belongs to no file, which makes it slower
-    :raises Failed: when it ends otherwise than accepted
+    :param is_sampled: also sample the private memory, which makes the process slower
+    :raises Failed: for an exit code that is not accepted
     """
     with tempfile.TemporaryDirectory() as folder:
         answer = os.path.join(folder, "answer")
@@ -57,12 +57,12 @@ def run(command: list[str], env: dict[str, str], *, is_sampled: bool = False, ac
 
 
 def last_line(text: bytes) -> str:
-    """What a process said at last, in short."""
+    """Return the last line of the output of a process, shortened."""
     return (text.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"])[-1][:200]
 
 
 class Worker:
-    """A process that does one subject's tasks; see ``worker``."""
+    """A process that performs the tasks of one subject; see ``worker``."""
 
     def __init__(self, subject: str, env: dict[str, str]) -> None:
         self.process = subprocess.Popen(
@@ -78,7 +78,7 @@ class Worker:
     def ask(self, task: str, path: str, *, is_held: bool = True, **more: Any) -> dict[str, Any]:
         """Return the answer.
 
-        :raises Failed: when there is none
+        :raises Failed: if the worker returned an error or ended
         """
         if self.process.stdin is None or self.process.stdout is None:
             raise TypeError
@@ -97,9 +97,9 @@ class Worker:
         return answer
 
     def seconds(self, task: str, path: str, calls: int, *, is_held: bool = True, output: str = "") -> float:
-        """The best of some calls."""
+        """Return the best of several calls."""
         return min(self.ask(task, path, is_held=is_held, calls=calls, output=output)["seconds"])
 
     def close(self) -> None:
-        """Let it end by itself."""
+        """Ask the process to end, and wait."""
         self.process.communicate()

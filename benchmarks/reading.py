@@ -1,4 +1,4 @@
-"""Measures of reading weights, cold (whole processes) and warm (one process a subject, asked in turn)."""
+"""Measurements of reading weights, cold (whole processes) and warm (one worker per subject, used in turn)."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ RIVALS: Final = [name for name, reader in READERS.items() if reader.is_rival]
 SLOW: Final = [name for name, reader in READERS.items() if reader.is_slow]
 SLOW_ROUNDS: Final = 2
 Files = dict[str, dict[str, str]]
-"""By subject, what it reads; by a key, which stands for the same content for every subject."""
+"""By subject, the files it reads by key; a key means the same content for every subject."""
 READ: Final = "from benchmarks.once import read; read()"
 FLOORS: Final = {"python -c pass": "pass", "import numpy": "import numpy"}
 
 
 def peaks(ran: Mapping[str, Sequence[Ran]]) -> dict[str, int]:
-    """The median of the peaks of processes."""
+    """Return the median of the peak memory of processes."""
     return {name: int(statistics.median(one.peak for one in runs)) for name, runs in ran.items() if runs}
 
 
 def cold(bench: Bench, paths: list[str], rounds: int, goals: Mapping[str, float], note: str) -> list[Line]:
-    """Whole processes that read the policies of these archives; of one, beside the floors below it as well."""
-    bench.agreed("policy")  # so that it is known who can read at all
+    """Measure whole processes that read the policies of these archives; for one archive, also the empty baselines."""
+    bench.agreed("policy")  # finds out which readers work
     names = bench.readers()
     commands = {name: bench.python(READ, name, *paths) for name in names}
     if IDEAL in bench.versions:
@@ -59,7 +59,7 @@ def cold_one(bench: Bench) -> list[Line]:
 
 
 def cold_many(bench: Bench) -> list[Line]:
-    able = sorted(bench.agreed("policy"), key=lambda path: path in bench.bundled)  # the corpus first, when it is there
+    able = sorted(bench.agreed("policy"), key=lambda path: path in bench.bundled)  # the corpus first, if it exists
     paths = (able * MANY)[: 20 if bench.is_quick else MANY]
     return cold(bench, paths, bench.rounds, {FASTEST: 0.90}, f"{len(paths)} archives")
 
@@ -70,9 +70,9 @@ def cold_many(bench: Bench) -> list[Line]:
 def in_turn(
     bench: Bench, task: str, files: Files, *, rounds: int, calls: int = CALLS, is_held: bool = True
 ) -> tuple[Samples, dict[str, str]]:
-    """Ask subjects in turn, file by file, round by round.
+    """Measure subjects in turn, file by file, round by round.
 
-    :return: by subject and file, the median over rounds of the best of some calls; and who failed
+    :return: by subject and file, the median over rounds of the best of some calls; and the subjects that failed
     """
     found: dict[str, dict[str, list[float]]] = {name: {} for name in files}
     failed: dict[str, str] = {}
@@ -97,19 +97,19 @@ def in_turn(
 
 
 def quick_files(bench: Bench, paths: Sequence[str]) -> Files:
-    """What each reader that is no slow one reads."""
+    """Return the files of each reader that is not a slow one."""
     return {name: {path: path for path in paths} for name in bench.readers() if name not in SLOW}
 
 
 def slow_files(bench: Bench, task: str, paths: Sequence[str]) -> Files:
-    """What the slow readers read: a few of the archives only."""
+    """Return the files of the slow readers: a few of the archives."""
     return {
         name: {path: path for path in bench.few_agreed(task, name, paths)} for name in bench.readers() if name in SLOW
     }
 
 
 def ideal_files(bench: Bench, paths: Sequence[str]) -> Files:
-    """What safetensors reads in the place of these archives."""
+    """Return the safetensors files that correspond to these archives."""
     return {IDEAL: dict(zip(paths, bench.ideals(paths)))} if IDEAL in bench.versions else {}
 
 
@@ -148,7 +148,7 @@ def warm_data(bench: Bench) -> list[Line]:
 
 
 def by_round(bench: Bench, task: str, files: Files, note: str) -> list[Line]:
-    """Compare over one file, where the rounds are the pairs."""
+    """Compare over one file, where each round is a pair."""
     found: dict[str, dict[str, float]] = {name: {} for name in files}
     lost: dict[str, str] = {}
     for turn in range(max(3, bench.rounds // 2)):

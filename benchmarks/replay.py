@@ -1,4 +1,4 @@
-"""Extract a replay buffer of 2 GiB that real SB3 saved, to each format: the time and the memory that it takes.
+"""Extract a replay buffer of 2 GiB that SB3 saved, to each format, and measure time and memory.
 
 It needs stable-baselines3, 7 GiB of disk and 3 GiB of memory to make the buffer, so it runs only when it is named.
 """
@@ -50,7 +50,7 @@ rewards = sum(buffer.steps(episode)["rewards"].sum() for episode in episodes[:10
 
 
 def replay_buffer(bench: Bench) -> list[Line]:
-    """A line for each format, and one for finding the episodes."""
+    """Return a line for each format, and one for finding the episodes."""
     if "stable_baselines3" not in bench.versions:
         return [Line(bench.measure, "time", "s", None, note="stable_baselines3 is not installed")]
     size = GIB // 32 if bench.is_quick else 2 * GIB
@@ -69,7 +69,7 @@ def replay_buffer(bench: Bench) -> list[Line]:
 
 
 def made(bench: Bench, rows: int) -> str:
-    """The buffer's file; real SB3 makes it."""
+    """Return the file of the buffer, which SB3 writes."""
     path = Path(bench.folder) / f"replay-buffer-{rows}.pkl"
     if not path.exists():
         bench.tell(f"{bench.measure}: making the buffer")
@@ -80,6 +80,6 @@ def made(bench: Bench, rows: int) -> str:
 
 
 def taken(bench: Bench, of: str, command: list[str], note: str) -> Line:
-    """One whole process."""
+    """Measure one whole process."""
     ran = run(command, bench.env)
     return Line(bench.measure, of, "s", ran.seconds, our_peak=ran.peak, note=note)

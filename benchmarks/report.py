@@ -1,4 +1,4 @@
-"""The result as a table for people, as Markdown and as JSON."""
+"""The results as a text table, as Markdown and as JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOTHING: Final = "-"
 
 
 def environment(versions: Mapping[str, str], archives: int) -> dict[str, Any]:
-    """What the numbers depend on."""
+    """Return the environment that the numbers depend on."""
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -35,7 +35,7 @@ def environment(versions: Mapping[str, str], archives: int) -> dict[str, Any]:
 
 
 def quantity(value: float | None, unit: str) -> str:
-    """A number as a person reads it, with three digits."""
+    """Return a number with its unit and three digits."""
     if value is None:
         return NOTHING
     if unit == "s":
@@ -49,26 +49,26 @@ def quantity(value: float | None, unit: str) -> str:
 
 
 def three(value: float) -> str:
-    """Three digits, never an exponent."""
+    """Return a number with three digits and without an exponent."""
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def goal(line: Line) -> str:
-    """What was to be reached."""
+    """Return the goal of a line."""
     if line.limit is None:
         return ""
     return f"\u2264 {line.limit:.2f} x" if line.rival else f"\u2264 {quantity(line.limit, line.unit)}"
 
 
 def verdict(line: Line) -> str:
-    """Whether it was."""
+    """Return whether the goal was met."""
     if line.limit is None:
         return ""
     return {None: "not measured", True: "met", False: "missed"}[line.is_met]
 
 
 def cells(line: Line) -> tuple[str, ...]:
-    """A row of the table."""
+    """Return the row of a line."""
     ratio = line.ratio
     spread = f"{ratio.median:.3f} ({ratio.lower:.3f}..{ratio.upper:.3f})" if ratio else ""
     return (
@@ -90,7 +90,7 @@ def cells(line: Line) -> tuple[str, ...]:
 
 
 def text(lines: Sequence[Line]) -> str:
-    """A table in columns; a measure's name stands once."""
+    """Return the table in columns; the name of a measurement is in its first row only."""
     rows = [list(HEADER), *(list(cells(line)) for line in lines)]
     widths = [max(len(row[at]) for row in rows) for at in range(len(HEADER))]
     made, before = [], ""
@@ -102,12 +102,12 @@ def text(lines: Sequence[Line]) -> str:
 
 
 def aligned(cell: str, width: int, head: str) -> str:
-    """Numbers end where numbers end."""
+    """Pad a cell to its column: numbers to the right."""
     return cell.rjust(width) if head in RIGHT else cell.ljust(width)
 
 
 def summary(lines: Sequence[Line]) -> str:
-    """How many goals were met, and which were not."""
+    """Return how many goals were met, and which were missed."""
     goals = [line for line in lines if line.limit is not None]
     missed = [
         f"{line.measure} ({line.of}{', ' + line.rival if line.rival else ''})" for line in goals if line.is_met is False
@@ -119,7 +119,7 @@ def summary(lines: Sequence[Line]) -> str:
 
 
 def markdown(lines: Sequence[Line], about: Mapping[str, Any]) -> str:
-    """The same table for a README, under what it was measured with."""
+    """Return the same table in Markdown, below the environment."""
     versions = ", ".join(f"{name} {version}" for name, version in about["installed"].items())
     rows = [HEADER, tuple("---:" if head in RIGHT else "---" for head in HEADER), *map(cells, lines)]
     table = "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in rows)
@@ -130,7 +130,7 @@ def markdown(lines: Sequence[Line], about: Mapping[str, Any]) -> str:
 
 
 def document(lines: Sequence[Line], curves: Sequence[Curve], about: Mapping[str, Any]) -> str:
-    """Everything as JSON."""
+    """Return everything as JSON."""
     rows = [
         {**line._asdict(), "ratio": line.ratio._asdict() if line.ratio else None, "met": line.is_met} for line in lines
     ]

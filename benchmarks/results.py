@@ -1,4 +1,4 @@
-"""What a measure found, as lines: ours beside a rival's, the ratio with its spread, and the goal."""
+"""The results of a measurement as lines: our value, a rival's, the ratio with its spread, and the goal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 FASTEST: Final = "the fastest rival"
 Samples = dict[str, dict[str, float]]
-"""By subject, then by what pairs them: a round's number, or an archive's name."""
+"""By subject, then by the key that makes pairs: the number of a round, or the name of an archive."""
 
 
 class Spread(NamedTuple):
@@ -22,38 +22,38 @@ class Spread(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One number of ours, beside one of a rival's when there is one."""
+    """One number of sbformat, and that of a rival if there is one."""
 
     measure: str
     of: str
-    """What was measured, in words: ``time``, ``peak RSS``."""
+    """What was measured: ``time``, ``peak RSS``."""
     unit: str
-    """``s``, ``B``, ``instructions``, or nothing for a plain number."""
+    """``s``, ``B``, ``instructions``, or empty for a plain number."""
     ours: float | None
     rival: str = ""
     theirs: float | None = None
     ratio: Spread | None = None
-    """Ours to theirs, pair by pair."""
+    """Our value divided by theirs, pair by pair."""
     limit: float | None = None
-    """The goal: of the ratio's median when there is a rival, of our number otherwise."""
+    """The goal: for the median ratio if there is a rival, otherwise for our number."""
     our_peak: int | None = None
-    """Bytes resident at most."""
+    """Peak resident memory in bytes."""
     their_peak: int | None = None
     note: str = ""
 
     @property
     def found(self) -> float | None:
-        """What the goal is about."""
+        """The number that the goal limits."""
         return (self.ratio and self.ratio.median) if self.rival else self.ours
 
     @property
     def is_met(self) -> bool | None:
-        """Whether the goal is met; None without one, or when it was not measured."""
+        """Whether the goal is met; None without a goal, or if it was not measured."""
         return None if self.limit is None or self.found is None else self.found <= self.limit
 
 
 def spread(values: Iterable[float]) -> Spread:
-    """The median and the quartiles of one value or more."""
+    """Return the median and the quartiles of one or more values."""
     found = sorted(values)
     if len(found) == 1:
         return Spread(found[0], found[0], found[0])
@@ -62,7 +62,7 @@ def spread(values: Iterable[float]) -> Spread:
 
 
 def ratios(ours: Mapping[str, float], theirs: Mapping[str, float]) -> Spread | None:
-    """Ours to theirs over what both have."""
+    """Return the ratios of the pairs that both have."""
     paired = [ours[key] / theirs[key] for key in theirs if key in ours]
     return spread(paired) if paired else None
 
@@ -80,10 +80,10 @@ def compared(
     unit: str = "s",
     note: str = "",
 ) -> list[Line]:
-    """A line for everybody beside us.
+    """Return a line for each rival.
 
-    :param goals: the most that our ratio to a subject, or to ``FASTEST``, may be
-    :param rivals: among whom the fastest is looked for
+    :param goals: the largest allowed ratio to a subject, or to ``FASTEST``
+    :param rivals: the subjects of which the fastest is ``FASTEST``
     :param missing: subjects that could not be measured, and why
     """
     goals, peaks, ours = dict(goals or {}), peaks or {}, samples[us]

@@ -1,7 +1,7 @@
-"""Who is measured: readers of an archive's weights and scanners, each a row; what they need is imported when they run.
+"""The readers and scanners that are measured, one per row; each imports what it needs when it runs.
 
-A source is a path, or the archive's bytes. Every reader gives the same thing, a dictionary of numpy arrays by name, and
-is believed only when its arrays are equal to ours.
+A source is a path or the bytes of an archive. Every reader returns a dictionary of numpy arrays by name, and is
+compared only where its arrays are equal to ours.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ IDEAL: Final = "safetensors"
 
 
 class Reader(NamedTuple):
-    """A way to get at the weights."""
+    """A reader of weights."""
 
     name: str
     module: str | None
-    """What must be installed; None for what is here anyhow."""
+    """The module that must be installed; None if nothing has to be."""
     checks: str
     read: Callable[[Any, str], Any]
     is_rival: bool = True
-    """Not us, and not a reference that reads another format."""
+    """Neither sbformat nor a reference that reads another format."""
     is_slow: bool = False
-    """It gets fewer archives and rounds."""
+    """Whether it gets fewer archives and rounds."""
 
 
 class Scanner(NamedTuple):
-    """A way to tell what a file would run."""
+    """A scanner for code in a file."""
 
     name: str
     module: str | None
@@ -39,7 +39,7 @@ class Scanner(NamedTuple):
 
 
 def opened(source: Any) -> Any:
-    """The outer zip, as SB3 opens it."""
+    """Open the outer zip as SB3 does."""
     import io
     import zipfile
 
@@ -47,7 +47,7 @@ def opened(source: Any) -> Any:
 
 
 def entry_bytes(source: Any, entry: str) -> bytes:
-    """The bytes of a ``.pth`` entry, its CRC checked by the standard library."""
+    """Return the bytes of a ``.pth`` entry; the standard library checks the CRC."""
     with opened(source) as archive:
         return archive.read(f"{entry}.pth")
 
@@ -71,7 +71,7 @@ def with_torch(source: Any, entry: str) -> Any:
 
 
 def as_arrays(value: Any) -> Any:
-    """The same containers with arrays for torch's tensors: views, nothing is copied."""
+    """Return the same containers with arrays in the place of tensors: views, without a copy."""
     if hasattr(value, "detach"):
         return value.detach().numpy()
     if isinstance(value, dict):
@@ -101,7 +101,7 @@ def with_tinygrad(source: Any, entry: str) -> Any:
 
 
 def with_safetensors(source: Any, entry: str) -> Any:  # noqa: ARG001 -- the file holds one entry
-    """Read the same tensors from a safetensors file: what a format without pickles would cost."""
+    """Read the same tensors from a safetensors file: the cost of a format without pickles."""
     import safetensors.numpy
 
     return safetensors.numpy.load_file(source) if isinstance(source, str) else safetensors.numpy.load(source)
@@ -118,7 +118,7 @@ READERS: Final = {
         Reader(IDEAL, "safetensors", "its own header; no CRC-32", with_safetensors, is_rival=False),
     )
 }
-"""``safetensors`` reads the same tensors from a file of its own, so it is no rival but the ideal."""
+"""``safetensors`` reads the same tensors from another file, so it is not a rival but the ideal."""
 
 
 # -- scanners -----------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def scan_with_sbformat(source: Any) -> Any:
 
 
 def scan_with_picklescan(source: Any) -> Any:
-    """Scan each ``.pth`` inside: given the whole archive, it looks into none of them."""
+    """Scan each ``.pth``: given the whole archive, it opens none of them."""
     import io
 
     from picklescan.scanner import scan_bytes
@@ -142,7 +142,7 @@ def scan_with_picklescan(source: Any) -> Any:
 
 
 def scan_with_fickling(source: Any) -> Any:
-    """Check the ``data.pkl`` of each ``.pth`` inside, which its user has to find."""
+    """Check the ``data.pkl`` of each ``.pth``, which its user has to find."""
     import io
     import zipfile
 
@@ -169,4 +169,4 @@ SCANNERS: Final = {
 }
 
 MODULES: Final = ("torch", "ptloader", "safetensors", "tinygrad", "picklescan", "fickling")
-"""Those of the extra ``bench`` that may be there."""
+"""The modules of the extra ``bench``."""

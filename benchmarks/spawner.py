@@ -1,8 +1,8 @@
-"""Start one command, and tell what it took: seconds, peak bytes resident, peak bytes of its own, exit code.
+"""Run one command and report its cost: seconds, peak resident memory, peak private memory, exit code.
 
-Run with ``-S -E``: until a child's ``exec``, its peak is that of whoever starts it, so that must be smaller than any
-Python with site-packages. Arguments: the file for the answer, ``1`` to sample the child's memory (which costs it some
-time), the command.
+Run with ``-S -E``: until a child's ``exec``, its peak includes the memory of its parent, so the parent must be smaller
+than any Python with site-packages. Arguments: the file for the result, ``1`` to sample the memory of the child (which
+slows it down), the command.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ KIB = 1024
 
 
 def anonymous(pid: int) -> int:
-    """The bytes of a process that belong to no file; 0 where the system does not tell."""
+    """Return the private memory of a process in bytes; 0 where the system does not report it."""
     try:
         with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
             return next((int(line.split()[1]) * KIB for line in file if line.startswith("RssAnon:")), 0)

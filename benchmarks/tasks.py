@@ -1,4 +1,4 @@
-"""What a worker is asked for: each task, for each subject that can do it, prepared once and then called.
+"""The tasks of the workers: for each subject that can perform it, prepared once and then called.
 
 What is prepared (the file's bytes in memory, arrays to write) is not part of what is measured.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def read_policy(subject: str, source: Any, output: str) -> Callable[[], object]:  # noqa: ARG001 -- tasks are alike
+def read_policy(subject: str, source: Any, output: str) -> Callable[[], object]:  # noqa: ARG001 -- all tasks have the same parameters
     return lambda: rivals.READERS[subject].read(source, "policy")
 
 
@@ -34,7 +34,7 @@ def validate(subject: str, source: Any, output: str) -> Callable[[], object]:  #
 
 
 def read_data(subject: str, source: Any, output: str) -> Callable[[], object]:  # noqa: ARG001
-    """Read ``data``, beside who reads its JSON alone."""
+    """Read ``data``; the rivals read its JSON only."""
     if subject == US:
         import sbformat
 
@@ -64,7 +64,7 @@ def write(subject: str, source: Any, output: str) -> Callable[[], object]:
 
 
 def write_as_sb3(weights: dict[str, Any], plain: dict[str, bytes], output: str, *, is_synced: bool) -> None:
-    """Write as ``save_to_zip_file`` does; synced, it is on the disk afterwards, as what we write is."""
+    """Write as ``save_to_zip_file`` does; ``synced`` waits for the disk, as sbformat does."""
     import os
     import zipfile
 
@@ -86,7 +86,7 @@ def write_as_sb3(weights: dict[str, Any], plain: dict[str, bytes], output: str, 
 
 
 def read_wide(subject: str, source: Any, output: str) -> Callable[[], object]:  # noqa: ARG001
-    """Read a policy beyond the default limits."""
+    """Read a policy above the default limits."""
     import sbformat
     from benchmarks.files import WIDE
 
@@ -97,7 +97,7 @@ def read_wide(subject: str, source: Any, output: str) -> Callable[[], object]:  
 
 
 def read_entries(subject: str, source: Any, output: str) -> Callable[[], object]:  # noqa: ARG001
-    """Read every entry that SB3 does not know."""
+    """Read every entry that SB3 ignores."""
     import sbformat
     from benchmarks.files import WIDE
 
@@ -105,7 +105,7 @@ def read_entries(subject: str, source: Any, output: str) -> Callable[[], object]
 
 
 def decode_blob(subject: str, source: Any, output: str) -> Callable[[], object]:  # noqa: ARG001
-    """Tell what a blob means, and have its array."""
+    """Decode a pickle of ``data`` and make its array."""
     import sbformat
     from benchmarks.files import BLOB_KEY, WIDE
 
@@ -113,7 +113,7 @@ def decode_blob(subject: str, source: Any, output: str) -> Callable[[], object]:
 
 
 def scan_wide(subject: str, source: Any, output: str) -> Callable[[], object]:  # noqa: ARG001
-    """Scan beyond the default limits."""
+    """Scan above the default limits."""
     import sbformat
     from benchmarks.files import WIDE
 
@@ -135,5 +135,5 @@ TASKS: Final[dict[str, Callable[[str, Any, str], Callable[[], object]]]] = {
 
 
 def prepared(subject: str, task: str, path: str, *, is_held: bool, output: str = "") -> Callable[[], object]:
-    """Return what is to be called: over the file's bytes in memory, or over its path."""
+    """Return the function to call: over the bytes of the file in memory, or over its path."""
     return TASKS[task](subject, Path(path).read_bytes() if is_held else path, output)

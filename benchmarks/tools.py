@@ -1,4 +1,4 @@
-"""Measures of commands and verbs: ``inspect``, ``scan``, ``validate``; whole processes and warm."""
+"""Measurements of ``inspect``, ``scan`` and ``validate``, as whole processes and warm."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def validate(bench: Bench) -> list[Line]:
         try:
             bench.worker(US).seconds("validate", path, 1)
         except Failed:
-            continue  # what breaks the schema is told by an exception, which is another measure
+            continue  # invalid files raise an exception, which is not what is measured
         paths[path] = path
     samples, _ = in_turn(bench, "validate", {US: paths}, rounds=bench.rounds)
     return [absolute(bench, samples[US], 0.003)]
 
 
 def absolute(bench: Bench, values: dict[str, float], limit: float) -> Line:
-    """A line for a time of ours with a goal of its own."""
+    """Return a line for a time of sbformat with its own goal."""
     note = f"{len(values)} archives, the slowest {max(values.values()) * 1e3:.1f} ms"
     return Line(bench.measure, "time of one", "s", statistics.median(values.values()), limit=limit, note=note)
 
@@ -90,7 +90,7 @@ def inspect_jobs(bench: Bench) -> list[Line]:
 
 
 def jobs(bench: Bench, command: Sequence[str]) -> list[Line]:
-    """Two processes beside one, over many archives."""
+    """Compare two processes with one, over many archives."""
     paths = bench.many(20 if bench.is_quick else MANY)
     commands = {name: bench.sbformat(*command, *name.split(), *paths) for name in ("--jobs 2", "--jobs 1")}
     ran, _ = bench.whole(commands, max(3, bench.rounds // 2), accepted=ANY_VERDICT)

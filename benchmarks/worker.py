@@ -1,4 +1,4 @@
-"""A process that does one subject's tasks, warm: a JSON line asks, a JSON line answers.
+"""A process that performs the tasks of one subject, warm: a JSON line asks, a JSON line answers.
 
 ``python -m benchmarks.worker SUBJECT``. Only one worker is asked at a time, so that subjects take turns.
 """
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def timed(call: Callable[[], object]) -> float:
-    """The seconds of one call, and of letting go what it gave."""
+    """Return the seconds of one call, the release of its result included."""
     begun = time.perf_counter()
     call()
     return time.perf_counter() - begun
 
 
 def arrays(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every array of a state dict with its path."""
+    """Yield every array of a state dict with its path."""
     if hasattr(value, "dtype"):
         yield path, value
     elif isinstance(value, Mapping):
@@ -39,7 +39,7 @@ def arrays(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def digest(value: Any) -> str:
-    """What tells whether two subjects read the same: names, dtypes, shapes and bytes of all arrays."""
+    """Return a digest of the names, dtypes, shapes and bytes of all arrays, to compare what two subjects read."""
     made = hashlib.sha256()
     for path, array in sorted(arrays(value), key=lambda row: row[0]):
         made.update(f"{path} {array.dtype.str} {array.shape}\n".encode())
@@ -48,11 +48,11 @@ def digest(value: Any) -> str:
 
 
 def answered(subject: str, asked: dict[str, Any], last: list[Any]) -> dict[str, Any]:
-    """Do what was asked for; the last thing prepared is kept, as the next question is often the same."""
+    """Perform a task; the last prepared one is kept, because the next question is often the same."""
     output = asked.get("output", "")
     question = [asked["task"], asked["path"], asked["is_held"], output]
     if last[:1] != [question]:
-        last.clear()  # before the next file is held as well
+        last.clear()  # so that two files are never in memory
         task, path, is_held, _ = question
         last[:] = [question, prepared(subject, task, path, is_held=is_held, output=output)]
     call = last[1]
@@ -62,20 +62,20 @@ def answered(subject: str, asked: dict[str, Any], last: list[Any]) -> dict[str, 
     for _ in range(asked["calls"]):
         if output and os.path.exists(output):
             os.remove(output)
-            os.sync()  # the disk is done with the one before
+            os.sync()  # so that the disk has finished the previous one
         seconds.append(timed(call))
     return {"seconds": seconds}
 
 
 def main(subject: str) -> None:
-    """Answer until nothing is asked any more."""
+    """Answer until the input ends."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # so that the output of a library is not taken for an answer
     last: list[Any] = []
     for line in sys.stdin:
         try:
             answer = answered(subject, json.loads(line), last)
-        except Exception as error:  # noqa: BLE001 -- whatever a rival raises is its answer
+        except Exception as error:  # noqa: BLE001 -- any exception of a rival is its answer
             answer = {"error": f"{type(error).__name__}: {error}"[:200]}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()

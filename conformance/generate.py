@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 HERE: Final = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "generators")]
+sys.path[:0] = [str(HERE.parent)]
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 FAMILIES: Final = (
     "forms",
@@ -79,7 +79,7 @@ def contents() -> dict[str, bytes]:
 def all_vectors() -> Iterator[Vector]:
     """The vectors of all families."""
     for family in FAMILIES:
-        yield from importlib.import_module(family).vectors()
+        yield from importlib.import_module(f"conformance.generators.{family}").vectors()
 
 
 def as_row(vector: Vector) -> dict[str, Any]:

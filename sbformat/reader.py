@@ -7,9 +7,9 @@ of VecNormalize, replay buffers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sbformat.archive.archive import Options
+from sbformat.archive.archive import Archive, Options
 from sbformat.errors import SbformatError, UnsupportedError, quote
 from sbformat.formats.opener import open_archive
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from sbformat.archive.archive import Archive
     from sbformat.io.source import SourceLike
     from sbformat.pth import StateDict
     from sbformat.pth.values import OnUnknown
 
+ArchiveLike: TypeAlias = "Archive | SourceLike"
+"""What the tools take: an :class:`Archive`, or whatever :func:`read` takes."""
 _FRAMEWORKS: Final = ("np", "numpy")
 _ON_UNKNOWN: Final = ("error", "inert")
 
@@ -60,6 +61,26 @@ def read(
     options = _options(on_unknown, unchecked_crc=unchecked_crc, copy=copy)
     budget = Budget(limits)
     return open_archive(source, budget, options)
+
+
+def as_archive(
+    source: ArchiveLike,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    on_unknown: OnUnknown = "error",
+    in_place: bool = False,
+) -> Archive:
+    """Return an archive as it is, and read everything else.
+
+    :param source: an archive, or what :func:`read` takes
+    :param limits: for reading, as in :func:`read`
+    :param on_unknown: for reading, as in :func:`read`
+    :param in_place: read as :func:`read_in_place` does
+    :raises TypeError: when it is neither an archive nor a source
+    """
+    if isinstance(source, Archive):
+        return source
+    return (read_in_place if in_place else read)(source, limits=limits, on_unknown=on_unknown)
 
 
 def read_in_place(

@@ -265,13 +265,13 @@ def _check_network(template: Archive, made: Archive) -> None:
 
 def _network_misfits(archive: Archive) -> list[Mismatch]:
     """List what the policy has otherwise than ``data`` asks for; nothing where the network is not known."""
-    from sbformat.policies import NetworkError, find_contradictions, nearest
+    from sbformat.policies import NetworkError, find_contradictions, match_network
 
     try:
-        fit = nearest(archive)
-        if fit.mismatches:
-            return [Mismatch(f"{_POLICY}:{row.name}", "shape", row.message) for row in fit.mismatches]
-        found = find_contradictions(archive.state_dict(POLICY_ENTRY), fit.parameters)
+        match = match_network(archive)
+        if match.mismatches:
+            return [Mismatch(f"{_POLICY}:{row.name}", "shape", row.message) for row in match.mismatches]
+        found = find_contradictions(archive.state_dict(POLICY_ENTRY), match.parameters)
         return [Mismatch(f"{_POLICY}:{row.name}", "contradiction", row.message) for row in found]
     except NetworkError as error:
         return [Mismatch(error.key, "value", f"SB3 cannot make the network: {error.message}")]

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from sbformat.values.code import code_from
+from sbformat.values.code import make_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -153,7 +153,7 @@ def digest_of(arguments: list[list[Any]]) -> str:
 
     :raises ValueError: when it is none, or has a constant that cannot be hashed in one way
     """
-    code = code_from(tuple(_value(argument) for argument in arguments))
+    code = make_code(tuple(_value(argument) for argument in arguments))
     if code is None or code.digest is None:
         message = f"no digest of {arguments}"
         raise ValueError(message)
@@ -164,7 +164,7 @@ def _value(spelled: list[Any]) -> object:
     """Turn what the child spelled back into a value."""
     kind, value = spelled
     if kind == "code":
-        return code_from(tuple(_value(argument) for argument in value))
+        return make_code(tuple(_value(argument) for argument in value))
     if kind == "tuple":
         return tuple(_value(item) for item in value)
     if kind == "complex":

@@ -16,14 +16,14 @@ import zipfile
 from typing import Any
 
 import pytest
-from beside import SHARED
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from making import BIDI, fit_for_terminal
 
+from conformance.generators.build_zips import BIDI, fit_for_terminal
 from sbformat.data import Serialized, dumps, equal_json, loads, to_json
 from sbformat.errors import DataError, LimitError, SbformatError
 from sbformat.limits import Limits
+from tests.helpers.shared_files import SHARED
 
 BLOB = b"\x80\x05K\x07."
 BASE64 = base64.b64encode(BLOB).decode("ascii")

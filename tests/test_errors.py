@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from making import BIDI, fit_for_terminal
 
+from conformance.generators.build_zips import BIDI, fit_for_terminal
 from sbformat import errors
 from sbformat.errors import (
     MESSAGE_BYTES,

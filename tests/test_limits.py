@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from making import fit_for_terminal
 
+from conformance.generators.build_zips import fit_for_terminal
 from sbformat.errors import LimitError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 

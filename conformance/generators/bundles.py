@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-import making_bundles as facts
-from making import Member, build_zip
-from making_bundles import (
+from conformance.generators import build_bundles as facts
+from conformance.generators import expected
+from conformance.generators.build_bundles import (
     ARRAYS,
     ARRAYS_ENTRY,
     ASKED,
@@ -21,15 +20,16 @@ from making_bundles import (
     means,
     safetensors,
 )
-from making_objects import NORMALIZE, Held, doubles, dtype, held, instance, numbers, space
-from making_pth import dumps
-from normalisation import ATTRIBUTES, KEYS, KEYS_ARRAYS, KEYS_FACTS, pickled
-from vectors import Rule
+from conformance.generators.build_objects import NORMALIZE, Held, doubles, dtype, held, instance, numbers, space
+from conformance.generators.build_pth import dumps
+from conformance.generators.build_zips import Member, build_zip
+from conformance.generators.normalisation import ATTRIBUTES, KEYS, KEYS_ARRAYS, KEYS_FACTS, pickled
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 CONTAINER: Final = "container failure"
 DATA: Final = "data failure"
@@ -55,19 +55,19 @@ def changed(**fields: Any) -> bytes:
 
 
 def entries() -> Iterator[Vector]:
-    rule = Rule("17.5", 'Both MUST be there, or neither; asking for statistics that are not there is "missing".')
+    rule = Rule("17.5", 'Both MUST be present, or neither; a request for statistics that do not exist is "missing".')
     yield rule.accepts("bundle-whole", bundle(), holds(), ASKED)
     for name, made in {
         "neither": bundle(None, None), "settings-alone": bundle(SETTINGS, None), "arrays-alone": bundle(None, ARRAYS),
     }.items():  # fmt: skip
         yield rule.refuses(f"bundle-{name}", made, MISSING, ASKED)
-    rule = Rule("17.5", "An archive MAY hold statistics in two more entries behind all others")
+    rule = Rule("17.5", "An archive MAY contain statistics in two additional entries after all others")
     settings = json.dumps(SETTINGS).encode()
     first = {ARRAYS_ENTRY: safetensors(ARRAYS), "data": b"{", "policy.pth": b"x", SETTINGS_ENTRY: settings}
     made = build_zip(*[Member(name.encode(), data) for name, data in first.items()])
     yield rule.accepts("bundle-in-another-order", made, holds(), ASKED)
     yield rule.refuses("bundle-cut", bundle()[:-1], CONTAINER, ASKED)
-    rule = Rule("17.5", "Every other entry is as it is without them, byte for byte.")
+    rule = Rule("17.5", "Every other entry is the same as without them, byte for byte.")
     kept = {
         "data": {"dict": []},
         SETTINGS_ENTRY: expected.other(settings),
@@ -105,7 +105,7 @@ def fields() -> Iterator[Vector]:
     yield rule.accepts("bundle-library-sb2", older, holds(library="stable_baselines"), ASKED)
     for name, value in {"another": "mine", "null": None, "array": []}.items():
         yield rule.refuses(f"bundle-library-{name}", changed(library=value), DATA, ASKED)
-    rule = Rule("17.5", "| `num_envs` | a whole number by 17.1, or null |")
+    rule = Rule("17.5", "| `num_envs` | an integer by 17.1, or null |")
     yield rule.accepts("bundle-num-envs", changed(num_envs=4), holds(num_envs=4), ASKED)
     for name, odd in {"float": 1.0, "bool": True, "text": "1"}.items():
         yield rule.refuses(f"bundle-num-envs-{name}", changed(num_envs=odd), DATA, ASKED)
@@ -162,7 +162,7 @@ def keys() -> Iterator[Vector]:
     for field in ("ret_rms", "old_reward"):
         for name, value in {"keys": ["a"], "no-keys": [], "bool": True}.items():
             yield rule.refuses(f"bundle-{field.replace('_', '-')}-{name}", changed(**{field: value}), DATA, ASKED)
-    rule = Rule("17.5", "A key stands in a name as it is, whatever it holds.")
+    rule = Rule("17.5", "A key is written in a name unchanged, whatever it contains.")
     odd_key = "a/b.mean ~\u00e9\u0000"
     odd_arrays = means(f"obs_rms/{odd_key}", (1,), (2,), 3) | RETURNS
     named = {"obs_rms": [odd_key], "norm_obs_keys": [odd_key]}
@@ -198,7 +198,7 @@ def arrays() -> Iterator[Vector]:
     yield rule.refuses("bundle-metadata", bundle(SETTINGS, noted), TENSOR, ASKED)
     rule = Rule(
         "17.5",
-        "All are F64; mean and variance have one shape, the count has no dimensions, those of `ret_rms` have none either.",
+        "All are F64; mean and variance have the same shape, the count has no dimensions, and those of `ret_rms` have none either.",
     )
     yield rule.accepts("bundle-arrays", bundle(), holds(), ASKED)
     for name, made in {
@@ -210,7 +210,7 @@ def arrays() -> Iterator[Vector]:
         "returns-of-one": {**OBSERVATIONS, **means("ret_rms", (0.5,), (2,), 6)},
     }.items():  # fmt: skip
         yield rule.refuses(f"bundle-array-{name}", bundle(SETTINGS, made), TENSOR, ASKED)
-    rule = Rule("17.5", "`old_reward`: of the dtype and shape that they have.")
+    rule = Rule("17.5", "`old_reward`: with their own dtype and shape.")
     last = {"old_obs": held("u1", *range(6), shape=(1, 2, 3)), "old_reward": held("f2", 0.5, shape=())}
     found = {"old_obs": "array", "old_reward": "array"}
     yield rule.accepts(
@@ -218,7 +218,7 @@ def arrays() -> Iterator[Vector]:
     )
     rule = Rule(
         "17.5",
-        'What breaks JSON, a field or a space is a "data failure", no whole safetensors a "container failure", and tensors that do not fit a "tensor failure".',
+        'A violation of JSON, a field or a space is a "data failure", an invalid safetensors file a "container failure", and tensors that do not match a "tensor failure".',
     )
     whole = safetensors(ARRAYS)
     for name, raw in {
@@ -228,7 +228,7 @@ def arrays() -> Iterator[Vector]:
 
 
 def fitting() -> Iterator[Vector]:
-    rule = Rule("17.5", "The rules of 17.1 hold for the whole.")
+    rule = Rule("17.5", "The rules of 17.1 apply to the two entries together.")
     box = {"observation_space": facts.box((-1.0, -2.0), (1.0, 2.0)), "action_space": facts.discrete(3)}
     yield rule.accepts("bundle-spaces", changed(**box), holds(**box), ASKED)
     other = {"observation_space": facts.box((-1.0, -2.0, -3.0), (1.0, 2.0, 3.0))}
@@ -250,7 +250,7 @@ def fitting() -> Iterator[Vector]:
 def not_held() -> Iterator[Vector]:
     rule = Rule(
         "17.5",
-        "A writer MUST refuse what these entries do not give back exactly: complex observations and bounds, keys that are no Unicode text or stand twice.",
+        "A writer MUST refuse what these entries cannot represent exactly: complex observations and bounds, keys that are not Unicode text or occur twice.",
     )
     seen = numbers("f8", 1, 2)
     exact = {"old_obs": held("f8", 1, 2)}

@@ -10,7 +10,7 @@ import hashlib
 import struct
 from typing import TYPE_CHECKING, Any
 
-import making
+from conformance.generators import build_zips
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -110,12 +110,12 @@ def lone(value: Any) -> dict[str, Any]:
 
 
 def state_dict(tensors: Mapping[str, Iterable[float]]) -> dict[str, Any]:
-    """What ``making.state_dict_pickle`` writes: an OrderedDict of float32 vectors with empty metadata."""
+    """What ``build_zips.state_dict_pickle`` writes: an OrderedDict of float32 vectors with empty metadata."""
     return ordered_dict({name: floats(*values) for name, values in tensors.items()}, {"ordered_dict": []})
 
 
 SEVEN = b"\x80\x04K\x07."
-POLICY = state_dict(making.POLICY)
+POLICY = state_dict(build_zips.POLICY)
 DATA = {
     "dict": [["policy_class", serialized(SEVEN, "<class 'abc.ABCMeta'>")], ["verbose", 1], ["gamma", floating(0.5)],
              ["seed", None]]
@@ -126,5 +126,5 @@ ENTRIES = {
     "_stable_baselines3_version": {"version": "2.3.2"},
     "system_info.txt": {"system_info": [["OS", "Linux"], ["Python", "3.11.2"]]},
 }
-"""Of ``making.sb3_archive()``."""
+"""Of ``build_zips.sb3_archive()``."""
 ARCHIVE = archive(ENTRIES)

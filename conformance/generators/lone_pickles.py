@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from making_objects import (
+from conformance.generators import expected
+from conformance.generators.build_objects import (
     BUFFER,
     NORMALIZE,
     RUNNING,
@@ -19,14 +19,14 @@ from making_objects import (
     running,
     scalar,
 )
-from making_pth import Apply, Change, Name, Pairs, dumps, ordered, text, torch_zip
-from making_pth import floats as single
-from vectors import Rule
+from conformance.generators.build_pth import Apply, Change, Name, Pairs, dumps, ordered, text, torch_zip
+from conformance.generators.build_pth import floats as single
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 ASKED: Final = "--other-formats"
 UNSUPPORTED: Final = "unsupported"
@@ -66,7 +66,7 @@ NONE_OF_SB2: Final = holds("sb2-pickle", [], "parameters", expected.ordered_dict
 
 
 def roots() -> Iterator[Vector]:
-    rule = Rule("16.3", "What it is of is told by its root")
+    rule = Rule("16.3", "Its root determines its kind")
     yield rule.accepts("pickle-of-an-agent", dumps(({}, [])), NONE_OF_SB2, ASKED)
     held = holds(
         "vecnormalize", [["clip_obs", expected.floating(10.0)]], "statistics", {"dict": [["obs_rms", means(1, 2)]]}
@@ -88,7 +88,7 @@ def roots() -> Iterator[Vector]:
         Name("copyreg", "_reconstructor"), (RUNNING, Name("builtins", "object"), None), Change("BUILD", parts)
     )
     yield rule.accepts("pickle-of-statistics-reconstructed", dumps(copied), lone, ASKED)
-    rule = Rule("16.3", "An object of another class is one of these when it has the attributes")
+    rule = Rule("16.3", "An object of another class is one of these if it has the attributes")
     mine = Name("agent", "Normalize")
     made = {"obs_rms": statistics(1, 2), "ret_rms": None, "clip_obs": 1, "extra": "x"}
     held = holds(
@@ -124,19 +124,23 @@ def others() -> Iterator[Vector]:
     yield rule.refuses("lone-pickle-opcode", whole[:-1] + b"\xff.", PICKLE, ASKED)
     yield rule.refuses("lone-pickle-not-asked-for", whole, UNSUPPORTED)
     rule = Rule(
-        "16.3", 'One with a flag of 5.3 MUST be refused ("pickle failure"): values that are left behind, a part that is'
+        "16.3",
+        'A pickle with a flag of 5.3 MUST be refused ("pickle failure"): values that remain on the stack, a part that is',
     )
     held = holds("sb2-pickle", [["a", {"list": [1]}]], "parameters", expected.ordered_dict({}))
     early = b"\x80\x02(}q\x00X\x01\x00\x00\x00a]K\x01as0h\x00]t."
     yield rule.accepts("lone-pickle-changed-early", early, held, ASKED)
-    rule = Rule("16.3", "values that are left behind, a part that is changed after it was used")
+    rule = Rule("16.3", "values that remain on the stack, a part that is changed after it was used")
     yield rule.refuses("lone-pickle-left-behind", b"\x80\x02N" + whole[2:], PICKLE, ASKED)
     late = b"\x80\x02(}q\x00]q\x01tq\x020h\x00X\x01\x00\x00\x00aK\x01sh\x02."
     yield rule.refuses("lone-pickle-changed-late", late, PICKLE, ASKED)
 
 
 def arrays() -> Iterator[Vector]:
-    rule = Rule("16.3", "An attribute belongs to it that is an array, a `RunningMeanStd`, or a dict of either by text.")
+    rule = Rule(
+        "16.3",
+        "An attribute belongs to the state dict if it is an array, a `RunningMeanStd`, or a dict of either with text keys.",
+    )
     made = {
         "obs_rms": {"a": statistics(1), "b": statistics(2, 3)},
         "old_obs": {"a": floats(1)},
@@ -166,7 +170,7 @@ def arrays() -> Iterator[Vector]:
 
 
 def data() -> Iterator[Vector]:
-    rule = Rule("16.3", "JSON values as they are (a numpy scalar as its number)")
+    rule = Rule("16.3", "JSON values unchanged (a numpy scalar as its number)")
     values = {"a": None, "b": True, "c": -5, "d": 0.5, "e": "x", "f": [1, "y"], "g": {"h": [2]}}
     pairs = [[key, expected.plain(value)] for key, value in values.items()]
     held = holds("sb2-pickle", pairs, "parameters", expected.ordered_dict({}))
@@ -191,9 +195,7 @@ def data() -> Iterator[Vector]:
 
 
 def sharing() -> Iterator[Vector]:
-    rule = Rule(
-        "16.3", "Parts that are shared may come to no more, together, than the pickle's bytes and `pickle_nodes` allow"
-    )
+    rule = Rule("16.3", "The number of parts minus the bytes of the pickle is at most `pickle_nodes`.")
     shared = [1, 2]
     pairs = [[key, {"list": [1, 2]}] for key in "ab"]
     held = holds("sb2-pickle", pairs, "parameters", expected.ordered_dict({}))
@@ -202,7 +204,7 @@ def sharing() -> Iterator[Vector]:
     for _ in range(30):
         doubled = [doubled, doubled]
     yield rule.refuses("agent-doubled", dumps(({"a": doubled}, [])), "limit exceeded", ASKED)
-    rule = Rule("16.3", "shared text to no more than those and `json_bytes`")
+    rule = Rule("16.3", "The size of texts minus the bytes of the pickle is at most `json_bytes`.")
     words = b"](" + text("x" * 2000) + b"q\x05" + b"h\x05" * 1999 + b"e"
     yield rule.refuses(
         "agent-shared-text",
@@ -212,7 +214,9 @@ def sharing() -> Iterator[Vector]:
         "--limit",
         "json_bytes=2000000",
     )
-    rule = Rule("16.3", "shared arrays to no more than eight times all bytes of arrays and")
+    rule = Rule(
+        "16.3", "The bytes of arrays minus eight times the bytes of all distinct arrays are at most `expanded_items`."
+    )
     one = floats(*range(100))
     shared = dumps(({}, [one] * 200))
     yield rule.refuses("agent-shared-arrays", shared, "limit exceeded", ASKED, "--limit", "expanded_items=10000")
@@ -232,7 +236,7 @@ def agents() -> Iterator[Vector]:
     tensors = {"0": expected.floats(1), "1": expected.floats(2, 3)}
     held = holds("sb2-pickle", [], "parameters", expected.ordered_dict(tensors))
     yield rule.accepts("parameters-by-position", dumps(({}, [floats(1), floats(2, 3)])), held, ASKED)
-    rule = Rule("16.4", 'What is no array of numbers is refused ("tensor failure").')
+    rule = Rule("16.4", 'A value that is not an array of numbers is refused ("tensor failure").')
     for name, params in {
         "none": None, "numbers": [1.0], "lists": [[floats(1)]], "text": "ab", "by-number": {1: floats(1)}, "mixed": [floats(1), None],
         "named-none": ordered({"a": None}), "objects": [array((1,), b"", "O8")],

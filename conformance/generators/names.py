@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from ends import ONE, REFUSED
-from making import DEFLATED, POLICY, UTF8_FLAG, Member, build_zip, state_dict_pickle, torch_zip
-from vectors import Rule, Vector
+from conformance.generators import expected
+from conformance.generators.build_zips import (
+    DEFLATED,
+    POLICY,
+    UTF8_FLAG,
+    Member,
+    build_zip,
+    state_dict_pickle,
+    torch_zip,
+)
+from conformance.generators.ends import ONE, REFUSED
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +45,7 @@ def holding(*names: str) -> dict[str, Any]:
 
 
 def spelling() -> Iterator[Vector]:
-    rule = Rule("2.6", "1 to 1,024 bytes of UTF-8, whatever flag 0x800 says; unique, byte for byte;")
+    rule = Rule("2.6", "1 to 1,024 bytes of UTF-8, whatever flag 0x800 is; unique, compared byte for byte;")
     for name, spelled in {"one-byte": "x", "longest": "x" * 1024, "beyond-ascii": "gr\u00f6\u00dfe.txt"}.items():
         yield rule.accepts(f"name-{name}", named(spelled.encode()), holding(spelled))
     yield rule.accepts("name-utf8-flag", named("\u00e9".encode(), flags=UTF8_FLAG), holding("\u00e9"))
@@ -51,7 +59,7 @@ def spelling() -> Iterator[Vector]:
 
     rule = Rule(
         "2.6",
-        "free of control characters (category Cc: C0, DEL, C1), of the line separators U+2028 and U+2029 and of bidi controls",
+        "free of control characters (category Cc: C0, DEL, C1), of the line separators U+2028 and U+2029 and of bidirectional controls",
     )
     for spelled in ("\u200b", "\u00ad", "\ufeff", "\U0001f600"):
         yield rule.accepts(f"name-with-{ord(spelled):04x}", named(f"a{spelled}b".encode()), holding(f"a{spelled}b"))
@@ -63,7 +71,8 @@ def spelling() -> Iterator[Vector]:
 
 def kinds() -> Iterator[Vector]:
     rule = Rule(
-        "2.6", "MUST be 0 (Python writes 0o600 without a type), or 8 for a file, 4 for a folder: no link, no device"
+        "2.6",
+        "MUST be 0 (Python writes 0o600 without a type), or 8 for a file, 4 for a folder: links and devices are refused.",
     )
     for name, attributes in {"none": 0, "no-type": 0o600 << 16, "file": FILE, "setuid": 0o104755 << 16}.items():
         yield rule.accepts(f"kind-{name}", named(b"x", central={"attributes": attributes}), holding("x"))
@@ -74,12 +83,12 @@ def kinds() -> Iterator[Vector]:
     yield rule.refuses("kind-folder-without-slash", named(b"x", central={"attributes": FOLDER}), REFUSED)
     yield rule.refuses("kind-file-with-slash", named(b"x/", central={"attributes": FILE}), REFUSED)
 
-    rule = Rule("2.6", "bit 4 (folder in DOS) MUST NOT be set for a file.")
+    rule = Rule("2.6", "Bit 4 (folder in DOS) MUST NOT be set for a file.")
     yield rule.accepts("kind-dos-archive-bit", named(b"x", central={"attributes": 0x20}), holding("x"))
     for system in (0, 3):
         fields = {"made_by": system << 8, "attributes": 0x10}
         yield rule.refuses(f"kind-dos-folder-system-{system}", named(b"x", central=fields), REFUSED)
-    rule = Rule("2.6", "a folder has size and compressed size 0")
+    rule = Rule("2.6", "a folder has compressed and uncompressed size 0")
     yield rule.accepts("folder-empty", named(b"x/"), holding("x/"))
     yield rule.refuses("folder-with-content", build_zip(ONE, Member(b"x/", b"x")), REFUSED)
     yield rule.refuses("folder-deflated", build_zip(ONE, Member(b"x/", b"", DEFLATED)), REFUSED)
@@ -93,7 +102,7 @@ def paths() -> Iterator[Vector]:
         yield rule.refuses(f"path-{name}", named(spelled.encode()), REFUSED)
     rule = Rule(
         "2.6",
-        "no part, between slashes, that is empty, `.` or `..`, or that ends with a dot or a space (one trailing slash aside);",
+        "no part, between slashes, that is empty, `.` or `..`, or that ends with a dot or a space (ignoring one trailing slash);",
     )
     yield rule.accepts("path-dots-within", named(b"a..b/..c/.d"), holding("a..b/..c/.d"))
     for name, spelled in {
@@ -103,7 +112,7 @@ def paths() -> Iterator[Vector]:
         yield rule.refuses(f"path-{name}", named(spelled.encode()), REFUSED)
     rule = Rule(
         "2.6",
-        "no part that is a Windows device in any case, with or without white space (that of `str.strip`) and an extension",
+        "no part that is a Windows device name in any case, optionally followed by white space (that of `str.strip`) and by an extension",
     )
     for spelled in ("console", "com", "com10", "lpt", "nul1", "aconin$"):
         yield rule.accepts(
@@ -114,14 +123,14 @@ def paths() -> Iterator[Vector]:
         "lpt0": "lpt0", "superscript": "com\u00b9", "conin": "CONIN$", "in-a-folder": "a/nul/b", "two-extensions": "con.a.b",
     }.items():  # fmt: skip
         yield rule.refuses(f"path-device-{name}", named(spelled.encode()), REFUSED)
-    rule = Rule("2.6", "also (the *path rules*), both as the name stands and after NFKC:")
+    rule = Rule("2.6", "A name satisfies them both unchanged and after NFKC:")
     yield rule.accepts("path-compatibility-letter", named("\ufb01le".encode()), holding("\ufb01le"))
     for name, spelled in {
         "two-dot-leader": "a/\u2025/b", "full-width-slash": "a\uff0f\uff0fb", "full-width-colon": "C\uff1ax",
         "full-width-backslash": "a\uff3cb", "ideographic-space": "a\u3000", "full-width-device": "\uff4e\uff55\uff4c",
     }.items():  # fmt: skip
         yield rule.refuses(f"path-{name}", named(spelled.encode()), REFUSED)
-    rule = Rule("1.1", "its names MUST then keep the path rules of 2.6, too.")
+    rule = Rule("1.1", "Its names MUST then also satisfy the path rules of 2.6.")
     made = build_zip(Member(b"model/pi_fc0/w:0.npy", b"x"), Member(b"data", b"{}"))
     yield rule.accepts("path-sb3-archive", named(b"runs/log.txt"), holding("runs/log.txt"))
     yield rule.refuses("path-colon-of-sb2-in-sb3", made, REFUSED)
@@ -143,7 +152,8 @@ def collisions() -> Iterator[Vector]:
 
 def records() -> Iterator[Vector]:
     rule = Rule(
-        "2.6", "The records of a torch zip are only looked up, and their folder has the name of the file that was saved"
+        "2.6",
+        "The records of a torch zip are only looked up by name, and their folder has the name of the file that was saved",
     )
     contents = {"data.pkl": state_dict_pickle({}), "version": b"3\n"}
     nothing = expected.lone(expected.state_dict({}))
@@ -152,7 +162,7 @@ def records() -> Iterator[Vector]:
         yield rule.accepts(f"record-name-{name}", torch_zip({**contents, record: data}), nothing)
     yield rule.accepts("record-name-of-a-time", _in_folder("run 12:30.", contents), nothing)
     rule = Rule(
-        "2.6", "As paths they MUST stay in their folder: both as the name stands and after NFKC it MUST NOT start with"
+        "2.6", "As paths they MUST stay in their folder: both unchanged and after NFKC, a name MUST NOT start with"
     )
     yield rule.accepts("record-name-three-dots", torch_zip({**contents, ".../x...": b"x"}), nothing)
     for name, record in {

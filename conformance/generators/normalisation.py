@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-import making_bundles as facts
-from making_bundles import ARRAYS, ASKED, OBSERVATIONS, RETURNS, holds, means
-from making_objects import (
+from conformance.generators import build_bundles as facts
+from conformance.generators.build_bundles import ARRAYS, ASKED, OBSERVATIONS, RETURNS, holds, means
+from conformance.generators.build_objects import (
     MULTIARRAY,
     NORMALIZE,
     RUNNING,
@@ -30,13 +30,13 @@ from making_objects import (
     scalar,
     space,
 )
-from making_pth import EXIT, Apply, Change, Name, dumps, legacy_stream
-from vectors import Rule
+from conformance.generators.build_pth import EXIT, Apply, Change, Name, dumps, legacy_stream
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 TENSOR: Final = "tensor failure"
 MISSING: Final = "missing"
@@ -100,7 +100,7 @@ def vectors() -> Iterator[Vector]:
 
 
 def roots() -> Iterator[Vector]:
-    rule = Rule("17.1", "The root is an object that is nothing but its attributes (16.3)")
+    rule = Rule("17.1", "The root is an object that consists only of its attributes (16.3)")
     yield rule.accepts("norm-whole", pickled(), holds(), ASKED)
     yield rule.accepts("norm-whole-of-sb2", pickled(SB2_NORMALIZE), holds(library=SB2), ASKED)
     plain = (NORMALIZE, Name("builtins", "object"), None)
@@ -115,7 +115,10 @@ def roots() -> Iterator[Vector]:
     yield rule.refuses("norm-called", dumps(Apply(NORMALIZE, (), Change("BUILD", ATTRIBUTES))), UNSUPPORTED, ASKED)
     yield rule.refuses("norm-left-behind", b"\x80\x02N" + pickled()[2:], "pickle failure", ASKED)
     yield rule.refuses("norm-cut", pickled()[:-1], "pickle failure", ASKED)
-    rule = Rule("17.1", 'Another class, or an attribute that is not listed, makes it something else ("unsupported").')
+    rule = Rule(
+        "17.1",
+        'An object of another class, or with an attribute that is not listed, is something else ("unsupported").',
+    )
     yield rule.refuses("norm-of-another-class", pickled(Name("agent", "Normalize")), UNSUPPORTED, ASKED)
     yield rule.refuses("norm-attribute-of-ones-own", pickled(extra=1), UNSUPPORTED, ASKED)
     yield rule.refuses("norm-of-a-list", dumps([1]), UNSUPPORTED, ASKED)
@@ -128,7 +131,7 @@ def roots() -> Iterator[Vector]:
         yield rule.refuses(f"norm-of-{name}", data, outcome, ASKED)
     rule = Rule(
         "17.1",
-        "| `reset_infos`, `_seeds`, `render_mode`, `metadata`; `_options` | of the environment that was wrapped; they mean nothing to the next one |",
+        "| `reset_infos`, `_seeds`, `render_mode`, `metadata`; `_options` | of the environment that was wrapped; they have no meaning for another environment |",
     )
     listed = {
         "reset_infos": [{}], "_seeds": [None], "_options": [{}], "render_mode": None,
@@ -140,7 +143,7 @@ def roots() -> Iterator[Vector]:
 def statistics() -> Iterator[Vector]:
     rule = Rule(
         "17.1",
-        "with `mean` and `var`, float64 arrays of one shape, or numpy scalars or floats where there are no dimensions",
+        "with `mean` and `var`, float64 arrays of the same shape, or numpy scalars or floats if there are no dimensions",
     )
     for name, value in {"numbers": 0.5, "arrays": numbers("f8", 0.5, shape=())}.items():
         twice = running(value, 2.0 if name == "numbers" else numbers("f8", 2, shape=()), 6.0)
@@ -155,7 +158,7 @@ def statistics() -> Iterator[Vector]:
         del parts[name]
         yield rule.refuses(f"norm-means-without-{name}", pickled(obs_rms=instance(RUNNING, parts)), MISSING, ASKED)
     rule = Rule(
-        "17.1", 'Statistics of another dtype are refused ("tensor failure"): they would normalise to other bits.'
+        "17.1", 'Statistics of another dtype are refused ("tensor failure"): they would normalize to other bits.'
     )
     swapped = Apply(Name(MULTIARRAY, "scalar"), (dtype("f8", ">"), octets(packed("f8", 0.5)[::-1])))
     same = running(swapped, number(2.0), 6.0)
@@ -195,7 +198,7 @@ def numbers_and_flags() -> Iterator[Vector]:
     for name, value in {"number": 1, "text": "yes", "none": None}.items():
         yield rule.refuses(f"norm-training-of-{name}", pickled(training=value), TENSOR, ASKED)
     rule = Rule(
-        "17.1", 'The four numbers and the three flags MUST be there ("missing"); any other attribute may be absent.'
+        "17.1", 'The four numbers and the three flags MUST be present ("missing"); any other attribute may be absent.'
     )
     yield rule.accepts("norm-attributes-that-must-be", pickled(), holds(), ASKED)
     for name in ("clip_obs", "clip_reward", "gamma", "epsilon", "training", "norm_obs", "norm_reward"):
@@ -203,7 +206,7 @@ def numbers_and_flags() -> Iterator[Vector]:
 
 
 def environments() -> Iterator[Vector]:
-    rule = Rule("17.1", '| `num_envs` | a whole number from 1 to 2^31 - 1, any other is "unsupported" | |')
+    rule = Rule("17.1", '| `num_envs` | an integer from 1 to 2^31 - 1, any other is "unsupported" | |')
     for name, value in {"one": 1, "most": 2**31 - 1}.items():
         yield rule.accepts(f"norm-num-envs-{name}", pickled(num_envs=value), holds(num_envs=value), ASKED)
     three = scalar(packed("i8", 3), "i8")
@@ -218,7 +221,7 @@ def environments() -> Iterator[Vector]:
 def last_steps() -> Iterator[Vector]:
     rule = Rule(
         "17.1",
-        "| `old_obs` | the last observation: an array, or a dict of arrays; before the first reset empty, since SB3 2.2 not there | |",
+        "| `old_obs` | the last observation: an array, or a dict of arrays; before the first reset empty, since SB3 2.2 absent | |",
     )
     made = pickled(old_obs=numbers("f4", 1, 2, shape=(1, 2)))
     one = {"old_obs": held("f4", 1, 2, shape=(1, 2))}
@@ -239,7 +242,7 @@ def last_steps() -> Iterator[Vector]:
     yield rule.accepts("norm-last-reward-of-sb2", pickled(SB2_NORMALIZE, old_rews=floats(0.5)), older, ASKED)
     rule = Rule(
         "17.1",
-        "A space that is not known counts as none, and so does a last observation or reward that is no array of numbers",
+        "A space that is not known counts as absent, and so does a last observation or reward that is not an array of numbers",
     )
     for name, value in {
         "text": "x",
@@ -255,7 +258,7 @@ def last_steps() -> Iterator[Vector]:
 def keys() -> Iterator[Vector]:
     rule = Rule(
         "17.1",
-        "| `obs_rms` | a RunningMeanStd; a dict of them by key of a Dict space; not there where observations are not normalised (SB3 >= 1.4) | |",
+        "| `obs_rms` | a RunningMeanStd; a dict of them by key of a Dict space; absent if observations are not normalized (SB3 >= 1.4) | |",
     )
     yield rule.accepts("norm-by-key", pickled(**KEYS), holds(KEYS_ARRAYS, **KEYS_FACTS), ASKED)
     for name, value in {
@@ -266,7 +269,7 @@ def keys() -> Iterator[Vector]:
     yield rule.refuses("norm-returns-by-key", pickled(ret_rms={"a": ATTRIBUTES["ret_rms"]}), TENSOR, ASKED)
     rule = Rule(
         "17.1",
-        "Without `norm_obs_keys` all keys are normalised, and each key of a Dict space MUST have statistics, and no other",
+        "Without `norm_obs_keys` all keys are normalized, and each key of a Dict space MUST have statistics, and no other key",
     )
     two = {"vector": ATTRIBUTES["obs_rms"], "image": running(doubles(5, 6), doubles(7, 8), 9.0)}
     both = {**KEYS_FACTS, "obs_rms": ["vector", "image"]}
@@ -276,16 +279,16 @@ def keys() -> Iterator[Vector]:
     yield rule.accepts("norm-keys-absent", made, found, ASKED)
     made = pickled(**{**KEYS, "norm_obs_keys": ABSENT})
     yield rule.refuses("norm-keys-absent-of-some", made, TENSOR, ASKED)
-    rule = Rule("17.1", 'None beside statistics by key is a "tensor failure"')
+    rule = Rule("17.1", 'A None among statistics by key is a "tensor failure"')
     yield rule.refuses("norm-keys-none", pickled(**{**KEYS, "obs_rms": two, "norm_obs_keys": None}), TENSOR, ASKED)
-    rule = Rule("17.1", "`norm_obs_keys` counts where `obs_keys` stands beside it.")
+    rule = Rule("17.1", "`norm_obs_keys` is used if `obs_keys` is present too.")
     made = pickled(**KEYS, obs_keys=a_set("image", "vector"))
     yield rule.accepts("norm-keys-beside-obs-keys", made, holds(KEYS_ARRAYS, **KEYS_FACTS), ASKED)
     made = pickled(**{**KEYS, "norm_obs_keys": []})
     yield rule.accepts("norm-keys-empty", made, holds(KEYS_ARRAYS, **{**KEYS_FACTS, "norm_obs_keys": []}), ASKED)
     rule = Rule(
         "17.1",
-        "| `norm_obs_keys` | a list of the keys that are normalised (a tuple; a set, which counts sorted), None without keys | SB3 1.4 |",
+        "| `norm_obs_keys` | a list of the keys that are normalized (a tuple; a set, which is used sorted), None without keys | SB3 1.4 |",
     )
     in_order = holds(arrays, **{**both, "norm_obs_keys": ["image", "vector"]})
     for name, value in {"tuple": ("image", "vector"), "set": a_set("vector", "image")}.items():
@@ -293,7 +296,10 @@ def keys() -> Iterator[Vector]:
         yield rule.accepts(f"norm-keys-in-a-{name}", made, in_order, ASKED)
     for name, odd in {"text": "vector", "numbers": [1], "dict": {"vector": 1}}.items():
         yield rule.refuses(f"norm-keys-of-{name}", pickled(**{**KEYS, "norm_obs_keys": odd}), TENSOR, ASKED)
-    rule = Rule("17.1", '`norm_obs_keys` beside one RunningMeanStd that is asked for is refused ("unsupported").')
+    rule = Rule(
+        "17.1",
+        '`norm_obs_keys` together with a single RunningMeanStd that the flags require is refused ("unsupported").',
+    )
     yield rule.refuses("norm-keys-of-one", pickled(norm_obs_keys=["vector"]), UNSUPPORTED, ASKED)
     yield rule.accepts("norm-keys-none-of-one", pickled(norm_obs_keys=None), holds(), ASKED)
 
@@ -301,7 +307,7 @@ def keys() -> Iterator[Vector]:
 def asked_for() -> Iterator[Vector]:
     rule = Rule(
         "17.1",
-        'What the flags ask for MUST be there: `obs_rms`, with each key of `norm_obs_keys`, for `norm_obs`; `ret_rms` for `norm_reward` ("missing").',
+        'What the flags require MUST be present: `obs_rms`, with each key of `norm_obs_keys`, for `norm_obs`; `ret_rms` for `norm_reward` ("missing").',
     )
     none = {"norm_obs": False, "norm_reward": False}
     made = pickled(**none, obs_rms=ABSENT, ret_rms=ABSENT)
@@ -319,7 +325,7 @@ def asked_for() -> Iterator[Vector]:
 
 
 def shapes() -> Iterator[Vector]:
-    rule = Rule("17.1", "Statistics MUST have the shape of the Box that they are of")
+    rule = Rule("17.1", "Statistics MUST have the shape of the Box to which they belong")
     yield rule.accepts("norm-box", pickled(**BOX), holds(**BOX_FACTS), ASKED)
     three = running(doubles(1, 2, 3), doubles(3, 4, 5))
     yield rule.refuses("norm-box-of-another-shape", pickled(**BOX, obs_rms=three), TENSOR, ASKED)
@@ -327,7 +333,7 @@ def shapes() -> Iterator[Vector]:
     yield rule.refuses("norm-box-of-no-dimensions", pickled(**BOX, obs_rms=running(0.5, 2.0)), TENSOR, ASKED)
     other = {"observation_space": facts.discrete(3)}
     yield rule.accepts("norm-no-box", pickled(observation_space=discrete(3)), holds(**other), ASKED)
-    rule = Rule("17.1", 'statistics by key ask for a Dict space ("tensor failure") that has those keys ("missing").')
+    rule = Rule("17.1", 'statistics by key require a Dict space ("tensor failure") that has those keys ("missing").')
     yield rule.accepts("norm-keys-of-the-space", pickled(**KEYS), holds(KEYS_ARRAYS, **KEYS_FACTS), ASKED)
     yield rule.refuses("norm-keys-of-a-box", pickled(**{**KEYS, **BOX}), TENSOR, ASKED)
     odd = {"norm_obs_keys": ["other"], "obs_rms": {"other": ATTRIBUTES["obs_rms"]}}
@@ -343,7 +349,7 @@ def nested(levels: int) -> Apply:
 
 
 def spaces() -> Iterator[Vector]:
-    rule = Rule("17.1", "A space that is not known counts as none")
+    rule = Rule("17.1", "A space that is not known counts as absent")
     for name, value in {
         "class": space("box", "Mine", {}), "call": Apply(EXIT, (1,)), "text": "Box", "none": None,
         "attribute": space("discrete", "Discrete", {"n": 2, "mine": 1}),
@@ -353,7 +359,7 @@ def spaces() -> Iterator[Vector]:
     yield rule.accepts(
         "norm-keys-without-a-space", made, holds(KEYS_ARRAYS, **{**KEYS_FACTS, "observation_space": None}), ASKED
     )
-    rule = Rule("17.1", 'One whose arrays are no plain numbers is refused ("unsupported").')
+    rule = Rule("17.1", 'A space whose arrays are not plain numbers is refused ("unsupported").')
     texts = rebuilt((2,), dtype("U1", "<", (4, 4, 8)), octets("ab".encode("utf-32-le")))
     yield rule.refuses("norm-space-of-text", pickled(action_space=box((0, 0), (1, 1), low=texts)), UNSUPPORTED, ASKED)
     rule = Rule("17.6", "always little-endian)")
@@ -370,7 +376,7 @@ def spaces() -> Iterator[Vector]:
         action_space=space("multi_discrete", "MultiDiscrete", {"nvec": turned, "_shape": (2, 3), "dtype": dtype("i8")})
     )
     yield rule.accepts("norm-space-fortran", made, holds(action_space=found), ASKED)
-    rule = Rule("17.1", "and random generators of spaces are left out.")
+    rule = Rule("17.1", "and random generators of spaces are omitted.")
     state = ("MT19937", rebuilt((624,), dtype("u4"), bytes(2496)), 624, 0, 0.0)
     random = Apply(Name("numpy.random", "__RandomState_ctor"), (), Change("BUILD", state))
     made = pickled(observation_space=box((-1, -2), (1, 2), _np_random=random))
@@ -388,7 +394,7 @@ def spaces() -> Iterator[Vector]:
     )
     rule = Rule(
         "17.1",
-        'A space with more than 60 levels, where what holds several spaces is one of its own, is refused ("unsupported").',
+        'A space with more than 60 levels, where each space that contains several is a level, is refused ("unsupported").',
     )
     deep: dict[str, Any] = facts.discrete(2)
     for _ in range(10):
@@ -440,7 +446,7 @@ def lone_files() -> Iterator[Vector]:
     yield rule.refuses(
         "norm-lone-of-another-class", dumps(running(0.5, 2.0, 6.0, Name("agent", "RunningMeanStd"))), UNSUPPORTED, ASKED
     )
-    rule = Rule("17.2", "statistics of returns have no dimensions, and MUST NOT.")
+    rule = Rule("17.2", "statistics of returns have no dimensions, and MUST NOT have any.")
     returns = {"norm_obs": False, "obs_rms": None}
     yield rule.accepts("norm-lone-of-returns", dumps(ATTRIBUTES["ret_rms"]), holds(RETURNS, **returns), ASKED)
     one = {"mean": held("f8", 0.5), "var": held("f8", 2.0), "count": held("f8", 6, shape=())}
@@ -452,7 +458,7 @@ def lone_files() -> Iterator[Vector]:
         yield rule.refuses(f"norm-returns-with-dimensions-{name}", pickled(ret_rms=odd), TENSOR, ASKED)
     rule = Rule(
         "17.2",
-        "The settings are SB2's defaults: clip at 10, gamma 0.99, epsilon 1e-8. What has no statistics is not normalised.",
+        "The settings are SB2's defaults: clip at 10, gamma 0.99, epsilon 1e-8. Values without statistics are not normalized.",
     )
     yield rule.accepts("norm-lone-settings", dumps(running(0.5, 2.0, 6)), holds(RETURNS, **returns), ASKED)
     empty = running(doubles(), doubles(), 6.0)

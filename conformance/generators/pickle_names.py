@@ -5,12 +5,12 @@ from __future__ import annotations
 import _compat_pickle
 from typing import TYPE_CHECKING
 
-from trees import GLOBAL, Node, PickleRule, call, computed, counted, name, tree, tuple_
+from conformance.generators.trees import GLOBAL, Node, PickleRule, call, computed, counted, name, tree, tuple_
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 
 def vectors() -> Iterator[Vector]:
@@ -43,7 +43,7 @@ def mappings() -> Iterator[Vector]:
 def renamed() -> Iterator[Vector]:
     rule = PickleRule(
         "5.4",
-        "for GLOBAL, INST and STACK_GLOBAL: first the pair in `NAME_MAPPING`, else the module in `IMPORT_MAPPING`",
+        "for GLOBAL, INST and STACK_GLOBAL. It looks up the pair in `NAME_MAPPING` first, then the module in `IMPORT_MAPPING`",
     )
     new = [("builtins", "range"), ("builtins", "set"), ("subprocess", "getoutput"), ("subprocess", "__call__")]
     old = [("__builtin__", "xrange"), ("__builtin__", "set"), ("commands", "getoutput"), ("commands", "__call__")]
@@ -65,7 +65,7 @@ def renamed() -> Iterator[Vector]:
 
 
 def protocols() -> Iterator[Vector]:
-    rule = PickleRule("5.4", "Below protocol 3 CPython renames Python 2's modules before it imports (`fix_imports`).")
+    rule = PickleRule("5.4", "Below protocol 3, CPython renames Python 2's modules before it imports (`fix_imports`).")
     old, new = ("commands", "getoutput"), ("subprocess", "getoutput")
     for protocol in range(6):
         body = b"\x80" + bytes([protocol]) + spelled(old) + b"\x85."
@@ -77,7 +77,7 @@ def protocols() -> Iterator[Vector]:
     yield rule.gives(
         "names-inst-protocol-3", b"\x80\x03(i" + spelled(old)[1:] + b".", tree(made, node, made, protocol=3)
     )
-    rule = PickleRule("5.4", "under the last PROTO seen")
+    rule = PickleRule("5.4", "according to the last PROTO executed")
     body = (
         b"("
         + spelled(old)
@@ -94,14 +94,15 @@ def protocols() -> Iterator[Vector]:
 
 def exact() -> Iterator[Vector]:
     rule = PickleRule(
-        "5.4", "Names are known by the exact pair of module and name. No prefixes, no search along dotted names"
+        "5.4",
+        "Names are identified by the exact pair of module and name. There are no prefixes, and dotted names are not resolved part by part",
     )
     old = [("commands.sub", "x"), ("Commands", "x"), ("commands ", "x"), ("my.commands", "x"), ("exceptions", "x")]
     yield rule.gives("names-alike", *imported(b"(" + b"".join(map(spelled, old)) + b"t.", old, 0))
     rule = PickleRule("5.4", "A dotted name of protocol 4 is one name.")
     pairs = [("os", "path.join"), ("__builtin__", "xrange.x")]
     yield rule.gives("names-dotted", *imported(b"\x80\x04(" + b"".join(map(spelled, pairs)) + b"t.", pairs, 4))
-    rule = PickleRule("5.4", "first the pair in `NAME_MAPPING`, else the module in `IMPORT_MAPPING`")
+    rule = PickleRule("5.4", "It looks up the pair in `NAME_MAPPING` first, then the module in `IMPORT_MAPPING`")
     body = b"\x80\x02(" + spelled(pairs[1]) + spelled(("itertools", "izip")) + spelled(("itertools", "chain")) + b"t."
     yield rule.gives(
         "names-pair-or-module",

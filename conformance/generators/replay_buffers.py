@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from making import sb3_archive
-from making_objects import BUFFER, Held, box, held, instance, objects, packed, printed, running, scalar
-from making_pth import Apply, Change, Name, dumps
-from vectors import Rule
+from conformance.generators.build_objects import (
+    BUFFER,
+    Held,
+    box,
+    held,
+    instance,
+    objects,
+    packed,
+    printed,
+    running,
+    scalar,
+)
+from conformance.generators.build_pth import Apply, Change, Name, dumps
+from conformance.generators.build_zips import sb3_archive
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 ASKED: Final = "--replay-buffer"
 TENSOR: Final = "tensor failure"
@@ -143,7 +154,8 @@ def roots() -> Iterator[Vector]:
     ):  # fmt: skip
         yield rule.refuses(f"buffer-of-{name}", raw, outcome, ASKED)
     rule = Rule(
-        "18.2", "and the class may be a user's own (16.3): its other attributes are kept, and `scan` calls it unknown."
+        "18.2",
+        "and the class may be a user's own (16.3): its other attributes are kept, and `scan` reports it as unknown.",
     )
     mine = {**whole, "mine": held("i8", 1, 2), "note": "x"}
     yield accepts(rule, "of-ones-own", mine, UNENDED, cls=OWN)
@@ -156,7 +168,7 @@ def roots() -> Iterator[Vector]:
 
 
 def classes() -> Iterator[Vector]:
-    rule = Rule("18.2", "Any attribute may be missing but those in bold")
+    rule = Rule("18.2", "Any attribute may be missing except those in bold")
     flags = {"optimize_memory_usage": False, "handle_timeout_termination": True, "timeouts": steps()}
     spaces = {
         "observation_space": box((-1,), (1,)),
@@ -167,7 +179,7 @@ def classes() -> Iterator[Vector]:
     }
     yield accepts(rule, "of-today", {**attributes(), **spaces, **flags}, UNENDED)
     parts = {"b": counted(0), "a": steps(*range(8), code="u1", axes=(1,))}
-    rule = Rule("18.2", "the same; `observations` and `next_observations` are dicts of arrays by text.")
+    rule = Rule("18.2", "the same; `observations` and `next_observations` are dicts of arrays with text keys.")
     by_key = {**attributes(), "observations": parts, "next_observations": parts}
     yield accepts(rule, "by-key", {**by_key, **flags}, UNENDED, cls=DICT_BUFFER)
     yield refuses(rule, "by-key-of-text", {**by_key, "observations": {"a": "x"}}, cls=DICT_BUFFER)
@@ -196,7 +208,7 @@ def classes() -> Iterator[Vector]:
 
 
 def bold() -> Iterator[Vector]:
-    rule = Rule("18.2", "Any attribute may be missing but those in bold")
+    rule = Rule("18.2", "Any attribute may be missing except those in bold")
     for name in BOLD:
         if name != "next_observations":
             yield refuses(rule, f"without-{name.replace('_', '-')}", {**attributes(), name: ABSENT})
@@ -204,7 +216,7 @@ def bold() -> Iterator[Vector]:
         for label, value in {"none": None, "text": "x", "number": 1.0}.items():
             yield refuses(rule, f"{name}-of-{label}", {**attributes(), name: value})
     yield refuses(rule, "dones-of-objects", {**attributes(), "dones": objects((ROWS, ENVS), *[0] * 8)})
-    rule = Rule("18.2", "where it is true `next_observations` is absent or None, otherwise **required**")
+    rule = Rule("18.2", "if it is true `next_observations` is absent or None, otherwise **required**")
     for label, value in {"absent": ABSENT, "none": None}.items():
         parts = {**attributes(), "next_observations": value}
         yield refuses(rule, f"next-{label}", parts)
@@ -217,7 +229,7 @@ def bold() -> Iterator[Vector]:
 def numbers() -> Iterator[Vector]:
     rule = Rule(
         "18.2",
-        "`buffer_size` and `n_envs` are whole numbers of at least 1, `pos` is below `buffer_size`, `full` true or false; numpy's scalars are numbers.",
+        "`buffer_size` and `n_envs` are integers of at least 1, `pos` is below `buffer_size`, `full` is true or false; numpy's scalars are accepted as numbers.",
     )
     whole = attributes()
     of_numpy = {"buffer_size": 4, "n_envs": 2, "pos": 3}
@@ -269,14 +281,14 @@ def axes() -> Iterator[Vector]:
         {**whole, "observations": {"a": counted(0), "b": held("f4", *range(6), shape=(3, 2, 1))}},
     )
     yield refuses(rule, "observations-without-environments", {**attributes(1), "observations": held("f4", *range(4))})
-    rule = Rule("18.2", "`rewards`, `dones` and `timeouts` have no others.")
+    rule = Rule("18.2", "`rewards`, `dones` and `timeouts` have no other axes.")
     for name in ("rewards", "dones", "timeouts"):
         yield refuses(rule, f"{name}-rows", {**whole, name: held("f4", *[0] * 6, shape=(3, 2))})
         yield refuses(rule, f"{name}-more-axes", {**whole, name: steps(axes=(1,))})
         yield refuses(rule, f"{name}-fewer-axes", {**whole, name: held("f4", 0, 0, 0, 0)})
     bools = {**whole, "dones": steps(code="b1"), "timeouts": steps(code="u1")}
     yield accepts(rule, "dones-of-bools", bools, UNENDED)
-    rule = Rule("18.2", "Of `actions`, with one environment, two axes in all are (`buffer_size`, action).")
+    rule = Rule("18.2", "With one environment, `actions` may also have two axes in total, (`buffer_size`, action).")
     one = attributes(1)
     flat = {**one, "actions": held("f4", *range(12), shape=(4, 3))}
     yield accepts(rule, "actions-of-two-axes", flat, [[0, 0, 3, UNFINISHED]])
@@ -330,7 +342,7 @@ def hindsight() -> Iterator[Vector]:
         count = shape[0] * shape[1]
         parts = {**whole["_buffer"], "reward": held("f4", *range(count), shape=shape)}
         yield refuses(rule, f"episodes-{label}", {**whole, "_buffer": parts}, cls=HER)
-    rule = Rule("18.2", "those that SB3 writes have more")
+    rule = Rule("18.2", "the parts that SB3 writes have more axes")
     two = held("f4", *range(6), shape=(3, 2))
     mine = {**whole, "_buffer": {**whole["_buffer"], "mine": two}}
     yield accepts(rule, "episodes-of-ones-own", mine, found, cls=HER, size=2)
@@ -342,13 +354,13 @@ def hindsight() -> Iterator[Vector]:
         parts = {**whole["_buffer"], "done": done}
         parts = {key: part for key, part in parts.items() if part is not ABSENT}
         yield refuses(rule, f"episodes-done-{label}", {**whole, "_buffer": parts}, cls=HER)
-    rule = Rule("18.2", "`episode_lengths` holds a whole number from 0 to `max_episode_length` for each episode")
+    rule = Rule("18.2", "`episode_lengths` contains an integer from 0 to `max_episode_length` for each episode")
     for label, lengths in {
         "long": held("i8", 3, 0, 0), "negative": held("i8", 2, -1, 0), "fewer": held("i8", 2, 0), "more": held("i8", 2, 0, 0, 0),
         "floats": held("f8", 2, 0, 0), "list": [2, 0, 0], "absent": ABSENT,
     }.items():  # fmt: skip
         yield refuses(rule, f"episode-lengths-{label}", {**whole, "episode_lengths": lengths}, cls=HER)
-    rule = Rule("18.2", "`pos` is below `max_episode_stored`, and `current_idx` at most `max_episode_length`.")
+    rule = Rule("18.2", "`pos` is below `max_episode_stored`, and `current_idx` is at most `max_episode_length`.")
     last = {**whole, "pos": 2, "current_idx": 2, "episode_lengths": held("i8", 2, 1, 0)}
     yield accepts(
         rule, "episode-last", last, [[0, 0, 2, TIMEOUT], [0, 2, 1, TIMEOUT], [0, 4, 2, UNFINISHED]], cls=HER, size=3
@@ -359,7 +371,7 @@ def hindsight() -> Iterator[Vector]:
         "length-zero": {"max_episode_length": 0}, "length-absent": {"max_episode_length": ABSENT}, "length-float": {"max_episode_length": 2.0},
     }.items():  # fmt: skip
         yield refuses(rule, f"episode-{label}", {**whole, **changes}, cls=HER)
-    rule = Rule("18.2", "Its other arrays are left over from the class above it, mean nothing, and may be missing.")
+    rule = Rule("18.2", "Its other arrays are inherited from the base class, have no meaning, and may be missing.")
     left = {**whole, "observations": held("f4", 1), "rewards": held("f4", 2, 3)}
     yield accepts(rule, "episodes-beside-others", left, found, cls=HER, size=2)
 
@@ -370,7 +382,9 @@ def ended(pos: int, *, full: bool, envs: int = ENVS, **changed: Any) -> dict[str
 
 
 def orders() -> Iterator[Vector]:
-    rule = Rule("18.3", "once `full` is true the rows from `pos` on, round to `pos` - 1, are in the order of time.")
+    rule = Rule(
+        "18.3", "Once `full` is true, the rows from `pos` on, wrapping around to `pos` - 1, are in the order of time."
+    )
     yield accepts(rule, "full-from-the-first", ended(0, full=True), [[0, 0, 4, UNFINISHED], [1, 0, 4, UNFINISHED]])
     yield accepts(rule, "full-and-round", ended(2, full=True), [[0, 2, 4, UNFINISHED], [1, 2, 4, UNFINISHED]])
     dones = steps(0, 0, 1, 0, 0, 1, 0, 0)
@@ -383,7 +397,7 @@ def orders() -> Iterator[Vector]:
 def ends() -> Iterator[Vector]:
     rule = Rule(
         "18.3",
-        "An episode of an environment ends with a row where `dones` is not 0: by a timeout where `timeouts` is not 0 there, else it is terminated.",
+        "An episode of an environment ends with a row in which `dones` is not 0: by a timeout if `timeouts` is not 0 there, otherwise it is terminated.",
     )
     dones = steps(1, 0, 0, 0, 1, 1, 1, 1)
     timeouts = steps(0, 1, 1, 0, 1, 0, 0, 1)
@@ -400,7 +414,7 @@ def ends() -> Iterator[Vector]:
     halves = {"dones": steps(0.5, 0, 0, 0, 0, -1, 0, 0), "timeouts": steps(0.25, 0, 0, 0, 0, 0, 0, 0)}
     odd = [[0, 0, 1, TIMEOUT], [0, 1, 2, UNFINISHED], [1, 0, 3, TERMINATED]]
     yield accepts(rule, "ends-that-are-not-one", ended(3, full=False, **halves), odd)
-    rule = Rule("18.3", "The last rows of each environment, when they end with no such row, are unfinished.")
+    rule = Rule("18.3", "The last rows of each environment, if they do not end with such a row, are unfinished.")
     yield accepts(
         rule,
         "unfinished",
@@ -409,13 +423,13 @@ def ends() -> Iterator[Vector]:
     )
     rule = Rule(
         "18.3",
-        "Without `timeouts`, timeouts count as terminated, and so they do with `handle_timeout_termination` false",
+        "Without `timeouts`, timeouts count as terminated. They also do with `handle_timeout_termination` false",
     )
     untold = [[0, 0, 1, TERMINATED], [0, 1, 2, TERMINATED], *second]
     yield accepts(rule, "timeouts-absent", ended(3, full=False, dones=dones), untold)
     unhandled = {"dones": dones, "timeouts": steps(), "handle_timeout_termination": False}
     yield accepts(rule, "timeouts-not-handled", ended(3, full=False, **unhandled), untold)
-    rule = Rule("18.3", "(what is set there counts all the same, as it does where SB3 samples)")
+    rule = Rule("18.3", "(values that are set are used anyway, as SB3 does when it samples)")
     yield accepts(
         rule,
         "timeouts-set-but-not-handled",
@@ -425,7 +439,7 @@ def ends() -> Iterator[Vector]:
 
 
 def shared_observations() -> Iterator[Vector]:
-    rule = Rule("18.3", "Of a full buffer the row `pos` holds the newest next observation and is no step any more.")
+    rule = Rule("18.3", "In a full buffer, the row `pos` contains the newest next observation and is no longer a step.")
     told = {"optimize_memory_usage": True, "next_observations": ABSENT}
     yield accepts(rule, "shared-full", ended(1, full=True, **told), [[0, 2, 3, UNFINISHED], [1, 2, 3, UNFINISHED]])
     yield accepts(rule, "shared-full-at-the-last", ended(3, full=True, envs=1, **told), [[0, 0, 3, UNFINISHED]])
@@ -442,7 +456,7 @@ def shared_observations() -> Iterator[Vector]:
 
 
 def hindsight_episodes() -> Iterator[Vector]:
-    rule = Rule("18.3", "rows below `pos`, or all from `pos` round when `full`.")
+    rule = Rule("18.3", "rows below `pos`, or all rows from `pos` on, wrapping around, if `full`.")
     three = held("i8", 2, 1, 2)
     below = episodic(pos=2, current_idx=0, episode_lengths=held("i8", 2, 1, 0))
     yield accepts(rule, "hindsight-below-pos", below, [[0, 0, 2, TIMEOUT], [0, 2, 1, TIMEOUT]], cls=HER, size=3)
@@ -454,7 +468,7 @@ def hindsight_episodes() -> Iterator[Vector]:
     yield accepts(rule, "hindsight-of-no-steps", none, [[0, 2, 1, TIMEOUT]], cls=HER, size=1)
     rule = Rule(
         "18.3",
-        "Where `current_idx` is not 0, the first `current_idx` steps of row `pos` are one that is under way, and what was there before is not whole.",
+        "If `current_idx` is not 0, the first `current_idx` steps of row `pos` are an episode in progress, and the earlier content of that row is incomplete.",
     )
     under_way = episodic(pos=1, full=True, current_idx=1, episode_lengths=held("i8", 2, 2, 2))
     yield accepts(
@@ -465,12 +479,14 @@ def hindsight_episodes() -> Iterator[Vector]:
         cls=HER,
         size=6,
     )
-    rule = Rule("18.3", "It is terminated when `done` of its last step is not 0, else it ended by a timeout.")
+    rule = Rule(
+        "18.3", "An episode is terminated if `done` of its last step is not 0, otherwise it ended by a timeout."
+    )
     done = episodic("_buffer", 0, 1, 0, 1, 1, 0, pos=2, current_idx=0, episode_lengths=held("i8", 2, 1, 0))
     yield accepts(rule, "hindsight-ends", done, [[0, 0, 2, TERMINATED], [0, 2, 1, TIMEOUT]], cls=HER, size=3)
     rule = Rule(
         "18.3",
-        "When it sampled offline (`online_sampling` false), `replay_buffer` is the buffer it filled, with goals of its own among the episodes.",
+        "If the buffer sampled offline (`online_sampling` false), `replay_buffer` is the buffer that it filled, with its own goals among the episodes.",
     )
     inner = attributes(1)
     offline = {**episodic(), "online_sampling": False}
@@ -487,7 +503,7 @@ def hindsight_episodes() -> Iterator[Vector]:
 def limits() -> Iterator[Vector]:
     rule = Rule(
         "18.3",
-        "come to no more than `expanded_items`, and those that a reader lists one by one to no more than `reported_values`.",
+        "is at most `expanded_items`, and of those that a reader lists one by one at most `reported_values`.",
     )
     many = ended(0, full=True, envs=1, dones=steps(1, 1, 1, 1, envs=1))
     found = [[0, row, 1, TERMINATED] for row in range(4)]
@@ -497,7 +513,7 @@ def limits() -> Iterator[Vector]:
         yield rule.refuses(f"buffer-{label}-above", pickled(BUFFER, many), PASSED, ASKED, "--limit", f"{limit}=3")
     rule = Rule(
         "18.3",
-        "Episodes (before 1.8, of a hindsight buffer, the rows of `_buffer`) come to no more than `expanded_items`",
+        "The number of episodes (before 1.8, of a hindsight buffer, of the rows of `_buffer`) is at most `expanded_items`",
     )
     whole = episodic()
     found = [[0, 0, 2, TIMEOUT], [0, 2, 1, UNFINISHED]]

@@ -6,15 +6,14 @@ import json
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-import making
-from making import Member, build_zip
-from vectors import Rule
+from conformance.generators import build_zips, expected
+from conformance.generators.build_zips import Member, build_zip
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 ASKED: Final = "--other-formats"
 REFUSED: Final = ("container failure", "data failure", "tensor failure", "unsupported", "limit exceeded")
@@ -94,17 +93,17 @@ def zips() -> Iterator[Vector]:
     yield rule.accepts("sb2-zip-more", agent(notes=b"hi"), holds(BOTH, notes=expected.other(b"hi")), ASKED)
     yield rule.refuses("sb2-zip-data-broken", agent(data=b"{"), DATA, ASKED)
     yield rule.refuses("sb2-zip-not-asked-for", agent(), UNSUPPORTED)
-    rule = Rule("16.1", "keeps section 2 with the path rules of 2.6 as an SB3 archive does")
+    rule = Rule("16.1", "It satisfies section 2 with the path rules of 2.6, as an SB3 archive does")
     yield rule.refuses("sb2-zip-path", agent(**{"../x": b""}), CONTAINER, ASKED)
     yield rule.refuses("sb2-zip-cut", agent()[:-1], CONTAINER, ASKED)
     yield rule.refuses("sb2-zip-behind", agent() + b"x", CONTAINER, ASKED)
 
 
 def lists() -> Iterator[Vector]:
-    rule = Rule("16.1", "It gives the order.")
+    rule = Rule("16.1", "It determines the order.")
     arrays = {NAMES[1]: BIAS, NAMES[0]: npy()}
     yield rule.accepts("sb2-list-order", agent(arrays, names=NAMES), holds(BOTH), ASKED)
-    yield rule.accepts("sb2-list-of-one", agent({}, parameters=making.build_zip(Member(b"x.npy", SCALAR)), names=["x"]),
+    yield rule.accepts("sb2-list-of-one", agent({}, parameters=build_zips.build_zip(Member(b"x.npy", SCALAR)), names=["x"]),
                        holds({"x": expected.floats(0.5, shape=())}), ASKED)  # fmt: skip
     rule = Rule("16.1", "is JSON by the rules of 3.1, but an array: of texts, none of them twice")
     for name, listed in {
@@ -137,7 +136,7 @@ def members() -> Iterator[Vector]:
 
 
 def crcs() -> Iterator[Vector]:
-    rule = Rule("16.1", "The CRC of `parameters` as a whole and that of each member are checked")
+    rule = Rule("16.1", "The CRC of `parameters` as a whole and that of each member are verified")
     whole = agent()
     yield rule.accepts("sb2-crc-right", whole, holds(BOTH), ASKED)
     yield rule.refuses("sb2-crc-outer", whole.replace(ITEMS, ITEMS[::-1]), CONTAINER, ASKED)
@@ -151,7 +150,7 @@ def one(array: bytes) -> bytes:
 
 
 def npy_heads() -> Iterator[Vector]:
-    rule = Rule("16.2", "the length of the header (`u2` in version 1, else `u4`, at most 65,536)")
+    rule = Rule("16.2", "the length of the header (`u2` in version 1, otherwise `u4`, at most 65,536)")
     for version in (1, 2, 3):
         yield rule.accepts(f"npy-version-{version}", one(npy(version=version)), holds({"a": WEIGHTS}), ASKED)
     rule = Rule("16.2", "a major version 1, 2 or 3")
@@ -210,7 +209,7 @@ def npy_headers() -> Iterator[Vector]:
 
 
 def npy_bytes() -> Iterator[Vector]:
-    rule = Rule("16.2", "The bytes behind the header MUST be as many as dtype and shape ask for.")
+    rule = Rule("16.2", "The number of bytes after the header MUST be what dtype and shape require")
     empty = holds({"a": expected.floats(shape=(0, 3))})
     yield rule.accepts("npy-empty", one(npy(header(shape="(0, 3)"), b"")), empty, ASKED)
     yield rule.refuses("npy-bytes-fewer", one(npy(items=ITEMS[:-1])), TENSOR, ASKED)
@@ -218,6 +217,6 @@ def npy_bytes() -> Iterator[Vector]:
     yield rule.refuses("npy-bytes-none", one(npy(items=b"")), TENSOR, ASKED)
     huge = header(shape="(9223372036854775807, 9223372036854775807)")
     yield rule.refuses("npy-shape-huge", one(npy(huge)), TENSOR, ASKED)
-    rule = Rule("16.2", "`fortran_order` tells that the first axis runs fastest.")
+    rule = Rule("16.2", "`fortran_order` true means that the first axis varies fastest.")
     turned = expected.floats(1, 3, 5, 2, 4, 6, shape=(2, 3))
     yield rule.accepts("npy-fortran", one(npy(header(order="True"))), holds({"a": turned}), ASKED)

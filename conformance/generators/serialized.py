@@ -6,9 +6,9 @@ import base64
 import json
 from typing import TYPE_CHECKING
 
-import expected
-from json_texts import FAILURE, read
-from vectors import Rule, Vector
+from conformance.generators import expected
+from conformance.generators.json_texts import FAILURE, read
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,7 @@ def holding(rule: Rule, name: str, value: object, found: object) -> Vector:
 def markers() -> Iterator[Vector]:
     rule = Rule(
         "3.2",
-        "An object is a serialized value when it is the value of a *top-level* key and has the key `:serialized:`.",
+        "An object is a serialized value if it is the value of a *top-level* key and has the key `:serialized:`.",
     )
     value = {":type:": "<class 'int'>", ":serialized:": TEXT}
     yield holding(rule, "value", value, expected.serialized(SEVEN, "<class 'int'>"))
@@ -52,7 +52,7 @@ def markers() -> Iterator[Vector]:
     yield rule.accepts(
         "serialized-escaped", escaped, expected.bare({"dict": [["x", expected.serialized(SEVEN, "<class 'int'>")]]})
     )
-    rule = Rule("3.2", "Deeper ones are plain objects: SB3 does not look there.")
+    rule = Rule("3.2", "Deeper objects are plain objects: SB3 does not examine them.")
     for name, plain in {
         "in-object": {"y": value},
         "in-array": [value],
@@ -68,7 +68,7 @@ def markers() -> Iterator[Vector]:
 
 def no_markers() -> Iterator[Vector]:
     others = {"number": 1, "null": None, "array": [TEXT], "object": {}}
-    rule = Rule("3.2", "`:serialized:` MUST be text, without lone surrogates")
+    rule = Rule("3.2", "`:serialized:` MUST be text without lone surrogates")
     yield holding(rule, "text", {":serialized:": TEXT, "hint": 1}, expected.serialized(SEVEN, hints={"hint": 1}))
     yield rule.refuses("serialized-lone-surrogate", b'{"x": {":serialized:": "QUJD\\ud800"}}', FAILURE)
     for name, value in others.items():
@@ -82,7 +82,7 @@ def no_markers() -> Iterator[Vector]:
 
 
 def hints() -> Iterator[Vector]:
-    rule = Rule("3.3", "A reader MUST NOT take a hint for the value, and keeps hints as they stand.")
+    rule = Rule("3.3", "A reader MUST NOT use a hint as the value, and preserves hints unchanged.")
     found = {"low": "[-1. ... -1.]", "n": [1, None, {"deep": 0.5}], "": {}, "f": "<function f at 0x7f0000000000>"}
     value = {"low": found["low"], ":type:": "t", "n": found["n"], ":serialized:": TEXT, "": {}, "f": found["f"]}
     yield holding(rule, "hints", value, expected.serialized(SEVEN, "t", found))
@@ -90,7 +90,7 @@ def hints() -> Iterator[Vector]:
     yield holding(
         rule, "hints-like-markers", {":serialized:": TEXT, **marked}, expected.serialized(SEVEN, None, marked)
     )
-    rule = Rule("3.3", "no reader may refuse unknown ones or assume their size")
+    rule = Rule("3.3", "A reader does not refuse unknown keys and does not assume their size.")
     unknown = {"my_key": [1], "policy_class": 5, "observation_space": None, ":odd key:": {"n_steps": "x" * 3000}}
     yield read(rule, "unknown-keys", json.dumps(unknown).encode(), unknown)
 
@@ -120,7 +120,7 @@ def base64_of(rule: Rule, name: str, text: str, decoded: bytes, *, canonical: bo
 def spellings() -> Iterator[Vector]:
     rule = Rule(
         "3.2",
-        "canonical when encoding the decoded bytes (standard alphabet, padded, one line) gives the text again",
+        "canonical if encoding the decoded bytes (standard alphabet, padded, one line) gives the same text",
     )
     for name, text, decoded in (
         ("alphabet", "+/+/", b"\xfb\xff\xbf"),
@@ -131,7 +131,7 @@ def spellings() -> Iterator[Vector]:
     yield base64_of(rule, "bits-left-over", "QR==", b"A")
     yield base64_of(rule, "bits-left-over-of-three", "QUJ=", b"AB")
 
-    rule = Rule("3.2", "characters outside the alphabet are skipped")
+    rule = Rule("3.2", "Characters outside the alphabet are skipped")
     for name, text in {
         "newlines": "QUJD\nREVG\n",
         "newline-behind-padding": "QUJDREU=\n",
@@ -145,7 +145,7 @@ def spellings() -> Iterator[Vector]:
 
 
 def padding() -> Iterator[Vector]:
-    rule = Rule("3.2", "and so is `=` where it does not complete a quad")
+    rule = Rule("3.2", "A `=` that does not complete a quad is skipped too.")
     for name, text, decoded in (
         ("padding-first", "=QUJD", b"ABC"),
         ("padding-behind-one", "Q=UJD", b"ABC"),
@@ -186,7 +186,7 @@ def blobs() -> Iterator[Vector]:
     deep = {"x": {"y": {":serialized:": TEXT}}}
     found = expected.bare(expected.plain(deep))
     yield rule.accepts("blob-bytes-of-a-plain-object", json.dumps(deep).encode(), found, "--limit", "blob_bytes=1")
-    rule = Rule("8", "| `blobs_bytes` | 64 MiB | | all of them |")
+    rule = Rule("8", "| `blobs_bytes` | 64 MiB | | all pickles of `data` |")
     two = json.dumps({"x": {":serialized:": TEXT}, "y": {":serialized:": TEXT}}).encode()
     found = expected.bare({"dict": [[key, expected.serialized(SEVEN)] for key in ("x", "y")]})
     yield rule.accepts("blobs-bytes-at-limit", two, found, "--limit", "blobs_bytes=12", "--limit", "blob_bytes=6")

@@ -6,7 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from making_bundles import (
+from conformance.generators.build_bundles import (
     ASKED,
     SETTINGS,
     box,
@@ -16,12 +16,12 @@ from making_bundles import (
     holds,
     listed,
 )
-from vectors import Rule
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 DATA: Final = "data failure"
 TEXT_DTYPE: Final = "<U0"
@@ -72,7 +72,7 @@ def numbers() -> Iterator[Vector]:
         yield rule.refuses(f"number-{name}", bundle({**SETTINGS, "clip_obs": odd}), DATA, ASKED)
     text = json.dumps({**SETTINGS, "clip_obs": 5.25})
     yield rule.refuses("number-too-large", bundle(text.replace("5.25", "1e400").encode()), DATA, ASKED)
-    rule = Rule("17.6", "A whole number up to 2^53 stands for the float of its value; larger ones are refused.")
+    rule = Rule("17.6", "An integer of at most 2^53 represents the float of its value; larger ones are refused.")
     for name, whole in {"one": 1, "2-53": 2**53, "minus-2-53": -(2**53)}.items():
         yield rule.accepts(
             f"number-whole-{name}", bundle({**SETTINGS, "clip_obs": whole}), holds(clip_obs=float(whole)), ASKED
@@ -125,7 +125,7 @@ def arrays() -> Iterator[Vector]:
 
 
 def items() -> Iterator[Vector]:
-    rule = Rule("17.6", "`items`: an array of all items, the last axis fastest, or a single item that stands for all")
+    rule = Rule("17.6", "`items`: an array of all items, the last axis fastest, or a single item that represents all")
     single = listed("i8", 4, (2, 2))
     yield accepts(rule, "items-single", discretes(single))
     yield accepts(rule, "items-all-the-same", discretes(listed("i8", [4, 4, 4, 4], (2, 2))), discretes(single))
@@ -138,7 +138,7 @@ def items() -> Iterator[Vector]:
         yield refuses(rule, f"items-{name}", discretes(listed("i8", odd, (2, 2))))
     rule = Rule(
         "17.6",
-        "Items of `b1` are bools, those of whole numbers JSON integers in its range, those of floats numbers (1) that the dtype holds exactly.",
+        "Items of `b1` are bools, those of integers JSON integers in its range, those of floats numbers (1) that the dtype represents exactly.",
     )
     for code, (least, most) in {
         "i1": (-128, 127),
@@ -177,7 +177,7 @@ PLAIN: Final = box((-1.0, 0.5), (1.0, 2.0))
 def boxes() -> Iterator[Vector]:
     rule = Rule(
         "17.6",
-        "| `Box` | `shape`; `dtype`; `low`, `high`: arrays (2) of that shape; `bounded_below`, `bounded_above`: arrays of that shape, or null where the release did not say |",
+        "| `Box` | `shape`; `dtype`; `low`, `high`: arrays (2) of that shape; `bounded_below`, `bounded_above`: arrays of that shape, or null if the release did not write them |",
     )
     yield accepts(rule, "box", PLAIN)
     yield accepts(rule, "box-of-gym", {**PLAIN, "library": "gym", "bounded_below": None, "bounded_above": None})
@@ -252,7 +252,7 @@ def fields() -> Iterator[Vector]:
 def several() -> Iterator[Vector]:
     made = spaces()
     wrong: dict[str, tuple[str, dict[str, Any]]] = {
-        "Discrete": ("| `Discrete` | `n`, `start`: whole numbers; `dtype` |", {
+        "Discrete": ("| `Discrete` | `n`, `start`: integers; `dtype` |", {
             "n-float": {"n": 3.0}, "n-text": {"n": "3"}, "n-bool": {"n": True}, "start-null": {"start": None},
         }),
         "MultiDiscrete": ("| `MultiDiscrete` | `nvec`: an array; `start`: an array of its shape, or null for zeros; `dtype` |", {
@@ -291,7 +291,7 @@ def several() -> Iterator[Vector]:
 def sizes() -> Iterator[Vector]:
     rule = Rule(
         "17.6",
-        "All arrays of one document may ask for no more bytes than `blobs_bytes`, which is checked before they are made.",
+        "All arrays of one document may require no more bytes than `blobs_bytes`, which is checked before they are allocated.",
     )
     passed = "limit exceeded"
     huge = discretes(listed("i8", 0, [2**33]))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import expected
-from making import Member, build_zip
-from vectors import Rule, Vector
+from conformance.generators import expected
+from conformance.generators.build_zips import Member, build_zip
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,7 @@ def vectors() -> Iterator[Vector]:
 
 
 def versions() -> Iterator[Vector]:
-    rule = Rule("4.1", "pre-releases are common (`2.4.0a11`)")
+    rule = Rule("4.1", "Pre-releases are common (`2.4.0a11`)")
     yield rule.accepts("version-pre-release", archive(VERSION, b"2.4.0a11"), holds(VERSION, {"version": "2.4.0a11"}))
 
     rule = Rule("4.1", "it MUST be printable ASCII, and MAY be empty")
@@ -77,16 +77,16 @@ def told(rule: Rule, name: str, text: bytes, *pairs: tuple[str, str]) -> Vector:
 
 
 def fields() -> Iterator[Vector]:
-    rule = Rule("4.2", "splits at the first `: ` (values may hold another)")
+    rule = Rule("4.2", "splits the line at the first `: ` (values may contain another)")
     yield told(rule, "colons-in-value", b"OS: #1: 2024: x\nTime: 12:30\n", ("OS", "#1: 2024: x"), ("Time", "12:30"))
     yield told(rule, "colon-in-key", b"a:b: c\n", ("a:b", "c"))
     rule = Rule("4.2", "strips both sides")
     yield told(rule, "white-space", b"\tOS  :  Linux \t\n", ("OS", "Linux"))
     yield told(rule, "empty-value", b"GPU: \nOS: x\n", ("GPU", ""), ("OS", "x"))
-    rule = Rule("4.2", "the first of two equal keys counts")
+    rule = Rule("4.2", "Of two equal keys, the first is used.")
     yield told(rule, "key-twice", b"OS: a\nGPU: b\n- OS: c\n", ("OS", "a"), ("GPU", "b"))
     yield told(rule, "key-twice-once-stripped", b"OS : a\nOS: b\n", ("OS", "a"))
-    rule = Rule("4.2", "`system_info.txt` is UTF-8, one `Key: value` a line.")
+    rule = Rule("4.2", "`system_info.txt` is UTF-8, with one `Key: value` per line.")
     yield told(
         rule, "beyond-ascii", "Gr\u00f6\u00dfe: \u221e \U0001f600\n".encode(), ("Gr\u00f6\u00dfe", "\u221e \U0001f600")
     )
@@ -95,7 +95,7 @@ def fields() -> Iterator[Vector]:
 
 
 def bullets() -> Iterator[Vector]:
-    rule = Rule("4.2", "A reader drops a leading `- ` (SB3 >= 1.7 writes one)")
+    rule = Rule("4.2", "A reader removes a leading `- ` (SB3 >= 1.7 writes one)")
     yield told(rule, "bullets", b"- OS: Linux\n- Python: 3.11.2\n", ("OS", "Linux"), ("Python", "3.11.2"))
     yield told(rule, "no-bullets", b"OS: Linux\nPython: 3.7\n", ("OS", "Linux"), ("Python", "3.7"))
     yield told(rule, "two-bullets", b"- - OS: Linux\n", ("- OS", "Linux"))

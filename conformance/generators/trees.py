@@ -6,8 +6,8 @@ import base64
 import json
 from typing import TYPE_CHECKING, Final
 
-import expected
-from vectors import Rule, Vector
+from conformance.generators import expected
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -62,7 +62,7 @@ class Encoded(NamedTuple):
 
     member: Member
     is_new: bool
-    """It differs from what was read: replaced, added, or ``data`` changed in place."""
+    """It differs from what was read: replaced or added."""
 
 
 class Archive:
@@ -114,6 +114,11 @@ class Archive:
         """Every entry by name, in order, with its size as stored and inflated."""
         return self._entries.entries
 
+    @property
+    def stored_entries(self) -> Entries:
+        """The bytes of the entries, as the archive stores them."""
+        return self._entries
+
     def stream(self, name: str) -> Iterator[memoryview | bytes]:
         """Yield an entry's bytes in chunks, verbatim; its CRC is checked after the last."""
         return self._entries.stream(name)
@@ -133,7 +138,7 @@ class Archive:
         return ()
 
     @property
-    def data(self) -> dict[str, Any]:
+    def data(self) -> Mapping[str, Any]:
         """``data``: JSON values and :class:`~sbformat.Serialized`, in the order of the file (FORMAT.md 3).
 
         :raises MissingEntryError: when there is none
@@ -286,7 +291,7 @@ class Archive:
 
     # -- what blobs mean ------------------------------------------------------------------------------
 
-    def decode(self, key: str) -> object:
+    def decode(self, key: str) -> Any:
         """Return what a value of ``data`` means: JSON as it is, a blob decoded without running it (FORMAT.md 13).
 
         :param key: of ``data``
@@ -326,7 +331,7 @@ class Archive:
     ) -> Archive:
         """Return an archive with some entries replaced; every other one is kept, and written, byte for byte.
 
-        ``data`` that was changed in place goes along. An entry is replaced as a whole, None removes it, and ``...``,
+        An entry is replaced as a whole, None removes it, and ``...``,
         the default, keeps it: ``replace(data={**archive.data, "gamma": 0.98})``, ``replace(parameters={"policy":
         weights, "policy.optimizer": None})``.
 
@@ -369,8 +374,6 @@ class Archive:
         from sbformat.archive.overlay import Overlay
 
         self.require_own()
-        if DATA_ENTRY not in changes and self._is_data_changed():
-            changes[DATA_ENTRY] = self._dumped()
         kept = {
             name: content
             for name, content in changes.items()
@@ -378,7 +381,7 @@ class Archive:
             and (content is not None or name in self.entries)
         }
         made = Archive(Overlay(self._entries, kept), self.format, Budget(self.limits), self._options)
-        made._cache = {name: value for name, value in self._cache.items() if name not in kept and name != DATA_ENTRY}
+        made._cache = {name: value for name, value in self._cache.items() if name not in kept}
         for name, content in kept.items():
             if isinstance(content, pth.StateDict):
                 made._cache[name] = content.named(name)
@@ -387,47 +390,27 @@ class Archive:
     def encoded(self, name: str, *, reencode: bool = False) -> Encoded:
         """Return an entry's bytes as they are to be written.
 
-        ``data`` that was changed in place is written as it is now.
-
         :param name: of an entry
         :param reencode: make the bytes anew from the values
         :raises SbformatError: when it has to be decoded, and cannot be
         """
         self.require_own()
-        if name == DATA_ENTRY and (reencode or self._is_data_changed()):
-            content = self._dumped()
+        if name == DATA_ENTRY and reencode:
+            from sbformat.archive.edits import dump_data
+
+            content = dump_data(self.data)
             return Encoded(Member(name, len(content), lambda: (content,)), is_new=True)
         if reencode and is_state_dict(name):
             made = pth.encode_pth(self.state_dict(name))
             return Encoded(Member(name, made.size, made.chunks, made.crc), is_new=True)
         return Encoded(self._entries.member(name), self._entries.is_new(name))
 
-    def _written_data(self) -> dict[str, Any]:
-        """``data`` as it comes back when it is written: what was put in place may be a tuple."""
-        if not self._is_data_changed():
-            return self.data
-        from sbformat.data import decode
-
-        return decode(self._dumped(), Budget(self.limits))
-
-    def _dumped(self) -> bytes:
-        from sbformat.archive.edits import dumped
-
-        return dumped(self.data)
-
-    def _is_data_changed(self) -> bool:
-        held = self._cache.get(DATA_ENTRY)
-        if not isinstance(held, dict):
-            return False
-        from sbformat.data import decode, equal_json
-
-        return not equal_json(held, decode(self._entries.read(DATA_ENTRY), Budget(self.limits)))
-
     def __copy__(self) -> Archive:
-        return self.with_entries({})
+        """Return the same archive: nothing in it can be changed."""
+        return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Archive:
-        return self.with_entries({})
+        return self
 
     # -- equality -------------------------------------------------------------------------------------
 
@@ -451,7 +434,7 @@ class Archive:
 
             try:
                 if name == DATA_ENTRY:
-                    return equal_json(self._written_data(), other._written_data())
+                    return equal_json(self.data, other.data)
                 return self.state_dict(name) == other.state_dict(name)
             except SbformatError:
                 pass

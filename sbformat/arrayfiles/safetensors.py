@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
-from sbformat import data as data_entry
+from sbformat.data import parse_object
 from sbformat.errors import ContainerError, DataError, SbformatError, TensorError, UnsupportedError, quote
 from sbformat.globals.torch import STORAGE_CLASSES
 from sbformat.io.source import FileSource
@@ -104,7 +104,7 @@ def read_rows(opened: Source, budget: Budget) -> tuple[dict[str, Row], dict[str,
     if start > opened.size:
         _refuse(f"its header would have {length:,} bytes, the file has {opened.size:,}")
     try:
-        header = data_entry.decode(opened.view(_LENGTH_BYTES, length), budget)
+        header = parse_object(opened.view(_LENGTH_BYTES, length), budget)
     except DataError as error:
         _refuse(f"its header is no JSON: {error.message}")
     metadata = header.pop(_METADATA, {})

@@ -85,13 +85,13 @@ def _require_keys(opened: Source, budget: Budget) -> None:
 
     :raises UnsupportedError: when it has none of the keys that every release writes
     """
-    from sbformat.data import decode
+    from sbformat.data import parse_object
 
     content = opened.view(0, opened.size)
     if b'"policy_class"' in bytes(content):
         return
     try:
-        data = decode(content, Budget(budget.limits))
+        data = parse_object(content, Budget(budget.limits))
     except SbformatError:
         return
     if not any(key in data for key in _DATA_KEYS):

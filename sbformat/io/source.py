@@ -204,9 +204,13 @@ def open_source(source: SourceLike, *, mapped: bool = False, budget: Budget | No
     if view is not None:
         return BytesSource(_copy_if_mutable(view))
     if not hasattr(source, "read"):
-        message = f"a source is a path, bytes or a binary file object, not {type(source).__name__}"
+        message = f"expected an Archive, a path, bytes or a binary file, got {_name_type(source)}"
         raise TypeError(message)
     return BytesSource(_read_stream(cast("IO[bytes]", source), budget))
+
+
+def _name_type(value: object) -> str:
+    return "None" if value is None else type(value).__name__
 
 
 def open_large(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> FileSource | None:

@@ -7,18 +7,19 @@ call becomes a node of :mod:`sbformat.pkl.tree` and a line of the log.
 from __future__ import annotations
 
 import struct
-from itertools import islice, repeat
+from itertools import repeat
 from operator import add
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.errors import PickleError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.handlers import HANDLERS
-from sbformat.pkl.state import LONG, REFERRED, State, cut_short, make_call, too_long
-from sbformat.pkl.tree import Call, Dict, Extension, Global, Node, Persistent, Update
+from sbformat.pkl.state import REFERRED, State, cut_short, make_call, too_long
+from sbformat.pkl.tree import Call, Dict, Global, Node, Persistent, Update
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Protocol
 
     from sbformat.io.cursor import Cursor
@@ -39,7 +40,6 @@ _MOST_COST: Final = 2048
 """More than what an opcode without a long argument takes in memory."""
 _LEAST_ROOM: Final = 64
 """Opcodes between two looks at the counts: right at a limit, a look an opcode would cost ten times as much."""
-_UINT4: Final = Struct("<I").unpack_from
 _FLOAT8: Final = Struct(">d").unpack_from
 
 
@@ -88,33 +88,15 @@ def decode_pickle(data: bytes | bytearray | memoryview, budget: Budget, *, encod
     machine = Machine(whole, budget.limits, encoding, budget.memory_left())
     try:
         pickle = machine.run()
-    finally:
+    except BaseException:
         budget.work(machine.cost(machine.reached()))
-    budget.keep(machine.cost(pickle.size))
+        raise
+    cost = machine.cost(pickle.size)
+    budget.work(cost)
+    budget.keep(cost)
     if pickle.size != len(whole):
         message = f"{len(whole) - pickle.size} bytes follow the STOP of the pickle"
         raise PickleError(message, offset=pickle.size)
-    return pickle
-
-
-def decode_part(data: bytes, budget: Budget, *, entries: int) -> Pickle:
-    """Decode a value that stands in a pickle of protocol 2 behind others: what its opcodes make of it there.
-
-    It takes nothing from the stack. What it takes from the memo that others put there is a node that stands for no
-    value, and that a change of is in the log as any other.
-
-    :param data: its opcodes, without a STOP
-    :param budget: as in :func:`decode_pickle`
-    :param entries: that others put into the memo, in order
-    """
-    budget.spend("pickle_bytes", len(data))
-    machine = Machine(b"\x80\x02" + data + b".", budget.limits, "utf-8", budget.memory_left())
-    machine.memo = [Extension(0)] * entries
-    pickle = machine.run()
-    budget.keep(machine.cost(pickle.size))
-    if pickle.size != len(data) + 3:
-        message = f"a STOP stands at {pickle.size - 3} of a value of {len(data)} bytes"
-        raise PickleError(message)
     return pickle
 
 
@@ -168,12 +150,13 @@ class Machine(State):
             raise
 
     def _run(self) -> Pickle:  # noqa: C901, PLR0912, PLR0915 -- a call an opcode costs half as much again
-        """Execute opcodes: the frequent ones in line, by range and falling frequency, the others by table.
+        """Execute opcodes: the frequent ones in line, by falling frequency, the others by table.
 
-        The opcodes are drawn from an iterator over the bytes, which costs half of indexing them (44 to
-        92 ns for BININT1); where a position is needed, the iterator gives and takes it. Limits on counts
-        cost nothing an opcode: each opcode adds at most one to each count, so the loop runs as many
-        opcodes as the tightest count has room for, then looks again.
+        The opcodes are drawn from an iterator over the bytes, which costs half of indexing them; where a position is
+        needed, the iterator gives and takes it. Where a count could pass its limit, the loop runs as many opcodes as
+        the tightest count has room for, then looks again: each opcode adds at most one to each count, or two. A
+        condition is fast as long as what it jumps over is less than 256 code units (CPython 3.11): no body in line is
+        longer, and a range is tested only where few opcodes are in it.
         """
         data = self.data
         stack = self.stack
@@ -182,19 +165,26 @@ class Machine(State):
         far_memo = self.far_memo
         referred = self.referred
         log = self.log
+        has_parts = REFERRED
         marks_allowed = self.limits.pickle_marks
+        take = next
+        new = object.__new__  # two thirds of the price of calling the class
         entries = len(memo)  # -1 once some came out of order
-        built = executed = position = 0
-        codes = self.codes = cast("_ByteIterator", iter(data))
-        operand = codes.__next__
+        built = executed = position = room = 0
+        steps = repeat(0, 0)
+        codes: _ByteIterator = iter(data)  # type: ignore[assignment]
+        self.codes = codes
         size = len(data)
         while True:
-            self.built = built
-            room = self._room(executed, len(stack))
-            steps = repeat(0, room)
-            for code in islice(codes, room) if self.is_short else map(add, steps, codes):
+            run: Iterator[int] = codes
+            if self.is_counted:
+                self.built = built
+                room = self._room(executed, len(stack))
+                steps = repeat(0, room)
+                run = map(add, steps, codes)
+            for code in run:
                 if code == 0x71:  # BINPUT
-                    index = operand()
+                    index = take(codes)
                     if index == entries:
                         memo.append(stack[-1])
                         entries += 1
@@ -202,127 +192,155 @@ class Machine(State):
                         self.put(index, stack[-1])
                         entries = -1 if far_memo else len(memo)
                     continue
-                if code < 0x60:
-                    if code == 0x4B:  # BININT1
-                        stack.append(operand())
-                        continue
-                    if code == 0x58:  # BINUNICODE
-                        start = size - codes.__length_hint__() + 4
-                        stop = start + _UINT4(data, start - 4)[0]
-                        if stop > size:
-                            too_long(start, stop)
-                        if stop - start > LONG:
-                            self.add_long(stop - start, data[start:stop])
-                        try:
-                            stack.append(data[start:stop].decode())
-                        except UnicodeDecodeError:  # rare, and costs a fifth when it is asked of every text
-                            stack.append(data[start:stop].decode("utf-8", "surrogatepass"))
-                        codes.__setstate__(stop)
-                        continue
-                    if code == 0x28:  # MARK
-                        marked.append(stack)
-                        if len(marked) > marks_allowed:
-                            self.exceeded("pickle_marks", len(marked))
-                        stack = []
-                        continue
-                    if code == 0x52:  # REDUCE
-                        args = stack.pop()
-                        func = stack[-1]
-                        plain = type(func) is Global and type(args) is tuple
-                        call = Call("REDUCE", func, args) if plain else make_call("REDUCE", func, args)
-                        stack[-1] = call
-                        log.append(call)
+                if code == 0x4B:  # BININT1
+                    stack.append(take(codes))
+                    continue
+                if code == 0x68:  # BINGET
+                    index = take(codes)
+                    value = memo[index] if index < entries else self.get(index)
+                    if type(value) in has_parts:
+                        referred[id(value)] = value
+                    stack.append(value)
+                    continue
+                if code == 0x58:  # BINUNICODE
+                    length = take(codes)
+                    is_long = take(codes) + take(codes) + take(codes)
+                    start = size - codes.__length_hint__()
+                    stop = start + length
+                    if is_long:
+                        stop = self.long_text(start)
+                    if stop > size:
+                        too_long(start, stop)
+                    text = data[start:stop]
+                    try:
+                        stack.append(text.decode())
+                    except UnicodeDecodeError:  # rare, and costs a fifth when it is asked of every text
+                        stack.append(text.decode("utf-8", "surrogatepass"))
+                    codes.__setstate__(stop)
+                    continue
+                if code == 0x52:  # REDUCE
+                    args = stack.pop()
+                    func = stack.pop()
+                    if type(func) is Global and type(args) is tuple:
+                        call = new(Call)
+                        call.updates = None
+                        call.how = "REDUCE"
+                        call.func = func
+                        call.args = args
+                        call.kwargs = None
+                    else:
+                        call = make_call("REDUCE", func, args)
+                    stack.append(call)
+                    log.append(call)
+                    built += 1
+                    continue
+                if code == 0x28:  # MARK
+                    marked.append(stack)
+                    if len(marked) > marks_allowed:
+                        self.exceeded("pickle_marks", len(marked))
+                    stack = []
+                    continue
+                if code == 0x74:  # TUPLE
+                    items = stack
+                    stack = marked.pop()
+                    stack.append(tuple(items))
+                    built += 1
+                    continue
+                if code == 0x94:  # MEMOIZE
+                    if far_memo:
+                        self.put(len(memo) + len(far_memo), stack[-1])
+                    else:
+                        memo.append(stack[-1])
+                        entries += 1
+                    continue
+                if code > 0x84:
+                    if code == 0x86:  # TUPLE2
+                        last = stack.pop()
+                        stack.append((stack.pop(), last))
                         built += 1
-                        continue
-                    if code == 0x29:  # EMPTY_TUPLE
-                        stack.append(())
-                        continue
-                    if code == 0x51:  # BINPERSID
-                        stack[-1] = Persistent(stack[-1])
-                        built += 1
-                        continue
-                    if code == 0x47:  # BINFLOAT
-                        start = size - codes.__length_hint__()
-                        stack.append(_FLOAT8(data, start)[0])
-                        codes.__setstate__(start + 8)
-                        continue
-                    if code == 0x4D:  # BININT2
-                        stack.append(operand() | operand() << 8)
-                        continue
-                    if code == 0x4E:  # NONE
-                        stack.append(None)
-                        continue
-                    if code == 0x2E:  # STOP
-                        self.built = built
-                        return self._finish(stack, size - codes.__length_hint__())
-                    if code == 0x30 and stack:  # POP, but of a mark
-                        value = stack.pop()
-                        if type(value) in REFERRED:
-                            self.discarded.append(value)
-                        continue
-                elif code < 0x80:
-                    if code == 0x68:  # BINGET
-                        index = operand()
-                        value = memo[index] if index < entries else self.get(index)
-                        if type(value) in REFERRED:
-                            referred[id(value)] = value
-                        stack.append(value)
-                        continue
-                    if code == 0x74:  # TUPLE
-                        items = stack
-                        stack = marked.pop()
-                        stack.append(tuple(items))
-                        built += 1
-                        continue
-                    if code == 0x7D:  # EMPTY_DICT
-                        stack.append(Dict())
-                        built += 1
-                        continue
-                    if code == 0x73:  # SETITEM
-                        value = stack.pop()
-                        key = stack.pop()
-                        if type(stack[-1]) is Dict and not referred:
-                            stack[-1].append((key, value))
-                        else:
-                            self.set_items(stack[-1], [key, value])
-                            built += type(stack[-1]) is not Dict  # a change, besides the pair
-                        built += 1
-                        continue
-                    if code == 0x75:  # SETITEMS
-                        items = stack
-                        stack = marked.pop()
-                        self.set_items(stack[-1], items)
-                        built += (len(items) >> 1) + (type(stack[-1]) is not Dict)
-                        continue
-                else:
-                    if code == 0x94:  # MEMOIZE
-                        if far_memo:
-                            self.put(len(memo) + len(far_memo), stack[-1])
-                        else:
-                            memo.append(stack[-1])
-                            entries += 1
-                        continue
-                    if code == 0x8C:  # SHORT_BINUNICODE
-                        length = operand()
-                        start = size - codes.__length_hint__()
-                        stop = start + length
-                        if stop > size:
-                            too_long(start, stop)
-                        stack.append(data[start:stop].decode("utf-8", "surrogatepass"))
-                        codes.__setstate__(stop)
                         continue
                     if code == 0x89:  # NEWFALSE
                         stack.append(False)
                         continue
                     if code == 0x85:  # TUPLE1
-                        stack[-1] = (stack[-1],)
+                        stack.append((stack.pop(),))
                         built += 1
                         continue
-                    if code == 0x86:  # TUPLE2
-                        last = stack.pop()
-                        stack[-1] = (stack[-1], last)
-                        built += 1
-                        continue
+                if code == 0x72:  # LONG_BINPUT
+                    index = take(codes) + 0x100 * take(codes) + 0x10000 * take(codes) + 0x1000000 * take(codes)
+                    if index == entries:
+                        memo.append(stack[-1])
+                        entries += 1
+                    else:
+                        self.put(index, stack[-1])
+                        entries = -1 if far_memo else len(memo)
+                    continue
+                if code == 0x7D:  # EMPTY_DICT
+                    stack.append(Dict())
+                    built += 1
+                    continue
+                if code == 0x73:  # SETITEM
+                    value = stack.pop()
+                    key = stack.pop()
+                    target = stack[-1]
+                    if type(target) is Dict and not referred:
+                        target.append((key, value))
+                    else:
+                        self.set_items(target, [key, value])
+                        built += type(target) is not Dict  # a change, besides the pair
+                    built += 1
+                    continue
+                if code == 0x8C:  # SHORT_BINUNICODE
+                    length = take(codes)
+                    start = size - codes.__length_hint__()
+                    stop = start + length
+                    if stop > size:
+                        too_long(start, stop)
+                    stack.append(data[start:stop].decode("utf-8", "surrogatepass"))
+                    codes.__setstate__(stop)
+                    continue
+                if code == 0x29:  # EMPTY_TUPLE
+                    stack.append(())
+                    continue
+                if code == 0x51:  # BINPERSID
+                    reference = new(Persistent)
+                    reference.updates = None
+                    reference.id = stack.pop()
+                    stack.append(reference)
+                    built += 1
+                    continue
+                if code == 0x4D:  # BININT2
+                    stack.append(take(codes) + 0x100 * take(codes))
+                    continue
+                if code == 0x6A:  # LONG_BINGET
+                    index = take(codes) + 0x100 * take(codes) + 0x10000 * take(codes) + 0x1000000 * take(codes)
+                    value = memo[index] if index < entries else self.get(index)
+                    if type(value) in has_parts:
+                        referred[id(value)] = value
+                    stack.append(value)
+                    continue
+                if code == 0x4E:  # NONE
+                    stack.append(None)
+                    continue
+                if code == 0x47:  # BINFLOAT
+                    start = size - codes.__length_hint__()
+                    stack.append(_FLOAT8(data, start)[0])
+                    codes.__setstate__(start + 8)
+                    continue
+                if code == 0x75:  # SETITEMS
+                    items = stack
+                    stack = marked.pop()
+                    self.set_items(stack[-1], items)
+                    built += (len(items) >> 1) + (type(stack[-1]) is not Dict)
+                    continue
+                if code == 0x30 and stack:  # POP, but of a mark
+                    value = stack.pop()
+                    if type(value) in has_parts:
+                        self.discarded.append(value)
+                    continue
+                if code == 0x2E:  # STOP
+                    self.built = built
+                    return self._finish(stack, size - codes.__length_hint__())
                 self.stack, self.built = stack, built
                 position = size - codes.__length_hint__()
                 handler = HANDLERS.get(code)
@@ -342,8 +360,8 @@ class Machine(State):
                 position = self._leave_frame()
             data = self.data
             size = len(data)
-            codes = self.codes = cast("_ByteIterator", iter(data))
-            operand = codes.__next__
+            codes = iter(data)  # type: ignore[assignment]
+            self.codes = codes
             codes.__setstate__(position)
 
     def reached(self) -> int:
@@ -383,9 +401,10 @@ class Machine(State):
         return position
 
     def _finish(self, stack: list[object], position: int) -> Pickle:
-        for limit, count in (("pickle_memo", len(self.memo) + len(self.far_memo)), ("pickle_nodes", self.built)):
-            if count > getattr(self.limits, limit):  # since the last look
-                self.exceeded(limit, count)
+        if self.is_counted:  # since the last look
+            for limit, count in (("pickle_memo", len(self.memo) + len(self.far_memo)), ("pickle_nodes", self.built)):
+                if count > getattr(self.limits, limit):
+                    self.exceeded(limit, count)
         value = stack.pop()
         flags = []
         if stack or any(self.marked):
@@ -398,15 +417,14 @@ class Machine(State):
             flags.append("a frame reaches past STOP")
         if self.is_odd:
             flags.append("a number or text is spelled in a way of its own")
-        shared = frozenset(self.referred)
-        left = [item for items in (*self.marked, stack) for item in items]
+        left = [item for items in (*self.marked, stack) for item in items] if stack or self.marked else []
         return Pickle(
-            value=value,
-            log=self.log,
-            protocol=self.protocol,
-            size=self.base + position,
-            shared=shared,
-            flags=tuple(flags),
-            discarded=(*self.discarded, *left),
-            changed=frozenset(self.changed),
+            value,
+            self.log,
+            self.protocol,
+            self.base + position,
+            frozenset(self.referred),
+            tuple(flags),
+            (*self.discarded, *left),
+            frozenset(self.changed),
         )

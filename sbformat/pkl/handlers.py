@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from sbformat.errors import PickleError, quote
 from sbformat.pkl.opcodes import BY_CODE
-from sbformat.pkl.state import REFERRED, State, make_call, make_global
+from sbformat.pkl.state import REFERRED, State, cut_short, make_call, make_global
 from sbformat.pkl.tree import Call, Dict, Extension, FrozenSet, Node, Persistent, Set, Unread
 
 if TYPE_CHECKING:
@@ -194,10 +194,14 @@ def _build(state: State, position: int) -> int:
 
 
 def _global(state: State, position: int) -> int:
-    module, position = state.line(position)
-    name, position = state.line(position)
-    state.push_call(make_global(state, module.decode("utf-8"), name.decode("utf-8")))
-    return position
+    data = state.data
+    end = data.find(b"\n", position)
+    stop = data.find(b"\n", end + 1)
+    if end < 0 or stop < 0:
+        message = "a text argument has no end"
+        raise cut_short(message, position if end < 0 else end + 1)
+    state.push_call(make_global(state, data[position:end].decode(), data[end + 1 : stop].decode()))
+    return stop + 1
 
 
 def _dict(state: State, position: int) -> int:

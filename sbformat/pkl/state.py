@@ -55,8 +55,8 @@ class State:
 
     __slots__ = (
         "base", "built", "changed", "changes", "data", "discarded", "encoding", "far_memo", "faults",
-        "frozen_views", "is_lenient", "is_odd", "is_short", "is_small", "is_uncertain", "is_unframed", "limits", "log",
-        "long", "long_cost", "marked", "memo", "protocol", "referred", "room", "stack", "whole",
+        "frozen_views", "is_counted", "is_lenient", "is_odd", "is_small", "is_uncertain", "is_unframed", "limits",
+        "log", "long", "long_cost", "marked", "memo", "protocol", "referred", "room", "stack", "whole",
     )  # fmt: skip
 
     def __init__(self, data: bytes, limits: Limits, encoding: str, room: int) -> None:
@@ -66,11 +66,14 @@ class State:
         self.base = 0
         """Where the frame begins; 0 when in none."""
         self.limits = limits
-        self.is_short = len(data) <= limits.pickle_opcodes
-        """No more bytes than opcodes are allowed: they need no count."""
         self.room = room
-        self.is_small = _SHORT_COST * len(data) + _BUILT_COST * min(len(data), limits.pickle_nodes) <= room
+        size = len(data)
+        self.is_small = _SHORT_COST * size + _BUILT_COST * min(size, limits.pickle_nodes) <= room
         """Whatever it holds fits, but for wide texts and far entries of the memo: it need not be counted meanwhile."""
+        self.is_counted = not self.is_small or 2 * size > min(
+            limits.pickle_opcodes, limits.pickle_stack, limits.pickle_memo, limits.pickle_nodes
+        )
+        """A count may pass its limit: a byte is an opcode at most, and that adds no more than two to each."""
         self.long = self.long_cost = 0
         """Bytes of long texts and bytes objects, and what those take in memory."""
         self.encoding = encoding
@@ -289,6 +292,17 @@ class State:
             self.add_long(length)
         return self.data[start:stop], stop
 
+    def long_text(self, start: int) -> int:
+        """Count a text of more than 255 bytes, and return where it ends.
+
+        :param start: behind its length
+        """
+        stop = start + int.from_bytes(self.data[start - 4 : start], "little")
+        if stop > len(self.data):
+            too_long(start, stop)
+        self.add_long(stop - start, self.data[start:stop])
+        return stop
+
     def payload(self, position: int, size: int) -> tuple[bytes | Unread, int]:
         """Return a bytes object behind its length, and the position behind it; ``large`` leaves some unread."""
         return self.counted(position, size)
@@ -350,11 +364,11 @@ def make_call(how: How, func: object, args: object, kwargs: object = None) -> Ca
 
 def make_global(state: State, module: str, name: str) -> Global:
     """Return the name as CPython would look it up: below protocol 3, Python 2 names are renamed first."""
-    return Global(*(rename(module, name) if state.protocol < FIX_IMPORTS_BELOW else (module, name)))
+    if state.protocol < FIX_IMPORTS_BELOW:
+        return Global(*rename(module, name))
+    return Global(module, name)
 
 
 def rename(module: str, name: str) -> tuple[str, str]:
     """Return what Python 3 calls a name of Python 2 (FORMAT.md 5.4)."""
-    if (module, name) in NAME_MAPPING:
-        return NAME_MAPPING[module, name]
-    return _MODULES.get(module, module), name
+    return NAME_MAPPING.get((module, name)) or (_MODULES.get(module, module), name)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial
-from itertools import count
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from sbformat.constants import (
@@ -44,12 +43,6 @@ _SPECIAL_RECORDS: Final = (
     PICKLE_RECORD, BYTE_ORDER_RECORD, TORCH_VERSION_RECORD, TORCH_VERSION_RECORD_OLD, TORCHSCRIPT_RECORD,
     *IGNORED_RECORDS,
 )  # fmt: skip
-_DECODED: Final = count()
-_FIRST: Final = 8
-"""Torch zips of a process that are read without patterns: making those takes as long as they save for so many. Those
-that a writer reads to check them count as well."""
-_MATCH_COST: Final = 24
-"""What a byte of a pickle takes in memory that is read by patterns, and what it becomes."""
 _ID_ITEMS: Final = 5
 _PROTO_BYTE: Final = b"\x80"
 _TAR_MAGIC_AT: Final = 257
@@ -116,14 +109,6 @@ def decode_zip(
 ) -> StateDict:
     """Decode an opened torch zip."""
     data, new_scope, name = _opened(container, budget)
-    if next(_DECODED) >= _FIRST:
-        from sbformat.pth.at_once import read_at_once
-
-        budget.keep(0, meanwhile=_MATCH_COST * len(data))
-        made = read_at_once(bytes(data), new_scope())
-        if made is not None:
-            budget.keep(_MATCH_COST * len(data))
-            return StateDict(made, budget, copy=copy)
     with _within(name):
         pickle = decode_pickle(data, budget, encoding="utf-8")
         if pickle.flags:

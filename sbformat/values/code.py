@@ -70,7 +70,7 @@ class Code(NamedTuple):
     kind that cannot be hashed in one way, a frozenset."""
 
 
-class Parts(NamedTuple):
+class FunctionParts(NamedTuple):
     """What a function that was pickled by value is made of, however it was spelled."""
 
     code: Code | None
@@ -89,7 +89,7 @@ class Parts(NamedTuple):
     submodules: object
 
 
-def code_from(args: tuple[object, ...]) -> Code | None:
+def make_code(args: tuple[object, ...]) -> Code | None:
     """Return the code object that these arguments of ``types.CodeType`` stand for, or None when they cannot be that.
 
     :param args: with constants decoded; a nested code object is a :class:`Code`

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sbformat.globals.recognized import OBJECTS, SPACES
+from sbformat.globals.recognized import OBJECTS
+from sbformat.globals.spaces import SPACES
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Set, Unread
-from sbformat.values.context import role_of
+from sbformat.values.context import find_role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,7 +62,7 @@ def _tables(part: object) -> list[tuple[list[object], bool]]:
     if not isinstance(part, Call):
         return []
     found = []
-    role = role_of(part)
+    role = find_role(part)
     items = part.args[0] if type(part.args) is tuple and len(part.args) == 1 else None
     if role in ("set", "frozenset") and isinstance(items, (list, tuple)):
         found.append((_others(items), True))
@@ -142,14 +143,14 @@ def _unhashable(value: object) -> str | None:
     if not isinstance(value, Call) or type(value.func) is not Global:
         return None
     is_object = value.how == "NEWOBJ" and value.func.pair in _UNHASHABLE_OBJECTS
-    if is_object or role_of(value) in _UNHASHABLE_ROLES or _is_structured(value):
+    if is_object or find_role(value) in _UNHASHABLE_ROLES or _is_structured(value):
         return f"an object of {value.func}"
     return None
 
 
 def _is_structured(value: Call) -> bool:
     """Say whether a value is a scalar of numpy with fields, which has no hash."""
-    dtype = value.args[0] if role_of(value) == "numpy_scalar" and value.args else None  # type: ignore[index]
+    dtype = value.args[0] if find_role(value) == "numpy_scalar" and value.args else None  # type: ignore[index]
     code = dtype.args[0] if isinstance(dtype, Call) and type(dtype.args) is tuple and dtype.args else None
     return isinstance(code, str) and code.lstrip("<>|=").startswith("V")
 

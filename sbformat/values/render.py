@@ -14,8 +14,8 @@ from sbformat.errors import escape
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Dict, Node
 from sbformat.pth.values import TensorInfo
-from sbformat.values.context import Unrecognised
-from sbformat.values.numbers import unpacked
+from sbformat.values.context import UnrecognizedError
+from sbformat.values.numbers import unpack_items
 from sbformat.values.types import (
     Box,
     CarriedClass,
@@ -44,6 +44,7 @@ from sbformat.values.types import (
     RNNStates,
     SeedSequence,
     Sequence,
+    Space,
     Text,
     TrainFreq,
     TupleSpace,
@@ -68,7 +69,7 @@ class _Left:
         self.parts = _PARTS
 
 
-def to_json(value: object) -> Any:
+def render_json(value: object) -> Any:
     """Return a decoded value as JSON: plain values as they are, any other as an object with its ``kind``.
 
     :param value: as :func:`sbformat.values.decode` gives it
@@ -89,7 +90,7 @@ def _json(value: object, left: _Left, depth: int) -> Any:
     if isinstance(value, Function):
         return _function(value, left, depth)
     if isinstance(value, (Node, Cycle)):
-        return {"kind": "opaque", "text": one_line(value)}
+        return {"kind": "opaque", "text": render_line(value)}
     if isinstance(value, (dict, Dict)):
         return _mapping(value, left, depth)
     if isinstance(value, Value):
@@ -111,7 +112,7 @@ def _items(value: Any, left: _Left, depth: int) -> Any:
     """A list of any kind, or a date or path as text."""
     if not hasattr(value, "__len__"):
         return {"kind": type(value).__name__, "text": escape(str(value), _CHARACTERS)}
-    items = sorted(value, key=one_line) if isinstance(value, (set, frozenset)) else value  # else in any order
+    items = sorted(value, key=render_line) if isinstance(value, (set, frozenset)) else value  # else in any order
     shown = [_json(item, left, depth + 1) for item, _ in zip(items, range(_ITEMS))]
     if isinstance(value, (list, tuple)) and len(value) == len(shown):
         return shown
@@ -128,22 +129,30 @@ def _mapping(value: Any, left: _Left, depth: int) -> Any:
 
 
 def _key(key: object) -> str:
-    return escape(key if isinstance(key, str) else one_line(key), _CHARACTERS)
+    return escape(key if isinstance(key, str) else render_line(key), _CHARACTERS)
 
 
 def _fields(value: Any, left: _Left, depth: int) -> dict[str, Any]:
-    """The fields of a value; random states are told of, not listed, and what the bounds say is not said twice."""
+    """Return the fields of a value, a random generator by its kind alone."""
     made = {}
     for name, part in zip(value._fields, value):
-        if name in ("bounded_below", "bounded_above") or (name == "sort_keys" and part):
+        if isinstance(value, Space) and _is_omitted(value, name, part):
             continue
         if isinstance(part, RandomState):
             made[name] = part.bit_generator
         elif isinstance(part, Reference):
             made[name] = str(part)
-        elif part is not None or name not in ("random", "start"):
+        else:
             made[name] = _json(part, left, depth + 1)
     return made
+
+
+_OMITTED: Final = {"random": None, "start": None, "sort_keys": True}
+"""Fields of spaces that are left out when they have this value."""
+
+
+def _is_omitted(space: Space, name: str, part: object) -> bool:
+    return space.plain_fields.get(name) == "flags" or (name in _OMITTED and part is _OMITTED[name])
 
 
 _KINDS: Final[dict[type, str]] = {Reference: "reference"}
@@ -154,8 +163,8 @@ def _array(value: ArrayInfo) -> dict[str, Any]:
     if not value.is_scalar:
         made["shape"] = list(value.shape)
     try:
-        items = unpacked(value)
-    except Unrecognised:
+        items = unpack_items(value)
+    except UnrecognizedError:
         return made
     if value.is_scalar:
         return {**made, "value": items[0]}
@@ -181,7 +190,7 @@ def _function(value: Function, left: _Left, depth: int) -> dict[str, Any]:
 # -- a line for people --------------------------------------------------------------------------------
 
 
-def one_line(value: object) -> str:
+def render_line(value: object) -> str:
     """Return a decoded value in a line, escaped and bounded.
 
     :param value: as :func:`sbformat.values.decode` gives it
@@ -237,8 +246,8 @@ def _shape(shape: tuple[int, ...]) -> str:
 def _bounds(value: ArrayInfo) -> str:
     """All bounds when they are one or few; their range otherwise."""
     try:
-        items = unpacked(value)
-    except Unrecognised:
+        items = unpack_items(value)
+    except UnrecognizedError:
         return f"array of {value.dtype}"
     if not items:
         return "none"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
 from sbformat.pkl.tree import Node
-from sbformat.values.context import Unrecognised
-from sbformat.values.numbers import binary64, number
+from sbformat.values.context import UnrecognizedError, reject
+from sbformat.values.numbers import to_float64, to_number
 from sbformat.values.types import (
     CarriedObject,
     ConstantSchedule,
@@ -24,8 +24,8 @@ from sbformat.values.types import (
 if TYPE_CHECKING:
     from sbformat.globals.published import Published
     from sbformat.pkl.tree import Call
-    from sbformat.values.code import Parts
-    from sbformat.values.context import Recognition
+    from sbformat.values.code import FunctionParts
+    from sbformat.values.context import Context
     from sbformat.values.types import Schedule
 
 _SCHEDULES: Final = (ConstantSchedule, LinearSchedule, FloatSchedule)
@@ -34,65 +34,62 @@ _CARRIED: Final = (Function, CarriedObject)
 _GLOBALS: Final = frozenset({"__package__", "__name__", "__file__"})
 
 
-def _attributes(scope: Recognition, node: Call, *names: str) -> list[Any]:
-    attributes = scope.attributes(node) if node.args == () else {}
+def _attributes(context: Context, node: Call, *names: str) -> list[Any]:
+    attributes = context.read_attributes(node) if node.args == () else {}
     if set(attributes) != set(names):
-        message = f"a schedule has attributes other than {', '.join(names)}"
-        raise Unrecognised(message)
+        reject(f"a schedule has attributes other than {', '.join(names)}")
     return [attributes[name] for name in names]
 
 
-def constant_schedule(scope: Recognition, node: Call) -> ConstantSchedule:
+def decode_constant_schedule(context: Context, node: Call) -> ConstantSchedule:
     """``ConstantSchedule(val)``, of SB3 >= 2.7."""
-    (value,) = _attributes(scope, node, "val")
-    made = ConstantSchedule(number(value, "the value of a schedule"))
-    scope.accept(node)
+    (value,) = _attributes(context, node, "val")
+    made = ConstantSchedule(to_number(value, "the value of a schedule"))
+    context.accept(node)
     return made
 
 
-def linear_schedule(scope: Recognition, node: Call) -> LinearSchedule:
+def decode_linear_schedule(context: Context, node: Call) -> LinearSchedule:
     """``LinearSchedule(start, end, end_fraction)``, of SB3 >= 2.7."""
-    values = _attributes(scope, node, "start", "end", "end_fraction")
-    made = LinearSchedule(*(binary64(value, "a value of a schedule") for value in values))
-    scope.accept(node)
+    values = _attributes(context, node, "start", "end", "end_fraction")
+    made = LinearSchedule(*(to_float64(value, "a value of a schedule") for value in values))
+    context.accept(node)
     return made
 
 
-def simple_linear_schedule(scope: Recognition, node: Call) -> LinearSchedule:
+def decode_simple_linear_schedule(context: Context, node: Call) -> LinearSchedule:
     """``SimpleLinearSchedule(initial_value)``, of rl-zoo3 >= 2.7."""
-    (value,) = _attributes(scope, node, "initial_value")
-    made = _from_initial(binary64(value, "the value of a schedule"))
-    scope.accept(node)
+    (value,) = _attributes(context, node, "initial_value")
+    made = _from_initial(to_float64(value, "the value of a schedule"))
+    context.accept(node)
     return made
 
 
-def float_schedule(scope: Recognition, node: Call) -> FloatSchedule:
+def decode_float_schedule(context: Context, node: Call) -> FloatSchedule:
     """``FloatSchedule(value_schedule)``, of SB3 >= 2.7."""
-    (value,) = _attributes(scope, node, "value_schedule")
+    (value,) = _attributes(context, node, "value_schedule")
     if not isinstance(value, (*_SCHEDULES, *_CARRIED, Node)):
-        message = "a FloatSchedule holds no schedule"
-        raise Unrecognised(message)
-    scope.accept(node)
+        reject("a FloatSchedule holds no schedule")
+    context.accept(node)
     return FloatSchedule(value)
 
 
-def constant_function(scope: Recognition, node: Call) -> ConstantSchedule:
+def decode_constant_function(context: Context, node: Call) -> ConstantSchedule:
     """A call of ``constant_fn(val)``: how a schedule is written for SB3 < 2.7 (FORMAT.md 13.7)."""
-    return ConstantSchedule(*_numbers(scope, node, 1))
+    return ConstantSchedule(*_numbers(context, node, 1))
 
 
-def linear_function(scope: Recognition, node: Call) -> LinearSchedule:
-    """A call of ``get_linear_fn(start, end, end_fraction)``, as :func:`constant_function`."""
-    return LinearSchedule(*_numbers(scope, node, 3))
+def decode_linear_function(context: Context, node: Call) -> LinearSchedule:
+    """A call of ``get_linear_fn(start, end, end_fraction)``, as :func:`decode_constant_function`."""
+    return LinearSchedule(*_numbers(context, node, 3))
 
 
-def _numbers(scope: Recognition, node: Call, count: int) -> list[float]:
+def _numbers(context: Context, node: Call, count: int) -> list[float]:
     args: Any = node.args
     if len(args) != count or node.updates:
-        message = "a schedule is made of another number of values, or changed afterwards"
-        raise Unrecognised(message)
-    values = [(number if count == 1 else binary64)(scope.value(arg), "a value of a schedule") for arg in args]
-    scope.accept(node)
+        reject("a schedule is made of another number of values, or changed afterwards")
+    values = [(to_number if count == 1 else to_float64)(context.value(arg), "a value of a schedule") for arg in args]
+    context.accept(node)
     return values
 
 
@@ -103,7 +100,7 @@ def _from_initial(value: float) -> LinearSchedule:
 # -- published functions ------------------------------------------------------------------------------
 
 
-def schedule_of(parts: Parts) -> tuple[Schedule | None, str]:
+def find_schedule(parts: FunctionParts) -> tuple[Schedule | None, str]:
     """Return what a function computes when it is published, or None; and why it is in doubt, or nothing.
 
     :param parts: of the function
@@ -123,7 +120,7 @@ def schedule_of(parts: Parts) -> tuple[Schedule | None, str]:
     return _computed(rows[differences.index("")], dict(zip(code.freevars, parts.closure))), ""
 
 
-def _difference(parts: Parts, row: Published) -> str:  # noqa: PLR0911 -- a line a check
+def _difference(parts: FunctionParts, row: Published) -> str:  # noqa: PLR0911 -- a line a check
     """Say how what the digest leaves out differs from what the library leaves, or nothing."""
     from sbformat.values.line_tables import has_valid_line_table
 
@@ -186,8 +183,8 @@ def _is_number_or_schedule(value: object) -> bool:
     if isinstance(value, (*_SCHEDULES, *_CARRIED)):
         return True
     try:
-        number(value, "")
-    except Unrecognised:
+        to_number(value, "")
+    except UnrecognizedError:
         return False
     return True
 
@@ -201,10 +198,10 @@ def _computed(row: Published, closure: dict[str, Any]) -> Schedule | None:
     if any(isinstance(value, (*_SCHEDULES, *_CARRIED)) for value in values):
         return None
     if row.role == "constant":
-        return ConstantSchedule(number(values[0], row.cells[0]))
+        return ConstantSchedule(to_number(values[0], row.cells[0]))
     try:
-        numbers = {name: binary64(value, name) for name, value in zip(row.cells, values)}
-    except Unrecognised:
+        numbers = {name: to_float64(value, name) for name, value in zip(row.cells, values)}
+    except UnrecognizedError:
         return None
     if row.role == "initial":
         return _from_initial(numbers[row.cells[0]])

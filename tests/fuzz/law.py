@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from hostile_child import forget, peak
-from making import fit_for_terminal
-from pth_checks import BASE_BYTES
-
+from conformance.generators.build_zips import fit_for_terminal
 from sbformat import SbformatError
+from tests.children.read_hostile_pth import forget, peak
+from tests.helpers.pth_checks import BASE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,10 +21,7 @@ pytest.importorskip("stable_baselines3")
 
 import cloudpickle
 import torch
-from beside import GENERATED
-from bundled import PPO, SAC
 from gymnasium import spaces
-from making_known import Outcome, code_parts, recognise, understood
 from stable_baselines3.common import noise, type_aliases, utils
 
 import sbformat
@@ -35,8 +32,11 @@ from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth import Device, TensorInfo
 from sbformat.pth.arrays import to_array
 from sbformat.values import types as values
-from sbformat.values.code import code_from
-from sbformat.values.context import role_of
+from sbformat.values.code import make_code
+from sbformat.values.context import find_role
+from tests.helpers.build_blobs import Outcome, code_parts, decode_outcome, understood
+from tests.helpers.bundled import PPO, SAC
+from tests.helpers.shared_files import GENERATED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -201,14 +201,14 @@ def test_every_blob_is_what_cloudpickle_loads(path: str) -> None:
     for value in archive.data.values():
         if not isinstance(value, Serialized):
             continue
-        outcome = recognise(value.pickle)
+        outcome = decode_outcome(value.pickle)
         if holds_code(outcome) and not is_ours:  # the bytecode of another Python: loading may fail, running may crash
             continue
         same(outcome.value, cloudpickle.loads(value.pickle))
 
 
 def holds_code(outcome: Outcome) -> bool:
-    return any(role_of(node) == "builtin_type" for node in outcome.recognition.pickle.log if isinstance(node, Call))
+    return any(find_role(node) == "builtin_type" for node in outcome.decoder.pickle.log if isinstance(node, Call))
 
 
 # -- live values --------------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ def digest_of(code: Any) -> str | None:
 
 def compiled(code: Any) -> Any:
     parts = [tuple(map(part_of, value)) if type(value) is tuple else value for value in code_parts(code)]
-    return code_from(tuple(parts))
+    return make_code(tuple(parts))
 
 
 def part_of(value: Any) -> Any:
@@ -321,7 +321,7 @@ def linear(start: float, unit: Any = 3) -> Any:
 
 def test_a_closure() -> None:
     live = linear(0.5)
-    outcome = recognise(by_value(live))
+    outcome = decode_outcome(by_value(live))
     found = outcome.value
     assert (found.qualname, found.module) == ("linear.<locals>.schedule", __name__)
     assert (found.code.filename, found.code.firstlineno) == (live.__code__.co_filename, live.__code__.co_firstlineno)
@@ -329,17 +329,17 @@ def test_a_closure() -> None:
     assert found.globals == {"np": values.Module("numpy")}
     assert found.digest == digest_of(live.__code__)
     assert found.schedule is None
-    assert [doubt.rule for doubt in outcome.doubts] == ["function"]
+    assert [issue.rule for issue in outcome.issues] == ["function"]
     assert outcome.overlooked == []
 
 
 def test_a_lambda_and_a_partial() -> None:
     live = lambda left: left * 1e-3  # noqa: E731 -- what users write
-    found = recognise(by_value(live)).value
+    found = decode_outcome(by_value(live)).value
     assert found.qualname == live.__qualname__
     assert 1e-3 in found.code.constants
     assert found.digest == digest_of(live.__code__)
-    partial = recognise(by_value(functools.partial(live, 1, left=2))).value
+    partial = decode_outcome(by_value(functools.partial(live, 1, left=2))).value
     assert (partial.function.qualname, partial.args, partial.keywords) == (live.__qualname__, (1,), {"left": 2})
 
 
@@ -369,7 +369,7 @@ class Color(enum.Enum):
 
 
 def test_a_class_by_value() -> None:
-    outcome = recognise(by_value(Extractor))
+    outcome = decode_outcome(by_value(Extractor))
     found = outcome.value
     assert (found.module, found.name) == (__name__, "Extractor")
     assert found.bases == (values.Reference("torch.nn.modules.module", "Module"),)
@@ -377,20 +377,20 @@ def test_a_class_by_value() -> None:
     assert found.attributes["size"] == 3
     assert found.attributes["forward"].digest == digest_of(Extractor.forward.__code__)
     assert isinstance(found.attributes["__init__"].closure["__class__"], values.Cycle)
-    assert {doubt.rule for doubt in outcome.doubts} == {"class", "function"}
+    assert {issue.rule for issue in outcome.issues} == {"class", "function"}
     assert outcome.overlooked == []
 
 
 def test_an_enumeration_by_value() -> None:
-    outcome = recognise(by_value([Color, Color.RED]))
+    outcome = decode_outcome(by_value([Color, Color.RED]))
     reference = values.Reference(__name__, "Color")
     assert outcome.value[0].attributes["RED"] == values.EnumMember(reference, 1)
-    assert "class" in {doubt.rule for doubt in outcome.doubts}
+    assert "class" in {issue.rule for issue in outcome.issues}
 
 
 def test_a_function_that_calls_itself() -> None:
     def countdown(left: int) -> int:
         return countdown(left - 1) if left else 0
 
-    found = recognise(by_value(countdown)).value
+    found = decode_outcome(by_value(countdown)).value
     assert found.closure == {"countdown": values.Cycle()}

@@ -6,6 +6,7 @@ import hashlib
 import os
 from typing import TYPE_CHECKING, Final
 
+from sbformat.archive.archive import Archive
 from sbformat.archive.folder import LooseEntries, is_read, open_folder
 from sbformat.archive.kinds import sniff
 from sbformat.errors import SbformatError, UnsupportedError, escape
@@ -30,12 +31,13 @@ ARCHIVES: Final = frozenset({
     "sb3", "torch-zip", "torch-legacy", "sb2-zip", "npz", "zip", "safetensors", "pickle",
 })  # fmt: skip
 """Formats of files of a tree that are listed though nothing was found in them."""
+_ZIP_OR_FOLDER: Final = ("sb3", "sb2-zip", "folder")
 _HEAD_BYTES: Final = 512
 
 __all__ = ["RULES", "VERDICTS", "Finding", "ScanReport", "Skipped", "scan", "scan_in_tree"]
 
 
-def scan(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS, allow: Iterable[str] = ()) -> ScanReport:
+def scan(source: Archive | SourceLike, *, limits: Limits = DEFAULT_LIMITS, allow: Iterable[str] = ()) -> ScanReport:
     """Judge a file without running, importing or fetching anything named in it.
 
     A folder is judged as one, with every file below it; links out of it are not followed.
@@ -55,6 +57,8 @@ def scan(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS, allow: Iterable
             message = f"{escape(name)} cannot be allowed: it {why}"
             raise ValueError(message)
     scanner = Scanner(limits, allowed)
+    if isinstance(source, Archive):
+        return _scan_archive(source, scanner)
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
         return _folder(os.fsdecode(source), scanner, roots_of(os.fsdecode(source)))
     return _file(source, scanner)[0]
@@ -79,6 +83,19 @@ def scan_in_tree(
     if report.pickles or report.findings or report.format in ARCHIVES:
         return report
     return "script" if is_script(path, head) else "other"
+
+
+def _scan_archive(archive: Archive, scanner: Scanner) -> ScanReport:
+    """Scan the entries of an archive in memory; of a file that is one object, that."""
+    entries = archive.stored_entries
+    size = sum(entry.size for entry in entries.entries.values())
+    scanner.grant(size)
+    if archive.format in _ZIP_OR_FOLDER:
+        scanner.scan_entries(entries, Place(""), 0)
+    else:
+        for name in entries.entries:
+            scanner.content(entries.view(name), Place(""))
+    return _report(scanner, archive.format, None, size)
 
 
 def _file(source: SourceLike, scanner: Scanner, *, is_beside: bool = False) -> tuple[ScanReport, bytes]:
@@ -147,7 +164,7 @@ def _folder(source: str, scanner: Scanner, roots: tuple[str, ...]) -> ScanReport
             scanner.add(Place("").broken(error))
     size, top = sum(entry.size for entry in entries.entries.values()), set(entries.entries)
     scanner.grant(size)
-    scanner.entries(entries, Place(""), 0)
+    scanner.scan_entries(entries, Place(""), 0)
     skipped = [row for row in tree.skipped if _name_of(row.path, source) not in top]
     _judge_links([_name_of(row.path, source) for row in skipped if row.reason == "link-out"], scanner)
     names = [(path, _name_of(path, source)) for path in tree.files]

@@ -155,7 +155,7 @@ class Scanner(DocumentScanner):
         except SbformatError as error:
             self.add(place.broken(error))
             return
-        self.entries(LooseEntries(kept, self.budget), place, depth)
+        self.scan_entries(LooseEntries(kept, self.budget), place, depth)
 
     def npy(self, data: memoryview, place: Place, depth: int) -> None:
         """Look behind the header of a numpy array: unless it is of plain numbers or text, that is a pickle."""
@@ -193,13 +193,13 @@ class Scanner(DocumentScanner):
             self.torch_zip(container, place, depth)
             return
         if DATA_ENTRY in container or any(name.endswith(PTH_SUFFIX) for name in container):
-            self.entries(container, place, depth)
+            self.scan_entries(container, place, depth)
             return
         for name in container:
             with self.budget.temporary():
                 self.any_member(container, name, place, depth)
 
-    def entries(self, entries: Entries, place: Place, depth: int) -> None:
+    def scan_entries(self, entries: Entries, place: Place, depth: int) -> None:
         """Look into the entries of an archive, zipped or unzipped."""
         if isinstance(entries, Container):
             try:

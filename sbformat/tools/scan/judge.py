@@ -13,8 +13,8 @@ from sbformat.pkl import Attempt, Call, Dict, Extension, Global, Node, Pickle, U
 from sbformat.pkl.tree import walk
 from sbformat.tools.scan.report import RULES, reason_of
 from sbformat.tools.scan.uses import find_called_names, find_given_names, find_late_changes
-from sbformat.values import is_known, recognise
-from sbformat.values.context import role_of
+from sbformat.values import decode_tree, is_known
+from sbformat.values.context import find_role
 from sbformat.values.hashing import find_key_fault
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sbformat.pth.context import Scope
     from sbformat.tools.scan.location import Place
     from sbformat.tools.scan.report import Finding, Reason, Rule, Verdict
-    from sbformat.values import Doubt, Recognition
+    from sbformat.values import Decoder, Issue
 
 MOST_FINDINGS: Final = 1000
 """Of one verdict that are listed, of a pickle and of a file; the others are counted."""
@@ -149,8 +149,8 @@ class _Judgement:
         whole = pickle or Pickle(None, self.log, 0, self.size, frozenset(), ())
         self._of_values(whole, budget)
         try:
-            self.value, recognition = recognise(whole, budget, scope, reads_all=True)
-            discarded = self._discarded(recognition)
+            self.value, decoder = decode_tree(whole, budget, scope, checks_unread=True)
+            discarded = self._discarded(decoder)
         except SbformatError as error:
             self.is_cut = True
             for node in self.log:
@@ -159,8 +159,8 @@ class _Judgement:
             return
         for flag in whole.flags:
             self.findings.append(self.place.finding("odd-pickle", f"{flag}: no pickler of plain data writes that"))
-        carries = any(doubt.rule in _CARRIED for doubt in recognition.doubts.values())
-        for doubt in recognition.doubts.values():
+        carries = any(doubt.rule in _CARRIED for doubt in decoder.issues.values())
+        for doubt in decoder.issues.values():
             if doubt.rule != "name" or not carries:
                 self._of_doubt(doubt)
         wrapped = self._wrapped(whole.value)
@@ -169,11 +169,11 @@ class _Judgement:
                 message = "an algorithm where SB3 expects none: it makes the environment that a text names"
                 is_called = id(node) in self._called_names() or id(node) in self._given_names()
                 self._add("called-name" if is_called else "unknown-name", node, message, (_name(node),))
-            if id(node) not in recognition.understood and id(node) not in recognition.doubts:
+            if id(node) not in decoder.understood and id(node) not in decoder.issues:
                 self._of_node(node)
                 continue
             if isinstance(node, Call):
-                self._of_understood(node, recognition, carries=carries)
+                self._of_understood(node, decoder, carries=carries)
             if id(node) in discarded and pickle is not None:
                 name = _name(node)
                 message = f"{escape(name, _SHOWN)} is called, and nothing uses what it gives"
@@ -198,15 +198,15 @@ class _Judgement:
             message = "a value is changed after a call was given it, so that the call saw another one"
             self.findings.append(place.finding("changed-value", message))
 
-    def _of_understood(self, node: Call, recognition: Recognition, *, carries: bool) -> None:
+    def _of_understood(self, node: Call, decoder: Decoder, *, carries: bool) -> None:
         """A call that was accepted: names among its arguments that nothing asked for, and what depends on the rest."""
         for arg in node.args if type(node.args) is tuple else ():
-            if isinstance(arg, Global) and not recognition.knows(arg):
+            if isinstance(arg, Global) and not decoder.has_examined(arg):
                 message = (
                     f"{escape(_name(arg), _SHOWN)} is given to {escape(_name(node), _SHOWN)}, which takes no name there"
                 )
                 self._add("unchecked-arguments", arg, message, (_name(arg),), _DANGEROUS)
-        role = role_of(node)
+        role = find_role(node)
         if role == "module" and not carries:
             message = "a module is imported, and no function or class that is carried along needs it"
             self._add("unchecked-arguments", node, message, (_name(node),), _DANGEROUS)
@@ -214,19 +214,19 @@ class _Judgement:
             message = "a sparse tensor: torch takes its indices as they come, also those that lie outside"
             self._add("unchecked-arguments", node, message, (_name(node),))
 
-    def _discarded(self, recognition: Recognition) -> set[int]:
+    def _discarded(self, decoder: Decoder) -> set[int]:
         """Recognise calls that the value does not hold, as a POP leaves them; return those that nothing uses.
 
         From the last to the first: a call stands behind those that it is given.
         """
         discarded: set[int] = set()
         for node in reversed(self.log):
-            if isinstance(node, Call) and recognition.is_due(node):
-                recognition.make(node)
+            if isinstance(node, Call) and decoder.is_pending(node):
+                decoder.decode(node)
                 discarded.add(id(node))
         return discarded
 
-    def _of_doubt(self, doubt: Doubt) -> None:
+    def _of_doubt(self, doubt: Issue) -> None:
         node, message = doubt.node, doubt.message
         if doubt.rule == "function":
             self._add("carried-function", node, message, (_name(node),))
@@ -270,7 +270,7 @@ class _Judgement:
             self._add("unchecked-arguments", node, message)
             return
         name, func = _name(node), node.func
-        reaches = role_of(node) in REACHING or not isinstance(func, Global)
+        reaches = find_role(node) in REACHING or not isinstance(func, Global)
         why = reason(func.pair) if reaches and isinstance(func, Global) else None
         text = f"{escape(name, _SHOWN)} is called as its library never does: {message}"
         if why:
@@ -340,7 +340,7 @@ class _Judgement:
             self._add("unknown-name", node, message, (name,))
 
     def _of_call(self, node: Call) -> None:
-        func, role = node.func, role_of(node)
+        func, role = node.func, find_role(node)
         if node.how == "STACK_GLOBAL" or not isinstance(func, Global):
             message = "what is imported or called is itself computed by a call: no reader can tell what it is"
             self._add("computed-name", node, message)
@@ -431,7 +431,7 @@ def _imports(log: list[Node | Update]) -> Iterator[str]:
     for node in log:
         if isinstance(node, Global):
             yield escape(str(node), 1000)
-        elif isinstance(node, Call) and role_of(node) == "module":
+        elif isinstance(node, Call) and find_role(node) == "module":
             args = node.args
             if isinstance(args, tuple) and len(args) == 1 and isinstance(args[0], str):
                 yield escape(args[0], 1000)

@@ -17,7 +17,7 @@ from sbformat.globals.dangerous import ADDRESS
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Node, walk
 from sbformat.tools.scan.uses import pairs_of
-from sbformat.values.context import role_of
+from sbformat.values.context import find_role
 from sbformat.values.types import (
     ConstantSchedule,
     FloatSchedule,
@@ -124,7 +124,7 @@ def of_state_dict(tree: object, place: Place) -> Iterator[Finding]:
                 yield place.finding("dangerous-name", "SB3 looks up on the agent what a key spells that is no text")
     for part in walk(tree):
         for key, value in pairs_of(part):
-            if isinstance(key, Node) and not (isinstance(key, Call) and role_of(key) in _BYTES):
+            if isinstance(key, Node) and not (isinstance(key, Call) and find_role(key) in _BYTES):
                 yield place.finding("unchecked-arguments", "a key that is neither text, number nor bytes")
                 return
             if type(key) is str and key == "fused" and not (value is None or (isinstance(value, int) and not value)):

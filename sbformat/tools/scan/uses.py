@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from sbformat.globals.attributes import is_used
 from sbformat.pkl.tree import Call, Dict, Global, Node, Update
 from sbformat.tools.scan.location import ANY_KEY
-from sbformat.values.context import is_known, role_of
+from sbformat.values.context import find_role, is_known
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -39,7 +39,7 @@ def find_given_names(log: Iterable[Node | Update]) -> dict[int, Call]:
     for node in log:
         if not isinstance(node, Call):
             continue
-        role = role_of(node)
+        role = find_role(node)
         if role in _CARRYING or type(node.func) is not Global or not is_known(node.func.pair):
             continue  # of a name that is not known, the call itself is reported
         if role in _HOLDING:  # what is in a list is only kept, but a name in its place is asked for its items
@@ -106,7 +106,7 @@ def pairs_of(value: object) -> list[tuple[object, object]]:
     if type(value) is Dict:
         return list(value)
     pairs: list[tuple[object, object]] = []
-    if isinstance(value, Call) and role_of(value) == "ordered_dict":
+    if isinstance(value, Call) and find_role(value) == "ordered_dict":
         items = value.args[0] if value.args else ()  # type: ignore[index]
         if isinstance(items, (list, tuple)):
             pairs += [(item[0], item[1]) for item in items if isinstance(item, (list, tuple)) and len(item) == 2]

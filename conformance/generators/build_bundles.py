@@ -1,0 +1,99 @@
+"""Normalisation statistics as a bundle holds them, the bundle, and what a decoder prints for them (FORMAT.md 17.5)."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from conformance.generators import expected
+from conformance.generators.build_objects import Held, held, printed
+from conformance.generators.build_zips import Member, build_zip
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+ASKED: Final = "--statistics"
+SETTINGS_ENTRY: Final = "vecnormalize.json"
+ARRAYS_ENTRY: Final = "vecnormalize.safetensors"
+_DTYPES: Final = {"f8": "F64", "f4": "F32", "f2": "F16", "u1": "U8", "i8": "I64", "b1": "BOOL"}
+"""The names that safetensors has for dtypes."""
+
+
+def means(name: str, mean: Sequence[float], var: Sequence[float], count: float, **others: Any) -> dict[str, Held]:
+    """The three arrays of a RunningMeanStd."""
+    parts = {"mean": held("f8", *mean, **others), "var": held("f8", *var, **others)}
+    return {f"{name}.{part}": array for part, array in {**parts, "count": held("f8", count, shape=())}.items()}
+
+
+OBSERVATIONS: Final = means("obs_rms", (1, 2), (3, 4), 5)
+RETURNS: Final = means("ret_rms", (0.5,), (2,), 6, shape=())
+ARRAYS: Final = OBSERVATIONS | RETURNS
+SETTINGS: Final[dict[str, Any]] = {
+    "format_version": 1, "library": "stable_baselines3", "num_envs": None, "training": True, "norm_obs": True,
+    "norm_reward": True, "clip_obs": 10.0, "clip_reward": 10.0, "gamma": 0.99, "epsilon": 1e-8, "norm_obs_keys": None,
+    "obs_rms": "array", "ret_rms": "array", "old_obs": None, "old_reward": None, "observation_space": None,
+    "action_space": None,
+}  # fmt: skip
+"""Of statistics of observations and of returns, and of nothing else."""
+
+
+# -- spaces -------------------------------------------------------------------------------------------
+
+
+def listed(code: str, items: Any, shape: Sequence[int] | None = None) -> dict[str, Any]:
+    """An array in JSON; its items as they shall stand there."""
+    order = "|" if code[-1] == "1" else "<"
+    return {"dtype": order + code, "shape": [len(items)] if shape is None else list(shape), "items": items}
+
+
+def box(low: Sequence[float], high: Sequence[float], **others: Any) -> dict[str, Any]:
+    """A Box of float32, a vector of two or more items, that is bounded wherever it is finite."""
+    texts = {math.inf: "Infinity", -math.inf: "-Infinity"}
+    bounds = {name: listed("f4", [texts.get(v, v) for v in values]) for name, values in (("low", low), ("high", high))}
+    flags = {f"bounded_{name}": listed("b1", True, [len(low)]) for name in ("below", "above")}
+    return {
+        "type": "Box", "library": "gymnasium", "shape": [len(low)], "dtype": "<f4", **bounds, **flags, **others,
+    }  # fmt: skip
+
+
+def discrete(n: int, **others: Any) -> dict[str, Any]:
+    """A Discrete."""
+    return {"type": "Discrete", "library": "gymnasium", "n": n, "start": 0, "dtype": "<i8", **others}
+
+
+def dict_space(spaces: Mapping[str, Any]) -> dict[str, Any]:
+    """A Dict."""
+    return {
+        "type": "Dict", "library": "gymnasium", "spaces": [[name, part] for name, part in spaces.items()],
+        "sort_keys": True,
+    }  # fmt: skip
+
+
+# -- the file, and what is printed for it -------------------------------------------------------------
+
+
+def safetensors(arrays: Mapping[str, Held], *, metadata: Mapping[str, str] | None = None) -> bytes:
+    """A safetensors file, its arrays in this order."""
+    header: dict[str, Any] = {} if metadata is None else {"__metadata__": dict(metadata)}
+    end = 0
+    for name, array in arrays.items():
+        start, end = end, end + len(array.items)
+        header[name] = {"dtype": _DTYPES[array.code], "shape": list(array.shape), "data_offsets": [start, end]}
+    raw = json.dumps(header).encode()
+    raw += b" " * (-len(raw) % 8)
+    return len(raw).to_bytes(8, "little") + raw + b"".join(array.items for array in arrays.values())
+
+
+def bundle(settings: Any = SETTINGS, arrays: Mapping[str, Held] | bytes | None = ARRAYS) -> bytes:
+    """An archive and the two entries: settings as JSON or as bytes, arrays or the bytes of their file, or None."""
+    texts = settings if isinstance(settings, bytes) or settings is None else json.dumps(settings).encode()
+    raw = arrays if isinstance(arrays, bytes) or arrays is None else safetensors(arrays)
+    entries = {"data": b"{}", SETTINGS_ENTRY: texts, ARRAYS_ENTRY: raw}
+    return build_zip(*[Member(name.encode(), data) for name, data in entries.items() if data is not None])
+
+
+def holds(arrays: Mapping[str, Held] = ARRAYS, **settings: Any) -> dict[str, Any]:
+    """What is printed for statistics that differ in these settings."""
+    document = json.loads(json.dumps({**SETTINGS, **settings}, sort_keys=True))
+    return {"statistics": {"settings": expected.plain(document), "arrays": printed(arrays)}}
