@@ -1,4 +1,4 @@
-"""Which algorithm wrote an archive (FORMAT.md 4.3)."""
+"""The algorithm that wrote an archive (FORMAT.md 4.3)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ KEYS: Final[dict[str, tuple[dict[str, Any], ...]]] = {
     "TD3": ({"policy_delay": 2, "target_policy_noise": 0.2, "target_noise_clip": 0.5},),
     "A2C": ({"n_steps": 5, "gae_lambda": 1.0, "vf_coef": 0.5},),
 }
-"""Keys that name one algorithm, for certain."""
+"""Keys that determine one algorithm with certainty."""
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from by_keys()
     yield from by_policy()
 
@@ -46,7 +46,7 @@ def document(values: dict[str, Any]) -> bytes:
 
 
 def concluded(name: str | None, *, certain: bool) -> dict[str, Any]:
-    """What a decoder prints."""
+    """The expected output of a decoder."""
     return {"algorithm": name, "certain": certain}
 
 

@@ -1,4 +1,4 @@
-"""Normalisation statistics as a bundle holds them, the bundle, and what a decoder prints for them (FORMAT.md 17.5)."""
+"""Normalization statistics of a bundle, the bundle, and the expected output of a decoder (FORMAT.md 17.5)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ASKED: Final = "--statistics"
 SETTINGS_ENTRY: Final = "vecnormalize.json"
 ARRAYS_ENTRY: Final = "vecnormalize.safetensors"
 _DTYPES: Final = {"f8": "F64", "f4": "F32", "f2": "F16", "u1": "U8", "i8": "I64", "b1": "BOOL"}
-"""The names that safetensors has for dtypes."""
+"""The names of dtypes in safetensors."""
 
 
 def means(name: str, mean: Sequence[float], var: Sequence[float], count: float, **others: Any) -> dict[str, Held]:
@@ -35,20 +35,20 @@ SETTINGS: Final[dict[str, Any]] = {
     "obs_rms": "array", "ret_rms": "array", "old_obs": None, "old_reward": None, "observation_space": None,
     "action_space": None,
 }  # fmt: skip
-"""Of statistics of observations and of returns, and of nothing else."""
+"""Arrays of the statistics of observations and of returns."""
 
 
 # -- spaces -------------------------------------------------------------------------------------------
 
 
 def listed(code: str, items: Any, shape: Sequence[int] | None = None) -> dict[str, Any]:
-    """An array in JSON; its items as they shall stand there."""
+    """An array in JSON, with these items."""
     order = "|" if code[-1] == "1" else "<"
     return {"dtype": order + code, "shape": [len(items)] if shape is None else list(shape), "items": items}
 
 
 def box(low: Sequence[float], high: Sequence[float], **others: Any) -> dict[str, Any]:
-    """A Box of float32, a vector of two or more items, that is bounded wherever it is finite."""
+    """A Box of float32, a vector of two or more items. A bound is set if it is finite."""
     texts = {math.inf: "Infinity", -math.inf: "-Infinity"}
     bounds = {name: listed("f4", [texts.get(v, v) for v in values]) for name, values in (("low", low), ("high", high))}
     flags = {f"bounded_{name}": listed("b1", True, [len(low)]) for name in ("below", "above")}
@@ -74,7 +74,7 @@ def dict_space(spaces: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def safetensors(arrays: Mapping[str, Held], *, metadata: Mapping[str, str] | None = None) -> bytes:
-    """A safetensors file, its arrays in this order."""
+    """A safetensors file with the arrays in this order."""
     header: dict[str, Any] = {} if metadata is None else {"__metadata__": dict(metadata)}
     end = 0
     for name, array in arrays.items():
@@ -94,6 +94,6 @@ def bundle(settings: Any = SETTINGS, arrays: Mapping[str, Held] | bytes | None =
 
 
 def holds(arrays: Mapping[str, Held] = ARRAYS, **settings: Any) -> dict[str, Any]:
-    """What is printed for statistics that differ in these settings."""
+    """The expected output for statistics with these settings changed."""
     document = json.loads(json.dumps({**SETTINGS, **settings}, sort_keys=True))
     return {"statistics": {"settings": expected.plain(document), "arrays": printed(arrays)}}

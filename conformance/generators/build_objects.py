@@ -1,4 +1,4 @@
-"""Objects as SB3 and numpy pickle them: arrays and numbers, what is nothing but its attributes, spaces.
+"""Objects as SB3 and numpy pickle them: arrays and numbers, objects that consist only of their attributes, spaces.
 
 Trees for ``build_pth.dumps``. Nothing here needs numpy: items are given as numbers, and packed here.
 """
@@ -28,7 +28,7 @@ FORMATS: Final = {
     "b1": "?", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "f2": "e", "i4": "i", "u4": "I", "f4": "f", "i8": "q",
     "u8": "Q", "f8": "d", "c16": "d",
 }  # fmt: skip
-"""How ``struct`` packs the items of numpy's dtypes, by numpy's code."""
+"""Format characters of ``struct`` for numpy's dtypes, by numpy's code."""
 
 
 def packed(code: str, *values: float) -> bytes:
@@ -37,14 +37,14 @@ def packed(code: str, *values: float) -> bytes:
 
 
 class Held(NamedTuple):
-    """An array: what is pickled, and what is printed for it."""
+    """An array: the pickled value and the expected output."""
 
     code: str
     shape: tuple[int, ...]
     items: bytes
 
     def tree(self) -> Apply:
-        """As numpy pickles it."""
+        """The array as numpy pickles it."""
         return array(self.shape, self.items, self.code)
 
 
@@ -54,7 +54,7 @@ def held(code: str, *values: float, shape: tuple[int, ...] | None = None) -> Hel
 
 
 def printed(arrays: Mapping[str, Held]) -> list[list[Any]]:
-    """What is printed for arrays by name."""
+    """The expected output for arrays by name."""
     return [[name, expected.array(CODES[code], shape, items)] for name, (code, shape, items) in sorted(arrays.items())]
 
 
@@ -62,13 +62,13 @@ def printed(arrays: Mapping[str, Held]) -> list[list[Any]]:
 
 
 def dtype(code: str, order: str = "<", sizes: tuple[int, ...] = (-1, -1, 0)) -> Apply:
-    """A dtype as numpy pickles it; of what is no number, with the last three items of its state."""
+    """A dtype as numpy pickles it; ``sizes`` are the last three items of the state of dtypes that are not numbers."""
     state = (3, "|" if code[-1] == "1" and order == "<" else order, None, None, None, *sizes)
     return Apply(Name("numpy", "dtype"), (code, False, True), Change("BUILD", state))
 
 
 def array(shape: tuple[int, ...], items: bytes, code: str = "f4") -> Apply:
-    """An array as numpy pickles it below protocol 5; bytes are spelled as protocol 2 has to."""
+    """An array as numpy pickles it below protocol 5; bytes are encoded as in protocol 2."""
     return rebuilt(shape, dtype(code), octets(items))
 
 
@@ -112,7 +112,7 @@ def octets(raw: bytes) -> Apply:
 
 
 def instance(cls: Name, attributes: Mapping[str, Any] | Pairs) -> Apply:
-    """An object that is nothing but its attributes."""
+    """An object that consists only of its attributes."""
     state = attributes if isinstance(attributes, Pairs) else dict(attributes)
     return Apply(cls, (), Change("BUILD", state), how="NEWOBJ")
 
@@ -131,7 +131,7 @@ def space(module: str, name: str, attributes: Mapping[str, Any], library: str = 
 
 
 def box(low: Sequence[float], high: Sequence[float], /, **others: Any) -> Apply:
-    """A Box of float32, a vector, as gymnasium has it."""
+    """A Box of float32, a vector, as gymnasium pickles it."""
     bounds = {"low": floats(*low), "high": floats(*high)}
     below = numbers("b1", *(value > -math.inf for value in low))
     above = numbers("b1", *(value < math.inf for value in high))

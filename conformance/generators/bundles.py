@@ -1,4 +1,4 @@
-"""Archives that normalisation statistics are bundled with (FORMAT.md 17.5)."""
+"""Archives with bundled normalization statistics (FORMAT.md 17.5)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ UNSUPPORTED: Final = "unsupported"
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from entries()
     yield from settings()
     yield from fields()
@@ -50,7 +50,7 @@ def vectors() -> Iterator[Vector]:
 
 
 def changed(**fields: Any) -> bytes:
-    """A bundle with these settings instead."""
+    """A bundle with these settings changed."""
     return bundle({**SETTINGS, **fields})
 
 
@@ -173,7 +173,7 @@ def keys() -> Iterator[Vector]:
 
 
 def with_arrays(**arrays: Held) -> dict[str, Held]:
-    """The arrays of a bundle with some of them changed, by names with two underscores for a dot."""
+    """The arrays of a bundle with some of them changed; two underscores in a name mean a dot."""
     return {**ARRAYS, **{name.replace("__", "."): array for name, array in arrays.items()}}
 
 

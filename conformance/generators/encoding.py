@@ -1,4 +1,4 @@
-"""What a writer is given, and what it must refuse (FORMAT.md 12)."""
+"""Input of a writer, and what it must refuse (FORMAT.md 12)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from zips()
     yield from names()
     yield from documents()
@@ -50,7 +50,7 @@ def state(value: Any) -> dict[str, Any]:
 
 
 def entry(name: str, data: bytes) -> Member:
-    """A member as FORMAT.md 12.1 has it."""
+    """A member by the rules of FORMAT.md 12.1."""
     return Member(name.encode(), data, flags=0 if name.isascii() else build_zips.UTF8_FLAG)
 
 

@@ -1,4 +1,4 @@
-"""Files that are one pickle: what each is of, and how it lies in the shape of an archive (FORMAT.md 16.3, 16.4)."""
+"""Files that are one pickle: the kind of each, and its form as an archive (FORMAT.md 16.3, 16.4)."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def statistics(*mean: float, **others: Any) -> Apply:
 
 
 def means(*mean: float) -> dict[str, Any]:
-    """What is printed for it."""
+    """The expected output for it."""
     one = expected.tensor("float64", (len(mean),), struct.pack(f"<{len(mean)}d", *mean))
     return {"dict": [["mean", one], ["var", one], ["count", expected.floating(4.5)]]}
 
 
 def holds(form: str, data: Sequence[Sequence[Any]], name: str, state_dict: Any) -> dict[str, Any]:
-    """What is printed for a file."""
+    """The expected output for a file."""
     return expected.archive({"data": {"dict": [list(pair) for pair in data]}, name: state_dict}, form)
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from roots()
     yield from others()
     yield from arrays()

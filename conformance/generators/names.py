@@ -25,7 +25,7 @@ FOLDER: Final = 0o040755 << 16
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from spelling()
     yield from kinds()
     yield from paths()
@@ -39,7 +39,7 @@ def named(*names: bytes, **fields: Any) -> bytes:
 
 
 def holding(*names: str) -> dict[str, Any]:
-    """What ``named`` holds."""
+    """The expected output for ``named``."""
     rest = {name: expected.other(b"" if name.endswith("/") else b"x") for name in names}
     return expected.archive({"data": expected.plain({}), **rest})
 

@@ -1,4 +1,4 @@
-"""Normalisation statistics in a pickle (FORMAT.md 17.1, 17.2)."""
+"""Normalization statistics in a pickle (FORMAT.md 17.1, 17.2)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TENSOR: Final = "tensor failure"
 MISSING: Final = "missing"
 UNSUPPORTED: Final = "unsupported"
 ABSENT: Final = ...
-"""Stands for an attribute that is not there."""
+"""Marks an attribute that is absent."""
 
 
 def number(value: float) -> Apply:
@@ -55,7 +55,7 @@ ATTRIBUTES: Final[dict[str, Any]] = {
     "clip_obs": 10.0, "clip_reward": 10.0, "gamma": 0.99, "epsilon": 1e-8, "training": True, "norm_obs": True,
     "norm_reward": True,
 }  # fmt: skip
-"""No more than must be there."""
+"""Only the required attributes."""
 BOX: Final[dict[str, Any]] = {"observation_space": box((-1, -2), (1, 2))}
 BOX_FACTS: Final[dict[str, Any]] = {"observation_space": facts.box((-1.0, -2.0), (1.0, 2.0))}
 PARTS: Final = {"image": box((0, 0.5), (1, 2)), "vector": box((-1, -2), (1, 2))}
@@ -79,13 +79,13 @@ def a_set(*items: str) -> Apply:
 
 
 def pickled(cls: Name = NORMALIZE, **changed: Any) -> bytes:
-    """A VecNormalize that differs in these attributes."""
+    """A VecNormalize with these attributes changed."""
     made = {**ATTRIBUTES, **changed}
     return dumps(instance(cls, {name: value for name, value in made.items() if value is not ABSENT}))
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from roots()
     yield from statistics()
     yield from numbers_and_flags()

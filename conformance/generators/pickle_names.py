@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     for family in (mappings, renamed, protocols, exact):
         yield from family()
 

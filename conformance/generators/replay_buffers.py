@@ -1,4 +1,4 @@
-"""Replay buffers: what they must have, and where their trajectories are (FORMAT.md 18)."""
+"""Replay buffers: their required attributes and their trajectories (FORMAT.md 18)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TENSOR: Final = "tensor failure"
 UNSUPPORTED: Final = "unsupported"
 PASSED: Final = "limit exceeded"
 ABSENT: Final = ...
-"""Stands for an attribute that is not there."""
+"""Marks an attribute that is absent."""
 TERMINATED, TIMEOUT, UNFINISHED = "terminated", "timeout", "unfinished"
 
 DICT_BUFFER: Final = Name(BUFFER.module, "DictReplayBuffer")
@@ -44,7 +44,7 @@ ENVS: Final = 2
 
 
 def steps(*values: float, code: str = "f4", envs: int = ENVS, axes: tuple[int, ...] = ()) -> Held:
-    """An array of a row a step: its items, or as many zeros as it has."""
+    """An array with one row per step: these items, or zeros."""
     count = ROWS * envs
     for size in axes:
         count *= size
@@ -52,13 +52,13 @@ def steps(*values: float, code: str = "f4", envs: int = ENVS, axes: tuple[int, .
 
 
 def counted(first: int, envs: int = ENVS, axes: tuple[int, ...] = (1,)) -> Held:
-    """An array of a row a step that counts upwards."""
+    """An array with one row per step, with increasing items."""
     count = ROWS * envs
     return steps(*range(first, first + count), envs=envs, axes=axes)
 
 
 def attributes(envs: int = ENVS) -> dict[str, Any]:
-    """What must be there: three of four rows are filled, and no episode has ended."""
+    """The required attributes: three of four rows are filled, and no episode has ended."""
     return {
         "buffer_size": ROWS, "n_envs": envs, "pos": 3, "full": False, "observations": counted(0, envs),
         "next_observations": counted(100, envs), "actions": counted(200, envs), "rewards": counted(300, envs, ()),
@@ -72,7 +72,7 @@ BOLD: Final = tuple(attributes())
 
 
 def tree(value: Any) -> Any:
-    """An attribute as it is pickled."""
+    """The pickled form of an attribute."""
     if isinstance(value, Held):
         return value.tree()
     return {key: tree(part) for key, part in value.items()} if isinstance(value, dict) else value
@@ -113,12 +113,12 @@ def accepts(
 
 
 def refuses(rule: Rule, name: str, parts: dict[str, Any], outcome: str = TENSOR, cls: Name = BUFFER) -> Vector:
-    """A buffer that is none."""
+    """A buffer that a reader must refuse."""
     return rule.refuses(f"buffer-{name}", pickled(cls, parts), outcome, ASKED)
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from roots()
     yield from classes()
     yield from bold()
@@ -298,7 +298,7 @@ def axes() -> Iterator[Vector]:
 
 
 def episodic(name: str = "_buffer", *done: float, **changed: Any) -> dict[str, Any]:
-    """A hindsight buffer before 1.8: three episodes of at most two steps, the second is under way."""
+    """A hindsight buffer before 1.8: three episodes of at most two steps, the second is in progress."""
     of_steps = {
         key: held("f4", *range(6), shape=(3, 2, 1)) for key in ("action", "reward")
     } | {
@@ -377,7 +377,7 @@ def hindsight() -> Iterator[Vector]:
 
 
 def ended(pos: int, *, full: bool, envs: int = ENVS, **changed: Any) -> dict[str, Any]:
-    """A buffer, where it is written next, and what else is different."""
+    """A buffer with this ``pos`` and other changes."""
     return {**attributes(envs), "pos": pos, "full": full, **changed}
 
 

@@ -1,4 +1,4 @@
-"""Which algorithm of Stable Baselines 2 wrote a file, and what its statistics must have (FORMAT.md 16.5, 16.6)."""
+"""The algorithm of Stable Baselines 2 that wrote a file, and the rules for its statistics (FORMAT.md 16.5, 16.6)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from by_keys()
     yield from by_policy()
     yield from statistics()

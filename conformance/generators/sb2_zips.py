@@ -28,7 +28,7 @@ def header(descr: str = "'<f4'", shape: str = "(2, 3)", order: str = "False") ->
 
 
 def npy(text: str | None = None, items: bytes = ITEMS, *, version: int = 1, length: int | None = None) -> bytes:
-    """A ``.npy``: its header is filled up with spaces to a multiple of 64 bytes."""
+    """A ``.npy``: its header is padded with spaces to a multiple of 64 bytes."""
     raw = (header() if text is None else text).encode("latin-1")
     width = 2 if version == 1 else 4
     raw += b" " * (-(8 + width + len(raw) + 1) % 64) + b"\n"
@@ -58,7 +58,7 @@ def agent(
 
 
 def holds(tensors: Mapping[str, Any], data: Any = None, **others: Any) -> dict[str, Any]:
-    """What is printed for it."""
+    """The expected output for it."""
     entries = {"data": data or {"dict": []}, "parameters": expected.ordered_dict(tensors), **others}
     return expected.archive(entries, "sb2-zip")
 
@@ -68,7 +68,7 @@ BOTH: Final = {NAMES[0]: WEIGHTS, NAMES[1]: expected.floats(7, 8, 9)}
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from zips()
     yield from lists()
     yield from members()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     for family in (markers, no_markers, hints, opaque, spellings, padding, no_base64, blobs):
         yield from family()
 

@@ -37,7 +37,7 @@ ENCODE: Final = Name("_codecs", "encode")
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from plain()
     yield from ordered_dicts()
     yield from metadata()

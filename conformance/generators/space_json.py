@@ -28,7 +28,7 @@ TEXT_DTYPE: Final = "<U0"
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from numbers()
     yield from arrays()
     yield from items()
@@ -39,18 +39,18 @@ def vectors() -> Iterator[Vector]:
 
 
 def with_space(space: Any) -> bytes:
-    """A bundle whose actions have this space: statistics have nothing to do with it."""
+    """A bundle with this action space, which the statistics do not depend on."""
     return bundle({**SETTINGS, "action_space": space})
 
 
 def accepts(rule: Rule, name: str, space: Any, printed: Any = None) -> Vector:
-    """A space, and how it is printed where that is another spelling."""
+    """A space, and its expected output if that differs."""
     found = holds(action_space=space if printed is None else printed)
     return rule.accepts(f"space-{name}", with_space(space), found, ASKED)
 
 
 def refuses(rule: Rule, name: str, space: Any) -> Vector:
-    """What is no space."""
+    """A value that is not a space."""
     return rule.refuses(f"space-{name}", with_space(space), DATA, ASKED)
 
 

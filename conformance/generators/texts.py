@@ -21,12 +21,12 @@ def archive(entry: str, text: bytes) -> bytes:
 
 
 def holds(entry: str, value: object) -> dict[str, object]:
-    """What is printed for it."""
+    """The expected output for it."""
     return expected.archive({"data": expected.plain({}), entry: value})
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from versions()
     yield from no_versions()
     yield from fields()
@@ -71,7 +71,7 @@ def no_versions() -> Iterator[Vector]:
 
 
 def told(rule: Rule, name: str, text: bytes, *pairs: tuple[str, str]) -> Vector:
-    """System info that a reader understands so."""
+    """System info and its expected fields."""
     value = {"system_info": [list(pair) for pair in pairs]}
     return rule.accepts(f"system_info-{name}", archive(SYSTEM, text), holds(SYSTEM, value))
 
