@@ -31,12 +31,12 @@ FORMATS: Final = {
 """Format characters of ``struct`` for numpy's dtypes, by numpy's code."""
 
 
-def packed(code: str, *values: float) -> bytes:
+def pack_items(code: str, *values: float) -> bytes:
     """The items of an array."""
     return struct.pack(f"<{len(values)}{FORMATS[code]}", *values)
 
 
-class Held(NamedTuple):
+class SampleArray(NamedTuple):
     """An array: the pickled value and the expected output."""
 
     code: str
@@ -48,12 +48,12 @@ class Held(NamedTuple):
         return array(self.shape, self.items, self.code)
 
 
-def held(code: str, *values: float, shape: tuple[int, ...] | None = None) -> Held:
+def sample_array(code: str, *values: float, shape: tuple[int, ...] | None = None) -> SampleArray:
     """An array of these items; a vector when no shape is given."""
-    return Held(code, (len(values),) if shape is None else shape, packed(code, *values))
+    return SampleArray(code, (len(values),) if shape is None else shape, pack_items(code, *values))
 
 
-def printed(arrays: Mapping[str, Held]) -> list[list[Any]]:
+def expected_arrays(arrays: Mapping[str, SampleArray]) -> list[list[Any]]:
     """The expected output for arrays by name."""
     return [[name, expected.array(CODES[code], shape, items)] for name, (code, shape, items) in sorted(arrays.items())]
 
@@ -69,18 +69,18 @@ def dtype(code: str, order: str = "<", sizes: tuple[int, ...] = (-1, -1, 0)) -> 
 
 def array(shape: tuple[int, ...], items: bytes, code: str = "f4") -> Apply:
     """An array as numpy pickles it below protocol 5; bytes are encoded as in protocol 2."""
-    return rebuilt(shape, dtype(code), octets(items))
+    return reconstructed_array(shape, dtype(code), encoded_bytes(items))
 
 
-def rebuilt(shape: tuple[int, ...], kind: Apply, items: object, *, is_fortran: bool = False) -> Apply:
+def reconstructed_array(shape: tuple[int, ...], kind: Apply, items: object, *, is_fortran: bool = False) -> Apply:
     """An array of any dtype."""
-    start = (Name("numpy", "ndarray"), (0,), octets(b"b"))
+    start = (Name("numpy", "ndarray"), (0,), encoded_bytes(b"b"))
     return Apply(Name(MULTIARRAY, "_reconstruct"), start, Change("BUILD", (1, shape, kind, is_fortran, items)))
 
 
 def numbers(code: str, *values: float, shape: tuple[int, ...] | None = None) -> Apply:
     """An array of these items, as numpy pickles it."""
-    return held(code, *values, shape=shape).tree()
+    return sample_array(code, *values, shape=shape).tree()
 
 
 def floats(*values: float) -> Apply:
@@ -95,15 +95,15 @@ def doubles(*values: float) -> Apply:
 
 def scalar(items: bytes, code: str) -> Apply:
     """A scalar as numpy pickles it."""
-    return Apply(Name(MULTIARRAY, "scalar"), (dtype(code), octets(items)))
+    return Apply(Name(MULTIARRAY, "scalar"), (dtype(code), encoded_bytes(items)))
 
 
 def objects(shape: tuple[int, ...], *items: object) -> Apply:
     """An array of objects as numpy pickles it."""
-    return rebuilt(shape, dtype("O8", "|", (-1, -1, 63)), list(items))
+    return reconstructed_array(shape, dtype("O8", "|", (-1, -1, 63)), list(items))
 
 
-def octets(raw: bytes) -> Apply:
+def encoded_bytes(raw: bytes) -> Apply:
     """Bytes in protocol 2."""
     return Apply(Name("_codecs", "encode"), (raw.decode("latin-1"), "latin1"))
 
@@ -117,7 +117,7 @@ def instance(cls: Name, attributes: Mapping[str, Any] | Pairs) -> Apply:
     return Apply(cls, (), Change("BUILD", state), how="NEWOBJ")
 
 
-def running(mean: object, var: object, count: object = 4.5, cls: Name = RUNNING) -> Apply:
+def running_mean(mean: object, var: object, count: object = 4.5, cls: Name = RUNNING) -> Apply:
     """A running mean."""
     return instance(cls, {"mean": mean, "var": var, "count": count})
 

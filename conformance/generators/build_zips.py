@@ -273,6 +273,6 @@ def sb3_archive(*, align: int = 64, entries: Mapping[str, bytes] | None = None) 
 BIDI: Final = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
-def fit_for_terminal(shown: str) -> bool:
+def is_terminal_safe(shown: str) -> bool:
     """Say whether a message is short, on one line, and without escape sequences and bidirectional controls."""
     return len(shown.encode("utf-8")) <= 2048 and shown.isprintable() and not set(shown) & set(BIDI)

@@ -26,12 +26,12 @@ def floating(value: float) -> dict[str, str]:
     return {"float": struct.pack(">d", value).hex()}
 
 
-def whole(value: int) -> Any:
+def integer(value: int) -> Any:
     """An integer."""
     return value if abs(value) < 1 << 53 else {"int": hex(value)}
 
 
-def octets(value: bytes) -> dict[str, str]:
+def raw_bytes(value: bytes) -> dict[str, str]:
     """Bytes."""
     return {"bytes": base64.b64encode(value).decode("ascii")}
 
@@ -41,13 +41,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return value
     if isinstance(value, int):
-        return whole(value)
+        return integer(value)
     if isinstance(value, float):
         return floating(value)
     if isinstance(value, bytes):
-        return octets(value)
+        return raw_bytes(value)
     if isinstance(value, bytearray):
-        return {"bytearray": octets(bytes(value))["bytes"]}
+        return {"bytearray": raw_bytes(bytes(value))["bytes"]}
     if isinstance(value, dict):
         return {"dict": [[plain(key), plain(part)] for key, part in value.items()]}
     return {type(value).__name__: [plain(part) for part in value]}

@@ -209,7 +209,7 @@ def counts() -> Iterator[Vector]:
         + b"e"
     )
     made = pth([shared], protocol=2)
-    same = {"bytearray": expected.octets(bytes(400))["bytes"]}
+    same = {"bytearray": expected.raw_bytes(bytes(400))["bytes"]}
     held = expected.lone({"list": [{"list": [same] * 3}]})
     yield rule.accepts("value-copies-limit-kept", made, held, "--limit", "expanded_items=1200")
     yield rule.refuses("value-copies-limit-passed", made, "limit exceeded", "--limit", "expanded_items=100")
