@@ -302,7 +302,7 @@ class Archive:
 
     # -- what blobs mean ------------------------------------------------------------------------------
 
-    def decode(self, key: str) -> object:
+    def decode(self, key: str) -> Any:
         """Return what a value of ``data`` means: JSON as it is, a blob decoded without running it (FORMAT.md 13).
 
         :param key: of ``data``

@@ -10,6 +10,7 @@ import pytest
 
 from sbformat.globals import references
 from sbformat.globals.references import ALGORITHMS, REFERENCES
+from sbformat.globals.spaces import SPACE_REFERENCES
 from sbformat.globals.torch import CALLS, DTYPES, MEMORY_FORMATS
 
 TABLES = (
@@ -20,7 +21,6 @@ TABLES = (
     "TENSORFLOW",
     "TORCH",
     "NUMPY",
-    "_SPACES",
     "PYTHON",
 )
 
@@ -50,9 +50,9 @@ def test_a_table_is_sorted_and_says_nothing_twice(name: str) -> None:
 
 
 def test_the_tables_are_all_of_it_and_no_name_stands_in_two() -> None:
-    tables = [getattr(references, name) for name in TABLES if name != "_SPACES"] + [references.SPACES]
+    tables = [getattr(references, name) for name in TABLES]
     listed = [(module, name) for table in tables for module, names in table.items() for name in names.split()]
-    listed += [*DTYPES, *MEMORY_FORMATS]
+    listed += [*SPACE_REFERENCES, *DTYPES, *MEMORY_FORMATS]
     assert len(listed) == len(set(listed))
     assert set(listed) == REFERENCES
 

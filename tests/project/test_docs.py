@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shlex
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 from sbformat.cli import build_parser, main
@@ -73,6 +76,19 @@ def test_the_code_runs_and_gives_what_its_comments_say(tmp_path: Path, monkeypat
                 assert shown == comment.removesuffix(", without numpy"), expression
                 checked += 1
     assert checked >= 7
+
+
+def test_the_code_passes_mypy_strict(tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    blocks = [block for block in blocks if "stable_baselines3 import" not in block]
+    for number, block in enumerate(blocks):
+        (tmp_path / f"block_{number}.py").write_text(block, "utf-8")
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml")]
+    run = subprocess.run(
+        [*command, "--cache-dir", str(tmp_path / "cache"), *map(str, sorted(tmp_path.glob("*.py")))],
+        cwd=ROOT, env={**os.environ, "MYPYPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_every_option_is_documented() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pytest
 
+from sbformat import UnsupportedError
 from sbformat.pkl import Call, Global, Node
 from sbformat.values.types import (
     Box,
@@ -215,3 +218,34 @@ def test_a_space_of_the_users_is_no_space() -> None:
     outcome = decode_outcome(new("my.spaces", "Box", {"n": 2}))
     assert isinstance(outcome.value, Node)
     assert outcome.overlooked
+
+
+def test_the_bounds_of_a_box_are_an_array_to_numpy() -> None:
+    found = understood(box(bounds(), bounds(), (2,)))
+    made = np.asarray(found.low)
+    assert (made.dtype, made.shape) == (np.dtype(found.low.dtype), found.shape)
+    assert not made.flags.writeable
+    assert np.array(found.low).flags.writeable
+    assert np.asarray(found.low, "f8").tolist() == made.tolist()
+    assert np.asarray(found.low, "f8").dtype == np.float64
+    assert np.less_equal(found.low, found.high).all()
+
+
+@pytest.mark.skipif(int(np.__version__.partition(".")[0]) < 2, reason="numpy 1 copies where it must")
+def test_an_array_without_a_copy_is_of_its_own_dtype() -> None:
+    found = understood(box(bounds(), bounds(), (2,)))
+    assert np.asarray(found.low, copy=False).shape == found.shape
+    with pytest.raises(ValueError, match="expected a copy, to convert float32 to float64"):
+        np.asarray(found.low, "f8", copy=False)
+
+
+def test_spaces_have_the_shape_of_an_element() -> None:
+    assert Discrete("gym", 2, 0, "<i8", None).shape == ()
+    nvec = understood(array((2,), bytes([3, *bytes(7), 4, *bytes(7)]), "i8"))
+    assert MultiDiscrete("gym", nvec, None, "<i8", None).shape == (2,)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("gymnasium") is not None, reason="gymnasium is installed")
+def test_a_space_says_what_to_install_for_gymnasium() -> None:
+    with pytest.raises(UnsupportedError, match="gymnasium is not installed: pip install gymnasium"):
+        Discrete("gym", 2, 0, "<i8", None).to_gymnasium()
