@@ -25,7 +25,7 @@ from conformance.generators.build_zips import (
     changed,
     deflate,
     extra_field,
-    fit_for_terminal,
+    is_terminal_safe,
     sb3_archive,
     state_dict_zip,
     zip64_field,
@@ -55,7 +55,7 @@ def refused(data: bytes, match: str, **options: Any) -> ContainerError:
     """The container, or the first member that is not good, is refused with a message fit to be shown."""
     with pytest.raises(ContainerError, match=match) as caught:
         contents(Container(data, **options))
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
     return caught.value
 
 
@@ -320,7 +320,7 @@ def test_what_is_accepted_after_random_changes_reads_the_same_with_zipfile(made:
     try:
         read = contents(records(bytes(forged)))
     except SbformatError as error:
-        assert fit_for_terminal(str(error))  # noqa: PT017
+        assert is_terminal_safe(str(error))  # noqa: PT017
         return
     with zipfile.ZipFile(io.BytesIO(forged)) as oracle:
         assert {info.filename: oracle.read(info) for info in oracle.infolist()} == read
@@ -888,7 +888,7 @@ def test_an_empty_member_has_the_crc_zero() -> None:
 def limit_of(data: bytes, **limits: int) -> LimitError:
     with pytest.raises(LimitError) as caught:
         contents(Container(data, limits=Limits(**limits)))
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
     return caught.value
 
 
@@ -1023,7 +1023,7 @@ def test_any_bytes_are_a_container_or_a_container_error(data: bytes) -> None:
     for given_bytes in (data, b"PK\x03\x04" + data, b"PK\x03\x04" + data + build_zip(ONE)[-22:]):
         with pytest.raises(ContainerError) as caught:
             Container(given_bytes)
-        assert fit_for_terminal(str(caught.value))
+        assert is_terminal_safe(str(caught.value))
 
 
 @pytest.mark.parametrize("hostile", [f"a{c}b" for c in ("\x1b[31m", "\n", *BIDI)])

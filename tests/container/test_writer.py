@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conformance.generators.build_zips import fit_for_terminal
+from conformance.generators.build_zips import is_terminal_safe
 from sbformat.container import writer as zip_writer
 from sbformat.container.reader import Container
 from sbformat.container.records import (
@@ -160,7 +160,7 @@ def test_names_that_a_reader_refuses_are_not_written(name: str) -> None:
     writer = ContainerWriter(file)
     with pytest.raises(ContainerError) as caught:
         writer.add(held(name, b""))
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
     assert file.getvalue() == b""
 
 
