@@ -7,7 +7,6 @@ others can be read. An edit returns another archive, which shares everything tha
 from __future__ import annotations
 
 import contextlib
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
@@ -26,6 +25,7 @@ from sbformat.constants import (
     VERSION_ENTRY,
 )
 from sbformat.container.names import is_state_dict
+from sbformat.container.records import Member
 from sbformat.errors import FormatError, LimitError, MissingEntryError, SbformatError
 from sbformat.limits import Budget
 
@@ -66,7 +66,7 @@ class Archive:
     :param options: how entries are decoded
     """
 
-    __slots__ = ("_budget", "_cache", "_contents", "_entries", "_kind", "_options", "_pending_checks", "_state_dicts")
+    __slots__ = ("_budget", "_cache", "_contents", "_entries", "_kind", "_options", "_state_dicts")
 
     plain_entries: ClassVar[frozenset[str]] = PLAIN_ENTRIES
     """The names of entries that are neither state dicts nor ``extra``."""
@@ -77,8 +77,6 @@ class Archive:
         self._options = options
         self._cache: dict[str, Any] = {}
         """By the name of the entry: its value, or the error that decoding it raised."""
-        self._pending_checks: dict[str, Callable[[], None]] = {}
-        """The CRC checks of entries that were decoded without reading all of their bytes."""
         self._kind = kind
         self._contents = tuple(entries.entries)
         self._state_dicts = tuple(filter(is_state_dict, self._contents))
@@ -253,13 +251,7 @@ class Archive:
         return self.stable_baselines3_version if name == VERSION_ENTRY else self.system_info
 
     def _decode_state_dict(self, name: str) -> StateDict:
-        on_unknown, unchecked_crc, copy, check_entry_crc = self._options
-        state_dict, check = decode_entry(
-            self._entries, name, self._budget,
-            on_unknown=on_unknown, unchecked_crc=unchecked_crc, copy=copy, is_swept=check_entry_crc,
-        )  # fmt: skip
-        if check is not None:
-            self._pending_checks[name] = check
+        state_dict = decode_entry(self._entries, name, self._budget, **self._options._asdict())
         state_dict.entry = name
         return state_dict
 
@@ -270,11 +262,7 @@ class Archive:
 
         :raises ContainerError: if a CRC is wrong
         """
-        for name, check in self._pending_checks.items():
-            try:
-                check()
-            except SbformatError as error:
-                raise error if error.entry == name else error.within(name) from None
+        self._entries.check_deferred(self.entries.keys())
 
     def _decode_once(self, name: str, decode: Callable[[str], T]) -> T:
         """Decode an entry at the first call; keep the value or the error for the others."""
@@ -411,7 +399,6 @@ class Archive:
         }
         edited = Archive(EditedEntries(self._entries, changes), self.format, Budget(self.limits), self._options)
         edited._cache = {name: value for name, value in self._cache.items() if name not in changes}
-        edited._pending_checks = {name: check for name, check in self._pending_checks.items() if name not in changes}
         for name, content in changes.items():
             if isinstance(content, pth.StateDict):
                 edited._cache[name] = content.named(name)
@@ -429,13 +416,11 @@ class Archive:
             from sbformat.archive.edits import dump_data
 
             content = dump_data(self.data)
-            return EncodedEntry(len(content), lambda: (content,), is_new=True)
+            return EncodedEntry(Member(name, len(content), lambda: (content,)), is_new=True)
         if reencode and is_state_dict(name):
             encoded = pth.encode_pth(self.state_dict(name))
-            return EncodedEntry(encoded.size, encoded.chunks, is_new=True, crc=encoded.crc)
-        size = self._entries.entry(name).size
-        entries = self._entries
-        return EncodedEntry(size, partial(entries.stream, name), entries.is_new(name), entries.crc(name))
+            return EncodedEntry(Member(name, encoded.size, encoded.chunks, encoded.crc), is_new=True)
+        return EncodedEntry(self._entries.member(name), self._entries.is_new(name))
 
     def __copy__(self) -> Archive:
         """Return the same archive: nothing in it can be changed."""

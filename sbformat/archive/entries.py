@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Collection, Iterator
 
-    from sbformat.container.records import Entry
+    from sbformat.container.reader import Container
+    from sbformat.container.records import Entry, Member
     from sbformat.io.source import Source
+    from sbformat.limits import LimitName
     from sbformat.pth.values import OnUnknown
 
 
@@ -22,20 +24,26 @@ class Entries(Protocol):
     entries: dict[str, Entry]
 
     def entry(self, name: str) -> Entry: ...
-    def read(self, name: str, *, limit: str | None = None) -> memoryview: ...
+    def read(self, name: str, *, limit: LimitName | None = None) -> memoryview: ...
     def view(self, name: str) -> memoryview: ...
     def raw(self, name: str) -> memoryview: ...
     def stream(self, name: str) -> Iterator[memoryview | bytes]: ...
     def is_new(self, name: str) -> bool: ...
 
     def source(self, name: str) -> Source:
-        """Return an entry's bytes as a source; their CRC is not checked."""
+        """Return an entry's bytes as a source; its CRC, if it has one, need not be checked."""
 
-    def check(self, name: str, total: Callable[[], int]) -> None:
-        """Check the CRC-32 of an entry if one is stored and not yet checked; ``total`` computes it."""
+    def member(self, name: str) -> Member:
+        """Return an entry as it can be written into a zip."""
 
-    def crc(self, name: str) -> Callable[[], int] | None:
-        """Return a function that gives the CRC-32 of the bytes of :meth:`stream` after its end; None if unknown."""
+    def verify(self, name: str) -> None:
+        """Check the CRC of an entry, if it has one."""
+
+    def check_zip(self, name: str, inner: Container) -> None:
+        """Check the CRC of an entry that is itself a zip, if it has one, or defer that to :meth:`check_deferred`."""
+
+    def check_deferred(self, names: Collection[str]) -> None:
+        """Check the CRCs of those entries among ``names`` for which :meth:`check_zip` deferred it."""
 
 
 class ReadOptions(NamedTuple):
@@ -44,16 +52,13 @@ class ReadOptions(NamedTuple):
     on_unknown: OnUnknown = "error"
     unchecked_crc: bool = False
     copy: bool = False
-    check_entry_crc: bool = True
+    check_crc: bool = True
     """Check the CRC of a ``.pth`` entry as a whole, in addition to those of the records that are read."""
 
 
 class EncodedEntry(NamedTuple):
     """An entry as it is written."""
 
-    size: int
-    chunks: Callable[[], Iterable[bytes | memoryview]]
+    member: Member
     is_new: bool
     """It differs from what was read: it was replaced, added or encoded again."""
-    crc: Callable[[], int] | None = None
-    """Returns the CRC-32 after the last chunk, if it is computed on the way."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 from sbformat.data import parse_object
 from sbformat.errors import ContainerError, DataError, SbformatError, TensorError, UnsupportedError, quote
 from sbformat.globals.torch import STORAGE_CLASSES
-from sbformat.io.source import FileSource, PathSource
+from sbformat.io.source import FileSource
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.file_storage import FileStorage
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _LENGTH_BYTES: Final = 8
 _METADATA: Final = "__metadata__"
+_ROW_KEYS: Final = ("dtype", "shape", "data_offsets")
 CODES: Final = {
     "uint64": "U64", "int64": "I64", "float64": "F64", "complex64": "C64", "float32": "F32", "uint32": "U32",
     "int32": "I32", "bfloat16": "BF16", "float16": "F16", "uint16": "U16", "int16": "I16",
@@ -48,7 +49,7 @@ def describe_tensors(
     :param limits: as for :func:`read_safetensors`; the memory it takes does not grow with the tensors
     :raises ContainerError: as that does
     """
-    return read_tensors(PathSource(path, limits=limits), Budget(limits))
+    return read_tensors(FileSource(path, limits=limits), Budget(limits))
 
 
 def read_tensors(opened: Source, budget: Budget) -> tuple[dict[str, TensorInfo], dict[str, str]]:
@@ -85,8 +86,7 @@ def check_safetensors(path: str | os.PathLike[str]) -> None:
 
     :raises ContainerError: when its tensors do not cover its bytes, or it cannot be read
     """
-    with FileSource(path) as source:
-        parse_header(source, Budget(_ANY_HEADER))
+    parse_header(FileSource(path, limits=_ANY_HEADER), Budget(_ANY_HEADER))
 
 
 Row: TypeAlias = "tuple[str, tuple[int, ...], tuple[int, int]]"
@@ -125,13 +125,13 @@ def _refuse(message: str) -> NoReturn:
 def _row(name: str, row: object) -> Row:
     """A tensor's dtype, shape and span of bytes, each of the type that it must have."""
     if type(row) is not dict:
-        _refuse(f"{quote(name)} is no description of a tensor")
-    dtype, shape, span = (row.get(key, ()) for key in ("dtype", "shape", "data_offsets"))
+        _refuse(f"expected an object that describes the tensor {quote(name)}")
+    dtype, shape, span = (row.get(key, ()) for key in _ROW_KEYS)
     if type(dtype) is not str or not _are_sizes(shape) or not _are_sizes(span) or len(span) != 2:
-        _refuse(f"{quote(name)} has no dtype, shape and offsets")
+        _refuse(f"expected a text, sizes and two offsets as {', '.join(_ROW_KEYS)} of {quote(name)}")
     begin, end = span
     if begin > end:
-        _refuse(f"{quote(name)} ends before it begins")
+        _refuse(f"the offsets of {quote(name)} end before they begin")
     return dtype, tuple(shape), (begin, end)
 
 

@@ -197,8 +197,8 @@ class _PortableArchive:
             row, arrays = self._convert_text(name), {}
         if row is None or not self._reserve(row, arrays):
             self.as_bytes.append(name)
-            size, chunks, *_ = self._archive.encode_entry(name)
-            self.arrays[name] = bytes_stream(size, chunks)
+            member = self._archive.encode_entry(name).member
+            self.arrays[name] = bytes_stream(member.size, member.chunks)
             self.rows.append({"name": name})
             return
         self.rows.append(row)
@@ -222,10 +222,10 @@ class _PortableArchive:
         return {"name": name, "tree": tree}, streams
 
     def _convert_text(self, name: str) -> dict[str, Any] | None:
-        encoded = self._archive.encode_entry(name)
-        if encoded.size > _TEXT_BYTES:
+        member = self._archive.encode_entry(name).member
+        if member.size > _TEXT_BYTES:
             return None
-        content = b"".join(encoded.chunks())
+        content = b"".join(member.chunks())
         escapes = len(content) - len(content.translate(None, _ESCAPED))
         if escapes > self._escapes_left:
             return None

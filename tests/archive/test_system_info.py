@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.generators.build_zips import fit_for_terminal
+from conformance.generators.build_zips import is_terminal_safe
 from sbformat.archive.system_info import SystemInfo, parse_system_info, parse_version
 from sbformat.errors import DataError
 
@@ -56,7 +56,7 @@ def test_keys_and_values_are_stripped_and_values_may_be_empty_or_hold_colons() -
 
 @pytest.mark.parametrize(("raw", "offset"), [(b"\xff", 0), (b"OS: caf\xe9\n", 7), (b"OS: \xed\xa0\x80", 4)])
 def test_system_info_that_is_not_utf8_is_refused_at_its_byte(raw: bytes, offset: int) -> None:
-    with pytest.raises(DataError, match="not UTF-8") as caught:
+    with pytest.raises(DataError, match="expected UTF-8") as caught:
         parse_system_info(raw)
     assert caught.value.offset == offset
 
@@ -71,12 +71,12 @@ def test_a_version_is_printable_ascii(version: str) -> None:
 def test_a_version_that_is_not_is_refused(raw: str) -> None:
     with pytest.raises(DataError, match="printable ASCII") as caught:
         parse_version(raw.encode())
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
 
 
 @pytest.mark.parametrize("raw", [b"\xff", b"2.3\xa0", b"\xfe\xff\x002"])
 def test_a_version_that_is_not_utf8_is_refused(raw: bytes) -> None:
-    with pytest.raises(DataError, match="not UTF-8"):
+    with pytest.raises(DataError, match="expected UTF-8"):
         parse_version(raw)
 
 
@@ -86,4 +86,4 @@ def test_any_bytes_are_read_or_a_data_error(raw: bytes) -> None:
         try:
             parse(raw)
         except DataError as error:
-            assert fit_for_terminal(str(error))  # noqa: PT017
+            assert is_terminal_safe(str(error))  # noqa: PT017

@@ -81,8 +81,7 @@ class Sb2Zip(ReadOnlyArchive):
         if self._entries.entry(name).method != STORED:
             source = self._entries.source(name)
         else:
-            read = self._entries.read if self._options.check_entry_crc else self._entries.view
-            source = BytesSource(read(name))
+            source = BytesSource(self._entries.read(name) if self._options.check_crc else self._entries.view(name))
         if not source.size:
             message = "it is empty"
             raise ContainerError(message)
