@@ -130,8 +130,8 @@ def test_what_rl_zoo_writes_is_no_finding(text: bytes, tmp_path: Path) -> None:
         ("name:my.thing", "my.thing is imported"),
         ("module:subprocess", "subprocess is imported as a module by a YAML tag in line 2: it runs commands"),
         ("object/apply:collections.Counter", "collections.Counter is called"),
-        ("other:thing", "of a kind that is not known"),
-        ("tuple:x", "of a kind that is not known"),
+        ("other:thing", "in a way that sbformat does not know"),
+        ("tuple:x", "in a way that sbformat does not know"),
     ],
 )
 def test_a_tag_that_is_not_known_is_dangerous(tag: str, words: str, tmp_path: Path) -> None:
