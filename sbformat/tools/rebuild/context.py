@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from sbformat.constants import DATA_ENTRY
+from sbformat.constants import DATA_ENTRY, ENTROPY_LEARNERS
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.globals.renamed import of_today
 from sbformat.pkl.tree import Global
+from sbformat.policies.entropy import fixed_coefficient
 from sbformat.tools.rebuild.allowed import Allowed
-from sbformat.tools.rebuild.entropy import fixed_coefficient
-from sbformat.tools.rebuild.releases import ENTROPY_LEARNERS, is_hyperparameter
+from sbformat.tools.rebuild.releases import is_hyperparameter
 from sbformat.tools.rebuild.report import Row
 from sbformat.tools.rebuild.standard_policies import standard_policy
 from sbformat.values.numbers import unpack_items

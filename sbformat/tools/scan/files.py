@@ -19,7 +19,7 @@ loaders decide in the same way; names count only for the entries of an archive, 
 Invariants: what violates the format is a ``broken`` finding, and is then searched as the most lenient reader would do
 (:mod:`~sbformat.tools.scan.recover`); nothing that is found in this way improves the verdict. A file may contain
 itself: levels are limited, and so are the bytes that are examined (:meth:`~.PickleScanner.charge`). A member of a zip
-that inflates to more than ``HELD_INFLATED`` is examined in pieces if that is possible.
+that inflates to more than ``INFLATED_WHOLE_BYTES`` is examined in pieces if that is possible.
 
 Worked example: an agent with a custom policy, and what examines each part of it
 
@@ -205,7 +205,7 @@ class FileScanner(TorchScanner):
             self.scan_entries(container, location, depth)
         else:
             for name in container:
-                with self.budget.passing():
+                with self.budget.temporary():
                     self._scan_member(container, name, location, depth)
 
     def scan_entries(self, entries: Entries, location: Location, depth: int) -> None:
@@ -217,7 +217,7 @@ class FileScanner(TorchScanner):
             except SbformatError as error:
                 self.add(location.broken(error))
         for name in entries.entries:
-            with self.budget.passing():
+            with self.budget.temporary():
                 self._scan_entry(entries, name, location, depth)
 
     def _scan_entry(self, entries: Entries, name: str, location: Location, depth: int) -> None:

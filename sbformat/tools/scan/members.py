@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.container.inflate import InflatedSource
-from sbformat.container.reader import HELD_INFLATED, Container
+from sbformat.container.reader import INFLATED_WHOLE_BYTES, Container
 from sbformat.container.records import STORED
 from sbformat.errors import SbformatError
 from sbformat.tools.scan.recover import MAX_RECOVERED, inflate_member
@@ -22,7 +22,7 @@ _COPIES: Final = 2
 def open_large_member(entries: Entries, name: str) -> InflatedSource | None:
     """Open a member that inflates to more than is held in memory; None for smaller and for damaged ones."""
     entry = entries.entries[name]
-    if entry.method == STORED or entry.size <= HELD_INFLATED or not isinstance(entries, Container):
+    if entry.method == STORED or entry.size <= INFLATED_WHOLE_BYTES or not isinstance(entries, Container):
         return None
     try:
         source = entries.source(name)

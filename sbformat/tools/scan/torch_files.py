@@ -89,7 +89,7 @@ class TorchScanner(DataScanner):
             self._report_unopened(error, location)
             self.is_program = _is_program(error)
         for name in container:
-            with self.budget.passing():
+            with self.budget.temporary():
                 self._scan_record(container, name, location, depth, is_used=name in used, is_explained=is_explained)
         self.is_program = False
 
