@@ -27,7 +27,7 @@ from sbformat.constants import (
 )
 from sbformat.container.inflate import InflatedSource
 from sbformat.container.names import check_records
-from sbformat.container.reader import HELD_INFLATED, Container
+from sbformat.container.reader import INFLATED_WHOLE_BYTES, Container
 from sbformat.container.records import STORED
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.io.source import BytesSource
@@ -196,7 +196,7 @@ class Scanner(DocumentScanner):
             self.scan_entries(container, place, depth)
             return
         for name in container:
-            with self.budget.passing():
+            with self.budget.temporary():
                 self.any_member(container, name, place, depth)
 
     def scan_entries(self, entries: Entries, place: Place, depth: int) -> None:
@@ -208,7 +208,7 @@ class Scanner(DocumentScanner):
             except SbformatError as error:
                 self.add(place.broken(error))
         for name in entries.entries:
-            with self.budget.passing():
+            with self.budget.temporary():
                 self.entry(entries, name, place, depth)
 
     def entry(self, entries: Entries, name: str, place: Place, depth: int) -> None:
@@ -236,7 +236,7 @@ class Scanner(DocumentScanner):
     def large_member(self, entries: Entries, name: str) -> InflatedSource | None:
         """Return a member that inflates to more than is held of one, checked; None for others and what is damaged."""
         entry = entries.entries[name]
-        if entry.method == STORED or entry.size <= HELD_INFLATED or not isinstance(entries, Container):
+        if entry.method == STORED or entry.size <= INFLATED_WHOLE_BYTES or not isinstance(entries, Container):
             return None
         try:
             source = entries.source(name)
@@ -352,7 +352,7 @@ class Scanner(DocumentScanner):
             self.unopened(error, place)
             self.is_program = _is_program(error)
         for name in container:
-            with self.budget.passing():
+            with self.budget.temporary():
                 self.record(container, name, place, depth, is_used=name in used, is_told=is_told)
         self.is_program = False
 

@@ -218,7 +218,7 @@ def blobs(raw: memoryview, budget: Budget) -> Iterator[tuple[str, bytes]]:
         found.extend(("", text) for text in texts[:-1])
         return _Blob(texts[-1]) if texts else None
 
-    with budget.passing(), contextlib.suppress(ValueError, RecursionError, SbformatError):
+    with budget.temporary(), contextlib.suppress(ValueError, RecursionError, SbformatError):
         budget.spend("json_bytes", len(raw))
         check_counts(raw, budget)
         root = json.loads(str(raw, "utf-8-sig", "replace"), object_pairs_hook=note)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import ContainerError
-from sbformat.io.readahead import ahead
+from sbformat.io.readahead import read_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,7 @@ class WatchedSource:
         :raises ContainerError: when something that was given is not what stands there
         """
         whole = hashlib.sha256()
-        for number, piece in enumerate(ahead(self._pieces())):
+        for number, piece in enumerate(read_ahead(self._pieces())):
             whole.update(piece)
             for first, last, digest in self._given.get(number, ()):
                 if hashlib.sha256(piece[first:last]).digest() != digest:

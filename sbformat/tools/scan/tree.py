@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sbformat.archive.kinds import is_safetensors, sniff
 from sbformat.constants import DATA_ENTRY, END_SIGNATURE, NPY_MAGIC, PICKLE_SUFFIXES, PTH_SUFFIX, VERSION_ENTRY
 from sbformat.errors import LimitError, PickleError
-from sbformat.io.source import HELD_BYTES, BytesSource
+from sbformat.io.source import LARGE_FILE_BYTES, BytesSource
 from sbformat.limits import Budget
 from sbformat.pkl import attempt
 from sbformat.tools.scan.recover import holds_marker, is_tar, npy_pickle
@@ -183,7 +183,7 @@ def is_passed_over(path: str, limits: Limits) -> bool:
     try:
         with open(path, "rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
-            if size <= HELD_BYTES or path.lower().endswith(PICKLE_SUFFIXES):
+            if size <= LARGE_FILE_BYTES or path.lower().endswith(PICKLE_SUFFIXES):
                 return False
             with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
                 return not _holds_something(data, limits)

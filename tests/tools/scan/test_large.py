@@ -12,7 +12,7 @@ import pytest
 import sbformat
 from conformance.generators.build_pth import torch_zip
 from sbformat import pkl
-from sbformat.io.source import HELD_BYTES, BytesSource, PathSource
+from sbformat.io.source import LARGE_FILE_BYTES, BytesSource, FileSource
 from sbformat.pkl import attempt
 from sbformat.pkl.tree import Unread
 from sbformat.tools.scan.files import Scanner
@@ -22,7 +22,7 @@ from tests.helpers.build_replay_buffers import buffer
 if TYPE_CHECKING:
     from pathlib import Path
 
-ROWS: Final = HELD_BYTES // 64
+ROWS: Final = LARGE_FILE_BYTES // 64
 TIGHT: Final = sbformat.Limits(pickle_bytes=1 << 20, member_bytes=1 << 26, total_bytes=1 << 20)
 """A file of some 35 MiB is to these what one of 5 GiB is to the default."""
 
@@ -49,7 +49,7 @@ def test_it_is_judged_whatever_its_size(tmp_path: Path) -> None:
 
 
 def test_it_is_held_to_nothing_less_than_a_small_one(tmp_path: Path) -> None:
-    data = large(mine=PathSource)  # a class by reference
+    data = large(mine=FileSource)  # a class by reference
     found = report(tmp_path / "b.pkl", data)
     assert (found.verdict, found.findings[0].rule) == ("dangerous", "called-name")
     assert found.imports == sbformat.scan(data).imports
@@ -72,7 +72,7 @@ def test_what_lies_in_its_arrays_is_looked_into(tmp_path: Path, start: bytes, ru
 
 
 def test_a_file_in_an_array_that_is_too_large_to_hold_is_said(tmp_path: Path) -> None:
-    limits = TIGHT._replace(member_bytes=HELD_BYTES - 1)
+    limits = TIGHT._replace(member_bytes=LARGE_FILE_BYTES - 1)
     found = report(tmp_path / "b.pkl", large(b"PK\x03\x04"), limits)
     assert found.verdict == "broken"
     assert "member_bytes" in found.findings[0].message
@@ -111,7 +111,7 @@ def test_a_file_that_changes_meanwhile_is_not_called_clean(tmp_path: Path, monke
 
 def test_what_changes_unseen_is_not_called_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stores to memory that maps a file need not change its times; the digest is that of what was judged."""
-    monkeypatch.setattr("sbformat.io.source._stamp", lambda _: ())
+    monkeypatch.setattr("sbformat.io.source._identify", lambda _: ())
     path, data = tmp_path / "b.pkl", large()
     with monkeypatch.context() as patch:
         change_behind(patch, path, data.index(b"rewards"))

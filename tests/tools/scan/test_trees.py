@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import sbformat
 from sbformat.cli import main
-from sbformat.io.source import HELD_BYTES
+from sbformat.io.source import LARGE_FILE_BYTES
 from sbformat.limits import DEFAULT_LIMITS
 from sbformat.tools.scan.tree import is_passed_over
 from tests.helpers.bundled import ARCHIVES
@@ -161,7 +161,7 @@ def test_a_large_file_is_passed_over_only_when_nothing_can_be_in_it(tmp_path: Pa
     for head, is_over in ((b"\0\0\0\x18ftyp", True), (b"PK\x03\x04", False), (b"\x80\x04", False), (EVIL, False)):
         with path.open("wb") as file:
             file.write(head)
-            file.truncate(HELD_BYTES + 1)
+            file.truncate(LARGE_FILE_BYTES + 1)
         assert is_passed_over(str(path), DEFAULT_LIMITS) is is_over
         named = path.with_suffix(".pkl")
         path.rename(named)
@@ -175,7 +175,7 @@ def test_a_large_file_is_counted(capsys: pytest.CaptureFixture[str], tmp_path: P
     put(tmp_path / "ppo.zip", PPO)
     with put(tmp_path / "below" / "video", b"").open("wb") as file:
         file.write(b"\0\0\0\x18ftyp")
-        file.truncate(HELD_BYTES + 1)
+        file.truncate(LARGE_FILE_BYTES + 1)
     assert scanned(capsys, tmp_path) == (0, {"ppo.zip": "clean"}, {"large": ["below/video"]})
     assert [row.reason for row in sbformat.scan(tmp_path).skipped] == ["large"]
 
