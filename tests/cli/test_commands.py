@@ -266,7 +266,7 @@ def test_a_lost_file_is_reported(
         first, *rest = items
         return [lost(first), *map(work, rest)]
 
-    monkeypatch.setattr(_workers, "in_order", in_order)
+    monkeypatch.setattr(_workers, "map_in_order", in_order)
     status, out = run(capsys, command, PPO, SAC, "--format", words)
     assert status == 2
     assert f"the process that {done} it was ended from outside" in out
