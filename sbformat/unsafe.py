@@ -174,7 +174,7 @@ def unpickle(
         message = f"unpickle takes a Serialized, not a {type(serialized).__name__}"
         raise TypeError(message)
     if _is_trusted(trust):
-        Budget(limits).spend("blob_bytes", len(serialized.pickle))
+        limits.check("blob_bytes", len(serialized.pickle))
         return _run(serialized, lambda: pickle.loads(serialized.pickle))  # noqa: S301 -- asked for in words
     return _unpickle(serialized, _exact_pairs(allow), limits)
 
