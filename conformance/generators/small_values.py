@@ -154,7 +154,7 @@ def sets() -> Iterator[Vector]:
 
 
 def sizes() -> Iterator[Vector]:
-    rule = Rule("6.6", "| `torch.Size` (a tuple) | shape: integers >= 0 |")
+    rule = Rule("6.6", "| `torch.Size` (a tuple) | shape: integers >= 0 and < 2^63 |")
     yield accepts(rule, "size", Apply(SIZE, ((2, 0, 3),)), {"size": [2, 0, 3]})
     yield accepts(rule, "size-empty", Apply(SIZE, ((),)), {"size": []})
     for name, arguments in {

@@ -15,7 +15,7 @@ from sbformat import pkl
 from sbformat.io.source import LARGE_FILE_BYTES, BytesSource, FileSource
 from sbformat.pkl import attempt
 from sbformat.pkl.tree import Unread
-from sbformat.tools.scan.files import Scanner
+from sbformat.tools.scan.files import FileScanner
 from tests.helpers.attacks import PAYLOAD
 from tests.helpers.build_replay_buffers import buffer
 
@@ -90,16 +90,16 @@ def test_what_ends_as_something_else_is_held_as_ever(tmp_path: Path, end: bytes)
 
 def change_behind(monkeypatch: pytest.MonkeyPatch, path: Path, place: int) -> None:
     """Write a byte to the file whenever it was judged, before its digest is taken."""
-    judge = Scanner.large_file
+    judge = FileScanner.scan_large_file
 
-    def slow(scanner: Scanner, *args: object) -> bool:
+    def slow(scanner: FileScanner, *args: object) -> bool:
         found = judge(scanner, *args)
         with path.open("r+b") as file:
             file.seek(place)
             file.write(b"\x01")
         return found
 
-    monkeypatch.setattr(Scanner, "large_file", slow)
+    monkeypatch.setattr(FileScanner, "scan_large_file", slow)
 
 
 def test_a_file_that_changes_meanwhile_is_not_called_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,7 @@ def test_what_changes_unseen_is_not_called_clean(tmp_path: Path, monkeypatch: py
         change_behind(patch, path, data.index(b"rewards"))
         found = report(path, data)
     assert (found.verdict, found.sha256) == ("broken", None)
-    assert "changed while it was judged" in found.findings[0].message
+    assert "changed while it was scanned" in found.findings[0].message
     change_behind(monkeypatch, path, len(data) // 2)  # in an array of which only the beginning was looked at
     found = report(path, data)
     assert found.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
@@ -179,13 +179,13 @@ BODIES: Final = [
 
 @pytest.mark.parametrize("tail", [b"", b"\0" * 100_000, b"." * 100_000, b"\n" * 100_000])
 def test_a_short_look_tells_what_a_long_one_does(tail: bytes) -> None:
-    scanner = Scanner(sbformat.DEFAULT_LIMITS, frozenset())
+    scanner = FileScanner(sbformat.DEFAULT_LIMITS, frozenset())
     rng = random.Random(7)  # noqa: S311 -- a test
     opcodes = b"N(.]})0e2\x85\x86\x87\x88\x94\x95I\nK\x01\x80"
     bodies = BODIES + [bytes(rng.choices(opcodes, k=rng.choice((3, 20, 65_530, 65_540)))) for _ in range(200)]
     for body in bodies:
         data = body + tail
-        raw, found = scanner.attempted(Unread(BytesSource(data), 0, len(data)))
+        raw, found = scanner._attempt(Unread(BytesSource(data), 0, len(data)))
         expected = attempt(data, scanner.budget, encoding="utf-8")
         assert data.startswith(raw)
         assert told(found) == told(expected), body[:40]
