@@ -127,7 +127,7 @@ def _check_parts(name: str, original: str, offset: int | None) -> None:
 
 
 def _is_device(part: str) -> bool:
-    """Return whether Windows opens a device for this name, in any case and with any suffix: ``NUL.txt``, ``com1 .pth``."""
+    """Return whether Windows opens a device for a name, in any case and with any suffix: ``NUL.txt``, ``com1 .pth``."""
     stem = part.partition(".")[0].rstrip().lower()
     return stem in _DEVICES or (stem[:3] in _NUMBERED_DEVICES and len(stem) == 4 and stem[3] in _DEVICE_NUMBERS)
 

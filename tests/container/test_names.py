@@ -34,7 +34,7 @@ def test_a_name_has_1_to_1024_bytes(size: int) -> None:
 
 
 def test_the_length_is_counted_in_bytes_not_characters() -> None:
-    with pytest.raises(ContainerError, match="1026 bytes"):
+    with pytest.raises(ContainerError, match="got 1026"):
         check_name("\u00e9".encode() * 513)
 
 
