@@ -21,6 +21,7 @@ from sbformat.constants import (
     TORCHSCRIPT_RECORD,
 )
 from sbformat.container.names import check_records
+from sbformat.container.records import STORED
 from sbformat.container.reader import Container
 from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
 from sbformat.io.source import BytesSource
@@ -146,16 +147,22 @@ def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[
     _check_version(container, root)
     byte_order = _byte_order(container, root)
     folder = root + STORAGE_FOLDER
+    pickle_name = root + PICKLE_RECORD
+    records = container.entries
+    load = container.read
+    is_plain = container.is_held and records[pickle_name].method == STORED and not container.is_inflated(pickle_name)
 
     def open_storage(key: str, dtype: str, numel: int, location: str, _view: object) -> Storage:
         name = folder + key
-        record = container.entries.get(name)
+        record = records.get(name)
         if record is None:
             _refuse(f"the storage {quote(key)} has no record")
-        if container.is_inflated(name):
-            storage: Storage = InflatedStorage(key, dtype, numel, location, byte_order, container, name)
+        if is_plain and record.method == STORED:  # in memory as it is
+            storage = Storage(key, dtype, numel, location, byte_order, load, name)
+        elif container.is_inflated(name):
+            storage = InflatedStorage(key, dtype, numel, location, byte_order, container, name)
         elif container.is_held:
-            storage = Storage(key, dtype, numel, location, byte_order, container.read, name)
+            storage = Storage(key, dtype, numel, location, byte_order, load, name)
         else:
             storage = RecordStorage(key, dtype, numel, location, byte_order, container, name)
         if storage.nbytes != record.size:
@@ -163,7 +170,6 @@ def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[
             _refuse(f"the storage {quote(key)} is {numel} x {itemsize} bytes, its record has {record.size}")
         return storage
 
-    pickle_name = root + PICKLE_RECORD
     with _within(pickle_name):
         data = container.read(pickle_name, limit="pickle_bytes")
     return data, partial(Scope, budget, open_storage, _ID_ITEMS), pickle_name
