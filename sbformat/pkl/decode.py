@@ -188,9 +188,9 @@ class Machine(State):
                     if index == entries:
                         memo.append(stack[-1])
                         entries += 1
-                    else:
-                        self.put(index, stack[-1])
-                        entries = -1 if far_memo else len(memo)
+                        continue
+                    self.put(index, stack[-1])
+                    entries = -1 if far_memo else len(memo)
                     continue
                 if code == 0x4B:  # BININT1
                     stack.append(take(codes))
@@ -246,6 +246,21 @@ class Machine(State):
                     stack.append(tuple(items))
                     built += 1
                     continue
+                if code == 0x73:  # SETITEM
+                    value = stack.pop()
+                    key = stack.pop()
+                    target = stack[-1]
+                    if type(target) is Dict and not referred:
+                        target.append((key, value))
+                    else:
+                        self.set_items(target, [key, value])
+                        built += type(target) is not Dict  # a change, besides the pair
+                    built += 1
+                    continue
+                if code == 0x7D:  # EMPTY_DICT
+                    stack.append(Dict())
+                    built += 1
+                    continue
                 if code == 0x94:  # MEMOIZE
                     if far_memo:
                         self.put(len(memo) + len(far_memo), stack[-1])
@@ -271,24 +286,9 @@ class Machine(State):
                     if index == entries:
                         memo.append(stack[-1])
                         entries += 1
-                    else:
-                        self.put(index, stack[-1])
-                        entries = -1 if far_memo else len(memo)
-                    continue
-                if code == 0x7D:  # EMPTY_DICT
-                    stack.append(Dict())
-                    built += 1
-                    continue
-                if code == 0x73:  # SETITEM
-                    value = stack.pop()
-                    key = stack.pop()
-                    target = stack[-1]
-                    if type(target) is Dict and not referred:
-                        target.append((key, value))
-                    else:
-                        self.set_items(target, [key, value])
-                        built += type(target) is not Dict  # a change, besides the pair
-                    built += 1
+                        continue
+                    self.put(index, stack[-1])
+                    entries = -1 if far_memo else len(memo)
                     continue
                 if code == 0x8C:  # SHORT_BINUNICODE
                     length = take(codes)

@@ -7,6 +7,7 @@ itself: walk it with a visited set, never by recursion.
 
 from __future__ import annotations
 
+from _weakref import ref  # the module weakref takes a millisecond to import
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class FrozenSet(tuple[object, ...]):
 class Node:
     """What only the real unpickler could turn into a value, with what was done to it afterwards."""
 
-    __slots__ = ("updates",)
+    __slots__ = ("__weakref__", "updates")
 
     updates: list[Update] | None
     """BUILD, APPENDS, SETITEMS and ADDITEMS on this node, in order; None when there were none."""
@@ -60,13 +61,25 @@ class Node:
 class Update:
     """One change to a node: an opcode that would run a method of whatever the node stands for."""
 
-    __slots__ = ("how", "target", "value")
+    __slots__ = ("_target", "how", "value")
 
     def __init__(self, how: UpdateHow, target: Node, value: object) -> None:
         self.how = how
-        self.target = target
+        self._target = ref(target)
         self.value = value
         """BUILD: the state. APPENDS, ADDITEMS: a list of items. SETITEMS: a list of pairs."""
+
+    @property
+    def target(self) -> Node:
+        """The node that is changed, as long as its tree is in memory.
+
+        A weak reference: the node refers to its updates, and a tree with cycles would wait for the garbage collector.
+        """
+        target = self._target()
+        if target is None:
+            message = "the tree of this update is gone"
+            raise ReferenceError(message)
+        return target
 
     def __repr__(self) -> str:
         return f"<{self.how} on {self.target!r}>"

@@ -51,7 +51,7 @@ class _Frame:
 _PLAIN: Final = frozenset({str, int, float, bool, type(None), bytes})
 
 
-def build_values(pickle: Pickle, scope: Scope, on_unknown: OnUnknown) -> object:  # noqa: C901, PLR0912 -- once a value
+def build_values(pickle: Pickle, scope: Scope, on_unknown: OnUnknown) -> object:  # noqa: C901, PLR0912, PLR0915
     """Turn the inert tree into containers and leaves: depth first, with a stack of its own.
 
     Parts that the pickle shares are made once and stay shared; what holds itself is refused. Depth is

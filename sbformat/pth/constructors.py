@@ -98,9 +98,9 @@ def _strided(
         scope.budget.spend("tensor_rank", len(shape))
     numel = 1
     reach = axis = 0
-    for size in shape:  # without zip, which costs as much as the checks
+    for size in shape:
         stride = strides[axis]
-        axis += 1
+        axis += 1  # noqa: SIM113 -- zip and enumerate take as long as the checks
         if type(size) is not int or type(stride) is not int or size < 0 or stride < 0:
             refuse("a tensor's shape or strides are not whole numbers >= 0")
         if (size > _ONE_DIGIT or stride > _ONE_DIGIT) and max(size, stride) >= INT64:
