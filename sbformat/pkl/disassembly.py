@@ -41,7 +41,8 @@ def opcodes(data: bytes) -> Iterator[Line]:
     while True:
         row = BY_CODE.get(data[position]) if position < len(data) else None
         if row is None:
-            message = f"{data[position]:#04x} is no pickle opcode" if position < len(data) else "there is no STOP"
+            got = f"{data[position]:#04x}" if position < len(data) else "the end of the pickle"
+        message = f"expected a pickle opcode, got {got}"
             raise PickleError(message, offset=position)
         try:
             argument, after = _argument(row.argument, data, position + 1)

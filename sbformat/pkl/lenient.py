@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.errors import LimitError, SbformatError
-from sbformat.pkl.decode import Machine
 from sbformat.pkl.framing import Reading, readings
+from sbformat.pkl.machine import Machine
 
 if TYPE_CHECKING:
     from sbformat.limits import Budget
@@ -119,9 +119,9 @@ def _attempt(data: bytes, budget: Budget, encoding: str, reading: Reading | None
         reached=reached,
         built=machine.built,
         ends=tuple(sorted(ends)),
-        faults=tuple(dict.fromkeys(machine.faults)),
-        changes=tuple(machine.changes),
-        is_uncertain=machine.is_uncertain,
+        faults=tuple(dict.fromkeys(machine.notes.faults)),
+        changes=tuple(machine.notes.changes),
+        is_uncertain=machine.notes.is_uncertain,
         reading=reading,
     )
 
