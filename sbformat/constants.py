@@ -16,7 +16,8 @@ PYTORCH_VARIABLES_ENTRY: Final = "pytorch_variables.pth"
 TENSORS_ENTRY: Final = "tensors.pth"  # its name in SB3 <= 0.8
 POLICY_ENTRY: Final = "policy.pth"
 PTH_SUFFIX: Final = ".pth"
-ENTROPY_OPTIMIZER: Final = "ent_coef_optimizer"  # of SAC, TQC and CrossQ, where they learn the entropy coefficient
+ENTROPY_LEARNERS: Final = frozenset({"SAC", "TQC", "CrossQ"})  # algorithms that can learn the entropy coefficient
+ENTROPY_OPTIMIZER: Final = "ent_coef_optimizer"  # of these, where the coefficient is learned
 TORCH_VARIABLES: Final = frozenset({"log_ent_coef", "ent_coef_tensor"})  # all that pytorch_variables.pth ever names
 OPTIMIZER_WORD: Final = "optimizer"  # in the names of all state dicts that are an optimizer's, and of no others
 PLAIN_ENTRIES: Final = frozenset({DATA_ENTRY, VERSION_ENTRY, SYSTEM_INFO_ENTRY})  # those that are no torch files

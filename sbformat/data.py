@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.constants import SERIALIZED_MARKER, TYPE_MARKER
 from sbformat.errors import DataError, quote
+from sbformat.immutable import FrozenDict, freeze
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Serialized:
         set_field = object.__setattr__
         set_field(self, "type", type)
         set_field(self, "pickle", pickle)
-        set_field(self, "hints", hints or {})
+        set_field(self, "hints", freeze(dict(hints or {})))
         set_field(self, "text", _canonical(pickle) if text is None else text)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -81,11 +82,7 @@ class Serialized:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Serialized):
             return NotImplemented
-        return (
-            (self.type, self.pickle) == (other.type, other.pickle)
-            and list(self.hints) == list(other.hints)
-            and equal_json(dict(self.hints), dict(other.hints))
-        )
+        return (self.type, self.pickle) == (other.type, other.pickle) and equal_json(self.hints, other.hints)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -109,7 +106,7 @@ def _canonical(pickle: bytes) -> str:
     return binascii.b2a_base64(pickle, newline=False).decode("ascii")
 
 
-def loads(data: bytes | bytearray | memoryview, *, limits: Limits = DEFAULT_LIMITS) -> dict[str, Any]:
+def loads(data: bytes | bytearray | memoryview, *, limits: Limits = DEFAULT_LIMITS) -> FrozenDict:
     """Parse the bytes of ``data``.
 
     :param data: UTF-8 JSON without a byte order mark; an object
@@ -122,12 +119,20 @@ def loads(data: bytes | bytearray | memoryview, *, limits: Limits = DEFAULT_LIMI
     return decode(data, Budget(limits))
 
 
-def decode(data: bytes | bytearray | memoryview, budget: Budget) -> dict[str, Any]:
+def decode(data: bytes | bytearray | memoryview, budget: Budget) -> FrozenDict:
     """Like :func:`loads`, within an operation's budget."""
+    try:
+        return FrozenDict({key: _decode_value(key, item, budget) for key, item in parse_object(data, budget).items()})
+    except RecursionError:
+        _refuse("it is nested deeper than this interpreter can follow")
+
+
+def parse_object(data: bytes | bytearray | memoryview, budget: Budget) -> dict[str, Any]:
+    """Parse a JSON object, strictly, like :func:`parse`."""
     value = parse(data, budget)
     if type(value) is not dict:
         _refuse("it is JSON, but not an object")
-    return {key: _wrap(key, item, budget) if type(item) is dict else item for key, item in value.items()}
+    return value
 
 
 def parse(data: bytes | bytearray | memoryview, budget: Budget) -> Any:
@@ -243,9 +248,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _wrap(key: str, item: dict[str, Any], budget: Budget) -> Serialized | dict[str, Any]:
-    if SERIALIZED_MARKER not in item:
-        return item
+def _decode_value(key: str, item: Any, budget: Budget) -> Any:
+    if type(item) is not dict or SERIALIZED_MARKER not in item:
+        return freeze(item)
     text, type_ = item[SERIALIZED_MARKER], item.get(TYPE_MARKER)
     if type(text) is not str or not (type_ is None or type(type_) is str):
         _refuse(f"{quote(key)}: {SERIALIZED_MARKER} and {TYPE_MARKER} must be text")
@@ -327,8 +332,6 @@ def equal_json(left: object, right: object) -> bool:
     todo = [(left, right)]
     while todo:
         one, other = todo.pop()
-        if type(one) is not type(other):
-            return False
         if isinstance(one, dict) and isinstance(other, dict):
             if list(one) != list(other):
                 return False
@@ -337,6 +340,6 @@ def equal_json(left: object, right: object) -> bool:
             if len(one) != len(other):
                 return False
             todo.extend(zip(one, other))
-        elif one != other and (one == one or other == other):  # noqa: PLR0124 -- NaN
+        elif type(one) is not type(other) or (one != other and (one == one or other == other)):  # noqa: PLR0124 -- NaN
             return False
     return True

@@ -7,9 +7,9 @@ of VecNormalize, replay buffers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sbformat.archive.archive import Options
+from sbformat.archive.archive import Archive, Options
 from sbformat.errors import SbformatError, UnsupportedError, quote
 from sbformat.formats.opener import open_archive
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from sbformat.archive.archive import Archive
     from sbformat.io.source import SourceLike
     from sbformat.pth import StateDict
     from sbformat.pth.values import OnUnknown
 
+ArchiveLike: TypeAlias = "Archive | SourceLike"
+"""What the tools take: an :class:`Archive`, or whatever :func:`read` takes."""
 _FRAMEWORKS: Final = ("np", "numpy")
 _ON_UNKNOWN: Final = ("error", "inert")
 
@@ -62,6 +63,26 @@ def read(
     return open_archive(source, budget, options)
 
 
+def as_archive(
+    source: ArchiveLike,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    on_unknown: OnUnknown = "error",
+    in_place: bool = False,
+) -> Archive:
+    """Return an archive as it is, and read everything else.
+
+    :param source: an archive, or what :func:`read` takes
+    :param limits: for reading, as in :func:`read`
+    :param on_unknown: for reading, as in :func:`read`
+    :param in_place: read as :func:`read_in_place` does
+    :raises TypeError: when it is neither an archive nor a source
+    """
+    if isinstance(source, Archive):
+        return source
+    return (read_in_place if in_place else read)(source, limits=limits, on_unknown=on_unknown)
+
+
 def read_in_place(
     source: SourceLike,
     *,
@@ -80,7 +101,7 @@ def read_in_place(
     :param source: as in :func:`read`, and so the others; what is no path is held
     """
     options = _options(on_unknown, unchecked_crc=unchecked_crc)
-    return open_archive(source, Budget(limits), options, is_held=False)
+    return open_archive(source, Budget(limits), options, in_memory=False)
 
 
 def _options(on_unknown: OnUnknown, **others: bool) -> Options:
@@ -146,7 +167,7 @@ def safe_open(
     """Open one state dict lazily, with the interface of safetensors' ``safe_open``.
 
     The file is mapped and only the pages of what is asked for are touched. Structure is checked now, a
-    record's own CRC when one of its tensors is handed out; the entry as a whole is never swept.
+    record's own CRC when one of its tensors is handed out; the CRC of the entry as a whole is not.
 
     :param source: as in :func:`read`
     :param framework: ``np`` or ``numpy``
@@ -161,7 +182,7 @@ def safe_open(
     if framework not in _FRAMEWORKS:
         message = f"framework must be one of {', '.join(_FRAMEWORKS)}: arrays of numpy, not {framework!r}"
         raise ValueError(message)
-    options = _options(on_unknown, unchecked_crc=unchecked_crc, is_swept=False)
+    options = _options(on_unknown, unchecked_crc=unchecked_crc, check_crc=False)
     budget = Budget(limits)
     archive = open_archive(source, budget, options, mapped=mmap)
     return TensorFile(archive, archive.state_dict_entry(entry))

@@ -2,7 +2,7 @@
 
 :func:`unpickle` runs a blob through the standard unpickler with an exact list of names that it may import. Before
 that the blob is decoded without running anything, and refused as a whole when it asks for more, or calls a name of the
-default list with something that :mod:`sbformat.values` does not recognise: numpy and torch take pointers, positions and
+default list with something that :mod:`sbformat.values` does not recognize: numpy and torch take pointers, positions and
 shapes as they come. While it runs, the unpickler checks every name again. It is weaker than :mod:`sbformat.values`,
 which gives the values of known blobs with nothing run at all: what is on the list *is* imported and called.
 
@@ -23,13 +23,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError, escape, quote
-from sbformat.globals.references import REFERENCES, SPACES
+from sbformat.globals.references import REFERENCES
+from sbformat.globals.spaces import SPACE_REFERENCES
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl import Call, Dict, Extension, Global, Update, decode_pickle
 from sbformat.pkl.disassembly import opcodes
 from sbformat.pkl.state import FIX_IMPORTS_BELOW, rename
 from sbformat.pkl.tree import walk
-from sbformat.values import recognise
+from sbformat.values import decode_tree
 from sbformat.values.hashing import find_key_fault
 
 if TYPE_CHECKING:
@@ -58,17 +59,20 @@ _ENUMS: Final[frozenset[Pair]] = frozenset({
 })  # fmt: skip
 """Their members exist once in a process: no file may change one."""
 
-_PLAIN: Final[frozenset[Pair]] = frozenset(
-    (f"stable_baselines3.common.{module}", name)
-    for module, name in (
-        ("noise", "NormalActionNoise"),
-        ("noise", "OrnsteinUhlenbeckActionNoise"),
-        ("noise", "VectorizedActionNoise"),
-        ("utils", "ConstantSchedule"),
-        ("utils", "FloatSchedule"),
-        ("utils", "LinearSchedule"),
+_PLAIN: Final[frozenset[Pair]] = (
+    frozenset(
+        (f"stable_baselines3.common.{module}", name)
+        for module, name in (
+            ("noise", "NormalActionNoise"),
+            ("noise", "OrnsteinUhlenbeckActionNoise"),
+            ("noise", "VectorizedActionNoise"),
+            ("utils", "ConstantSchedule"),
+            ("utils", "FloatSchedule"),
+            ("utils", "LinearSchedule"),
+        )
     )
-) | frozenset((module, name) for module, names in SPACES.items() for name in names.split())
+    | SPACE_REFERENCES
+)
 """Objects that are their attributes: BUILD gives them a dict of these, never slots, which would call setters."""
 
 _NUMPY: Final[frozenset[Pair]] = frozenset({
@@ -309,17 +313,17 @@ def _not_recognised(decoded: Pickle, budget: Budget) -> Iterator[str]:
     numpy and torch take most of it as it comes, pointers and positions included: what :mod:`sbformat.values` checks is
     checked here, for names of the ready list. A plain object of those may hold what a name of the caller's own makes.
     """
-    _, recognition = recognise(decoded, budget, reads_all=True)
+    _, decoder = decode_tree(decoded, budget, checks_unread=True)
     calls = [step for step in decoded.log if isinstance(step, Call)]
     for call in calls:
-        recognition.make(call)
+        decoder.decode(call)
     has_own = any(_pair_of(call) not in SB3_TYPES for call in calls)
     for call in calls:
         pair = _pair_of(call)
-        if id(call) in recognition.understood or pair not in SB3_TYPES:
+        if id(call) in decoder.understood or pair not in SB3_TYPES:
             continue
         if not (has_own and pair in _PLAIN and _is_plain(call)):
-            doubt = recognition.doubts.get(id(call))
+            doubt = decoder.issues.get(id(call))
             why = f": {doubt.message}" if doubt is not None and doubt.message else ""
             yield f"it calls {quote(call.func)} with what no pickler writes for SB3's types{why}"
 

@@ -1,11 +1,11 @@
-"""The constructors of tensors: each as torch calls it, and called otherwise (FORMAT.md 6.5)."""
+"""The constructors of tensors: each as torch calls it, and with other arguments (FORMAT.md 6.5)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from making_pth import (
+from conformance.generators import expected
+from conformance.generators.build_pth import (
     EXIT,
     REBUILD,
     REBUILD_FROM_TYPE,
@@ -24,26 +24,28 @@ from making_pth import (
     storage,
     tensor,
 )
-from making_torch import DATA, EIGHT, pth
-from vectors import Rule
+from conformance.generators.build_torch_zips import DATA, EIGHT, pth
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 GEOMETRY: Final = (1, (2, 3), (3, 1))
 SIX: Final = expected.floats(*range(1, 7), shape=(2, 3))
-"""What that geometry takes of ``EIGHT``."""
+"""The items of ``EIGHT`` that this geometry selects."""
 WHOLE: Final = expected.floats(*range(8))
 TRUE: Final = {"requires_grad": True}
 FLOAT32: Final = Name("torch", "float32")
 PARAMETER: Final = Name("torch.nn.parameter", "Parameter")
-CALLS: Final = "A call of one of these by REDUCE, unchanged afterwards, with a plain tuple of arguments"
+CALLS: Final = (
+    "A tensor is a call of one of these functions by REDUCE, not changed afterwards, with a plain tuple of arguments."
+)
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from strided()
     yield from calls()
     yield from argument_counts()
@@ -122,7 +124,7 @@ def gradients() -> Iterator[Vector]:
 
 def hooks() -> Iterator[Vector]:
     rule = Rule(
-        "6.5", "`hooks` is a call of `collections.OrderedDict` without arguments; anything else holds functions"
+        "6.5", "`hooks` is a call of `collections.OrderedDict` without arguments. Anything else contains functions"
     )
     for name, value in {
         "none": None,
@@ -137,7 +139,8 @@ def hooks() -> Iterator[Vector]:
 
 def metadata() -> Iterator[Vector]:
     rule = Rule(
-        "6.5", "`bits` is a dict with `conj` and `neg` at most, each True (torch takes the key alone for the bit)"
+        "6.5",
+        "`bits` is a dict with no keys except `conj` and `neg`, each at most once and True (torch treats the presence of the key as the bit)",
     )
     negated = expected.floats(*[-float(value) for value in range(1, 7)], shape=(2, 3))
     yield rule.accepts("tensor-bits-neg-v2", pth(v2(False, ordered(), {"neg": True}), DATA), expected.lone(negated))
@@ -148,7 +151,7 @@ def metadata() -> Iterator[Vector]:
     rule = Rule("6.5", "`bits` is a dict")
     yield rule.refuses("tensor-bits-none", pth(v2(False, ordered(), None), DATA), "tensor failure")
     yield rule.refuses("tensor-bits-list", pth(v2(False, ordered(), ["neg"]), DATA), "tensor failure")
-    rule = Rule("6.5", "other keys are unsupported")
+    rule = Rule("6.5", "Other keys are unsupported")
     for name, value in {"names": {"names": ("a", "b")}, "beside": {"neg": True, "other": True}}.items():
         yield rule.refuses(f"tensor-bits-{name}", pth(v2(False, ordered(), value), DATA), "unsupported")
 
@@ -188,7 +191,10 @@ def parameters() -> Iterator[Vector]:
     frozen = pth(parameter(floats((8,)), False), DATA)
     yield rule.accepts("tensor-parameter-frozen", frozen, expected.lone({**WHOLE, **is_parameter}))
 
-    rule = Rule("6.5", "Parameter: `tensor` is a strided, quantized, sparse or meta tensor, not one wrapped again.")
+    rule = Rule(
+        "6.5",
+        "Parameter: `tensor` is a strided, quantized, sparse or meta tensor, and is not itself a Parameter or another wrapped tensor.",
+    )
     whole = tensor(storage(4, "0", "LongStorage"), (4,))
     held = expected.tensor("int64", (4,), EIGHT, **is_parameter)
     yield rule.accepts("tensor-parameter-of-integers", pth(parameter(whole, False), DATA), expected.lone(held))
@@ -201,7 +207,7 @@ def parameters() -> Iterator[Vector]:
     }.items():
         yield rule.refuses(f"tensor-parameter-of-{name}", pth(parameter(data), DATA), "tensor failure")
 
-    rule = Rule("6.5", "It takes over `requires_grad`")
+    rule = Rule("6.5", "The tensor takes `requires_grad` from the Parameter")
     inner = tensor(storage(8), (8,), None, 0, True)
     held = expected.lone({**WHOLE, **is_parameter})
     yield rule.accepts("tensor-parameter-takes-over-false", pth(parameter(inner, False), DATA), held)
@@ -217,7 +223,7 @@ def with_state(state: object) -> Apply:
 
 
 def states() -> Iterator[Vector]:
-    rule = Rule("6.5", "`state` is a dict with text keys: Python attributes, kept inert", "attributes")
+    rule = Rule("6.5", "`state` is a dict with text keys: Python attributes, kept as inert values.", "attributes")
     flags = {"is_parameter": True, **TRUE}
     for name, state in {
         "state": {"role": "actor", "width": 3, "ratio": 0.5},
@@ -231,7 +237,9 @@ def states() -> Iterator[Vector]:
     for name, state in {"no-dict": None, "pairs": [("role", "actor")], "key-number": {1: 2}}.items():
         yield rule.refuses(f"tensor-attributes-{name}", pth(with_state(state), DATA), "tensor failure")
 
-    rule = Rule("6.5", "Those that begin with two underscores, and those that `torch.Tensor` itself has", "attributes")
+    rule = Rule(
+        "6.5", "Attributes that begin with two underscores, and those that `torch.Tensor` itself has", "attributes"
+    )
     names = ("__class__", "__setstate__", "data", "grad", "real", "requires_grad", "shape", "_backward_hooks")
     for name in names:
         short = name.strip("_").replace("_", "-")
@@ -240,7 +248,9 @@ def states() -> Iterator[Vector]:
 
 def from_types() -> Iterator[Vector]:
     rule = Rule(
-        "6.5", "class `torch.Tensor` or `torch.nn.parameter.Parameter`, function one of this table", "attributes"
+        "6.5",
+        "the class is `torch.Tensor` or `torch.nn.parameter.Parameter`. The function is one of this table",
+        "attributes",
     )
     state = {"role": "actor"}
     tagged = {"state": expected.plain(state)}
@@ -254,7 +264,7 @@ def from_types() -> Iterator[Vector]:
     ):
         made = pth(Apply(REBUILD_FROM_TYPE, (func, cls, arguments, state)), DATA)
         yield rule.accepts(f"tensor-from-type-{name}", made, expected.lone({**held, **tagged}))
-    rule = Rule("6.5", "Other classes are unsupported.", "attributes")
+    rule = Rule("6.5", "Other classes and functions are unsupported.", "attributes")
     for name, cls in {
         "own": Name("my", "Tensor"),
         "list": Name("builtins", "list"),
@@ -262,7 +272,11 @@ def from_types() -> Iterator[Vector]:
     }.items():
         made = pth(Apply(REBUILD_FROM_TYPE, (REBUILD_V2, cls, args, {})), DATA)
         yield rule.refuses(f"tensor-from-type-class-{name}", made, "unsupported")
-    rule = Rule("6.5", "function one of this table that wraps nothing, giving a strided tensor", "attributes")
+    rule = Rule(
+        "6.5",
+        "The function is one of this table that does not wrap another tensor, and its result is a strided tensor.",
+        "attributes",
+    )
     made = pth(Apply(REBUILD_FROM_TYPE, (EXIT, tensors, (0,), {})), DATA)
     yield rule.refuses("tensor-from-type-of-an-unknown-function", made, "unsupported")
     wrapping = (REBUILD_PARAMETER, tensors, (floats((8,)), True, ordered()), {})
@@ -270,6 +284,6 @@ def from_types() -> Iterator[Vector]:
     yield rule.refuses("tensor-from-type-of-a-parameter", made, "unsupported")
     lazy = (REBUILD_META, tensors, (FLOAT32, (2,), (1,), False), {})
     yield rule.refuses("tensor-from-type-of-a-meta-tensor", pth(Apply(REBUILD_FROM_TYPE, lazy)), "unsupported")
-    rule = Rule("6.5", "`state` as above", "attributes")
+    rule = Rule("6.5", "`state` is as above", "attributes")
     made = pth(Apply(REBUILD_FROM_TYPE, (REBUILD_V2, tensors, args, {"data": 1})), DATA)
     yield rule.refuses("tensor-from-type-attribute-data", made, "unsupported")

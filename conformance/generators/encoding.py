@@ -1,4 +1,4 @@
-"""What a writer is given, and what it must refuse (FORMAT.md 12)."""
+"""Input of a writer, and what it must refuse (FORMAT.md 12)."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ import json
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-import making
-from expected import floating, plain
-from making import Member, build_zip, torch_zip
-from making_pth import text
-from vectors import Rule, Vector
+from conformance.generators import build_zips, expected
+from conformance.generators.build_pth import text
+from conformance.generators.build_zips import Member, build_zip, torch_zip
+from conformance.generators.expected import floating, plain
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from zips()
     yield from names()
     yield from documents()
@@ -51,14 +50,14 @@ def state(value: Any) -> dict[str, Any]:
 
 
 def entry(name: str, data: bytes) -> Member:
-    """A member as FORMAT.md 12.1 has it."""
-    return Member(name.encode(), data, flags=0 if name.isascii() else making.UTF8_FLAG)
+    """A member by the rules of FORMAT.md 12.1."""
+    return Member(name.encode(), data, flags=0 if name.isascii() else build_zips.UTF8_FLAG)
 
 
 def zips() -> Iterator[Vector]:
     rule = Rule(
         "12.1",
-        "All stored, names by the path rules of 2.6. Local header and directory: version 20, date 1980-01-01 00:00, flags 0 (0x800 for names beyond ASCII), system 3",
+        "All members are stored, and their names satisfy the path rules of 2.6. Local header and directory: version 20, date 1980-01-01 00:00, flags 0 (0x800 for non-ASCII names), system 3",
     )
     one = build_zip(entry("data", b'{\n    "a": 1\n}'))
     yield rule.encodes("encode-one-entry", expected.archive({"data": plain({"a": 1})}), one)
@@ -72,7 +71,8 @@ def zips() -> Iterator[Vector]:
         build_zip(entry("data", b"{}"), folder),
     )
     rule = Rule(
-        "12.1", "the same entries give the same bytes. Entries that are new follow the others of their rank, by name."
+        "12.1",
+        "the same entries give the same bytes. New entries follow the other entries of their rank, sorted by name.",
     )
     order = [("system_info.txt", {"system_info": [["OS", "Linux"]]}), ("z", content(b"z")), ("a", content(b"a")),
              ("_stable_baselines3_version", {"version": "2.3.2"}), ("data", plain({}))]  # fmt: skip
@@ -99,7 +99,7 @@ def names() -> Iterator[Vector]:
 
 
 def documents() -> Iterator[Vector]:
-    rule = Rule("12.4", "What Python's `json.dumps(..., indent=4)` gives for the values of 3.1 and 3.2")
+    rule = Rule("12.4", "what Python's `json.dumps(..., indent=4)` returns for the values of 3.1 and 3.2")
     values: dict[str, Any] = {
         "nested": {"a": {"b": [1, [2.5, None], {}]}, "c": [], "d": True}, "order": {"b": 1, "a": 2},
         "text": {"x": '\u00e9\u2028\U0001f600"\\\n\x7f', "": ""}, "long-number": {"n": 2**64, "m": -(2**53)},
@@ -146,7 +146,7 @@ def tensors() -> Iterator[Vector]:
     document = state({"ordered_dict": [["w", vector(1.0, -2.5)], ["b", vector(0.5)]]})
     made = build_zip(entry("data", b"{}"), entry("policy.pth", by_hand()))
     yield rule.encodes("encode-state-dict", document, made)
-    rule = Rule("12.3", "Tensors: `_rebuild_tensor_v2` over a typed storage")
+    rule = Rule("12.3", "Tensors are written as `_rebuild_tensor_v2` over a typed storage")
     for name, value in {
         "no-dimensions": items("float32", [], struct.pack("<f", 3)), "no-items": items("float32", [0, 3], b""),
         "matrix": items("float32", [2, 3], struct.pack("<6f", *range(6))),
@@ -211,7 +211,7 @@ def small_values() -> Iterator[Vector]:
         "numbers": {"list": [0, -1, 255, 256, 65535, 65536, -(2**31), 2**31, {"int": hex(2**64)}, {"int": hex(-(2**600))}]},
         "floats": {"list": [floating(0.0), floating(-0.0), floating(float("nan")), floating(float("inf"))]},
         "texts": {"list": ["", "\u00e9", "\U0001f600", "a\ud800b", "x" * 300]},
-        "bytes": {"list": [expected.octets(b""), expected.octets(bytes(range(256))), {"bytearray": ""}, {"bytearray": "gAA="}]},
+        "bytes": {"list": [expected.raw_bytes(b""), expected.raw_bytes(bytes(range(256))), {"bytearray": ""}, {"bytearray": "gAA="}]},
         "complex": {"complex": ["3ff0000000000000", "8000000000000000"]},
         "sets": {"list": [{"set": []}, {"set": [1, "a", None]}, {"frozenset": ["x"]}]},
         "tuples": {"tuple": [{"tuple": []}, {"tuple": [1]}, {"tuple": [1, 2, 3, 4]}]},
@@ -236,15 +236,18 @@ def small_values() -> Iterator[Vector]:
 def special_tensors() -> Iterator[Vector]:
     rule = Rule(
         "12.3",
-        "Parameters are wrapped by `_rebuild_parameter`, or `_rebuild_parameter_with_state` when they have attributes",
+        "Parameters are wrapped by `_rebuild_parameter`, or `_rebuild_parameter_with_state` if they have attributes",
     )
     beside = {"requires_grad": True, "is_parameter": True, "state": {"dict": [["tag", "x"]]}}
     yield rule.encodes("encode-parameter-with-attributes", state({**vector(1.0), **beside}), features=("attributes",))
-    rule = Rule("12.3", "other tensors with attributes by `torch._tensor._rebuild_from_type_v2` of `torch.Tensor`.")
+    rule = Rule(
+        "12.3", "Other tensors with attributes are written by `torch._tensor._rebuild_from_type_v2` of `torch.Tensor`."
+    )
     plain_ = {**vector(1.0), "state": {"dict": [["tag", 1]]}}
     yield rule.encodes("encode-tensor-with-attributes", state(plain_), features=("attributes",))
     rule = Rule(
-        "12.3", "Sparse tensors of every layout by `_rebuild_sparse_tensor`, which torch 1.13 reads only for COO."
+        "12.3",
+        "Sparse tensors of every layout are written by `_rebuild_sparse_tensor`, which torch 1.13 reads only for COO.",
     )
     coo = {"layout": "sparse_coo", "size": [3], "indices": [items("int64", [1, 1], struct.pack("<q", 2))],
            "values": vector(5.0), "is_coalesced": True}  # fmt: skip

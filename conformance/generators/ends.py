@@ -1,13 +1,22 @@
-"""How a zip begins and ends: end records, zip64 records, the central directory (FORMAT.md 2.1 to 2.3)."""
+"""The start and end of a zip: end records, zip64 records, the central directory (FORMAT.md 2.1 to 2.3)."""
 
 from __future__ import annotations
 
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from making import MAX16, MAX32, UTF8_FLAG, Member, build_zip, extra_field, sb3_archive, zip64_field
-from vectors import Rule, Vector
+from conformance.generators import expected
+from conformance.generators.build_zips import (
+    MAX16,
+    MAX32,
+    UTF8_FLAG,
+    Member,
+    build_zip,
+    extra_field,
+    sb3_archive,
+    zip64_field,
+)
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +24,7 @@ if TYPE_CHECKING:
 ONE: Final = Member(b"data", b"{}")
 TWO: Final = Member(b"note.txt", b"0123456789")
 BOTH: Final = expected.archive({"data": expected.plain({}), "note.txt": expected.other(TWO.data)})
-"""What a zip of ``ONE`` and ``TWO`` holds."""
+"""The expected output for a zip of ``ONE`` and ``TWO``."""
 ALONE: Final = expected.archive({"data": expected.plain({})})
 REFUSED: Final = "container failure"
 
@@ -26,7 +35,7 @@ def second(**fields: Any) -> bytes:
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from start()
     yield from end_record()
     yield from comments()
@@ -48,7 +57,7 @@ def start() -> Iterator[Vector]:
         "directory-first": b"PK\x01\x02" + good[4:],
     }.items():
         yield rule.refuses(f"zip-{name}", data, REFUSED)
-    rule = Rule("2", "a truncated archive is still a zip to a lenient reader")
+    rule = Rule("2", "A truncated archive is still a zip to a lenient reader")
     whole = sb3_archive()
     policy_end = whole.index(b"_stable_baselines3_version")
     yield rule.accepts("zip-whole", whole, expected.ARCHIVE)
@@ -68,7 +77,7 @@ def end_record() -> Iterator[Vector]:
 
 
 def comments() -> Iterator[Vector]:
-    rule = Rule("2.1", "record and comment MUST end exactly at the end of the file.")
+    rule = Rule("2.1", "The record and its comment MUST end exactly at the end of the file.")
     for name, comment in {"short": b"a comment", "signature-of-a-member": b"PK\x03\x04", "no-text": bytes(30)}.items():
         yield rule.accepts(f"comment-{name}", build_zip(ONE, TWO, comment=comment), BOTH)
     for size in (0, 8, 10, MAX16):
@@ -77,17 +86,17 @@ def comments() -> Iterator[Vector]:
     for name, tail in {"byte": b"\0", "newline": b"\n", "second-zip": build_zip(ONE)}.items():
         yield rule.refuses(f"end-tail-{name}", build_zip(ONE, TWO, tail=tail), REFUSED)
 
-    rule = Rule("2.1", "which MUST lie within its last 22 + 65,535 bytes")
+    rule = Rule("2.1", "which MUST be within its last 22 + 65,535 bytes")
     yield rule.accepts("comment-longest", build_zip(ONE, TWO, comment=b"x" * MAX16), BOTH)
     far = build_zip(ONE, TWO, comment=b"x" * MAX16, tail=b"x")
     yield rule.refuses("comment-too-long", far, REFUSED)
 
-    rule = Rule("2.1", "a comment holds no second signature")
+    rule = Rule("2.1", "a comment contains no second signature")
     good = build_zip(ONE, TWO)
     inner = good[-22:]
     for name, comment in {"alone": b"PK\x05\x06", "and-more": b"PK\x05\x06x", "whole-record": inner}.items():
         yield rule.refuses(f"comment-signature-{name}", build_zip(ONE, TWO, comment=comment), REFUSED)
-    rule = Rule("2.1", "one inside a member, as every inner zip has, is that member's bytes.")
+    rule = Rule("2.1", "A signature inside a member, as in every inner zip, is part of that member's bytes.")
     found = {"data": expected.plain({}), "in.zip": expected.other(good)}
     yield rule.accepts("end-signature-in-a-member", build_zip(ONE, Member(b"in.zip", good)), expected.archive(found))
 
@@ -110,7 +119,7 @@ def zip64() -> Iterator[Vector]:
         absurd = build_zip(ONE, TWO, zip64=True, end=WIDE, zip64_end=dict.fromkeys(forged, 2**64 - 1))
         yield rule.refuses(f"zip64-{name}-absurd", absurd, REFUSED)
 
-    rule = Rule("2.2", "Without a locator no sentinel may stand in the end record.")
+    rule = Rule("2.2", "Without a locator, no field of the end record may be a sentinel.")
     for name, forged in {
         "count": {"count": MAX16, "count_here": MAX16}, "length": {"length": MAX32}, "start": {"start": MAX32},
     }.items():  # fmt: skip
@@ -132,7 +141,9 @@ def locators() -> Iterator[Vector]:
     yield rule.accepts("zip64-locator-no-disk", build_zip(ONE, TWO, zip64=True, locator={"disks": 0}), BOTH)
     for name, forged in {"disk": {"disk": 1}, "disks": {"disks": 2}}.items():
         yield rule.refuses(f"zip64-locator-{name}", build_zip(ONE, TWO, zip64=True, locator=forged), REFUSED)
-    rule = Rule("2.2", "MUST be the 56 bytes directly before the locator, and the offset MUST say so")
+    rule = Rule(
+        "2.2", "MUST be the 56 bytes directly before the locator, and the offset MUST be the offset of those bytes."
+    )
     yield rule.accepts("zip64-locator", build_zip(ONE, TWO, zip64=True, locator={"disks": 1}), BOTH)
     for name, place in {"first-byte": 0, "past-the-end": 2**64 - 1}.items():
         forged = build_zip(ONE, TWO, zip64=True, locator={"record_at": place})
@@ -147,7 +158,8 @@ def locators() -> Iterator[Vector]:
 
 def directory() -> Iterator[Vector]:
     rule = Rule(
-        "2.3", "Directory start + size MUST be the first byte of the zip64 record, or of the end record without one."
+        "2.3",
+        "The offset of the directory plus its size MUST be the offset of the zip64 record, or of the end record if there is no zip64 record.",
     )
     for name, forged in {
         "size-0": {"length": 0}, "start-0": {"start": 0}, "size-large": {"length": MAX32 - 1},
@@ -159,12 +171,14 @@ def directory() -> Iterator[Vector]:
     yield rule.refuses("directory-gap-before-end", build_zip(ONE, TWO, behind_directory=b"\0"), REFUSED)
     yield rule.refuses("directory-gap-before-zip64", build_zip(ONE, TWO, behind_directory=b"\0", zip64=True), REFUSED)
 
-    rule = Rule("2.3", "Entries x 46 MUST NOT exceed the size, checked before any list is made")
+    rule = Rule(
+        "2.3", "The number of entries x 46 MUST NOT exceed the size; a reader checks this before it allocates any list"
+    )
     yield rule.accepts("directory-two", build_zip(ONE, TWO, end={"count": 2, "count_here": 2}), BOTH)
     for count in (3, 60_000):
         forged = build_zip(ONE, TWO, end={"count": count, "count_here": count})
         yield rule.refuses(f"directory-count-{count}", forged, REFUSED)
-    rule = Rule("2.3", "there is at least one entry. The records use the size up exactly.")
+    rule = Rule("2.3", "There is at least one entry. The records occupy the size exactly.")
     yield rule.refuses("directory-count-0", build_zip(ONE, TWO, end={"count": 0, "count_here": 0}), REFUSED)
     yield rule.refuses("directory-count-1-of-2", build_zip(ONE, TWO, end={"count": 1, "count_here": 1}), REFUSED)
 
@@ -181,7 +195,7 @@ def directory_records() -> Iterator[Vector]:
         "directory-signature", second(central={"signature": b"PK\x01\x03"}), REFUSED
     )
 
-    rule = Rule("2.3", "within 0x2, 0x4 (deflate level), 0x8 (descriptor), 0x800 (UTF-8)")
+    rule = Rule("2.3", "only 0x2, 0x4 (deflate level), 0x8 (descriptor), 0x800 (UTF-8)")
     for flags in (0x2, 0x4, 0x6, UTF8_FLAG, UTF8_FLAG | 0x6):
         yield rule.accepts(f"flags-{flags:x}", second(flags=flags), BOTH)
     for bit in range(16):
@@ -192,10 +206,10 @@ def directory_records() -> Iterator[Vector]:
     for method in (1, 9, 12, 14, 93, 99):
         fields = {"method": method}
         yield rule.refuses(f"method-{method}", second(local=fields, central=fields), REFUSED)
-    rule = Rule("2.3", "equal when stored")
+    rule = Rule("2.3", "equal if stored")
     for name, fields in {"size": {"size": 11}, "compressed": {"compressed": 9}}.items():
         yield rule.refuses(f"stored-{name}-differs", second(local=fields, central=fields), REFUSED)
-    rule = Rule("2.3", "all three lie in the directory")
+    rule = Rule("2.3", "all three are within the directory")
     for field in ("name_size", "extra_size", "comment_size"):
         yield rule.refuses(f"directory-{field.replace('_', '-')}", second(central={field: MAX16}), REFUSED)
     yield Rule("2.3", "u2 disk").refuses("directory-disk", second(central={"disk": 1}), REFUSED)
@@ -204,7 +218,7 @@ def directory_records() -> Iterator[Vector]:
 def directory_zip64() -> Iterator[Vector]:
     rule = Rule(
         "2.3",
-        "the zip64 extra field (id 0x0001) MUST hold exactly those of the three, as u8, in the order size, compressed size, offset.",
+        "the zip64 extra field (id 0x0001) MUST contain exactly the values of those fields, as u8, in the order uncompressed size, compressed size, offset.",
     )
     sizes = {"size": MAX32, "compressed": MAX32}
     offset = len(ONE.local_header()) + len(ONE.data)
@@ -226,6 +240,6 @@ def directory_zip64() -> Iterator[Vector]:
         ("wrong-offset", zip64_field(offset + 1), {"offset": MAX32}),
     ):
         yield rule.refuses(f"directory-zip64-{name}", second(central_extra=extra, central=fields), REFUSED)
-    rule = Rule("2.3", "Without such a sentinel it MUST NOT be there.")
+    rule = Rule("2.3", "Without such a sentinel the zip64 extra field MUST NOT be present.")
     yield rule.accepts("directory-without-zip64", second(central_extra=extra_field(0x5455, b"\0" * 5)), BOTH)
     yield rule.refuses("directory-zip64-unasked", second(central_extra=zip64_field(10, 10)), REFUSED)

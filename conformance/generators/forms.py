@@ -1,30 +1,29 @@
-"""What is an archive, what is none, and which entries it has (FORMAT.md 1)."""
+"""Files that are archives, files that are not, and their entries (FORMAT.md 1)."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
 
-import expected
-import making
-from making import Member, build_zip, sb3_archive, state_dict_zip
-from vectors import Rule, Vector
+from conformance.generators import build_zips, expected
+from conformance.generators.build_zips import Member, build_zip, sb3_archive, state_dict_zip
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 SB3 = [(name.encode(), data) for name, data in (("data", b'{"a": 1}'), ("note", b"hi"))]
 SMALL = expected.archive({"data": expected.plain({"a": 1}), "note": expected.other(b"hi")})
-"""What ``small()`` holds."""
+"""The expected output for ``small()``."""
 
 
 def small(*more: tuple[bytes, bytes]) -> bytes:
-    """An archive of two entries, and more."""
+    """An archive of two entries and additional ones."""
     return build_zip(*[Member(name, data) for name, data in (*SB3, *more)])
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from forms()
     yield from other_files()
     yield from other_zips()
@@ -32,9 +31,9 @@ def vectors() -> Iterator[Vector]:
 
 
 def forms() -> Iterator[Vector]:
-    rule = Rule("1.1", "A reader SHOULD read the four forms that people have archives in:")
+    rule = Rule("1.1", "A reader SHOULD read the four forms in which archives are found:")
     yield rule.accepts("form-zip", sb3_archive(), expected.ARCHIVE)
-    yield rule.accepts("form-lone-pth", state_dict_zip(making.POLICY), expected.lone(expected.POLICY))
+    yield rule.accepts("form-lone-pth", state_dict_zip(build_zips.POLICY), expected.lone(expected.POLICY))
     yield rule.accepts("form-bare-data", b'{"a": 1}', expected.bare(expected.plain({"a": 1})))
     yield rule.accepts("form-bare-data-behind-white-space", b' \t\r\n{"a": 1}', expected.bare(expected.plain({"a": 1})))
     yield rule.refuses("form-bare-data-byte-order-mark", b'\xef\xbb\xbf{"a": 1}', "data failure")
@@ -48,7 +47,7 @@ def other_files() -> Iterator[Vector]:
         "html-behind-spaces": b"  \n<HTML lang='en'>",
         "text": b"Not found\n",
         "unknown-bytes": bytes(range(1, 64)),
-        "empty-zip": making.build_zip(),
+        "empty-zip": build_zips.build_zip(),
     }.items():
         yield rule.refuses(f"file-{name}", data, "container failure")
     lfs = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 1\n"
@@ -71,12 +70,12 @@ def other_zips() -> Iterator[Vector]:
 
 
 def members(**replaced: bytes) -> dict[str, bytes]:
-    """The entries of an archive as SB3 writes it, some of them replaced; ``policy_pth`` stands for ``policy.pth``."""
+    """The entries of an archive as SB3 writes it, some of them replaced; ``policy_pth`` means ``policy.pth``."""
     made = {
-        "data": json.dumps(making.DATA).encode(),
-        "policy.pth": state_dict_zip(making.POLICY),
+        "data": json.dumps(build_zips.DATA).encode(),
+        "policy.pth": state_dict_zip(build_zips.POLICY),
         "_stable_baselines3_version": b"2.3.2",
-        "system_info.txt": making.SYSTEM_INFO,
+        "system_info.txt": build_zips.SYSTEM_INFO,
     }
     return made | {name: replaced[key] for name in made if (key := name.replace(".", "_")) in replaced}
 
@@ -87,17 +86,17 @@ def zipped(contents: Mapping[str, bytes]) -> bytes:
 
 
 def short(name: str) -> str:
-    """An entry's name as a part of a vector's."""
+    """An entry's name in the form that it has in a vector's name."""
     return name.strip("_").replace(".", "-").replace("_", "-")
 
 
 def entries() -> Iterator[Vector]:
-    rule = Rule("1.2", "Order carries no meaning: a reader MUST accept any.")
+    rule = Rule("1.2", "The order of entries has no meaning: a reader MUST accept any order.")
     names = ["system_info.txt", "policy.pth", "_stable_baselines3_version", "data"]
     made = zipped({name: members()[name] for name in names})
     yield rule.accepts("entries-in-any-order", made, expected.archive({name: expected.ENTRIES[name] for name in names}))
 
-    rule = Rule("1.2", 'No entry is required in order to read the others; asking for an absent one is "missing".')
+    rule = Rule("1.2", 'No entry is required in order to read the others. A request for an absent entry is "missing".')
     for name in names:
         rest = [other for other in expected.ENTRIES if other != name]
         made = zipped({other: members()[other] for other in rest})
@@ -108,7 +107,7 @@ def entries() -> Iterator[Vector]:
     lone = zipped({"data": b"{}"})
     yield rule.accepts("entries-data-alone", lone, expected.archive({"data": expected.plain({})}))
 
-    rule = Rule("1.2", "Where both variables entries are present, `pytorch_variables.pth` counts.")
+    rule = Rule("1.2", "If both variables entries are present, `pytorch_variables.pth` is used.")
     both = {"pytorch_variables.pth": state_dict_zip({"a": (1.0,)}), "tensors.pth": state_dict_zip({"b": (2.0,)})}
     found = {
         "pytorch_variables.pth": expected.state_dict({"a": (1.0,)}),
@@ -116,7 +115,7 @@ def entries() -> Iterator[Vector]:
     }
     yield rule.accepts("entries-both-variables", zipped(both), expected.archive(found))
 
-    rule = Rule("1.2", "Every other entry MUST be kept as it stands and otherwise ignored, as SB3 does.")
+    rule = Rule("1.2", "Every other entry MUST be preserved unchanged and otherwise ignored, as SB3 does.")
     for name, data in {
         "text": ("notes.txt", b"hello"),
         "pth-in-a-folder": ("__MACOSX/._policy.pth", b"\x00\x05\x16\x07 no torch file"),
@@ -133,7 +132,7 @@ def entries() -> Iterator[Vector]:
     )
     yield rule.accepts("entry-other-folder", folder, found)
 
-    rule = Rule("1.2", "A bad entry breaks only itself: a reader MUST still give the others.")
+    rule = Rule("1.2", "A bad entry affects only itself: a reader MUST still return the others.")
     for broken, bad in {"data": b"{", "policy.pth": b"no torch file", "_stable_baselines3_version": b"\xff"}.items():
         made = zipped(members(**{broken.replace(".", "_"): bad}))
         outcome = "tensor failure" if broken == "policy.pth" else "data failure"

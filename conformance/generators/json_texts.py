@@ -6,9 +6,9 @@ import json
 import math
 from typing import TYPE_CHECKING
 
-import expected
-from making import Member, build_zip
-from vectors import Rule, Vector
+from conformance.generators import expected
+from conformance.generators.build_zips import Member, build_zip
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ FAILURE = "data failure"
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     for family in (
         objects, no_objects, broken_structure, broken_words, strings, broken_strings, encodings, keys, constants,
         integers, floats, depths, values, digits, sizes,
@@ -37,7 +37,7 @@ def all_refused(rule: Rule, texts: Mapping[str, bytes]) -> Iterator[Vector]:
 
 
 def zipped(text: bytes) -> bytes:
-    """An archive of this ``data``: some texts are no bare one."""
+    """An archive with this ``data``, for texts that are not identified as a bare ``data``."""
     return build_zip(Member(b"data", text))
 
 
@@ -126,12 +126,12 @@ def strings() -> Iterator[Vector]:
     )
     text = "\u00e9\u20ac\U0001f600\ufeff\ufffe"
     yield read(rule, "beyond-ascii", f'{{"{text}":"{text}"}}'.encode(), {text: text})
-    rule = Rule("3.1", "Lone surrogates in `\\u` escapes are kept, and written back as they came.")
+    rule = Rule("3.1", "Lone surrogates in `\\u` escapes are preserved, and written back unchanged.")
     yield read(rule, "surrogate-high", rb'{"a":"\ud800"}', {"a": "\ud800"})
     yield read(rule, "surrogate-low-in-key", rb'{"x\udfffy":1}', {"x\udfffy": 1})
     yield read(rule, "surrogates-swapped", rb'{"a":"\ude00\ud83d"}', {"a": "\ude00\ud83d"})
     yield read(rule, "surrogate-before-text", rb'{"a":"\ud83dx\ude00"}', {"a": "\ud83dx\ude00"})
-    rule = Rule("3.1", "Unescaped control characters in strings are an error, as the RFC has it.")
+    rule = Rule("3.1", "Unescaped control characters in strings are an error, as in the RFC.")
     yield read(rule, "no-control-characters", '{"a":"\x7f\x85\u2028"}'.encode(), {"a": "\x7f\x85\u2028"})
     controls = {"zero": b"\0", "tab": b"\t", "newline": b"\n"}
     yield from all_refused(rule, {f"control-{name}": b'{"a":"' + raw + b'"}' for name, raw in controls.items()})
@@ -164,7 +164,7 @@ def encodings() -> Iterator[Vector]:
 
 
 def keys() -> Iterator[Vector]:
-    rule = Rule("3.1", "No key may stand twice in one object, at any depth.")
+    rule = Rule("3.1", "No key may occur twice in one object, at any depth.")
     yield from all_refused(
         rule,
         {
@@ -201,7 +201,7 @@ def integers() -> Iterator[Vector]:
 
 
 def floats() -> Iterator[Vector]:
-    rule = Rule("3.1", "others are the nearest binary64, with overflow to an infinity")
+    rule = Rule("3.1", "All other numbers are the nearest binary64, and overflow gives an infinity.")
     yield read(rule, "float-whole", b'{"a":[1.0,1e0,1E+2,100e-2]}', {"a": [1.0, 1.0, 100.0, 1.0]})
     yield read(rule, "float-negative-zero", b'{"a":[-0.0,-0e0]}', {"a": [-0.0, -0.0]})
     yield read(
@@ -226,7 +226,7 @@ def floats() -> Iterator[Vector]:
 
 
 def nested(depth: int) -> bytes:
-    """An object that is so deep, of arrays and objects in turn."""
+    """An object of this depth, of alternating arrays and objects."""
     unit, rest = divmod(depth - 1, 2)
     return b'{"a":' + b'[{"a":' * unit + b"[" * rest + b"0" + b"]" * rest + b"}]" * unit + b"}"
 
@@ -241,7 +241,7 @@ def nested_value(depth: int) -> object:
 
 
 def depths() -> Iterator[Vector]:
-    rule = Rule("3.1", "Depth: brackets and braces open at once.")
+    rule = Rule("3.1", "Depth: the number of brackets and braces open at the same time.")
     yield read(rule, "depth-64", nested(64), nested_value(64))
     yield rule.refuses("json-depth-65", nested(65), "limit exceeded")
     yield rule.refuses("json-depth-5000", nested(5000), "limit exceeded")
@@ -250,7 +250,7 @@ def depths() -> Iterator[Vector]:
     yield read(rule, "depth-limit-raised", nested(100), nested_value(100), "--limit", "json_depth=100")
     beside = b'{"a":[[],[],{},{}],"b":[[]]}'
     yield read(rule, "depth-of-many", beside, {"a": [[], [], {}, {}], "b": [[]]}, "--limit", "json_depth=3")
-    rule = Rule("3.1", "All outside strings.")
+    rule = Rule("3.1", "Only characters outside strings are counted.")
     hidden = {"a": "[" * 99 + '"' + "{" * 99 + "\\", "[[[[": '\\"[{'}
     yield read(rule, "brackets-in-strings", json.dumps(hidden).encode(), hidden)
     behind = b'{"a\\\\":' + b"[" * 64 + b"]" * 64 + b"}"
@@ -258,29 +258,32 @@ def depths() -> Iterator[Vector]:
 
 
 def values() -> Iterator[Vector]:
-    rule = Rule("3.1", "Values: 1 + commas + seven for each opening bracket or brace, as a container costs that much.")
+    rule = Rule(
+        "3.1",
+        "Values: 1 + the number of commas + seven for each opening bracket or brace, because a container costs that much memory.",
+    )
     text, value = b'{"a":[1,2,3],"b":{}}', {"a": [1, 2, 3], "b": {}}
     yield read(rule, "values-at-limit", text, value, "--limit", "json_nodes=25")
     yield rule.refuses("json-values-above-limit", text, "limit exceeded", "--limit", "json_nodes=24")
     yield read(rule, "values-of-nothing", b"{}", {}, "--limit", "json_nodes=8")
     yield rule.refuses("json-values-of-nothing-above-limit", b"{}", "limit exceeded", "--limit", "json_nodes=7")
-    rule = Rule("3.1", "All outside strings.")
+    rule = Rule("3.1", "Only characters outside strings are counted.")
     yield read(rule, "commas-in-strings", b'{"a,,":"\\",,[{"}', {"a,,": '",,[{'}, "--limit", "json_nodes=8")
 
 
 def digits() -> Iterator[Vector]:
-    rule = Rule("3.1", "Digits: the longest run of them.")
+    rule = Rule("3.1", "Digits: the longest sequence of digits.")
     yield rule.refuses("json-digits-4301", b'{"a":' + b"1" * 4301 + b"}", "limit exceeded")
     yield read(rule, "digits-4300", b'{"a":' + b"1" * 4300 + b"}", {"a": (10**4300 - 1) // 9})
     yield read(rule, "digits-at-limit", b'{"a":[-123,123.456e123,1,2]}', {"a": [-123, 123.456e123, 1, 2]}, *three())
     for name, text in {"integer": b"-1234", "fraction": b"1.2345", "exponent": b"1e-1234"}.items():
         yield rule.refuses(f"json-digits-of-{name}", b'{"a":' + text + b"}", "limit exceeded", *three())
-    rule = Rule("3.1", "All outside strings.")
+    rule = Rule("3.1", "Only characters outside strings are counted.")
     yield read(rule, "digits-in-strings", b'{"1234":"1234 \\u12345"}', {"1234": "1234 \u12345"}, *three())
 
 
 def three() -> tuple[str, str]:
-    """Three digits at most."""
+    """At most three digits."""
     return "--limit", "json_digits=3"
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from making_pth import (
+from conformance.generators import expected
+from conformance.generators.build_pth import (
     EXIT,
     LEGACY_PROTOCOL,
     MAGIC,
@@ -26,23 +26,23 @@ from making_pth import (
     storage,
     tensor,
 )
-from making_torch import EIGHT, zipped
-from vectors import Rule
+from conformance.generators.build_torch_zips import EIGHT, zipped
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 FLOAT: Final = Name("torch", "FloatStorage")
 OTHER: Final = struct.pack("<8f", *range(10, 18))
 RUN: Final = Run("0", 8, EIGHT)
 POPPED: Final = b"cos\nwait\n)R0"
-"""A call whose result is taken away again."""
+"""A call whose result is popped."""
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from streams()
     yield from magic()
     yield from protocol_numbers()
@@ -66,7 +66,7 @@ def whole(numel: object = 8, key: object = "0", cls: str | Name = "FloatStorage"
 
 
 def viewed(view: object, numel: int = 8, key: str = "0") -> Persist:
-    """A part of a storage."""
+    """A view of a storage."""
     return storage(numel, key, "FloatStorage", "cpu", view)
 
 
@@ -95,7 +95,7 @@ def bare(**parts: Any) -> bytes:
 
 
 def streams() -> Iterator[Vector]:
-    rule = legacy("What torch < 1.6 saves")
+    rule = legacy("torch < 1.6 saves this format")
     yield rule.accepts("legacy-stream", stream(), HELD)
     in_archive = zipped([("policy.pth", stream())])
     held = expected.archive({"policy.pth": {"dict": [["w", WHOLE]]}})
@@ -105,13 +105,13 @@ def streams() -> Iterator[Vector]:
     yield rule.accepts("legacy-state-dict", stream(tree=state), expected.lone(held))
     for protocol in (3, 4, 5):
         yield rule.accepts(f"legacy-protocol-{protocol}", stream(protocol=protocol), HELD)
-    rule = legacy("there with a bare persistent id as its object")
+    rule = legacy("in that case with a bare persistent id as its object")
     alone = stream(tree=whole())
     yield rule.accepts("legacy-storage-alone", alone, expected.lone(expected.storage("float32", EIGHT)))
 
 
 def magic() -> Iterator[Vector]:
-    rule = legacy("a pickle of 0x1950a86a20f9469cfc6c (another value: a pickle, but no torch file; unsupported)")
+    rule = legacy("a pickle of 0x1950a86a20f9469cfc6c (another value: a pickle, but not a torch file; unsupported)")
     for name, value in {"one-more": MAGIC + 1, "float": float(MAGIC)}.items():
         yield rule.refuses(f"legacy-magic-{name}", stream(magic=value), "unsupported")
 
@@ -123,9 +123,7 @@ def protocol_numbers() -> Iterator[Vector]:
 
 
 def systems() -> Iterator[Vector]:
-    rule = legacy(
-        "a pickle of a dict with the text keys `protocol_version`, `little_endian` and `type_sizes` and no other"
-    )
+    rule = legacy("a pickle of a dict with exactly the text keys `protocol_version`, `little_endian` and `type_sizes`.")
     for name, value in {
         "list": [],
         "empty": {},
@@ -133,14 +131,14 @@ def systems() -> Iterator[Vector]:
         "key-more": {**SYSTEM, "more": 1},
     }.items():
         yield rule.refuses(f"legacy-system-{name}", stream(system=value), "tensor failure")
-    rule = legacy("torch uses none of their values, nor does a reader")
+    rule = legacy("Neither torch nor a reader uses their values.")
     for name, changed in {
         "big-endian": {"little_endian": False},
         "no-sizes": {"type_sizes": {}},
         "text-of-64": {"little_endian": "x" * 64},
     }.items():
         yield rule.accepts(f"legacy-system-{name}", stream(system={**SYSTEM, **changed}), HELD)
-    rule = legacy("they are numbers, bools, texts of at most 64 characters, or dicts of such")
+    rule = legacy("They are numbers, bools, texts of at most 64 characters, or dicts of such values")
     for name, value in {
         "text-of-65": "x" * 65,
         "value-none": None,
@@ -191,7 +189,7 @@ def runs() -> Iterator[Vector]:
     huge = stream(tree={"w": tensor(whole(2**62), (8,))}, runs=[Run("0", 2**62, EIGHT)])
     yield rule.refuses("legacy-run-larger-than-the-file", huge, "tensor failure")
 
-    rule = legacy("Nothing follows the last.")
+    rule = legacy("Nothing follows the last storage.")
     yield rule.refuses("legacy-bytes-behind", stream(tail=b"\0"), "tensor failure")
     yield rule.refuses("legacy-bytes-behind-the-keys", bare(tail=b"\n"), "tensor failure")
     yield rule.refuses("legacy-run-behind", stream(tail=struct.pack("<q", 8) + OTHER), "tensor failure")
@@ -216,7 +214,7 @@ PLAIN: Final = {"magic": dumps(MAGIC), "version": dumps(LEGACY_PROTOCOL), "syste
 
 
 def flags() -> Iterator[Vector]:
-    rule = legacy("Each pickle ends at its STOP; the flags of 5.1 and 5.3 are an error in each")
+    rule = legacy("Each pickle ends at its STOP. The flags of 5.1 and 5.3 are an error in each pickle.")
     for name, pickle in {**PLAIN, "tree": dumps({})}.items():
         if name == "magic":
             continue
@@ -231,7 +229,7 @@ def flags() -> Iterator[Vector]:
 
 
 def imports() -> Iterator[Vector]:
-    rule = legacy("and so is any import or call (5.3) in all but the fourth")
+    rule = legacy("An import or call (5.3) is an error in every pickle except the fourth")
     for name, pickle in PLAIN.items():
         called = pickle[:2] + POPPED + pickle[2:]
         yield rule.refuses(f"legacy-popped-call-{name}", parts(name, called), "tensor failure")
@@ -264,7 +262,7 @@ def one(view: object, shape: tuple[int, ...], offset: int = 0) -> bytes:
 
 
 def views() -> Iterator[Vector]:
-    rule = legacy("the storage is then those items of it (torch < 0.4)")
+    rule = legacy("The storage is then those items of the original storage (torch < 0.4)")
     middle = expected.lone(expected.floats(2, 3, 4, 5, shape=(2, 2)))
     yield rule.accepts("legacy-view", one(("v", 2, 4), (2, 2)), middle)
     yield rule.accepts("legacy-view-of-all", one(("v", 0, 8), (8,)), expected.lone(WHOLE))
@@ -275,7 +273,7 @@ def views() -> Iterator[Vector]:
     yield rule.refuses("legacy-view-passed", one(("v", 2, 4), (5,)), "tensor failure")
     yield rule.refuses("legacy-view-passed-by-offset", one(("v", 2, 4), (1,), 4), "tensor failure")
 
-    rule = legacy("or (view key: text, offset, size), whole numbers, with offset + size <= numel")
+    rule = legacy("or (view key: text, offset, size), both integers, with offset + size <= numel")
     for name, view in {
         "two-items": ("v", 0),
         "list": ["v", 0, 8],
@@ -292,7 +290,9 @@ def views() -> Iterator[Vector]:
 
 
 def view_keys() -> Iterator[Vector]:
-    rule = legacy("One view key names one view, and none the key of a storage: torch keeps both in one table.")
+    rule = legacy(
+        "One view key identifies one view, and no view key is the key of a storage: torch stores both in one table."
+    )
     two = [RUN, Run("1", 8, OTHER)]
     again = [tensor(viewed(("v", 2, 2)), (2,)), tensor(viewed(("v", 2, 2)), (1,)), tensor(viewed(("x", 3, 2)), (2,))]
     held = {"list": [expected.floats(2, 3), expected.floats(2), expected.floats(3, 4)]}
@@ -312,7 +312,7 @@ def view_keys() -> Iterator[Vector]:
 
 
 def used_keys() -> Iterator[Vector]:
-    rule = legacy("Every key that is listed MUST be used, every key used MUST be listed")
+    rule = legacy("Every key in the list MUST be used. Every key that is used MUST be in the list")
     yield rule.refuses("legacy-key-unused", stream(runs=[RUN, Run("1", 8, OTHER)]), "tensor failure")
     yield rule.refuses("legacy-key-unlisted", stream(runs=[Run("1", 8, EIGHT)]), "tensor failure")
     yield rule.refuses("legacy-keys-none-listed", stream(runs=[]), "tensor failure")
@@ -324,7 +324,7 @@ def used_keys() -> Iterator[Vector]:
         made = stream(tree=tree, runs=[Run(key, 8, EIGHT), Run("a", 8, OTHER)])
         yield rule.accepts(f"legacy-key-{name}", made, expected.lone({"dict": pairs}))
 
-    rule = legacy("and its count in the run MUST equal its numel")
+    rule = legacy("and the count before its items MUST equal its numel")
     for name, numel in {"0": 0, "7": 7, "9": 9, "minus-1": -1, "2-to-62": 2**62 + 8}.items():
         yield rule.refuses(f"legacy-run-count-{name}", stream(runs=[Run("0", numel, EIGHT)]), "tensor failure")
 

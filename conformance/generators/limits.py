@@ -1,6 +1,6 @@
 """Limits of the zip layer and of whole entries, on both sides (FORMAT.md 8).
 
-Those of JSON, pickles and tensors stand with the rules that they belong to.
+Vectors for the limits of JSON, pickles and tensors are in the modules of their rules.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import expected
-from ends import BOTH, ONE, TWO
-from forms import members, zipped
-from making import DEFLATED, POLICY, Member, build_zip, state_dict_zip
-from vectors import Rule, Vector
+from conformance.generators import expected
+from conformance.generators.build_zips import DEFLATED, POLICY, Member, build_zip, state_dict_zip
+from conformance.generators.ends import BOTH, ONE, TWO
+from conformance.generators.forms import members, zipped
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ PASSED = "limit exceeded"
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from counts()
     yield from sizes()
     yield from inflation()
@@ -41,7 +41,7 @@ def counts() -> Iterator[Vector]:
     good = build_zip(ONE, TWO)
     yield rule.accepts("limit-outer-entries-at", good, BOTH, "--limit", "outer_entries=2")
     yield rule.refuses("limit-outer-entries-above", good, PASSED, "--limit", "outer_entries=1")
-    rule = Rule("8", "records of a torch zip; storages of a legacy stream; members of any zip before it is told")
+    rule = Rule("8", "records of a torch zip; storages of a legacy stream; members of any zip before its kind is known")
     lone = state_dict_zip(POLICY)
     yield rule.accepts("limit-inner-entries-at", lone, expected.lone(expected.POLICY), "--limit", "inner_entries=5")
     yield rule.refuses("limit-inner-entries-above", lone, PASSED, "--limit", "inner_entries=4")
@@ -68,13 +68,16 @@ def inflation() -> Iterator[Vector]:
     half = bytes(1 << 20)
     bomb = build_zip(ONE, Member(b"note.txt", zeros, DEFLATED))
     found = expected.archive({"data": expected.plain({}), "note.txt": expected.other(zeros)})
-    rule = Rule("8", "size / compressed size, rounded up, where the size is above 1 MiB: of one deflated member")
+    rule = Rule(
+        "8",
+        "uncompressed size / compressed size, rounded up, if the uncompressed size is above 1 MiB: of one deflated member",
+    )
     yield rule.refuses("limit-ratio-bomb", bomb, PASSED)
     yield rule.accepts("limit-ratio-raised", bomb, found, "--limit", "ratio=2000")
     small = build_zip(ONE, Member(b"note.txt", half, DEFLATED))
     inflated = expected.archive({"data": expected.plain({}), "note.txt": expected.other(half)})
     yield rule.accepts("limit-ratio-of-one-mib", small, inflated)
-    rule = Rule("8", "and of all that were inflated so far together")
+    rule = Rule("8", "and of all members inflated so far together")
     several = build_zip(ONE, Member(b"a", half, DEFLATED), Member(b"b", half, DEFLATED))
     yield rule.refuses("limit-ratio-together", several, PASSED)
 
@@ -84,13 +87,13 @@ def inflation() -> Iterator[Vector]:
     found = expected.archive({"data": expected.plain({}), "note.txt": expected.other(text)})
     yield rule.accepts("limit-member-bytes-at", packed, found, "--limit", "member_bytes=1024")
     yield rule.refuses("limit-member-bytes-above", packed, PASSED, "--limit", "member_bytes=1023")
-    rule = Rule("8", "all of them in one operation")
+    rule = Rule("8", "all inflations and copies of one operation")
     pair = build_zip(ONE, Member(b"a", text, DEFLATED), Member(b"b", text, DEFLATED))
     both = {"data": expected.plain({}), "a": expected.other(text), "b": expected.other(text)}
     yield rule.accepts("limit-total-bytes-at", pair, expected.archive(both), "--limit", "total_bytes=2048")
     yield rule.refuses("limit-total-bytes-above", pair, PASSED, "--limit", "total_bytes=2047")
     rule = Rule(
-        "8", "what is inflated and kept, and what JSON and pickles become in memory, beyond twice the file's size"
+        "8", "what is inflated and kept, and the memory that JSON and pickles need, beyond twice the file's size"
     )
     zeros = bytes(200_000)
     sparse = build_zip(ONE, Member(b"note.txt", zeros, DEFLATED))

@@ -6,9 +6,8 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from ends import ALONE, BOTH, ONE, REFUSED, TWO, second
-from making import (
+from conformance.generators import expected
+from conformance.generators.build_zips import (
     DEFLATED,
     MAX16,
     MAX32,
@@ -22,17 +21,18 @@ from making import (
     state_dict_pickle,
     zip64_field,
 )
-from vectors import Rule, Vector
+from conformance.generators.ends import ALONE, BOTH, ONE, REFUSED, TWO, second
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 OFFSET: Final = len(ONE.local_header()) + len(ONE.data)
-"""Of the second local header."""
+"""Offset of the second local header."""
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from tiling()
     yield from equality()
     yield from zip64_extras()
@@ -43,21 +43,21 @@ def vectors() -> Iterator[Vector]:
 
 
 def zip_of(body: bytes, *records: bytes) -> bytes:
-    """A zip put together by hand: members as they stand, and the directory's records."""
+    """A zip built from the bytes of members and of the directory's records."""
     directory = b"".join(records)
     counts = len(records), len(records), len(directory), len(body)
     return body + directory + struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, *counts, 0)
 
 
 def whole(member: Member) -> bytes:
-    """A member as it stands in a zip."""
+    """The bytes of a member in a zip."""
     return member.local_header() + member.content() + member.trailer()
 
 
 def tiling() -> Iterator[Vector]:
     rule = Rule(
         "2.4",
-        "Sorted by offset, the local headers MUST *tile* the file: the first at 0, each member ending where the next begins, the last where the directory begins.",
+        "Sorted by offset, the local headers MUST *tile* the file: the first is at offset 0, each member ends where the next begins, and the last ends where the directory begins.",
     )
     backwards = expected.archive({"note.txt": expected.other(TWO.data), "data": expected.plain({})})
     yield rule.accepts("members-listed-backwards", build_zip(ONE, TWO, order=[1, 0]), backwards)
@@ -87,7 +87,8 @@ def tiling() -> Iterator[Vector]:
 
 def equality() -> Iterator[Vector]:
     rule = Rule(
-        "2.4", "Its name (byte for byte), flags and method MUST equal the directory's, and so MUST CRC and sizes"
+        "2.4",
+        "Its name (byte for byte), flags and method MUST equal the directory's, and its CRC and sizes MUST equal the directory's too",
     )
     any_fields = {"version": MAX16, "time": MAX16, "date": MAX16}
     yield rule.accepts("local-any-version-and-date", second(local=any_fields), BOTH)
@@ -105,7 +106,7 @@ def equality() -> Iterator[Vector]:
 
 def zip64_extras() -> Iterator[Vector]:
     wide = {"compressed": MAX32, "size": MAX32}
-    rule = Rule("2.4", "When both sizes are 0xFFFFFFFF those in it replace them.")
+    rule = Rule("2.4", "If both sizes in the header are 0xFFFFFFFF, the sizes in the extra field replace them.")
     yield rule.accepts("local-zip64-sizes", second(extra=zip64_field(10, 10), local=wide), BOTH)
     for name, values, local in (
         ("sizes-differ", (11, 11), wide), ("size-differs", (9, 10), wide), ("sizes-0", (0, 0), wide),
@@ -113,21 +114,26 @@ def zip64_extras() -> Iterator[Vector]:
     ):  # fmt: skip
         yield rule.refuses(f"local-zip64-{name}", second(extra=zip64_field(*values), local=local), REFUSED)
 
-    rule = Rule("2.4", "local zip64 extra MUST be 8, 16 or 24 bytes")
+    rule = Rule("2.4", "A local zip64 extra field MUST be 8, 16 or 24 bytes")
     for name, values in {"8": (OFFSET,), "16": (10, 10), "24": (10, 10, OFFSET)}.items():
         yield rule.accepts(f"local-zip64-of-{name}", second(extra=zip64_field(*values)), BOTH)
     for size in (0, 7, 12, 32):
         yield rule.refuses(f"local-zip64-of-{size}", second(extra=extra_field(1, bytes(size))), REFUSED)
 
-    rule = Rule("2.4", "A reader MUST accept it when its values equal the directory's")
+    rule = Rule("2.4", "A reader MUST accept the extra field if its values equal the directory's")
     yield rule.accepts("local-zip64-redundant", second(extra=zip64_field(10, 10)), BOTH)
     for name, values in {"size": (9, 10), "compressed": (10, 9), "zeros": (0, 0)}.items():
         yield rule.refuses(f"local-zip64-redundant-{name}", second(extra=zip64_field(*values)), REFUSED)
-    rule = Rule("2.4", "with flag 0x8, either MAY be 0 instead (torch, for a record of 4 GiB: the size, then 0).")
+    rule = Rule(
+        "2.4",
+        "With flag 0x8, either value MAY be 0 instead (torch, for a record of 4 GiB: the uncompressed size, then 0).",
+    )
     for values in ((10, 0), (0, 0), (0, 10)):
         made = second(extra=zip64_field(*values), descriptor="64")
         yield rule.accepts(f"local-zip64-{values[0]}-{values[1]}-with-descriptor", made, BOTH)
-    rule = Rule("2.4", "torch writes it for every record that starts past 4 GiB; it MUST be the header's own.")
+    rule = Rule(
+        "2.4", "torch writes it for every record that starts past 4 GiB. The offset MUST be that of the header itself."
+    )
     yield rule.accepts("local-zip64-offset", second(extra=zip64_field(OFFSET), descriptor="32"), BOTH)
     for name, values in {"alone": (OFFSET + 1,), "behind-sizes": (10, 10, 0)}.items():
         yield rule.refuses(f"local-zip64-offset-wrong-{name}", second(extra=zip64_field(*values)), REFUSED)
@@ -140,7 +146,7 @@ def descriptor(layout: str = "<4s3I", **forged: Any) -> bytes:
 
 
 def descriptors() -> Iterator[Vector]:
-    rule = Rule("2.4", "With flag 0x8, CRC and both sizes (after the extra) MAY all be 0 instead")
+    rule = Rule("2.4", "With flag 0x8, the CRC and both sizes (after the extra field is applied) MAY all be 0 instead")
     for kind in ("32", "64"):
         yield rule.accepts(f"descriptor-{kind}-first", build_zip(Member(b"data", b"{}", descriptor=kind), TWO), BOTH)
         yield rule.accepts(f"descriptor-{kind}-deflated", second(descriptor=kind, method=DEFLATED), BOTH)
@@ -155,7 +161,7 @@ def descriptors() -> Iterator[Vector]:
 
     rule = Rule(
         "2.4",
-        "all MUST equal the directory's. Which of the two it is follows from the room that tiling leaves; one without a signature is an error.",
+        "All MUST equal the directory's. The number of bytes before the next member determines which of the two forms it is. A descriptor without a signature is an error.",
     )
     for kind in ("32", "64"):
         yield rule.accepts(f"descriptor-{kind}", second(descriptor=kind), BOTH)
@@ -169,7 +175,7 @@ def descriptors() -> Iterator[Vector]:
         yield rule.refuses(f"descriptor-{name}", build_zip(Member(TWO.name, TWO.data, descriptor=made), ONE), REFUSED)
     zeros = {"crc": 0, "compressed": 0, "size": 0}
     yield rule.refuses("descriptor-missing", second(flags=0x8, local=zeros), REFUSED)
-    rule = Rule("2.4", "Without flag 0x8 nothing lies between a member and what follows.")
+    rule = Rule("2.4", "Without flag 0x8, nothing is between a member's bytes and what follows the member.")
     yield rule.refuses("descriptor-without-flag", second(behind=descriptor()), REFUSED)
 
 
@@ -179,7 +185,7 @@ def both_sides(extra: bytes) -> Sequence[tuple[str, bytes]]:
 
 
 def extras() -> Iterator[Vector]:
-    rule = Rule("2.4", "they MUST fill their space exactly, and no id may stand twice, except 0x4246")
+    rule = Rule("2.4", "They MUST fill their space exactly. An id MUST NOT occur twice, except 0x4246")
     padding = extra_field(0x4246, b"ZZ")
     for name, extra in {"padding-twice": padding * 2, "unknown": extra_field(0x5455, bytes(5)) + padding,
                         "empty": extra_field(0xCAFE, b"")}.items():  # fmt: skip
@@ -191,7 +197,7 @@ def extras() -> Iterator[Vector]:
     }.items():  # fmt: skip
         for side, made in both_sides(extra):
             yield rule.refuses(f"extra-{name}-{side}", made, REFUSED)
-    rule = Rule("2.4", "0x7075 (Unicode path) MUST hold the member's own name after its first five bytes")
+    rule = Rule("2.4", "0x7075 (Unicode path) MUST contain the member's own name after its first five bytes")
     head = b"\x01" + struct.pack("<I", zlib.crc32(TWO.name))
     for side, made in both_sides(extra_field(0x7075, head + TWO.name)):
         yield rule.accepts(f"unicode-path-{side}", made, BOTH)
@@ -210,7 +216,8 @@ CONTENT: Final = b"0123456789" * 20
 
 def deflated() -> Iterator[Vector]:
     rule = Rule(
-        "2.5", "one raw deflate stream that MUST end exactly at the compressed size, and give exactly the size."
+        "2.5",
+        "one raw deflate stream that MUST end exactly at the compressed size and produce exactly the uncompressed size.",
     )
     blocks = b"\x00\x05\x00\xfa\xff01234" + b"\x01\x05\x00\xfa\xff56789"
     for name, member in {
@@ -233,7 +240,7 @@ def deflated() -> Iterator[Vector]:
 
 
 def unchecked(*records: tuple[bytes, bytes], checked: Sequence[bytes] = ()) -> bytes:
-    """A torch zip without CRCs, but for the records that are named."""
+    """A torch zip without CRCs, except for the records in ``names``."""
     return build_zip(*[
         Member(name, data, **({} if name in checked else {"local": {"crc": 0}, "central": {"crc": 0}}))
         for name, data in records
@@ -241,7 +248,7 @@ def unchecked(*records: tuple[bytes, bytes], checked: Sequence[bytes] = ()) -> b
 
 
 def checksums() -> Iterator[Vector]:
-    rule = Rule("2.5", "a member's CRC-32 MUST be checked before its bytes are handed out as whole and good.")
+    rule = Rule("2.5", "a member's CRC-32 MUST be verified before its bytes are returned as complete and correct.")
     yield rule.accepts("crc-right", build_zip(ONE, TWO), BOTH)
     good = build_zip(ONE, TWO)
     yield rule.refuses("crc-flipped-bit", changed(good, b"0123456789", b"0123456788"), REFUSED)
@@ -252,13 +259,15 @@ def checksums() -> Iterator[Vector]:
     packed = Member(b"note.txt", CONTENT, DEFLATED, local=forged, central=forged)
     yield rule.refuses("crc-wrong-deflated", build_zip(ONE, packed), REFUSED)
 
-    rule = Rule("2.5", "Such a `.pth` MUST be refused (container failure) unless the user asked to read it unchecked")
+    rule = Rule(
+        "2.5", "Such a `.pth` MUST be refused (container failure) unless the user requested reading without CRC checks."
+    )
     storages = {f"a/data/{key}".encode(): struct.pack(f"<{len(v)}f", *v) for key, v in enumerate(POLICY.values())}
     records = [(b"a/data.pkl", state_dict_pickle(POLICY)), *storages.items(), (b"a/version", b"3\n")]
     made = unchecked(*records)
     yield rule.accepts("crc-all-zero-unchecked", made, expected.lone(expected.POLICY), "--unchecked-crc")
     yield rule.refuses("crc-all-zero", made, REFUSED)
-    rule = Rule("2.5", "The option applies only where *all* CRCs of the zip are 0, and never to the outer zip.")
+    rule = Rule("2.5", "The option applies only if *all* CRCs of the zip are 0, and never to the outer zip.")
     some = unchecked(*records, checked=[b"a/version"])
     yield rule.refuses("crc-one-saved-unchecked", some, REFUSED, "--unchecked-crc")
     outer = unchecked((b"data", b"{}"), (b"note.txt", b"x"))

@@ -1,23 +1,23 @@
-"""numpy's values in a ``.pth`` (FORMAT.md 6.6)."""
+"""numpy values in a ``.pth`` (FORMAT.md 6.6)."""
 
 from __future__ import annotations
 
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from making_pth import Apply, Change, Name
-from small_values import ENCODE, accepts, refuses
-from vectors import Rule
+from conformance.generators import expected
+from conformance.generators.build_pth import Apply, Change, Name
+from conformance.generators.small_values import ENCODE, accepts, refuses
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from numpy_scalars()
     yield from numpy_dtypes()
     yield from numpy_arrays()
@@ -47,7 +47,7 @@ def scalar(dtype: object, data: object, package: str = "numpy.core") -> Apply:
 
 
 def as_scalar(name: str, data: bytes) -> dict[str, Any]:
-    """What is printed for one."""
+    """The expected output for a numpy scalar."""
     return {"scalar": {"dtype": name, "sha256": expected.digest(data)}}
 
 
@@ -62,7 +62,7 @@ def numpy_scalars() -> Iterator[Vector]:
     yield refuses(rule, "numpy-scalar-of-a-bytearray", scalar(dtype_of("f8"), bytearray(TWO[:8])))
     yield refuses(rule, "numpy-scalar-of-one-argument", Apply(made.func, (dtype_of("f8"),)))
     yield refuses(rule, "numpy-scalar-built", Apply(made.func, made.args, Change("BUILD", ())))
-    rule = Rule("6.6", "those of b1 are 0 or 1.", "numpy-values")
+    rule = Rule("6.6", "Items of b1 are 0 or 1.", "numpy-values")
     yield accepts(rule, "numpy-bool", scalar(dtype_of("b1", "|"), b"\x01"), as_scalar("bool", b"\x01"))
     yield refuses(rule, "numpy-bool-of-two", scalar(dtype_of("b1", "|"), b"\x02"))
     rule = Rule("6.6", "with `numpy.core` or `numpy._core` as the package", "numpy-values")
@@ -70,7 +70,7 @@ def numpy_scalars() -> Iterator[Vector]:
     yield accepts(rule, "numpy-scalar-of-numpy-2", renamed, held)
     other = scalar(dtype_of("f8"), TWO[:8], "numpy.other")
     yield refuses(rule, "numpy-scalar-of-another-package", other, "unsupported")
-    rule = Rule("6.6", "Bytes may be spelled by `_codecs.encode`.", "numpy-values")
+    rule = Rule("6.6", "Bytes may be encoded by `_codecs.encode`.", "numpy-values")
     spelled = Apply(ENCODE, (TWO[:8].decode("latin-1"), "latin1"))
     yield accepts(rule, "numpy-scalar-of-encoded-bytes", scalar(dtype_of("f8"), spelled), held)
 
@@ -106,10 +106,10 @@ def numpy_dtypes() -> Iterator[Vector]:
         "built-twice": Apply(DTYPE, ("f8",), *dtype_of("f8").changes * 2),
     }.items():
         yield refuses(rule, f"numpy-dtype-state-{name}", scalar(dtype, TWO[:8]))
-    rule = Rule("6.6", "The order of one of single bytes is not `>`", "numpy-values")
+    rule = Rule("6.6", "The byte order of a dtype of single bytes is not `>`", "numpy-values")
     yield refuses(rule, "numpy-dtype-big-endian-byte", scalar(dtype_of("u1", ">"), b"a"))
     yield accepts(rule, "numpy-dtype-little-endian-byte", scalar(dtype_of("u1", "<"), b"a"), as_scalar("uint8", b"a"))
-    rule = Rule("6.6", "then None three times, then -1, -1, 0, then None if it is there", "numpy-values")
+    rule = Rule("6.6", "then None three times, then -1, -1, 0, then None if there are 9 items", "numpy-values")
     for name, rest in {
         "subdtype": ((dtype_of("f4"), (2,)), None, None, -1, -1, 0),
         "names": (None, ("a",), None, -1, -1, 0),
@@ -124,7 +124,7 @@ def numpy_dtypes() -> Iterator[Vector]:
     for name, arguments in {"none": (), "number": (8,), "four": ("f8", False, True, None)}.items():
         built = Apply(DTYPE, arguments, *dtype_of("f8").changes)
         yield refuses(rule, f"numpy-dtype-arguments-{name}", scalar(built, TWO[:8]))
-    rule = Rule("6.6", "A dtype that is no copy MUST NOT have a BUILD", "numpy-values")
+    rule = Rule("6.6", "A dtype that was not created as a copy MUST NOT have a BUILD", "numpy-values")
     for name, arguments in {"absent": ("f8", False), "false": ("f8", False, False), "zero": ("f8", 0, 0)}.items():
         for order in "<>":
             built = Apply(DTYPE, arguments, *dtype_of("f8", order).changes)
@@ -178,7 +178,11 @@ def numpy_arrays() -> Iterator[Vector]:
     }.items():
         yield refuses(rule, f"numpy-array-{name}", tree)
 
-    rule = Rule("6.6", "Rank <= 64, and product of the shape x itemsize MUST equal the number of bytes", "numpy-values")
+    rule = Rule(
+        "6.6",
+        "The rank is at most 64, and the product of the shape x itemsize MUST equal the number of bytes",
+        "numpy-values",
+    )
     held = expected.array("int8", [1] * 64, b"\7")
     yield accepts(rule, "numpy-array-of-rank-64", array((1,) * 64, b"\7", dtype=dtype_of("i1", "|")), held)
     for name, shape, data in (
@@ -195,7 +199,7 @@ def numpy_arrays() -> Iterator[Vector]:
 
 
 def buffer(*arguments: object) -> Apply:
-    """``_frombuffer``, which protocol 5 without out-of-band buffers has."""
+    """``_frombuffer``, which protocol 5 without out-of-band buffers uses."""
     return Apply(Name("numpy._core.numeric", "_frombuffer"), arguments)
 
 

@@ -1,4 +1,4 @@
-"""Where CPython accepts more than a reader does: both sides of each row of that table, and the memo (FORMAT.md 5.1)."""
+"""Rules that CPython does not enforce: both sides of each row of the table, and the memo (FORMAT.md 5.1)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import math
 import struct
 from typing import TYPE_CHECKING, Final
 
-import expected
-import making_pth
-from making_pth import Raw
-from trees import (
+from conformance.generators import build_pth, expected
+from conformance.generators.build_pth import Raw
+from conformance.generators.trees import (
     GLOBAL,
     PickleRule,
     call,
@@ -25,14 +24,14 @@ from trees import (
     tree,
     tuple_,
 )
-from vectors import Rule, Vector
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     for family in (
         unknown, frames_of_the_stack, the_memo, integers, floats, memo_indexes, strings, eight_bit_text, state_dicts,
         numbers, callables, arguments, changes, odd_counts, computed_names, frames, broken_frames, the_end, flags,
@@ -41,23 +40,23 @@ def vectors() -> Iterator[Vector]:
 
 
 def all_fail(rule: PickleRule, pickles: Mapping[str, bytes]) -> Iterator[Vector]:
-    """A vector for each of these opcodes, with STOP behind."""
+    """A vector for each of these opcode sequences, followed by STOP."""
     for vector, body in pickles.items():
         yield rule.fails(f"pickle-{vector}", body + b".")
 
 
 def unknown() -> Iterator[Vector]:
-    rule = PickleRule("5.1", "Two rows of the table stand in one line; read the left half first.")
+    rule = PickleRule("5.1", "A byte that is not in the table is an error.")
     for code in (0x00, 0x7F, 0x99, 0xFF):
         yield rule.fails(f"opcode-unknown-{code:02x}", b"N" + bytes([code]) + b".")
 
 
 def frames_of_the_stack() -> Iterator[Vector]:
-    rule = PickleRule("5.1", "(but POP on an empty frame removes the mark, as in CPython)")
+    rule = PickleRule("5.1", "(Exception: POP directly above a mark removes the mark, as in CPython.)")
     yield rule.gives("pickle-pop-removes-a-mark", b"K\x01((00.", tree(1))
     yield rule.gives("pickle-pop-removes-value-then-mark", b"(K\x01(K\x0200t.", tree(tuple_(1)))
     yield rule.fails("pickle-pop-removes-no-third", b"(00N.")
-    rule = PickleRule("5.1", "No opcode reaches below the last mark")
+    rule = PickleRule("5.1", "No opcode accesses the stack below the last mark")
     yield rule.gives("pickle-marks-nest", b"(K\x01((tK\x02tK\x03t.", tree(tuple_(1, tuple_((), 2), 3)))
 
 
@@ -66,7 +65,7 @@ def the_memo() -> Iterator[Vector]:
     yield rule.gives("pickle-memo-set-again", b"K\x01q\x00K\x02q\x00h\x00\x87.", tree(tuple_(1, 2, 2)))
     puts = b"K\x01q\xffK\x02r\x00\x00\x10\x00K\x03p0\nh\xffj\x00\x00\x10\x00g0\n"
     yield rule.gives("pickle-memo-out-of-order", b"(" + puts + b"t.", tree(tuple_(1, 2, 3, 1, 2, 3)))
-    rule = PickleRule("5.1", "one that is not set cannot be got")
+    rule = PickleRule("5.1", "Getting an entry that was not set is an error.")
     yield from all_fail(
         rule,
         {
@@ -154,8 +153,7 @@ def memo_indexes() -> Iterator[Vector]:
 def strings() -> Iterator[Vector]:
     rule = PickleRule(
         "5.1",
-        "the first byte and the last are one quote, and stand for nothing; another within stands for itself; "
-        "escapes `\\\\ \\' \\\" \\n \\r \\t \\xHH` only",
+        "the first and the last byte are the same quote and not part of the text; another quote within represents itself; escapes `\\\\ \\' \\\" \\n \\r \\t \\xHH` only",
     )
     text = b"S'\\\\\\'\\\"\\n\\r\\t\\x00\\x7f\"'\n."
     yield rule.gives("pickle-string-escapes", text, tree('\\\'"\n\r\t\x00\x7f"'))
@@ -179,7 +177,7 @@ def strings() -> Iterator[Vector]:
     yield from all_fail(rule, {f"string-{word}": b"S" + text + b"\n" for word, text in texts.items()})
 
 
-EIGHT_BIT: Final = "ASCII, as `pickle.loads` has it; UTF-8 in a `.pth`, as `torch.load` asks"
+EIGHT_BIT: Final = "ASCII, as in `pickle.loads`; UTF-8 in a `.pth`, as `torch.load` requests"
 
 
 def eight_bit_text() -> Iterator[Vector]:
@@ -196,7 +194,7 @@ def eight_bit_text() -> Iterator[Vector]:
 
 
 def state_dicts() -> Iterator[Vector]:
-    """Texts and leftovers in a ``.pth``, where other rules hold."""
+    """Texts and remaining values in a ``.pth``, where other rules apply."""
     rule = Rule("5.1", EIGHT_BIT)
     for word, text in {
         "string": b"S'\xc3\xa9'\n",
@@ -204,27 +202,27 @@ def state_dicts() -> Iterator[Vector]:
         "short-binstring": b"U\2\xc3\xa9",
     }.items():
         printed = expected.lone(expected.ordered_dict({"\u00e9": expected.floats(1.0)}))
-        yield rule.accepts(f"pth-{word}-utf-8", lone(making_pth.ordered({Raw(text): making_pth.floats((1,))})), printed)
-    tree_ = making_pth.ordered({Raw(b"U\1\xe9"): making_pth.floats((1,))})
+        yield rule.accepts(f"pth-{word}-utf-8", lone(build_pth.ordered({Raw(text): build_pth.floats((1,))})), printed)
+    tree_ = build_pth.ordered({Raw(b"U\1\xe9"): build_pth.floats((1,))})
     yield rule.refuses("pth-short-binstring-latin-1", lone(tree_), "pickle failure")
 
-    rule = Rule("5.1", "values, marks or a frame left behind are *flagged*; in a `.pth` that is an error")
-    good = making_pth.dumps(making_pth.ordered())
+    rule = Rule("5.1", "values, marks or a frame that remain are *flagged*; in a `.pth` that is an error")
+    good = build_pth.dumps(build_pth.ordered())
     printed = expected.lone(expected.ordered_dict({}))
     yield rule.accepts("pth-nothing-left", lone(good), printed)
     for word, left in {"value": b"N", "mark": b"("}.items():
         yield rule.refuses(f"pth-{word}-left", lone(good[:2] + left + good[2:]), "tensor failure")
     framed = good[:2] + frame(good[2:] + b"\x80")
     streams = {"frame-closed": good[:2] + frame(good[2:]), "frame-left": framed[:-1]}
-    closed = making_pth.legacy_stream(streams["frame-closed"])
+    closed = build_pth.legacy_stream(streams["frame-closed"])
     yield rule.accepts("legacy-frame-closed", closed, printed, features=("legacy",))
-    left_ = making_pth.legacy_stream(streams["frame-left"])
+    left_ = build_pth.legacy_stream(streams["frame-left"])
     yield rule.refuses("legacy-frame-left", left_, "tensor failure", features=("legacy",))
 
 
 def lone(content: object) -> bytes:
-    """A ``.pth`` of one storage that holds 1.0."""
-    return making_pth.torch_zip(content, {"0": struct.pack("<f", 1.0)})
+    """A ``.pth`` of one storage that contains 1.0."""
+    return build_pth.torch_zip(content, {"0": struct.pack("<f", 1.0)})
 
 
 def numbers() -> Iterator[Vector]:
@@ -248,7 +246,7 @@ def numbers() -> Iterator[Vector]:
 
 def callables() -> Iterator[Vector]:
     rule = PickleRule(
-        "5.1", "REDUCE, INST, OBJ, NEWOBJ, NEWOBJ_EX call a *node*: a Global, Call, Persistent or Extension of 5.2"
+        "5.1", "REDUCE, INST, OBJ, NEWOBJ and NEWOBJ_EX call a *node*: a Global, Call, Persistent or Extension of 5.2"
     )
     node = name()
     first = call("REDUCE", node)
@@ -292,7 +290,7 @@ def arguments() -> Iterator[Vector]:
 def changes() -> Iterator[Vector]:
     rule = PickleRule(
         "5.1",
-        "APPEND(S) to a list, SETITEM(S) to a dict, ADDITEMS to a set, or any of them, and BUILD, to a node",
+        "APPEND(S) to a list, SETITEM(S) to a dict, ADDITEMS to a set; any of these, and BUILD, to a node",
     )
     steps = b"(K\x01eK\x02a(K\x03K\x04uK\x05K\x06s(K\x07\x90Nb"
     for word, body in {"persistent": b"K\x01Q", "extension": b"\x82\x01", "call": GLOBAL + b")R"}.items():
@@ -327,7 +325,10 @@ def odd_counts() -> Iterator[Vector]:
 
 
 def computed_names() -> Iterator[Vector]:
-    rule = PickleRule("5.1", "two texts; text or nodes make a call with a computed name (5.2); others are an error")
+    rule = PickleRule(
+        "5.1",
+        "two texts; a text and a node, or two nodes, make a call with a computed name (5.2); anything else is an error",
+    )
     node = name()
     made = computed("m", node)
     yield rule.gives("pickle-name-computed", b"\x8c\x01m" + GLOBAL + b"\x93.", tree(made, node, made))
@@ -351,7 +352,7 @@ def computed_names() -> Iterator[Vector]:
 
 # -- frames and ends ----------------------------------------------------------------------------------
 
-FRAMES: Final = "the frame lies in the data, holds whole opcodes, and no frame opens before it ends"
+FRAMES: Final = "the frame is within the data, contains whole opcodes, and no frame opens before it ends"
 
 
 def frames() -> Iterator[Vector]:
@@ -386,7 +387,7 @@ def broken_frames() -> Iterator[Vector]:
 
 
 def the_end() -> Iterator[Vector]:
-    rule = PickleRule("5.1", "a pickle that fills its space has nothing behind STOP")
+    rule = PickleRule("5.1", "a pickle that fills its space ends with STOP")
     for word, pickle in {
         "a-byte": b"N.\0",
         "newline": b"N.\n",
@@ -397,7 +398,7 @@ def the_end() -> Iterator[Vector]:
 
 
 def flags() -> Iterator[Vector]:
-    rule = PickleRule("5.1", "values, marks or a frame left behind are *flagged*")
+    rule = PickleRule("5.1", "values, marks or a frame that remain are *flagged*")
     for word, pickle, left in (
         ("values", b"K\x01K\x02.", ["values"]),
         ("marks", b"((K\x02.", ["marks"]),

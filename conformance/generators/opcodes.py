@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from trees import (
+from conformance.generators.trees import (
     GLOBAL,
     PickleRule,
     call,
@@ -26,7 +26,7 @@ from trees import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 ROWS: Final = r"""
 28 MARK |  | -- \|
@@ -38,12 +38,12 @@ ROWS: Final = r"""
 88 NEWTRUE |  | -- True
 89 NEWFALSE |  | -- False
 49 INT | line | -- int, or bool for `00` and `01`
-4c LONG | line | -- int, `L` behind it allowed
+4c LONG | line | -- int, an `L` at the end is allowed
 4a BININT | i4 | -- int
 4b BININT1 | u1 | -- int
 4d BININT2 | u2 | -- int
 8a LONG1 | s1 | -- int, two's complement little-endian; no bytes: 0
-8b LONG4 | i4s | -- int, same
+8b LONG4 | i4s | -- int, encoded as for LONG1
 46 FLOAT | line | -- float
 47 BINFLOAT | f8 | -- float
 53 STRING | line | -- text (quoted, escaped)
@@ -51,8 +51,8 @@ ROWS: Final = r"""
 55 SHORT_BINSTRING | s1 | -- text
 56 UNICODE | line | -- text, raw-unicode-escape
 58 BINUNICODE | s4 | -- text, UTF-8 in which surrogates are allowed
-8c SHORT_BINUNICODE | s1 | -- text, same
-8d BINUNICODE8 | s8 | -- text, same
+8c SHORT_BINUNICODE | s1 | -- text, encoded as for BINUNICODE
+8d BINUNICODE8 | s8 | -- text, encoded as for BINUNICODE
 42 BINBYTES | s4 | -- bytes
 43 SHORT_BINBYTES | s1 | -- bytes
 8e BINBYTES8 | s8 | -- bytes
@@ -73,18 +73,18 @@ ROWS: Final = r"""
 8f EMPTY_SET |  | -- set
 90 ADDITEMS |  | set \| values -- set
 91 FROZENSET |  | \| values -- frozenset
-70 PUT | line | v -- v, to the memo
-71 BINPUT | u1 | same
-72 LONG_BINPUT | u4 | same
-94 MEMOIZE |  | same; the index is the number of entries in the memo
+70 PUT | line | v -- v, and v is stored in the memo
+71 BINPUT | u1 | v -- v, and v is stored in the memo
+72 LONG_BINPUT | u4 | v -- v, and v is stored in the memo
+94 MEMOIZE |  | v -- v, and v is stored in the memo; the index is the number of entries in the memo
 67 GET | line | -- v, from the memo
-68 BINGET | u1 | same
-6a LONG_BINGET | u4 | same
+68 BINGET | u1 | -- v, from the memo
+6a LONG_BINGET | u4 | -- v, from the memo
 63 GLOBAL | line2 | -- global: module, name, UTF-8
 93 STACK_GLOBAL |  | module name -- global
 82 EXT1 | u1 | -- extension, code > 0
-83 EXT2 | u2 | same
-84 EXT4 | i4 | same
+83 EXT2 | u2 | -- extension, code > 0
+84 EXT4 | i4 | -- extension, code > 0
 52 REDUCE |  | callable args -- call
 69 INST | line2 | \| args -- call of the global
 6f OBJ |  | \| class args -- call
@@ -93,12 +93,12 @@ ROWS: Final = r"""
 62 BUILD |  | value state -- value
 50 PERSID | line | -- persistent: ASCII text
 51 BINPERSID |  | id -- persistent
-80 PROTO | u1 | 0 to 5; the last one counts, without one it is 0
+80 PROTO | u1 | 0 to 5; the last one applies; without one the protocol is 0
 95 FRAME | u8 | opens a frame of that many bytes
-97 NEXT_BUFFER |  | always refused: no archive holds out-of-band buffers
-98 READONLY_BUFFER |  | bytearray -- bytes; bytes and nodes stay
+97 NEXT_BUFFER |  | always refused: archives contain no out-of-band buffers
+98 READONLY_BUFFER |  | bytearray -- bytes; bytes and nodes are unchanged
 """.strip().splitlines()
-"""The rows of the table, as they stand."""
+"""The rows of the table, verbatim."""
 BY_NAME: Final = {row.split()[1].lower().replace("_", "-"): PickleRule("5.1", row) for row in ROWS}
 
 
@@ -113,7 +113,7 @@ def named(vector: str) -> str:
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from constants()
     yield from the_memo()
     yield from containers()
@@ -225,7 +225,7 @@ def containers() -> Iterator[Vector]:
 
 
 def changed() -> Iterator[Vector]:
-    """What the opcodes of containers do to a node."""
+    """Changes of a node by the opcodes of containers."""
     for vector, body, how, what in (
         ("append", b"K\x01a", "APPENDS", [1]),
         ("appends", b"(K\x01K\x02e", "APPENDS", [1, 2]),
@@ -315,7 +315,7 @@ def cut() -> Iterator[Vector]:
 
 
 def lying_lengths() -> Iterator[Vector]:
-    """A length of one byte more than there are, and those that are negative to who reads them so."""
+    """A length of one byte more than exist, and lengths that are negative if they are read as signed."""
     for vector, code, size in (
         ("long1", b"\x8a", 1),
         ("long4", b"\x8b", 4),
@@ -336,7 +336,7 @@ def lying_lengths() -> Iterator[Vector]:
 
 
 def without_operands() -> Iterator[Vector]:
-    """Operands that lie below a mark, or a mark that is not there."""
+    """Operands below a mark, or a missing mark."""
     for vector, body in (
         ("stop", b"N("),
         ("dup", b"N(2"),

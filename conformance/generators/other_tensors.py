@@ -1,13 +1,12 @@
-"""Quantized, sparse and meta tensors, and constructors that are not known (FORMAT.md 6.5)."""
+"""Quantized, sparse and meta tensors, and unknown constructors (FORMAT.md 6.5)."""
 
 from __future__ import annotations
 
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from constructors import FLOAT32, TRUE, parameter
-from making_pth import (
+from conformance.generators import expected
+from conformance.generators.build_pth import (
     DEVICE,
     GET_LAYOUT,
     REBUILD_META,
@@ -22,17 +21,18 @@ from making_pth import (
     storage,
     tensor,
 )
-from making_torch import DATA, pth
-from vectors import Rule
+from conformance.generators.build_torch_zips import DATA, pth
+from conformance.generators.constructors import FLOAT32, TRUE, parameter
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from quantized_per_tensor()
     yield from quantized_per_channel()
     yield from sparse_coo()
@@ -73,7 +73,7 @@ def as_quantized(
     dtype: str = "quint8",
     items: bytes = QUANTIZED["q"],
 ) -> dict[str, Any]:
-    """What is printed for one of shape (2, 3)."""
+    """The expected output for one of shape (2, 3)."""
     integers = {"dtype": dtype, "shape": [2, 3], "sha256": expected.digest(items)}
     scale = expected.floating(0.5) if scale is None else scale
     return {"quantized": {**integers, "scheme": scheme, "scale": scale, "zero_point": zero_point, "axis": axis}}
@@ -115,7 +115,7 @@ def quantized_per_tensor() -> Iterator[Vector]:
 
 def quantized_per_channel() -> Iterator[Vector]:
     rule = Rule(
-        "6.5", "where axis is one of the tensor's dimensions, and both middle parts are strided tensors", "quantized"
+        "6.5", "axis is one of the tensor's dimensions, and scales and zero points are strided tensors", "quantized"
     )
     scales = expected.tensor("float64", (2,), QUANTIZED["s"])
     zeros = expected.tensor("int64", (2,), QUANTIZED["z"])
@@ -177,7 +177,7 @@ def coo(
 
 
 def as_coo(is_coalesced: object, values: object = None) -> dict[str, Any]:
-    """What is printed for it."""
+    """The expected output for it."""
     indices = [expected.tensor("int64", (2, 2), SPARSE["i"])]
     values = expected.floats(1, 2) if values is None else values
     facts = {"layout": "sparse_coo", "size": [2, 3], "is_coalesced": is_coalesced}
@@ -185,7 +185,7 @@ def as_coo(is_coalesced: object, values: object = None) -> dict[str, Any]:
 
 
 def sparse_coo() -> Iterator[Vector]:
-    rule = Rule("6.5", "Parts: COO (indices, values, size[, is_coalesced])", "sparse")
+    rule = Rule("6.5", "The parts are: COO (indices, values, size[, is_coalesced])", "sparse")
     yield rule.accepts("tensor-sparse-coo", pth(*coo()), expected.lone(as_coo(None)))
     for value in (True, False):
         made = pth(*coo(value))
@@ -223,7 +223,7 @@ def sparse_coo() -> Iterator[Vector]:
 
 
 def sparse_compressed() -> Iterator[Vector]:
-    rule = Rule("6.5", "others (compressed indices, plain indices, values, size)", "sparse")
+    rule = Rule("6.5", "other layouts (compressed indices, plain indices, values, size)", "sparse")
     indices = [expected.tensor("int64", (3,), SPARSE["c"]), expected.tensor("int64", (2,), SPARSE["i"][16:])]
     facts = {"size": [2, 3], "is_coalesced": None, "indices": indices, "values": expected.floats(1, 2)}
     parts = (COMPRESSED, PLAIN, VALUES, SIZES)
@@ -256,7 +256,7 @@ def sparse_compressed() -> Iterator[Vector]:
 
 
 def meta() -> Iterator[Vector]:
-    rule = Rule("6.5", "Meta: geometry without data; shape and strides of one length.", "meta")
+    rule = Rule("6.5", "Meta: geometry without data; shape and strides of the same length.", "meta")
     for name, dtype, shape, grad in (
         ("float", "bfloat16", (2, 3), True),
         ("integers", "int8", (), False),
@@ -276,7 +276,7 @@ def meta() -> Iterator[Vector]:
     rule = Rule("8", "| `tensor_rank` | 32 | 4 | dimensions |", "meta")
     made = pth(Apply(REBUILD_META, (FLOAT32, (1,) * 33, (1,) * 33, False)))
     yield rule.refuses("tensor-meta-of-rank-33", made, "limit exceeded")
-    rule = Rule("6.6", "Any other global, call or node is unsupported", "meta")
+    rule = Rule("6.6", "any other global, call or node, is unsupported", "meta")
     made = pth(Apply(REBUILD_META, (Name("torch", "int3"), (2,), (1,), False)))
     yield rule.refuses("tensor-meta-of-an-unknown-dtype", made, "unsupported")
 
@@ -291,7 +291,7 @@ def others() -> Iterator[Vector]:
     }.items():
         made = pth(Apply(Name("torch._utils", f"_rebuild_{name}"), arguments), DATA)
         yield rule.refuses(f"tensor-{name.replace('_', '-')}", made, "unsupported")
-    rule = Rule("6.6", "Any other global, call or node is unsupported")
+    rule = Rule("6.6", "any other global, call or node, is unsupported")
     for name, call in {
         "of-the-future": Apply(Name("torch._utils", "_rebuild_tensor_v4"), strided_one.args),
         "of-another-module": Apply(Name("torch.utils", "_rebuild_tensor_v2"), strided_one.args),
@@ -301,7 +301,7 @@ def others() -> Iterator[Vector]:
 
 
 def parameters() -> Iterator[Vector]:
-    rule = Rule("6.5", "in its values or integers where it is sparse or quantized")
+    rule = Rule("6.5", "for a sparse or quantized tensor, its values or integers do")
     is_parameter = {"is_parameter": True}
     call, storages = coo()
     values = expected.floats(1, 2, **is_parameter, **TRUE)

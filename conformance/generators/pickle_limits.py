@@ -1,19 +1,19 @@
-"""What pickles are counted against (FORMAT.md 5.3, 8)."""
+"""The counts of pickles that have limits (FORMAT.md 5.3, 8)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trees import GLOBAL, PickleRule, change, dict_, list_, name, tree, tuple_
+from conformance.generators.trees import GLOBAL, PickleRule, change, dict_, list_, name, tree, tuple_
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     for family in (counts, late, indexes, sizes):
         yield from family()
 
@@ -22,7 +22,7 @@ def counts() -> Iterator[Vector]:
     """Exactly as many as the limit allows."""
     rule = PickleRule(
         "5.3",
-        "Counts against section 8: opcodes executed; values on the stack, without marks; marks; memo entries; nodes",
+        "Counts for section 8: opcodes executed; values on the stack, without marks; marks; memo entries; nodes.",
     )
     yield rule.gives(
         "limit-pickle_opcodes", b"\x80\x04" + b"N0" * 48 + b"N.", tree(None, protocol=4), "pickle_opcodes=99"
@@ -41,7 +41,7 @@ def counts() -> Iterator[Vector]:
     yield rule.gives("limit-pickle_memo-set-again", again, tree(None), "pickle_memo=2")
     rule = PickleRule(
         "5.3",
-        "that is tuples (but EMPTY_TUPLE's), lists, sets, bytearrays, dicts and their pairs, nodes of 5.2 and changes",
+        "Here nodes are tuples (except those of EMPTY_TUPLE), lists, sets, bytearrays, dicts and their pairs, the nodes of 5.2 and changes.",
     )
     value = tuple_(*[list_() for _ in range(19)])
     yield rule.gives("limit-pickle_nodes-lists", b"(" + b"]" * 19 + b"t.", tree(value), "pickle_nodes=20")
@@ -92,7 +92,7 @@ def late() -> Iterator[Vector]:
 
 
 def indexes() -> Iterator[Vector]:
-    rule = PickleRule("8", "| `pickle_memo_index` | 2^31 - 1 | 64,688 | the highest index |")
+    rule = PickleRule("8", "| `pickle_memo_index` | 2^31 - 1 | 64,688 | the highest memo index |")
     for word, put in {"binput": b"q\x0b", "long-binput": b"r\x0b\0\0\0", "put": b"p11\n"}.items():
         yield rule.gives(f"limit-pickle_memo_index-{word}", b"N" + put + b".", tree(None), "pickle_memo_index=11")
         yield rule.exceeds(f"limit-pickle_memo_index-{word}-exceeded", b"N" + put + b".", "pickle_memo_index=10")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from trees import (
+from conformance.generators.trees import (
     GLOBAL,
     KEY,
     PickleRule,
@@ -25,14 +25,14 @@ from trees import (
     tree,
     tuple_,
 )
-from vectors import Rule, Vector
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     for family in (answers, nodes, shared, buffers, deep, sharing, cycles, keys, logs, hidden, flagged, not_flagged):
         yield from family()
 
@@ -47,12 +47,12 @@ def answers() -> Iterator[Vector]:
     protocol_2 = b"\x80\x02}q\x00U\x01aq\x01](K\x01G?\xe0\0\0\0\0\0\0es."
     yield rule.gives("pickle-protocol-2", protocol_2, tree(dict_(("a", list_(1, 0.5))), protocol=2))
     yield rule.gives("pickle-protocol-0", b"(lp0\nI1\naS'a'\np1\na.", tree(list_(1, "a")))
-    missing = Rule("10", "an entry, key or tensor that was asked for is not there")
+    missing = Rule("10", "an entry, key or tensor that was requested does not exist")
     yield missing.refuses("pickle-key-missing", data(b"N."), "missing", "--blob", f"{KEY}{KEY}")
 
 
 def nodes() -> Iterator[Vector]:
-    rule = PickleRule("5.2", "pairs or items in the order set; repeated ones stay")
+    rule = PickleRule("5.2", "pairs or items in the order in which they were set, including repeated ones")
     body = b"}(K\x02NK\x01NK\x02Nu"
     yield rule.gives("pickle-pairs-in-order", body + b".", tree(dict_((2, None), (1, None), (2, None))))
     body = b"(\x8f(K\x02K\x01K\x02\x90(K\x02K\x01K\x02\x91t."
@@ -60,11 +60,11 @@ def nodes() -> Iterator[Vector]:
     mixed = b"}(K\x01NI01\nNF1\nN]N}Nu."
     pairs = [[key, None] for key in (1, True, 1.0, list_(), dict_())]
     yield rule.gives("pickle-keys-that-python-merges-or-refuses", mixed, tree(dict_(*pairs)))
-    rule = PickleRule("5.2", "the code; the registry is never asked")
+    rule = PickleRule("5.2", "the code; the registry is never consulted")
     code = extension(7)
     made = call("REDUCE", code)
     yield rule.gives("pickle-extension-called", b"\x82\x07)R.", tree(made, code, made))
-    rule = PickleRule("5.2", "the single forms count as the plural ones")
+    rule = PickleRule("5.2", "APPEND and SETITEM are recorded as APPENDS and SETITEMS")
     node = name().changed("APPENDS", [1]).changed("SETITEMS", [[1, 2]])
     yield rule.gives(
         "pickle-single-forms", GLOBAL + b"K\x01aK\x01K\x02s.", tree(node, node, change(node), change(node))
@@ -88,12 +88,12 @@ def shared() -> Iterator[Vector]:
 
 
 def buffers() -> Iterator[Vector]:
-    rule = PickleRule("5.2", "READONLY_BUFFER changes what is on the stack, not what the memo holds.")
+    rule = PickleRule("5.2", "READONLY_BUFFER changes what is on the stack, not what is in the memo.")
     body = b"\x96" + counted(8, b"ab") + b"\x94\x98h\x00\x86."
     yield rule.gives("pickle-buffer-in-the-memo", body, tree(tuple_(b"ab", bytearray(b"ab"))))
 
 
-WALK: Final = "A reader MUST walk it without recursion and with a visited set: 30 nested pairs can have 2^30 paths."
+WALK: Final = "A reader MUST traverse it without recursion and with a visited set: 30 nested pairs can have 2^30 paths."
 
 
 def deep() -> Iterator[Vector]:
@@ -147,9 +147,9 @@ def sharing() -> Iterator[Vector]:
 
 
 def cycles() -> Iterator[Vector]:
-    """What holds itself was got from the memo, and is changed after that: it is flagged."""
+    """A value that contains itself is read from the memo and changed after that: it is flagged."""
     rule = PickleRule(
-        "5.2", "Memo references make the tree a graph, and it may hold itself (a class pickled by value does)."
+        "5.2", "Memo references make the tree a graph, and it may contain itself (a class pickled by value does)."
     )
     value = list_()
     value.holds(value)
@@ -175,9 +175,9 @@ def cycles() -> Iterator[Vector]:
 
 
 def keys() -> Iterator[Vector]:
-    """Keys that would stop a reader that hashes them; what holds them is dropped, but read it must be."""
+    """Keys that would stall a reader that hashes them; their container is popped, but has to be decoded."""
     rule = PickleRule(
-        "5.2", "A reader MUST NOT hash what a file built, except text under a salted hash and the keys of 6.6"
+        "5.2", "A reader MUST NOT hash anything that a file built, except text under a salted hash and the keys of 6.6"
     )
     paths = b"N\x85" + b"2\x86" * 40
     yield rule.gives("pickle-key-of-2-to-the-40-paths", b"}" + paths + b"Ns0N.", tree(None))
@@ -189,7 +189,9 @@ def keys() -> Iterator[Vector]:
     yield rule.gives("pickle-keys-of-one-hash", b"}(" + b"".join(many) + b"u0N.", tree(None))
     pairs = [[number * prime, None] for number in range(1, 200)]
     yield rule.gives("pickle-keys-of-one-hash-kept", b"}(" + b"".join(many[:199]) + b"u.", tree(dict_(*pairs)))
-    rule = PickleRule("5.2", "Memo entries that come out of order need a container with that in mind.")
+    rule = PickleRule(
+        "5.2", "The container for memo entries whose indexes are not consecutive has to take this into account."
+    )
     indexes = [number * 0x10000 % 0x7FFFFFFF for number in range(5000, 0, -1)]
     puts = b"".join([b"r" + struct.pack("<I", index) for index in indexes])
     last = b"j" + struct.pack("<I", indexes[0])
@@ -204,7 +206,7 @@ def keys() -> Iterator[Vector]:
 
 
 def logs() -> Iterator[Vector]:
-    rule = PickleRule("5.3", "every import (Global), Extension, Call and change to a node, as they happen")
+    rule = PickleRule("5.3", "every import (Global), Extension, Call and change to a node when it happens")
     outer, inner = name("a", "b"), name("c", "d")
     argument = call("NEWOBJ", inner)
     made = call("REDUCE", outer, tuple_(argument)).changed("BUILD", 1)
@@ -223,7 +225,7 @@ def logs() -> Iterator[Vector]:
     )
     rule = PickleRule(
         "5.3",
-        "INST logs an import and a call; a Persistent is not logged, nor is a change to a plain list, dict or set.",
+        "INST records an import and a call. A Persistent is not recorded, nor is a change to a plain list, dict or set.",
     )
     node = name()
     made = call("INST", node, tuple_(1))
@@ -236,8 +238,8 @@ def logs() -> Iterator[Vector]:
 
 
 def hidden() -> Iterator[Vector]:
-    """What was done before it was taken from the stack."""
-    rule = PickleRule("5.3", "what POP takes away did happen")
+    """Calls and changes whose result is popped."""
+    rule = PickleRule("5.3", "popping the result does not remove the record")
     function = name("os", "system")
     made = call("REDUCE", function, tuple_("ls"))
     body = b"cos\nsystem\n\x8c\x02ls\x85R"
@@ -268,7 +270,7 @@ def hidden() -> Iterator[Vector]:
     yield rule.gives("pickle-log-of-a-state-setter", body, tree(value, made_of, value, setter, done))
 
 
-FLAGGED: Final = "taken from the memo, or doubled by DUP, and is changed after that, MUST be flagged"
+FLAGGED: Final = "taken from the memo, or duplicated by DUP, and is changed after that, MUST be flagged"
 
 
 def flagged() -> Iterator[Vector]:
@@ -311,6 +313,6 @@ def not_flagged() -> Iterator[Vector]:
 
 
 def not_the_same() -> dict[str, object]:
-    """Two of one list, and another that was changed."""
+    """Two references to one list, and another list that was changed."""
     held = list_()
     return tree(tuple_(held, held, list_(None)))

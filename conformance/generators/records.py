@@ -5,25 +5,24 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-import expected
-import making
-from making_pth import dumps, floats, storage, tensor
-from making_torch import DATA, EIGHT, in_folder, pth, records, zipped
-from vectors import Rule
+from conformance.generators import build_zips, expected
+from conformance.generators.build_pth import dumps, floats, storage, tensor
+from conformance.generators.build_torch_zips import DATA, EIGHT, in_folder, pth, records, zipped
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 TREE: Final = {"w": floats((8,))}
 HELD: Final = expected.lone({"dict": [["w", expected.floats(*range(8))]]})
-"""What ``TREE`` is."""
+"""The expected output for ``TREE``."""
 EMPTY: Final = expected.lone({"dict": []})
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from folders()
     yield from pickle_record()
     yield from flags()
@@ -36,7 +35,10 @@ def vectors() -> Iterator[Vector]:
 
 
 def folders() -> Iterator[Vector]:
-    rule = Rule("6.1", "All members lie in one folder: that of the first member of the directory, up to and with its")
+    rule = Rule(
+        "6.1",
+        "All members are in one folder: the folder of the first member of the directory, up to and including its first slash.",
+    )
     for name, root in {
         "stem": "ppo_policy",
         "beyond-ascii": "modèle",
@@ -46,7 +48,7 @@ def folders() -> Iterator[Vector]:
     nested = zipped([("policy.pth", in_folder(records(TREE, DATA), "runs/archive"))])
     yield rule.refuses("record-folder-in-a-folder", nested, "tensor failure")
 
-    rule = Rule("6.1", "Another folder, or a member outside any, is an error.")
+    rule = Rule("6.1", "A member in another folder, or outside any folder, is an error.")
     inside = [(f"archive/{name}", data) for name, data in records(TREE, DATA).items()]
     yield rule.refuses("record-in-another-folder", zipped([*inside, ("other/data/1", EIGHT)]), "tensor failure")
     yield rule.refuses(
@@ -92,7 +94,7 @@ def flags() -> Iterator[Vector]:
 
 
 def version_records() -> Iterator[Vector]:
-    rule = Rule("6.1", "required; or `.data/version` in its place")
+    rule = Rule("6.1", "required; or `.data/version` instead")
     bare = records({}, version=None)
     yield rule.accepts("record-version", in_folder({**bare, "version": b"3\n"}), EMPTY)
     yield rule.accepts("record-version-hidden", in_folder({**bare, ".data/version": b"3\n"}), EMPTY)
@@ -102,7 +104,7 @@ def version_records() -> Iterator[Vector]:
 
 
 def other_records() -> Iterator[Vector]:
-    rule = Rule("6.1", "makes it TorchScript: unsupported")
+    rule = Rule("6.1", "means that it is TorchScript: unsupported")
     script = {**records({}), "constants.pkl": dumps(()), "code/__torch__.py": b""}
     yield rule.refuses("record-torchscript", in_folder(script), "unsupported")
     yield rule.accepts("record-constants-of-data", in_folder({**records({}), "data/constants.pkl": b""}), EMPTY)
@@ -133,7 +135,7 @@ def eras() -> Iterator[Vector]:
     rule = Rule("6.1", "| 1.6 to 1.8 | `data.pkl`, `data/<address>`..., `version`; keys are memory addresses |")
     data = {"data/94593051500896": EIGHT}
     tree = {"w": floats((8,), "94593051500896")}
-    made = making.torch_zip({"data.pkl": dumps(tree), **data, "version": b"3\n"})
+    made = build_zips.torch_zip({"data.pkl": dumps(tree), **data, "version": b"3\n"})
     yield rule.accepts("record-layout-torch-1-6", made, HELD)
 
     count = 11
@@ -141,23 +143,23 @@ def eras() -> Iterator[Vector]:
     held = expected.lone({"dict": [[f"w{key}", expected.floats(key)] for key in range(count)]})
     data = {f"data/{key}": struct.pack("<f", int(key)) for key in sorted(map(str, range(count)))}
     rule = Rule("6.1", "keys `0`, `1`, ... by first use; records sorted as text (`0`, `1`, `10`, `2`)")
-    made = making.torch_zip({"data.pkl": dumps(tree), **data, "version": b"3\n"}, align=1)
+    made = build_zips.torch_zip({"data.pkl": dumps(tree), **data, "version": b"3\n"}, align=1)
     yield rule.accepts("record-layout-torch-1-9", made, held)
 
     names = {"data.pkl": dumps(TREE), "byteorder": b"little", "data/0": EIGHT, "version": b"3\n"}
     identity = {".data/serialization_id": b"1234567890" * 4}
     rule = Rule("6.1", "`data.pkl`, `byteorder`, `data/*`, `version`, `.data/serialization_id` |")
-    yield rule.accepts("record-layout-torch-2-1", making.torch_zip({**names, **identity}), HELD)
+    yield rule.accepts("record-layout-torch-2-1", build_zips.torch_zip({**names, **identity}), HELD)
 
     rule = Rule(
         "6.1", "`data.pkl`, `.format_version`, `.storage_alignment`, `byteorder`, `data/*` (by number), `version`,"
     )
     hidden = {"data.pkl": dumps(TREE), ".format_version": b"1", ".storage_alignment": b"64"}
-    yield rule.accepts("record-layout-torch-2-7", making.torch_zip({**hidden, **names, **identity}), HELD)
+    yield rule.accepts("record-layout-torch-2-7", build_zips.torch_zip({**hidden, **names, **identity}), HELD)
 
 
 def folded_names() -> Iterator[Vector]:
-    rule = Rule("6.1", "So no two records may be equal after case folding")
+    rule = Rule("6.1", "Therefore no two records may be equal after case folding")
     for name, keys in {
         "storages": ("a", "A"),
         "storages-beyond-ascii": ("é", "É"),
@@ -171,7 +173,7 @@ def folded_names() -> Iterator[Vector]:
     upper = {**records({"w": floats((8,), "KEY")}, {"KEY": EIGHT}), "Notes": b""}
     yield rule.accepts("record-folded-alone", in_folder(upper), HELD)
 
-    rule = Rule("6.1", "none may be equal to one of the names above in all but case")
+    rule = Rule("6.1", "no record may differ from one of the names above only in case")
     shouted = {**records({}, version=None), "VERSION": b"3\n"}
     yield rule.refuses("record-folded-version", in_folder(shouted), "tensor failure")
     for name, made in {
@@ -215,5 +217,5 @@ def byte_orders() -> Iterator[Vector]:
         "middle": b"middle",
     }.items():
         yield rule.refuses(f"record-byteorder-{name}", pth({}, byte_order=order), "tensor failure")
-    rule = Rule("6.2", "without it (torch < 2.1) the bytes are little-endian")
+    rule = Rule("6.2", "Without it (torch < 2.1) the bytes are little-endian")
     yield rule.accepts("record-byteorder-missing", pth(TREE, DATA, byte_order=None), HELD)

@@ -1,6 +1,6 @@
-"""Archives that SB3 releases wrote, kept as they are (FORMAT.md 11); ``released/write.py`` says how.
+"""Archives that SB3 releases wrote, stored unchanged (FORMAT.md 11); see ``released/write.py``.
 
-What a decoder must print for them was computed by the torch that wrote each.
+The expected output was computed by the torch release that wrote each.
 """
 
 from __future__ import annotations
@@ -9,21 +9,24 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from vectors import Rule, Vector
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 KEPT: Final = Path(__file__).parent.parent / "vectors" / "valid"
 RELEASES: Final = (
-    ("ppo-0.6.zip", "| 0.6 | the oldest release checked; `tensors.pth`; `_current_progress`; A2C carries PPO's keys |"),
+    (
+        "ppo-0.6.zip",
+        "| 0.6 | the oldest release checked; `tensors.pth`; `_current_progress`; A2C contains PPO's keys |",
+    ),
     ("sac-0.8.zip", "| 0.8 | `_current_progress_remaining`, `_total_timesteps`, `_last_dones` |"),
     ("td3-0.10.zip", "| 0.10 | `remove_time_limit_termination` (to 1.4) |"),
     ("a2c-1.0.zip", "| 1.0 | `train_freq` a serialized `TrainFreq` |"),
     ("ppo-1.3.zip", "| 1.3 | `system_info.txt` |"),
-    ("dqn-1.6.zip", "| 1.6 | zip64 asked for in every `.pth`; `*batch_norm_stats*`; `start_time` in ns (1.6.1) |"),
+    ("dqn-1.6.zip", "| 1.6 | zip64 requested in every `.pth`; `*batch_norm_stats*`; `start_time` in ns (1.6.1) |"),
     ("sac-2.0.zip", "| 2.0 | gymnasium spaces |"),
-    ("a2c-2.3.zip", "| 2.3.2 | schedules wrapped in a lambda that casts to float: no numpy learning rates any more |"),
+    ("a2c-2.3.zip", "| 2.3.2 | schedules wrapped in a lambda that casts to float: no more numpy learning rates |"),
     (
         "ppo-2.6.zip",
         "| 2.4 | `_rebuild_tensor_v3` for complex32 and float8; for uint16, uint32, uint64 seen with 2.6 |",
@@ -32,7 +35,10 @@ RELEASES: Final = (
         "ppo-2.9.zip",
         "| 2.7 | schedules are `FloatSchedule`, `ConstantSchedule`, `LinearSchedule` objects; off-policy `n_steps` |",
     ),
-    ("sac-2.9.zip", "members have sentinel sizes in the local header; before, real sizes beside a redundant extra |"),
+    (
+        "sac-2.9.zip",
+        "members have sentinel sizes in the local header; before, actual sizes and a redundant extra field |",
+    ),
     (
         "ars-2.9.zip",
         "| 2.7 | schedules are `FloatSchedule`, `ConstantSchedule`, `LinearSchedule` objects; off-policy `n_steps` |",
@@ -50,7 +56,7 @@ FEATURES: Final = {
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     for file, sentence in RELEASES:
         path = KEPT / f"released-{file}"
         expect = json.loads(path.with_name(f"{path.stem}.expect.json").read_bytes())

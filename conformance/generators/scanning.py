@@ -1,6 +1,6 @@
-"""What loading a file would run, import or not understand (FORMAT.md 14).
+"""Scans: what loading a file would run, import or not understand (FORMAT.md 14).
 
-Every payload would be harmless if it ran (``os.system("true")``), and none ever does: they are data to look at.
+Every payload would be harmless if it ran (``os.system("true")``), and none ever runs.
 """
 
 from __future__ import annotations
@@ -9,9 +9,17 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from making import DEFLATED, POLICY, Member, build_zip, sb3_archive, state_dict_zip, torch_zip
-from making_pth import text
-from vectors import Rule, Vector
+from conformance.generators.build_pth import text
+from conformance.generators.build_zips import (
+    DEFLATED,
+    POLICY,
+    Member,
+    build_zip,
+    sb3_archive,
+    state_dict_zip,
+    torch_zip,
+)
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +30,7 @@ PAYLOAD: Final = b"\x80\x02" + SYSTEM + b"."
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from clean()
     yield from understood_or_not()
     yield from called_later()
@@ -47,12 +55,12 @@ def document(pickle: bytes, key: str = "x") -> bytes:
 
 
 def pickled(fragment: bytes, protocol: int = 4) -> bytes:
-    """A pickle of opcodes that leave one value."""
+    """A pickle of opcodes that push one value."""
     return b"\x80" + bytes([protocol]) + fragment + b"."
 
 
 def found(verdict: str, *rules: str) -> dict[str, Any]:
-    """What a decoder prints."""
+    """The expected output of a decoder."""
     harmful = "dangerous-name" in rules or "python-tag" in rules
     reason = ("harmful" if harmful else "not-known") if verdict == "dangerous" else None
     return {"verdict": verdict, "reason": reason, "rules": sorted(rules)}
@@ -79,7 +87,7 @@ def clean() -> Iterator[Vector]:
 
 
 def understood_or_not() -> Iterator[Vector]:
-    rule = Rule("14.1", "MUST be understood (13.1), or gives a finding.")
+    rule = Rule("14.1", "MUST be understood (13.1), or produces a finding.")
     known = b"cstable_baselines3.common.policies\nActorCriticPolicy\n"
     for name, fragment, verdict, rules in (
         ("known-name", known, "clean", ()),
@@ -105,7 +113,7 @@ def understood_or_not() -> Iterator[Vector]:
 def called_later() -> Iterator[Vector]:
     rule = Rule(
         "14.1",
-        "is `called-name` when it is called later: under a key of `data` that Stable-Baselines uses, at any depth",
+        "is `called-name` if it is called later: under a key of `data` that Stable-Baselines uses, at any depth",
     )
     unknown = b"csympy.core.containers\nTuple\n"
     nested = b"}" + text("features_extractor_class") + unknown + b"s"
@@ -119,12 +127,12 @@ def called_later() -> Iterator[Vector]:
         "The keys of an agent in one pickle (16.4, also as a list) and the argument `data` of what `policy.save` writes, in a dict of any kind and whatever else is in it, count as such",
     )
     yield scans(rule, "called-sb2-policy", pickled(agent), "dangerous", "called-name")
-    rule = Rule("14.1", "Where it is called it is `called-name`, elsewhere `unknown-name`.")
+    rule = Rule("14.1", "If it is called, it is `called-name`, otherwise `unknown-name`.")
     algorithm = b"cstable_baselines3.ppo.ppo\nPPO\n"
     called = b"}" + text("features_extractor_class") + algorithm + b"s"
     yield scans(rule, "called-algorithm", document(pickled(called), "policy_kwargs"), "dangerous", "called-name")
     yield scans(rule, "kept-algorithm", document(pickled(algorithm), "my_note"), "unknown", "unknown-name")
-    rule = Rule("14.1", "or given to a known constructor, as an argument or in its state, which may call it.")
+    rule = Rule("14.1", "or passed to a known constructor, as an argument or in its state, which may call it.")
     schedule = b"cstable_baselines3.common.utils\nFloatSchedule\n)\x81}" + text("value_schedule") + unknown + b"sb"
     yield scans(rule, "given-in-a-state", pickled(schedule), "dangerous", "called-name")
     given = b"ccollections\ndeque\n" + unknown + b"\x85R"
@@ -138,7 +146,7 @@ def changed_values() -> Iterator[Vector]:
         return b"\x96" + len(raw).to_bytes(8, "little") + raw
 
     load = b"ctorch.storage\n_load_from_bytes\n"
-    rule = Rule("14.1", "A plain value that is changed by an opcode that is meant for objects")
+    rule = Rule("14.1", "A plain value that is changed by an opcode intended for objects")
     pairs = b"".join(b"K" + bytes([at]) + b"K" + bytes([byte]) for at, byte in enumerate(PAYLOAD))
     made = buffer(bytes(len(PAYLOAD))) + b"(" + pairs + b"u"
     yield scans(rule, "changed-bytes", pickled(made, 5), "dangerous", "dangerous-name", "odd-pickle")
@@ -149,11 +157,11 @@ def changed_values() -> Iterator[Vector]:
     yield scans(
         rule, "changed-by-a-slice", pickled(made, 5), "dangerous", "changed-value", "discarded-result", "odd-pickle"
     )
-    rule = Rule("14.1", "So is any list, dict, set or bytearray that is changed after a call was given it.")
+    rule = Rule("14.1", "So is any list, dict, set or bytearray that is changed after a call received it.")
     made = b"]\x94ccollections\nOrderedDict\nh\x00\x85R0h\x00(K\x01K\x02\x86e"
     rules = ("changed-value", "discarded-result", "odd-pickle", "unchecked-arguments")
     yield scans(rule, "changed-list", pickled(made), "dangerous", *rules)
-    rule = Rule("14.1", "What CPython refuses to change is broken, and what follows is judged all the same.")
+    rule = Rule("14.1", "A change that CPython refuses is broken, and everything after it is examined too.")
     yield scans(rule, "unchangeable", pickled(b")K\x01a"), "broken", "broken")
     yield scans(
         rule,
@@ -167,16 +175,18 @@ def changed_values() -> Iterator[Vector]:
 
 
 def keys() -> Iterator[Vector]:
-    rule = Rule("14.1", "A pickle that cannot be loaded is broken: keys and members of a set that have no hash")
+    rule = Rule(
+        "14.1", "A pickle that cannot be loaded is broken. This includes keys and members of a set that have no hash"
+    )
     for name, fragment in {
         "list": b"}]K\x01s", "in-a-tuple": b"}]\x85K\x01s", "member": b"\x8f(}\x90", "frozen": b"(]\x91",
         "popped": b"}]K\x01s0N", "ordered": b"ccollections\nOrderedDict\n)R]K\x01s",
     }.items():  # fmt: skip
         yield scans(rule, f"unhashable-{name}", pickled(fragment), "broken", "broken")
-    rule = Rule("14.1", "more than `pickle_nodes` parts of keys in all are broken")
+    rule = Rule("14.1", "more than `pickle_nodes` parts of keys in total are broken")
     yield scans(rule, "hashing-without-end", pickled(b"})" + b"2\x86" * 60 + b"Ns"), "broken", "broken")
     yield scans(rule, "hashing-that-ends", pickled(b"})" + b"2\x86" * 8 + b"Ns"), "clean")
-    rule = Rule("14.1", "that take more than 32 jumps from slot to slot each, in CPython's tables")
+    rule = Rule("14.1", "that need more than 32 steps from slot to slot each, in CPython's tables")
     rule_of_calls = Rule("14.1", "more than `other_keys` keys of one table that are calls.")
     calls = b"".join(b"cbuiltins\ncomplex\nK\x00M" + at.to_bytes(2, "little") + b"\x86RN" for at in range(1025))
     yield scans(
@@ -189,7 +199,7 @@ def keys() -> Iterator[Vector]:
 
 
 def frames() -> Iterator[Vector]:
-    rule = Rule("14.1", "Where a frame ends inside an argument, unpicklers differ, and each reading is judged")
+    rule = Rule("14.1", "If a frame ends inside an argument, unpicklers differ, and each interpretation is examined")
 
     def framed(size: int, body: bytes) -> bytes:
         return b"\x80\x04\x95" + size.to_bytes(8, "little") + body
@@ -197,13 +207,13 @@ def frames() -> Iterator[Vector]:
     system = b"posix\nsystem\n" + text("true") + b"\x85R."
     yield scans(rule, "frame-in-a-line", framed(5, b"cjson" + system), "dangerous", "broken", "dangerous-name")
     yield scans(rule, "frame-in-a-line-ignored", framed(2, b"c" + system), "dangerous", "broken", "dangerous-name")
-    rule = Rule("14.1", "More than one such frame in a reading is `ambiguous-frame`.")
+    rule = Rule("14.1", "More than one such frame in one interpretation is `ambiguous-frame`.")
     twice = framed(3, b"I12") + b"3\n0" + framed(3, b"I12")[2:] + b"3\n."
     yield scans(rule, "frames-in-two-lines", twice, "dangerous", "ambiguous-frame", "broken")
-    rule = Rule("14.1", "After STOP another pickle may begin there and at the end of the frame.")
+    rule = Rule("14.1", "After STOP, another pickle may begin there and at the end of the frame.")
     behind = framed(4, b"N.\xff\xff") + PAYLOAD
     yield scans(rule, "behind-a-frame", behind, "dangerous", "dangerous-name", "odd-pickle")
-    rule = Rule("14.2", "torch's files are several in a row, and all are judged.")
+    rule = Rule("14.2", "torch's files contain several in a row, and all are examined.")
     yield scans(rule, "two-hundred-pickles", pickled(b"N") * 200 + PAYLOAD, "dangerous", "dangerous-name")
 
 
@@ -221,7 +231,7 @@ def imports_and_calls() -> Iterator[Vector]:
         yield scans(rule, name, document(pickled(fragment)), "dangerous", "dangerous-name")
     rule = Rule(
         "14.1",
-        "A name that is computed, taken from the copyreg registry, or called though another call gave it, is `computed-name`.",
+        "A name that is computed, taken from the copyreg registry, or called although another call returned it, is `computed-name`.",
     )
     joined = b"cbuiltins\nstr\n" + text("os") + b"\x85R" + text("system") + b"\x93"
     yield scans(rule, "computed-name", document(pickled(joined)), "dangerous", "computed-name", "unknown-call")
@@ -233,16 +243,16 @@ def imports_and_calls() -> Iterator[Vector]:
 def values() -> Iterator[Vector]:
     rule = Rule(
         "14.1",
-        "A text under `env` is the environment that SB3 makes, from any module (dangerous; anything else there is unknown)",
+        "A text under `env` is the environment that SB3 creates, from any module (dangerous; anything else there is unknown)",
     )
     yield scans(rule, "env-text", b'{"env": "evil_module:Env-v0"}', "dangerous", "dangerous-name")
     yield scans(rule, "env-null", b'{"env": null}', "clean")
-    rule = Rule("14.1", "`tensorboard_log` is connected to (dangerous)")
+    rule = Rule("14.1", "SB3 connects to an address under `tensorboard_log` (dangerous)")
     yield scans(rule, "tensorboard-address", b'{"tensorboard_log": "gs://bucket/logs"}', "dangerous", "dangerous-name")
     yield scans(rule, "tensorboard-folder", b'{"tensorboard_log": "logs/ppo"}', "clean")
     rule = Rule(
         "14.1",
-        "those of 1.2 are known, a path of three or more parts, through `ctypes` or a dunder is dangerous, any other unknown.",
+        "those of 1.2 are known, a path of three or more parts, through `ctypes` or a dunder is dangerous, any other is unknown.",
     )
     for name, entry, verdict, rules in (
         ("entry-known", "actor.optimizer.pth", "clean", ()),
@@ -257,7 +267,7 @@ def values() -> Iterator[Vector]:
 def hidden() -> Iterator[Vector]:
     rule = Rule(
         "14.2",
-        "Archives, zipped or not; lone `.pth`; pickles; `data`; any other file or entry that is a zip or a pickle, whatever its name.",
+        "archives, zipped or not; lone `.pth`; pickles; `data`; any other file or entry that is a zip or a pickle, whatever its name.",
     )
     evil = torch_zip({"data.pkl": PAYLOAD, "version": b"3\n"})
     yield scans(rule, "in-a-lone-pth", evil, "dangerous", "dangerous-name")
@@ -269,11 +279,11 @@ def hidden() -> Iterator[Vector]:
     rule = Rule("14.2", "a `:serialized:` deeper than 3.2, which SB3 ignores")
     deep = json.dumps({"a": {"b": {":serialized:": encoded(PAYLOAD)}}}).encode()
     yield scans(rule, "deeper-blob", deep, "dangerous", "dangerous-name", "hidden-blob")
-    rule = Rule("14.2", "each base64 reading of text that is not canonical")
+    rule = Rule("14.2", "each base64 interpretation of text that is not canonical")
     text_ = encoded(PAYLOAD)
     spaced = json.dumps({"x": {":serialized:": "\n".join([text_[:20], text_[20:]])}}).encode()
     yield scans(rule, "base64-newline", spaced, "dangerous", "dangerous-name", "lenient-base64")
-    rule = Rule("14.2", "bytes behind STOP")
+    rule = Rule("14.2", "bytes after STOP")
     behind = pickled(b"N") + PAYLOAD
     yield scans(rule, "behind-stop", document(behind), "dangerous", "dangerous-name", "trailing-bytes")
     rule = Rule("14.2", "bytes within pickles that are pickles, torch files or zips")
@@ -282,13 +292,13 @@ def hidden() -> Iterator[Vector]:
 
 
 def broken() -> Iterator[Vector]:
-    rule = Rule("14.1", "Imports and calls before a fault count: they happen.")
+    rule = Rule("14.1", "Imports and calls before a fault count, because they happen.")
     yield scans(rule, "broken-blob", document(b"\x80\x04K"), "broken", "broken")
     yield scans(
         rule, "call-before-a-fault", document(b"\x80\x02" + SYSTEM + b"\xff"), "dangerous", "broken", "dangerous-name"
     )
     rule = Rule(
-        "14.2", "What breaks section 2 or 3 is broken, and is looked into all the same as a more lenient reader would"
+        "14.2", "A file that violates section 2 or 3 is broken, and is still examined as a more lenient reader would"
     )
     whole = sb3_archive(entries={"policy.pth": torch_zip({"data.pkl": PAYLOAD, "version": b"3\n"})})
     yield scans(rule, "cut-archive", whole[:-30], "dangerous", "broken", "dangerous-name")
@@ -318,9 +328,9 @@ def yaml() -> Iterator[Vector]:
         yield scans(rule, name, data, "dangerous", *rules)
     archive = sb3_archive(entries={"config.yml": called})
     yield scans(rule, "yaml-tag-in-an-entry", archive, "dangerous", "python-tag")
-    rule = Rule("14.2", "in comments, quoted\ntexts and blocks of text there are no tags")
+    rule = Rule("14.2", "Comments, quoted texts and block scalars contain no tags.")
     quoted = b"# !!python/name:os.system\na: '!!python/name:os.system'\nb: |\n  !!python/name:os.system\n"
     yield scans(rule, "yaml-no-tag", quoted, "unknown", text_)
-    rule = Rule("14.2", "but for calls of `collections.OrderedDict`")
+    rule = Rule("14.2", "except for calls of `collections.OrderedDict`")
     plain = b"!!python/object/apply:collections.OrderedDict\n- - - a\n    - !!python/tuple [1]\n"
     yield scans(rule, "yaml-ordered-dict", plain, "unknown", text_)

@@ -6,16 +6,16 @@ import base64
 import json
 from typing import TYPE_CHECKING
 
-import expected
-from json_texts import FAILURE, read
-from vectors import Rule, Vector
+from conformance.generators import expected
+from conformance.generators.json_texts import FAILURE, read
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     for family in (markers, no_markers, hints, opaque, spellings, padding, no_base64, blobs):
         yield from family()
 
@@ -26,7 +26,7 @@ SEVEN = b"\x80\x04K\x07."
 TEXT = base64.b64encode(SEVEN).decode("ascii")
 
 
-def holding(rule: Rule, name: str, value: object, found: object) -> Vector:
+def with_serialized(rule: Rule, name: str, value: object, found: object) -> Vector:
     """A ``data`` whose ``x`` is a serialized value."""
     text = json.dumps({"x": value}).encode("ascii")
     return rule.accepts(f"serialized-{name}", text, expected.bare({"dict": [["x", found]]}))
@@ -35,10 +35,10 @@ def holding(rule: Rule, name: str, value: object, found: object) -> Vector:
 def markers() -> Iterator[Vector]:
     rule = Rule(
         "3.2",
-        "An object is a serialized value when it is the value of a *top-level* key and has the key `:serialized:`.",
+        "An object is a serialized value if it is the value of a *top-level* key and has the key `:serialized:`.",
     )
     value = {":type:": "<class 'int'>", ":serialized:": TEXT}
-    yield holding(rule, "value", value, expected.serialized(SEVEN, "<class 'int'>"))
+    yield with_serialized(rule, "value", value, expected.serialized(SEVEN, "<class 'int'>"))
     yield read(rule, "serialized-root", json.dumps(value).encode(), value)
     yield read(
         rule,
@@ -52,7 +52,7 @@ def markers() -> Iterator[Vector]:
     yield rule.accepts(
         "serialized-escaped", escaped, expected.bare({"dict": [["x", expected.serialized(SEVEN, "<class 'int'>")]]})
     )
-    rule = Rule("3.2", "Deeper ones are plain objects: SB3 does not look there.")
+    rule = Rule("3.2", "Deeper objects are plain objects: SB3 does not examine them.")
     for name, plain in {
         "in-object": {"y": value},
         "in-array": [value],
@@ -60,16 +60,18 @@ def markers() -> Iterator[Vector]:
     }.items():
         yield read(rule, f"serialized-{name}", json.dumps({"x": plain}).encode(), {"x": plain})
     rule = Rule("3.2", "`:type:` MUST be text, null or absent.")
-    yield holding(rule, "type-null", {":type:": None, ":serialized:": TEXT}, expected.serialized(SEVEN))
-    yield holding(rule, "type-absent", {":serialized:": TEXT}, expected.serialized(SEVEN))
+    yield with_serialized(rule, "type-null", {":type:": None, ":serialized:": TEXT}, expected.serialized(SEVEN))
+    yield with_serialized(rule, "type-absent", {":serialized:": TEXT}, expected.serialized(SEVEN))
     odd = "\x1b[31m\ud800\u202e"
-    yield holding(rule, "type-odd-text", {":type:": odd, ":serialized:": TEXT}, expected.serialized(SEVEN, odd))
+    yield with_serialized(rule, "type-odd-text", {":type:": odd, ":serialized:": TEXT}, expected.serialized(SEVEN, odd))
 
 
 def no_markers() -> Iterator[Vector]:
     others = {"number": 1, "null": None, "array": [TEXT], "object": {}}
-    rule = Rule("3.2", "`:serialized:` MUST be text, without lone surrogates")
-    yield holding(rule, "text", {":serialized:": TEXT, "hint": 1}, expected.serialized(SEVEN, hints={"hint": 1}))
+    rule = Rule("3.2", "`:serialized:` MUST be text without lone surrogates")
+    yield with_serialized(
+        rule, "text", {":serialized:": TEXT, "hint": 1}, expected.serialized(SEVEN, hints={"hint": 1})
+    )
     yield rule.refuses("serialized-lone-surrogate", b'{"x": {":serialized:": "QUJD\\ud800"}}', FAILURE)
     for name, value in others.items():
         yield rule.refuses(f"serialized-is-{name}", json.dumps({"x": {":serialized:": value}}).encode(), FAILURE)
@@ -82,15 +84,15 @@ def no_markers() -> Iterator[Vector]:
 
 
 def hints() -> Iterator[Vector]:
-    rule = Rule("3.3", "A reader MUST NOT take a hint for the value, and keeps hints as they stand.")
+    rule = Rule("3.3", "A reader MUST NOT use a hint as the value, and preserves hints unchanged.")
     found = {"low": "[-1. ... -1.]", "n": [1, None, {"deep": 0.5}], "": {}, "f": "<function f at 0x7f0000000000>"}
     value = {"low": found["low"], ":type:": "t", "n": found["n"], ":serialized:": TEXT, "": {}, "f": found["f"]}
-    yield holding(rule, "hints", value, expected.serialized(SEVEN, "t", found))
+    yield with_serialized(rule, "hints", value, expected.serialized(SEVEN, "t", found))
     marked = {"y": {":serialized:": "!", ":type:": 1}, "type": "u", "hints": 2}
-    yield holding(
+    yield with_serialized(
         rule, "hints-like-markers", {":serialized:": TEXT, **marked}, expected.serialized(SEVEN, None, marked)
     )
-    rule = Rule("3.3", "no reader may refuse unknown ones or assume their size")
+    rule = Rule("3.3", "A reader does not refuse unknown keys and does not assume their size.")
     unknown = {"my_key": [1], "policy_class": 5, "observation_space": None, ":odd key:": {"n_steps": "x" * 3000}}
     yield read(rule, "unknown-keys", json.dumps(unknown).encode(), unknown)
 
@@ -104,7 +106,7 @@ def opaque() -> Iterator[Vector]:
         "pickle-that-is-cut": b"\x80\x04\x95",
     }.items():
         text = base64.b64encode(pickle).decode("ascii")
-        yield holding(rule, name, {":serialized:": text}, expected.serialized(pickle))
+        yield with_serialized(rule, name, {":serialized:": text}, expected.serialized(pickle))
 
 
 # -- 3.2, base64 --------------------------------------------------------------------------------------
@@ -120,7 +122,7 @@ def base64_of(rule: Rule, name: str, text: str, decoded: bytes, *, canonical: bo
 def spellings() -> Iterator[Vector]:
     rule = Rule(
         "3.2",
-        "canonical when encoding the decoded bytes (standard alphabet, padded, one line) gives the text again",
+        "canonical if encoding the decoded bytes (standard alphabet, padded, one line) gives the same text",
     )
     for name, text, decoded in (
         ("alphabet", "+/+/", b"\xfb\xff\xbf"),
@@ -131,7 +133,7 @@ def spellings() -> Iterator[Vector]:
     yield base64_of(rule, "bits-left-over", "QR==", b"A")
     yield base64_of(rule, "bits-left-over-of-three", "QUJ=", b"AB")
 
-    rule = Rule("3.2", "characters outside the alphabet are skipped")
+    rule = Rule("3.2", "Characters outside the alphabet are skipped")
     for name, text in {
         "newlines": "QUJD\nREVG\n",
         "newline-behind-padding": "QUJDREU=\n",
@@ -145,7 +147,7 @@ def spellings() -> Iterator[Vector]:
 
 
 def padding() -> Iterator[Vector]:
-    rule = Rule("3.2", "and so is `=` where it does not complete a quad")
+    rule = Rule("3.2", "A `=` that does not complete a quad is skipped too.")
     for name, text, decoded in (
         ("padding-first", "=QUJD", b"ABC"),
         ("padding-behind-one", "Q=UJD", b"ABC"),
@@ -186,7 +188,7 @@ def blobs() -> Iterator[Vector]:
     deep = {"x": {"y": {":serialized:": TEXT}}}
     found = expected.bare(expected.plain(deep))
     yield rule.accepts("blob-bytes-of-a-plain-object", json.dumps(deep).encode(), found, "--limit", "blob_bytes=1")
-    rule = Rule("8", "| `blobs_bytes` | 64 MiB | | all of them |")
+    rule = Rule("8", "| `blobs_bytes` | 64 MiB | | all pickles of `data` |")
     two = json.dumps({"x": {":serialized:": TEXT}, "y": {":serialized:": TEXT}}).encode()
     found = expected.bare({"dict": [[key, expected.serialized(SEVEN)] for key in ("x", "y")]})
     yield rule.accepts("blobs-bytes-at-limit", two, found, "--limit", "blobs_bytes=12", "--limit", "blob_bytes=6")

@@ -5,15 +5,27 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import expected
-from making_pth import REBUILD_V2, REBUILD_V3, SIZE, UNTYPED, Apply, Name, Persist, Raw, ordered, storage, tensor
-from making_torch import DATA, EIGHT, pth, reversed_groups
-from vectors import Rule
+from conformance.generators import expected
+from conformance.generators.build_pth import (
+    REBUILD_V2,
+    REBUILD_V3,
+    SIZE,
+    UNTYPED,
+    Apply,
+    Name,
+    Persist,
+    Raw,
+    ordered,
+    storage,
+    tensor,
+)
+from conformance.generators.build_torch_zips import DATA, EIGHT, pth, reversed_groups
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 FLOAT: Final = Name("torch", "FloatStorage")
 TWO: Final = expected.lone(expected.floats(0, 1))
@@ -26,7 +38,7 @@ class Items(NamedTuple):
 
     raw: bytes
     swap: int = 1
-    """How many bytes a big-endian machine writes in the opposite order."""
+    """Number of bytes that a big-endian machine writes in the opposite order."""
     cls: str = ""
     """The storage class; untyped storages hold the others."""
 
@@ -54,11 +66,11 @@ ITEMS: Final = {
     "float8_e5m2fnuz": Items(b"\x40\xc0\x80"),
     "float8_e8m0fnu": Items(b"\x7f\x80\xff"),
 }
-"""Every dtype of 6.4 but the quantized ones; little-endian."""
+"""Every dtype of 6.4 except the quantized ones; little-endian."""
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from persistent_ids()
     yield from classes()
     yield from id_parts()
@@ -102,7 +114,7 @@ def persistent_ids() -> Iterator[Vector]:
     yield rule.refuses("storage-id-not-persistent", over(parts), "tensor failure")
     yield rule.refuses("storage-none", over(None), "tensor failure")
 
-    rule = Rule("6.3", 'An id that starts with `"module"` is a whole `nn.Module`: unsupported.')
+    rule = Rule("6.3", 'An id that starts with `"module"` is an entire `nn.Module`: unsupported.')
     module = Persist(("module", Name("models", "Net"), "models.py", "class Net: ..."))
     yield rule.refuses("storage-id-of-a-module", pth(module), "unsupported")
 
@@ -122,12 +134,12 @@ def classes() -> Iterator[Vector]:
         yield rule.accepts(f"storage-class-untyped{name}", made, expected.lone(expected.storage(None, EIGHT)))
     yield rule.refuses("storage-untyped-counted-in-items", pth(storage(8, "0", UNTYPED), DATA), "tensor failure")
 
-    rule = Rule("6.3", "several items a byte, are unsupported")
+    rule = Rule("6.3", "which pack several items into a byte, are unsupported")
     for name in ("QUInt4x2Storage", "QUInt2x4Storage"):
         made = pth(storage(32, "0", name), DATA)
         yield rule.refuses(f"storage-class-{name.removesuffix('Storage').lower()}", made, "unsupported")
 
-    rule = Rule("6.3", "Any other is an error.")
+    rule = Rule("6.3", "Any other class is an error.")
     for name, cls in {
         "unknown": Name("torch", "QuantumStorage"),
         "of-another-module": Name("torch.storage", "FloatStorage"),
@@ -140,7 +152,7 @@ def classes() -> Iterator[Vector]:
 
 
 def id_parts() -> Iterator[Vector]:
-    rule = Rule("6.3", "`key` and `location` are text; `numel` is a whole number, 0 <= numel < 2^63.")
+    rule = Rule("6.3", "`key` and `location` are text; `numel` is an integer, 0 <= numel < 2^63.")
     for name, key in {"text": "w", "slash": "a/b", "beyond-ascii": "é", "space": "a b"}.items():
         yield rule.accepts(f"storage-key-{name}", over(storage(8, key), storages={key: EIGHT}), TWO)
     empty = over(storage(0), (0,), {"0": b""})
@@ -156,7 +168,7 @@ def id_parts() -> Iterator[Vector]:
         yield rule.refuses(f"storage-{name}", over(reference), "tensor failure")
     yield rule.refuses("storage-numel-bool", over(storage(True), (1,), {"0": EIGHT[:4]}), "tensor failure")
 
-    rule = Rule("6.3", "The location (`cpu`, `cuda:0`) is information: it changes nothing for a reader.")
+    rule = Rule("6.3", "The location (`cpu`, `cuda:0`) is informative: it has no effect on a reader.")
     for name, location in {"cuda": "cuda:0", "unknown": "a place", "empty": ""}.items():
         yield rule.accepts(f"storage-location-{name}", over(storage(8, "0", FLOAT, location)), TWO)
 
@@ -193,7 +205,7 @@ def one_class_a_key() -> Iterator[Vector]:
 
 
 def shared() -> Iterator[Vector]:
-    rule = Rule("6.3", "Tensors with one key share memory")
+    rule = Rule("6.3", "Tensors with the same key share memory")
     store = storage(8)
     made = pth([tensor(store, (2, 2)), tensor(store, (4,), None, 4), tensor(storage(8), (1,), None, 3)], DATA)
     held = [expected.floats(0, 1, 2, 3, shape=(2, 2)), expected.floats(4, 5, 6, 7), expected.floats(3)]
@@ -204,13 +216,13 @@ def shared() -> Iterator[Vector]:
 
 
 def geometry(shape: object, strides: object, offset: object = 0, data: bytes = EIGHT) -> bytes:
-    """A file of one float32 tensor, whatever its geometry is made of."""
+    """A file of one float32 tensor with any geometry."""
     call = Apply(REBUILD_V2, (storage(len(data) // 4), offset, shape, strides, False, ordered()))
     return pth(call, {"0": data})
 
 
 def whole_numbers() -> Iterator[Vector]:
-    rule = Rule("6.4", "offset, sizes and strides are whole numbers, >= 0 and < 2^63")
+    rule = Rule("6.4", "offset, sizes and strides are integers, >= 0 and < 2^63")
     yield rule.accepts("geometry-offset", geometry((2,), (1,), 3), expected.lone(expected.floats(3, 4)))
     yield rule.accepts("geometry-scalar", geometry((), (), 7), expected.lone(expected.floats(7, shape=())))
     largest = geometry((0,), (2**63 - 1,), 2**63 - 1)
@@ -232,7 +244,7 @@ def whole_numbers() -> Iterator[Vector]:
 
 
 def shapes_and_strides() -> Iterator[Vector]:
-    rule = Rule("6.4", "shape and strides are tuples of one length, at most the limit on rank")
+    rule = Rule("6.4", "shape and strides are tuples of the same length, at most the limit on rank")
     for name, shape, strides in (
         ("stride-missing", (2, 2), (1,)),
         ("stride-too-many", (), (1,)),
@@ -259,7 +271,7 @@ def products() -> Iterator[Vector]:
 
 
 def bounds() -> Iterator[Vector]:
-    rule = Rule("6.4", "`offset + sum((size - 1) x stride)` MUST be below the storage's items")
+    rule = Rule("6.4", "`offset + sum((size - 1) x stride)` MUST be below the number of items of the storage")
     for name, shape, strides, offset, values in (
         ("all", (8,), (1,), 0, range(8)),
         ("last", (1,), (1,), 7, [7]),
@@ -297,7 +309,7 @@ def bounds() -> Iterator[Vector]:
     none = geometry((0,), (1,), 0, b"")
     yield rule.accepts("geometry-empty-of-an-empty-storage", none, expected.lone(expected.floats()))
 
-    rule = Rule("6.4", "(bytes / itemsize, rounded down, when it is untyped)")
+    rule = Rule("6.4", "(bytes / itemsize, rounded down, if it is untyped)")
     odd = EIGHT[:11]
     held = expected.lone(expected.floats(0, 1))
     yield rule.accepts("geometry-untyped-rounded-down", pth(untyped("float32", 2, 11), {"0": odd}), held)
@@ -311,14 +323,14 @@ def untyped(dtype: str, items: int, size: int, offset: int = 0) -> Apply:
 
 
 def expanded() -> Iterator[Vector]:
-    rule = Rule("6.4", "overlapping and zero strides are legal")
+    rule = Rule("6.4", "overlapping and zero strides are valid")
     for name, shape, strides, offset, values in (
         ("overlapping", (3, 3), (1, 1), 0, [0, 1, 2, 1, 2, 3, 2, 3, 4]),
         ("zero-stride", (3, 2), (0, 1), 6, [6, 7, 6, 7, 6, 7]),
     ):
         held = expected.lone(expected.floats(*values, shape=shape))
         yield rule.accepts(f"geometry-{name}", geometry(shape, strides, offset), held)
-    rule = Rule("6.4", "may exceed four times those of its storage only up to the limit `expanded_items`")
+    rule = Rule("6.4", "may exceed four times that of its storage only up to the limit `expanded_items`")
     four = expected.lone(expected.floats(1, 1, 1, 1))
     one = EIGHT[4:8]
     yield rule.accepts(
@@ -330,7 +342,7 @@ def expanded() -> Iterator[Vector]:
     yield rule.refuses("geometry-expanded-limit-passed", five, "limit exceeded", "--limit", "expanded_items=4")
     huge = geometry((2**24 + 1,), (0,), 0, one)
     yield rule.refuses("geometry-expanded-beyond-the-default", huge, "limit exceeded")
-    rule = Rule("8", "what all tensors of a `.pth` have beyond eight times the bytes of its storages")
+    rule = Rule("8", "the items of all tensors minus eight times the bytes of its storages")
     store = storage(1, "0", "ByteStorage")
     made = pth([tensor(store, (4,), (0,)) for _ in range(3)], {"0": b"\7"})
     held = expected.lone({"list": [expected.tensor("uint8", (4,), b"\7" * 4)] * 3})
@@ -342,7 +354,7 @@ def expanded() -> Iterator[Vector]:
 
 
 def three(dtype: str, *more: object) -> Apply:
-    """Three items of a dtype, in a storage of its own class where there is one."""
+    """Three items of a dtype, in a storage of its class if it has one."""
     items = ITEMS[dtype]
     if items.cls:
         return tensor(storage(3, "0", items.cls), (3,), None, 0, False, *more)
@@ -370,7 +382,7 @@ def big_endian() -> Iterator[Vector]:
     bare = pth(storage(8), {"0": swapped}, byte_order=b"big")
     yield rule.accepts("storage-big-endian-alone", bare, expected.lone(expected.storage("float32", swapped)))
 
-    rule = Rule("6.4", "Over an untyped storage the tensor's dtype says how many", "big-endian")
+    rule = Rule("6.4", "For an untyped storage the tensor's dtype determines the group size.", "big-endian")
     raw = bytes(range(1, 9))
     tree = {f"int{8 * size}": untyped(f"int{8 * size}", 8 // size, 8) for size in (1, 2, 4, 8)}
     pairs = [
@@ -384,7 +396,7 @@ def big_endian() -> Iterator[Vector]:
 
 
 def bools() -> Iterator[Vector]:
-    rule = Rule("6.4", "A bool item is 0 or 1; other bytes are an error when the tensor's values are asked for.")
+    rule = Rule("6.4", "A bool item is 0 or 1. Other bytes are an error when the tensor's values are requested.")
     store = storage(3, "0", "BoolStorage")
     held = expected.lone(expected.tensor("bool", (2,), b"\1\0"))
     beside = pth(tensor(store, (2,)), {"0": b"\1\0\2"})
@@ -401,7 +413,9 @@ def with_bits(dtype: str, **bits: bool) -> bytes:
 
 
 def bits() -> Iterator[Vector]:
-    rule = Rule("6.4", "`conj` and `neg` (6.5) mean the conjugates, the negatives of the stored items.")
+    rule = Rule(
+        "6.4", "`conj` and `neg` (6.5) mean that the values are the conjugates and the negatives of the stored items."
+    )
     conjugates = {
         "complex32": struct.pack("<6e", 1.0, 2.5, 0.0, -1.0, 2.0**-24, 0.0),
         "complex64": struct.pack("<6f", 1.0, 2.5, 0.0, -1.0, 2.0**-149, 0.0),
@@ -424,7 +438,7 @@ def bits() -> Iterator[Vector]:
     yield rule.accepts("tensor-conj-and-neg", made, expected.lone(expected.tensor("complex64", (3,), both)))
     zeros = pth(tensor(storage(2), (2,), None, 0, False, {"neg": True}), {"0": struct.pack("<2f", 0.0, -0.0)})
     yield rule.accepts("tensor-neg-of-zeros", zeros, expected.lone(expected.floats(-0.0, 0.0)))
-    rule = Rule("6.4", "`conj` needs a complex dtype, `neg` any but bool")
+    rule = Rule("6.4", "`conj` needs a complex dtype, `neg` any dtype except bool")
     yield rule.refuses("tensor-conj-of-floats", with_bits("float32", conj=True), "tensor failure")
     yield rule.refuses("tensor-conj-of-integers", with_bits("int64", conj=True), "tensor failure")
     yield rule.refuses("tensor-neg-of-bools", with_bits("bool", neg=True), "tensor failure")

@@ -1,24 +1,24 @@
-"""Keys, depth, and what a ``.pth`` may ask for (FORMAT.md 6.6, 8)."""
+"""Keys, depth, and limits of a ``.pth`` (FORMAT.md 6.6, 8)."""
 
 from __future__ import annotations
 
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from making_pth import EXIT, ORDERED_DICT, Apply, Change, Pairs, Raw, floats, ordered
-from making_torch import DATA, pth
-from small_values import ENCODE, SET, accepts, refuses
-from vectors import Rule
+from conformance.generators import expected
+from conformance.generators.build_pth import EXIT, ORDERED_DICT, Apply, Change, Pairs, Raw, floats, ordered
+from conformance.generators.build_torch_zips import DATA, pth
+from conformance.generators.small_values import ENCODE, SET, accepts, refuses
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from nesting()
     yield from keys()
     yield from other_keys()
@@ -29,7 +29,7 @@ def vectors() -> Iterator[Vector]:
 # -- depth --------------------------------------------------------------------------------------------
 
 OPENED: Final = {"list": (b"]", b"a"), "tuple": (b"(", b"t"), "dict": (b"}K\x00", b"s")}
-"""What opens and closes a container."""
+"""Opcodes that open and close a container."""
 
 
 def nested(kind: str, depth: int) -> Raw:
@@ -39,7 +39,7 @@ def nested(kind: str, depth: int) -> Raw:
 
 
 def tagged_nested(kind: str, depth: int) -> Any:
-    """What is printed for it."""
+    """The expected output for it."""
     held = None
     for _ in range(depth):
         held = {kind: [[0, held]] if kind == "dict" else [held]}
@@ -47,7 +47,7 @@ def tagged_nested(kind: str, depth: int) -> Any:
 
 
 def nesting() -> Iterator[Vector]:
-    rule = Rule("6.6", "Depth counts open containers along the path")
+    rule = Rule("6.6", "Depth is the number of open containers along the path.")
     for kind in OPENED:
         yield refuses(rule, f"depth-201-{kind}", nested(kind, 201), "limit exceeded")
         five = pth(nested(kind, 5))
@@ -62,7 +62,7 @@ def nesting() -> Iterator[Vector]:
     yield rule.accepts("value-depth-ordered-kept", deep_ordered, expected.lone(held), "--limit", "value_depth=3")
     yield rule.refuses("value-depth-ordered-passed", deep_ordered, "limit exceeded", "--limit", "value_depth=2")
 
-    rule = Rule("6.6", "what contains itself is an error")
+    rule = Rule("6.6", "A container that contains itself is an error.")
     by_items = ordered()
     by_items.changes.append(Change("SETITEMS", ["a", [by_items]]))
     by_metadata = ordered()
@@ -94,7 +94,7 @@ def keys() -> Iterator[Vector]:
         "tuple-of-8": tuple(range(8)),
     }.items():
         yield accepts(rule, f"key-{name}", Pairs((key, 1)), {"dict": [[expected.plain(key), 1]]})
-    rule = Rule("6.6", "a key that is a node is unsupported; any other is an error")
+    rule = Rule("6.6", "A key that is a node is unsupported; any other is an error")
     for name, key in {"name": EXIT, "call": Apply(EXIT, ()), "tensor": floats((8,))}.items():
         made = pth(Pairs((key, 1)), DATA)
         yield rule.refuses(f"value-key-{name}", made, "unsupported")
@@ -124,7 +124,7 @@ def keys() -> Iterator[Vector]:
 
 
 def other_keys() -> Iterator[Vector]:
-    rule = Rule("6.6", "whole numbers from 0 to n - 1 in a dict of n keys, as optimizers have them")
+    rule = Rule("6.6", "integers from 0 to n - 1 in a dict of n keys, as optimizers have them")
     none = ("--limit", "other_keys=0")
     for name, given in {"in-another-order": (2, 0, 1), "with-text": (0, 1, "a")}.items():
         value = dict.fromkeys(given)
@@ -153,7 +153,7 @@ def other_keys() -> Iterator[Vector]:
 
 
 def repeated_keys() -> Iterator[Vector]:
-    rule = Rule("6.6", "no key twice, where 1, 1.0 and True are one key")
+    rule = Rule("6.6", "no key twice, where 1, 1.0 and True are the same key")
     for name, first, second in (
         ("text", "a", "a"),
         ("1-and-true", 1, True),
@@ -183,20 +183,23 @@ def repeated_keys() -> Iterator[Vector]:
 
 
 def counts() -> Iterator[Vector]:
-    rule = Rule("8", "| `tensors` | 65,536 | 66 | tensors of one `.pth`, the parts of sparse and quantized ones too |")
+    rule = Rule(
+        "8", "| `tensors` | 65,536 | 66 | tensors of one `.pth`, including the parts of sparse and quantized ones |"
+    )
     made = pth([floats((8,)), floats((8,)), floats((8,))], DATA)
     held = expected.lone({"list": [expected.floats(*range(8))] * 3})
     yield rule.accepts("value-tensors-limit-kept", made, held, "--limit", "tensors=3")
     yield rule.refuses("value-tensors-limit-passed", made, "limit exceeded", "--limit", "tensors=2")
     rule = Rule(
-        "8", "values of one `.pth` by path, containers too, when they are listed: a shared one counts once a path"
+        "8",
+        "values of one `.pth` by path, including containers, when they are listed: a shared value counts once per path",
     )
     part = ["a", "b"]
     made = pth([part, part, "c"])
     held = expected.lone({"list": [expected.plain(part), expected.plain(part), "c"]})
     yield rule.accepts("value-leaves-limit-kept", made, held, "--limit", "leaves=8")
     yield rule.refuses("value-leaves-limit-passed", made, "limit exceeded", "--limit", "leaves=4")
-    rule = Rule("8", "bytes that constructors of 6.6 copy beyond those of the pickle")
+    rule = Rule("8", "the bytes that constructors of 6.6 copy minus the bytes of the pickle")
     shared = Raw(
         b"c__builtin__\nbytearray\nq\x000B"
         + struct.pack("<I", 400)
@@ -206,7 +209,7 @@ def counts() -> Iterator[Vector]:
         + b"e"
     )
     made = pth([shared], protocol=2)
-    same = {"bytearray": expected.octets(bytes(400))["bytes"]}
+    same = {"bytearray": expected.raw_bytes(bytes(400))["bytes"]}
     held = expected.lone({"list": [{"list": [same] * 3}]})
     yield rule.accepts("value-copies-limit-kept", made, held, "--limit", "expanded_items=1200")
     yield rule.refuses("value-copies-limit-passed", made, "limit exceeded", "--limit", "expanded_items=100")

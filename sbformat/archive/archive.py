@@ -7,7 +7,6 @@ whenever it is asked for, the others are read.
 from __future__ import annotations
 
 import contextlib
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
 
 from sbformat import pth
@@ -24,11 +23,12 @@ from sbformat.constants import (
     VERSION_ENTRY,
 )
 from sbformat.container.names import is_state_dict
+from sbformat.container.records import Member
 from sbformat.errors import FormatError, LimitError, MissingEntryError, SbformatError
 from sbformat.limits import Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import EllipsisType
 
     from sbformat.archive.algorithm import Algorithm
@@ -53,19 +53,16 @@ class Options(NamedTuple):
     on_unknown: OnUnknown = "error"
     unchecked_crc: bool = False
     copy: bool = False
-    is_swept: bool = True
+    check_crc: bool = True
     """Check the CRC of a ``.pth`` as a whole, besides those of the records that are handed out."""
 
 
 class Encoded(NamedTuple):
     """An entry as it is to be written."""
 
-    size: int
-    chunks: Callable[[], Iterable[bytes | memoryview]]
+    member: Member
     is_new: bool
-    """It differs from what was read: replaced, added, or ``data`` changed in place."""
-    crc: Callable[[], int] | None = None
-    """Gives the CRC-32 of the chunks once they have gone by, where it is computed on the way."""
+    """It differs from what was read: replaced or added."""
 
 
 class Archive:
@@ -77,7 +74,7 @@ class Archive:
     :param options: how entries are decoded
     """
 
-    __slots__ = ("_budget", "_cache", "_entries", "_options", "_unchecked", "contents", "format", "state_dicts")
+    __slots__ = ("_budget", "_cache", "_entries", "_options", "contents", "format", "state_dicts")
 
     format: Kind
     """``sb3``, ``folder`` (an unzipped one), ``torch-zip``, ``torch-legacy`` (a lone ``.pth``), ``data-json`` (a bare
@@ -95,8 +92,6 @@ class Archive:
         self._budget = budget
         self._options = options
         self._cache: dict[str, Any] = {}
-        self._unchecked: dict[str, Callable[[], None]] = {}
-        """What checks entries that were decoded, but are not held."""
         self.format = kind
         self.contents = tuple(entries.entries)
         self.state_dicts = tuple(filter(is_state_dict, self.contents))
@@ -119,6 +114,11 @@ class Archive:
         """Every entry by name, in order, with its size as stored and inflated."""
         return self._entries.entries
 
+    @property
+    def stored_entries(self) -> Entries:
+        """The bytes of the entries, as the archive stores them."""
+        return self._entries
+
     def stream(self, name: str) -> Iterator[memoryview | bytes]:
         """Yield an entry's bytes in chunks, verbatim; its CRC is checked after the last."""
         return self._entries.stream(name)
@@ -138,7 +138,7 @@ class Archive:
         return ()
 
     @property
-    def data(self) -> dict[str, Any]:
+    def data(self) -> Mapping[str, Any]:
         """``data``: JSON values and :class:`~sbformat.Serialized`, in the order of the file (FORMAT.md 3).
 
         :raises MissingEntryError: when there is none
@@ -240,28 +240,22 @@ class Archive:
         return self.stable_baselines3_version if name == VERSION_ENTRY else self.system_info
 
     def _decode_state_dict(self, name: str) -> StateDict:
-        on_unknown, unchecked_crc, copy, is_swept = self._options
-        state_dict, check = decode_entry(
+        on_unknown, unchecked_crc, copy, check_crc = self._options
+        state_dict = decode_entry(
             self._entries, name, self._budget,
-            on_unknown=on_unknown, unchecked_crc=unchecked_crc, copy=copy, is_swept=is_swept,
+            on_unknown=on_unknown, unchecked_crc=unchecked_crc, copy=copy, check_crc=check_crc,
         )  # fmt: skip
-        if check is not None:
-            self._unchecked[name] = check
         state_dict.entry = name
         return state_dict
 
     def check(self) -> None:
-        """Check the CRCs, as wholes, of entries that were decoded without holding them; others were when they were.
+        """Check the CRCs of entries that were decoded but are not in memory; those of others were checked before.
 
-        To be called once what was asked for was read, and before it counts: it reads what is left.
+        Call it after everything that is needed was read, and before the result counts; it reads the rest of the bytes.
 
         :raises ContainerError: when one is wrong
         """
-        for name, check in self._unchecked.items():
-            try:
-                check()
-            except SbformatError as error:
-                raise error if error.entry == name else error.within(name) from None
+        self._entries.check_deferred(self.entries.keys())
 
     def _once(self, name: str, decode: Callable[[str], T]) -> T:
         """Decode an entry once, and remember the value or the error."""
@@ -297,7 +291,7 @@ class Archive:
 
     # -- what blobs mean ------------------------------------------------------------------------------
 
-    def decode(self, key: str) -> object:
+    def decode(self, key: str) -> Any:
         """Return what a value of ``data`` means: JSON as it is, a blob decoded without running it (FORMAT.md 13).
 
         :param key: of ``data``
@@ -337,7 +331,7 @@ class Archive:
     ) -> Archive:
         """Return an archive with some entries replaced; every other one is kept, and written, byte for byte.
 
-        ``data`` that was changed in place goes along. An entry is replaced as a whole, None removes it, and ``...``,
+        An entry is replaced as a whole, None removes it, and ``...``,
         the default, keeps it: ``replace(data={**archive.data, "gamma": 0.98})``, ``replace(parameters={"policy":
         weights, "policy.optimizer": None})``.
 
@@ -380,8 +374,6 @@ class Archive:
         from sbformat.archive.overlay import Overlay
 
         self.require_own()
-        if DATA_ENTRY not in changes and self._is_data_changed():
-            changes[DATA_ENTRY] = self._dumped()
         kept = {
             name: content
             for name, content in changes.items()
@@ -389,8 +381,7 @@ class Archive:
             and (content is not None or name in self.entries)
         }
         made = Archive(Overlay(self._entries, kept), self.format, Budget(self.limits), self._options)
-        made._cache = {name: value for name, value in self._cache.items() if name not in kept and name != DATA_ENTRY}
-        made._unchecked = {name: check for name, check in self._unchecked.items() if name not in kept}
+        made._cache = {name: value for name, value in self._cache.items() if name not in kept}
         for name, content in kept.items():
             if isinstance(content, pth.StateDict):
                 made._cache[name] = content.named(name)
@@ -399,49 +390,27 @@ class Archive:
     def encoded(self, name: str, *, reencode: bool = False) -> Encoded:
         """Return an entry's bytes as they are to be written.
 
-        ``data`` that was changed in place is written as it is now.
-
         :param name: of an entry
         :param reencode: make the bytes anew from the values
         :raises SbformatError: when it has to be decoded, and cannot be
         """
         self.require_own()
-        if name == DATA_ENTRY and (reencode or self._is_data_changed()):
-            content = self._dumped()
-            return Encoded(len(content), lambda: (content,), is_new=True)
+        if name == DATA_ENTRY and reencode:
+            from sbformat.archive.edits import dump_data
+
+            content = dump_data(self.data)
+            return Encoded(Member(name, len(content), lambda: (content,)), is_new=True)
         if reencode and is_state_dict(name):
             made = pth.encode_pth(self.state_dict(name))
-            return Encoded(made.size, made.chunks, is_new=True, crc=made.crc)
-        size = self._entries.entry(name).size
-        entries = self._entries
-        return Encoded(size, partial(entries.stream, name), entries.is_new(name), entries.crc(name))
-
-    def _written_data(self) -> dict[str, Any]:
-        """``data`` as it comes back when it is written: what was put in place may be a tuple."""
-        if not self._is_data_changed():
-            return self.data
-        from sbformat.data import decode
-
-        return decode(self._dumped(), Budget(self.limits))
-
-    def _dumped(self) -> bytes:
-        from sbformat.archive.edits import dumped
-
-        return dumped(self.data)
-
-    def _is_data_changed(self) -> bool:
-        held = self._cache.get(DATA_ENTRY)
-        if not isinstance(held, dict):
-            return False
-        from sbformat.data import decode, equal_json
-
-        return not equal_json(held, decode(self._entries.read(DATA_ENTRY), Budget(self.limits)))
+            return Encoded(Member(name, made.size, made.chunks, made.crc), is_new=True)
+        return Encoded(self._entries.member(name), self._entries.is_new(name))
 
     def __copy__(self) -> Archive:
-        return self.with_entries({})
+        """Return the same archive: nothing in it can be changed."""
+        return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Archive:
-        return self.with_entries({})
+        return self
 
     # -- equality -------------------------------------------------------------------------------------
 
@@ -465,7 +434,7 @@ class Archive:
 
             try:
                 if name == DATA_ENTRY:
-                    return equal_json(self._written_data(), other._written_data())
+                    return equal_json(self.data, other.data)
                 return self.state_dict(name) == other.state_dict(name)
             except SbformatError:
                 pass

@@ -41,7 +41,7 @@ def replaced(
     changes: dict[str, Content] = {}
     for name, value in plain.items():
         if value is not ...:
-            changes[name] = None if value is None else dumped(value) if name == DATA_ENTRY else _text(name, value)
+            changes[name] = None if value is None else dump_data(value) if name == DATA_ENTRY else _text(name, value)
     for name, value in state_dicts.items():
         changes[name] = _state_dict(entries, limits, name, value)
     for name, content in extra.items():
@@ -54,7 +54,7 @@ def replaced(
     return changes
 
 
-def dumped(data: Mapping[str, Any]) -> bytes:
+def dump_data(data: Mapping[str, Any]) -> bytes:
     """Return ``data`` as it is written.
 
     :raises DataError: for values that JSON cannot hold

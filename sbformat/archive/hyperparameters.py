@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from sbformat import values as known
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, escape
+from sbformat.immutable import thaw
 from sbformat.pkl.tree import Node
-from sbformat.values.render import one_line
+from sbformat.values import decode_blob
+from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
     from sbformat.limits import Budget
@@ -26,10 +27,10 @@ class Hyperparameter(NamedTuple):
 
     def __repr__(self) -> str:
         """In a line: shared parts would make a value's own repr as long as a file likes."""
-        return f"<Hyperparameter {one_line(self.value)}, {self.how}{f': {escape(self.why)}' if self.why else ''}>"
+        return f"<Hyperparameter {render_line(self.value)}, {self.how}{f': {escape(self.why)}' if self.why else ''}>"
 
 
-def decoded(value: object, budget: Budget) -> object:
+def decoded(value: object, budget: Budget) -> Any:
     """Return what a value of ``data`` means.
 
     :param value: JSON, or a blob
@@ -37,13 +38,13 @@ def decoded(value: object, budget: Budget) -> object:
     :raises PickleError: when a blob is no pickle
     :raises LimitError: when it asks for more than allowed
     """
-    return known.decode_blob(value.pickle, budget) if isinstance(value, Serialized) else value
+    return decode_blob(value.pickle, budget) if isinstance(value, Serialized) else thaw(value)
 
 
 def hyperparameter(value: object, budget: Budget) -> Hyperparameter:
     """Return a value of ``data`` with how it was obtained; what cannot be decoded stays as it is."""
     if not isinstance(value, Serialized):
-        return Hyperparameter(value, "json", None)
+        return Hyperparameter(thaw(value), "json", None)
     try:
         meaning = decoded(value, budget)
     except SbformatError as error:

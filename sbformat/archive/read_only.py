@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sbformat.archive.archive import Archive
 from sbformat.errors import UnsupportedError
-
-if TYPE_CHECKING:
-    from typing import Any
 
 
 class ForeignArchive(Archive):
@@ -25,9 +20,3 @@ class ForeignArchive(Archive):
             f"only archives of Stable-Baselines3 are edited and written, and this is a file of the kind {self.format}"
         )
         raise UnsupportedError(message)
-
-    def __copy__(self) -> ForeignArchive:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> ForeignArchive:
-        return self

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from sbformat.errors import DataError
+from sbformat.immutable import FrozenDict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class SystemInfo(NamedTuple):
     """``system_info.txt``: what the agent was saved with."""
 
-    fields: dict[str, str]
+    fields: Mapping[str, str]
     """``OS``, ``Python``, ``Stable-Baselines3``, ``PyTorch``, ``GPU Enabled``, ``Numpy``, ``Cloudpickle``,
     ``Gymnasium``, ``OpenAI Gym``, as far as the release wrote them, as text."""
     text: str
@@ -28,7 +32,7 @@ def parse_system_info(raw: bytes) -> SystemInfo:
         key, separator, value = line.removeprefix("- ").partition(": ")
         if separator:
             fields.setdefault(key.strip(), value.strip())
-    return SystemInfo(fields, text)
+    return SystemInfo(FrozenDict(fields), text)
 
 
 def parse_version(raw: bytes) -> str:

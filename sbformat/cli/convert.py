@@ -31,12 +31,11 @@ def run(args: argparse.Namespace) -> int:
     """Convert; 2 when it could not."""
 
     def work() -> dict[str, Any]:
-        from sbformat.archive.archive import Archive
-        from sbformat.tools.convert import convert, read_any
+        from sbformat.tools.convert import convert
 
         _files.refuse_same(args.path, args.output)
-        source = read_any(args.path, lambda path: _files.read_in_place(path, args), limits=_files.limits(args))
-        total = sum(entry.size for entry in source.entries.values()) if isinstance(source, Archive) else 0
+        source = _files.read_in_place(args.path, args)
+        total = sum(entry.size for entry in source.entries.values())
         with _output.bytes_progress("converting", total) as advance:
             return convert(source, args.output, entry=args.entry, overwrite=args.force, progress=advance)._asdict()
 

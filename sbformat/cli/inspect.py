@@ -14,7 +14,7 @@ from sbformat.constants import OPTIMIZER_WORD
 from sbformat.data import Serialized
 from sbformat.errors import MissingEntryError, SbformatError, escape
 from sbformat.limits import Budget
-from sbformat.values.render import one_line, to_json
+from sbformat.values.render import render_json, render_line
 
 if TYPE_CHECKING:
     import argparse
@@ -162,7 +162,7 @@ def _data_json(report: InspectReport) -> dict[str, Any]:
         made[key] = value
         if isinstance(value, Serialized) and report.hyperparameters is not None:
             decoded, how, why = report.hyperparameters[key]
-            shown = None if decoded is value else to_json(decoded)
+            shown = None if decoded is value else render_json(decoded)
             blob = {"type": value.type, "bytes": len(value.pickle), "how": how, "value": shown, "why": why}
             made[key] = {"serialized": blob}
     return made
@@ -277,7 +277,7 @@ def _data_text(found: Hyperparameter) -> str:
         return value if isinstance(value, str) else json.dumps(value)
     if isinstance(value, Serialized):
         return f"{value.type}, pickled, {_output.size(len(value.pickle))}: {found.why}"
-    return one_line(value)
+    return render_line(value)
 
 
 def _print_asked(printer: _output.Plain, outcome: dict[str, Any]) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat import data as data_entry
 from sbformat.archive.algorithm import Algorithm
 from sbformat.archive.archive import Archive
 from sbformat.archive.folder import LooseEntries
 from sbformat.archive.read_only import ForeignArchive
 from sbformat.arrayfiles.safetensors import read_tensors
 from sbformat.container.names import encode_path, is_state_dict
+from sbformat.data import parse_object
 from sbformat.errors import DataError, MissingEntryError, SbformatError, UnsupportedError, quote
 from sbformat.formats.sb2.zips import npy_tensor
 from sbformat.io.source import BytesSource
@@ -124,7 +124,7 @@ def document_of(text: str | None, limits: Limits) -> list[dict[str, Any]] | None
     """The description of an archive in a file's metadata; None when the file holds plain arrays."""
     if text is None:
         return None
-    document = data_entry.decode(text.encode("utf-8", "surrogatepass"), Budget(limits))
+    document = parse_object(text.encode("utf-8", "surrogatepass"), Budget(limits))
     if "entries" not in document:
         return None  # what extract writes: facts about the arrays
     version, rows = document.get("version"), document["entries"]

@@ -1,4 +1,4 @@
-"""What decides on a policy's network, and what the networks of several policies have in common.
+"""What decides on a policy's network (``Agent``), what a policy class accepts, and the parts that networks share.
 
 Sources: SB3 ``common/policies.py`` and ``common/preprocessing.py``, 0.6 to 2.9.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.policies.extractors import choices, features
-from sbformat.policies.layers import mlp, prefixed, sequential
-from sbformat.policies.sizes import Arguments, NetworkError, Size, sizes_of
+from sbformat.policies.arguments import KWARGS, Arguments
+from sbformat.policies.extractors import choice_counts, extractor_parameters
+from sbformat.policies.layers import add_prefix, mlp, sequential
+from sbformat.policies.sizes import NetworkError, Size, read_sizes
 from sbformat.values.types import Box, Discrete, MultiBinary, MultiDiscrete
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from sbformat.values.types import Space
 
 ACTIONS: Final = "action_space"
-NET_ARCH: Final = "net_arch"
+NET_ARCH: Final = f"{KWARGS}/net_arch"
+_SDE_NET_ARCH: Final = "sde_net_arch"
 USE_SDE: Final = "use_sde"
 
 
@@ -30,41 +32,42 @@ class Agent(NamedTuple):
     """What decides on a policy's network."""
 
     policy_class: Pair
-    """By its name of today."""
+    """The module and name of the class, as they are today."""
     observation_space: Space
     action_space: Space
     policy_kwargs: Mapping[str, Any]
     use_sde: bool
-    """The algorithm's, which on-policy algorithms hand on to their policy."""
+    """The algorithm's ``use_sde``, which on-policy algorithms pass to their policy."""
     release: Release
-    """Of SB3."""
+    """The release of SB3 that makes the network."""
 
 
 class Policy(NamedTuple):
     """A policy class."""
 
     network: Callable[[Agent, Policy], Parameters]
+    """Returns the parameters of the whole policy."""
     extractor: Pair
-    """Its default features extractor."""
+    """The default features extractor."""
     arguments: frozenset[str]
-    """That it takes, in any release."""
+    """The arguments that it accepts, in any release."""
     since: Mapping[str, Release]
-    """The first release of arguments that came later."""
+    """The first release of the arguments that came later."""
     until: Mapping[str, Release]
-    """The first release without arguments that went."""
+    """The first release without the arguments that were removed."""
 
     def argument_names(self, release: Release) -> frozenset[str]:
-        """Return the arguments that it takes in a release."""
+        """Return the arguments that it accepts in a release."""
         return frozenset(
             name for name in self.arguments if self.since.get(name, (0, 0)) <= release < self.until.get(name, (9999, 0))
         )
 
 
-def extracted_features(agent: Agent, policy: Policy) -> tuple[Pair, Parameters, Size]:
-    """Return the class, the parameters and the size of the features extractor."""
+def make_extractor(agent: Agent, policy: Policy) -> tuple[Pair, Parameters, Size]:
+    """Return the class of the features extractor, its parameters, and the number of features."""
     arguments = Arguments(agent.policy_kwargs)
     extractor = arguments.reference("features_extractor_class", policy.extractor)
-    parameters, size = features(
+    parameters, size = extractor_parameters(
         extractor,
         agent.observation_space,
         arguments.nested("features_extractor_kwargs"),
@@ -81,51 +84,47 @@ def action_size(space: Space) -> Size:
     if isinstance(space, Discrete):
         return Size(1, ACTIONS)
     if isinstance(space, MultiDiscrete):
-        return Size(len(choices(space, ACTIONS)), ACTIONS)
-    if isinstance(space, MultiBinary):
-        return _bits(space)
-    raise no_actions(space)
-
-
-def _bits(space: MultiBinary) -> Size:
+        return Size(len(choice_counts(space, ACTIONS)), ACTIONS)
+    if not isinstance(space, MultiBinary):
+        raise action_space_error(space)
     if len(space.shape) != 1:
         raise NetworkError(ACTIONS, f"expected a MultiBinary of one dimension, got the shape {space.shape}")
     return Size(space.shape[0], ACTIONS)
 
 
-def no_actions(space: Space) -> NetworkError:
-    """Return the error for actions that a policy does not take."""
+def action_space_error(space: Space) -> NetworkError:
+    """Return the error for an action space that a policy does not support."""
     name = type(space).__name__.removesuffix("Space")
-    return NetworkError(ACTIONS, f"the policy takes no actions of a {name}")
+    return NetworkError(ACTIONS, f"the policy does not support {name} actions")
 
 
-def logits_of(space: Space) -> Size:
-    """Return the number of outputs for a distribution over actions, or for their mean."""
+def output_size(space: Space) -> Size:
+    """Return the number of outputs for a distribution over actions: logits, or the mean of continuous ones."""
     if isinstance(space, Discrete):
         return Size(space.n, ACTIONS)
     if isinstance(space, MultiDiscrete):
-        return Size(sum(choices(space, ACTIONS)), ACTIONS)
+        return Size(sum(choice_counts(space, ACTIONS)), ACTIONS)
     return action_size(space)
 
 
-def layer_sizes(value: object) -> list[Size]:
-    """Return what ``net_arch`` asks for, or a part of it, as sizes."""
-    return sizes_of(value, Arguments({}).key(NET_ARCH))
+def read_layer_sizes(value: object) -> list[Size]:
+    """Return ``net_arch``, or a part of it, as sizes."""
+    return read_sizes(value, NET_ARCH)
 
 
-def saved_net_arch(agent: Agent) -> Any:
-    """Return ``net_arch`` as ``load`` hands it on: since 1.8 a dict, when a list begins with one."""
-    value = agent.policy_kwargs.get(NET_ARCH)
+def read_net_arch(agent: Agent) -> Any:
+    """Return ``net_arch`` as SB3's ``load`` passes it on: since 1.8 a list that begins with a dict is that dict."""
+    value = agent.policy_kwargs.get("net_arch")
     if agent.release >= (1, 8) and isinstance(value, list) and value and isinstance(value[0], dict):
         return value[0]
     return value
 
 
-def noise_layers(agent: Agent, activation: Parameters, inputs: Size, latent: Size) -> tuple[Parameters, Size]:
-    """The layers that gSDE had of its own until 1.2, and the size of what it sees."""
-    value = agent.policy_kwargs.get("sde_net_arch")
+def make_noise_layers(agent: Agent, activation: Parameters, inputs: Size, latent: Size) -> tuple[Parameters, Size]:
+    """Return the layers that gSDE had for itself until 1.2, and the number of features that its noise depends on."""
+    value = agent.policy_kwargs.get(_SDE_NET_ARCH)
     if value is None or agent.release >= (1, 3):
         return [], latent
-    sizes = sizes_of(value, Arguments({}).key("sde_net_arch"))
-    layers = prefixed("sde_features_extractor", sequential(mlp(inputs, None, sizes, activation)))
+    sizes = read_sizes(value, f"{KWARGS}/{_SDE_NET_ARCH}")
+    layers = add_prefix("sde_features_extractor", sequential(mlp(inputs, None, sizes, activation)))
     return layers, (sizes or [inputs])[-1]

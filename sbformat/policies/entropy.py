@@ -1,4 +1,9 @@
-"""The entropy coefficient of SAC, TQC and CrossQ: ``ent_coef`` against the entries (FORMAT.md 6.8)."""
+"""The entropy coefficient of SAC, TQC and CrossQ: ``ent_coef``, its tensor and its optimizer (FORMAT.md 6.8, 15.6).
+
+``ent_coef`` in ``data`` is a number for a fixed coefficient, ``auto`` or ``auto_0.1`` for a learned one. SB3's ``load``
+puts the variable of ``pytorch_variables.pth`` in the place of the one that it makes: ``ent_coef_tensor``, of the shape
+``()``, or ``log_ent_coef``, of the shape ``(1,)``, both float32. A learned coefficient also has an optimizer.
+"""
 
 from __future__ import annotations
 
@@ -14,109 +19,140 @@ from sbformat.constants import (
     TENSORS_ENTRY,
 )
 from sbformat.data import Serialized
-from sbformat.errors import SbformatError, quote
+from sbformat.errors import SbformatError, escape
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.values import TensorInfo
-from sbformat.values.context import Unrecognised
-from sbformat.values.numbers import number
-from sbformat.values.render import one_line
+from sbformat.values.context import UnrecognizedError
+from sbformat.values.numbers import to_number
+from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from sbformat.archive.archive import Archive
 
-_KEY: Final = "ent_coef"
-_LEARNED: Final = "log_ent_coef"
-_FIXED: Final = "ent_coef_tensor"
-_SHAPES: Final[dict[str, tuple[int, ...]]] = {_LEARNED: (1,), _FIXED: ()}
+KEY: Final = "ent_coef"
+LEARNED: Final = "log_ent_coef"
+FIXED: Final = "ent_coef_tensor"
+_SHAPES: Final[dict[str, tuple[int, ...]]] = {LEARNED: (1,), FIXED: ()}
+_NUMBER: Final = r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,3})?"
+_NUMBER_TEXT: Final = re.compile(_NUMBER)
+_AUTOMATIC: Final = re.compile(rf"auto(?:_({_NUMBER}))?")
+_WRONG_INITIAL: Final = re.compile(r"auto_(-.*|\+?[0.]+([eE].*)?)")
+_LARGEST_FLOAT32: Final = 3.4028234663852886e38
 
 
 class EntropyMismatch(NamedTuple):
-    """An entry that does not fit ``ent_coef``."""
+    """An entry that contradicts ``ent_coef``."""
 
     entry: str
     loc: str
     """A JSON pointer into ``data``; empty for the whole entry."""
     message: str
-    """A sentence."""
 
 
-def entropy_coefficient(archive: Archive) -> str | float | None:
-    """Return ``ent_coef`` as SB3's ``load`` has it: ``auto`` or a text that begins so, or a number.
+def fixed_coefficient(value: object) -> float | None:
+    """Return a fixed coefficient: a number, a numpy scalar, or the text of a number; None for any other value."""
+    if isinstance(value, ArrayInfo):
+        value = value.to_numpy().item() if value.is_scalar and value.dtype[1] in "fiu" else None
+    if isinstance(value, str) and _NUMBER_TEXT.fullmatch(value):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _LARGEST_FLOAT32:
+        return None
+    return value
+
+
+def initial_coefficient(value: object) -> float | None:
+    """Return the initial value of a learned coefficient: 1.0 for ``auto``; None when it is not learned."""
+    found = _AUTOMATIC.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        return None
+    initial = float(found[1] or 1.0)
+    return initial if 0 < initial <= _LARGEST_FLOAT32 else None
+
+
+def is_learned_coefficient(archive: Archive) -> bool:
+    """Return whether SB3's ``load`` makes a learned coefficient, with an optimizer.
 
     :param archive: with ``data``
-    :return: None when it is not known, or when it is neither
     """
-    value = archive.data.get(_KEY, "auto")  # SB3's default
+    return isinstance(_read_coefficient(archive), str)
+
+
+def _read_coefficient(archive: Archive) -> str | float | None:
+    """Return ``ent_coef`` as SB3's ``load`` reads it: a text that begins with ``auto``, a number, or else None."""
+    value = archive.data.get(KEY, "auto")  # SB3's default
     try:
         if isinstance(value, Serialized):
-            value = archive.decode(_KEY)
+            value = archive.decode(KEY)
         if isinstance(value, str):
             return value if value.startswith("auto") else float(value)
-        return number(value, _KEY)
-    except (SbformatError, Unrecognised, ValueError):
+        return to_number(value, KEY)
+    except (SbformatError, UnrecognizedError, ValueError):
         return None
 
 
-def entropy_mismatches(archive: Archive) -> Iterator[EntropyMismatch]:
-    """Yield what the entries have otherwise than ``ent_coef`` asks for.
+def check_variable(name: str, tensor: object) -> str:
+    """Return what is wrong with the tensor of a coefficient, or an empty text.
 
-    A learned coefficient without its optimizer is not among them: that is an entry that is missing.
+    :param name: :data:`LEARNED` or :data:`FIXED`
+    """
+    shape = _SHAPES[name]
+    if not isinstance(tensor, TensorInfo):
+        return f"expected a float32 tensor of the shape {shape}, got {escape(render_line(tensor), 80)}"
+    if tensor.dtype != "float32" or tuple(tensor.shape) != shape:
+        return f"expected a float32 tensor of the shape {shape}, got {escape(tensor.dtype, 40)} {tuple(tensor.shape)}"
+    return ""
+
+
+def find_entropy_mismatches(archive: Archive) -> Iterator[EntropyMismatch]:
+    """Yield the entries that contradict ``ent_coef``.
+
+    The missing optimizer of a learned coefficient is not among them: that is a missing entry.
 
     :param archive: of SAC, TQC or CrossQ, with ``data``
-    :raises SbformatError: for an entry that cannot be read
+    :raises SbformatError: when an entry cannot be read
     """
     entry = next((name for name in (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY) if name in archive.state_dicts), "")
     state_dict = archive.pytorch_variables if entry else None
     tree: Any = state_dict.tree if state_dict is not None else None
     variables = {name: tree[name] for name in _SHAPES if tree.get(name) is not None} if isinstance(tree, dict) else {}
-    value = entropy_coefficient(archive)
+    value = _read_coefficient(archive)
     if value is not None:
-        yield from _unexpected(archive, value, entry, variables)
+        yield from _find_unexpected(archive, value, entry, variables)
     for name, tensor in variables.items():
-        yield from _tensor_mismatches(entry, name, tensor)
-    if state_dict is None or not isinstance(value, (int, float)) or not _is_of(variables.get(_FIXED), _SHAPES[_FIXED]):
+        if problem := check_variable(name, tensor):
+            yield EntropyMismatch(entry, "", f"{name}: {problem}")
+    if state_dict is None or not isinstance(value, (int, float)) or FIXED not in variables:
         return
-    held = float(state_dict[_FIXED])
-    if not _is_float32(value, held):
-        message = f"{one_line(value)} contradicts {_FIXED} of {entry}, which is {held!r}"
-        yield EntropyMismatch(DATA_ENTRY, f"/{_KEY}", message)
+    if not check_variable(FIXED, variables[FIXED]):
+        stored = float(state_dict[FIXED])
+        if not _equals_in_float32(value, stored):
+            message = f"{render_line(value)} contradicts {FIXED} of {entry}, which is {stored!r}"
+            yield EntropyMismatch(DATA_ENTRY, f"/{KEY}", message)
 
 
-def _unexpected(
+def _find_unexpected(
     archive: Archive, value: str | float, entry: str, variables: Mapping[str, object]
 ) -> Iterator[EntropyMismatch]:
-    """Yield what SB3 has no place for when it loads the archive, and an initial value that it refuses."""
-    if isinstance(value, str) and re.fullmatch(r"auto_(-.*|\+?[0.]+([eE].*)?)", value):
-        message = f"expected an initial value greater than 0, got {one_line(value)}"
-        yield EntropyMismatch(DATA_ENTRY, f"/{_KEY}", message)
+    """Yield the entries that SB3 has no attribute for when it loads the archive, and an initial value it refuses."""
+    if isinstance(value, str) and _WRONG_INITIAL.fullmatch(value):
+        message = f"expected an initial value greater than 0, got {render_line(value)}"
+        yield EntropyMismatch(DATA_ENTRY, f"/{KEY}", message)
     optimizer = ENTROPY_OPTIMIZER + PTH_SUFFIX
-    kind, other = ("learned", _FIXED) if isinstance(value, str) else ("fixed", _LEARNED)
-    found = [f"{optimizer} is there"] if kind == "fixed" and optimizer in archive.state_dicts else []
+    kind, other = ("learned", FIXED) if isinstance(value, str) else ("fixed", LEARNED)
+    found = [f"there is {optimizer}"] if kind == "fixed" and optimizer in archive.state_dicts else []
     if other in variables:
         found.append(f"{entry} holds {other}")
     if found:
-        message = f"{one_line(value)} is a {kind} coefficient, but {' and '.join(found)}: SB3's load fails"
-        yield EntropyMismatch(DATA_ENTRY, f"/{_KEY}", message)
+        message = f"{render_line(value)} is a {kind} coefficient, but {' and '.join(found)}: SB3's load fails"
+        yield EntropyMismatch(DATA_ENTRY, f"/{KEY}", message)
 
 
-def _tensor_mismatches(entry: str, name: str, tensor: object) -> Iterator[EntropyMismatch]:
-    shape = _SHAPES[name]
-    if not _is_of(tensor, shape):
-        got = quote(one_line(tensor), 80)
-        if isinstance(tensor, TensorInfo):
-            got = f"{tensor.dtype} of {tuple(tensor.shape)}"
-        yield EntropyMismatch(entry, "", f"{name}: expected a tensor of float32 of the shape {shape}, got {got}")
-
-
-def _is_of(tensor: object, shape: tuple[int, ...]) -> bool:
-    return isinstance(tensor, TensorInfo) and tensor.dtype == "float32" and tuple(tensor.shape) == shape
-
-
-def _is_float32(value: float, held: float) -> bool:
-    """Return whether a float32 is what a number becomes in that dtype; NaN is NaN."""
+def _equals_in_float32(value: float, stored: float) -> bool:
+    """Return whether a stored float32 is the one that a number rounds to; NaN equals NaN."""
     try:
         rounded = pack("<f", value)
     except OverflowError:  # torch makes it infinite
         rounded = pack("<f", float("inf") if value > 0 else float("-inf"))
-    return rounded == pack("<f", held) or (value != value and held != held) or value == held  # noqa: PLR0124
+    return rounded == pack("<f", stored) or (value != value and stored != stored) or value == stored  # noqa: PLR0124

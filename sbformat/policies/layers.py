@@ -1,4 +1,4 @@
-"""The parameters of torch's layers: names and shapes in the order of ``state_dict()`` (FORMAT.md 6.8).
+"""The parameters of torch's layers: names and shapes, in the order of ``state_dict()`` (FORMAT.md 6.8).
 
 Sources: torch ``nn/modules``, SB3 ``common/torch_layers.py``, sb3-contrib ``common/torch_layers.py``.
 """
@@ -19,25 +19,29 @@ class Parameter(NamedTuple):
     name: str
     shape: tuple[int, ...]
     is_buffer: bool = False
-    """It is part of the state, and no optimizer changes it."""
+    """Whether it is part of the state, but no optimizer changes it."""
     same_as: str | None = None
-    """The first name of the same tensor, when this is another one."""
+    """For a second name of a tensor, its first name; None for any other."""
 
 
 Parameters = list[Parameter]
-"""Of a module; the names are relative to it."""
+"""The parameters of a module, with names relative to it."""
 
 NATURE_CNN: Final = ((8, 4), (4, 2), (3, 1))
 """Kernel and stride of NatureCNN's three convolutions."""
 
 
-def prefixed(prefix: str, parameters: Iterable[Parameter]) -> Parameters:
-    """Return a module's parameters as its parent has them."""
+def add_prefix(prefix: str, parameters: Iterable[Parameter]) -> Parameters:
+    """Return a module's parameters under the names that they have in its parent."""
     return [parameter._replace(name=f"{prefix}.{parameter.name}") for parameter in parameters]
 
 
-def renamed(prefix: str, first: str, parameters: Iterable[Parameter]) -> Parameters:
-    """Return the parameters of a module that its parent has had under another name."""
+def add_alias(prefix: str, first: str, parameters: Iterable[Parameter]) -> Parameters:
+    """Return the parameters of a module that its parent has under a second name.
+
+    :param prefix: the second name
+    :param first: the first name
+    """
     return [
         parameter._replace(name=f"{prefix}.{parameter.name}", same_as=f"{first}.{parameter.name}")
         for parameter in parameters
@@ -45,8 +49,8 @@ def renamed(prefix: str, first: str, parameters: Iterable[Parameter]) -> Paramet
 
 
 def sequential(modules: Iterable[Parameters]) -> Parameters:
-    """``Sequential``: modules by their numbers."""
-    return [parameter for number, module in enumerate(modules) for parameter in prefixed(str(number), module)]
+    """``Sequential``: modules named by their position."""
+    return [parameter for number, module in enumerate(modules) for parameter in add_prefix(str(number), module)]
 
 
 def linear(inputs: int, outputs: int, *, bias: bool = True) -> Parameters:
@@ -63,7 +67,7 @@ def convolution(inputs: int, outputs: int, kernel: int) -> Parameters:
 def lstm(
     inputs: int, hidden: int, layers: int, *, bias: bool = True, bidirectional: bool = False, projection: int = 0
 ) -> Parameters:
-    """``LSTM``: four gates; a projection makes the hidden state smaller."""
+    """``LSTM``: four gates in each matrix; with a projection the hidden state is smaller."""
     made: Parameters = []
     state = projection or hidden
     for layer in range(layers):
@@ -99,14 +103,14 @@ def mlp(
     bias: bool = True,
     renorm: bool = False,
 ) -> list[Parameters]:
-    """Return the modules that ``create_mlp`` makes.
+    """Return the modules that SB3's ``create_mlp`` makes.
 
-    :param inputs: of the first layer
-    :param outputs: of the last layer, which no activation follows; None without such a layer
-    :param sizes: of the hidden layers
-    :param activation: the parameters of an activation
-    :param bias: whether the layers have one
-    :param renorm: whether a batch renormalisation is before each layer
+    :param inputs: features that the first layer receives
+    :param outputs: outputs of the last layer, which no activation follows; None without such a layer
+    :param sizes: outputs of each hidden layer
+    :param activation: the parameters of one activation
+    :param bias: whether the layers have a bias
+    :param renorm: whether a batch renormalisation precedes each layer
     """
     made: list[Parameters] = []
     for size in sizes:

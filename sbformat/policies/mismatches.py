@@ -1,4 +1,4 @@
-"""What a state dict has otherwise than its network asks for."""
+"""How a stored state dict differs from the network that SB3 makes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.constants import POLICY_ENTRY
 from sbformat.errors import UnsupportedError, quote
-from sbformat.policies.sizes import joined
+from sbformat.policies.sizes import join_keys
 from sbformat.pth.compare import equal
 from sbformat.pth.values import TensorInfo
 
@@ -25,11 +25,11 @@ _KEYS: Final = (
     ("log_std", "use_sde and action_space"),
     ("qf", "policy_kwargs/n_critics and policy_kwargs/net_arch"),
 )
-"""Parts of names, and the keys of ``data`` that decide on whether they are there."""
+"""Parts of names, and the keys of ``data`` that decide whether such names exist."""
 
 
 class Mismatch(NamedTuple):
-    """A name or a shape that does not fit."""
+    """A name or a shape that differs."""
 
     name: str
     kind: Kind
@@ -38,7 +38,7 @@ class Mismatch(NamedTuple):
     actual: tuple[int, ...] | None
     """None for a name that is missing."""
     key: str
-    """The keys of ``data`` that it follows from; of a contradiction the other name."""
+    """The keys of ``data`` that decide on it; for a contradiction, the other name of the tensor."""
 
     @property
     def message(self) -> str:
@@ -48,28 +48,28 @@ class Mismatch(NamedTuple):
         if self.kind == "missing":
             return f"{name} is missing: expected the shape {self.expected}{because}"
         if self.kind == "unexpected":
-            return f"{name} is not expected{because}; its shape is {self.actual}"
+            return f"{name} is unexpected{because}; its shape is {self.actual}"
         if self.kind == "contradiction":
-            return f"{name} contradicts {quote(self.key, 120)}: they are one tensor in SB3, and have other values here"
+            return f"{name} contradicts {quote(self.key, 120)}: they are one tensor in SB3, but their values differ"
         if self.kind == "count":
             groups = f"groups of {self.actual}" if len(self.actual or ()) != 1 else f"{(self.actual or (0,))[0]:,}"
             return f"expected one group of {(self.expected or (0,))[0]:,} parameters{because}, got {groups}"
         return f"{name}: expected the shape {self.expected}{because}, got {self.actual}"
 
 
-def shapes_of(state_dict: StateDict) -> dict[str, tuple[int, ...]]:
+def read_shapes(state_dict: StateDict) -> dict[str, tuple[int, ...]]:
     """Return the names and shapes of a policy's state dict.
 
-    :raises UnsupportedError: when it is no dict of tensors
+    :raises UnsupportedError: when it is not a dict of tensors
     """
     tree = state_dict.tree
     if not isinstance(tree, dict):
-        message = "it is no dict of tensors"
+        message = "expected a dict of tensors"
         raise UnsupportedError(message, entry=POLICY_ENTRY)
     made = {}
     for name, value in tree.items():
         if type(name) is not str or not isinstance(value, TensorInfo):
-            message = f"{quote(name, 80)} is no tensor"
+            message = f"{quote(name, 80)} is not a tensor"
             raise UnsupportedError(message, entry=POLICY_ENTRY)
         made[name] = tuple(value.shape)
     return made
@@ -78,31 +78,31 @@ def shapes_of(state_dict: StateDict) -> dict[str, tuple[int, ...]]:
 def find_mismatches(
     expected: Mapping[str, tuple[int, ...]], actual: Mapping[str, tuple[int, ...]]
 ) -> tuple[Mismatch, ...]:
-    """Compare names and shapes; their order does not count.
+    """Return the names and shapes that differ; order does not matter.
 
-    :param expected: as :func:`~sbformat.policies.parameters.expected_parameters` gives them
-    :param actual: those that are there
+    :param expected: as :func:`~sbformat.policies.expected_parameters` returns them
+    :param actual: names and shapes of the state dict
     """
     found = []
     for name, shape in expected.items():
         have = actual.get(name)
         if have is None:
-            found.append(Mismatch(name, "missing", _plain(shape), None, _keys(shape) or _key_of_name(name)))
+            found.append(Mismatch(name, "missing", _plain(shape), None, _keys(shape) or _guess_keys(name)))
         elif tuple(have) != tuple(shape):
             wrong = (size for size, other in zip(shape, have) if size != other) if len(shape) == len(have) else shape
             found.append(Mismatch(name, "shape", _plain(shape), tuple(have), _keys(tuple(wrong))))
     for name, have in actual.items():
         if name not in expected:
-            found.append(Mismatch(name, "unexpected", None, tuple(have), _key_of_name(name)))
+            found.append(Mismatch(name, "unexpected", None, tuple(have), _guess_keys(name)))
     return tuple(found)
 
 
 def find_contradictions(state_dict: StateDict, parameters: Parameters) -> Iterator[Mismatch]:
-    """Yield the tensors that differ from another one, where the policy has one tensor by both names.
+    """Yield the tensors whose two names have different values; in SB3 both names are one tensor.
 
     :param state_dict: of the policy, with the names and shapes of the parameters
-    :param parameters: as :func:`~sbformat.policies.nearest` gives them
-    :raises SbformatError: for a storage that cannot be read
+    :param parameters: as :func:`~sbformat.policies.match_network` returns them
+    :raises SbformatError: when a storage cannot be read
     """
     for parameter in parameters:
         if parameter.same_as is None:
@@ -121,8 +121,9 @@ def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _keys(shape: tuple[int, ...]) -> str:
-    return joined(getattr(size, "key", "") for size in shape)
+    """Return the keys of ``data`` that decide on a shape."""
+    return join_keys(getattr(size, "key", "") for size in shape)
 
 
-def _key_of_name(name: str) -> str:
+def _guess_keys(name: str) -> str:
     return next((key for part, key in _KEYS if part in name), "policy_class and policy_kwargs")

@@ -6,22 +6,26 @@ import re
 from typing import Final
 
 Release = tuple[int, int]
-"""Major and minor number."""
+"""Major and minor version."""
 
 NEWEST: Final[Release] = (2, 9)
 ERAS: Final[tuple[Release, ...]] = (NEWEST, (2, 1), (1, 7), (1, 6), (1, 3), (1, 2), (0, 9), (0, 7))
-"""One release of each kind of network, the newest first."""
+"""One release for each group of releases with equal networks, the newest first."""
 _LAST_MINOR: Final = {1: (0, 11), 2: (1, 8)}
-"""The release before each ``.0``."""
+"""The last minor release before each major one."""
 _PRE_RELEASE: Final = re.compile(r"(?:a|b|rc|\.?dev)[0-9]")
 _NUMBERS: Final = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})")
 
 
-def candidates(version: str | None) -> tuple[Release, ...]:
-    """Return the releases whose networks an archive may have, by the version that it names.
+def candidate_releases(version: str | None) -> tuple[Release, ...]:
+    """Return the releases whose networks an archive may have, from the version that it names.
 
-    :param version: ``_stable_baselines3_version``. Without one the release is not known: SB3 wrote none before 0.9,
-        and the entry may have been removed. A pre-release may have the networks of the release before it.
+    >>> candidate_releases("1.6.2")
+    ((1, 6),)
+
+    :param version: ``_stable_baselines3_version``; None without that entry: every group of releases is then possible,
+        since SB3 wrote no version before 0.9 and the entry may have been removed. A pre-release may have the networks
+        of the release before it.
     """
     match = _NUMBERS.match(version or "")
     if match is None:

@@ -1,39 +1,32 @@
-"""Sizes that know which key of ``data`` they follow from, and the arguments of a policy, checked."""
+"""Sizes of axes that remember the key of ``data`` that decides on them, and the errors for values that are no size."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import UnsupportedError, ValidationError, escape, quote
-from sbformat.globals.renamed import of_today
+from sbformat.errors import UnsupportedError, ValidationError, escape
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Global, Node
-from sbformat.policies.layers import Parameter, Parameters
-from sbformat.values.context import Unrecognised
-from sbformat.values.numbers import number, unpacked
-from sbformat.values.render import one_line
-from sbformat.values.types import Partial, Reference
+from sbformat.values.context import UnrecognizedError
+from sbformat.values.numbers import to_number, unpack_items
+from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from typing_extensions import Self
 
-    from sbformat.globals.torch import Pair
-
-KWARGS: Final = "policy_kwargs"
-MOST_PARAMETERS: Final = 8_192
-"""Layers of a network: a number of critics or layers in a file can be any."""
-_SHOWN: Final = 120
-_NUMERIC: Final = tuple("biufc")
-"""Kinds of numpy dtypes that are numbers."""
+MAX_LAYERS: Final = 8_192
+"""Layers or tensors of a network: a file can ask for any number of critics or layers."""
+_MAX_VALUE_LENGTH: Final = 120
+"""Characters of a value in a message."""
 
 
 class NetworkError(ValidationError):
     """SB3 cannot make the network that ``data`` describes.
 
-    :param key: of ``data``
+    :param key: the key of ``data`` that is wrong, with the path below it: ``policy_kwargs/net_arch``
     :param message: what is wrong
     """
 
@@ -45,15 +38,15 @@ class NetworkError(ValidationError):
 
 
 class Size(int):
-    """The size of an axis, and the key of ``data`` that it follows from."""
+    """The size of an axis, and the key of ``data`` that decides on it."""
 
     key: str
 
     def __new__(cls, value: int, key: str) -> Self:
-        """Make one.
+        """Make a size.
 
-        :param value: the size
-        :param key: of ``data``; empty for what a layer always has
+        :param value: the number of items along the axis
+        :param key: of ``data``; empty for a size that a layer always has
         """
         made = super().__new__(cls, value)
         made.key = key
@@ -61,185 +54,77 @@ class Size(int):
 
     def __add__(self, other: int) -> Size:
         """Add the size of what is concatenated."""
-        return Size(int(self) + int(other), joined((self.key, getattr(other, "key", ""))))
+        return Size(int(self) + int(other), join_keys((self.key, getattr(other, "key", ""))))
 
     def __mul__(self, other: int) -> Size:
-        """Multiply; the other may be plain."""
-        return Size(int(self) * int(other), joined((self.key, getattr(other, "key", ""))))
+        """Multiply by another size, or by a plain int."""
+        return Size(int(self) * int(other), join_keys((self.key, getattr(other, "key", ""))))
 
     __rmul__ = __mul__
 
 
-def joined(keys: Iterable[str]) -> str:
-    """Join the keys that a size follows from."""
+def join_keys(keys: Iterable[str]) -> str:
+    """Join the keys that decide on a size: ``use_sde and action_space``."""
     return " and ".join(dict.fromkeys(key for key in keys if key))
 
 
-class Arguments(NamedTuple):
-    """Arguments of a class, by name."""
-
-    values: Mapping[str, Any]
-    place: str = KWARGS
-    """The key of ``data``, and the way in it."""
-
-    def key(self, name: str) -> str:
-        """Return the place of an argument."""
-        return f"{self.place}/{name}"
-
-    def refuse_others(self, allowed: Iterable[str], owner: str) -> None:
-        """Refuse names that the class does not take.
-
-        :param allowed: the names that it takes
-        :param owner: the class, as a message has it
-        """
-        known = set(allowed)
-        for name in self.values:
-            if name not in known:
-                raise NetworkError(self.key(escape(name, 80)), f"{owner} takes no argument {quote(name, 80)}")
-
-    def size(self, name: str, default: int, *, least: int = 0) -> Size:
-        """Return a whole number, not less than the least that torch takes."""
-        return size_of(self.values.get(name, default), self.key(name), least=least)
-
-    def whole(self, name: str, default: int, *, least: int = 0) -> Size:
-        """Return a whole number that Python counts to, which a bool can be, too."""
-        value = self.values.get(name, default)
-        return size_of(int(value) if isinstance(value, bool) else value, self.key(name), least=least)
-
-    def require_number(self, name: str) -> None:
-        """Refuse an argument that is there and that torch cannot multiply a tensor by."""
-        value = self.values.get(name, 0)
-        is_array = isinstance(value, ArrayInfo) and value.dtype[1:2] in _NUMERIC
-        if not is_array and not isinstance(value, (int, float, complex)):
-            raise wrong(value, self.key(name), "a number")
-
-    def flag(self, name: str, *, default: bool) -> bool:
-        """Return whether an argument is true for Python."""
-        return is_true(self.values.get(name, default), self.key(name))
-
-    def reference(self, name: str, default: Pair) -> Pair:
-        """Return the class that an argument names.
-
-        :raises UnsupportedError: when it is not one that is known by its name
-        """
-        value = self.values.get(name, Reference(*default))
-        if isinstance(value, Reference):
-            return of_today(value.pair)
-        raise not_known(value, self.key(name))
-
-    def nested(self, name: str) -> Arguments:
-        """Return an argument that is a dict of arguments; None is an empty one."""
-        value = self.values.get(name)
-        if not (value is None or (isinstance(value, dict) and all(type(part) is str for part in value))):
-            raise wrong(value, self.key(name), "a dict of arguments")
-        return Arguments(value or {}, self.key(name))
-
-
-def wrong(value: object, key: str, expected: str) -> UnsupportedError | NetworkError:
-    """Return the error for a value of another type: unsupported when it is not known what it is."""
-    if isinstance(value, Node):
-        return not_known(value, key)
-    return NetworkError(key, f"expected {expected}, got {shown(value)}")
-
-
-def not_known(value: object, key: str) -> UnsupportedError | NetworkError:
-    """Return the error for a value that is no class that is known."""
-    if value is None or isinstance(value, (bool, int, float, str, list, dict)):
-        return NetworkError(key, f"expected a class, got {shown(value)}")
-    name = str(value) if isinstance(value, Global) else one_line(value)
-    message = f"{escape(key, 80)} is {escape(name, _SHOWN)}, whose layers are not known"
-    return UnsupportedError(message, entry=DATA_ENTRY)
-
-
-def shown(value: object) -> str:
-    """Return a value for a message."""
-    return escape(one_line(value), _SHOWN)
-
-
-def size_of(value: object, key: str, *, least: int = 0) -> Size:
+def read_size(value: object, key: str, *, least: int = 0) -> Size:
     """Return a value as a size.
 
-    :raises NetworkError: when torch would not take it
+    :raises NetworkError: when torch would not accept it
     """
-    what = f"a whole number, {least} or more"
+    expected = f"a whole number, {least} or more"
     if isinstance(value, ArrayInfo) and value.shape == ():
         try:
-            value = number(value, key)
-        except Unrecognised:
-            raise NetworkError(key, f"expected {what}, got {shown(value)}") from None
+            value = to_number(value, key)
+        except UnrecognizedError:
+            raise NetworkError(key, f"expected {expected}, got {describe_value(value)}") from None
     if type(value) is not int or value < least:
-        raise wrong(value, key, what)
+        raise wrong_value_error(value, key, expected)
     return Size(value, key)
 
 
-def sizes_of(value: object, key: str) -> list[Size]:
-    """Return a list of layer sizes, which an array of whole numbers is, too.
+def read_sizes(value: object, key: str) -> list[Size]:
+    """Return a list of layer sizes; an array of whole numbers is one, too.
 
-    :raises NetworkError: when it is none
+    :raises NetworkError: when it is not a list of sizes
     """
     if isinstance(value, ArrayInfo) and len(value.shape) == 1:
-        value = _items(value, key)
+        _require_layer_count(value.shape[0], key)
+        try:
+            value = unpack_items(value)
+        except UnrecognizedError:
+            raise wrong_value_error(value, key, "a list of layer sizes") from None
     if not isinstance(value, (list, tuple)):
-        raise wrong(value, key, "a list of layer sizes")
-    if len(value) > MOST_PARAMETERS:
-        raise NetworkError(key, f"{len(value):,} layers are more than any network has")
-    return [size_of(part, key) for part in value]
+        raise wrong_value_error(value, key, "a list of layer sizes")
+    _require_layer_count(len(value), key)
+    return [read_size(part, key) for part in value]
 
 
-def _items(value: ArrayInfo, key: str) -> tuple[int | float, ...]:
-    if value.shape[0] > MOST_PARAMETERS:
-        raise NetworkError(key, f"{value.shape[0]:,} layers are more than any network has")
-    try:
-        return unpacked(value)
-    except Unrecognised:
-        raise wrong(value, key, "a list of layer sizes") from None
+def _require_layer_count(count: int, key: str) -> None:
+    if count > MAX_LAYERS:
+        raise NetworkError(key, f"expected at most {MAX_LAYERS:,} layers, got {count:,}")
 
 
-def is_true(value: object, key: str) -> bool:
-    """Return whether a value is true for Python.
-
-    :raises UnsupportedError: when it is not known what it is
-    """
-    if value is None or isinstance(value, (bool, int, float, str, list, tuple, dict)):
-        return bool(value)
-    if isinstance(value, ArrayInfo) and value.shape == ():
-        return bool(number(value, key))
-    message = f"{escape(key, 80)} is {shown(value)}, neither true nor false"
-    raise UnsupportedError(message, entry=DATA_ENTRY)
+# -- errors -------------------------------------------------------------------------------------------
 
 
-_ACTIVATIONS: Final = frozenset(
-    """
-    CELU ELU GELU GLU Hardshrink Hardsigmoid Hardswish Hardtanh LeakyReLU LogSigmoid LogSoftmax Mish RReLU ReLU ReLU6
-    SELU SiLU Sigmoid Softmax Softmax2d Softmin Softplus Softshrink Softsign Tanh Tanhshrink
-    """.split()  # noqa: SIM905 -- a name a line is no better
-)
-"""Activations of torch that have no parameters, and that can be made without arguments."""
-_WITHOUT_PARAMETERS: Final = frozenset(
-    {("torch.nn.modules.activation", name) for name in _ACTIVATIONS}
-    | {("torch.nn.modules.linear", "Identity"), ("torch.nn.modules.flatten", "Flatten")}
-    | {("torch.nn.modules.dropout", name) for name in ("AlphaDropout", "Dropout", "FeatureAlphaDropout")}
-)
-_PRELU: Final = ("torch.nn.modules.activation", "PReLU")
-RELU: Final = ("torch.nn.modules.activation", "ReLU")
-TANH: Final = ("torch.nn.modules.activation", "Tanh")
+def describe_value(value: object) -> str:
+    """Return a value for a message, escaped and bounded."""
+    return escape(render_line(value), _MAX_VALUE_LENGTH)
 
 
-def activation_of(arguments: Arguments, default: Pair) -> Parameters:
-    """Return the parameters of the activation: none, but for PReLU.
+def wrong_value_error(value: object, key: str, expected: str) -> UnsupportedError | NetworkError:
+    """Return the error for a value of another type; a value that was not decoded is unsupported."""
+    if isinstance(value, Node):
+        return unknown_value_error(value, key, expected)
+    return NetworkError(key, f"expected {expected}, got {describe_value(value)}")
 
-    :raises UnsupportedError: when it is not known
-    """
-    key = arguments.key("activation_fn")
-    value: Any = arguments.values.get("activation_fn", Reference(*default))
-    given: Mapping[str, object] = {}
-    if type(value) is Partial:
-        names = dict(zip(("num_parameters", "init"), value.args))
-        value, given = value.function, {**names, **value.keywords}
-    if not isinstance(value, Reference):
-        raise not_known(value, key)
-    if value.pair == _PRELU:
-        return [Parameter("weight", (size_of(given.get("num_parameters", 1), key),))]
-    if value.pair not in _WITHOUT_PARAMETERS:
-        raise not_known(value, key)
-    return []
+
+def unknown_value_error(value: object, key: str, expected: str = "a class") -> UnsupportedError | NetworkError:
+    """Return the error for a value outside the tables: plain data is wrong, and anything else is not known."""
+    if value is None or isinstance(value, (bool, int, float, str, list, dict)):
+        return NetworkError(key, f"expected {expected}, got {describe_value(value)}")
+    name = str(value) if isinstance(value, Global) else render_line(value)
+    message = f"{escape(key, 80)} is {escape(name, _MAX_VALUE_LENGTH)}, and the network for it is not known"
+    return UnsupportedError(message, entry=DATA_ENTRY)

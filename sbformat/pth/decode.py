@@ -155,18 +155,18 @@ def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[
     pickle_name = root + PICKLE_RECORD
     records = container.entries
     load = container.read
-    is_plain = container.is_held and records[pickle_name].method == STORED and not container.is_inflated(pickle_name)
+    is_plain = container.is_in_memory and records[pickle_name].method == STORED and not container.is_inflated(pickle_name)
 
     def open_storage(key: str, dtype: str, numel: int, location: str, _view: object) -> Storage:
         name = folder + key
         record = records.get(name)
         if record is None:
             _refuse(f"the storage {quote(key)} has no record")
-        if is_plain and record.method == STORED:  # in memory as it is
-            storage = Storage(key, dtype, numel, location, byte_order, load, name)
+        if is_plain and record.method == STORED:  # nearly always
+            storage: Storage = Storage(key, dtype, numel, location, byte_order, load, name)
         elif container.is_inflated(name):
             storage = InflatedStorage(key, dtype, numel, location, byte_order, container, name)
-        elif container.is_held:
+        elif container.is_in_memory:
             storage = Storage(key, dtype, numel, location, byte_order, load, name)
         else:
             storage = RecordStorage(key, dtype, numel, location, byte_order, container, name)

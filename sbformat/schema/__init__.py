@@ -14,6 +14,7 @@ from sbformat.archive.kinds import STATISTICS
 from sbformat.constants import (
     ARRAYS_ENTRY,
     DATA_ENTRY,
+    ENTROPY_LEARNERS,
     ENTROPY_OPTIMIZER,
     OPTIMIZER_WORD,
     POLICY_ENTRY,
@@ -58,7 +59,6 @@ OPTIMIZERS: Final = {
     "ARS": (),
 }
 """The optimizers that ``load`` of each algorithm asks for (FORMAT.md 1.2)."""
-_ENTROPY_LEARNERS: Final = frozenset({"SAC", "TQC", "CrossQ"})
 
 _ZIPPED: Final = frozenset({"sb3", "folder", "torch-zip", "torch-legacy", "sb2-zip", "policy-file"})
 """Formats whose tensors may have a CRC; those of a pickle have none, and may be larger than memory."""
@@ -216,7 +216,7 @@ def _entry_problems(archive: Archive) -> Iterator[Problem]:
         optimizers = [name for name in names if OPTIMIZER_WORD in name]
         message = f"{optimizers[0]} has no policy to optimize" if optimizers else "there is no policy"
         yield Problem(POLICY_ENTRY, "", "missing-entry", "error", f"{message}: {POLICY_ENTRY} is missing")
-    if algorithm in _ENTROPY_LEARNERS:
+    if algorithm in ENTROPY_LEARNERS:
         yield from _entropy_problems(archive)
     expected = _expected_optimizers(algorithm, archive)
     for optimizer in expected or ():
@@ -241,16 +241,16 @@ def network_problems(archive: Archive) -> Iterator[Problem]:
 
     :param archive: of SB3
     """
-    from sbformat.policies import NetworkError, find_contradictions, nearest, optimizer_mismatches
+    from sbformat.policies import NetworkError, find_contradictions, find_optimizer_mismatches, match_network
 
     if DATA_ENTRY not in archive.entries or POLICY_ENTRY not in archive.state_dicts:
         return
     try:
-        fit = nearest(archive)
-        found = [(POLICY_ENTRY, row) for row in fit.mismatches]
+        match = match_network(archive)
+        found = [(POLICY_ENTRY, row) for row in match.mismatches]
         if not found:
-            contradictions = find_contradictions(archive.state_dict(POLICY_ENTRY), fit.parameters)
-            found = [*((POLICY_ENTRY, row) for row in contradictions), *optimizer_mismatches(archive, fit)]
+            contradictions = find_contradictions(archive.state_dict(POLICY_ENTRY), match.parameters)
+            found = [*((POLICY_ENTRY, row) for row in contradictions), *find_optimizer_mismatches(archive, match)]
     except NetworkError as error:
         if error.key.partition("/")[0] in archive.data:
             message = f"SB3 cannot make the network: {error.message}"
@@ -293,20 +293,19 @@ def _bundle_problems(archive: Archive) -> Iterator[Problem]:
 
 def _expected_optimizers(algorithm: str | None, archive: Archive) -> tuple[str, ...] | None:
     expected = OPTIMIZERS.get(algorithm or "")
-    if expected is None or algorithm not in _ENTROPY_LEARNERS:
+    if expected is None or algorithm not in ENTROPY_LEARNERS:
         return expected
-    from sbformat.policies.entropy import entropy_coefficient
+    from sbformat.policies.entropy import is_learned_coefficient
 
-    is_learned = isinstance(entropy_coefficient(archive), str)
-    return (*expected, ENTROPY_OPTIMIZER) if is_learned else expected
+    return (*expected, ENTROPY_OPTIMIZER) if is_learned_coefficient(archive) else expected
 
 
 def _entropy_problems(archive: Archive) -> Iterator[Problem]:
     """Yield what does not fit ``ent_coef`` (FORMAT.md 6.8)."""
-    from sbformat.policies.entropy import entropy_mismatches
+    from sbformat.policies.entropy import find_entropy_mismatches
 
     try:
-        for row in entropy_mismatches(archive):
+        for row in find_entropy_mismatches(archive):
             yield Problem(row.entry, row.loc, "mismatch", "error", row.message)
     except SbformatError:  # that an entry cannot be read is a problem of its own
         return

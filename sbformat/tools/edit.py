@@ -1,4 +1,4 @@
-"""Edits of an archive that need nothing but the archive: values of ``data``, weights, optimizers, entries."""
+"""``edit``: change values of ``data``, replace weights, empty optimizers, and drop entries of an archive."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUF
 from sbformat.container.names import is_state_dict
 from sbformat.data import Serialized
 from sbformat.errors import MissingEntryError, UnsupportedError, ValidationError, escape, quote
+from sbformat.immutable import thaw
+from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pth import emptied
 from sbformat.pth.mismatches import Mismatch, fit_all
+from sbformat.reader import as_archive
 from sbformat.schema import Problem, iter_problems, known_keys
 
 if TYPE_CHECKING:
@@ -20,27 +23,29 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.pth import StateDict
+    from sbformat.reader import ArchiveLike
 
 _POLICY: Final = POLICY_ENTRY.removesuffix(PTH_SUFFIX)
-_OF_VALUES: Final = ("type", "value", "base64")
-"""Kinds of problems that a value has, not a key that is missing."""
+_VALUE_PROBLEMS: Final = ("type", "value", "base64")
+"""Kinds of problems of a value, as opposed to a missing key."""
 _MISMATCHES_SHOWN: Final = 4
-_REFUSED: Final = "the weights would not fit data any more (allow_mismatch=True or --allow-mismatch makes it)"
-_LOC_SHOWN: Final = 80
-"""Characters of a key in the place of a problem."""
+_MISMATCH: Final = "the weights would no longer fit data (allow_mismatch=True or --allow-mismatch edits anyway)"
+_KEY_CHARACTERS: Final = 80
+"""Characters of a key that the location of a problem contains."""
 
 
 class EditReport(NamedTuple):
-    """What came of it."""
+    """The result of :func:`edit`."""
 
     archive: Archive
-    """The edited archive; what was not edited is shared with the old one."""
+    """The edited archive; entries that were not edited are shared with the original."""
     problems: tuple[Problem, ...]
-    """Errors that :func:`sbformat.validate` finds now and did not find before: SB3 may not load it."""
+    """Errors that :func:`sbformat.validate` finds in the edited archive and not in the original: SB3 may fail to load
+    it."""
 
 
 def edit(
-    archive: Archive,
+    source: ArchiveLike,
     *,
     assign: Mapping[str, Any] | Iterable[tuple[str, Any]] = (),
     unset: Sequence[str] = (),
@@ -49,142 +54,145 @@ def edit(
     drop: Sequence[str] = (),
     unknown_keys: bool = False,
     allow_mismatch: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> EditReport:
-    """Return the archive with edits, in this order.
+    """Return an edited copy of an archive; the edits are made in the order of the parameters.
 
-    :param archive: the archive
-    :param assign: JSON values, or :class:`~sbformat.Serialized`, by key of ``data``, or by JSON pointer
-        (``/policy_kwargs/net_arch``); checked against the schema. A mapping, or pairs, where a place may stand twice:
-        ``/policy_kwargs/net_arch/-`` appends.
+    Example::
+
+        report = sbformat.edit("ppo-cartpole.zip", assign={"gamma": 0.98}, drop_optimizer=True)
+        sbformat.write(report.archive, "edited.zip")
+
+    :param source: an archive, or what :func:`sbformat.read` takes
+    :param assign: JSON values, or :class:`~sbformat.Serialized`, by key of ``data`` or by JSON pointer
+        (``/policy_kwargs/net_arch``); checked against the schema. Either a mapping or pairs, where a location may occur
+        twice: ``/policy_kwargs/net_arch/-`` appends.
     :param unset: keys, or JSON pointers, to remove
-    :param weights: arrays by the names of the policy, or by address (``policy.optimizer:state/[0]/exp_avg``); names and
-        shapes must be those of the state dict, which is replaced as a whole
-    :param drop_optimizer: empty the state of every optimizer; the entries stay, for SB3's ``load`` needs them
-    :param drop: entries to leave out
+    :param weights: arrays by the names of the policy's tensors, or by address
+        (``policy.optimizer:state/[0]/exp_avg``); they replace all tensors of a state dict, whose names and shapes they
+        must have
+    :param drop_optimizer: empty the state of every optimizer; its entry stays, because SB3's ``load`` needs it
+    :param drop: names of entries to remove
     :param unknown_keys: allow keys that no release of SB3 writes
-    :param allow_mismatch: allow ``data`` that the weights do not fit, such as another ``net_arch``: SB3 cannot load the
-        result
-    :raises ValidationError: for a value against the schema, for weights that do not fit, and for ``data`` that the
-        weights do not fit any more; all are in ``problems``
-    :raises MissingEntryError: for a key, state dict or entry that is not there; a key that SB3 does not know, too
+    :param allow_mismatch: allow ``data`` that the weights do not fit, such as another ``net_arch``, although SB3 cannot
+        load the result
+    :param limits: for reading
+    :raises ValidationError: for a value that violates the schema, for weights that do not fit, and for ``data`` that
+        the weights would no longer fit; ``problems`` lists all of them
+    :raises MissingEntryError: for a key, state dict or entry that does not exist, and a key that SB3 does not know
+    :raises UnsupportedError: for files of other formats, which are only read
     """
+    archive = as_archive(source, limits=limits)
     archive.require_own()
-    before = set(_errors(archive))
+    before = set(_iter_errors(archive))
     edited = archive
     pairs = list(assign.items() if isinstance(assign, Mapping) else assign)
     if pairs or unset:
-        edited = edited.replace(data=_edited_data(archive, pairs, unset, unknown_keys=unknown_keys))
-        edited.data  # noqa: B018 -- what a reader's limits refuse is refused here
-        _require_schema(before, edited, {_loc(_path(target)) for target, _ in pairs})
+        edited = edited.replace(data=_edit_data(archive, pairs, unset, unknown_keys=unknown_keys))
+        edited.data  # noqa: B018 -- decoding applies the limits of a reader
+        _require_schema(before, edited, {_render_location(_parse_target(target)) for target, _ in pairs})
     if weights is not None:
-        edited = edited.replace(parameters=_fitted(archive, weights))
+        edited = edited.replace(parameters=_replace_weights(archive, weights))
     if drop_optimizer:
-        edited = edited.replace(parameters=_emptied(edited))
+        edited = edited.replace(parameters=_empty_optimizers(edited))
     if drop:
-        edited = edited.without(*(_entry_name(edited, name) for name in drop))
-    problems = tuple(problem for problem in _errors(edited) if problem not in before)
+        edited = edited.without(*(_resolve_entry(edited, name) for name in drop))
+    problems = tuple(problem for problem in _iter_errors(edited) if problem not in before)
     mismatches = [problem for problem in problems if problem.kind == "mismatch"]
     if mismatches and not allow_mismatch:
-        raise _unfit(mismatches)
+        raise _mismatch_error(mismatches)
     return EditReport(edited, problems)
 
 
-def _errors(archive: Archive) -> Iterable[Problem]:
+def _iter_errors(archive: Archive) -> Iterable[Problem]:
     return (problem for problem in iter_problems(archive) if problem.level == "error")
 
 
 # -- data ---------------------------------------------------------------------------------------------
 
 
-def _edited_data(
+def _edit_data(
     archive: Archive, assign: Iterable[tuple[str, Any]], unset: Sequence[str], *, unknown_keys: bool
 ) -> dict[str, Any]:
-    data = {key: value if isinstance(value, Serialized) else _copied(value) for key, value in archive.data.items()}
+    data: dict[str, Any] = thaw(archive.data)
     known = known_keys(infer(data, tuple(archive.entries)).name)
     for target, value in assign:
-        path = _path(target)
+        path = _parse_target(target)
         if len(path) == 1 and path[0] not in data and path[0] not in known and not unknown_keys:
             raise MissingEntryError(path[0], present=[*data, *sorted(known)], what="key of SB3")
-        holder = _holder(data, path)
-        is_nested = len(path) > 1 and isinstance(value, Serialized)  # there it is a plain object
-        holder[_index(holder, path, may_append=True)] = value.to_json() if is_nested else value
+        container = _find_container(data, path)
+        is_nested = len(path) > 1 and isinstance(value, Serialized)  # SB3 reads it as a plain object there
+        container[_find_index(container, path, may_append=True)] = value.to_json() if is_nested else thaw(value)
     for target in unset:
-        path = _path(target)
-        holder = _holder(data, path)
-        del holder[_index(holder, path)]
+        path = _parse_target(target)
+        container = _find_container(data, path)
+        del container[_find_index(container, path)]
     return data
 
 
-def _copied(value: Any) -> Any:
-    """A copy that can be changed; ``data`` is no deeper than its limit."""
-    if isinstance(value, dict):
-        return {key: _copied(part) for key, part in value.items()}
-    return [_copied(part) for part in value] if isinstance(value, list) else value
-
-
-def _path(target: str) -> list[str]:
-    """A key, or the parts of a JSON pointer (RFC 6901)."""
+def _parse_target(target: str) -> list[str]:
+    """Return the one key, or the tokens of a JSON pointer (RFC 6901)."""
     if not target.startswith("/"):
         return [target]
     if re.search("~(?![01])", target):
-        message = f"{quote(target)} is no JSON pointer: a ~ is written ~0, and a / within a key ~1"
+        message = f"{quote(target)} is not a JSON pointer: write ~0 for a ~ in a key, and ~1 for a /"
         raise UnsupportedError(message)
     return [part.replace("~1", "/").replace("~0", "~") for part in target[1:].split("/")]
 
 
-def _pointer(path: Iterable[str]) -> str:
+def _render_pointer(path: Iterable[str]) -> str:
     return "".join(f"/{part.replace('~', '~0').replace('/', '~1')}" for part in path)
 
 
-def _loc(path: Iterable[str]) -> str:
-    """The pointer as a :class:`Problem` has it."""
-    return _pointer(escape(part, _LOC_SHOWN) for part in path)
+def _render_location(path: Iterable[str]) -> str:
+    """Return the pointer as a :class:`Problem` contains it."""
+    return _render_pointer(escape(part, _KEY_CHARACTERS) for part in path)
 
 
-def _holder(data: dict[str, Any], path: list[str]) -> dict[str, Any] | list[Any]:
-    """The object or array that the last part of a path is in."""
+def _find_container(data: dict[str, Any], path: list[str]) -> dict[str, Any] | list[Any]:
+    """Return the object or array that contains the last token of a path."""
     value: Any = data
     for at in range(1, len(path) + 1):
-        where = quote(_pointer(path[:at]))
+        where = quote(_render_pointer(path[:at]))
         if isinstance(value, Serialized):
-            message = f"{where} leads into a pickled value, which cannot be changed in part"
+            message = f"{where} points into a serialized value, which can only be replaced as a whole"
             raise UnsupportedError(message)
         if not isinstance(value, (dict, list)):
-            message = f"{where} leads into a value that has no parts"
+            message = f"{where} points into a value that is neither an object nor an array"
             raise UnsupportedError(message)
         if at < len(path):
-            value = value[_index(value, path[:at])]
+            value = value[_find_index(value, path[:at])]
     return value  # type: ignore[no-any-return]
 
 
-def _index(holder: Any, path: list[str], *, may_append: bool = False) -> Any:
-    """The key or index that the last part of a path is; it must be there, unless it may be added."""
+def _find_index(container: Any, path: list[str], *, may_append: bool = False) -> Any:
+    """Return the last token of a path as a key or index, which must exist unless it may be added."""
     part = path[-1]
-    if isinstance(holder, list):
+    if isinstance(container, list):
         if part == "-" and may_append:
-            holder.append(None)
+            container.append(None)
             return -1
-        if re.fullmatch("0|[1-9][0-9]{0,8}", part) and int(part) < len(holder):
+        if re.fullmatch("0|[1-9][0-9]{0,8}", part) and int(part) < len(container):
             return int(part)
         what = "item"
-    elif part in holder or may_append:
+    elif part in container or may_append:
         return part
     else:
         what = "key"
     if len(path) == 1:
-        raise MissingEntryError(part, present=holder, what=what)
-    names = range(len(holder)) if isinstance(holder, list) else holder
-    present = (_pointer([*path[:-1], str(name)]) for name in names)
-    raise MissingEntryError(_pointer(path), present=present, what=what)
+        raise MissingEntryError(part, present=container, what=what)
+    names = range(len(container)) if isinstance(container, list) else container
+    present = (_render_pointer([*path[:-1], str(name)]) for name in names)
+    raise MissingEntryError(_render_pointer(path), present=present, what=what)
 
 
 def _require_schema(before: set[Problem], edited: Archive, assigned: set[str]) -> None:
-    """Refuse values that break the schema and were not there before; a key that is gone only becomes a problem."""
+    """Refuse new values that violate the schema; a missing key is only reported as a problem."""
     problems = [
         problem
-        for problem in _errors(edited)
+        for problem in _iter_errors(edited)
         if problem.entry == DATA_ENTRY
-        and problem.kind in _OF_VALUES
+        and problem.kind in _VALUE_PROBLEMS
         and (problem.loc in assigned or problem not in before)
     ]
     if problems:
@@ -192,19 +200,19 @@ def _require_schema(before: set[Problem], edited: Archive, assigned: set[str]) -
         raise ValidationError(message, problems=problems, entry=DATA_ENTRY)
 
 
-def _unfit(mismatches: list[Problem]) -> ValidationError:
-    """Return the error that lists what the weights have otherwise than the new ``data`` asks for."""
+def _mismatch_error(mismatches: list[Problem]) -> ValidationError:
+    """Return the error that lists how the weights differ from what the new ``data`` requires."""
     listed = "; ".join(f"{row.loc.lstrip('/') or row.entry}: {row.message}" for row in mismatches[:_MISMATCHES_SHOWN])
     more = f"; and {len(mismatches) - _MISMATCHES_SHOWN} more" if len(mismatches) > _MISMATCHES_SHOWN else ""
-    message = f"{_REFUSED}: {listed}{more}"
+    message = f"{_MISMATCH}: {listed}{more}"
     return ValidationError(message, problems=mismatches)
 
 
 # -- state dicts and entries --------------------------------------------------------------------------
 
 
-def _fitted(archive: Archive, weights: Mapping[str, Any]) -> dict[str, StateDict]:
-    """The state dicts that the weights belong to, with them; every mismatch of all of them in one error."""
+def _replace_weights(archive: Archive, weights: Mapping[str, Any]) -> dict[str, StateDict]:
+    """Return the state dicts that the weights belong to, with the weights; one error lists all mismatches."""
     names = {name.removesuffix(PTH_SUFFIX): name for name in archive.entries if is_state_dict(name)}
     alone = next(iter(names)) if len(names) == 1 else None
     grouped: dict[str, dict[str, Any]] = {}
@@ -213,7 +221,9 @@ def _fitted(archive: Archive, weights: Mapping[str, Any]) -> dict[str, StateDict
         head, separator, path = name.partition(":")
         entry, path = (head, path) if separator and head in names else (alone or _POLICY, name)
         if path in grouped.setdefault(entry, {}):
-            twice.append(Mismatch(f"{entry}:{path}", "unexpected", "is given twice: with its entry's name and without"))
+            twice.append(
+                Mismatch(f"{entry}:{path}", "unexpected", "expected it once, got it twice: with and without its entry")
+            )
         grouped[entry][path] = array
     grouped = grouped or {alone or _POLICY: {}}
     for entry in grouped:
@@ -222,8 +232,8 @@ def _fitted(archive: Archive, weights: Mapping[str, Any]) -> dict[str, StateDict
     return fit_all(grouped, lambda entry, arrays: archive.state_dict(names[entry]).with_arrays(arrays), twice)
 
 
-def _emptied(archive: Archive) -> dict[str, StateDict]:
-    """The optimizers that have a state, without it; the others stay byte for byte."""
+def _empty_optimizers(archive: Archive) -> dict[str, StateDict]:
+    """Return the optimizers that have a state, without it; the others stay byte for byte."""
     names = [name for name in archive.parameters if OPTIMIZER_WORD in name]
     if not names:
         raise MissingEntryError(OPTIMIZER_WORD, present=archive.entries, what="entry of an optimizer")
@@ -231,6 +241,6 @@ def _emptied(archive: Archive) -> dict[str, StateDict]:
     return {name: state_dict for name, state_dict in made.items() if archive.parameters[name].tree["state"]}
 
 
-def _entry_name(archive: Archive, name: str) -> str:
-    """An entry by its name, or a state dict by SB3's."""
+def _resolve_entry(archive: Archive, name: str) -> str:
+    """Return the full name of an entry that is named in full, or as SB3 names a state dict."""
     return name if name in archive.entries or name + PTH_SUFFIX not in archive.entries else name + PTH_SUFFIX

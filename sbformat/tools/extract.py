@@ -1,4 +1,4 @@
-"""Tensors out of an archive into a file of another kind."""
+"""``extract``: write the tensors of an archive to a ``.safetensors``, ``.npz`` or ``.npy`` file."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sbformat.arrayfiles.writer import export, format_of
 from sbformat.constants import POLICY_ENTRY, PTH_SUFFIX
 from sbformat.errors import MissingEntryError, TensorError
+from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pth.addresses import segment
+from sbformat.reader import as_archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sbformat.archive.archive import Archive
     from sbformat.pth import StateDict
+    from sbformat.reader import ArchiveLike
 
 ALL_ENTRIES: Final = "all"
 _REPLAY_BUFFER: Final = "replay-buffer"
@@ -32,66 +35,76 @@ class ExtractReport(NamedTuple):
     format: str
     """``safetensors``, ``npz`` or ``npy-folder``."""
     tensors: tuple[str, ...]
-    """Their names in the output."""
+    """Names of the tensors in the output."""
     nbytes: int
+    """Bytes of the tensors."""
     left_behind: int
-    """Values that are no tensors: learning rates, step counts."""
+    """Number of values that are not tensors and were not written: learning rates, step counts."""
 
 
 def extract(
-    archive: Archive,
+    source: ArchiveLike,
     output: str | os.PathLike[str],
     *,
     entry: str = "policy",
     tensors: str = "*",
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> ExtractReport:
-    """Write the tensors of one state dict, or of all, to a file.
+    """Write the tensors of one state dict, or of all of them, to a file.
 
-    :param archive: the archive, read
-    :param output: ``.safetensors``, ``.npz``, or a folder for ``.npy``
-    :param entry: ``policy``, ``policy.optimizer``, ..., or ``all``: the names are then ``entry:path``
+    A large file is read in pieces while the output is written, so it must not change meanwhile. ::
+
+        sbformat.extract("ppo-cartpole.zip", "policy.safetensors")
+        sbformat.extract("ppo-cartpole.zip", "all.npz", entry="all", tensors="*.weight")
+
+    :param source: an archive, or what :func:`sbformat.read` takes
+    :param output: a ``.safetensors`` or ``.npz`` file, or a folder for ``.npy`` files
+    :param entry: ``policy``, ``policy.optimizer``, ..., or ``all``, which names tensors ``entry:path``
         (``entry/path`` in a folder)
-    :param tensors: a glob over the paths
-    :param overwrite: replace what is there
-    :param progress: called with the bytes of tensors as they are written
-    :raises MissingEntryError: when there is no such entry, or nothing matches the glob
-    :raises UnsupportedError: for what the format cannot hold
+    :param tensors: a glob pattern over the paths of the tensors
+    :param overwrite: replace an existing output
+    :param progress: called with a number of bytes whenever that many bytes of tensors were written
+    :param limits: for reading
+    :raises MissingEntryError: when the archive has no such entry, or no tensor matches the pattern
+    :raises UnsupportedError: for tensors that the output format cannot store
     :raises FileExistsError: when the output exists and ``overwrite`` is False
     """
+    archive = as_archive(source, limits=limits, on_unknown="inert", in_place=True)
     kind = format_of(output)
     facts: dict[str, Any] = {"entry": entry, "stable_baselines3_version": archive.stable_baselines3_version}
     separator = "/" if kind == "npy-folder" else ":"
     arrays: dict[str, Any] = {}
     left_behind = 0
     present: list[str] = []
-    for name, state_dict in _selected(archive, entry):
+    for name, state_dict in _select_state_dicts(archive, entry):
         paths = state_dict.tensors()
         present += paths
         left_behind += sum(1 for leaf in state_dict.leaves() if leaf.path not in paths and leaf.value not in ({}, []))
-        names = _graph_names(archive, state_dict, kind)
+        names = _name_variables(archive, state_dict, kind)
         for path in paths:
             if fnmatch.fnmatchcase(path, tensors) or fnmatch.fnmatchcase(names.get(path, path), tensors):
-                shown = names.get(path, path)
-                arrays[f"{name}{separator}{shown}" if entry == ALL_ENTRIES else shown or name] = state_dict.stream(path)
+                label = names.get(path, path)
+                arrays[f"{name}{separator}{label}" if entry == ALL_ENTRIES else label or name] = state_dict.stream(path)
         if archive.format == _REPLAY_BUFFER:
             prefix = f"{name}{separator}" if entry == ALL_ENTRIES else ""
-            columns, facts["replay_buffer"] = _replay_facts(archive, tensors)
+            columns, facts["replay_buffer"] = _describe_replay_buffer(archive, tensors)
             present += (*_SCALARS, *_EPISODES)
             arrays = {**{f"{prefix}{path}": column for path, column in columns.items()}, **arrays}
     if not arrays and present:
         raise MissingEntryError(tensors, present=present, what="tensor that matches")
-    metadata = {"sbformat": json.dumps(facts)}  # one key: safetensors writes several in any order
+    metadata = {"sbformat": json.dumps(facts)}  # one key: safetensors does not keep the order of several
     export(arrays, output, metadata=metadata, overwrite=overwrite, progress=progress, check=archive.check)
     nbytes = sum(array.nbytes for array in arrays.values())
     return ExtractReport(os.fspath(output), kind, tuple(arrays), nbytes, left_behind)
 
 
-def _graph_names(archive: Archive, state_dict: StateDict, kind: str) -> dict[str, str]:
-    """The names of TensorFlow's variables by path: there slashes are part of a name, and nothing is nested.
+def _name_variables(archive: Archive, state_dict: StateDict, kind: str) -> dict[str, str]:
+    """Return the names of TensorFlow variables by path: there, slashes are part of a name and nothing is nested.
 
-    As files they lose the ``:0`` that all have, which names the first output: no path holds a colon.
+    File names omit the ``:0`` (the first output of an operation) that every variable has: a path with a colon is not
+    portable.
     """
     if archive.format not in ("sb2-zip", "sb2-pickle"):
         return {}
@@ -100,8 +113,8 @@ def _graph_names(archive: Archive, state_dict: StateDict, kind: str) -> dict[str
     return {segment(key): re.sub(":0(?=#|$)", "", key) for key in state_dict}
 
 
-def _replay_facts(archive: Archive, tensors: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a replay buffer is besides its arrays: as arrays, and as JSON; nothing of a user's own kind of buffer."""
+def _describe_replay_buffer(archive: Archive, tensors: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what a replay buffer contains besides its arrays: as arrays, and as JSON; empty for a class of a user."""
     from sbformat.formats.replay_buffer import ENDS, is_of_sb3, replay_buffer_of
 
     try:
@@ -121,7 +134,7 @@ def _replay_facts(archive: Archive, tensors: str) -> tuple[dict[str, Any], dict[
     return {name: array for name, array in arrays.items() if fnmatch.fnmatchcase(name, tensors)}, facts
 
 
-def _selected(archive: Archive, entry: str) -> Iterator[tuple[str, StateDict]]:
+def _select_state_dicts(archive: Archive, entry: str) -> Iterator[tuple[str, StateDict]]:
     names = archive.state_dicts
     if not names:
         archive.require_torch()

@@ -1,17 +1,19 @@
-"""What is in an archive, as a report: no numpy, no schema, no tensor's bytes touched."""
+"""``inspect``: describe an archive without importing numpy or jsonschema, and without reading the bytes of a tensor."""
 
 from __future__ import annotations
 
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.archive.algorithm import class_reference, refuse_sbx
 from sbformat.archive.kinds import OBJECTS
-from sbformat.constants import ARRAYS_ENTRY, DATA_ENTRY, SETTINGS_ENTRY
+from sbformat.constants import ARRAYS_ENTRY, DATA_ENTRY, SETTINGS_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError
-from sbformat.limits import Budget
+from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import MetaTensor, QuantizedTensor, SparseTensor, TensorInfo
+from sbformat.reader import as_archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,24 +23,26 @@ if TYPE_CHECKING:
     from sbformat.archive.hyperparameters import Hyperparameter
     from sbformat.archive.kinds import Kind
     from sbformat.container.records import Entry
-_BUNDLE: Final = "a bundle: it holds normalisation statistics, which sbformat unbundle takes out"
+    from sbformat.reader import ArchiveLike
+
+_BUNDLE_NOTE: Final = "a bundle: it contains normalisation statistics, which sbformat unbundle extracts"
 
 
 class TensorRow(NamedTuple):
     """A tensor of a state dict."""
 
     name: str
-    """Its path, as in ``StateDict.tensors()``."""
+    """The path of the tensor, as in ``StateDict.tensors()``."""
     kind: str
     """``tensor``, ``parameter``, ``sparse``, ``quantized`` or ``meta``."""
     dtype: str
     shape: tuple[int, ...]
     nbytes: int
-    """Of its items."""
+    """Bytes of the elements."""
     requires_grad: bool
     location: str | None
     shares_storage_with: str | None
-    """The first tensor of the same storage, when there is one before."""
+    """The path of the first tensor that uses the same storage, when that is another tensor."""
 
 
 class StateDictReport(NamedTuple):
@@ -47,11 +51,11 @@ class StateDictReport(NamedTuple):
     name: str
     tensors: tuple[TensorRow, ...]
     values: dict[str, Any]
-    """What is no tensor: learning rates, step counts, by path."""
+    """The values that are not tensors (learning rates, step counts), by path."""
     numel: int
-    """Items of all tensors."""
+    """Number of elements of all tensors."""
     nbytes: int
-    """Bytes of all storages, each once."""
+    """Bytes of all storages, each counted once."""
 
 
 class BrokenEntry(NamedTuple):
@@ -63,7 +67,7 @@ class BrokenEntry(NamedTuple):
 
 
 class InspectReport(NamedTuple):
-    """All that ``inspect`` tells of one file."""
+    """What :func:`inspect` found in one file."""
 
     format: Kind
     stable_baselines3_version: str | None
@@ -71,27 +75,37 @@ class InspectReport(NamedTuple):
     policy_class: str | None
     system_info: dict[str, str] | None
     data: dict[str, Any] | None
-    """JSON values, and :class:`~sbformat.Serialized`."""
+    """``data`` as stored: JSON values and :class:`~sbformat.Serialized`."""
     hyperparameters: dict[str, Hyperparameter] | None
-    """The same, decoded."""
+    """``data`` with its serialized values decoded."""
     entries: tuple[Entry, ...]
     state_dicts: tuple[StateDictReport, ...]
     extra: tuple[str, ...]
     broken: tuple[BrokenEntry, ...]
     """Entries that could not be decoded."""
     notes: tuple[str, ...]
-    """What a person should know of how it was read."""
+    """Remarks on how the file was read, as sentences."""
 
 
-def inspect(archive: Archive) -> InspectReport:
-    """Describe an archive; an entry that cannot be decoded becomes a row of ``broken``.
+def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectReport:
+    """Describe an archive: its algorithm, hyperparameters, tensors and entries. Nothing in it is executed.
 
-    :param archive: the archive, read
+    An entry that cannot be decoded is listed in ``broken``; the others are described all the same. ::
+
+        report = sbformat.inspect("ppo-cartpole.zip")
+        report.algorithm.name, [row.name for row in report.state_dicts[0].tensors]
+
+    :param source: an archive, or what :func:`sbformat.read` takes. A constructor that sbformat does not know, in a
+        ``.pth``, is reported as a value, as with ``read(..., on_unknown="inert")``
+    :param limits: for reading
+    :raises OSError: when the path cannot be opened
+    :raises SbformatError: when the file is not an archive, or its container is damaged
     """
+    archive = as_archive(source, limits=limits, on_unknown="inert")
     broken: list[BrokenEntry] = []
     budget = Budget(archive.limits)
 
-    def ask(entry: str, get: Callable[[], Any]) -> Any:
+    def try_to(get: Callable[[], Any], entry: str) -> Any:
         try:
             return get()
         except SbformatError as error:
@@ -100,14 +114,14 @@ def inspect(archive: Archive) -> InspectReport:
                 broken.append(row)
             return None
 
-    data = ask(DATA_ENTRY, lambda: archive.data) if DATA_ENTRY in archive.contents else None
-    system_info = ask("system_info.txt", lambda: archive.system_info)
-    state_dicts = [ask(name, partial(_state_dict_report, name, archive, budget)) for name in archive.state_dicts]
+    data = try_to(lambda: archive.data, DATA_ENTRY) if DATA_ENTRY in archive.contents else None
+    system_info = try_to(lambda: archive.system_info, SYSTEM_INFO_ENTRY)
+    state_dicts = [try_to(partial(_describe_state_dict, name, archive, budget), name) for name in archive.state_dicts]
     return InspectReport(
         format=archive.format,
-        stable_baselines3_version=ask("_stable_baselines3_version", lambda: archive.stable_baselines3_version),
+        stable_baselines3_version=try_to(lambda: archive.stable_baselines3_version, VERSION_ENTRY),
         algorithm=archive.algorithm if data is not None and archive.format not in (*OBJECTS, "policy-file") else None,
-        policy_class=_policy_class(data) if data is not None else None,
+        policy_class=_find_policy_class(data) if data is not None else None,
         system_info=system_info.fields if system_info is not None else None,
         data=data,
         hyperparameters=archive.hyperparameters() if data is not None else None,
@@ -117,13 +131,13 @@ def inspect(archive: Archive) -> InspectReport:
         broken=tuple(broken),
         notes=(
             *archive.notes,
-            *_sbx_note(data),
-            *([_BUNDLE] if {SETTINGS_ENTRY, ARRAYS_ENTRY} <= set(archive.extra) else []),
+            *_list_sbx_note(data),
+            *([_BUNDLE_NOTE] if {SETTINGS_ENTRY, ARRAYS_ENTRY} <= set(archive.extra) else []),
         ),
     )
 
 
-def _sbx_note(data: dict[str, Any] | None) -> tuple[str, ...]:
+def _list_sbx_note(data: dict[str, Any] | None) -> tuple[str, ...]:
     try:
         refuse_sbx(data or {})
     except UnsupportedError as error:
@@ -131,18 +145,18 @@ def _sbx_note(data: dict[str, Any] | None) -> tuple[str, ...]:
     return ()
 
 
-def _policy_class(data: dict[str, Any]) -> str | None:
-    """The policy's class: under ``policy`` in what Stable Baselines 2 wrote."""
+def _find_policy_class(data: dict[str, Any]) -> str | None:
+    """Return the dotted name of the policy class; Stable Baselines 2 stored it under ``policy``."""
     return class_reference(data.get("policy_class", data.get("policy")))
 
 
-def _state_dict_report(name: str, archive: Archive, budget: Budget) -> StateDictReport:
+def _describe_state_dict(name: str, archive: Archive, budget: Budget) -> StateDictReport:
     state_dict = archive.state_dict(name)
     rows = []
     values: dict[str, Any] = {}
     owners: dict[int, str] = {}
     for path, value in state_dict.leaves():
-        row = _tensor_row(path, value, owners)
+        row = _describe_tensor(path, value, owners)
         if row is None:
             values[path] = value
         else:
@@ -151,10 +165,10 @@ def _state_dict_report(name: str, archive: Archive, budget: Budget) -> StateDict
     if values == {"": {}}:
         values = {}
     storages = sum(storage.nbytes for storage in state_dict.storages())
-    return StateDictReport(name, tuple(rows), values, sum(_numel(row.shape) for row in rows), storages)
+    return StateDictReport(name, tuple(rows), values, sum(prod(row.shape) for row in rows), storages)
 
 
-def _tensor_row(path: str, value: Any, owners: dict[int, str]) -> TensorRow | None:
+def _describe_tensor(path: str, value: Any, owners: dict[int, str]) -> TensorRow | None:
     if type(value) is TensorInfo:
         owner = owners.setdefault(id(value.storage), path)
         return TensorRow(
@@ -177,13 +191,6 @@ def _tensor_row(path: str, value: Any, owners: dict[int, str]) -> TensorRow | No
             path, "quantized", info.dtype, info.shape, info.nbytes, info.requires_grad, info.location, None
         )
     if type(value) is MetaTensor:
-        nbytes = _numel(value.shape) * DTYPES[value.dtype].itemsize
+        nbytes = prod(value.shape) * DTYPES[value.dtype].itemsize
         return TensorRow(path, "meta", value.dtype, value.shape, nbytes, value.requires_grad, "meta", None)
     return None
-
-
-def _numel(shape: tuple[int, ...]) -> int:
-    product = 1
-    for size in shape:
-        product *= size
-    return product

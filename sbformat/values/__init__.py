@@ -1,18 +1,22 @@
-"""What a pickle means, without running it: inert trees to values that people know (FORMAT.md 13).
+"""Decode pickles to values that people know, without running them, and encode such values (FORMAT.md 13).
 
-Exact names and exact shapes, arguments checked; what is not known stays an inert tree. Nothing is imported, called or
-built but the plain values of ``values`` and Python's own containers, dates and paths.
+A pickle is decoded by exact names and checked arguments; what is not known stays an inert node of
+:mod:`sbformat.pkl.tree`. Nothing is imported or called. The types of the values are in :mod:`sbformat.values.types`.
+
+    >>> space = sbformat.read("agent.zip").decode("observation_space")
+    >>> space.shape, np.asarray(space.low)
+    ((4,), array([-4.8, -3.4028235e+38, -0.41887903, -3.4028235e+38], dtype=float32))
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sbformat.globals.releases import NEWEST, target_of
 from sbformat.limits import DEFAULT_LIMITS, Budget
 from sbformat.pkl.decode import decode_pickle
-from sbformat.values.context import Doubt, Recognition, is_known
-from sbformat.values.registry import find
+from sbformat.values.context import Issue, is_known
+from sbformat.values.decoder import Decoder
 
 if TYPE_CHECKING:
     from sbformat.data import Serialized
@@ -22,53 +26,67 @@ if TYPE_CHECKING:
     from sbformat.pkl.decode import Pickle
     from sbformat.pth.context import Scope
 
-__all__ = ["Doubt", "Recognition", "decode", "decode_blob", "encode", "is_known", "recognise"]
+__all__ = ["Decoder", "Issue", "decode", "decode_blob", "decode_tree", "encode", "is_known"]
 
 
-def decode(serialized: Serialized, *, limits: Limits = DEFAULT_LIMITS) -> object:
-    """Return what a blob of ``data`` means.
+def decode(serialized: Serialized, *, limits: Limits = DEFAULT_LIMITS) -> Any:
+    """Return what a serialized value of ``data`` means, without running it.
 
-    :param serialized: as it stands in ``data``
-    :param limits: what it may ask for
-    :return: a value of :mod:`sbformat.values.types`, of Python, or, where it is not known, a node of
-        :mod:`sbformat.pkl.tree`
-    :raises PickleError: when it is no pickle
-    :raises LimitError: when it asks for more than allowed
+    The type depends on the file, as that of :func:`json.loads` does: check it with ``isinstance``.
+
+    :param serialized: as ``Archive.data`` has it
+    :param limits: bounds on what the pickle may use
+    :return: plain Python values (numbers, text, containers, dates, paths), a type of :mod:`sbformat.values.types`
+        (spaces, schedules, functions, ...), an :class:`~sbformat.pkl.numpy.ArrayInfo` for a numpy array or scalar;
+        where a constructor is not known, a node of :mod:`sbformat.pkl.tree`
+    :raises PickleError: when it is not a pickle
+    :raises LimitError: when it exceeds a limit
+
+    Example::
+
+        archive = sbformat.read("agent.zip")
+        schedule = sbformat.values.decode(archive.data["lr_schedule"])  # FloatSchedule(schedule=ConstantSchedule(...))
     """
     return decode_blob(serialized.pickle, Budget(limits))
 
 
-def decode_blob(data: bytes, budget: Budget) -> object:
-    """Like :func:`decode`, of a blob's bytes within an operation's budget."""
-    return recognise(decode_pickle(data, budget), budget)[0]
+def decode_blob(data: bytes, budget: Budget) -> Any:
+    """Like :func:`decode`, for the bytes of a pickle within an operation's budget."""
+    return decode_tree(decode_pickle(data, budget), budget)[0]
 
 
 def encode(value: object, target: str | Target = NEWEST, *, foreign: frozenset[Pair] = frozenset()) -> bytes:
-    """Return a pickle of a value, the mirror of :func:`decode`: what the target's libraries load without warnings.
+    """Return a pickle of a value, the inverse of :func:`decode`, which the target's libraries load without warnings.
 
-    :param value: as :func:`decode` gives it; spaces of gym become gymnasium's, a published schedule function the
-        schedule that it computes (FORMAT.md 13.7)
-    :param target: a release of SB3, ``2.9``; it decides which classes there are
-    :param foreign: names that are not known and may stand in it as they are
-    :return: one pickle of protocol 4, the same for the same value
-    :raises UnsupportedError: for a value that has no form without code, or that is not known
+    Spaces of gym become gymnasium's, and a published schedule function becomes the schedule that it computes
+    (FORMAT.md 13.7).
+
+    :param value: as :func:`decode` returns it
+    :param target: a release of SB3, such as ``2.9``: it decides which classes exist
+    :param foreign: pairs of module and name that are not known and may be referred to unchanged
+    :return: one pickle of protocol 4; equal values give equal bytes
+    :raises UnsupportedError: for a value that is not known, or that cannot be written without code
+
+    Example::
+
+        encode(ConstantSchedule(3e-4), "2.4")  # a call of stable_baselines3.common.utils.constant_fn
     """
-    from sbformat.values.encoder import written
+    from sbformat.values.encoder import encode_value
 
-    return written(value, target_of(target), foreign)
+    return encode_value(value, target_of(target), foreign)
 
 
-def recognise(
-    pickle: Pickle, budget: Budget, tensors: Scope | None = None, *, reads_all: bool = False
-) -> tuple[object, Recognition]:
-    """Return the value of a pickle, and the account of what was understood in it.
+def decode_tree(
+    pickle: Pickle, budget: Budget, tensors: Scope | None = None, *, checks_unread: bool = False
+) -> tuple[Any, Decoder]:
+    """Return the value of a pickle's tree, and the record of what was understood in it.
 
-    :param pickle: decoded
+    :param pickle: decoded to a tree
     :param budget: the operation's
     :param tensors: of a ``.pth``: finds its storages
-    :param reads_all: check what was left in a file, too
+    :param checks_unread: also check arrays that were left in the file
     """
-    recognition = Recognition(pickle, budget, find, tensors, reads_all=reads_all)
-    value = recognition.make(pickle.value)
-    recognition.tensors.check_totals()
-    return value, recognition
+    decoder = Decoder(pickle, budget, tensors, checks_unread=checks_unread)
+    value = decoder.decode(pickle.value)
+    decoder.tensors.check_totals()
+    return value, decoder

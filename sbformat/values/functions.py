@@ -1,9 +1,9 @@
-"""Functions that cloudpickle carried by value: described, never made (FORMAT.md 13.5).
+"""Node decoders for functions that cloudpickle pickled by value: described, never created (FORMAT.md 13.5).
 
-Sources: cloudpickle ``cloudpickle.py`` and ``cloudpickle_fast.py`` of 0.8 to 3.1. Three ways to spell a function have
-been in use: ``_fill_function(_make_skel_func(code, ...), state)``; ``FunctionType(code, globals, ...)`` and
+Sources: cloudpickle ``cloudpickle.py`` and ``cloudpickle_fast.py`` of 0.8 to 3.1. It has written a function in three
+forms: ``_fill_function(_make_skel_func(code, ...), state)``; ``FunctionType(code, globals, ...)`` and
 ``_make_function(code, globals, ...)``, both followed by ``_function_setstate(function, state)``, whose result is
-dropped.
+discarded.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.globals.dangerous import reason
 from sbformat.pkl.tree import Call, Global
-from sbformat.values.classes import setter_state
-from sbformat.values.code import Code, Parts, code_from
-from sbformat.values.context import Unrecognised, role_of
-from sbformat.values.python_objects import plain_type
-from sbformat.values.schedules import schedule_of
+from sbformat.values.classes import read_setter_state
+from sbformat.values.code import Code, FunctionParts, make_code
+from sbformat.values.context import find_role, reject
+from sbformat.values.python_objects import find_singleton_type
+from sbformat.values.schedules import find_schedule
 from sbformat.values.types import CarriedClass, Cycle, Described, Function, Module, Reference
 
 if TYPE_CHECKING:
-    from sbformat.values.context import Recognition
+    from sbformat.values.context import Context
 
 _FUNCTION_TYPES: Final = ("LambdaType", "FunctionType")
 _CODE_TYPE: Final = "CodeType"
@@ -31,38 +31,36 @@ _EMPTY_CELLS: Final = frozenset(
 
 
 class Cell(NamedTuple):
-    """A closure's cell."""
+    """A cell of a closure."""
 
     content: object
 
 
 class _Empty(NamedTuple):
-    """What an empty cell holds."""
+    """The content of an empty cell."""
 
 
-# -- code objects and cells: parts that only what they belong to accepts --------------------------------
+# -- code objects and cells: accepted only together with the function that they belong to ---------------
 
 
-def builtin_type_call(scope: Recognition, node: Call) -> object:
-    """A call of a type that ``_builtin_type`` names: ``CodeType``, ``LambdaType``, ``MethodType`` and a few more."""
-    named = scope.value(node.func)
+def decode_builtin_type_call(context: Context, node: Call) -> object:
+    """Decode a call of a type that ``_builtin_type`` names: ``CodeType``, ``LambdaType``, ``MethodType`` and others."""
+    named = context.value(node.func)
     if node.updates and named != _NAMESPACE:
-        message = "a code object or function is changed after it was made"
-        raise Unrecognised(message)
+        reject("a code object or function is changed after it was created")
     if type(node.args) is not tuple:
-        message = "a code object or function has computed arguments"
-        raise Unrecognised(message)
+        reject("a code object or function has computed arguments")
     name = named.name if isinstance(named, Reference) else None
     if name in _FUNCTION_TYPES:
-        return function(scope, node)
-    args = tuple(scope.value(arg) for arg in node.args)
+        return decode_function(context, node)
+    args = tuple(context.value(arg) for arg in node.args)
     made: object = None
     if name == _CODE_TYPE:
-        made = code_from(args)
+        made = make_code(args)
     elif named == _NAMESPACE and not args:
-        made = Described("types.SimpleNamespace", tuple(scope.attributes(node).items()) if node.updates else ())
+        made = Described("types.SimpleNamespace", tuple(context.read_attributes(node).items()) if node.updates else ())
     elif named == Reference("builtins", "type") and len(args) == 1:
-        made = plain_type(args[0])
+        made = find_singleton_type(args[0])
     elif name == "MethodType" and len(args) == 2 and isinstance(args[0], (Function, Cycle)):
         made = Described("method", args)
     elif (name == "MappingProxyType" and len(args) == 1 and type(args[0]) is dict) or (
@@ -70,53 +68,48 @@ def builtin_type_call(scope: Recognition, node: Call) -> object:
     ):
         made = Described(f"types.{name}", args)
     if made is None:
-        message = "a type of Python's own is called with other arguments than a pickler writes"
-        raise Unrecognised(message)
-    scope.accept(node)
+        reject("a built-in type has arguments that no pickler writes")
+    context.accept(node)
     return made
 
 
-def cell(scope: Recognition, node: Call) -> Cell:
-    """``_make_cell(value)``, or empty."""
+def decode_cell(context: Context, node: Call) -> Cell:
+    """Decode ``_make_cell(value)``, or ``_make_empty_cell()``."""
     args = node.args
     if type(args) is not tuple or len(args) > 1 or node.updates:
-        message = "a cell does not hold one value"
-        raise Unrecognised(message)
-    scope.accept(node)
-    return Cell(_content(scope, args[0]) if args else _Empty())
+        reject("expected one value in a cell")
+    context.accept(node)
+    return Cell(_content(context, args[0]) if args else _Empty())
 
 
-def _content(scope: Recognition, value: object) -> object:
+def _content(context: Context, value: object) -> object:
     if isinstance(value, Global) and value.pair in _EMPTY_CELLS:
-        scope.accept(value)
+        context.accept(value)
         return _Empty()
-    return scope.value(value)
+    return context.value(value)
 
 
 # -- functions ----------------------------------------------------------------------------------------
 
 
-def function(scope: Recognition, node: Call) -> Function:
-    """``_make_function(code, globals, name, defaults, closure)``, as the function type takes them, and its state."""
+def decode_function(context: Context, node: Call) -> Function:
+    """Decode ``_make_function(code, globals, name, defaults, closure)``, or the function type, and its state."""
     args: Any = node.args
-    setters = scope.changes_of(node)
-    if node.updates or not 2 <= len(args) <= 5 or any(role_of(setter) != "function_state" for setter in setters[:1]):
-        message = "a function is made from unknown arguments"
-        raise Unrecognised(message)
+    setters = context.state_setters(node)
+    if node.updates or not 2 <= len(args) <= 5 or any(find_role(setter) != "function_state" for setter in setters[:1]):
+        reject("a function has unknown arguments")
     if len(setters) > 1:
-        message = "a function is changed twice"
-        raise Unrecognised(message)
-    code, base, name, defaults, cells = (*(scope.value(arg) for arg in args), None, None, None)[:5]
+        reject("a function is changed twice")
+    code, base, name, defaults, cells = (*(context.value(arg) for arg in args), None, None, None)[:5]
     state: dict[str, Any] = {}
     attributes: Any = {}
     if setters:
-        attributes, state = setter_state(scope, setters[0])
+        attributes, state = read_setter_state(context, setters[0])
     if set(state) - _FUNCTION_STATE or type(name) not in (str, type(None)) or defaults not in (None, ()):
-        message = "a function is given a state that cloudpickle never writes"
-        raise Unrecognised(message)
-    _claim_cells(scope, args[4] if len(args) == 5 else None)
+        reject("a function has a state that cloudpickle never writes")
+    _claim_cells(context, args[4] if len(args) == 5 else None)
     closure = state.get("__closure__", cells)
-    parts = Parts(
+    parts = FunctionParts(
         code if isinstance(code, Code) else None,
         base,
         state.get("__name__", name),
@@ -131,18 +124,17 @@ def function(scope: Recognition, node: Call) -> Function:
         state.get("__doc__"),
         state.get("_cloudpickle_submodules"),
     )
-    made = _described(scope, node, parts)
-    scope.accept(node, *setters)
+    made = _describe_function(context, node, parts)
+    context.accept(node, *setters)
     return made
 
 
-def _claim_cells(scope: Recognition, cells: object) -> None:
-    """Check that no two functions share the cells that their states are put into: the last one would win."""
+def _claim_cells(context: Context, cells: object) -> None:
+    """Check that no two functions share a cell, which the state of the last one would overwrite."""
     for cell_of in cells if type(cells) is tuple else ():
-        if id(cell_of) in scope.claimed:
-            message = "two functions share a cell"
-            raise Unrecognised(message)
-        scope.claimed.add(id(cell_of))
+        if id(cell_of) in context.claimed:
+            reject("two functions share a cell")
+        context.claimed.add(id(cell_of))
 
 
 _FUNCTION_STATE: Final = frozenset(
@@ -160,39 +152,35 @@ _FILLED_STATE: Final = frozenset(
 
 
 def _contents(closure: object) -> tuple[object, ...]:
-    """Return what cells hold; of one that is still being made, because its content refers to it, a cycle."""
+    """Return the contents of cells; a cycle for a cell whose content refers to itself."""
     if type(closure) is not tuple or any(not isinstance(item, (Cell, Cycle)) for item in closure):
-        message = "the closure of a function is not made of cells"
-        raise Unrecognised(message)
+        reject("expected cells in the closure of a function")
     return tuple(item.content if isinstance(item, Cell) else item for item in closure)
 
 
-def filled_function(scope: Recognition, node: Call) -> object:
-    """``_fill_function(skeleton, state)`` of cloudpickle < 1.6: the function that it is given."""
+def decode_filled_function(context: Context, node: Call) -> object:
+    """Decode ``_fill_function(skeleton, state)`` of cloudpickle < 1.6, which returns the function that it is given."""
     args: Any = node.args
     skeleton = args[0] if args else None
-    is_skeleton = isinstance(skeleton, Call) and role_of(skeleton) == "skeleton_function"
-    made = scope.value(skeleton) if is_skeleton else None
+    is_skeleton = isinstance(skeleton, Call) and find_role(skeleton) == "skeleton_function"
+    made = context.value(skeleton) if is_skeleton else None
     if not isinstance(made, (Function, Cycle)) or node.updates:
-        message = "_fill_function is not given a function's skeleton"
-        raise Unrecognised(message)
+        reject("expected a skeleton function as the argument of _fill_function")
     return made
 
 
-def skeleton_function(scope: Recognition, node: Call) -> Function:
-    """``_make_skel_func(code, cells, base globals)`` and the call that fills it; others refer to either."""
-    fillers = scope.changes_of(node)
-    made_of: Any = tuple(scope.value(arg) for arg in node.args)  # type: ignore[attr-defined]
-    if node.updates or len(fillers) != 1 or role_of(fillers[0]) != "filled_function" or not 2 <= len(made_of) <= 3:
-        message = "a function's skeleton has unknown arguments, or is not filled once"
-        raise Unrecognised(message)
+def decode_skeleton_function(context: Context, node: Call) -> Function:
+    """Decode ``_make_skel_func(code, cells, base globals)`` and the call that fills it; others refer to either."""
+    fillers = context.state_setters(node)
+    made_of: Any = tuple(context.value(arg) for arg in node.args)  # type: ignore[attr-defined]
+    if node.updates or len(fillers) != 1 or find_role(fillers[0]) != "filled_function" or not 2 <= len(made_of) <= 3:
+        reject("a skeleton function has unknown arguments, or is not filled exactly once")
     base = made_of[2] if len(made_of) == 3 else None
-    state = _filled_state(scope, fillers[0])
+    state = _filled_state(context, fillers[0])
     closure = state.get("closure_values")
     if type(closure) not in (list, tuple, type(None)):
-        message = "the closure of a function is not made of values"
-        raise Unrecognised(message)
-    parts = Parts(
+        reject("expected a list of values as the closure of a function")
+    parts = FunctionParts(
         made_of[0] if isinstance(made_of[0], Code) else None,
         base,
         state.get("name"),
@@ -207,36 +195,34 @@ def skeleton_function(scope: Recognition, node: Call) -> Function:
         state.get("doc"),
         state.get("_cloudpickle_submodules"),
     )
-    made = _described(scope, fillers[0], parts)
-    scope.accept(node, *fillers)
+    made = _describe_function(context, fillers[0], parts)
+    context.accept(node, *fillers)
     return made
 
 
-def _filled_state(scope: Recognition, filler: Call) -> dict[str, Any]:
+def _filled_state(context: Context, filler: Call) -> dict[str, Any]:
     args: Any = filler.args
     if filler.updates:
-        message = "a function is changed after it was made"
-        raise Unrecognised(message)
+        reject("a function is changed after it was created")
     if len(args) == 2:
-        state = scope.value(args[1])
+        state = context.value(args[1])
     else:  # cloudpickle < 0.5.3
         names = ("globals", "defaults", "dict", "module", "closure_values")
-        state = dict(zip(names, (scope.value(arg) for arg in args[1:]))) if len(args) == 6 else None
+        state = dict(zip(names, (context.value(arg) for arg in args[1:]))) if len(args) == 6 else None
     if type(state) is not dict or set(state) - _FILLED_STATE:
-        message = "a function has an unknown state"
-        raise Unrecognised(message)
+        reject("a function has an unknown state")
     return state
 
 
-def _described(scope: Recognition, node: Call, parts: Parts) -> Function:
-    """Describe a function, and doubt it unless it is published code in the surroundings that its library leaves."""
+def _describe_function(context: Context, node: Call, parts: FunctionParts) -> Function:
+    """Describe a function, and add an issue unless it is a published function, unchanged."""
     code = parts.code
     names = code.freevars if code is not None else ()
     closure = dict(zip(names, parts.closure))
-    schedule, why = schedule_of(parts)
+    schedule, why = find_schedule(parts)
     qualname = parts.qualname if type(parts.qualname) is str else code.name if code is not None else "?"
     if why:
-        scope.doubt(node, "function", why)
+        context.add_issue(node, "function", why)
     return Function(
         qualname=qualname,
         module=parts.module if type(parts.module) is str else None,
@@ -251,16 +237,15 @@ def _described(scope: Recognition, node: Call, parts: Parts) -> Function:
 # -- modules ------------------------------------------------------------------------------------------
 
 
-def module(scope: Recognition, node: Call) -> Module:
-    """``subimport(name)``: imports a module by its name."""
+def decode_module(context: Context, node: Call) -> Module:
+    """Decode ``subimport(name)``, which imports a module by its name."""
     (name,) = node.args if type(node.args) is tuple and len(node.args) == 1 else (None,)
     if type(name) is not str or node.updates:
-        message = "subimport is not given the name of a module"
-        raise Unrecognised(message)
-    scope.accept(node)
+        reject("expected the name of a module as the argument of subimport")
+    context.accept(node)
     is_harmless = name.partition(".")[0] in HARMLESS_MODULES and "__" not in name and not reason((name, ""))
     if not is_harmless and name not in _PYTHON_MODULES:
-        scope.doubt(node, "module", name)
+        context.add_issue(node, "module", name)
     return Module(name)
 
 
@@ -272,7 +257,7 @@ HARMLESS_MODULES: Final = frozenset(
         "matplotlib", "optuna", "pandas", "tensorflow", "jax",
     }
 )  # fmt: skip
-"""Packages whose import does nothing but define: a function in a file may use what they hold, and is judged itself."""
+"""Packages whose import only defines names: a function in a file may use them, and has an issue of its own."""
 
 _PYTHON_MODULES: Final = frozenset({"_thread", "builtins", "types"})
-"""The same, of modules that every process has imported: the methods of a dataclass refer to them."""
+"""Modules that every process has imported: the methods of a dataclass refer to them."""

@@ -1,32 +1,32 @@
-"""Which code of a file runs while a class or an object carried by value is loaded (FORMAT.md 13.5).
+"""Which code of a file runs while a class or an object pickled by value is loaded (FORMAT.md 13.5).
 
-Input: nodes of the inert tree that make classes (``_make_skeleton_class``, ``_make_skeleton_enum``) and objects of
-them. Output: a doubt for each, whose message names the methods that loading runs, and other messages for the doubts of
-those methods. CPython and cloudpickle run a method because of its name: making a class runs its metaclass and
-``__init_subclass__`` of its bases, making an object runs ``__new__``, BUILD runs ``__setstate__``.
+Input: nodes of the inert tree that create classes (``_make_skeleton_class``, ``_make_skeleton_enum``) and objects of
+them. Output: an issue for each, whose message names the methods that loading runs, and other messages for the issues of
+those methods. CPython and cloudpickle run a method because of its name: creating a class runs its metaclass and
+``__init_subclass__`` of its bases, creating an object runs ``__new__``, BUILD runs ``__setstate__``.
 
 Example, for ``class A: def __init_subclass__(cls): ...`` and an object of ``class B(A): def __del__(self): ...``:
 
-    the class 'B' is carried by value: loading makes it from code in the file, and runs A.__init_subclass__
-    an object of the class 'B', which is carried by value, is made: loading may run B.__del__
+    the class 'B' is pickled by value: loading creates it from code in the file, and runs A.__init_subclass__
+    an object of the class 'B', which is pickled by value, is created: loading may run B.__del__
 
-A class is described when its attributes are known, which may be after the objects that are among them: those wait.
+A class is described when its attributes are known. An object of the class may be among them, and waits until then.
 Sources: CPython ``Modules/_pickle.c`` (``load_build``, ``do_append``), ``Objects/typeobject.c`` (``type_new``),
 ``Lib/enum.py``, ``Lib/types.py`` (``new_class``); cloudpickle ``cloudpickle.py`` (``_class_setstate``).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
 from sbformat.pkl.tree import Call, Dict, Global
-from sbformat.values.context import role_of
+from sbformat.values.context import Hook, Lineage, find_role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from sbformat.values.context import Recognition
+    from sbformat.values.context import Context
 
 _META_RUNS: Final = ("__prepare__", "__new__", "__init__", "mro", "__setattr__", "__hash__")
 _META_MAY_RUN: Final = (
@@ -47,7 +47,7 @@ _CLASSES: Final = ("carried_class", "carried_enum")
 _MOST_NAMES: Final = 8
 _MOST_HOOKS: Final = 32
 _MOST_BASES: Final = 8
-"""Those of a class that are looked at: a file may make many classes that have, or inherit from, the same many."""
+"""Bases of a class that are examined: a file may contain many classes that inherit from the same many."""
 _SHOWN: Final = 100
 
 RUNS_WHEN_CALLED: Final = (
@@ -56,24 +56,6 @@ RUNS_WHEN_CALLED: Final = (
 )
 _RUNS: Final = "its code is in the file, and loading the file runs it"
 _MAY_RUN: Final = "its code is in the file, and loading the file may run it"
-
-
-class Hook(NamedTuple):
-    """A method or descriptor, and the class that defines it."""
-
-    owner: str
-    node: object
-    """None for a method of a library, which overrides inherited ones too."""
-
-
-class Lineage(NamedTuple):
-    """What a carried class has and inherits from other carried classes."""
-
-    name: str
-    hooks: dict[str, Hook]
-    meta: dict[str, Hook]
-    """The hooks of its metaclass, when that is carried by value too."""
-    is_enum: bool
 
 
 class _Ran:
@@ -94,15 +76,15 @@ class _Ran:
         runs, may_run = _list(self.runs), _list(self.may_run.keys() - self.runs.keys())
         return " and ".join([*([f"runs {runs}"] if runs else []), *([f"may run {may_run}"] if may_run else [])])
 
-    def mark(self, scope: Recognition) -> None:
-        """Say of the functions themselves that loading runs them."""
+    def mark(self, context: Context) -> None:
+        """Change the issues of the functions themselves: loading runs them."""
         for found, text in ((self.runs, _RUNS), (self.may_run, _MAY_RUN)):
             for hook in found.values():
-                for node in _functions(scope, hook.node):
-                    doubt = scope.doubts.get(id(node))
+                for node in _functions(context, hook.node):
+                    doubt = context.issues.get(id(node))
                     if doubt is not None and doubt.message.endswith(RUNS_WHEN_CALLED):
                         message = doubt.message.removesuffix(RUNS_WHEN_CALLED) + text
-                        scope.doubts[id(node)] = doubt._replace(message=message)
+                        context.issues[id(node)] = doubt._replace(message=message)
 
 
 def _list(names: Iterable[str]) -> str:
@@ -111,32 +93,32 @@ def _list(names: Iterable[str]) -> str:
     return ", ".join(found[:_MOST_NAMES]) + more
 
 
-def skeleton_of(node: object) -> Call | None:
-    """Return the call that makes a carried class, given it or the call that fills it in; None for anything else."""
-    if isinstance(node, Call) and role_of(node) == "filled_class":
+def find_skeleton(node: object) -> Call | None:
+    """Return the call that creates a class pickled by value, given it or the call that fills it; None for others."""
+    if isinstance(node, Call) and find_role(node) == "filled_class":
         args: Any = node.args
         node = args[0] if args else None
-    return node if isinstance(node, Call) and role_of(node) in _CLASSES else None
+    return node if isinstance(node, Call) and find_role(node) in _CLASSES else None
 
 
 def name_of(skeleton: Call) -> str:
-    """Return the name of a carried class, quoted, escaped and bounded."""
+    """Return the name of a class pickled by value, quoted, escaped and bounded."""
     args: Any = skeleton.args
     name = args[1] if len(args) > 1 else None
     return f"'{escape(name, _SHOWN)}'" if isinstance(name, str) else "without a name"
 
 
 def _namespace(skeleton: Call) -> Dict:
-    """Return the attributes with which a class is made, as pairs of the tree; an enumeration has none there."""
+    """Return the attributes that a class is created with, as pairs of the tree; an enumeration has none."""
     args: Any = skeleton.args
-    found = args[3] if role_of(skeleton) == "carried_class" and len(args) > 3 else None
+    found = args[3] if find_role(skeleton) == "carried_class" and len(args) > 3 else None
     return found if isinstance(found, Dict) else Dict()
 
 
-def _attributes(scope: Recognition, skeleton: Call) -> Iterator[tuple[object, object]]:
-    """Yield the attributes with which a class is made, then those that it is given."""
+def _attributes(context: Context, skeleton: Call) -> Iterator[tuple[object, object]]:
+    """Yield the attributes that a class is created with, then those that are set later."""
     yield from _namespace(skeleton)
-    for setter in scope.changes_of(skeleton):
+    for setter in context.state_setters(skeleton):
         args: Any = setter.args
         state = args[1] if len(args) > 1 else None
         state = state[0] if type(state) is tuple and state else state
@@ -146,131 +128,133 @@ def _attributes(scope: Recognition, skeleton: Call) -> Iterator[tuple[object, ob
 # -- classes ------------------------------------------------------------------------------------------
 
 
-def describe_class(scope: Recognition, skeleton: Call) -> None:
-    """Doubt a carried class, and the objects of it that were made before it was complete."""
-    lineage = _lineage(scope, skeleton)
-    scope.lineages[id(skeleton)] = lineage
+def describe_class(context: Context, skeleton: Call) -> None:
+    """Add an issue for a class pickled by value, and for its objects that were decoded before it was complete."""
+    lineage = _lineage(context, skeleton)
+    context.lineages[id(skeleton)] = lineage
     ran = _Ran()
     ran.add(lineage.meta, _META_RUNS, _META_MAY_RUN)
-    for base in _bases(scope, skeleton):
+    for base in _bases(context, skeleton):
         ran.add(base.hooks, ("__init_subclass__", *(_ENUM_RUNS if lineage.is_enum else ())))
     for _, value in _namespace(skeleton):
-        made = _lineage_of_object(scope, value)
+        made = _lineage_of_object(context, value)
         if made is not None:
             ran.add(made.hooks, ("__set_name__",), (*_BUILD_MAY_RUN, *_ANY_OBJECT_MAY_RUN))
-    if any(key == "_abc_impl" and value not in ((), []) for key, value in _attributes(scope, skeleton)):
+    if any(key == "_abc_impl" and value not in ((), []) for key, value in _attributes(context, skeleton)):
         ran.add(lineage.hooks, ("__subclasshook__",))
     text = ran.describe()
     kind = "enumeration" if lineage.is_enum else "class"
-    message = f"the {kind} {name_of(skeleton)} is carried by value: loading makes it from code in the file"
-    ran.mark(scope)
-    scope.doubt(skeleton, "class", f"{message}, and {text}" if text else message)
-    for waiting in scope.waiting.pop(id(skeleton), []):
-        _describe_object(scope, waiting, lineage)
+    message = f"the {kind} {name_of(skeleton)} is pickled by value: loading creates it from code in the file"
+    ran.mark(context)
+    context.add_issue(skeleton, "class", f"{message}, and {text}" if text else message)
+    for waiting in context.waiting.pop(id(skeleton), []):
+        _describe_object(context, waiting, lineage)
 
 
-def _lineage(scope: Recognition, skeleton: Call) -> Lineage:
+def _lineage(context: Context, skeleton: Call) -> Lineage:
     name = name_of(skeleton)[1:-1]
     hooks: dict[str, Hook] = {}
-    for key, value in _attributes(scope, skeleton):
+    for key, value in _attributes(context, skeleton):
         if key in _WATCHED or (_is_descriptor(value) and isinstance(key, str) and len(hooks) < _MOST_HOOKS):
-            hooks[key] = Hook(name, value if _is_carried(value) else None)
-    bases = list(_bases(scope, skeleton))
+            hooks[key] = Hook(name, value if _may_run_code(value) else None)
+    bases = list(_bases(context, skeleton))
     for base in bases:
         for key, hook in base.hooks.items():
             if key in _WATCHED or len(hooks) < _MOST_HOOKS:
                 hooks.setdefault(key, hook)
     args: Any = skeleton.args
-    is_enum = role_of(skeleton) == "carried_enum"
-    metaclass = None if is_enum else _known_lineage(scope, args[0])
+    is_enum = find_role(skeleton) == "carried_enum"
+    metaclass = None if is_enum else _known_lineage(context, args[0])
     inherited = next((base.meta for base in bases if base.meta), {})
     return Lineage(name, hooks, metaclass.hooks if metaclass is not None else inherited, is_enum)
 
 
-def _bases(scope: Recognition, skeleton: Call) -> Iterator[Lineage]:
+def _bases(context: Context, skeleton: Call) -> Iterator[Lineage]:
     args: Any = skeleton.args
-    bases = args[0 if role_of(skeleton) == "carried_enum" else 2]
+    bases = args[0 if find_role(skeleton) == "carried_enum" else 2]
     for base in bases[:_MOST_BASES] if type(bases) is tuple else ():
-        found = _known_lineage(scope, base)
+        found = _known_lineage(context, base)
         if found is not None:
             yield found
 
 
-def _known_lineage(scope: Recognition, node: object) -> Lineage | None:
-    skeleton = skeleton_of(node)
-    return scope.lineages.get(id(skeleton)) if skeleton is not None else None
+def _known_lineage(context: Context, node: object) -> Lineage | None:
+    skeleton = find_skeleton(node)
+    return context.lineages.get(id(skeleton)) if skeleton is not None else None
 
 
-def _lineage_of_object(scope: Recognition, node: object) -> Lineage | None:
-    return _known_lineage(scope, node.func) if isinstance(node, Call) else None
+def _lineage_of_object(context: Context, node: object) -> Lineage | None:
+    return _known_lineage(context, node.func) if isinstance(node, Call) else None
 
 
-def _is_carried(value: object) -> bool:
-    """Say whether an attribute may run code of the file: not a plain value, a name, or a method of a library."""
-    return isinstance(value, Call) and role_of(value) != "attribute"
+def _may_run_code(value: object) -> bool:
+    """Return whether an attribute may run code of the file: not a plain value, a name, or a method of a library."""
+    return isinstance(value, Call) and find_role(value) != "attribute"
 
 
 def _is_descriptor(value: object) -> bool:
-    """Say whether an attribute of a class may take part when an attribute of an object is set."""
-    return isinstance(value, Call) and (role_of(value) == "descriptor" or skeleton_of(value.func) is not None)
+    """Return whether an attribute of a class may run code when an attribute of an object is set."""
+    return isinstance(value, Call) and (find_role(value) == "descriptor" or find_skeleton(value.func) is not None)
 
 
-def _functions(scope: Recognition, node: object) -> Iterator[object]:
-    """Yield the calls that make the functions of which a method or property is made."""
-    args: Any = node.args if isinstance(node, Call) and role_of(node) == "descriptor" else (node,)
+def _functions(context: Context, node: object) -> Iterator[object]:
+    """Yield the calls that create the functions of a method or property."""
+    args: Any = node.args if isinstance(node, Call) and find_role(node) == "descriptor" else (node,)
     for part in args[:3]:
         yield part
-        yield from scope.fillers.get(id(part), ())[:1]
+        yield from context.fillers.get(id(part), ())[:1]
 
 
 # -- objects ------------------------------------------------------------------------------------------
 
 
-def describe_object(scope: Recognition, node: Call, skeleton: Call) -> None:
-    """Doubt an object of a carried class, now or when its class is complete."""
-    lineage = scope.lineages.get(id(skeleton))
+def describe_object(context: Context, node: Call, skeleton: Call) -> None:
+    """Add an issue for an object of a class pickled by value, now or when its class is complete."""
+    lineage = context.lineages.get(id(skeleton))
     if lineage is None:
-        scope.waiting.setdefault(id(skeleton), []).append(node)
+        context.waiting.setdefault(id(skeleton), []).append(node)
     else:
-        _describe_object(scope, node, lineage)
+        _describe_object(context, node, lineage)
 
 
-def describe_item(scope: Recognition, node: Call, skeleton: Call) -> None:
-    """Doubt a parametrised carried class: ``operator.getitem(Class, parameters)``."""
-    lineage = scope.lineages.get(id(skeleton))
+def describe_item(context: Context, node: Call, skeleton: Call) -> None:
+    """Add an issue for a parametrized class pickled by value: ``operator.getitem(Class, parameters)``."""
+    lineage = context.lineages.get(id(skeleton))
     ran = _Ran()
     if lineage is not None:
         ran.add(lineage.hooks, ("__class_getitem__",))
         ran.add(lineage.meta, (), ("__getitem__",))
-        ran.mark(scope)
+        ran.mark(context)
     text = ran.describe()
-    message = f"parameters are given to the class {name_of(skeleton)}, which is carried by value"
-    scope.doubt(node, "class", f"{message}: loading {text}" if text else message)
+    message = f"parameters are given to the class {name_of(skeleton)}, which is pickled by value"
+    context.add_issue(node, "class", f"{message}: loading {text}" if text else message)
 
 
-def _describe_object(scope: Recognition, node: Call, lineage: Lineage) -> None:
+def _describe_object(context: Context, node: Call, lineage: Lineage) -> None:
     ran = _Ran()
     ran.add(lineage.hooks, (), _ANY_OBJECT_MAY_RUN)
     if node.how != "REDUCE":
         ran.add(lineage.hooks, ("__new__",))
     elif lineage.is_enum:
         ran.add(lineage.hooks, ("__new__",), ("_missing_",))
-    elif role_of(node) is None:  # not copyreg's, which calls neither
+    elif find_role(node) is None:  # not copyreg's, which calls neither
         ran.add(lineage.hooks, ("__new__", "__init__"))
-    if role_of(node) is None and node.how == "REDUCE":
+    if find_role(node) is None and node.how == "REDUCE":
         ran.add(lineage.meta, ("__call__",))
     for update in node.updates or ():
         if update.how == "BUILD":
-            _add_build(scope, ran, lineage, update.value)
+            _add_build(context, ran, lineage, update.value)
         else:
             ran.add(lineage.hooks, (_UPDATE_RUNS[update.how],), ("append",) if update.how == "APPENDS" else ())
-    ran.mark(scope)
+    ran.mark(context)
     text = ran.describe()
-    message = f"an object of the class '{lineage.name}', which is carried by value, is made: "
-    scope.doubt(node, "class", f"{message}loading {text}" if text else f"{message}its methods run when it is used")
+    message = f"an object of the class '{lineage.name}', which is pickled by value, is created: "
+    context.add_issue(
+        node, "class", f"{message}loading {text}" if text else f"{message}its methods run when it is used"
+    )
 
 
-def _add_build(scope: Recognition, ran: _Ran, lineage: Lineage, state: object) -> None:
+def _add_build(context: Context, ran: _Ran, lineage: Lineage, state: object) -> None:
     """Add what BUILD runs: ``__setstate__``, or what setting attributes runs.
 
     Of a state ``(attributes, slots)`` the slots are set by ``setattr``, the attributes put into ``__dict__``.
@@ -289,7 +273,7 @@ def _add_build(scope: Recognition, ran: _Ran, lineage: Lineage, state: object) -
         hook = hooks.get(key) if isinstance(key, str) else None
         if hook is None or "__setattr__" in hooks:
             continue
-        described = _lineage_of_object(scope, hook.node)
+        described = _lineage_of_object(context, hook.node)
         if described is not None:
             ran.add(described.hooks, ("__set__",))
         elif isinstance(hook.node, Call) and isinstance(hook.node.func, Global) and hook.node.func.name == "property":

@@ -1,9 +1,9 @@
-"""Small values and plain objects: containers, enumerations, named tuples, dates, paths, noise (FORMAT.md 13.6)."""
+"""Node decoders for small values: containers, enumerations, named tuples, dates, paths, noise (FORMAT.md 13.6)."""
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
 from sbformat.globals.recognized import CALLS, PARTIAL_MODULES, PLAIN_OBJECTS
@@ -11,8 +11,8 @@ from sbformat.globals.references import REFERENCES
 from sbformat.globals.stdlib import ATTRIBUTES
 from sbformat.pkl.numpy import latin1_bytes
 from sbformat.pkl.tree import Call, Dict, Global, Node
-from sbformat.values.context import Unrecognised, described
-from sbformat.values.numbers import whole
+from sbformat.values.context import describe_node, reject
+from sbformat.values.numbers import to_int
 from sbformat.values.types import (
     CarriedClass,
     CarriedObject,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import datetime as dt
     import pathlib
 
-    from sbformat.values.context import Recognition
+    from sbformat.values.context import Context
 
 _MEMBERS: Final[dict[tuple[str, str], tuple[object, ...]]] = {
     ("stable_baselines3.common.type_aliases", "TrainFrequencyUnit"): ("step", "episode"),
@@ -43,36 +43,32 @@ _METADATA: Final = "_metadata"
 _LONGEST_PATH: Final = 32_767
 
 
-def _refuse(message: str) -> NoReturn:
-    raise Unrecognised(message)
-
-
-def _plain_arguments(scope: Recognition, node: Call, what: str) -> tuple[Any, ...]:
+def _plain_arguments(context: Context, node: Call, what: str) -> tuple[Any, ...]:
     """Return the arguments of a call that nothing changes afterwards."""
     if node.updates or type(node.args) is not tuple:
-        _refuse(f"{what} is changed after it was made, or has computed arguments")
-    return tuple(scope.value(arg) for arg in node.args)
+        reject(f"{what} is changed after it was constructed, or has computed arguments")
+    return tuple(context.value(arg) for arg in node.args)
 
 
 # -- containers ---------------------------------------------------------------------------------------
 
 
-def ordered_dict(scope: Recognition, node: Call) -> object:
-    """An OrderedDict, with the ``_metadata`` of torch's state dicts."""
+def decode_ordered_dict(context: Context, node: Call) -> object:
+    """Decode an OrderedDict, with the ``_metadata`` of torch's state dicts."""
     args: Any = node.args
     pairs: list[tuple[object, object]] = []
     if args:
         items = args[0] if len(args) == 1 else None
         if type(items) is not list or any(type(item) not in (list, tuple) or len(item) != 2 for item in items):
-            _refuse("an OrderedDict is not made of pairs")
+            reject("expected pairs in an OrderedDict")
         pairs = [(item[0], item[1]) for item in items]
     for update in node.updates or ():
         if update.how == "SETITEMS":
             pairs.extend(update.value)  # type: ignore[arg-type]
         elif update.how != "BUILD" or not _is_metadata(update.value):
-            _refuse("an OrderedDict is given attributes")
-    scope.accept(node)
-    made = scope.mapping(pairs)
+            reject("an OrderedDict has attributes")
+    context.accept(node)
+    made = context.make_dict(pairs)
     return made if isinstance(made, Dict) else OrderedDict(made)
 
 
@@ -80,140 +76,140 @@ def _is_metadata(state: object) -> bool:
     return type(state) is Dict and len(state) == 1 and state[0][0] == _METADATA
 
 
-def a_deque(scope: Recognition, node: Call) -> deque[object]:
-    """A deque: ``deque((), maxlen)`` and its items."""
-    args = tuple(scope.value(arg) for arg in node.args)  # type: ignore[attr-defined]
+def decode_deque(context: Context, node: Call) -> deque[object]:
+    """Decode ``deque((), maxlen)`` and its items."""
+    args = tuple(context.value(arg) for arg in node.args)  # type: ignore[attr-defined]
     if len(args) > 2 or any(update.how != "APPENDS" for update in node.updates or ()):
-        _refuse("a deque has unknown arguments or a state")
+        reject("a deque has unknown arguments or a state")
     items = args[0] if args else ()
     maxlen = args[1] if len(args) == 2 else None
     is_length = maxlen is None or (type(maxlen) is int and 0 <= maxlen < 2**31)
     if type(items) not in (tuple, list) or not is_length:
-        _refuse("a deque is not made of a list and a length")
+        reject("expected a list and a maximum length as the arguments of a deque")
     made = deque(items, maxlen)
     for update in node.updates or ():
-        made.extend(scope.value(item) for item in update.value)  # type: ignore[attr-defined]
-    scope.accept(node)
+        made.extend(context.value(item) for item in update.value)  # type: ignore[attr-defined]
+    context.accept(node)
     return made
 
 
-def default_dict(scope: Recognition, node: Call) -> DefaultDict:
-    """A defaultdict whose factory is a type of Python's, or none."""
+def decode_default_dict(context: Context, node: Call) -> DefaultDict:
+    """Decode a defaultdict whose factory is a built-in type or None."""
     args: Any = node.args
-    factory = scope.value(args[0]) if len(args) == 1 else None
+    factory = context.value(args[0]) if len(args) == 1 else None
     if len(args) > 1 or any(update.how != "SETITEMS" for update in node.updates or ()):
-        _refuse("a defaultdict has unknown arguments or a state")
+        reject("a defaultdict has unknown arguments or a state")
     if factory is not None and not (isinstance(factory, Reference) and factory.module == "builtins"):
-        _refuse("a defaultdict has a factory that is no type of Python's")
+        reject("expected a built-in type as the factory of a defaultdict")
     pairs: list[tuple[object, object]] = []
     for update in node.updates or ():
         pairs.extend(update.value)  # type: ignore[arg-type]
-    scope.accept(node)
-    return DefaultDict(factory, scope.mapping(pairs))  # type: ignore[arg-type]
+    context.accept(node)
+    return DefaultDict(factory, context.make_dict(pairs))  # type: ignore[arg-type]
 
 
-def a_set(scope: Recognition, node: Call) -> object:
-    """``set([...])`` and ``frozenset([...])``, as protocols below 4 have them."""
-    args = _plain_arguments(scope, node, "a set")
+def decode_set(context: Context, node: Call) -> object:
+    """Decode ``set([...])`` and ``frozenset([...])``, which protocols below 4 write."""
+    args = _plain_arguments(context, node, "a set")
     if len(args) > 1 or (args and type(args[0]) not in (list, tuple)):
-        _refuse("a set is not made of a list")
-    scope.accept(node)
-    return scope.members(list(args[0]) if args else [], is_frozen=described(node).endswith("frozenset"))
+        reject("expected a list as the argument of a set")
+    context.accept(node)
+    return context.make_set(list(args[0]) if args else [], is_frozen=describe_node(node).endswith("frozenset"))
 
 
-def a_range(scope: Recognition, node: Call) -> Described:
-    """``range`` and ``slice``."""
-    args = _plain_arguments(scope, node, "a range")
-    name = described(node)
+def decode_range(context: Context, node: Call) -> Described:
+    """Decode ``range`` and ``slice``."""
+    args = _plain_arguments(context, node, "a range")
+    name = describe_node(node)
     allowed = (int, type(None)) if name.endswith("slice") else (int,)
     if not 1 <= len(args) <= 3 or any(type(arg) not in allowed for arg in args) or args[2:] == (0,):
-        _refuse("a range is not made of whole numbers, or its step is 0")
-    scope.accept(node)
+        reject("expected integers in a range, and a step other than 0")
+    context.accept(node)
     return Described(name, args)
 
 
 # -- enumerations, named tuples, plain objects --------------------------------------------------------
 
 
-def enum(scope: Recognition, node: Call) -> EnumMember:
-    """A member of an enumeration, by its value."""
-    args = _plain_arguments(scope, node, "an enumeration")
+def decode_enum(context: Context, node: Call) -> EnumMember:
+    """Decode a member of an enumeration, by its value."""
+    args = _plain_arguments(context, node, "an enumeration")
     pair = node.func.pair  # type: ignore[attr-defined]
     if len(args) != 1 or type(args[0]) not in (str, int) or args[0] not in _MEMBERS[pair]:
-        _refuse("an enumeration has no member of that value")
-    scope.accept(node)
+        reject("an enumeration has no member of that value")
+    context.accept(node)
     return EnumMember(Reference(*pair), args[0])
 
 
-def train_freq(scope: Recognition, node: Call) -> TrainFreq:
-    """``TrainFreq(frequency, unit)``."""
-    args = _plain_arguments(scope, node, "a TrainFreq")
+def decode_train_freq(context: Context, node: Call) -> TrainFreq:
+    """Decode ``TrainFreq(frequency, unit)``."""
+    args = _plain_arguments(context, node, "a TrainFreq")
     if len(args) != 2 or not isinstance(args[1], EnumMember) or args[1].enum.name != "TrainFrequencyUnit":
-        _refuse("a TrainFreq is not a number and a unit")
-    made = TrainFreq(whole(args[0], "the frequency of a TrainFreq"), args[1])
-    scope.accept(node)
+        reject("expected a number and a unit in a TrainFreq")
+    made = TrainFreq(to_int(args[0], "the frequency of a TrainFreq"), args[1])
+    context.accept(node)
     return made
 
 
-def rnn_states(scope: Recognition, node: Call) -> RNNStates:
-    """``RNNStates(pi, vf)``: tensors."""
-    args = _plain_arguments(scope, node, "RNNStates")
+def decode_rnn_states(context: Context, node: Call) -> RNNStates:
+    """Decode ``RNNStates(pi, vf)``, two tuples of tensors."""
+    args = _plain_arguments(context, node, "RNNStates")
     if len(args) != 2 or any(type(arg) is not tuple or any(isinstance(part, Node) for part in arg) for arg in args):
-        _refuse("RNNStates are not two tuples of tensors")
-    scope.accept(node)
+        reject("expected two tuples of tensors in RNNStates")
+    context.accept(node)
     return RNNStates(*args)
 
 
-def plain_object(scope: Recognition, node: Call) -> Instance:
-    """An object that is nothing but its attributes."""
+def decode_plain_object(context: Context, node: Call) -> Instance:
+    """Decode an object that consists of its attributes alone."""
     if node.args != ():
-        _refuse("a plain object is made from arguments")
-    return _instance(scope, node, node.func.pair)  # type: ignore[attr-defined]
+        reject("expected a plain object constructed without arguments")
+    return _instance(context, node, node.func.pair)  # type: ignore[attr-defined]
 
 
-def _instance(scope: Recognition, node: Call, pair: tuple[str, str]) -> Instance:
-    attributes = scope.attributes(node)
+def _instance(context: Context, node: Call, pair: tuple[str, str]) -> Instance:
+    attributes = context.read_attributes(node)
     unknown = sorted(set(attributes) - set(PLAIN_OBJECTS[pair]))
     if unknown:
-        _refuse(f"it has the attribute {escape(unknown[0], 80)}, which its class never writes")
-    scope.accept(node)
+        reject(f"it has the unknown attribute {escape(unknown[0], 80)}")
+    context.accept(node)
     return Instance(Reference(*pair), attributes)
 
 
-def reconstructor(scope: Recognition, node: Call) -> Instance:
-    """``copyreg._reconstructor(class, object, None)``: how protocols 0 and 1 make plain objects."""
+def decode_reconstructed(context: Context, node: Call) -> Instance:
+    """Decode ``copyreg._reconstructor(class, object, None)``, which protocols 0 and 1 write for plain objects."""
     args: Any = node.args
     cls = args[0] if len(args) == 3 else None
     if not isinstance(cls, Global) or cls.updates or cls.pair not in PLAIN_OBJECTS or args[2] is not None:
-        _refuse("copyreg makes an object of a class that is not known")
+        reject("copyreg constructs an object of an unknown class")
     if not isinstance(args[1], Global) or args[1].pair != ("builtins", "object"):
-        _refuse("copyreg makes an object from another base than object")
-    made = _instance(scope, node, cls.pair)
-    scope.accept(cls, args[1])
+        reject("copyreg constructs an object from another base than object")
+    made = _instance(context, node, cls.pair)
+    context.accept(cls, args[1])
     return made
 
 
-def partial(scope: Recognition, node: Call) -> Partial:
-    """``functools.partial``: a layer, an optimizer or a carried function, and plain arguments."""
+def decode_partial(context: Context, node: Call) -> Partial:
+    """Decode ``functools.partial`` of a layer, an optimizer or a function pickled by value, and plain arguments."""
     args: Any = node.args
-    state = scope.state(node)
+    state = context.read_state(node)
     if len(args) != 1 or type(state) is not tuple or len(state) != 4:
-        _refuse("a partial has unknown arguments or an unknown state")
+        reject("a partial has unknown arguments or an unknown state")
     function, given, keywords, attributes = state
     if not _is_callable(function) or type(given) is not tuple or not _is_keywords(keywords):
-        _refuse("a partial calls something that is not known")
+        reject("a partial calls something unknown")
     if isinstance(function, Reference) and not function.module.startswith(PARTIAL_MODULES):
-        _refuse("a partial calls what is no layer or optimizer, with arguments of its own choice")
-    first = scope.value(args[0])
+        reject("expected a layer or optimizer in a partial")
+    first = context.value(args[0])
     is_same = first == function if isinstance(function, Reference) else first is function
     if attributes not in (None, {}) or not is_same:
-        _refuse("a partial has attributes, or two functions")
-    scope.accept(node)
+        reject("a partial has attributes, or two functions")
+    context.accept(node)
     return Partial(function, given, keywords or {})
 
 
 def _is_callable(value: object) -> bool:
-    """Say whether a partial may call a value: a class that is checked further, or what is carried by value."""
+    """Return whether a partial may call a value: a class that is checked further, or something pickled by value."""
     is_method = isinstance(value, Described) and value.kind == "method"
     return is_method or isinstance(value, (Reference, Function, CarriedClass, CarriedObject))
 
@@ -222,54 +218,55 @@ def _is_keywords(value: object) -> bool:
     return value is None or (type(value) is dict and all(type(key) is str for key in value))
 
 
-def attribute(scope: Recognition, node: Call) -> Described:
-    """``getattr``, as protocol 2 spells a name in a class: ``policy.save`` does so for a policy's ``_dummy_schedule``.
+def decode_getattr(context: Context, node: Call) -> Described:
+    """Decode ``getattr(class, name)``, which protocol 2 writes for a name in a class.
 
-    The constructor of gym's random generators is another; only the call that it is for accepts it.
+    ``policy.save`` writes a policy's ``_dummy_schedule`` so. For the constructor of gym's random generators, which is
+    written so too, the node is accepted by the decoder of the call of that constructor.
     """
     args: Any = node.args
     cls = args[0] if len(args) == 2 else None
     if node.updates or not isinstance(cls, Global) or cls.updates or type(args[1]) is not str:
-        _refuse("getattr is called for something that is no class")
+        reject("expected a class and a name as the arguments of getattr")
     if cls.pair in REFERENCES and args[1] == "_dummy_schedule":
-        scope.accept(node, cls)
+        context.accept(node, cls)
     elif (cls.pair, args[1]) in ATTRIBUTES:
-        scope.accept_where_carried(node)
-        scope.accept(cls)
+        context.accept_if_by_value(node)
+        context.accept(cls)
     elif (cls.pair[0], f"{cls.pair[1]}.{args[1]}") not in CALLS:
-        _refuse("getattr is called for something other than a policy's _dummy_schedule or a method of a type")
+        reject("getattr is called for something other than a policy's _dummy_schedule or a method of a type")
     return Described("getattr", (Reference(*cls.pair), args[1]))
 
 
 # -- dates and paths ----------------------------------------------------------------------------------
 
 
-def date(scope: Recognition, node: Call) -> dt.date | dt.datetime | dt.time:
-    """A date, a time or both, as their bytes; with a zone or without."""
+def decode_date(context: Context, node: Call) -> dt.date | dt.datetime | dt.time:
+    """Decode a date, a time or both from their bytes, with a time zone or without."""
     import datetime as dt
 
-    name = described(node).rpartition(".")[2]
-    args = _plain_arguments(scope, node, "a date")
+    name = describe_node(node).rpartition(".")[2]
+    args = _plain_arguments(context, node, "a date")
     raw = args[0] if args else None
     sizes = {"datetime": 10, "date": 4, "time": 6}
     if type(raw) is str:  # bytes of Python 2
         raw = latin1_bytes(raw, "latin1")
     if type(raw) is not bytes or len(raw) != sizes[name] or len(args) > 1 + (name != "date"):
-        _refuse(f"a {name} is not made of its {sizes[name]} bytes")
+        reject(f"expected {sizes[name]} bytes as the argument of a {name}")
     zone = args[1] if len(args) == 2 else None
     if zone is not None and not isinstance(zone, dt.timezone):
-        _refuse("a date has a time zone that is not Python's own")
+        reject("expected datetime.timezone as the time zone of a date")
     kind = {"datetime": dt.datetime, "date": dt.date, "time": dt.time}[name]
     try:
         made: dt.date | dt.datetime | dt.time = _from_bytes(kind, name, raw, zone)
     except ValueError:
-        _refuse(f"the bytes of a {name} are out of range")
-    scope.accept(node)
+        reject(f"the bytes of a {name} are out of range")
+    context.accept(node)
     return made
 
 
 def _from_bytes(kind: Any, name: str, raw: bytes, zone: object) -> Any:
-    """The layout of CPython's ``datetime.__setstate__``; the high bit of the first field but the year's is the fold."""
+    """Unpack bytes as CPython's ``datetime.__setstate__``; the high bit of month or hour is the fold."""
     parts: list[int] = []
     if name != "time":
         parts += [raw[0] << 8 | raw[1], raw[2] & (0x7F if name == "datetime" else 0xFF), raw[3]]
@@ -281,43 +278,43 @@ def _from_bytes(kind: Any, name: str, raw: bytes, zone: object) -> Any:
     return kind(*parts, tzinfo=zone, fold=fold)
 
 
-def timedelta(scope: Recognition, node: Call) -> dt.timedelta:
-    """``timedelta(days, seconds, microseconds)``."""
+def decode_timedelta(context: Context, node: Call) -> dt.timedelta:
+    """Decode ``timedelta(days, seconds, microseconds)``."""
     import datetime as dt
 
-    args = _plain_arguments(scope, node, "a timedelta")
+    args = _plain_arguments(context, node, "a timedelta")
     if not 1 <= len(args) <= 3 or any(type(arg) is not int for arg in args):
-        _refuse("a timedelta is not made of whole numbers")
+        reject("expected integers in a timedelta")
     try:
         made = dt.timedelta(*args)
     except (OverflowError, ValueError):
-        _refuse("a timedelta is out of range")
-    scope.accept(node)
+        reject("a timedelta is out of range")
+    context.accept(node)
     return made
 
 
-def timezone(scope: Recognition, node: Call) -> dt.timezone:
-    """``timezone(timedelta)``, with a name or without."""
+def decode_timezone(context: Context, node: Call) -> dt.timezone:
+    """Decode ``timezone(timedelta)``, with a name or without."""
     import datetime as dt
 
-    args = _plain_arguments(scope, node, "a time zone")
+    args = _plain_arguments(context, node, "a time zone")
     if not 1 <= len(args) <= 2 or type(args[0]) is not dt.timedelta or any(type(arg) is not str for arg in args[1:]):
-        _refuse("a time zone is not made of its offset")
+        reject("expected a timedelta and a name as the arguments of a time zone")
     try:
         made = dt.timezone(*args)
     except ValueError:
-        _refuse("a time zone is out of range")
-    scope.accept(node)
+        reject("a time zone is out of range")
+    context.accept(node)
     return made
 
 
-def path(scope: Recognition, node: Call) -> pathlib.PurePath:
-    """A path, as text only."""
+def decode_path(context: Context, node: Call) -> pathlib.PurePath:
+    """Decode a path; it stays text and is not looked up."""
     import pathlib
 
-    args = _plain_arguments(scope, node, "a path")
+    args = _plain_arguments(context, node, "a path")
     if any(type(arg) is not str for arg in args) or sum(map(len, args)) > _LONGEST_PATH:
-        _refuse("a path is not made of text, or longer than any system has them")
-    kind = pathlib.PureWindowsPath if "Windows" in described(node) else pathlib.PurePosixPath
-    scope.accept(node)
+        reject("expected text as the arguments of a path, of at most 32,767 characters")
+    kind = pathlib.PureWindowsPath if "Windows" in describe_node(node) else pathlib.PurePosixPath
+    context.accept(node)
     return kind(*args)

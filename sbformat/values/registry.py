@@ -1,4 +1,7 @@
-"""Which recogniser reads what: the table from roles to functions."""
+"""The table of node decoders: from the role of a constructor to the function that decodes its calls.
+
+The role of a name is in :mod:`sbformat.globals.recognized`.
+"""
 
 from __future__ import annotations
 
@@ -9,133 +12,133 @@ from sbformat.globals.stdlib import SLOT_OBJECTS
 from sbformat.pkl.tree import Call, Global
 from sbformat.pth.constructors import CONSTRUCTORS
 from sbformat.values import arrays, objects, schedules, spaces, tensors
-from sbformat.values.context import role_of
+from sbformat.values.context import find_role
 
 if TYPE_CHECKING:
-    from sbformat.values.context import Recogniser
+    from sbformat.values.context import NodeDecoder
 
-_CALLED: Final[dict[str, Recogniser]] = {
-    **dict.fromkeys(CONSTRUCTORS, tensors.constructed),
-    "ordered_dict": objects.ordered_dict,
-    "set": objects.a_set,
-    "frozenset": objects.a_set,
-    "numpy_scalar": arrays.array,
-    "numpy_array": arrays.array,
-    "numpy_dtype": arrays.dtype,
-    "random_state": arrays.random_state,
-    "generator": arrays.generator,
-    "bit_generator": arrays.bit_generator,
-    "seed_sequence": arrays.seed_sequence,
-    "deque": objects.a_deque,
-    "default_dict": objects.default_dict,
-    "datetime": objects.date,
-    "date": objects.date,
-    "time": objects.date,
-    "timedelta": objects.timedelta,
-    "timezone": objects.timezone,
-    "posix_path": objects.path,
-    "windows_path": objects.path,
-    "range": objects.a_range,
-    "slice": objects.a_range,
-    "partial": objects.partial,
-    "reconstructor": objects.reconstructor,
-    "attribute": objects.attribute,
-    "load_from_bytes": tensors.load_from_bytes,
-    "unread_tensor": tensors.unread,
-    "constant_function": schedules.constant_function,
-    "linear_function": schedules.linear_function,
-    "enum": objects.enum,
+_CALL_DECODERS: Final[dict[str, NodeDecoder]] = {
+    **dict.fromkeys(CONSTRUCTORS, tensors.decode_tensor),
+    "ordered_dict": objects.decode_ordered_dict,
+    "set": objects.decode_set,
+    "frozenset": objects.decode_set,
+    "numpy_scalar": arrays.decode_array,
+    "numpy_array": arrays.decode_array,
+    "numpy_dtype": arrays.decode_dtype,
+    "random_state": arrays.decode_random_state,
+    "generator": arrays.decode_generator,
+    "bit_generator": arrays.decode_bit_generator,
+    "seed_sequence": arrays.decode_seed_sequence,
+    "deque": objects.decode_deque,
+    "default_dict": objects.decode_default_dict,
+    "datetime": objects.decode_date,
+    "date": objects.decode_date,
+    "time": objects.decode_date,
+    "timedelta": objects.decode_timedelta,
+    "timezone": objects.decode_timezone,
+    "posix_path": objects.decode_path,
+    "windows_path": objects.decode_path,
+    "range": objects.decode_range,
+    "slice": objects.decode_range,
+    "partial": objects.decode_partial,
+    "reconstructor": objects.decode_reconstructed,
+    "attribute": objects.decode_getattr,
+    "load_from_bytes": tensors.decode_storage,
+    "unread_tensor": tensors.reject_tensor,
+    "constant_function": schedules.decode_constant_function,
+    "linear_function": schedules.decode_linear_function,
+    "enum": objects.decode_enum,
 }
-"""By the role of what REDUCE calls. Those without a recogniser are parts that only what they belong to accepts."""
+"""Decoders of REDUCE, by the role of what it calls. A role without one is accepted as a part of another node."""
 
-_CARRIED: Final = {
-    "type_of": "python_types.type_of",
-    "builtin_type": "python_types.builtin_type",
-    "generic_alias": "python_types.generic_alias",
-    "type_variable": "python_types.type_variable",
-    "union": "python_types.union",
-    "descriptor": "python_types.descriptor",
-    "tuple_getter": "python_types.plain_call",
-    "field_kind": "python_types.plain_call",
-    "weak_set": "python_types.plain_call",
-    "ellipsis": "python_types.ellipsis",
-    "function": "functions.function",
-    "skeleton_function": "functions.skeleton_function",
-    "filled_function": "functions.filled_function",
-    "cell": "functions.cell",
-    "empty_cell": "functions.cell",
-    "module": "functions.module",
-    "carried_class": "classes.carried_class",
-    "carried_enum": "classes.carried_enum",
-    "filled_class": "classes.filled_class",
+_BY_VALUE_DECODERS: Final = {
+    "type_of": "python_types.decode_type_of",
+    "builtin_type": "python_types.decode_builtin_type",
+    "generic_alias": "python_types.decode_generic_alias",
+    "type_variable": "python_types.decode_type_variable",
+    "union": "python_types.decode_union",
+    "descriptor": "python_types.decode_descriptor",
+    "tuple_getter": "python_types.decode_plain_call",
+    "field_kind": "python_types.decode_plain_call",
+    "weak_set": "python_types.decode_plain_call",
+    "ellipsis": "python_types.decode_ellipsis",
+    "function": "functions.decode_function",
+    "skeleton_function": "functions.decode_skeleton_function",
+    "filled_function": "functions.decode_filled_function",
+    "cell": "functions.decode_cell",
+    "empty_cell": "functions.decode_cell",
+    "module": "functions.decode_module",
+    "carried_class": "classes.decode_class",
+    "carried_enum": "classes.decode_enum_class",
+    "filled_class": "classes.decode_filled_class",
 }
-"""The same, for what is carried by value: modules and names in them, which SB3 >= 2.7 hardly ever needs."""
+"""The same for functions and classes pickled by value, imported when needed: SB3 >= 2.7 hardly ever writes them."""
 
 _CLASSES: Final = frozenset({"carried_class", "carried_enum", "filled_class"})
 _FUNCTIONS: Final = frozenset({"function", "skeleton_function", "filled_function"})
 
-_MADE: Final[dict[str, Recogniser]] = {
-    "box": spaces.box,
-    "discrete": spaces.discrete,
-    "multi_discrete": spaces.multi_discrete,
-    "multi_binary": spaces.multi_binary,
-    "dict_space": spaces.dict_space,
-    "tuple_space": spaces.tuple_space,
-    "one_of": spaces.one_of,
-    "text": spaces.text,
-    "sequence": spaces.sequence,
-    "graph": spaces.graph,
-    "constant_schedule": schedules.constant_schedule,
-    "linear_schedule": schedules.linear_schedule,
-    "float_schedule": schedules.float_schedule,
-    "simple_linear_schedule": schedules.simple_linear_schedule,
-    "train_freq": objects.train_freq,
-    "rnn_states": objects.rnn_states,
-    "portable_array": arrays.portable_array,
+_OBJECT_DECODERS: Final[dict[str, NodeDecoder]] = {
+    "Box": spaces.decode_box,
+    "Discrete": spaces.decode_discrete,
+    "MultiDiscrete": spaces.decode_multi_discrete,
+    "MultiBinary": spaces.decode_multi_binary,
+    "Dict": spaces.decode_dict,
+    "Tuple": spaces.decode_tuple,
+    "OneOf": spaces.decode_one_of,
+    "Text": spaces.decode_text,
+    "Sequence": spaces.decode_sequence,
+    "Graph": spaces.decode_graph,
+    "constant_schedule": schedules.decode_constant_schedule,
+    "linear_schedule": schedules.decode_linear_schedule,
+    "float_schedule": schedules.decode_float_schedule,
+    "simple_linear_schedule": schedules.decode_simple_linear_schedule,
+    "train_freq": objects.decode_train_freq,
+    "rnn_states": objects.decode_rnn_states,
+    "portable_array": arrays.decode_portable_array,
 }
-"""By the role of what NEWOBJ makes."""
+"""Decoders of NEWOBJ, by the role of the class."""
 
 
-def find(node: Call) -> Recogniser | None:
-    """Return the recogniser of a call, or None when it is of nothing that is known."""
+def find_node_decoder(node: Call) -> NodeDecoder | None:
+    """Return the node decoder of a call, or None when its constructor is not known."""
     func = node.func
-    if isinstance(func, Call) and role_of(func) in _CLASSES:
-        return _of_carried("classes.carried_object") if node.how in ("REDUCE", "NEWOBJ", "NEWOBJ_EX") else None
+    if isinstance(func, Call) and find_role(func) in _CLASSES:
+        return _load_by_value("classes.decode_object") if node.how in ("REDUCE", "NEWOBJ", "NEWOBJ_EX") else None
     if node.how == "REDUCE":
         if isinstance(func, Call):
-            return _of_computed(func)
-        role = role_of(node) or ""
+            return _find_for_computed(func)
+        role = find_role(node) or ""
         if role == "reconstructor" and node.args and isinstance(node.args[0], Call):  # type: ignore[index]
-            return _of_carried("classes.reconstructed_object")
-        return _CALLED.get(role) or _of_carried(_CARRIED.get(role))
+            return _load_by_value("classes.decode_reconstructed_object")
+        return _CALL_DECODERS.get(role) or _load_by_value(_BY_VALUE_DECODERS.get(role))
     if node.how != "NEWOBJ" or type(func) is not Global or func.updates or type(node.args) is not tuple:
         return None
     if func.pair in SLOT_OBJECTS:
-        return _of_carried("classes.slot_object")
+        return _load_by_value("classes.decode_slot_object")
     made = OBJECTS.get(func.pair)
     if made is not None:
-        return _MADE[made]
-    return objects.plain_object if func.pair in PLAIN_OBJECTS else None
+        return _OBJECT_DECODERS[made]
+    return objects.decode_plain_object if func.pair in PLAIN_OBJECTS else None
 
 
-def _of_computed(func: Call) -> Recogniser | None:
-    """Return the recogniser of a call of what a call gives."""
-    role = role_of(func)
+def _find_for_computed(func: Call) -> NodeDecoder | None:
+    """Return the decoder of a call whose function is the result of another call."""
+    role = find_role(func)
     if role == "attribute":
-        return arrays.gym_generator
+        return arrays.decode_gym_generator
     if role == "builtin_type":
-        return _of_carried("functions.builtin_type_call")
-    if role in _FUNCTIONS or (isinstance(func.func, Call) and role_of(func.func) == "builtin_type"):
-        return _of_carried("classes.called_function")
+        return _load_by_value("functions.decode_builtin_type_call")
+    if role in _FUNCTIONS or (isinstance(func.func, Call) and find_role(func.func) == "builtin_type"):
+        return _load_by_value("classes.reject_called_function")
     return None
 
 
-def _of_carried(path: str | None) -> Recogniser | None:
+def _load_by_value(path: str | None) -> NodeDecoder | None:
     if path is None:
         return None
     from sbformat.values import classes, functions
     from sbformat.values import python_objects as python_types
 
     module, _, name = path.partition(".")
-    recogniser: Recogniser = getattr({"classes": classes, "functions": functions}.get(module, python_types), name)
-    return recogniser
+    decoder: NodeDecoder = getattr({"classes": classes, "functions": functions}.get(module, python_types), name)
+    return decoder

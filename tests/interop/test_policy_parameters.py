@@ -15,13 +15,13 @@ contrib = pytest.importorskip("sb3_contrib")
 
 import numpy as np
 from gymnasium import spaces
-from rebuild_envs import environment
 from stable_baselines3.common.torch_layers import CombinedExtractor, FlattenExtractor, NatureCNN
 from torch import nn
 
 import sbformat
-from sbformat.policies import NetworkError, expected_parameters, nearest, optimizer_mismatches
+from sbformat.policies import NetworkError, expected_parameters, find_optimizer_mismatches, match_network
 from sbformat.tools.edit import edit
+from tests.interop.rebuild_envs import environment
 
 pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
 
@@ -148,7 +148,7 @@ def check(model: Any) -> None:
     expected = expected_parameters(archive)
     assert expected == actual
     assert list(expected) == list(actual)
-    fit = nearest(archive)
+    fit = match_network(archive)
     parameters = fit.parameters
     assert not fit.mismatches
     buffers = {name for name, _ in model.policy.named_buffers(remove_duplicate=False)}
@@ -156,7 +156,7 @@ def check(model: Any) -> None:
     assert [parameter.name for parameter in parameters if not (parameter.is_buffer or parameter.same_as)] == [
         name for name, _ in model.policy.named_parameters()
     ]
-    assert list(optimizer_mismatches(archive, fit)) == []
+    assert list(find_optimizer_mismatches(archive, fit)) == []
 
 
 def policy_of(name: str, kind: str) -> str:

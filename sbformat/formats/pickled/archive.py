@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat import values as known
 from sbformat.archive.algorithm import Algorithm
 from sbformat.archive.read_only import ForeignArchive
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
@@ -12,8 +11,10 @@ from sbformat.errors import MissingEntryError, SbformatError
 from sbformat.formats.pickled.arrays import Tensors, holds_arrays
 from sbformat.formats.pickled.data import DataOf
 from sbformat.formats.pickled.kinds import attributes_of, class_of
+from sbformat.immutable import freeze
 from sbformat.pkl.tree import Call
 from sbformat.pth import StateDict
+from sbformat.values import decode_tree
 from sbformat.values.types import Instance, Reference
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from sbformat.archive.kinds import Kind
     from sbformat.limits import Budget
     from sbformat.pkl.decode import Pickle
-    from sbformat.values import Recognition
+    from sbformat.values import Decoder
 
 ARRAYS: Final[dict[Kind, str]] = {
     "sb2-pickle": "parameters",
@@ -53,7 +54,7 @@ class PickledArchive(ForeignArchive):
         self.contents = (DATA_ENTRY, ARRAYS[kind])
         self.state_dicts = (ARRAYS[kind],)
         self._pickle = pickle
-        self._known: tuple[Any, Recognition] | SbformatError | None = None
+        self._known: tuple[Any, Decoder] | SbformatError | None = None
 
     @property
     def value(self) -> Any:
@@ -61,21 +62,21 @@ class PickledArchive(ForeignArchive):
 
         :raises SbformatError: when it asks for more than allowed
         """
-        value, recognition = self._understood()
+        value, decoder = self._understood()
         if isinstance(value, Call):
             made = class_of(value)
-            attributes = recognition.mapping(attributes_of(value))
+            attributes = decoder.make_dict(attributes_of(value))
             if made is not None and type(attributes) is dict and all(type(key) is str for key in attributes):
                 return Instance(Reference(*made.pair), attributes)
         return value
 
     @property
-    def data(self) -> dict[str, Any]:
+    def data(self) -> Mapping[str, Any]:
         """What is no array, by name: JSON values, and :class:`~sbformat.Serialized` with the pickle of each other part.
 
         :raises PickleError: when its names are no text
         """
-        return self._once(DATA_ENTRY, lambda _: self._data())
+        return self._once(DATA_ENTRY, lambda _: freeze(self._data()))
 
     @property
     def algorithm(self) -> Algorithm:
@@ -95,25 +96,22 @@ class PickledArchive(ForeignArchive):
         """Decode ``data``."""
         return self.data
 
-    def _is_data_changed(self) -> bool:
-        return False
-
     def _require(self, name: str) -> None:
         if name not in self.contents:
             raise MissingEntryError(name, present=self.contents)
 
-    def _understood(self) -> tuple[Any, Recognition]:
+    def _understood(self) -> tuple[Any, Decoder]:
         if self._known is None:
             try:
-                self._known = self._recognise()
+                self._known = self._decode_tree()
             except SbformatError as error:
                 self._known = error.again()
         if isinstance(self._known, SbformatError):
             raise self._known.again()
         return self._known
 
-    def _recognise(self) -> tuple[Any, Recognition]:
-        return known.recognise(self._pickle, self._budget)
+    def _decode_tree(self) -> tuple[Any, Decoder]:
+        return decode_tree(self._pickle, self._budget)
 
     def _data_of(self, pairs: Iterable[tuple[object, object]]) -> dict[str, Any]:
         """Return some parts of the pickle as ``data`` has them."""
@@ -122,9 +120,9 @@ class PickledArchive(ForeignArchive):
     def _data(self) -> dict[str, Any]:
         if self.format == "running-mean-std":
             return {}
-        recognition = self._understood()[1]
+        decoder = self._understood()[1]
         pairs = attributes_of(self._pickle.value)
-        return self._data_of((key, part) for key, part in pairs if not holds_arrays(recognition.value(part)))
+        return self._data_of((key, part) for key, part in pairs if not holds_arrays(decoder.value(part)))
 
     def _decode_state_dict(self, name: str) -> StateDict:
         value, tensors = self.value, Tensors(self._budget)

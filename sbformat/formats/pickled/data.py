@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from sbformat.limits import Budget
     from sbformat.pkl.decode import Pickle
-    from sbformat.values import Recognition
+    from sbformat.values import Decoder
 
 _LEAST_PROTOCOL: Final = 4
 _BITS_A_DIGIT: Final = 3.3
@@ -43,13 +43,13 @@ class DataOf:
     """One pickle whose parts become ``data``.
 
     :param pickle: decoded
-    :param recognition: what was understood of it
+    :param decoder: what was understood of it
     :param budget: the operation's
     """
 
-    def __init__(self, pickle: Pickle, recognition: Recognition, budget: Budget) -> None:
+    def __init__(self, pickle: Pickle, decoder: Decoder, budget: Budget) -> None:
         self._pickle = pickle
-        self._recognition = recognition
+        self._recognition = decoder
         self._budget = budget
         self._visited = 0
         self._copied = 0

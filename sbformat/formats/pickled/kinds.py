@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from sbformat.errors import PickleError, UnsupportedError, escape
 from sbformat.globals.recognized import PLAIN_OBJECTS
 from sbformat.pkl.tree import Call, Dict, Global
-from sbformat.values.context import described
+from sbformat.values.context import describe_node
 
 if TYPE_CHECKING:
     from sbformat.archive.kinds import Kind
@@ -89,5 +89,5 @@ def attributes_of(root: object) -> Dict:
 
 def _named(root: object) -> str:
     if isinstance(root, (Call, Global)):
-        return described(root)
+        return describe_node(root)
     return f"a {escape(type(root).__name__.lower())}"

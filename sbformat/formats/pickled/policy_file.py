@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat import values as known
 from sbformat.constants import PICKLE_RECORD
 from sbformat.errors import SbformatError
 from sbformat.formats.pickled.archive import PickledArchive
@@ -18,6 +17,7 @@ from sbformat.pkl.tree import Dict
 from sbformat.pth import StateDict
 from sbformat.pth.build import build_values
 from sbformat.pth.decode import is_torch_zip, open_legacy, open_records, open_zip
+from sbformat.values import decode_tree
 
 if TYPE_CHECKING:
     from sbformat.archive.archive import Options
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sbformat.io.source import Source
     from sbformat.pkl.decode import Pickle
     from sbformat.pth.context import Scope
-    from sbformat.values import Recognition
+    from sbformat.values import Decoder
 
 _STATE_DICT: Final = "state_dict"
 _DATA: Final = "data"
@@ -52,8 +52,8 @@ class PolicyFile(PickledArchive):
     def _part(self, name: str) -> Any:
         return next(part for key, part in self._pickle.value if key == name)  # type: ignore[attr-defined]
 
-    def _recognise(self) -> tuple[Any, Recognition]:
-        return known.recognise(self._pickle._replace(value=self._part(_DATA)), self._budget, self._scope)
+    def _decode_tree(self) -> tuple[Any, Decoder]:
+        return decode_tree(self._pickle._replace(value=self._part(_DATA)), self._budget, self._scope)
 
     def _data(self) -> dict[str, Any]:
         return self._data_of(self._part(_DATA))

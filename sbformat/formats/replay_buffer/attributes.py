@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from sbformat.errors import TensorError
-from sbformat.values.context import Unrecognised
-from sbformat.values.numbers import number
+from sbformat.values.context import UnrecognizedError
+from sbformat.values.numbers import to_number
 
 
 def refuse(message: str) -> NoReturn:
@@ -20,8 +20,8 @@ def a_number(attributes: dict[str, Any], name: str) -> int | float:
     if name not in attributes:
         refuse(f"{name} is missing")
     try:
-        return number(attributes[name], name)
-    except Unrecognised:
+        return to_number(attributes[name], name)
+    except UnrecognizedError:
         refuse(f"{name} is no number")
 
 

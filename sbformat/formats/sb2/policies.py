@@ -15,7 +15,7 @@ from sbformat.formats.sb2.algorithms import OWN_POLICIES, SHARED_POLICIES
 from sbformat.formats.sb2.networks import LSTM, ActorCritic, Cnn, Mlp, Senses, Step
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Global
-from sbformat.values.numbers import unpacked
+from sbformat.values.numbers import unpack_items
 from sbformat.values.types import Box, CarriedClass, Discrete, MultiBinary, MultiDiscrete, Partial, Reference
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def head_of(data: Mapping[str, object]) -> Head:
 def _total(nvec: object) -> int:
     if not isinstance(nvec, ArrayInfo) or nvec.dtype[1:2] not in ("i", "u"):
         refuse("a space of the file is not what gym writes")
-    return sum(map(int, unpacked(nvec)))
+    return sum(map(int, unpack_items(nvec)))
 
 
 # -- networks of SB2's own classes --------------------------------------------------------------------

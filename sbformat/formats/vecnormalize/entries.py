@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat import data as data_entry
 from sbformat.constants import ARRAYS_ENTRY, SETTINGS_ENTRY
+from sbformat.data import parse_object
 from sbformat.errors import DataError, MissingEntryError, SbformatError, TensorError, UnsupportedError, quote
-from sbformat.formats.vecnormalize.space_json import read_number, read_space, refuse, spell_number, write_space
+from sbformat.formats.vecnormalize.space_json import read_number, read_space, refuse, write_number, write_space
 from sbformat.formats.vecnormalize.values import LIBRARIES, RunningMeanStd, VecNormalize
 from sbformat.limits import Budget
 
@@ -92,7 +92,7 @@ def _settings(value: VecNormalize, budget: Budget) -> dict[str, Any]:
         "library": value.library,
         "num_envs": value.num_envs,
         **{name: getattr(value, name) for name in _FLAGS},
-        **{name: spell_number(getattr(value, name)) for name in _NUMBERS},
+        **{name: write_number(getattr(value, name)) for name in _NUMBERS},
         "norm_obs_keys": None if keys is None else list(keys),
         "obs_rms": _kind(value.obs_rms),
         "ret_rms": _kind(value.ret_rms),
@@ -112,7 +112,7 @@ def _kind(value: object) -> str | list[str] | None:
 
 def _value(settings: bytes, arrays: bytes, limits: Limits) -> VecNormalize:
     try:
-        found = _checked(data_entry.decode(memoryview(settings), Budget(limits)))
+        found = _checked(parse_object(memoryview(settings), Budget(limits)))
         spaces = Budget(limits)
         given = {name: read_space(found[name], spaces) for name in ("observation_space", "action_space")}
         given.update({name: read_number(found[name]) for name in _NUMBERS})

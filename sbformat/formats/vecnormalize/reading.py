@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from sbformat import values as known
 from sbformat.archive.kinds import refuse, sniff
 from sbformat.constants import SETTINGS_ENTRY
 from sbformat.errors import MissingEntryError, SbformatError, TensorError, UnsupportedError, quote
@@ -17,6 +16,7 @@ from sbformat.formats.vecnormalize.values import RunningMeanStd, VecNormalize
 from sbformat.io.source import open_source
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_pickle
+from sbformat.values import decode_tree
 
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
@@ -84,12 +84,13 @@ def pickled(opened: BytesSource, limits: Limits) -> Instance:
     budget = Budget(limits)
     budget.grant(opened.size)
     pickle = refuse_odd(decode_pickle(opened.view(0, opened.size), budget))
-    value, recognition = known.recognise(pickle, budget)
+    value, decoder = decode_tree(pickle, budget)
     if not class_of(value):
-        doubts = [doubt.message for doubt in recognition.doubts.values()]
+        doubts = [doubt.message for doubt in decoder.issues.values()]
         message = f"a pickle of something else than a VecNormalize{f': {doubts[0]}' if doubts else ''}"
         raise UnsupportedError(message)
-    return value  # type: ignore[return-value]
+    made: Instance = value
+    return made
 
 
 def file_of(value: Instance, name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat import values as known
 from sbformat.container.writer import write_all
 from sbformat.errors import TensorError
 from sbformat.formats.vecnormalize.attributes import vecnormalize_of
@@ -19,7 +18,8 @@ from sbformat.pkl.decode import decode_pickle
 from sbformat.pkl.encode import encode_pickle
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Global, Update
-from sbformat.values.encoder import portable_array
+from sbformat.values import encode
+from sbformat.values.encoder import encode_array
 from sbformat.values.types import DictSpace
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _spaces(value: VecNormalize, release: Target) -> list[tuple[object, object]]
         held["action_space"] = value.action_space
     if isinstance(value.observation_space, DictSpace):
         held["obs_spaces"] = dict(value.observation_space.spaces)
-    tree: Any = decode_pickle(known.encode(held, release), Budget(_ANY)).value
+    tree: Any = decode_pickle(encode(held, release), Budget(_ANY)).value
     return list(tree)
 
 
@@ -150,7 +150,7 @@ def _statistics(value: RunningMeanStd) -> Call:
 
 def _array(array: np.ndarray) -> Call:
     """An array in the one form that numpy 1 and 2 read without a warning."""
-    return portable_array(ArrayInfo(array.dtype.str, array.shape, "C", array.tobytes(), is_scalar=False))
+    return encode_array(ArrayInfo(array.dtype.str, array.shape, "C", array.tobytes(), is_scalar=False))
 
 
 def _first_statistics() -> RunningMeanStd:

@@ -12,6 +12,7 @@ from sbformat.archive.archive import Archive
 from sbformat.archive.kinds import STATISTICS
 from sbformat.constants import (
     DATA_ENTRY,
+    ENTROPY_LEARNERS,
     ENTROPY_OPTIMIZER,
     POLICY_ENTRY,
     PTH_SUFFIX,
@@ -28,17 +29,18 @@ from sbformat.globals.references import REFERENCES
 from sbformat.globals.releases import NEWEST, Target, target_of
 from sbformat.globals.renamed import of_today
 from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.policies.entropy import FIXED, LEARNED
 from sbformat.pth import StateDict
 from sbformat.reader import read
 from sbformat.schema import OPTIMIZERS, known_keys
 from sbformat.tools.rebuild.check_weights import check_fit
 from sbformat.tools.rebuild.context import Job, OnUnknown, Options
 from sbformat.tools.rebuild.data import rebuilt_data
-from sbformat.tools.rebuild.entropy import FIXED, LEARNED, rebuilt_entropy
+from sbformat.tools.rebuild.entropy import rebuilt_entropy
 from sbformat.tools.rebuild.hindsight import Hindsight, hindsight_of, inner_algorithm
 from sbformat.tools.rebuild.networks import Tensor, rebuilt_network
 from sbformat.tools.rebuild.optimizers import Optimizer, fresh_entropy_state, rebuilt_optimizer
-from sbformat.tools.rebuild.releases import ALGORITHMS, ENTROPY_LEARNERS
+from sbformat.tools.rebuild.releases import ALGORITHMS
 from sbformat.tools.rebuild.report import Action, RebuildReport, Required, Row
 from sbformat.tools.rebuild.statistics import RebuiltStatistics, rebuild_vecnormalize
 from sbformat.tools.rebuild.tensors import Moved
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from sbformat.io.source import SourceLike
-    from sbformat.policies import Fit
+    from sbformat.policies import NetworkMatch
     from sbformat.pth.values import TensorInfo
     from sbformat.tools.rebuild.networks import Network
 
@@ -243,7 +245,7 @@ def _optimizers(job: Job, moved: Moved) -> dict[str, Optimizer]:
 
 
 def _optimizer_states(
-    job: Job, optimizers: dict[str, Optimizer], network: Network, known: Fit | None
+    job: Job, optimizers: dict[str, Optimizer], network: Network, known: NetworkMatch | None
 ) -> dict[str, StateDict]:
     """Return the states of the optimizers for the target.
 

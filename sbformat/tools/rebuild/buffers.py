@@ -15,7 +15,7 @@ from sbformat.tools.rebuild.context import DROPPED
 from sbformat.tools.rebuild.encode import PRIVATE, is_private, texts, written
 from sbformat.tools.rebuild.policies import describe_unknown
 from sbformat.tools.rebuild.roles import HER_BUFFER, NSTEP_BUFFER, REPLAY_BUFFERS, buffers_of, check_plain
-from sbformat.values.render import one_line
+from sbformat.values.render import render_line
 from sbformat.values.types import DictSpace, EnumMember, Instance, Reference
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def buffer_class(job: Job, key: str, value: object) -> Any:
         result = written(meaning, job.target)
     except UnsupportedError as error:
         return job.unknown(key, value, error.message, "the buffer that SB3 chooses")
-    job.told("translated", escape(one_line(meaning), 200), key=key)
+    job.told("translated", escape(render_line(meaning), 200), key=key)
     return result
 
 
@@ -59,7 +59,7 @@ def buffer_kwargs(job: Job, key: str, value: object) -> Any:
     try:
         meaning = job.meaning(key)
         if type(meaning) is not dict:
-            message = f"{escape(one_line(meaning), 200)} is not a dict of arguments"
+            message = f"{escape(render_line(meaning), 200)} is not a dict of arguments"
             raise UnsupportedError(message)
     except UnsupportedError as error:
         result = job.unknown(key, value, error.message, "none")
@@ -134,7 +134,7 @@ def action_noise(job: Job, key: str, value: object) -> Any:
         result = written(meaning, job.target)
     except UnsupportedError as error:
         return job.unknown(key, value, error.message, "no noise")
-    job.told("translated", escape(one_line(meaning), 200), key=key)
+    job.told("translated", escape(render_line(meaning), 200), key=key)
     return result
 
 
@@ -144,7 +144,7 @@ def _check_noise(value: object, depth: int) -> None:
     :raises UnsupportedError: when it is, or holds, something else
     """
     if not isinstance(value, Instance) or value.type.pair not in _NOISES or not depth:
-        message = f"{escape(one_line(value), 200)} is not action noise that is known"
+        message = f"{escape(render_line(value), 200)} is not action noise that is known"
         raise UnsupportedError(message)
     for name, part in value.attributes.items():
         noises = part if isinstance(part, list) else [part]
@@ -152,7 +152,8 @@ def _check_noise(value: object, depth: int) -> None:
             for noise in noises:
                 _check_noise(noise, depth - 1)
         elif not _is_number(name, part):
-            message = f"{escape(one_line(value), 100)} has {escape(one_line(part), 100)} for {escape(str(name), 80)}"
+            shown = escape(render_line(part), 100)
+            message = f"{escape(render_line(value), 100)} has {shown} for {escape(str(name), 80)}"
             raise UnsupportedError(message)
 
 

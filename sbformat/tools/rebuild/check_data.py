@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.constants import DATA_ENTRY
+from sbformat.constants import DATA_ENTRY, ENTROPY_LEARNERS
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, ValidationError, escape
 from sbformat.schema import iter_problems
 from sbformat.tools.rebuild.defaults import CONSTRUCTED, describe_default
-from sbformat.tools.rebuild.releases import ENTROPY_LEARNERS, RENAMED
+from sbformat.tools.rebuild.releases import RENAMED
 from sbformat.values.types import Box
 
 if TYPE_CHECKING:

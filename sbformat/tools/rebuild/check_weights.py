@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.constants import POLICY_ENTRY
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError
-from sbformat.policies import Agent, Fit, NetworkError, find_mismatches, parameters_of
-from sbformat.policies.sizes import is_true
+from sbformat.policies import Agent, NetworkError, NetworkMatch, find_mismatches, list_parameters
+from sbformat.policies.arguments import is_true
 from sbformat.values.types import Space
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _BROUGHT: Final = ("policy_class", "policy_kwargs", "observation_space", "action
 """What decides on the network: a value that the loader brings is not known here."""
 
 
-def check_fit(job: Job, network: Network, data: Mapping[str, Any]) -> Fit | None:
+def check_fit(job: Job, network: Network, data: Mapping[str, Any]) -> NetworkMatch | None:
     """Return the network that SB3 makes, or None when it is not known.
 
     :param network: the policy's tensors in the result
@@ -34,7 +34,7 @@ def check_fit(job: Job, network: Network, data: Mapping[str, Any]) -> Fit | None
         return None
     try:
         agent = result_agent(job, data)
-        parameters = parameters_of(agent)
+        parameters = list_parameters(agent)
     except NetworkError as error:
         raise UnsupportedError(_advise(job, f"SB3 cannot make its network: {error.message}")) from None
     except SbformatError as error:
@@ -49,7 +49,7 @@ def check_fit(job: Job, network: Network, data: Mapping[str, Any]) -> Fit | None
         more = f"; and {len(mismatches) - _SHOWN} more" if len(mismatches) > _SHOWN else ""
         problem = f"its weights do not fit {job.policy.name}: {shown}{more}"
         raise UnsupportedError(_advise(job, problem), entry=POLICY_ENTRY)
-    return Fit(agent, parameters, mismatches)
+    return NetworkMatch(agent, parameters, mismatches)
 
 
 def result_agent(job: Job, data: Mapping[str, Any]) -> Agent:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from sbformat.constants import DATA_ENTRY
-from sbformat.data import Serialized
+from sbformat.constants import DATA_ENTRY, ENTROPY_LEARNERS
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.globals.renamed import of_today
 from sbformat.pkl.tree import Global
+from sbformat.policies.entropy import fixed_coefficient
 from sbformat.tools.rebuild.allowed import Allowed
-from sbformat.tools.rebuild.entropy import fixed_coefficient
-from sbformat.tools.rebuild.releases import ENTROPY_LEARNERS, is_hyperparameter
+from sbformat.tools.rebuild.releases import is_hyperparameter
 from sbformat.tools.rebuild.report import Row
 from sbformat.tools.rebuild.standard_policies import standard_policy
-from sbformat.values.numbers import unpacked
-from sbformat.values.render import one_line
+from sbformat.values.numbers import unpack_items
+from sbformat.values.render import render_line
 from sbformat.values.types import Box, Reference
 
 if TYPE_CHECKING:
@@ -154,7 +153,7 @@ class Job:
         space = self.meaning("action_space")
         if not isinstance(space, Box):
             return True
-        return set(unpacked(space.low)) == {-1} and set(unpacked(space.high)) == {1}
+        return set(unpack_items(space.low)) == {-1} and set(unpack_items(space.high)) == {1}
 
     @property
     def learns_entropy(self) -> bool:
@@ -181,9 +180,8 @@ class Job:
 
         :raises UnsupportedError: when it cannot be decoded
         """
-        value = self.archive.data.get(key)
-        if not isinstance(value, Serialized):
-            return value
+        if key not in self.archive.data:
+            return None
         if key not in self._meanings:
             try:
                 self._meanings[key] = self.archive.decode(key)
@@ -221,7 +219,7 @@ class Job:
         if is_finding is None:
             is_finding = is_hyperparameter(key.partition("/")[0], self.algorithm)
         is_name = isinstance(was, (Global, Reference))
-        shown = None if was is None else escape(str(was) if is_name else one_line(was), 200)
+        shown = None if was is None else escape(str(was) if is_name else render_line(was), 200)
         self.rows.append(Row(DATA_ENTRY, key, "dropped", message, instead, shown, is_finding))
         return DROPPED
 

@@ -5,21 +5,23 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.constants import ENTROPY_LEARNERS
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, escape
 from sbformat.globals.dangerous import ADDRESS
+from sbformat.immutable import thaw
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Node
+from sbformat.policies.entropy import fixed_coefficient, initial_coefficient
 from sbformat.schema import known_keys
 from sbformat.tools.rebuild import buffers, policies, releases
 from sbformat.tools.rebuild.check_data import check_data
 from sbformat.tools.rebuild.context import DROPPED
 from sbformat.tools.rebuild.defaults import describe_default
 from sbformat.tools.rebuild.encode import PRIVATE, is_private, parts, texts, written
-from sbformat.tools.rebuild.entropy import fixed_coefficient, initial_coefficient
 from sbformat.tools.rebuild.roles import HER_BUFFER
 from sbformat.tools.rebuild.schedules import rebuilt_schedule
-from sbformat.values.render import one_line
+from sbformat.values.render import render_line
 from sbformat.values.types import (
     Box,
     CarriedClass,
@@ -52,7 +54,7 @@ def rebuilt_data(job: Job) -> dict[str, Any]:
     :raises UnsupportedError: for what SB3 cannot do without and that cannot be written anew
     """
     made: dict[str, Any] = {}
-    for key, value in job.archive.data.items():
+    for key, value in thaw(job.archive.data).items():
         if key in job.options.given:
             job.told("translated", "null: the loader brings a value", key=key)
             result = None
@@ -147,7 +149,7 @@ def _parts(value: object) -> list[object]:
 
 
 def _line(meaning: object) -> str:
-    return escape(one_line(meaning), 200)
+    return escape(render_line(meaning), 200)
 
 
 def _removed(job: Job, key: str, value: object) -> Any:  # noqa: ARG001
@@ -274,7 +276,7 @@ def _entropy_coefficient(job: Job, key: str, value: Any) -> Any:
     """``ent_coef``: a number, or ``auto`` with where it begins for those that learn it."""
     meaning = job.readable(key)
     default = describe_default(job.algorithm, key)
-    if job.algorithm not in releases.ENTROPY_LEARNERS:
+    if job.algorithm not in ENTROPY_LEARNERS:
         if isinstance(meaning, (int, float, ArrayInfo)):
             return _plain(job, key, value)
         return job.unknown(key, value, "expected a number", default, was=meaning)

@@ -8,46 +8,16 @@ In: ``ent_coef``, a number where it is fixed or ``auto``, ``auto_0.1`` where it 
 from __future__ import annotations
 
 import math
-import re
 import struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from sbformat.errors import UnsupportedError, escape
-from sbformat.pkl.numpy import ArrayInfo
+from sbformat.policies.entropy import FIXED, LEARNED, check_variable, fixed_coefficient, initial_coefficient
 from sbformat.pth.values import TensorInfo
 from sbformat.tools.rebuild.tensors import scalar, storage_of
-from sbformat.values.render import one_line
 
 if TYPE_CHECKING:
     from sbformat.tools.rebuild.context import Job
-
-FIXED: Final = "ent_coef_tensor"
-LEARNED: Final = "log_ent_coef"
-_NUMBER: Final = r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,3})?"
-_FIXED: Final = re.compile(_NUMBER)
-_AUTOMATIC: Final = re.compile(rf"auto(?:_({_NUMBER}))?")
-_LARGEST: Final = 3.4028234663852886e38
-"""Of float32."""
-
-
-def fixed_coefficient(value: object) -> float | None:
-    """Return the coefficient when it is fixed: a number, a numpy scalar or a text of a number; None for any other."""
-    if isinstance(value, ArrayInfo):
-        value = value.to_numpy().item() if value.is_scalar and value.dtype[1] in "fiu" else None
-    if isinstance(value, str) and _FIXED.fullmatch(value):
-        value = float(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _LARGEST:
-        return None
-    return value
-
-
-def initial_coefficient(value: object) -> float | None:
-    """Return where a learned coefficient begins; None for a value that does not ask for one."""
-    found = _AUTOMATIC.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
-        return None
-    initial = float(found[1] or 1.0)
-    return initial if 0 < initial <= _LARGEST else None
 
 
 def rebuilt_entropy(job: Job, found: object, data: dict[str, Any]) -> tuple[TensorInfo, str, bool]:
@@ -63,7 +33,7 @@ def rebuilt_entropy(job: Job, found: object, data: dict[str, Any]) -> tuple[Tens
         shown = escape(str(value), 80)
         message = f"ent_coef: expected a number of at least 0, auto or auto_ with a number above 0, got {shown}"
         raise UnsupportedError(message)
-    why = _misfit(found, () if not job.learns_entropy else (1,))
+    why = "there was none" if found is None else check_variable(LEARNED if job.learns_entropy else FIXED, found)
     if job.learns_entropy:
         if isinstance(found, TensorInfo) and not why and not (was_given and _sets_start(job, value)):
             return found, "", False
@@ -80,17 +50,6 @@ def rebuilt_entropy(job: Job, found: object, data: dict[str, Any]) -> tuple[Tens
 def _sets_start(job: Job, value: object) -> bool:
     """Whether the caller asks for another beginning than the archive's."""
     return value != "auto" and value != job.readable("ent_coef")
-
-
-def _misfit(found: object, shape: tuple[int, ...]) -> str:
-    """Say why a variable cannot be the coefficient's tensor, or nothing."""
-    if found is None:
-        return "there was none"
-    if not isinstance(found, TensorInfo):
-        return f"expected a dense tensor, got {escape(one_line(found), 120)}"
-    if found.dtype != "float32" or tuple(found.shape) != shape:
-        return f"expected float32 of the shape {shape}, got {escape(found.dtype, 40)} of {tuple(found.shape)}"
-    return ""
 
 
 def _item(info: TensorInfo) -> float:

@@ -14,7 +14,7 @@ from sbformat.constants import POLICY_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.tools.rebuild.tensors import with_columns
-from sbformat.values.numbers import unpacked
+from sbformat.values.numbers import unpack_items
 from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Reference
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _spaces(
         bits, *goals = (MultiBinary("gymnasium", (size,), space.dtype, None) for size in (observation, goal, goal))
         return bits, goals[0], goals[1], columns
     if isinstance(space, MultiDiscrete) and space.nvec.shape == (2,):
-        sizes = [size for size in unpacked(space.nvec) if isinstance(size, int) and 0 < size < _MOST_CHOICES]
+        sizes = [size for size in unpack_items(space.nvec) if isinstance(size, int) and 0 < size < _MOST_CHOICES]
         if len(sizes) != 2:
             return None
         choices = [Discrete("gymnasium", size, 0, "<i8", None) for size in (sizes[0], sizes[1], sizes[1])]
@@ -145,7 +145,7 @@ def _slice(space: Box, start: int, stop: int, last: ArrayInfo) -> Box:
 
 def _is_whole(bound: ArrayInfo) -> bool:
     """Say whether a dtype of whole numbers, however narrow, holds bounds."""
-    return all(math.isfinite(value) and value in range(128) for value in unpacked(bound))
+    return all(math.isfinite(value) and value in range(128) for value in unpack_items(bound))
 
 
 def _cut(info: ArrayInfo, start: int, stop: int, dtype: str) -> ArrayInfo:

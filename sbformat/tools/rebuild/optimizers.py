@@ -9,7 +9,7 @@ from sbformat.constants import PTH_SUFFIX
 from sbformat.errors import UnsupportedError
 from sbformat.globals.releases import ONE_NETWORK_OPTIMIZER
 from sbformat.globals.renamed import of_today
-from sbformat.policies.optimizers import ONLINE, optimized
+from sbformat.policies.optimizers import ONLINE_NETWORKS, optimized_parameters
 from sbformat.pth.values import TensorInfo
 from sbformat.tools.rebuild.networks import parameters
 from sbformat.tools.rebuild.optimizer_options import (
@@ -24,7 +24,7 @@ from sbformat.values.types import Partial, Reference
 
 if TYPE_CHECKING:
     from sbformat.globals.torch import Pair
-    from sbformat.policies import Fit
+    from sbformat.policies import NetworkMatch
     from sbformat.tools.rebuild.context import Job
     from sbformat.tools.rebuild.hindsight import Hindsight
     from sbformat.tools.rebuild.networks import Network, Tensor
@@ -251,7 +251,7 @@ def _own(moments: dict[str, Any], copies: Copies) -> dict[str, Any]:
 
 
 def rebuilt_optimizer(
-    job: Job, made: Optimizer, old: tuple[Tensor, ...], network: Network, known: Fit | None
+    job: Job, made: Optimizer, old: tuple[Tensor, ...], network: Network, known: NetworkMatch | None
 ) -> dict[str, Any]:
     """Return an optimizer's state for the target; what was done is in its notes.
 
@@ -265,7 +265,7 @@ def rebuilt_optimizer(
     prefix = _MODULES.get(made.name)
     if job.family.kind == "q":
         module, _ = next(iter(job.family.policies.values()))
-        online = len(parameters(network.tensors, ONLINE[module]))
+        online = len(parameters(network.tensors, ONLINE_NETWORKS[module]))
         made.keep_online(online, is_alone=job.target >= ONE_NETWORK_OPTIMIZER)
     if network.net_arch is not None and prefix == "":
         made.reorder(parameters(old), parameters(network.tensors))
@@ -275,7 +275,7 @@ def rebuilt_optimizer(
     if prefix is None:
         made.fit(OPTIMIZERS[ADAM], entropy_options(job), [(1,)])
     elif (pair := optimizer_class(job)) is not None:
-        options = optimized(known.agent, known.parameters, made.name) if known is not None else []
+        options = optimized_parameters(known.agent, known.parameters, made.name) if known is not None else []
         own = (options[0] if job.target >= ONE_NETWORK_OPTIMIZER else options[-1]) if options else []
         shapes = None if known is None else [part.shape for part in own]
         made.fit(OPTIMIZERS[pair], fresh_options(job, pair), shapes)

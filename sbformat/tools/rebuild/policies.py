@@ -14,7 +14,7 @@ from sbformat.tools.rebuild.context import DROPPED
 from sbformat.tools.rebuild.encode import PRIVATE, is_private, texts, written
 from sbformat.tools.rebuild.optimizer_options import ADAM, OPTIMIZERS, fits_number, fits_option, keywords_of
 from sbformat.tools.rebuild.roles import CLASS_ARGUMENTS, EXTRACTORS, check_plain, check_role
-from sbformat.values.render import one_line
+from sbformat.values.render import render_line
 from sbformat.values.types import CarriedClass, Function, Partial, Reference
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _unknown_class(job: Job, key: str, value: object) -> Any:
 
 def describe_unknown(value: object, what: str) -> str:
     """Say why a class or function is not kept, and which option keeps it."""
-    shown = escape(one_line(value), 200)
+    shown = escape(render_line(value), 200)
     name = value if isinstance(value, (Global, Reference)) else _function_of(value)
     if isinstance(value, (CarriedClass, Function)):
         return f"{shown} is a user's own, carried by value: code, with no name to allow"
@@ -121,7 +121,7 @@ def policy_kwargs(job: Job, key: str, value: object) -> Any:
     try:
         meaning = job.meaning(key)
         if type(meaning) is not dict or any(type(name) is not str for name in meaning):
-            message = f"{escape(one_line(meaning), 200)} is not a dict of arguments"
+            message = f"{escape(render_line(meaning), 200)} is not a dict of arguments"
             raise UnsupportedError(message)
     except UnsupportedError as error:
         result = job.unknown(key, value, error.message, "the policy's defaults")
@@ -136,7 +136,7 @@ def policy_kwargs(job: Job, key: str, value: object) -> Any:
     job.arguments = kept
     result = written(kept, job.target, foreign=job.allowed.pairs)
     is_same = len(job.rows) == count and not isinstance(value, Serialized)
-    job.told("kept" if is_same else "translated", "" if is_same else escape(one_line(kept), 200), key=key)
+    job.told("kept" if is_same else "translated", "" if is_same else escape(render_line(kept), 200), key=key)
     return result
 
 
@@ -186,7 +186,7 @@ def told_facts(job: Job, kept: dict[str, Any]) -> dict[str, Any]:
     if not job.is_of_sb3:
         return kept
     for name, (value, why) in job.facts.items():
-        job.told("translated", f"{escape(one_line(value), 200)}: {why}", key=f"policy_kwargs/{name}")
+        job.told("translated", f"{escape(render_line(value), 200)}: {why}", key=f"policy_kwargs/{name}")
     return {**kept, **{name: value for name, (value, _) in job.facts.items()}}
 
 
@@ -240,7 +240,7 @@ def _check_argument(job: Job, name: str, value: object) -> None:
         is_foreign = not job.is_of_sb3 or name in _ARGUMENTS_OF
         check_plain(value, job.allowed.pairs, is_foreign=is_foreign)
         if name in _NUMBERS and job.is_of_sb3 and not fits_number(value):
-            message = f"expected a number, got {escape(one_line(value), 200)}"
+            message = f"expected a number, got {escape(render_line(value), 200)}"
             raise UnsupportedError(message)
     written(value, job.target, foreign=job.allowed.pairs)
 

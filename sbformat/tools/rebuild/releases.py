@@ -142,9 +142,6 @@ SCHEDULES: Final = frozenset({"learning_rate", "clip_range", "clip_range_vf", "d
 DEFAULTS: Final = {"clip_range": "0.2", "clip_range_vf": "no clipping", "delta_std_schedule": "0.05"}
 """The constructors' defaults of what may have to be dropped."""
 
-ENTROPY_LEARNERS: Final = frozenset({"SAC", "TQC", "CrossQ"})
-"""Algorithms with an entropy coefficient that may be learned."""
-
 
 _BOOKKEEPING: Final = frozenset(
     {

@@ -14,9 +14,11 @@ from sbformat.globals.references import NUMPY
 from sbformat.globals.renamed import of_today
 from sbformat.globals.torch import DTYPES
 from sbformat.pkl.tree import Node
+from sbformat.policies.activations import ACTIVATIONS
+from sbformat.policies.extractors import COMBINED, FLATTEN, NATURE
 from sbformat.tools.rebuild.encode import parts
 from sbformat.tools.rebuild.optimizer_options import OPTIMIZERS, fits_option, keywords_of
-from sbformat.values.render import one_line
+from sbformat.values.render import render_line
 from sbformat.values.types import (
     CarriedClass,
     Function,
@@ -32,37 +34,15 @@ if TYPE_CHECKING:
 
     from sbformat.globals.torch import Pair
 
-_LAYERS: Final = "stable_baselines3.common.torch_layers"
 _BUFFERS: Final = "stable_baselines3.common.buffers"
 _MASKABLE: Final = "sb3_contrib.common.maskable.buffers"
 _RECURRENT: Final = "sb3_contrib.common.recurrent.buffers"
 
 
-def _activations(module: str, arguments: str, names: str) -> dict[Pair, tuple[str, ...]]:
-    return {(f"torch.nn.modules.{module}", name): tuple(arguments.split()) for name in names.split()}
-
-
-ACTIVATIONS: Final[Mapping[Pair, tuple[str, ...]]] = {
-    **_activations("activation", "", "LogSigmoid Sigmoid Softmax2d Softsign Tanh Tanhshrink"),
-    **_activations("activation", "inplace", "Hardsigmoid Hardswish Mish ReLU ReLU6 SELU SiLU"),
-    **_activations("activation", "dim", "GLU LogSoftmax Softmax Softmin"),
-    **_activations("activation", "alpha inplace", "CELU ELU"),
-    **_activations("activation", "lambd", "Hardshrink Softshrink"),
-    **_activations("activation", "approximate", "GELU"),
-    **_activations("activation", "min_val max_val inplace", "Hardtanh"),
-    **_activations("activation", "negative_slope inplace", "LeakyReLU"),
-    **_activations("activation", "num_parameters init", "PReLU"),
-    **_activations("activation", "lower upper inplace", "RReLU"),
-    **_activations("activation", "beta threshold", "Softplus"),
-    **_activations("dropout", "p inplace", "AlphaDropout Dropout FeatureAlphaDropout"),
-    **_activations("linear", "", "Identity"),
-}
-"""Activations, with the arguments that a partial may give them; none of them needs one."""
-
 EXTRACTORS: Final[Mapping[Pair, Mapping[str, object]]] = {
-    (_LAYERS, "FlattenExtractor"): {},
-    (_LAYERS, "NatureCNN"): {"features_dim": 512, "normalized_image": None},
-    (_LAYERS, "CombinedExtractor"): {"cnn_output_dim": 256, "normalized_image": None},
+    FLATTEN: {},
+    NATURE: {"features_dim": 512, "normalized_image": None},
+    COMBINED: {"cnn_output_dim": 256, "normalized_image": None},
 }
 """Features extractors, with the arguments they take besides the space and their defaults; None for a flag."""
 
@@ -125,7 +105,7 @@ def check_role(role: str, value: object, allowed: frozenset[Pair]) -> None:
     """
     function = value.function if isinstance(value, Partial) else value
     if not isinstance(function, Reference):
-        message = f"expected a class, got {escape(one_line(value), 200)}"
+        message = f"expected a class, got {escape(render_line(value), 200)}"
         raise UnsupportedError(message)
     if function.pair in allowed:
         return
@@ -151,7 +131,7 @@ def check_plain(value: object, allowed: frozenset[Pair], *, is_foreign: bool) ->
             continue
         if isinstance(part, Partial) and isinstance(part.function, Reference):
             continue  # its function and arguments are parts of their own
-        message = f"{escape(one_line(part), 200)} can be called, and is not known in this place"
+        message = f"{escape(render_line(part), 200)} can be called, and is not known in this place"
         raise UnsupportedError(message)
 
 

@@ -9,7 +9,7 @@ from sbformat.errors import UnsupportedError, escape
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.tools.rebuild import policies, releases
 from sbformat.tools.rebuild.encode import written
-from sbformat.values.render import one_line
+from sbformat.values.render import render_line
 from sbformat.values.types import ConstantSchedule, FloatSchedule, Function, LinearSchedule, Partial, Reference
 
 if TYPE_CHECKING:
@@ -35,19 +35,19 @@ def _written_schedule(job: Job, key: str, meaning: object) -> Any:
     schedule = meaning.schedule if isinstance(meaning, Function) and meaning.schedule is not None else meaning
     if _is_allowed(job, schedule):
         result = written(schedule, job.target, foreign=job.allowed.pairs)
-        job.told("kept", f"{escape(one_line(meaning), 200)}, which is allowed: the loader imports it", key=key)
+        job.told("kept", f"{escape(render_line(meaning), 200)}, which is allowed: the loader imports it", key=key)
         return result
     constant = _constant(schedule)
     _check_rate(constant)
     if constant is not None and key != "delta_std_schedule":  # ARS takes that one as it stands, and calls it
-        job.told("translated", f"{escape(one_line(meaning), 200)}: {constant}", key=key)
+        job.told("translated", f"{escape(render_line(meaning), 200)}: {constant}", key=key)
         return constant
     if not _is_schedule(schedule):
         while isinstance(schedule, FloatSchedule):
             schedule = schedule.schedule
         raise UnsupportedError(policies.describe_unknown(schedule, "a schedule"))
     result = written(schedule, job.target)
-    job.told("translated", escape(one_line(meaning), 200), key=key)
+    job.told("translated", escape(render_line(meaning), 200), key=key)
     return result
 
 

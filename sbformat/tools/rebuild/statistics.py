@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat import values as known
 from sbformat.constants import SETTINGS_ENTRY
 from sbformat.errors import UnsupportedError
 from sbformat.formats.vecnormalize.attributes import library_of
@@ -14,6 +13,7 @@ from sbformat.formats.vecnormalize.reading import WHOLE_FILE, parts_of, parts_va
 from sbformat.globals.releases import NEWEST, target_of
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.tools.rebuild.report import RebuildReport, Row
+from sbformat.values import encode
 from sbformat.values.types import DictSpace
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _writable(value: VecNormalize, release: Target) -> tuple[VecNormalize, list[
     lost = []
     for name in _SPACES:
         try:
-            known.encode(getattr(value, name), release)
+            encode(getattr(value, name), release)
         except UnsupportedError:
             lost.append(name)
     without: dict[str, Any] = dict.fromkeys(lost)

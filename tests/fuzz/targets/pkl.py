@@ -7,18 +7,18 @@ import zlib
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from fuzz.law import ask
-from fuzz.oracle import genops
-from fuzz.trees import assert_same_tree
 from sbformat import LimitError, PickleError, SbformatError, scan
-from sbformat import values as known
 from sbformat.errors import escape
 from sbformat.io.source import BytesSource
 from sbformat.limits import Budget
 from sbformat.pkl import Call, Extension, Global, Node, Pickle, Update, attempt, decode_pickle, encode_pickle, trace
 from sbformat.pkl.disassembly import opcodes, tree
 from sbformat.pkl.out_of_core import decode_large
-from sbformat.values.render import one_line, to_json
+from sbformat.values import decode_blob, encode
+from sbformat.values.render import render_json, render_line
+from tests.fuzz.law import ask
+from tests.fuzz.oracle import genops
+from tests.fuzz.trees import assert_same_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,10 +49,10 @@ def one_input(data: bytes) -> None:
     if report.format == "pickle":
         missing = {escape(str(row), _NAME) for row in found.log if isinstance(row, Global)} - set(report.imports)
         assert not missing or report.omitted, missing
-    value = ask(known.decode_blob, data, Budget())
+    value = ask(decode_blob, data, Budget())
     if not isinstance(value, SbformatError):
-        json.dumps(to_json(value))
-        assert one_line(value).isprintable()
+        json.dumps(render_json(value))
+        assert render_line(value).isprintable()
     _CHECKS[zlib.crc32(data) % len(_CHECKS)](_Read(data, found, value, report))
 
 
@@ -141,10 +141,10 @@ def _check_meaning(read: _Read) -> None:
     """A value that can be written anew is a fixed point of that, and as clean as it was."""
     if isinstance(read.value, (SbformatError, Node)):
         return
-    raw = ask(known.encode, read.value)
+    raw = ask(encode, read.value)
     if isinstance(raw, SbformatError):
         return
-    assert known.encode(known.decode_blob(raw, Budget())) == raw
+    assert encode(decode_blob(raw, Budget())) == raw
     if read.report.verdict == "clean":
         assert scan(raw).verdict == "clean", scan(raw).findings
 
