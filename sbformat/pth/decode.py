@@ -155,7 +155,8 @@ def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[
     pickle_name = root + PICKLE_RECORD
     records = container.entries
     load = container.read
-    is_plain = container.is_in_memory and records[pickle_name].method == STORED and not container.is_inflated(pickle_name)
+    is_stored = records[pickle_name].method == STORED and not container.is_inflated(pickle_name)
+    is_plain = container.is_in_memory and is_stored
 
     def open_storage(key: str, dtype: str, numel: int, location: str, _view: object) -> Storage:
         name = folder + key
