@@ -50,7 +50,7 @@ def run_command(command: list[str], arguments: Sequence[str], data: bytes, timeo
         raise Crash(message) from None
     if done.returncode == UNKNOWN_ARGUMENT and arguments and arguments[0] != "--entry":
         raise Unknown(arguments[0])
-    if done.returncode not in (0, 1):
+    if done.returncode not in (0, 1) or not done.stdout.strip():
         last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
         raise Crash(f"exit code {done.returncode}" + "".join(f": {line}" for line in last))
     return done.returncode == 0, done.stdout

@@ -338,7 +338,7 @@ MADE: Final = sbformat.reads(build_zips.sb3_archive())
 @pytest.mark.parametrize(
     ("made", "error", "words"),
     [
-        (MADE.without(*MADE.entries), sbformat.ContainerError, "without members"),
+        (MADE.without(*MADE.entries), sbformat.ContainerError, "at least one entry"),
         (MADE.without("data", "policy.pth", "_stable_baselines3_version"), sbformat.UnsupportedError, "no archive"),
         (
             MADE.replace(extra={"parameters": b"", "parameter_list": b""}),

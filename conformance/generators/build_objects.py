@@ -1,4 +1,4 @@
-"""Objects as SB3 and numpy pickle them: arrays and numbers, what is nothing but its attributes, spaces.
+"""Objects as SB3 and numpy pickle them: arrays and numbers, objects that consist only of their attributes, spaces.
 
 Trees for ``build_pth.dumps``. Nothing here needs numpy: items are given as numbers, and packed here.
 """
@@ -28,33 +28,33 @@ FORMATS: Final = {
     "b1": "?", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "f2": "e", "i4": "i", "u4": "I", "f4": "f", "i8": "q",
     "u8": "Q", "f8": "d", "c16": "d",
 }  # fmt: skip
-"""How ``struct`` packs the items of numpy's dtypes, by numpy's code."""
+"""Format characters of ``struct`` for numpy's dtypes, by numpy's code."""
 
 
-def packed(code: str, *values: float) -> bytes:
+def pack_items(code: str, *values: float) -> bytes:
     """The items of an array."""
     return struct.pack(f"<{len(values)}{FORMATS[code]}", *values)
 
 
-class Held(NamedTuple):
-    """An array: what is pickled, and what is printed for it."""
+class SampleArray(NamedTuple):
+    """An array: the pickled value and the expected output."""
 
     code: str
     shape: tuple[int, ...]
     items: bytes
 
     def tree(self) -> Apply:
-        """As numpy pickles it."""
+        """The array as numpy pickles it."""
         return array(self.shape, self.items, self.code)
 
 
-def held(code: str, *values: float, shape: tuple[int, ...] | None = None) -> Held:
+def sample_array(code: str, *values: float, shape: tuple[int, ...] | None = None) -> SampleArray:
     """An array of these items; a vector when no shape is given."""
-    return Held(code, (len(values),) if shape is None else shape, packed(code, *values))
+    return SampleArray(code, (len(values),) if shape is None else shape, pack_items(code, *values))
 
 
-def printed(arrays: Mapping[str, Held]) -> list[list[Any]]:
-    """What is printed for arrays by name."""
+def expected_arrays(arrays: Mapping[str, SampleArray]) -> list[list[Any]]:
+    """The expected output for arrays by name."""
     return [[name, expected.array(CODES[code], shape, items)] for name, (code, shape, items) in sorted(arrays.items())]
 
 
@@ -62,25 +62,25 @@ def printed(arrays: Mapping[str, Held]) -> list[list[Any]]:
 
 
 def dtype(code: str, order: str = "<", sizes: tuple[int, ...] = (-1, -1, 0)) -> Apply:
-    """A dtype as numpy pickles it; of what is no number, with the last three items of its state."""
+    """A dtype as numpy pickles it; ``sizes`` are the last three items of the state of dtypes that are not numbers."""
     state = (3, "|" if code[-1] == "1" and order == "<" else order, None, None, None, *sizes)
     return Apply(Name("numpy", "dtype"), (code, False, True), Change("BUILD", state))
 
 
 def array(shape: tuple[int, ...], items: bytes, code: str = "f4") -> Apply:
-    """An array as numpy pickles it below protocol 5; bytes are spelled as protocol 2 has to."""
-    return rebuilt(shape, dtype(code), octets(items))
+    """An array as numpy pickles it below protocol 5; bytes are encoded as in protocol 2."""
+    return reconstructed_array(shape, dtype(code), encoded_bytes(items))
 
 
-def rebuilt(shape: tuple[int, ...], kind: Apply, items: object, *, is_fortran: bool = False) -> Apply:
+def reconstructed_array(shape: tuple[int, ...], kind: Apply, items: object, *, is_fortran: bool = False) -> Apply:
     """An array of any dtype."""
-    start = (Name("numpy", "ndarray"), (0,), octets(b"b"))
+    start = (Name("numpy", "ndarray"), (0,), encoded_bytes(b"b"))
     return Apply(Name(MULTIARRAY, "_reconstruct"), start, Change("BUILD", (1, shape, kind, is_fortran, items)))
 
 
 def numbers(code: str, *values: float, shape: tuple[int, ...] | None = None) -> Apply:
     """An array of these items, as numpy pickles it."""
-    return held(code, *values, shape=shape).tree()
+    return sample_array(code, *values, shape=shape).tree()
 
 
 def floats(*values: float) -> Apply:
@@ -95,15 +95,15 @@ def doubles(*values: float) -> Apply:
 
 def scalar(items: bytes, code: str) -> Apply:
     """A scalar as numpy pickles it."""
-    return Apply(Name(MULTIARRAY, "scalar"), (dtype(code), octets(items)))
+    return Apply(Name(MULTIARRAY, "scalar"), (dtype(code), encoded_bytes(items)))
 
 
 def objects(shape: tuple[int, ...], *items: object) -> Apply:
     """An array of objects as numpy pickles it."""
-    return rebuilt(shape, dtype("O8", "|", (-1, -1, 63)), list(items))
+    return reconstructed_array(shape, dtype("O8", "|", (-1, -1, 63)), list(items))
 
 
-def octets(raw: bytes) -> Apply:
+def encoded_bytes(raw: bytes) -> Apply:
     """Bytes in protocol 2."""
     return Apply(Name("_codecs", "encode"), (raw.decode("latin-1"), "latin1"))
 
@@ -112,12 +112,12 @@ def octets(raw: bytes) -> Apply:
 
 
 def instance(cls: Name, attributes: Mapping[str, Any] | Pairs) -> Apply:
-    """An object that is nothing but its attributes."""
+    """An object that consists only of its attributes."""
     state = attributes if isinstance(attributes, Pairs) else dict(attributes)
     return Apply(cls, (), Change("BUILD", state), how="NEWOBJ")
 
 
-def running(mean: object, var: object, count: object = 4.5, cls: Name = RUNNING) -> Apply:
+def running_mean(mean: object, var: object, count: object = 4.5, cls: Name = RUNNING) -> Apply:
     """A running mean."""
     return instance(cls, {"mean": mean, "var": var, "count": count})
 
@@ -131,7 +131,7 @@ def space(module: str, name: str, attributes: Mapping[str, Any], library: str = 
 
 
 def box(low: Sequence[float], high: Sequence[float], /, **others: Any) -> Apply:
-    """A Box of float32, a vector, as gymnasium has it."""
+    """A Box of float32, a vector, as gymnasium pickles it."""
     bounds = {"low": floats(*low), "high": floats(*high)}
     below = numbers("b1", *(value > -math.inf for value in low))
     above = numbers("b1", *(value < math.inf for value in high))

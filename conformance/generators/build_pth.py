@@ -1,8 +1,8 @@
 """Hand-made ``.pth`` files: a small pickler of inert trees, and the torch zip or the legacy stream around it.
 
 Nothing here needs torch. A tree is made of plain values and of :class:`Name`, :class:`Apply`,
-:class:`Persist`, :class:`Pairs` and :class:`Raw`; what stands twice in it is written once and shared, as
-Python's pickler does.
+:class:`Persist`, :class:`Pairs` and :class:`Raw`; a value that occurs twice in it is written once and shared, as
+by Python's pickler.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Name(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What is done to a call's result: ``BUILD``, ``SETITEMS``, ``APPENDS`` or ``ADDITEMS``, and with what."""
+    """A change of a call's result: ``BUILD``, ``SETITEMS``, ``APPENDS`` or ``ADDITEMS``, and its argument."""
 
     how: str
     value: Any
@@ -52,7 +52,7 @@ class Persist:
 
 
 class Pairs:
-    """A dict by its pairs: for keys that stand twice or that Python could not hash."""
+    """A dict by its pairs: for keys that occur twice or that Python could not hash."""
 
     def __init__(self, *pairs: tuple[object, object]) -> None:
         self.pairs = pairs
@@ -77,7 +77,7 @@ def dumps(tree: object, protocol: int = 2) -> bytes:
 
 
 def whole(number: int) -> bytes:
-    """The opcode of a whole number."""
+    """The opcode of an integer."""
     if 0 <= number < 1 << 8:
         return b"K" + bytes([number])
     if 0 <= number < 1 << 16:
@@ -95,7 +95,7 @@ def text(value: str) -> bytes:
 
 
 class _Pickler:
-    """Opcodes of a tree; whatever stands twice in it, by identity, is fetched from the memo."""
+    """Opcodes of a tree; a value that occurs twice in it, by identity, is read from the memo."""
 
     def __init__(self) -> None:
         self.memo: dict[int, int] = {}
@@ -188,11 +188,11 @@ SIZE: Final = Name("torch", "Size")
 DEVICE: Final = Name("torch", "device")
 UNTYPED: Final = Name("torch.storage", "UntypedStorage")
 EXIT: Final = Name("posix", "_exit")
-"""What a file would call to do harm: it must never be reached."""
+"""A harmful call, which must never be executed."""
 
 
 def ordered(pairs: Mapping[Any, Any] | None = None, metadata: object = None) -> Apply:
-    """An OrderedDict as pickle writes it: empty, filled, then given ``_metadata``."""
+    """An OrderedDict as pickle writes it: created empty, filled, then ``_metadata`` is set."""
     made = Apply(ORDERED_DICT, ())
     if pairs:
         made.changes.append(Change("SETITEMS", [part for pair in pairs.items() for part in pair]))
@@ -209,7 +209,7 @@ def storage(
 
 
 def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
-    """C-order strides in elements, where a dimension of 0 counts as 1, as torch has them."""
+    """C-order strides in elements, where a dimension of 0 counts as 1, as in torch."""
     strides = []
     step = 1
     for size in reversed(shape):
@@ -232,7 +232,7 @@ def tensor(
 
 
 def floats(shape: tuple[int, ...], key: str = "0", numel: int | None = None) -> Apply:
-    """A contiguous float32 tensor over all of its storage."""
+    """A contiguous float32 tensor that covers its storage."""
     count = 1
     for size in shape:
         count *= size
@@ -293,7 +293,7 @@ def without_crcs(data: bytes) -> bytes:
 
 
 class Run(NamedTuple):
-    """A storage behind the pickles of the legacy stream."""
+    """The data of a storage after the pickles of the legacy stream."""
 
     key: str
     numel: int

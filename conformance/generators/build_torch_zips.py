@@ -1,4 +1,4 @@
-"""Torch zips that come out the same on every platform, and the bytes that their storages hold."""
+"""Torch zips with the same bytes on every platform, and the bytes of their storages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def records(
     version: bytes | None = b"3\n",
     protocol: int = 2,
 ) -> dict[str, bytes]:
-    """The records of a torch zip of today: the pickle of ``tree`` (or its bytes) and the storages by key."""
+    """The records of a current torch zip: the pickle of ``tree`` (or its bytes) and the storages by key."""
     made = {"data.pkl": tree if isinstance(tree, bytes) else dumps(tree, protocol)}
     if byte_order is not None:
         made["byteorder"] = byte_order
@@ -43,10 +43,10 @@ def records(
 
 
 def pth(tree: object, storages: Mapping[str, bytes] | None = None, **options: Any) -> bytes:
-    """A torch zip of a tree; options as those of ``records``."""
+    """A torch zip of a tree; the options are those of ``records``."""
     return in_folder(records(tree, storages, **options))
 
 
 def reversed_groups(raw: bytes, size: int) -> bytes:
-    """The bytes with each group of ``size`` of them reversed, as a big-endian machine has them."""
+    """Reverse each group of ``size`` bytes, as a big-endian machine writes them."""
     return b"".join(raw[at : at + size][::-1] for at in range(0, len(raw), size))

@@ -1,8 +1,8 @@
-"""Zips made field by field, so that each field can be forged; a torch zip and an SB3 archive made of them.
+"""Zips built field by field, so that each field can be forged; a torch zip and an SB3 archive built from them.
 
 A malformed input is made from a good one by one named change: ``Member(b"data", central={"crc": 0})`` is a
-member whose directory record has a wrong CRC and nothing else out of order. Nothing here needs torch, and
-nothing here uses what is tested.
+member whose directory record has a wrong CRC and no other fault. Nothing here needs torch, and
+nothing here uses the code under test.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Member:
     method: int = STORED
     flags: int = 0
     stored: bytes | None = None
-    """Its bytes in the zip; made from ``data`` when None."""
+    """Its bytes in the zip; computed from ``data`` if None."""
     local_name: bytes | None = None
     extra: bytes = b""
     central_extra: bytes = b""
@@ -88,7 +88,7 @@ class Member:
     descriptor: str | bytes = ""
     """``32`` or ``64``: bit 3, zeros in the local header, and a descriptor of that kind; or the descriptor's bytes."""
     behind: bytes = b""
-    """Bytes between it and what follows."""
+    """Bytes between the member and what follows it."""
     local: Forged = field(default_factory=dict)
     central: Forged = field(default_factory=dict)
 
@@ -120,7 +120,7 @@ class Member:
         return _pack(_LOCAL, facts, self.local) + name + self.extra
 
     def trailer(self) -> bytes:
-        """The data descriptor, and what was put behind it."""
+        """The data descriptor and the bytes after it."""
         if isinstance(self.descriptor, bytes):
             return self.descriptor + self.behind
         layout = {"": "", "32": "<4s3I", "64": "<4sI2Q"}[self.descriptor]
@@ -160,12 +160,12 @@ def build_zip(
     """A zip of members.
 
     :param prefix: bytes before the first local header; offsets count them
-    :param order: of the directory's records; that of the members when None
+    :param order: of the directory's records; that of the members if None
     :param behind_directory: bytes between the directory and the end records
     :param zip64: write the zip64 end records, with equal values in the plain one, as torch does
     :param comment: of the zip
-    :param tail: bytes behind the end of the zip
-    :param directory: instead of the one made from the members
+    :param tail: bytes after the end of the zip
+    :param directory: replaces the directory built from the members
     :param end: fields of the end record to forge; zip64_end, locator: of the others
     """
     body = bytearray(prefix)
@@ -191,7 +191,7 @@ def build_zip(
 
 
 def changed(data: bytes, old: bytes, new: bytes) -> bytes:
-    """Replace the one place where ``old`` stands."""
+    """Replace the only occurrence of ``old``."""
     assert data.count(old) == 1, f"{old!r} stands {data.count(old)} times"
     return data.replace(old, new)
 
@@ -273,6 +273,6 @@ def sb3_archive(*, align: int = 64, entries: Mapping[str, bytes] | None = None) 
 BIDI: Final = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
-def fit_for_terminal(shown: str) -> bool:
-    """Is a message short, on one line, without escape sequences and changes of direction?"""
+def is_terminal_safe(shown: str) -> bool:
+    """Say whether a message is short, on one line, and without escape sequences and bidirectional controls."""
     return len(shown.encode("utf-8")) <= 2048 and shown.isprintable() and not set(shown) & set(BIDI)

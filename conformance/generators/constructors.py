@@ -1,4 +1,4 @@
-"""The constructors of tensors: each as torch calls it, and called otherwise (FORMAT.md 6.5)."""
+"""The constructors of tensors: each as torch calls it, and with other arguments (FORMAT.md 6.5)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 GEOMETRY: Final = (1, (2, 3), (3, 1))
 SIX: Final = expected.floats(*range(1, 7), shape=(2, 3))
-"""What that geometry takes of ``EIGHT``."""
+"""The items of ``EIGHT`` that this geometry selects."""
 WHOLE: Final = expected.floats(*range(8))
 TRUE: Final = {"requires_grad": True}
 FLOAT32: Final = Name("torch", "float32")
@@ -45,7 +45,7 @@ CALLS: Final = (
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from strided()
     yield from calls()
     yield from argument_counts()

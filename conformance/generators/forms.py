@@ -1,4 +1,4 @@
-"""What is an archive, what is none, and which entries it has (FORMAT.md 1)."""
+"""Files that are archives, files that are not, and their entries (FORMAT.md 1)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 SB3 = [(name.encode(), data) for name, data in (("data", b'{"a": 1}'), ("note", b"hi"))]
 SMALL = expected.archive({"data": expected.plain({"a": 1}), "note": expected.other(b"hi")})
-"""What ``small()`` holds."""
+"""The expected output for ``small()``."""
 
 
 def small(*more: tuple[bytes, bytes]) -> bytes:
-    """An archive of two entries, and more."""
+    """An archive of two entries and additional ones."""
     return build_zip(*[Member(name, data) for name, data in (*SB3, *more)])
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from forms()
     yield from other_files()
     yield from other_zips()
@@ -70,7 +70,7 @@ def other_zips() -> Iterator[Vector]:
 
 
 def members(**replaced: bytes) -> dict[str, bytes]:
-    """The entries of an archive as SB3 writes it, some of them replaced; ``policy_pth`` stands for ``policy.pth``."""
+    """The entries of an archive as SB3 writes it, some of them replaced; ``policy_pth`` means ``policy.pth``."""
     made = {
         "data": json.dumps(build_zips.DATA).encode(),
         "policy.pth": state_dict_zip(build_zips.POLICY),
@@ -86,7 +86,7 @@ def zipped(contents: Mapping[str, bytes]) -> bytes:
 
 
 def short(name: str) -> str:
-    """An entry's name as a part of a vector's."""
+    """An entry's name in the form that it has in a vector's name."""
     return name.strip("_").replace(".", "-").replace("_", "-")
 
 

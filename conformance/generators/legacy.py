@@ -38,11 +38,11 @@ FLOAT: Final = Name("torch", "FloatStorage")
 OTHER: Final = struct.pack("<8f", *range(10, 18))
 RUN: Final = Run("0", 8, EIGHT)
 POPPED: Final = b"cos\nwait\n)R0"
-"""A call whose result is taken away again."""
+"""A call whose result is popped."""
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from streams()
     yield from magic()
     yield from protocol_numbers()
@@ -66,7 +66,7 @@ def whole(numel: object = 8, key: object = "0", cls: str | Name = "FloatStorage"
 
 
 def viewed(view: object, numel: int = 8, key: str = "0") -> Persist:
-    """A part of a storage."""
+    """A view of a storage."""
     return storage(numel, key, "FloatStorage", "cpu", view)
 
 

@@ -1,6 +1,6 @@
 """Limits of the zip layer and of whole entries, on both sides (FORMAT.md 8).
 
-Those of JSON, pickles and tensors stand with the rules that they belong to.
+Vectors for the limits of JSON, pickles and tensors are in the modules of their rules.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PASSED = "limit exceeded"
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from counts()
     yield from sizes()
     yield from inflation()

@@ -1,4 +1,4 @@
-"""numpy's values in a ``.pth`` (FORMAT.md 6.6)."""
+"""numpy values in a ``.pth`` (FORMAT.md 6.6)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from numpy_scalars()
     yield from numpy_dtypes()
     yield from numpy_arrays()
@@ -47,7 +47,7 @@ def scalar(dtype: object, data: object, package: str = "numpy.core") -> Apply:
 
 
 def as_scalar(name: str, data: bytes) -> dict[str, Any]:
-    """What is printed for one."""
+    """The expected output for a numpy scalar."""
     return {"scalar": {"dtype": name, "sha256": expected.digest(data)}}
 
 
@@ -199,7 +199,7 @@ def numpy_arrays() -> Iterator[Vector]:
 
 
 def buffer(*arguments: object) -> Apply:
-    """``_frombuffer``, which protocol 5 without out-of-band buffers has."""
+    """``_frombuffer``, which protocol 5 without out-of-band buffers uses."""
     return Apply(Name("numpy._core.numeric", "_frombuffer"), arguments)
 
 

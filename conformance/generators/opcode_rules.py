@@ -1,4 +1,4 @@
-"""Where CPython accepts more than a reader does: both sides of each row of that table, and the memo (FORMAT.md 5.1)."""
+"""Rules that CPython does not enforce: both sides of each row of the table, and the memo (FORMAT.md 5.1)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     for family in (
         unknown, frames_of_the_stack, the_memo, integers, floats, memo_indexes, strings, eight_bit_text, state_dicts,
         numbers, callables, arguments, changes, odd_counts, computed_names, frames, broken_frames, the_end, flags,
@@ -40,7 +40,7 @@ def vectors() -> Iterator[Vector]:
 
 
 def all_fail(rule: PickleRule, pickles: Mapping[str, bytes]) -> Iterator[Vector]:
-    """A vector for each of these opcodes, with STOP behind."""
+    """A vector for each of these opcode sequences, followed by STOP."""
     for vector, body in pickles.items():
         yield rule.fails(f"pickle-{vector}", body + b".")
 
@@ -194,7 +194,7 @@ def eight_bit_text() -> Iterator[Vector]:
 
 
 def state_dicts() -> Iterator[Vector]:
-    """Texts and leftovers in a ``.pth``, where other rules hold."""
+    """Texts and remaining values in a ``.pth``, where other rules apply."""
     rule = Rule("5.1", EIGHT_BIT)
     for word, text in {
         "string": b"S'\xc3\xa9'\n",
@@ -221,7 +221,7 @@ def state_dicts() -> Iterator[Vector]:
 
 
 def lone(content: object) -> bytes:
-    """A ``.pth`` of one storage that holds 1.0."""
+    """A ``.pth`` of one storage that contains 1.0."""
     return build_pth.torch_zip(content, {"0": struct.pack("<f", 1.0)})
 
 

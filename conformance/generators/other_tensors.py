@@ -1,4 +1,4 @@
-"""Quantized, sparse and meta tensors, and constructors that are not known (FORMAT.md 6.5)."""
+"""Quantized, sparse and meta tensors, and unknown constructors (FORMAT.md 6.5)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from quantized_per_tensor()
     yield from quantized_per_channel()
     yield from sparse_coo()
@@ -73,7 +73,7 @@ def as_quantized(
     dtype: str = "quint8",
     items: bytes = QUANTIZED["q"],
 ) -> dict[str, Any]:
-    """What is printed for one of shape (2, 3)."""
+    """The expected output for one of shape (2, 3)."""
     integers = {"dtype": dtype, "shape": [2, 3], "sha256": expected.digest(items)}
     scale = expected.floating(0.5) if scale is None else scale
     return {"quantized": {**integers, "scheme": scheme, "scale": scale, "zero_point": zero_point, "axis": axis}}
@@ -177,7 +177,7 @@ def coo(
 
 
 def as_coo(is_coalesced: object, values: object = None) -> dict[str, Any]:
-    """What is printed for it."""
+    """The expected output for it."""
     indices = [expected.tensor("int64", (2, 2), SPARSE["i"])]
     values = expected.floats(1, 2) if values is None else values
     facts = {"layout": "sparse_coo", "size": [2, 3], "is_coalesced": is_coalesced}

@@ -1,4 +1,4 @@
-"""What pickles are counted against (FORMAT.md 5.3, 8)."""
+"""The counts of pickles that have limits (FORMAT.md 5.3, 8)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     for family in (counts, late, indexes, sizes):
         yield from family()
 

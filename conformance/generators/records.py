@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 TREE: Final = {"w": floats((8,))}
 HELD: Final = expected.lone({"dict": [["w", expected.floats(*range(8))]]})
-"""What ``TREE`` is."""
+"""The expected output for ``TREE``."""
 EMPTY: Final = expected.lone({"dict": []})
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from folders()
     yield from pickle_record()
     yield from flags()

@@ -38,7 +38,7 @@ class Items(NamedTuple):
 
     raw: bytes
     swap: int = 1
-    """How many bytes a big-endian machine writes in the opposite order."""
+    """Number of bytes that a big-endian machine writes in the opposite order."""
     cls: str = ""
     """The storage class; untyped storages hold the others."""
 
@@ -66,11 +66,11 @@ ITEMS: Final = {
     "float8_e5m2fnuz": Items(b"\x40\xc0\x80"),
     "float8_e8m0fnu": Items(b"\x7f\x80\xff"),
 }
-"""Every dtype of 6.4 but the quantized ones; little-endian."""
+"""Every dtype of 6.4 except the quantized ones; little-endian."""
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from persistent_ids()
     yield from classes()
     yield from id_parts()
@@ -216,7 +216,7 @@ def shared() -> Iterator[Vector]:
 
 
 def geometry(shape: object, strides: object, offset: object = 0, data: bytes = EIGHT) -> bytes:
-    """A file of one float32 tensor, whatever its geometry is made of."""
+    """A file of one float32 tensor with any geometry."""
     call = Apply(REBUILD_V2, (storage(len(data) // 4), offset, shape, strides, False, ordered()))
     return pth(call, {"0": data})
 
@@ -354,7 +354,7 @@ def expanded() -> Iterator[Vector]:
 
 
 def three(dtype: str, *more: object) -> Apply:
-    """Three items of a dtype, in a storage of its own class where there is one."""
+    """Three items of a dtype, in a storage of its class if it has one."""
     items = ITEMS[dtype]
     if items.cls:
         return tensor(storage(3, "0", items.cls), (3,), None, 0, False, *more)

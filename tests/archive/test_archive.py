@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import sbformat
-from conformance.generators.build_zips import fit_for_terminal
+from conformance.generators.build_zips import is_terminal_safe
 from sbformat.data import Serialized
 from tests.helpers.bundled import PPO, SAC, changed, entries, with_data, zipped
 
@@ -239,5 +239,5 @@ def test_the_repr_of_hyperparameters_is_short_although_shared_parts_have_any_num
     doubling = base64.b64encode(b"\x80\x04)\x85" + b"2\x86" * 60 + b".").decode("ascii")
     archive = sbformat.reads(json.dumps({"x": {":serialized:": doubling}, "policy_class": 0, "y": 1}).encode())
     shown = repr(archive.hyperparameters())
-    assert fit_for_terminal(shown)
+    assert is_terminal_safe(shown)
     assert shown.endswith("'y': <Hyperparameter 1, json>}")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.generators.build_zips import POLICY, fit_for_terminal, sb3_archive, state_dict_zip
+from conformance.generators.build_zips import POLICY, is_terminal_safe, sb3_archive, state_dict_zip
 from sbformat.archive.kinds import Kind, refuse, sniff, sniff_zip
 from sbformat.container.reader import Container
 from sbformat.errors import ContainerError, SbformatError, UnsupportedError
@@ -115,7 +115,7 @@ def test_what_numpy_and_zipfile_write_is_told_by_its_names() -> None:
 def refusal(kind: Kind, head: bytes = b"", names: tuple[str, ...] = ()) -> SbformatError:
     with pytest.raises(SbformatError) as caught:
         refuse(kind, BytesSource(head), names)
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
     return caught.value
 
 

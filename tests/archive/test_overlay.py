@@ -184,7 +184,7 @@ def test_replace_with_nothing_is_the_same_archive() -> None:
 def test_names_that_no_entry_can_have_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(sbformat.ContainerError) as caught:
         ARCHIVE.replace(**change)
-    assert build_zips.fit_for_terminal(str(caught.value))
+    assert build_zips.is_terminal_safe(str(caught.value))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.generators.build_zips import fit_for_terminal
+from conformance.generators.build_zips import is_terminal_safe
 from sbformat.archive.system_info import SystemInfo, parse_system_info, parse_version
 from sbformat.errors import DataError
 
@@ -71,7 +71,7 @@ def test_a_version_is_printable_ascii(version: str) -> None:
 def test_a_version_that_is_not_is_refused(raw: str) -> None:
     with pytest.raises(DataError, match="printable ASCII") as caught:
         parse_version(raw.encode())
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
 
 
 @pytest.mark.parametrize("raw", [b"\xff", b"2.3\xa0", b"\xfe\xff\x002"])
@@ -86,4 +86,4 @@ def test_any_bytes_are_read_or_a_data_error(raw: bytes) -> None:
         try:
             parse(raw)
         except DataError as error:
-            assert fit_for_terminal(str(error))  # noqa: PT017
+            assert is_terminal_safe(str(error))  # noqa: PT017

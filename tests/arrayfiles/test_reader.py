@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save, save_file
 
 import sbformat
-from conformance.generators.build_zips import fit_for_terminal
+from conformance.generators.build_zips import is_terminal_safe
 from sbformat import ContainerError, LimitError, Limits, SbformatError, TensorError, UnsupportedError
 from sbformat.arrayfiles.reader import read_arrays, read_safetensors
 
@@ -136,7 +136,7 @@ def test_hostile_npy_is_refused(tmp_path: Path, content: bytes, kind: type[Sbfor
     with pytest.raises(kind, match=words) as caught:
         read_arrays(npz(tmp_path, {"a.npy": content}))
     assert caught.value.entry == "a.npy"
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
 
 
 def test_object_arrays_are_refused_with_their_pickle_unread(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_hostile_safetensors_is_refused(
 ) -> None:
     with pytest.raises(kind, match=words) as caught:
         read_arrays(forged(tmp_path, head, data))
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
 
 
 def test_a_header_that_is_too_long_is_refused(tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_damaged_files_give_arrays_or_one_of_our_errors(tmp_path_factory: Any, d
         told = ""
     except SbformatError as error:
         told = str(error)
-    assert fit_for_terminal(told)
+    assert is_terminal_safe(told)
 
 
 # -- both ---------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.generators.build_zips import BIDI, fit_for_terminal
+from conformance.generators.build_zips import BIDI, is_terminal_safe
 from sbformat.container.names import NAME_BYTES, check_name, check_path, check_paths
 from sbformat.errors import ContainerError
 
@@ -42,14 +42,14 @@ def test_the_length_is_counted_in_bytes_not_characters() -> None:
 def test_a_name_is_strict_utf8(raw: bytes) -> None:
     with pytest.raises(ContainerError, match="not UTF-8") as caught:
         check_name(raw)
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
 
 
 @pytest.mark.parametrize("code", [*range(0x20), 0x7F, *range(0x80, 0xA0), 0x2028, 0x2029, *map(ord, BIDI)])
 def test_control_and_bidi_characters_are_refused_and_shown_escaped(code: int) -> None:
     with pytest.raises(ContainerError, match="control or bidi") as caught:
         check_name(f"a{chr(code)}b".encode(), 3)
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
     assert caught.value.offset == 3
 
 
@@ -58,7 +58,7 @@ def test_any_bytes_are_a_name_or_refused(raw: bytes) -> None:
     try:
         name = check_name(raw)
     except ContainerError as error:
-        assert fit_for_terminal(str(error))  # noqa: PT017
+        assert is_terminal_safe(str(error))  # noqa: PT017
     else:
         assert name.encode() == raw
 
@@ -132,7 +132,7 @@ def test_names_are_checked_as_they_stand_after_normalisation_too(name: str) -> N
     with pytest.raises(ContainerError) as caught:
         check_path(name, 9)
     assert caught.value.offset == 9
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
 
 
 # -- names together -----------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def test_names_that_meet_when_case_is_folded_or_normalised_are_refused_in_any_or
     for names in ([first, second], [second, first]):
         with pytest.raises(ContainerError, match="meet when case is folded") as caught:
             check_paths(names)
-        assert fit_for_terminal(str(caught.value))
+        assert is_terminal_safe(str(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -199,4 +199,4 @@ def test_any_names_are_accepted_or_refused(names: list[str]) -> None:
             check_path(name)
         check_paths(names)
     except ContainerError as error:
-        assert fit_for_terminal(str(error))  # noqa: PT017
+        assert is_terminal_safe(str(error))  # noqa: PT017

@@ -25,7 +25,7 @@ from conformance.generators.build_zips import (
     changed,
     deflate,
     extra_field,
-    fit_for_terminal,
+    is_terminal_safe,
     sb3_archive,
     state_dict_zip,
     zip64_field,
@@ -55,7 +55,7 @@ def refused(data: bytes, match: str, **options: Any) -> ContainerError:
     """The container, or the first member that is not good, is refused with a message fit to be shown."""
     with pytest.raises(ContainerError, match=match) as caught:
         contents(Container(data, **options))
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
     return caught.value
 
 
@@ -320,7 +320,7 @@ def test_what_is_accepted_after_random_changes_reads_the_same_with_zipfile(made:
     try:
         read = contents(records(bytes(forged)))
     except SbformatError as error:
-        assert fit_for_terminal(str(error))  # noqa: PT017
+        assert is_terminal_safe(str(error))  # noqa: PT017
         return
     with zipfile.ZipFile(io.BytesIO(forged)) as oracle:
         assert {info.filename: oracle.read(info) for info in oracle.infolist()} == read
@@ -780,7 +780,7 @@ def test_damaged_bytes_are_seen_by_their_crc_in_every_way_to_read_them() -> None
     container = Container(made)
     assert container.read("data") == b"{}"
     for _ in range(2):
-        with pytest.raises(ContainerError, match=r"CRC-32 is [0-9a-f]{8} but the zip says [0-9a-f]{8}") as caught:
+        with pytest.raises(ContainerError, match=r"expected CRC-32 0x[0-9a-f]{8}, got 0x[0-9a-f]{8}") as caught:
             container.read("policy.pth")
         assert caught.value.entry == "policy.pth"
     chunks = container.stream("policy.pth", 4)
@@ -809,17 +809,17 @@ CONTENT = b"0123456789" * 20
 @pytest.mark.parametrize(
     ("stored", "size", "match"),
     [
-        (deflate(CONTENT)[:-1], 200, "does not end where its bytes end|damaged"),
-        (deflate(CONTENT) + b"\0", 200, "ends before its bytes do"),
-        (deflate(CONTENT) * 2, 200, "ends before its bytes do"),
-        (deflate(CONTENT), 199, "more than the 199 bytes"),
-        (deflate(CONTENT), 201, "inflates to 200 bytes but claims 201"),
-        (deflate(CONTENT), 0, "more than the 0 bytes"),
+        (deflate(CONTENT)[:-1], 200, r"does not end within its \d+ bytes|damaged"),
+        (deflate(CONTENT) + b"\0", 200, "expected a deflate stream of"),
+        (deflate(CONTENT) * 2, 200, "expected a deflate stream of"),
+        (deflate(CONTENT), 199, "expected 199 inflated bytes, got more"),
+        (deflate(CONTENT), 201, "expected 201 inflated bytes, got 200"),
+        (deflate(CONTENT), 0, "expected 0 inflated bytes, got more"),
         (b"\x07" + deflate(CONTENT)[1:], 200, "damaged"),
-        (b"", 200, "does not end where its bytes end"),
-        (b"", 0, "does not end where its bytes end"),
+        (b"", 200, "does not end within its 0 bytes"),
+        (b"", 0, "does not end within its 0 bytes"),
         (zlib.compress(CONTENT), 200, "damaged"),
-        (b"\x03\x00" + deflate(CONTENT), 200, "ends before its bytes do"),
+        (b"\x03\x00" + deflate(CONTENT), 200, "expected a deflate stream of"),
     ],
 )
 def test_a_deflate_stream_ends_exactly_at_both_sizes(stored: bytes, size: int, match: str) -> None:
@@ -874,7 +874,7 @@ def test_unchecked_crc_changes_nothing_where_any_crc_was_saved() -> None:
     mixed = build_zip(Member(b"a/x", b"0123", local=ZEROS, central=ZEROS), Member(b"a/y", b"45"))
     container = Container(mixed, unchecked_crc=True)
     assert container.read("a/y") == b"45"
-    with pytest.raises(ContainerError, match="CRC-32 is"):
+    with pytest.raises(ContainerError, match="expected CRC-32"):
         container.read("a/x")
 
 
@@ -888,7 +888,7 @@ def test_an_empty_member_has_the_crc_zero() -> None:
 def limit_of(data: bytes, **limits: int) -> LimitError:
     with pytest.raises(LimitError) as caught:
         contents(Container(data, limits=Limits(**limits)))
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
     return caught.value
 
 
@@ -1023,7 +1023,7 @@ def test_any_bytes_are_a_container_or_a_container_error(data: bytes) -> None:
     for given_bytes in (data, b"PK\x03\x04" + data, b"PK\x03\x04" + data + build_zip(ONE)[-22:]):
         with pytest.raises(ContainerError) as caught:
             Container(given_bytes)
-        assert fit_for_terminal(str(caught.value))
+        assert is_terminal_safe(str(caught.value))
 
 
 @pytest.mark.parametrize("hostile", [f"a{c}b" for c in ("\x1b[31m", "\n", *BIDI)])

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conformance.generators.build_zips import fit_for_terminal
+from conformance.generators.build_zips import is_terminal_safe
 from sbformat.container import writer as zip_writer
 from sbformat.container.reader import Container
 from sbformat.container.records import (
@@ -26,8 +26,9 @@ from sbformat.container.records import (
     MAX32,
     ZIP64_END,
     ZIP64_LOCATOR,
+    Member,
 )
-from sbformat.container.writer import ContainerWriter, Member, TorchZip
+from sbformat.container.writer import ContainerWriter, TorchZip
 from sbformat.errors import ContainerError
 
 if TYPE_CHECKING:
@@ -141,10 +142,10 @@ def test_a_member_whose_crc_is_zero() -> None:
 def test_a_member_of_another_size_than_announced_is_refused(size: int) -> None:
     """It may be a file that changed meanwhile: nothing of another size is finished."""
     member = Member("data", 3, lambda: [b"x" * size])
-    with pytest.raises(ContainerError, match=f"gave {size} bytes where 3 were announced") as caught:
+    with pytest.raises(ContainerError, match=f"expected 3 bytes, got {size}") as caught:
         ContainerWriter(io.BytesIO()).add(member)
     assert caught.value.entry == "data"
-    with pytest.raises(ContainerError, match=f"gave {size} bytes where 3 were announced") as caught:
+    with pytest.raises(ContainerError, match=f"expected 3 bytes, got {size}") as caught:
         b"".join(TorchZip([member]).chunks())
     assert caught.value.entry == "data"
 
@@ -159,7 +160,7 @@ def test_names_that_a_reader_refuses_are_not_written(name: str) -> None:
     writer = ContainerWriter(file)
     with pytest.raises(ContainerError) as caught:
         writer.add(held(name, b""))
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
     assert file.getvalue() == b""
 
 
@@ -174,7 +175,7 @@ def test_one_name_twice_is_refused_before_it_is_written() -> None:
     member = held("data", b"{}")
     writer.add(member)
     for again in (member, held("".join(["da", "ta"]), b"")):  # noqa: FLY002 -- another object of the same text
-        with pytest.raises(ContainerError, match="there already"):
+        with pytest.raises(ContainerError, match="two members of this name"):
             writer.add(again)
     writer.finish()
 
@@ -182,7 +183,7 @@ def test_one_name_twice_is_refused_before_it_is_written() -> None:
 def test_a_folder_with_bytes_and_a_zip_without_members_are_refused() -> None:
     with pytest.raises(ContainerError, match="folder"):
         outer({"folder/": b"x"})
-    with pytest.raises(ContainerError, match="without members"):
+    with pytest.raises(ContainerError, match="at least one entry"):
         outer({})
 
 

@@ -19,11 +19,10 @@ import pytest
 
 import sbformat
 from conformance.generators import build_pth, build_zips
-from sbformat.archive.folder import LooseEntries
 from sbformat.arrayfiles.reader import read_arrays
 from sbformat.container.reader import Container
 from sbformat.formats.array_files import ArrayFile
-from sbformat.io.source import BytesSource, Part, PathSource
+from sbformat.io.source import BytesSource, FileSource, SourceSlice
 from sbformat.limits import Budget, Limits
 from sbformat.reader import read_in_place
 from sbformat.tools.convert import convert
@@ -54,18 +53,12 @@ RECORD: Final = "policy.pth/archive/data/"
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let whatever is said of large files hold for all."""
     for name in ("io.source", "archive.folder"):
-        monkeypatch.setattr(f"sbformat.{name}.HELD_BYTES", 0)
-    for name in ("io.source", "container.reader"):
-        monkeypatch.setattr(f"sbformat.{name}.BLOCK_BYTES", 1 << 10)
-    monkeypatch.setattr("sbformat.io.source._PIECE_BYTES", 1 << 12)
-    for name in ("container.reader", "archive.state_dicts", "container.writer"):
-        monkeypatch.setattr(f"sbformat.{name}.COMBINED_BYTES", 64)
+        monkeypatch.setattr(f"sbformat.{name}.LARGE_FILE_BYTES", 0)
+    monkeypatch.setattr("sbformat.container.integrity.COMBINE_BYTES", 64)
     for name in ("writer", "arrayfiles.writer"):
-        monkeypatch.setattr(f"sbformat.{name}.AHEAD_BYTES", 64)
-    monkeypatch.setattr("sbformat.container.reader.STORED_CHUNK_BYTES", 96)
-    for method in (Container._stored_chunks, Container._views, LooseEntries.stream):
-        assert method.__defaults__ == (1 << 20,)
-        monkeypatch.setattr(method, "__defaults__", (96,))
+        monkeypatch.setattr(f"sbformat.{name}.READ_AHEAD_BYTES", 64)
+    for name in ("io.source", "container.integrity"):
+        monkeypatch.setattr(f"sbformat.{name}.CHUNK_BYTES", 96)
 
 
 @pytest.fixture(scope="module")
@@ -497,7 +490,8 @@ def test_the_crc_of_a_zip_follows_from_those_of_its_members(whole: bytes) -> Non
         build_zips.build_zip(build_zips.Member(b"a", bytes(9999), method=8), build_zips.Member(b"b")),
     ):
         container = Container(data, names="record")
-        assert container.crc_of_all() == container.crc_of_all() == zlib.crc32(data)
+        checksums = container._checksums
+        assert checksums.crc_of_zip() == checksums.crc_of_zip() == zlib.crc32(data)
         assert all(len(container.read(name)) == entry.size for name, entry in container.entries.items())
 
 
@@ -505,7 +499,7 @@ def test_what_is_read_whole_is_charged_each_time(tmp_path: Path) -> None:
     """No file makes us read it over and over: views of one storage could be many."""
     path = tmp_path / "x.zip"
     path.write_bytes(build_zips.build_zip(build_zips.Member(b"a", bytes(100))))
-    container = Container(PathSource(path), budget=Budget(Limits(total_bytes=250)))
+    container = Container(FileSource(path), budget=Budget(Limits(total_bytes=250)))
     for _ in range(2):
         assert container.read("a") == bytes(100)
     with pytest.raises(sbformat.LimitError, match="total_bytes"):
@@ -514,8 +508,8 @@ def test_what_is_read_whole_is_charged_each_time(tmp_path: Path) -> None:
 
 def test_a_run_of_a_member_is_given_once_all_of_it_is_right() -> None:
     source = BytesSource(build_zips.build_zip(build_zips.Member(b"a", bytes(range(250)))))
-    container = Container(Part(source, 0, source.size))
-    assert not container.is_held
+    container = Container(SourceSlice(source, 0, source.size))
+    assert not container.is_in_memory
     for _ in range(2):
         for start, stop in ((0, 250), (5, 6), (90, 200), (96, 192), (250, 250)):
             assert b"".join(container.span("a", start, stop)) == bytes(range(start, stop))

@@ -1,4 +1,4 @@
-"""``ahead``: the same items, one step ahead; errors come where the items would, and no thread stays."""
+"""``read_ahead``: the same items, one step ahead; errors come where the items would, and no thread stays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sbformat.io.readahead import ahead
+from sbformat.io.readahead import read_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ def threads() -> list[str]:
 
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=3))))
 def test_items_come_in_order(items: list[bytes | None]) -> None:
-    assert list(ahead(iter(items))) == items
+    assert list(read_ahead(iter(items))) == items
     assert threads() == []
 
 
@@ -35,7 +35,7 @@ def test_they_are_made_in_one_other_thread_one_step_ahead() -> None:
             made.append(step)
             yield step
 
-    for step in ahead(steps()):
+    for step in read_ahead(steps()):
         assert len(made) <= step + 2
     assert len(makers) == 1
     assert threading.get_ident() not in makers
@@ -50,7 +50,7 @@ def test_an_error_is_raised_where_the_item_would_have_come(error: BaseException)
 
     seen = []
     with pytest.raises(type(error)) as caught:
-        for step in ahead(steps()):
+        for step in read_ahead(steps()):
             seen.append(step)  # noqa: PERF402 -- those before the error
     assert caught.value is error
     assert seen == [1, 2]
@@ -67,7 +67,7 @@ def test_nothing_is_left_of_one_that_is_not_used_up() -> None:
         finally:
             ended.set()
 
-    items = ahead(steps())
+    items = read_ahead(steps())
     assert next(items) == 1
     items.close()  # type: ignore[attr-defined]
     del items
@@ -76,7 +76,7 @@ def test_nothing_is_left_of_one_that_is_not_used_up() -> None:
 
 
 def test_nothing_is_begun_before_it_is_asked_for() -> None:
-    ahead(iter("abc"))
+    read_ahead(iter("abc"))
     assert threads() == []
 
 
@@ -86,7 +86,7 @@ def test_where_no_thread_can_be_had_there_is_none(monkeypatch: pytest.MonkeyPatc
         raise RuntimeError(message)
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    assert list(ahead(range(3))) == [0, 1, 2]
+    assert list(read_ahead(range(3))) == [0, 1, 2]
 
 
 def test_an_interrupt_while_the_thread_starts_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +98,7 @@ def test_an_interrupt_while_the_thread_starts_leaves_none(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        next(ahead(iter("abc")))
+        next(read_ahead(iter("abc")))
     for thread in threading.enumerate():
         if thread.name.startswith("sbformat"):
             thread.join(10)

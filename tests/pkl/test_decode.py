@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conformance.generators.build_zips import fit_for_terminal
+from conformance.generators.build_zips import is_terminal_safe
 from sbformat.errors import LimitError, PickleError, SbformatError, TensorError
 from sbformat.io.cursor import Cursor
 from sbformat.limits import Budget, Limits
@@ -52,14 +52,14 @@ def decode(raw: bytes, **limits: int) -> Pickle:
 def refused(raw: bytes, match: str = ".", **limits: int) -> PickleError:
     with pytest.raises(PickleError, match=match) as caught:
         decode(raw, **limits)
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
     return caught.value
 
 
 def beyond(raw: bytes, **limits: int) -> LimitError:
     with pytest.raises(LimitError) as caught:
         decode(raw, **limits)
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
     return caught.value
 
 
@@ -410,7 +410,7 @@ def test_whatever_is_accepted_is_what_a_recording_unpickler_makes_of_it(steps: l
     try:
         found = decode(raw)
     except SbformatError as error:
-        assert fit_for_terminal(str(error))  # noqa: PT017
+        assert is_terminal_safe(str(error))  # noqa: PT017
         return
     try:
         expected = Recorder(io.BytesIO(raw)).load()
@@ -436,7 +436,7 @@ def test_any_bytes_are_a_pickle_or_refused(raw: bytes) -> None:
         try:
             decode(body, pickle_opcodes=50, pickle_memo=20, pickle_stack=20)
         except SbformatError as error:
-            assert fit_for_terminal(str(error))  # noqa: PT017
+            assert is_terminal_safe(str(error))  # noqa: PT017
 
 
 # -- text opcodes -------------------------------------------------------------------------------------

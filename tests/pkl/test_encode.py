@@ -24,7 +24,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conformance.generators.build_zips import fit_for_terminal
+from conformance.generators.build_zips import is_terminal_safe
 from sbformat import pth
 from sbformat.errors import PickleError, SbformatError
 from sbformat.limits import Budget, Limits
@@ -169,7 +169,7 @@ def round_trip(tree: Any, protocol: Any = 4) -> Any:
 def refused(tree: Any, match: str = ".", protocol: Any = 4) -> None:
     with pytest.raises(PickleError, match=match) as caught:
         encode_pickle(tree, protocol=protocol)
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
 
 
 def changed(node: Any, *changes: tuple[Any, Any]) -> Any:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sbformat.errors import ContainerError, LimitError, PickleError, SbformatError, TensorError, UnsupportedError
-from sbformat.io.source import BytesSource, PathSource
+from sbformat.io.source import BytesSource, FileSource
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_pickle
 from sbformat.pkl.numpy import array_info
@@ -247,7 +247,7 @@ def test_the_walk_costs_no_more_than_the_machine(data: bytes, tmp_path: Path) ->
     decode_pickle(data, Budget())
     whole = time.perf_counter() - begun
     begun = time.perf_counter()
-    decode_large(PathSource(path), Budget())
+    decode_large(FileSource(path), Budget())
     assert time.perf_counter() - begun < 6 * whole + 2
 
 
@@ -359,7 +359,7 @@ def test_a_path_source_keeps_no_file_open(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(bytes(range(200)))
     before = set(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else set()
-    source = PathSource(path)
+    source = FileSource(path)
     assert source.size == 200
     assert bytes(source.view(5, 3)) == b"\5\6\7"
     assert bytes(source.view(198, 100)) == bytes((198, 199))
@@ -373,7 +373,7 @@ def test_a_path_source_keeps_no_file_open(tmp_path: Path) -> None:
 def test_a_file_that_changes_is_one_clear_error(tmp_path: Path, change: str) -> None:
     path = tmp_path / "f"
     path.write_bytes(bytes(100))
-    source = PathSource(path)
+    source = FileSource(path)
     if change == "grown":
         path.write_bytes(bytes(101))
     elif change == "cut":
@@ -397,17 +397,17 @@ def test_a_file_that_changes_is_one_clear_error(tmp_path: Path, change: str) -> 
 def test_a_pipe_in_the_place_of_the_file_is_not_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(bytes(100))
-    source = PathSource(path)
+    source = FileSource(path)
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(ContainerError, match="has changed"):
         source.view(0, 10)
-    with pytest.raises(UnsupportedError, match="no file"):
-        PathSource(path)
+    with pytest.raises(UnsupportedError, match="not a regular file"):
+        FileSource(path)
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="no file"):
-        PathSource(tmp_path)
+    with pytest.raises(UnsupportedError, match="not a regular file"):
+        FileSource(tmp_path)
     with pytest.raises(FileNotFoundError):
-        PathSource(tmp_path / "none")
+        FileSource(tmp_path / "none")

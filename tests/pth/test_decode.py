@@ -190,7 +190,7 @@ def test_a_damaged_storage_is_refused_when_its_array_is_made() -> None:
     assert state_dict["a"].tolist() == [0.0, 1.0]
     assert state_dict.info("b").shape == (2,)
     for ask in (lambda: state_dict["b"], state_dict.to_numpy, state_dict.check):
-        with pytest.raises(ContainerError, match="archive/data/1: its CRC-32"):
+        with pytest.raises(ContainerError, match="archive/data/1: expected CRC-32"):
             ask()
 
 

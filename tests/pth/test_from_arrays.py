@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conformance.generators.build_zips import fit_for_terminal
+from conformance.generators.build_zips import is_terminal_safe
 from sbformat import UnsupportedError, pth
 from sbformat.pth import Device, DTypeName, Layout, MemoryFormat, QuantizedTensor, Size, SparseTensor, StateDict
 
@@ -55,7 +55,7 @@ def refused(value: Any, *words: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         pth.dumps(StateDict.from_arrays(value))
     assert all(word in str(caught.value) for word in words), caught.value
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
 
 
 def numbers(code: str, *shape: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conformance.generators.build_pth import floats, ordered, torch_zip
-from conformance.generators.build_zips import fit_for_terminal
+from conformance.generators.build_zips import is_terminal_safe
 from sbformat import DataError, LimitError, Limits, SbformatError, UnsupportedError, data, pth
 from sbformat.globals.torch import LAYOUTS
 from sbformat.limits import Budget
@@ -144,7 +144,7 @@ def test_members_of_sets_stand_in_an_order_that_no_hash_decides() -> None:
 def test_what_has_no_word_is_refused(tree: Any) -> None:
     with pytest.raises(UnsupportedError) as caught:
         to_portable(StateDict(tree, Budget()), "policy")
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
 
 
 @pytest.mark.parametrize("where", ["values", "metadata"])
@@ -254,7 +254,7 @@ def test_forged_trees_are_refused(value: Any) -> None:
     for forged in (value, {"list": [value]}, {"dict": [["key", value]]}, {"ordered_dict": [], "_metadata": value}):
         with pytest.raises(DataError) as caught:
             from_portable(forged, TENSORS)
-        assert fit_for_terminal(str(caught.value))
+        assert is_terminal_safe(str(caught.value))
 
 
 def test_keys_that_could_have_one_hash_are_counted() -> None:

@@ -20,7 +20,7 @@ from conformance.generators.build_pth import (
     tensor,
     torch_zip,
 )
-from conformance.generators.build_zips import fit_for_terminal
+from conformance.generators.build_zips import is_terminal_safe
 from sbformat import UnsupportedError, ValidationError, pth
 from sbformat.pth import StateDict, emptied
 from sbformat.pth.mismatches import Mismatch, misfit
@@ -37,7 +37,7 @@ def problems(made: StateDict, arrays: Any) -> list[tuple[str, str]]:
     """Where and how arrays do not fit, all of it."""
     with pytest.raises(ValidationError) as caught:
         made.with_arrays(arrays)
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
     assert caught.value.entry == made.entry
     return [(row.loc, row.kind) for row in caught.value.problems]
 
@@ -186,7 +186,7 @@ def test_names_from_a_file_are_escaped() -> None:
     made = template(**{"\x1b[31m\u202e": np.zeros(1)})
     assert "\\x1b[31m" in message(made, {})
     error = misfit([Mismatch("\x1b]0;\x07", "missing", "is not given")])
-    assert fit_for_terminal(str(error))
+    assert is_terminal_safe(str(error))
 
 
 def test_tensors_that_no_array_replaces_are_told_and_stay() -> None:
@@ -299,7 +299,7 @@ def optimizer(*shapes: tuple[int, ...], groups: Any = None, state: bool = True) 
 def unlike(one: StateDict, other: Any) -> list[tuple[str, str]]:
     with pytest.raises(ValidationError) as caught:
         one.like_optimizer(other)
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
     return [(row.loc, row.kind) for row in caught.value.problems]
 
 

@@ -15,7 +15,7 @@ from conformance.generators.build_zips import (
     DATA,
     POLICY,
     SYSTEM_INFO,
-    fit_for_terminal,
+    is_terminal_safe,
     sb3_archive,
     state_dict_pickle,
     state_dict_zip,
@@ -108,7 +108,7 @@ def test_every_truncation_is_refused_with_one_error(raw: bytes) -> None:
     for size in range(len(raw)):
         with pytest.raises(ContainerError) as caught:
             facts(raw[:size])
-        assert fit_for_terminal(str(caught.value)), size
+        assert is_terminal_safe(str(caught.value)), size
 
 
 @archives
@@ -117,7 +117,7 @@ def test_every_flipped_byte_gives_the_same_content_or_one_error(raw: bytes) -> N
         try:
             found = facts(mutant)
         except SbformatError as error:
-            assert fit_for_terminal(str(error)), mutation  # noqa: PT017
+            assert is_terminal_safe(str(error)), mutation  # noqa: PT017
         else:
             assert found == EXPECTED, mutation
 
@@ -136,7 +136,7 @@ def test_every_truncation_and_flip_of_a_lone_torch_zip_gives_the_same_or_one_err
         try:
             found = {name: value.tolist() for name, value in pth.loads(mutant).to_numpy().items()}
         except SbformatError as error:
-            assert fit_for_terminal(str(error)), mutation  # noqa: PT017
+            assert is_terminal_safe(str(error)), mutation  # noqa: PT017
         else:
             assert found == expected, mutation
 
@@ -148,7 +148,7 @@ def test_every_truncation_and_flip_of_data_is_read_or_one_error() -> None:
         try:
             found = data_entry.loads(mutant)
         except SbformatError as error:
-            assert fit_for_terminal(str(error)), mutation  # noqa: PT017
+            assert is_terminal_safe(str(error)), mutation  # noqa: PT017
         else:
             assert isinstance(found, dict), mutation
             assert data_entry.equal_json(found, found), mutation
@@ -165,7 +165,7 @@ def test_every_truncation_and_flip_of_a_pickle_is_read_or_one_error() -> None:
         try:
             pkl.loads(mutant)
         except SbformatError as error:
-            assert fit_for_terminal(str(error)), mutation  # noqa: PT017
+            assert is_terminal_safe(str(error)), mutation  # noqa: PT017
 
 
 # -- archives of each era, as SB3 wrote them ----------------------------------------------------------
@@ -206,7 +206,7 @@ def test_every_flipped_byte_of_a_real_archive_gives_the_same_content_or_one_erro
         try:
             assert contents(mutant) == expected, mutation
         except SbformatError as error:
-            assert fit_for_terminal(str(error)), mutation  # noqa: PT017
+            assert is_terminal_safe(str(error)), mutation  # noqa: PT017
         else:
             accepted += 1
             assert list(sbformat.reads(mutant).entries) == list(expected), mutation
@@ -227,7 +227,7 @@ def test_every_truncation_and_flip_of_a_real_state_dict_gives_a_state_dict_or_on
             assert found == expected or "1.4" in file, mutation
             found.to_numpy()
         except SbformatError as error:
-            assert fit_for_terminal(str(error)), mutation  # noqa: PT017
+            assert is_terminal_safe(str(error)), mutation  # noqa: PT017
 
 
 # -- changes that another reader of the same file would see otherwise ---------------------------------
@@ -276,7 +276,7 @@ def test_every_flipped_byte_of_a_zip_of_sb2_gives_the_same_content_or_one_error(
         try:
             found = everything(mutant)
         except SbformatError as error:
-            assert fit_for_terminal(str(error)), mutation  # noqa: PT017
+            assert is_terminal_safe(str(error)), mutation  # noqa: PT017
         else:
             assert found == expected, mutation
 
@@ -292,4 +292,4 @@ def test_every_truncation_and_flip_of_a_lone_pickle_is_read_or_one_error(name: s
         try:
             everything(mutant)
         except SbformatError as error:
-            assert fit_for_terminal(str(error)), mutation  # noqa: PT017
+            assert is_terminal_safe(str(error)), mutation  # noqa: PT017

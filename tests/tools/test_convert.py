@@ -28,7 +28,7 @@ from conformance.generators.build_pth import (
     tensor,
     torch_zip,
 )
-from conformance.generators.build_zips import fit_for_terminal
+from conformance.generators.build_zips import is_terminal_safe
 from sbformat import (
     Archive,
     ContainerError,
@@ -301,7 +301,7 @@ def test_forged_descriptions_are_refused(
     path = forged(tmp_path, {"version": 1, "entries": rows}, arrays)
     with pytest.raises(kind) as caught:
         convert(read(path), tmp_path / "o.zip")
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
     assert not (tmp_path / "o.zip").exists()
 
 
@@ -316,7 +316,7 @@ def test_names_that_meet_are_refused(tmp_path: Path, names: list[str]) -> None:
 def test_other_versions_are_refused(tmp_path: Path, version: object) -> None:
     with pytest.raises(UnsupportedError, match="version") as caught:
         read(forged(tmp_path, {"version": version, "entries": []}))
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
 
 
 @pytest.mark.parametrize(

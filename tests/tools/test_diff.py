@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import sbformat
 from conformance.generators.build_pth import Run, floats, legacy_stream, ordered, storage, tensor, torch_zip
-from conformance.generators.build_zips import fit_for_terminal
+from conformance.generators.build_zips import is_terminal_safe
 from sbformat import Archive, LimitError, Limits, StateDict
 from sbformat.pth import Device, DTypeName
 from sbformat.tools.diff import Change, DiffReport, diff
@@ -49,7 +49,7 @@ def compare(old: Archive, new: Archive) -> DiffReport:
     assert bool(there.changes) == (old != new)
     assert bool(back.changes) == (old != new)
     for change in there.changes:
-        assert fit_for_terminal(change.message), change
+        assert is_terminal_safe(change.message), change
         assert len(change.message) < 500
     return there
 
@@ -153,7 +153,7 @@ def test_the_place_of_a_key_is_its_pointer_whatever_it_is_called() -> None:
     evil = "\x1b]0;pwned\x07\u202e~/" * 100
     found = one(BASE, edited(lambda d: d.update({evil: {evil: evil}})))
     assert found.loc == f"/{evil}".replace("~/", "~0~1")
-    assert fit_for_terminal(found.message)
+    assert is_terminal_safe(found.message)
 
 
 def test_large_objects_take_linear_time() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sbformat
-from conformance.generators.build_zips import fit_for_terminal
+from conformance.generators.build_zips import is_terminal_safe
 from sbformat import (
     Archive,
     DataError,
@@ -120,7 +120,7 @@ def test_bad_places_are_refused(target: str, kind: type[SbformatError], words: s
     for asked in ({"assign": {target: 1}}, {"unset": [target]}):
         with pytest.raises(kind) as caught:
             edit(BASE, **asked)  # type: ignore[arg-type]
-        assert fit_for_terminal(str(caught.value))
+        assert is_terminal_safe(str(caught.value))
         if "assign" in asked:
             assert words in str(caught.value)
 
@@ -134,7 +134,7 @@ def test_values_against_the_schema_are_refused_together() -> None:
     with pytest.raises(ValidationError) as caught:
         edit(BASE, assign={"gamma": "high", "n_steps": -1, "ent_coef": 0.1})
     assert {row.loc for row in caught.value.problems} == {"/gamma", "/n_steps"}
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
 
 
 def test_errors_that_were_there_do_not_hinder_other_edits() -> None:
@@ -264,7 +264,7 @@ def test_all_that_does_not_fit_is_listed() -> None:
     assert found["policy:value_net.bias"] == "dtype"
     assert found["policy:value_net.weight"] == "missing"
     assert found["policy.optimizer:state/[1]/exp_avg"] == "missing"
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
 
 
 def test_a_tensor_is_given_once() -> None:

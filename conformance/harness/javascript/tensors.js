@@ -80,7 +80,7 @@ function readBits(value, type) {
   return bits;
 }
 
-const isSizes = (value) => Array.isArray(value) && value.every((size) => typeof size === 'bigint' && size >= 0n);
+const isSizes = (value) => Array.isArray(value) && value.every(isCount);
 
 /** A tuple of integers, or a call of torch.Size with one. */
 function readSize(value) {

@@ -977,7 +977,7 @@ def check_report(report: ScanReport) -> None:
     assert list(report.imports) == sorted(set(report.imports))
     for finding in report.findings:
         assert VERDICTS.index(finding.verdict) >= VERDICTS.index(RULES[finding.rule][0])
-        assert build_zips.fit_for_terminal(finding.message)
+        assert build_zips.is_terminal_safe(finding.message)
         assert "".join([finding.entry, finding.key, *finding.names]).isprintable()
 
 

@@ -426,13 +426,13 @@ def test_lzma_with_a_dictionary_of_gigabytes() -> None:
     """No more memory is taken than what is looked at."""
     filters = [{"id": lzma.FILTER_LZMA1, "dict_size": 1 << 26}]
     packed = lzma.compress(PAYLOAD, lzma.FORMAT_RAW, filters=filters)
-    from sbformat.tools.scan.recover import inflated
+    from sbformat.tools.scan.recover import inflate_member
 
     header = b"\x09\x14\x05\x00\x5d" + struct.pack("<I", 0xFFFFFFFF)
-    assert inflated(memoryview(header + packed), 14, 1 << 16) == PAYLOAD
-    assert inflated(memoryview(bz2.compress(PAYLOAD)), 12, 1 << 16) == PAYLOAD
+    assert inflate_member(memoryview(header + packed), 14, 1 << 16) == PAYLOAD
+    assert inflate_member(memoryview(bz2.compress(PAYLOAD)), 12, 1 << 16) == PAYLOAD
     for broken in (b"", header[:5], header, b"\x09\x14\x05\x00\xff" + header[5:] + packed, header + b"\xff" * 9):
-        assert inflated(memoryview(broken), 14, 1 << 16) == b""
+        assert inflate_member(memoryview(broken), 14, 1 << 16) == b""
 
 
 def test_zstandard_cannot_be_looked_into() -> None:

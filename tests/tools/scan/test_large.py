@@ -12,17 +12,17 @@ import pytest
 import sbformat
 from conformance.generators.build_pth import torch_zip
 from sbformat import pkl
-from sbformat.io.source import HELD_BYTES, BytesSource, PathSource
+from sbformat.io.source import LARGE_FILE_BYTES, BytesSource, FileSource
 from sbformat.pkl import attempt
 from sbformat.pkl.tree import Unread
-from sbformat.tools.scan.files import Scanner
+from sbformat.tools.scan.files import FileScanner
 from tests.helpers.attacks import PAYLOAD
 from tests.helpers.build_replay_buffers import buffer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-ROWS: Final = HELD_BYTES // 64
+ROWS: Final = LARGE_FILE_BYTES // 64
 TIGHT: Final = sbformat.Limits(pickle_bytes=1 << 20, member_bytes=1 << 26, total_bytes=1 << 20)
 """A file of some 35 MiB is to these what one of 5 GiB is to the default."""
 
@@ -49,7 +49,7 @@ def test_it_is_judged_whatever_its_size(tmp_path: Path) -> None:
 
 
 def test_it_is_held_to_nothing_less_than_a_small_one(tmp_path: Path) -> None:
-    data = large(mine=PathSource)  # a class by reference
+    data = large(mine=FileSource)  # a class by reference
     found = report(tmp_path / "b.pkl", data)
     assert (found.verdict, found.findings[0].rule) == ("dangerous", "called-name")
     assert found.imports == sbformat.scan(data).imports
@@ -72,7 +72,7 @@ def test_what_lies_in_its_arrays_is_looked_into(tmp_path: Path, start: bytes, ru
 
 
 def test_a_file_in_an_array_that_is_too_large_to_hold_is_said(tmp_path: Path) -> None:
-    limits = TIGHT._replace(member_bytes=HELD_BYTES - 1)
+    limits = TIGHT._replace(member_bytes=LARGE_FILE_BYTES - 1)
     found = report(tmp_path / "b.pkl", large(b"PK\x03\x04"), limits)
     assert found.verdict == "broken"
     assert "member_bytes" in found.findings[0].message
@@ -90,16 +90,16 @@ def test_what_ends_as_something_else_is_held_as_ever(tmp_path: Path, end: bytes)
 
 def change_behind(monkeypatch: pytest.MonkeyPatch, path: Path, place: int) -> None:
     """Write a byte to the file whenever it was judged, before its digest is taken."""
-    judge = Scanner.large_file
+    judge = FileScanner.scan_large_file
 
-    def slow(scanner: Scanner, *args: object) -> bool:
+    def slow(scanner: FileScanner, *args: object) -> bool:
         found = judge(scanner, *args)
         with path.open("r+b") as file:
             file.seek(place)
             file.write(b"\x01")
         return found
 
-    monkeypatch.setattr(Scanner, "large_file", slow)
+    monkeypatch.setattr(FileScanner, "scan_large_file", slow)
 
 
 def test_a_file_that_changes_meanwhile_is_not_called_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,13 +111,13 @@ def test_a_file_that_changes_meanwhile_is_not_called_clean(tmp_path: Path, monke
 
 def test_what_changes_unseen_is_not_called_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stores to memory that maps a file need not change its times; the digest is that of what was judged."""
-    monkeypatch.setattr("sbformat.io.source._stamp", lambda _: ())
+    monkeypatch.setattr("sbformat.io.source._identify", lambda _: ())
     path, data = tmp_path / "b.pkl", large()
     with monkeypatch.context() as patch:
         change_behind(patch, path, data.index(b"rewards"))
         found = report(path, data)
     assert (found.verdict, found.sha256) == ("broken", None)
-    assert "changed while it was judged" in found.findings[0].message
+    assert "changed while it was scanned" in found.findings[0].message
     change_behind(monkeypatch, path, len(data) // 2)  # in an array of which only the beginning was looked at
     found = report(path, data)
     assert found.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
@@ -179,13 +179,13 @@ BODIES: Final = [
 
 @pytest.mark.parametrize("tail", [b"", b"\0" * 100_000, b"." * 100_000, b"\n" * 100_000])
 def test_a_short_look_tells_what_a_long_one_does(tail: bytes) -> None:
-    scanner = Scanner(sbformat.DEFAULT_LIMITS, frozenset())
+    scanner = FileScanner(sbformat.DEFAULT_LIMITS, frozenset())
     rng = random.Random(7)  # noqa: S311 -- a test
     opcodes = b"N(.]})0e2\x85\x86\x87\x88\x94\x95I\nK\x01\x80"
     bodies = BODIES + [bytes(rng.choices(opcodes, k=rng.choice((3, 20, 65_530, 65_540)))) for _ in range(200)]
     for body in bodies:
         data = body + tail
-        raw, found = scanner.attempted(Unread(BytesSource(data), 0, len(data)))
+        raw, found = scanner._attempt(Unread(BytesSource(data), 0, len(data)))
         expected = attempt(data, scanner.budget, encoding="utf-8")
         assert data.startswith(raw)
         assert told(found) == told(expected), body[:40]

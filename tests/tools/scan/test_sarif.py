@@ -11,8 +11,8 @@ from urllib.parse import unquote_to_bytes, urlsplit
 import pytest
 from jsonschema import Draft202012Validator
 
-from sbformat.tools.scan.report import RULES, VERDICTS, reason_of
-from sbformat.tools.scan.sarif import LEVELS, sarif_log
+from sbformat.tools.scan.report import RULES, VERDICTS, default_reason
+from sbformat.tools.scan.sarif import LEVELS, render_sarif
 from tests.helpers.bundled import PPO, ROOT
 
 SARIF = Draft202012Validator(json.loads((ROOT / "schema" / "sarif.schema.json").read_text("utf-8")))
@@ -23,7 +23,7 @@ def finding(rule: str = "dangerous-name", **changed: Any) -> dict[str, Any]:
     row = {
         "rule": rule,
         "verdict": RULES[rule][0],  # type: ignore[index]
-        "reason": reason_of(rule, RULES[rule][0]),  # type: ignore[arg-type, index]
+        "reason": default_reason(rule, RULES[rule][0]),  # type: ignore[arg-type, index]
         "entry": "data",
         "key": "lr_schedule",
         "offset": 2,
@@ -53,7 +53,7 @@ def report(*findings: dict[str, Any], **changed: Any) -> dict[str, Any]:
 
 def run_of(*reports: dict[str, Any], exit_code: int = 1) -> dict[str, Any]:
     """The one run of a log, checked against the schema and itself."""
-    log = sarif_log(reports, {"counts": {}}, version="1.2.3", exit_code=exit_code)
+    log = render_sarif(reports, {"counts": {}}, version="1.2.3", exit_code=exit_code)
     SARIF.validate(json.loads(json.dumps(log)))
     assert list(log) == ["$schema", "version", "runs"]
     run: dict[str, Any] = log["runs"][0]

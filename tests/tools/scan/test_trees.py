@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import sbformat
 from sbformat.cli import main
-from sbformat.io.source import HELD_BYTES
+from sbformat.io.source import LARGE_FILE_BYTES
 from sbformat.limits import DEFAULT_LIMITS
-from sbformat.tools.scan.tree import is_passed_over
+from sbformat.tools.scan.folders import is_large_and_unknown
 from tests.helpers.bundled import ARCHIVES
 
 if TYPE_CHECKING:
@@ -150,32 +150,32 @@ def test_scripts_are_listed_and_looked_into(capsys: pytest.CaptureFixture[str], 
         {"script": ["a.py", "b.ipynb", "run.SH", "tool", "train"]},
     )
     main(["scan", str(tmp_path), "--format", "text"])
-    assert "5 scripts beside the archive: not judged" in capsys.readouterr().out
+    assert "5 scripts next to the archive, not judged" in capsys.readouterr().out
     assert {Path(row.path).name for row in sbformat.scan(tmp_path).skipped} == {
         "a.py", "b.ipynb", "run.SH", "tool", "train", "evil.py",
     }  # fmt: skip
 
 
-def test_a_large_file_is_passed_over_only_when_nothing_can_be_in_it(tmp_path: Path) -> None:
+def test_a_large_file_is_large_and_unknown_only_when_nothing_can_be_in_it(tmp_path: Path) -> None:
     path = tmp_path / "video.bin"
     for head, is_over in ((b"\0\0\0\x18ftyp", True), (b"PK\x03\x04", False), (b"\x80\x04", False), (EVIL, False)):
         with path.open("wb") as file:
             file.write(head)
-            file.truncate(HELD_BYTES + 1)
-        assert is_passed_over(str(path), DEFAULT_LIMITS) is is_over
+            file.truncate(LARGE_FILE_BYTES + 1)
+        assert is_large_and_unknown(str(path), DEFAULT_LIMITS) is is_over
         named = path.with_suffix(".pkl")
         path.rename(named)
-        assert not is_passed_over(str(named), DEFAULT_LIMITS)
+        assert not is_large_and_unknown(str(named), DEFAULT_LIMITS)
         named.rename(path)
     path.write_bytes(b"\0\0\0\x18ftyp")
-    assert not is_passed_over(str(path), DEFAULT_LIMITS)
+    assert not is_large_and_unknown(str(path), DEFAULT_LIMITS)
 
 
 def test_a_large_file_is_counted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     put(tmp_path / "ppo.zip", PPO)
     with put(tmp_path / "below" / "video", b"").open("wb") as file:
         file.write(b"\0\0\0\x18ftyp")
-        file.truncate(HELD_BYTES + 1)
+        file.truncate(LARGE_FILE_BYTES + 1)
     assert scanned(capsys, tmp_path) == (0, {"ppo.zip": "clean"}, {"large": ["below/video"]})
     assert [row.reason for row in sbformat.scan(tmp_path).skipped] == ["large"]
 
@@ -196,7 +196,7 @@ def test_the_formats_all_carry_the_counts(capsys: pytest.CaptureFixture[str], tm
         return capsys.readouterr().out
 
     text = of()
-    assert "1 script beside the archive: not judged; 1 other file with nothing found in it that is judged" in text
+    assert "1 script next to the archive, not judged; 1 other file that contains nothing to judge" in text
     assert "a.txt" not in text
     assert f"  script: {tmp_path / 'b.py'}\n" in of("--list-skipped")
     counts = {"script": 1, "other": 1}

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 import sbformat
-from sbformat.tools.scan.yaml_tags import MOST_TOKENS, PREFIX, TooManyTokensError, may_hold_tags, python_tags
+from sbformat.tools.scan.yaml_tags import MAX_TOKENS, PREFIX, TooManyTokensError, iter_python_tags, may_hold_tags
 
 NAME: Final = f"{PREFIX}name:os.system"
 
@@ -37,7 +37,7 @@ CONFIG_OF_RL_ZOO = b"""!!python/object/apply:collections.OrderedDict
 
 def names(text: str | bytes) -> list[str]:
     data = text if isinstance(text, bytes) else text.encode()
-    return [tag.name for tag in python_tags(data)] if may_hold_tags(data) else []
+    return [tag.name for tag in iter_python_tags(data)] if may_hold_tags(data) else []
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_what_is_no_tag(text: str) -> None:
 
 
 def test_a_tag_has_its_line() -> None:
-    assert [tag.line for tag in python_tags(b"a: |\n  x\n\n  y\nb: !!python/tuple [\n !!python/none ]")] == [5, 6]
+    assert [tag.line for tag in iter_python_tags(b"a: |\n  x\n\n  y\nb: !!python/tuple [\n !!python/none ]")] == [5, 6]
 
 
 @pytest.mark.parametrize("text", [ARGS_OF_RL_ZOO, CONFIG_OF_RL_ZOO])
@@ -130,8 +130,8 @@ def test_what_rl_zoo_writes_is_no_finding(text: bytes, tmp_path: Path) -> None:
         ("name:my.thing", "my.thing is imported"),
         ("module:subprocess", "subprocess is imported as a module by a YAML tag in line 2: it runs commands"),
         ("object/apply:collections.Counter", "collections.Counter is called"),
-        ("other:thing", "of a kind that is not known"),
-        ("tuple:x", "of a kind that is not known"),
+        ("other:thing", "in a way that sbformat does not know"),
+        ("tuple:x", "in a way that sbformat does not know"),
     ],
 )
 def test_a_tag_that_is_not_known_is_dangerous(tag: str, words: str, tmp_path: Path) -> None:
@@ -156,13 +156,15 @@ def test_hostile_text_takes_no_time(piece: str) -> None:
     try:
         assert len(names(text)) <= 1
     except TooManyTokensError:
-        assert len(text) > MOST_TOKENS
+        assert len(text) > MAX_TOKENS
     assert time.perf_counter() - started < 4
 
 
 def test_too_many_tokens_are_broken() -> None:
-    report = sbformat.scan(b"[!!python/tuple " + b"a," * (MOST_TOKENS + 1))
-    assert "it holds more YAML than is looked into" in [row.message for row in report.findings if row.rule == "broken"]
+    report = sbformat.scan(b"[!!python/tuple " + b"a," * (MAX_TOKENS + 1))
+    assert "the file contains more YAML than is examined" in [
+        row.message for row in report.findings if row.rule == "broken"
+    ]
 
 
 _ATOMS: Final = (

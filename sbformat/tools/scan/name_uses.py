@@ -1,7 +1,7 @@
-"""What becomes of the names and values in a pickle: which are given to a call, called later, or changed too late.
+"""Find how the names and values in a pickle are used: passed to a call, called after loading, or changed too late.
 
-FORMAT.md 14.1. A name that is not known and is only referred to does no more than import its module. It is another
-matter when a constructor gets it, or when SB3 calls it after loading.
+FORMAT.md 14.1. Loading an unknown name that is only referred to imports its module, and does nothing else. A name that
+a constructor receives, or that SB3 calls after loading, runs code.
 """
 
 from __future__ import annotations
@@ -10,30 +10,27 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.globals.attributes import is_used
 from sbformat.pkl.tree import Call, Dict, Global, Node, Update
-from sbformat.tools.scan.location import ANY_KEY
+from sbformat.tools.scan.location import UNKNOWN_KEY
 from sbformat.values.context import find_role, is_known
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _HOLDING: Final = frozenset({"ordered_dict", "deque", "set", "frozenset"})
-"""Roles of containers, which keep what they are given."""
+"""Roles of containers, which only store their items."""
 _CARRYING: Final = frozenset(
     {
         "function", "skeleton_function", "filled_function", "function_state", "cell", "empty_cell", "carried_class",
         "carried_enum", "filled_class", "class_state", "type_variable", "generic_alias", "descriptor",
     }
 )  # fmt: skip
-"""Roles of what makes functions and classes carried by value: their code may call anything, and is reported."""
+"""Roles in functions and classes pickled by value: their code may call anything, and has findings of its own."""
 _MODEL_DATA: Final = frozenset({"state_dict", "data"})
-"""The keys of what ``policy.save`` writes: parameters, and the arguments of the policy's constructor."""
+"""The keys of a file of ``policy.save``: parameters, and the arguments of the policy's constructor."""
 
 
 def find_given_names(log: Iterable[Node | Update]) -> dict[int, Call]:
-    """Return the calls of known constructors that are given a name, by the ``id()`` of the name.
-
-    :param log: of a pickle
-    """
+    """Return the calls of known constructors that receive a name, by the ``id()`` of the name."""
     given: dict[int, Call] = {}
     seen: set[int] = set()
     for node in log:
@@ -41,24 +38,24 @@ def find_given_names(log: Iterable[Node | Update]) -> dict[int, Call]:
             continue
         role = find_role(node)
         if role in _CARRYING or type(node.func) is not Global or not is_known(node.func.pair):
-            continue  # of a name that is not known, the call itself is reported
-        if role in _HOLDING:  # what is in a list is only kept, but a name in its place is asked for its items
+            continue  # a call of an unknown name has a finding of its own
+        if role in _HOLDING:  # items of a list are only stored, but a name instead of the list is iterated over
             args = node.args if type(node.args) is tuple else ()
             given.update((id(arg), node) for arg in args if isinstance(arg, Global))
             continue
         holds_items = role == "default_dict"
         values = [node.args, node.kwargs]
         values += [update.value for update in node.updates or () if not (holds_items and update.how == "SETITEMS")]
-        for name in _names(values, seen):
+        for name in _find_names(values, seen):
             given.setdefault(id(name), node)
     return given
 
 
-def _names(roots: Iterable[object], seen: set[int], *, is_deep: bool = False) -> list[Global]:
-    """Return the names in values, down to the nodes in them.
+def _find_names(roots: Iterable[object], seen: set[int], *, is_deep: bool = False) -> list[Global]:
+    """Return the names in values, but not those within nodes.
 
-    :param seen: the ``id()`` of what was looked at before
-    :param is_deep: look into nodes too, but not at what a call calls
+    :param seen: the ``id()`` of values that were visited before
+    :param is_deep: also return names within nodes, other than the name that a call calls
     """
     found, todo = [], list(roots)
     while todo:
@@ -83,26 +80,26 @@ def find_called_names(value: object, key: str) -> dict[int, str]:
     """Return the keys under which Stable-Baselines calls a name, by the ``id()`` of the name.
 
     :param value: the tree of a pickle
-    :param key: of ``data``, whose blob it is, :data:`~sbformat.tools.scan.location.ANY_KEY` where it cannot be told;
-        empty for any other pickle: an agent of Stable Baselines 2 and what ``policy.save`` writes have their own keys
+    :param key: the key of ``data`` that contains the pickle, or :data:`~sbformat.tools.scan.location.UNKNOWN_KEY`;
+        empty for any other pickle. Agents of Stable Baselines 2 and files of ``policy.save`` contain keys themselves
     """
     pairs: Sequence[tuple[object, object]] = [(key, value)]
     if not key:
         is_agent = type(value) in (tuple, list) and len(value) == 2  # type: ignore[arg-type]
-        pairs = pairs_of(value[0] if is_agent else value)  # type: ignore[index]
+        pairs = list_pairs(value[0] if is_agent else value)  # type: ignore[index]
         if not is_agent:
             is_model = {name for name, _ in pairs if type(name) is str} >= _MODEL_DATA
             pairs = [("data__", part) for name, part in pairs if name == "data" and is_model]
     called: dict[int, str] = {}
     for name, part in pairs:
-        if isinstance(name, str) and (is_used(name) or name == ANY_KEY):
-            for found in _names([part], set(), is_deep=True):
+        if isinstance(name, str) and (is_used(name) or name == UNKNOWN_KEY):
+            for found in _find_names([part], set(), is_deep=True):
                 called.setdefault(id(found), name)
     return called
 
 
-def pairs_of(value: object) -> list[tuple[object, object]]:
-    """Return the pairs of a dict of any kind, as they are in the tree; none for any other value."""
+def list_pairs(value: object) -> list[tuple[object, object]]:
+    """Return the items of a dict of any type, as the tree contains them; empty for any other value."""
     if type(value) is Dict:
         return list(value)
     pairs: list[tuple[object, object]] = []
@@ -117,10 +114,10 @@ def pairs_of(value: object) -> list[tuple[object, object]]:
 
 
 def find_late_changes(log: Sequence[Node | Update], changes: Iterable[tuple[object, int]]) -> bool:
-    """Say whether a value was changed after a call got it: the call saw another one than is here.
+    """Return whether a value was changed after a call received it, so that the call received a different value.
 
     :param log: of a pickle
-    :param changes: what was changed, with the length of the log at that moment
+    :param changes: the changed values, each with the length of the log at that moment
     """
     reached: set[int] = set()
     position = 0
@@ -129,14 +126,14 @@ def find_late_changes(log: Sequence[Node | Update], changes: Iterable[tuple[obje
             node = log[position]
             position += 1
             if isinstance(node, Call):
-                _reach([node.args, node.kwargs], reached)
+                _add_received([node.args, node.kwargs], reached)
         if id(target) in reached:
             return True
     return False
 
 
-def _reach(roots: Iterable[object], reached: set[int]) -> None:
-    """Add the ``id()`` of every value that a call gets, down to the nodes in it."""
+def _add_received(roots: Iterable[object], reached: set[int]) -> None:
+    """Add the ``id()`` of every value that a call receives, but not those within nodes."""
     todo = list(roots)
     while todo:
         part = todo.pop()

@@ -1,4 +1,4 @@
-"""What SB3 and torch do with plain values: some of them name what is imported, connected to or looked up.
+"""Judge plain values by what SB3 and torch do with them: some name what is imported, connected to or looked up.
 
 FORMAT.md 14.1. Sources: SB3 ``common/base_class.py`` (``load``, ``set_parameters``), ``common/utils.py``
 (``configure_logger``), gym ``envs/registration.py``, torch ``optim/_functional.py``.
@@ -16,7 +16,8 @@ from sbformat.errors import escape
 from sbformat.globals.dangerous import ADDRESS
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Node, walk
-from sbformat.tools.scan.uses import pairs_of
+from sbformat.tools.scan.location import SHOWN
+from sbformat.tools.scan.name_uses import list_pairs
 from sbformat.values.context import find_role
 from sbformat.values.types import (
     ConstantSchedule,
@@ -31,10 +32,9 @@ from sbformat.values.types import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sbformat.tools.scan.location import Place
+    from sbformat.tools.scan.location import Location
     from sbformat.tools.scan.report import Finding
 
-_SHOWN: Final = 200
 _STATE_DICTS: Final = frozenset(
     {
         "policy", "policy.optimizer", "actor.optimizer", "critic.optimizer", ENTROPY_OPTIMIZER,
@@ -49,38 +49,36 @@ _CALLABLES: Final = frozenset(
         "cliprange_vf",
     }
 )  # fmt: skip
-"""Keys of ``data`` under which SB3 and its predecessor keep classes and functions."""
+"""Keys of ``data`` under which SB3 and SB2 store classes and functions."""
 _CALLABLE_OBJECTS: Final = (ConstantSchedule, LinearSchedule, FloatSchedule, Instance)
 _BYTES: Final = ("encode", "bytes")
 
 
-def of_value(key: str, value: object, place: Place) -> Iterator[Finding]:
+def judge_data_value(key: str, value: object, location: Location) -> Iterator[Finding]:
     """Judge a value of ``data`` by what SB3 does with its key.
 
     :param key: of ``data``
-    :param value: JSON, or what a blob means
-    :param place: of the value
+    :param value: a JSON value, or a decoded one
+    :param location: of the value
     """
-    text = _text(value)
+    text = _find_text(value)
     if key == "env" and value is not None:
         if text is None:
-            yield place.finding("unknown-name", "SB3 never writes the environment; what stands there is used as one")
+            yield location.finding("unknown-name", "SB3 never saves an environment, and uses this value as one")
         else:
-            message = "SB3 makes the environment that it names, which may import a module"
-            yield place.finding("dangerous-name", message, names=(text,))
+            message = "SB3 creates the environment with this name, which may import a module"
+            yield location.finding("dangerous-name", message, names=(text,))
     elif key == "tensorboard_log" and ADDRESS.search(str(value) if isinstance(value, PurePath) else text or ""):
-        message = "an address: training writes its log there, and connects to it"
-        yield place.finding("dangerous-name", message, names=(text or str(value),))
+        message = "the log folder is a network address, to which training connects"
+        yield location.finding("dangerous-name", message, names=(text or str(value),))
     elif (isinstance(value, (Function, Partial, Reference)) and key not in _CALLABLES) or (
         isinstance(value, _CALLABLE_OBJECTS) and key not in (*_CALLABLES, "action_noise")
     ):
-        message = (
-            "a class, function or schedule stands under a key where SB3 keeps none: it may take the place of a method"
-        )
-        yield place.finding("unknown-name", message, names=(str(getattr(value, "qualname", value))[:_SHOWN],))
+        message = "a class, function or schedule is stored under a key where SB3 stores none, and may replace a method"
+        yield location.finding("unknown-name", message, names=(str(getattr(value, "qualname", value))[:SHOWN],))
 
 
-def _text(value: object) -> str | None:
+def _find_text(value: object) -> str | None:
     if isinstance(value, str):
         return value
     if isinstance(value, ArrayInfo) and value.dtype[1:2] == "U":
@@ -89,45 +87,50 @@ def _text(value: object) -> str | None:
     return None
 
 
-def of_attribute(path: str, place: Place) -> Iterator[Finding]:
-    """Judge the name of a state dict or variable: SB3 looks it up on the agent, attribute by attribute.
+def judge_attribute_path(path: str, location: Location) -> Iterator[Finding]:
+    """Judge the name of a state dict or variable, which SB3 looks up on the agent attribute by attribute.
 
-    :param path: without its suffix
-    :param place: of the entry
+    :param path: the name without its suffix
+    :param location: of the entry
     """
     if path in _STATE_DICTS or path in TORCH_VARIABLES:
         return
-    shown = escape(path, _SHOWN)
+    shown = escape(path, SHOWN)
     parts = path.split(".")
     if _PLAIN_NAME.fullmatch(path) and "ctypes" not in parts:
-        yield place.finding("unknown-entry", f"SB3 has no {shown}; it looks for an attribute of that name")
+        yield location.finding(
+            "unknown-entry", f"no release of SB3 writes {shown}; SB3 looks up an attribute of this name on the agent"
+        )
         return
     if len(parts) > 2 or "ctypes" in parts or any(part.startswith("__") and part.endswith("__") for part in parts):
-        message = f"SB3 looks up {shown} on the agent, attribute by attribute: such a path leads to whatever it holds"
-        yield place.finding("dangerous-name", message, names=(path,))
+        message = f"SB3 looks up {shown} on the agent, attribute by attribute, which reaches objects other than tensors"
+        yield location.finding("dangerous-name", message, names=(path,))
         return
-    yield place.finding("unknown-entry", f"SB3 looks up {shown} on the agent, which is no attribute's name")
+    yield location.finding("unknown-entry", f"SB3 looks up {shown} on the agent, which is not the name of an attribute")
 
 
-def of_state_dict(tree: object, place: Place) -> Iterator[Finding]:
-    """Judge the values of a ``.pth``: names of variables, and what a fused optimizer does not check.
+def judge_state_dict(tree: object, location: Location) -> Iterator[Finding]:
+    """Judge the values of a ``.pth``: names of variables, and values that a fused optimizer does not check.
 
-    :param tree: the inert tree of its pickle
-    :param place: of the entry
+    :param tree: the tree of its pickle
+    :param location: of the entry
     """
-    if place.entry in (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY):
-        keys = [key for key, _ in pairs_of(tree)]
+    if location.entry in (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY):
+        keys = [key for key, _ in list_pairs(tree)]
         for name in dict.fromkeys(key for key in keys if isinstance(key, str)):
-            yield from of_attribute(name, place)
+            yield from judge_attribute_path(name, location)
         for key in keys:
             if isinstance(key, Node):
-                yield place.finding("dangerous-name", "SB3 looks up on the agent what a key spells that is no text")
+                message = "SB3 looks up on the agent what a key contains, and this key is not text"
+                yield location.finding("dangerous-name", message)
     for part in walk(tree):
-        for key, value in pairs_of(part):
+        for key, value in list_pairs(part):
             if isinstance(key, Node) and not (isinstance(key, Call) and find_role(key) in _BYTES):
-                yield place.finding("unchecked-arguments", "a key that is neither text, number nor bytes")
+                yield location.finding("unchecked-arguments", "a key is neither text, a number nor bytes")
                 return
             if type(key) is str and key == "fused" and not (value is None or (isinstance(value, int) and not value)):
-                message = "a fused optimizer, which takes the sizes of its state as they come, past the end of a tensor"
-                yield place.finding("unchecked-arguments", message)
+                message = (
+                    "a fused optimizer, which does not check the sizes of its state and may access memory past a tensor"
+                )
+                yield location.finding("unchecked-arguments", message)
                 return

@@ -1,9 +1,9 @@
-"""What is in a folder: files to look into, unzipped archives, and what is passed over, each with its reason.
+"""List a folder: the files to scan, unzipped archives, and the files that are skipped, each with the reason.
 
-Every folder below is entered, hidden ones too: a download cache is ``~/.cache``. No link is followed out of the tree,
-and none to a folder, so there are no cycles; a link within the tree is another name of a file that is looked into where
-it is. One exception: in a snapshot of the Hugging Face cache (``models--x/snapshots/y``) every file is a link to the
-``blobs`` folder of the same repository, which belongs to the tree then. A file that has several names is listed once.
+Every folder below is listed, hidden ones included: a download cache is ``~/.cache``. Links out of the tree and links to
+folders are not followed, so there are no cycles; a link within the tree is a second name of a file. One exception: in a
+snapshot of the Hugging Face cache (``models--x/snapshots/y``) every file is a link to the ``blobs`` folder of the same
+repository, which therefore belongs to the tree. A file with several names is listed once.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sbformat.archive.kinds import is_safetensors, sniff
 from sbformat.constants import DATA_ENTRY, END_SIGNATURE, NPY_MAGIC, PICKLE_SUFFIXES, PTH_SUFFIX, VERSION_ENTRY
 from sbformat.errors import LimitError, PickleError
-from sbformat.io.source import HELD_BYTES, BytesSource
+from sbformat.io.source import LARGE_FILE_BYTES, BytesSource
 from sbformat.limits import Budget
 from sbformat.pkl import attempt
-from sbformat.tools.scan.recover import holds_marker, is_tar, npy_pickle
+from sbformat.tools.scan.recover import contains_blob_key, find_npy_pickle, is_tar
 from sbformat.tools.scan.report import Skipped
 
 if TYPE_CHECKING:
@@ -34,29 +34,26 @@ _BLOBS: Final = "blobs"
 _ALWAYS: Final = frozenset({"zip", "torch-legacy", "pickle"})
 _HEAD_BYTES: Final = 4096
 _ZIP_TAIL_BYTES: Final = 22 + 0xFFFF
-"""An end record and its longest comment: ``zipfile`` finds an archive behind whatever stands before it."""
+"""An end record and its longest comment: ``zipfile`` opens an archive after any other bytes."""
 
 FileId = tuple[int, int]
-"""Device and number of a file: its names have the same."""
+"""Device and inode number of a file, which all of its names share."""
 
 
 class Tree(NamedTuple):
-    """What the walk of a folder found."""
+    """The files of a folder."""
 
     files: list[str]
-    """Regular files, and folders that are an archive, in an order that does not depend on the system."""
+    """Regular files, and folders that are unzipped archives, in an order that does not depend on the system."""
     unreadable: dict[str, OSError]
-    """Folders that could not be opened, with the reason."""
+    """Folders that could not be opened, with their errors."""
     names: dict[str, list[str]]
-    """Other names of files, by the one under which they are listed."""
+    """Second names of files, by the name under which each is listed."""
     skipped: list[Skipped]
 
 
-def roots_of(folder: str) -> tuple[str, ...]:
-    """Return the folders that belong to a tree: itself, and the blobs that a snapshot of the Hub's cache links to.
-
-    :param folder: the top of the tree
-    """
+def find_roots(folder: str) -> tuple[str, ...]:
+    """Return the folders that belong to a tree: its top, and the ``blobs`` that a Hugging Face snapshot links to."""
     top = os.path.realpath(folder)
     parts = top.split(os.sep)
     for at in range(len(parts) - 1, 1, -1):
@@ -67,25 +64,25 @@ def roots_of(folder: str) -> tuple[str, ...]:
 
 
 def is_within(path: str, roots: Iterable[str]) -> bool:
-    """Say whether what a path leads to lies in a tree.
+    """Return whether a path, or the target of a link, is in a tree.
 
-    :param path: a link, or anything
-    :param roots: as :func:`roots_of` gives them
+    :param path: of a link or anything else
+    :param roots: as :func:`find_roots` returns them
     """
     target = os.path.realpath(path)
     return any(target == root or target.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
 
 
-def read_tree(top: str, roots: tuple[str, ...], seen: set[FileId], *, finds_archives: bool) -> Tree:
-    """List a folder and all folders below.
+def list_tree(top: str, roots: tuple[str, ...], seen: set[FileId], *, finds_archives: bool) -> Tree:
+    """List a folder and all folders below it.
 
     :param top: the folder
-    :param roots: where links may lead to
-    :param seen: files that were listed before, which are not listed again; grows
-    :param finds_archives: list an unzipped archive as one, with all that lies below it
+    :param roots: the folders that links may lead to
+    :param seen: files that were listed before and are not listed again; updated
+    :param finds_archives: list an unzipped archive, with everything below it, as one file
     """
     walk = _Walk(roots, seen, finds_archives=finds_archives)
-    walk.enter(top)
+    walk.list_folder(top)
     return Tree(walk.files, walk.unreadable, walk.names, walk.skipped)
 
 
@@ -101,8 +98,8 @@ class _Walk:
         self.names: dict[str, list[str]] = {}
         self.skipped: list[Skipped] = []
 
-    def enter(self, top: str) -> None:
-        """Walk from here down; links come last, when it is known what has a name of its own."""
+    def list_folder(self, top: str) -> None:
+        """List all folders from here down; links come last, when all files with a name of their own are known."""
         folders = [(top, False)]
         while folders:
             here, is_in_archive = folders.pop()
@@ -122,14 +119,14 @@ class _Walk:
                 elif item.is_dir(follow_symlinks=False):
                     below.append((item.path, is_in_archive))
                 else:
-                    with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
+                    with contextlib.suppress(FileNotFoundError):  # it was removed in the meantime
                         self._add(item.path, item.stat(follow_symlinks=False), is_in_archive=is_in_archive)
             folders += reversed(below)
         for path, is_in_archive in self._links:
             self._resolve(path, is_in_archive=is_in_archive)
 
     def _add(self, path: str, status: os.stat_result, *, is_in_archive: bool) -> None:
-        """List a file, unless it was under another name; what lies in an archive is listed as that."""
+        """List a file unless it is listed under another name; a file of an archive is listed with the archive."""
         key = status.st_dev, status.st_ino
         if not stat.S_ISREG(status.st_mode):
             if not is_in_archive:
@@ -149,9 +146,9 @@ class _Walk:
     def _resolve(self, path: str, *, is_in_archive: bool) -> None:
         try:
             status = os.stat(path)
-        except OSError:  # to nothing, or to itself
+        except OSError:  # a link to nothing, or to itself
             status = None
-        if is_in_archive:  # who scans the archive counts it
+        if is_in_archive:  # the scan of the archive counts it
             if status is not None and is_within(path, self._roots):
                 self._add(path, status, is_in_archive=True)
         elif status is None:
@@ -172,26 +169,26 @@ class _Walk:
         return DATA_ENTRY in names or (VERSION_ENTRY in names and any(name.endswith(PTH_SUFFIX) for name in names))
 
 
-def is_passed_over(path: str, limits: Limits) -> bool:
-    """Say whether a file is too large to be read whole only in order to find nothing in it: by its ends.
+def is_large_and_unknown(path: str, limits: Limits) -> bool:
+    """Return whether a file is large, and neither its start nor its end is that of anything to scan.
 
-    :param path: a regular file
-    :param limits: of what is read to tell
+    :param path: of a regular file
+    :param limits: for the bytes at its start
     """
     import mmap
 
     try:
         with open(path, "rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
-            if size <= HELD_BYTES or path.lower().endswith(PICKLE_SUFFIXES):
+            if size <= LARGE_FILE_BYTES or path.lower().endswith(PICKLE_SUFFIXES):
                 return False
             with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
-                return not _holds_something(data, limits)
-    except (OSError, ValueError):  # for the scan to tell; ValueError: it was cut to nothing meanwhile
+                return not _may_contain_pickles(data, limits)
+    except (OSError, ValueError):  # the scan reports it; ValueError: the file was truncated to nothing in the meantime
         return False
 
 
-def _holds_something(data: mmap, limits: Limits) -> bool:
+def _may_contain_pickles(data: mmap, limits: Limits) -> bool:
     head = data[:_HEAD_BYTES]
     kind = sniff(BytesSource(head))
     if kind in _ALWAYS or is_safetensors(head, len(data)) or is_tar(memoryview(head)):
@@ -199,9 +196,9 @@ def _holds_something(data: mmap, limits: Limits) -> bool:
     if data.rfind(END_SIGNATURE, max(0, len(data) - _ZIP_TAIL_BYTES)) >= 0:
         return True
     if kind == "data-json":
-        return holds_marker(data)
+        return contains_blob_key(data)
     if head.startswith(NPY_MAGIC):
-        return npy_pickle(memoryview(head)) is not None
+        return find_npy_pickle(memoryview(head)) is not None
     found = attempt(data[: limits.pickle_bytes], Budget(limits), encoding="utf-8")
     if found.pickle is not None:
         return bool(found.log) or found.pickle.size < len(data)
