@@ -84,8 +84,8 @@ def lint(session: nox.Session) -> None:
         "-n",
         "0",
         *pytest_arguments(session),
-        "tests/test_architecture.py",
-        "tests/test_project.py",
+        "tests/project/test_architecture.py",
+        "tests/project/test_files.py",
     )
 
 
@@ -110,8 +110,8 @@ def conformance_javascript(session: nox.Session) -> None:
 @nox.session
 def interop(session: nox.Session) -> None:
     """Compare with the real torch and stable-baselines3, the oldest supported SB3 included."""
-    oldest = Path(session.create_tmp()) / "sb3_2_0"
-    session.run("python", "-m", "venv", "--clear", str(oldest))
+    oldest = Path(session.virtualenv.location) / "sb3_2_0"
+    session.run("python", "-m", "venv", str(oldest))
     oldest_python = str(oldest / ("Scripts" if sys.platform == "win32" else "bin") / "python")
     session.run(oldest_python, "-m", "pip", "install", "--quiet", *OLDEST_SB3, external=True)
     session.install(TORCH)

@@ -1,6 +1,6 @@
-"""Make the vectors and their manifest anew; with ``--check``, compare them with what is here instead.
+"""Generate the vectors and their manifest; with ``--check``, compare them with the existing files instead.
 
-A family of vectors is a module of ``generators``; its ``vectors()`` says which rule each stands for.
+A family of vectors is a module of ``generators``; its ``vectors()`` yields each vector with its rule.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 HERE: Final = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "generators")]
+sys.path[:0] = [str(HERE.parent)]
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 FAMILIES: Final = (
     "forms",
@@ -59,31 +59,31 @@ FAMILIES: Final = (
 """In the order of FORMAT.md."""
 
 
-def contents() -> dict[str, bytes]:
-    """Every file that there should be, by its path below this folder."""
+def generate_files() -> dict[str, bytes]:
+    """Generate all files, by their paths below this folder."""
     made: dict[str, bytes] = {}
     rows = []
     for vector in all_vectors():
-        row = as_row(vector)
-        expectation = {row["expect"]: document(vector.expect)} if "expect" in row else {}
+        row = manifest_row(vector)
+        expectation = {row["expect"]: encode_json(vector.expect)} if "expect" in row else {}
         for file, data in {vector.file: vector.data, **expectation}.items():
             if file in made:
-                message = f"two vectors are called {vector.name}"
+                message = f"two vectors have the name {vector.name}"
                 raise ValueError(message)
             made[file] = data
         rows.append(row)
-    made["manifest.json"] = document({"version": 1, "vectors": rows}, is_short=False)
+    made["manifest.json"] = encode_json({"version": 1, "vectors": rows}, is_short=False)
     return made
 
 
 def all_vectors() -> Iterator[Vector]:
-    """The vectors of all families."""
+    """Yield the vectors of all families."""
     for family in FAMILIES:
-        yield from importlib.import_module(family).vectors()
+        yield from importlib.import_module(f"conformance.generators.{family}").vectors()
 
 
-def as_row(vector: Vector) -> dict[str, Any]:
-    """A vector's row of the manifest."""
+def manifest_row(vector: Vector) -> dict[str, Any]:
+    """Return a vector's row of the manifest."""
     kept = {"arguments": list(vector.arguments), "features": list(vector.features)}
     if not vector.is_valid:
         expect = {"outcome": vector.expect}
@@ -103,13 +103,13 @@ def as_row(vector: Vector) -> dict[str, Any]:
     }
 
 
-def document(value: Any, *, is_short: bool = True) -> bytes:
-    """JSON as it stands in a file."""
+def encode_json(value: Any, *, is_short: bool = True) -> bytes:
+    """Encode a JSON file."""
     return (json.dumps(value, indent=None if is_short else 1) + "\n").encode("ascii")
 
 
-def present() -> set[str]:
-    """The files that are here."""
+def existing_files() -> set[str]:
+    """Return the existing files."""
     found = {"manifest.json"} if (HERE / "manifest.json").exists() else set()
     folders = [HERE / "vectors" / kind for kind in ("valid", "invalid", "encode")]
     return found | {
@@ -118,13 +118,13 @@ def present() -> set[str]:
 
 
 def main() -> int:
-    """Write what is new or different and remove what is no vector; or only say so, and end with 1."""
+    """Write new and changed files and remove others; with ``--check``, only list them and return 1."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; end with 1 when something differs")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file differs")
     is_check = parser.parse_args().check
-    wanted = contents()
+    wanted = generate_files()
     changed = [file for file, data in wanted.items() if not (path := HERE / file).exists() or path.read_bytes() != data]
-    stray = sorted(present() - wanted.keys())
+    stray = sorted(existing_files() - wanted.keys())
     for file in changed:
         print(f"{'differs' if is_check else 'written'}: {file}")
         if not is_check:

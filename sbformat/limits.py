@@ -1,15 +1,15 @@
-"""How much a file may ask for: ``Limits`` is the policy, ``Budget`` counts against it.
+"""Resource limits: ``Limits`` has the values, ``Budget`` counts what one operation has used (FORMAT.md 8).
 
-Each field's comment gives the largest value seen in about 2,900 real archives (FORMAT.md 8). A budget
-belongs to one operation and is passed down through inner zips and pickles, so nesting cannot reset
-it. ``Budget.spend`` is the only comparer.
+Each field's comment gives the largest value seen in about 2,900 real archives. A budget belongs to one operation and
+is passed down through inner zips and pickles, so that nesting cannot reset it. What is counted over an operation goes
+through :meth:`Budget.spend`; a single number is compared by :meth:`Limits.check`.
 """
 
 # Annotations are evaluated here: as text, each field's would be compiled, a quarter of a millisecond of start-up.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from sbformat.errors import LimitError
 
@@ -18,8 +18,23 @@ _MIB: Final = 1024 * _KIB
 _GIB: Final = 1024 * _MIB
 
 
+LimitName = Literal[
+    "outer_entries", "inner_entries", "directory_bytes", "member_bytes", "total_bytes", "memory_bytes", "ratio",
+    "version_bytes", "system_info_bytes", "json_bytes", "json_depth", "json_nodes", "json_digits", "blob_bytes",
+    "blobs_bytes", "pickle_bytes", "pickle_opcodes", "pickle_nodes", "pickle_memo", "pickle_memo_index",
+    "pickle_stack", "pickle_marks", "value_depth", "tensors", "leaves", "reported_values", "tensor_rank",
+    "tensor_name_bytes", "other_keys", "expanded_items",
+]  # fmt: skip
+"""The fields of :class:`Limits`, so that a type checker knows a misspelled one."""
+
+
 class Limits(NamedTuple):
-    """What a reader accepts; change one with ``Limits(json_bytes=...)``. FORMAT.md 8."""
+    """What a reader accepts (FORMAT.md 8).
+
+    ::
+
+        sbformat.read("agent.zip", limits=sbformat.Limits(json_bytes=2**30))
+    """
 
     outer_entries: int = 1024
     """Entries of an archive (largest real: 8)."""
@@ -28,16 +43,16 @@ class Limits(NamedTuple):
     directory_bytes: int = 16 * _MIB
     """The central directory of one zip (largest seen: 5 KB)."""
     member_bytes: int = 2 * _GIB
-    """One member, inflated or copied (largest real: 4.2 MB; larger ones exist). A stored member that is
-    only viewed is not charged."""
+    """One member, inflated or copied (largest real: 4.2 MB; larger ones exist). Views of stored members are not
+    counted."""
     total_bytes: int = 4 * _GIB
     """All members of one archive, inflated or copied."""
     memory_bytes: int = 40 * _MIB
-    """What is inflated, decoded and kept of a file, beyond twice its size (largest real: 22 MB). What
-    is deflated may be zeros, and a byte of JSON or of a pickle may become an object of a hundred: with the file itself,
-    this bounds the memory that reading it takes. Counted before it is made, in steps that are rather too large."""
+    """Memory for inflated and decoded values, beyond twice the size of the file (largest real: 22 MB). A deflated
+    member may be zeros, and one byte of JSON or of a pickle may become an object of a hundred: together with the size
+    of the file, this bounds the memory that reading takes. It is counted before it is allocated, as an overestimate."""
     ratio: int = 200
-    """Inflated to compressed size, above 1 MiB, of a member and of all together (largest real: 16)."""
+    """Inflated size / compressed size, above 1 MiB, of one member and of all together (largest real: 16)."""
     version_bytes: int = 4 * _KIB
     """``_stable_baselines3_version`` (largest real: 6 bytes)."""
     system_info_bytes: int = _MIB
@@ -47,15 +62,15 @@ class Limits(NamedTuple):
     json_depth: int = 64
     """Nesting of ``data`` (largest real: 6)."""
     json_nodes: int = 2_000_000
-    """Values in ``data``, where a list or object counts as seven, as much as it costs (largest seen: 1,265)."""
+    """Values in ``data``; a list or object counts as seven, because it takes that much memory (largest seen: 1,265)."""
     json_digits: int = 4300
     """Digits of one number in ``data`` (largest real: 19)."""
     blob_bytes: int = 32 * _MIB
     """One ``:serialized:`` pickle (largest real: 1.3 MB)."""
     blobs_bytes: int = 64 * _MIB
-    """All of them in one ``data``."""
+    """All ``:serialized:`` pickles of one ``data``."""
     pickle_bytes: int = 64 * _MIB
-    """The pickle of one ``.pth`` entry, its tensors' bytes not counted (largest seen: 11 KB)."""
+    """The pickle of one ``.pth`` entry, without the bytes of its tensors (largest seen: 11 KB)."""
     pickle_opcodes: int = 2_000_000
     """Opcodes of one pickle (largest real: 422,911; in a ``.pth``: 2,387)."""
     pickle_nodes: int = 250_000
@@ -73,68 +88,82 @@ class Limits(NamedTuple):
     tensors: int = 65_536
     """Tensors of one ``.pth`` entry (largest real: 66)."""
     leaves: int = 100_000
-    """Values of one ``.pth`` entry by path: a shared one counts once a path (largest seen: 92)."""
+    """Values of one ``.pth`` entry; a shared value counts once for each path to it (largest seen: 92)."""
     reported_values: int = 200_000
-    """Values of all ``.pth`` entries of one archive that a report lists."""
+    """Values that one report lists, over all ``.pth`` entries of an archive."""
     tensor_rank: int = 32
     """Dimensions of one tensor (largest real: 4)."""
     tensor_name_bytes: int = 1024
     """A tensor's name in UTF-8."""
     other_keys: int = 1024
-    """Keys of one dict of a ``.pth`` that are neither text nor 0..n-1 (largest real: 66)."""
+    """Keys of one dict of a ``.pth`` that are neither strings nor 0..n-1 (largest real: 66)."""
     expanded_items: int = 16 * 1024 * 1024
-    """Items of tensors that are larger than four times their storage (expanded views), and what all tensors of
-    an entry have beyond eight times the bytes of all its storages; bytes that constructors copy beyond those of the
-    pickle; of one archive in all."""
+    """Items of one archive that take more memory than the file has bytes for them: those of tensors larger than four
+    times their storage (expanded views), the bytes by which all tensors of an entry exceed eight times its storages,
+    and the bytes that constructors copy beyond those of the pickle."""
+
+    def __repr__(self) -> str:
+        """Return the fields that differ from the defaults: ``Limits(json_depth=3)``."""
+        default = type(self)()
+        changed = zip(self._fields, self, default)
+        return f"Limits({', '.join(f'{name}={value!r}' for name, value, usual in changed if value != usual)})"
+
+    def check(self, limit: LimitName, amount: int, *, offset: int | None = None) -> None:
+        """Compare one number with one limit.
+
+        :param limit: a field
+        :param amount: bytes or items that a file needs
+        :param offset: position in the entry, for the message
+        :raises LimitError: when the amount is larger
+        """
+        allowed: int = getattr(self, limit)
+        if amount > allowed:
+            raise LimitError(limit, allowed=allowed, actual=amount, offset=offset)
 
 
 DEFAULT_LIMITS: Final = Limits()
 
 _MEMORY: Final = "memory_bytes"
-_TIMES_KEPT: Final = 2
-"""What may be kept of a file besides its bytes, in times its size; ``memory_bytes`` is beyond that."""
-_TIMES_MADE: Final = 2
-"""How often all that may be kept can be made and dropped again in one operation."""
-_TIMES_WORKED: Final = 4
-"""Of the file's size, for that."""
+_KEPT_PER_BYTE: Final = 2
+"""Bytes of memory that may be kept for each byte of the file; ``memory_bytes`` is beyond that."""
+_TIMES_DECODED: Final = 2
+"""How often values of the allowed size can be decoded and dropped again in one operation."""
+_DECODED_PER_BYTE: Final = 4
+"""Bytes of memory that may be decoded and dropped again, for each byte of the file."""
 _RUNNING_TOTALS: Final = frozenset({"total_bytes", _MEMORY, "blobs_bytes", "expanded_items", "reported_values"})
-"""These add up over one operation; every other limit is about a single thing."""
+"""These add up over one operation; each other limit is compared with one number at a time."""
 
 
 class Budget:
     """What one operation has used so far.
 
-    :param limits: the policy
+    :param limits: what it may use
     """
 
     __slots__ = ("_granted", "_spent", "_worked", "limits")
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         if not isinstance(limits, Limits):
-            message = f"limits must be a Limits, not {type(limits).__name__}"
+            message = f"expected limits to be a Limits, got {type(limits).__name__}"
             raise TypeError(message)
         self.limits = limits
-        self._spent: dict[str, int] = {}
+        self._spent: dict[LimitName, int] = {}
         self._granted = self._worked = 0
 
-    def spend(self, limit: str, amount: int, *, offset: int | None = None) -> None:
-        """Charge an amount, before anything of that size is made.
+    def spend(self, limit: LimitName, amount: int, *, offset: int | None = None) -> None:
+        """Charge an amount, before memory of that size is allocated.
 
         :param limit: a field of :class:`Limits`
         :param amount: bytes or items; running totals add up, other limits compare this amount
-        :param offset: where in the entry, for the message
-        :raises LimitError: when the limit would be passed; nothing is charged then
+        :param offset: position in the entry, for the message
+        :raises LimitError: when the limit would be exceeded; nothing is charged then
         """
-        allowed: int = getattr(self.limits, limit)
-        if limit in _RUNNING_TOTALS:
-            total = self._spent.get(limit, 0) + amount
-            if total <= allowed:
-                self._spent[limit] = total
-                return
-            amount = total
-        elif amount <= allowed:
+        if limit not in _RUNNING_TOTALS:
+            self.limits.check(limit, amount, offset=offset)
             return
-        raise LimitError(limit, allowed=allowed, actual=amount, offset=offset)
+        total = self._spent.get(limit, 0) + amount
+        self.limits.check(limit, total, offset=offset)
+        self._spent[limit] = total
 
     def inflate(self, size: int) -> None:
         """Charge one decompression or copy of ``size`` bytes."""
@@ -144,42 +173,42 @@ class Budget:
     # -- memory ---------------------------------------------------------------------------------------
 
     def grant(self, file_bytes: int) -> None:
-        """Allow for a file: what is kept of it may take twice its size, and ``memory_bytes`` beyond that."""
+        """Allow for a file: twice its size may be kept, and ``memory_bytes`` beyond that."""
         self._granted += file_bytes
-        self._spent[_MEMORY] = self._spent.get(_MEMORY, 0) - _TIMES_KEPT * file_bytes
+        self._spent[_MEMORY] = self._spent.get(_MEMORY, 0) - _KEPT_PER_BYTE * file_bytes
 
     def keep(self, size: int, *, meanwhile: int = 0) -> None:
         """Charge memory that is kept as long as the operation's result.
 
         :param size: bytes
-        :param meanwhile: bytes that are needed besides until that is made, and not charged
-        :raises LimitError: when both together would pass ``memory_bytes``
+        :param meanwhile: bytes that are also needed until the value is complete; these are not charged
+        :raises LimitError: when both together would exceed ``memory_bytes``
         """
         left = self.memory_left() - size - meanwhile
         if left < 0:
-            raise LimitError(_MEMORY, allowed=self.limits.memory_bytes, actual=self.limits.memory_bytes - left)
+            self.limits.check(_MEMORY, self.limits.memory_bytes - left)
         self._spent[_MEMORY] = self._spent.get(_MEMORY, 0) + size
 
     def work(self, size: int) -> None:
-        """Note what decoded values took, whether they are kept or not: what is made and dropped again takes time."""
+        """Count memory that decoded values took, kept or not: decoding and dropping values takes time as well."""
         self._worked += size
 
     def memory_left(self) -> int:
         """Return how many bytes may still be kept."""
         kept = self._spent.get(_MEMORY, 0)
         allowed = self.limits.memory_bytes
-        return min(allowed - kept, _TIMES_MADE * (allowed + _TIMES_WORKED * self._granted) - self._worked)
+        return min(allowed - kept, _TIMES_DECODED * (allowed + _DECODED_PER_BYTE * self._granted) - self._worked)
 
     def fork(self) -> "Budget":
-        """Return a budget of its own for something else that is made of the same file, beside what is kept already."""
+        """Return a separate budget, with the same memory already kept, for another value decoded from the same file."""
         made = Budget(self.limits)
         made._granted = self._granted
         made._spent[_MEMORY] = self._spent.get(_MEMORY, 0)
         return made
 
     @contextmanager
-    def passing(self) -> Iterator[None]:
-        """Charge no longer for what is kept within this block, once it ends."""
+    def temporary(self) -> Iterator[None]:
+        """At the end of this block, take back the charges for memory that was kept within it."""
         before = self._spent.get(_MEMORY, 0)
         try:
             yield

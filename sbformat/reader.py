@@ -101,7 +101,7 @@ def read_in_place(
     :param source: as in :func:`read`, and so the others; what is no path is held
     """
     options = _options(on_unknown, unchecked_crc=unchecked_crc)
-    return open_archive(source, Budget(limits), options, is_held=False)
+    return open_archive(source, Budget(limits), options, in_memory=False)
 
 
 def _options(on_unknown: OnUnknown, **others: bool) -> Options:
@@ -167,7 +167,7 @@ def safe_open(
     """Open one state dict lazily, with the interface of safetensors' ``safe_open``.
 
     The file is mapped and only the pages of what is asked for are touched. Structure is checked now, a
-    record's own CRC when one of its tensors is handed out; the entry as a whole is never swept.
+    record's own CRC when one of its tensors is handed out; the CRC of the entry as a whole is not.
 
     :param source: as in :func:`read`
     :param framework: ``np`` or ``numpy``
@@ -182,7 +182,7 @@ def safe_open(
     if framework not in _FRAMEWORKS:
         message = f"framework must be one of {', '.join(_FRAMEWORKS)}: arrays of numpy, not {framework!r}"
         raise ValueError(message)
-    options = _options(on_unknown, unchecked_crc=unchecked_crc, is_swept=False)
+    options = _options(on_unknown, unchecked_crc=unchecked_crc, check_crc=False)
     budget = Budget(limits)
     archive = open_archive(source, budget, options, mapped=mmap)
     return TensorFile(archive, archive.state_dict_entry(entry))

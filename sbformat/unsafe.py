@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError, escape, quote
-from sbformat.globals.references import REFERENCES, SPACES
+from sbformat.globals.references import REFERENCES
+from sbformat.globals.spaces import SPACE_REFERENCES
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl import Call, Dict, Extension, Global, Update, decode_pickle
 from sbformat.pkl.disassembly import opcodes
@@ -58,17 +59,20 @@ _ENUMS: Final[frozenset[Pair]] = frozenset({
 })  # fmt: skip
 """Their members exist once in a process: no file may change one."""
 
-_PLAIN: Final[frozenset[Pair]] = frozenset(
-    (f"stable_baselines3.common.{module}", name)
-    for module, name in (
-        ("noise", "NormalActionNoise"),
-        ("noise", "OrnsteinUhlenbeckActionNoise"),
-        ("noise", "VectorizedActionNoise"),
-        ("utils", "ConstantSchedule"),
-        ("utils", "FloatSchedule"),
-        ("utils", "LinearSchedule"),
+_PLAIN: Final[frozenset[Pair]] = (
+    frozenset(
+        (f"stable_baselines3.common.{module}", name)
+        for module, name in (
+            ("noise", "NormalActionNoise"),
+            ("noise", "OrnsteinUhlenbeckActionNoise"),
+            ("noise", "VectorizedActionNoise"),
+            ("utils", "ConstantSchedule"),
+            ("utils", "FloatSchedule"),
+            ("utils", "LinearSchedule"),
+        )
     )
-) | frozenset((module, name) for module, names in SPACES.items() for name in names.split())
+    | SPACE_REFERENCES
+)
 """Objects that are their attributes: BUILD gives them a dict of these, never slots, which would call setters."""
 
 _NUMPY: Final[frozenset[Pair]] = frozenset({

@@ -27,11 +27,11 @@ from sbformat.constants import (
 )
 from sbformat.container.names import is_state_dict
 from sbformat.container.reader import Container
-from sbformat.container.writer import ContainerWriter, Member, write_all
+from sbformat.container.writer import ContainerWriter, write_all
 from sbformat.errors import ContainerError, SbformatError
 from sbformat.io.atomic import WriteBack, new_file, open_new
-from sbformat.io.readahead import AHEAD_BYTES, ahead
-from sbformat.io.source import BytesSource, FileSource, Part
+from sbformat.io.readahead import READ_AHEAD_BYTES, read_ahead
+from sbformat.io.source import BytesSource, FileSource
 from sbformat.limits import Budget
 from sbformat.pth import StateDict, decode_zip, emptied, encode_pth
 from sbformat.pth.decode import open_records
@@ -40,6 +40,7 @@ from sbformat.pth.mismatches import Mismatch, fit_all, misfit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from sbformat.container.records import Chunks
     from sbformat.io.source import Source
     from sbformat.pth.values import OnUnknown
 
@@ -77,8 +78,7 @@ def write(
         with open_new(temporary) as file:
             encoded = _write_entries(archive, file, reencode=reencode, progress=_telling(file, progress))
             os.fsync(file.fileno())
-        with FileSource(temporary) as source:
-            _check(source, archive, encoded, is_swept=True)
+        _check(FileSource(temporary), archive, encoded, check_crcs=True)
         archive.check()
 
 
@@ -92,7 +92,7 @@ def writes(archive: Archive, *, reencode: bool = False) -> bytes:
     file = BytesIO()
     encoded = _write_entries(archive, file, reencode=reencode)
     data = file.getvalue()
-    _check(BytesSource(data), archive, encoded, is_swept=False)
+    _check(BytesSource(data), archive, encoded, check_crcs=False)
     return data
 
 
@@ -119,10 +119,7 @@ def write_pth(
             for chunk in _to_write(made.chunks, made.size, _telling(file, progress))():
                 write_all(file, chunk)
             os.fsync(file.fileno())
-        with FileSource(temporary) as source:
-            records = _check_pth(source, state_dict.new_budget(), "inert")
-            records.crc_of_all()
-            _sweep(records)
+        _check_pth(FileSource(temporary), state_dict.new_budget(), "inert").verify_all()
         if check:
             check()
 
@@ -148,10 +145,10 @@ def _write_entries(
     encoded = set()
     for name in _in_order(archive.entries):
         try:
-            size, chunks, is_new, crc = archive.encoded(name, reencode=reencode)
+            member, is_new = archive.encoded(name, reencode=reencode)
             if is_new:
                 encoded.add(name)
-            writer.add(Member(name, size, _to_write(chunks, size, progress), crc))
+            writer.add(member._replace(chunks=_to_write(member.chunks, member.size, progress)))
         except SbformatError as error:
             if error.entry is None or not f"{error.entry}/".startswith(f"{name}/"):
                 error.within(name)  # a record of a .pth knows its own name only
@@ -160,12 +157,12 @@ def _write_entries(
     return frozenset(encoded)
 
 
-_Chunks: TypeAlias = "Callable[[], Iterable[bytes | memoryview]]"
+_Chunks: TypeAlias = "Callable[[], Chunks]"
 
 
 def _to_write(chunks: _Chunks, size: int, progress: Callable[[int], None] | None) -> _Chunks:
     """The same chunks: many are made, and summed up, while those before them are written; and reported."""
-    if size >= AHEAD_BYTES:
+    if size >= READ_AHEAD_BYTES:
         chunks = partial(_made_ahead, chunks)
     return partial(_reported, chunks, progress) if progress else chunks
 
@@ -183,7 +180,7 @@ def _telling(file: IO[bytes], progress: Callable[[int], None] | None) -> Callabl
 
 
 def _made_ahead(chunks: _Chunks) -> Iterator[bytes | memoryview]:
-    return ahead(chunks())
+    return read_ahead(chunks())
 
 
 def _reported(chunks: _Chunks, progress: Callable[[int], None]) -> Iterator[bytes | memoryview]:
@@ -192,11 +189,11 @@ def _reported(chunks: _Chunks, progress: Callable[[int], None]) -> Iterator[byte
         progress(len(chunk))
 
 
-def _check(source: Source, archive: Archive, encoded: frozenset[str], *, is_swept: bool) -> None:
+def _check(source: Source, archive: Archive, encoded: frozenset[str], *, check_crcs: bool) -> None:
     """Read what was written by the reader's rules: what it would refuse does not become a file.
 
     :param encoded: entries whose content was made here; the others are as they were read
-    :param is_swept: check every CRC, so what a disk gave back
+    :param check_crcs: read everything again and check every CRC, to detect what the disk returns differently
     """
     budget = Budget(archive.limits)
     container = Container(source, budget=budget)
@@ -207,20 +204,19 @@ def _check(source: Source, archive: Archive, encoded: frozenset[str], *, is_swep
     if kind != "sb3":
         refuse(kind, source, container.entries)
     again = Archive(container, kind, budget)
-    for name, entry in container.entries.items():
+    for name in container:
         if name in encoded and name in PLAIN_ENTRIES:
             again.decode_plain(name)
         elif name in encoded and is_state_dict(name):
             try:
-                part = Part(source, entry.data_offset, entry.size)
-                records = _check_pth(part, budget, archive.on_unknown)
-                if is_swept:
-                    container.check(name, records.crc_of_all)
-                    _sweep(records)
+                records = _check_pth(container.source(name), budget, archive.on_unknown)
+                if check_crcs:
+                    container.check_zip(name, records)
+                    records.verify_all()
             except SbformatError as error:
                 raise error.within(name) from None
-    if is_swept:
-        _sweep(container)
+    if check_crcs:
+        container.verify_all()
 
 
 def _check_pth(source: Source, budget: Budget, on_unknown: OnUnknown) -> Container:
@@ -228,18 +224,6 @@ def _check_pth(source: Source, budget: Budget, on_unknown: OnUnknown) -> Contain
     records = open_records(source, budget)
     decode_zip(records, budget, on_unknown=on_unknown)
     return records
-
-
-def _sweep(container: Container) -> None:
-    """Check every CRC."""
-    for name in container:
-        container.check(name, partial(_summed, container, name))
-
-
-def _summed(container: Container, name: str) -> int:
-    for _ in container.stream(name):
-        pass
-    return container.crc(name)()
 
 
 # -- a new archive ------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ OUTER = ("co_freevars", "co_cellvars")
 
 
 def layout(version: "tuple[int, int]") -> "tuple[str, ...]":
-    """Name the attributes in the order in which cloudpickle hands them to ``types.CodeType`` on a CPython."""
+    """Name the attributes in the order in which cloudpickle passes them to ``types.CodeType`` on a CPython."""
     if version >= (3, 11):
         return (*COUNTS, *BODY, "co_qualname", "co_firstlineno", "co_linetable", "co_exceptiontable", *OUTER)
     counts = COUNTS if version >= (3, 8) else tuple(name for name in COUNTS if name != "co_posonlyargcount")
@@ -30,7 +30,7 @@ def layout(version: "tuple[int, int]") -> "tuple[str, ...]":
 
 
 def walk(code: types.CodeType, inside: str = "") -> "list[tuple[str, types.CodeType]]":
-    """List the nested code objects with their qualified names, which before 3.11 they do not know themselves."""
+    """List the nested code objects with their qualified names, which code objects do not contain before 3.11."""
     found = []
     for value in code.co_consts:
         if isinstance(value, types.CodeType):
@@ -41,7 +41,7 @@ def walk(code: types.CodeType, inside: str = "") -> "list[tuple[str, types.CodeT
 
 
 def spelled(value: object, names: "tuple[str, ...]") -> "list[object]":
-    """Spell a value as JSON that keeps its type."""
+    """Encode a value as JSON that preserves its type."""
     kind = type(value).__name__
     if isinstance(value, types.CodeType):
         return [kind, arguments(value, names)]
@@ -55,12 +55,12 @@ def spelled(value: object, names: "tuple[str, ...]") -> "list[object]":
 
 
 def arguments(code: types.CodeType, names: "tuple[str, ...]") -> "list[object]":
-    """Spell the arguments that would make a code object."""
+    """Encode the arguments that would create a code object."""
     return [spelled(getattr(code, name), names) for name in names]
 
 
 def main() -> None:
-    """Compile every text at every level and dump what is wanted of it."""
+    """Compile every text at every level and dump the requested functions."""
     asked = json.load(sys.stdin)
     order = layout(sys.version_info[:2])
     codes = []

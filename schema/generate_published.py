@@ -1,15 +1,15 @@
-"""Make the table of published schedule functions from sources (FORMAT.md 13.5).
+"""Generate the table of published schedule functions from sources (FORMAT.md 13.5).
 
-Before 2.7, Stable-Baselines3 pickled its schedules by value, code and all. This program compiles the modules that
-define them, as published, on every CPython it is given, and writes the digests of what comes out:
+Before 2.7, Stable-Baselines3 pickled its schedules by value, including their code. This program compiles the modules
+that define them, as published, with each given CPython, and writes the digests of the code objects:
 
     python schema/generate_published.py --python PATH ... ARCHIVE ... NAME=REPOSITORY ...
 
-ARCHIVE is a wheel, an sdist or a tar of a tag, called as the package index or ``git archive`` call them; a REPOSITORY
-is a git directory, of which every version up to HEAD and the tags counts, not releases only: people train with those
-too. Nothing of a source is run. ``schema/published_functions.json`` says where each digest comes from, and
-``sbformat/globals/published.py`` is made from it. With ``--check`` nothing is written, and the exit status is 1 when a
-file is not what would be written; without sources, ``--check`` compares the second file with the first.
+ARCHIVE is a wheel, an sdist or a tar of a tag, with the file name of the package index or of ``git archive``. A
+REPOSITORY is a git directory. Every version up to HEAD and the tags is used, not only releases, because people train
+with those too. No source is run. ``schema/published_functions.json`` lists the sources of each digest, and
+``sbformat/globals/published.py`` is generated from it. With ``--check`` nothing is written, and the exit status is 1 if
+a file differs from what would be written; without sources, ``--check`` compares the second file with the first.
 """
 
 # ruff: noqa: INP001 -- schema/ is a folder of files, not a package
@@ -46,7 +46,7 @@ class Wanted(NamedTuple):
     """A schedule function, and the module that defines it."""
 
     name: str
-    """What the generated module calls it."""
+    """Its name in the generated module."""
     role: str
     path: str
     qualname: str
@@ -63,7 +63,7 @@ WANTED: Final = (
     Wanted("SB2", "constant", "stable_baselines/common/schedules.py", "constfn.<locals>.func"),
     Wanted("SB2_PPO2", "constant", "stable_baselines/ppo2/ppo2.py", "constfn.<locals>.func"),
 )
-"""sb3-contrib stores the schedules of Stable-Baselines3 and defines none; its releases are looked through for that.
+"""sb3-contrib stores the schedules of Stable-Baselines3 and defines none; its releases are searched to verify that.
 
 ``utils/utils.py`` is what a checkout of either zoo runs, before rl_zoo3 was a package."""
 
@@ -80,7 +80,7 @@ class Found(NamedTuple):
     package: str
     path: str
     version: str
-    """A release, or for a repository the day and the commit that made it."""
+    """A release, or for a repository the day and the commit that created it."""
     text: bytes
 
 
@@ -161,7 +161,7 @@ def digest_of(arguments: list[list[Any]]) -> str:
 
 
 def _value(spelled: list[Any]) -> object:
-    """Turn what the child spelled back into a value."""
+    """Decode a value that the child encoded."""
     kind, value = spelled
     if kind == "code":
         return make_code(tuple(_value(argument) for argument in value))
@@ -175,7 +175,7 @@ def _value(spelled: list[Any]) -> object:
 
 
 class _Use:
-    """Where one digest comes from."""
+    """The sources of one digest."""
 
     def __init__(self) -> None:
         self.pythons: set[str] = set()
@@ -189,7 +189,7 @@ _Uses: TypeAlias = dict[tuple[int, tuple[str, ...], str], _Use]
 
 
 def published(found: Iterable[Found], pythons: list[str]) -> Json:
-    """Compile what was found on every interpreter, and return what ``published_functions.json`` says."""
+    """Compile the modules with every interpreter, and return the content of ``published_functions.json``."""
     files = _files(found)
     described = [entry for _, entry in files]
     places = {(wanted.path, wanted.qualname): index for index, wanted in enumerate(WANTED)}
@@ -215,7 +215,7 @@ def published(found: Iterable[Found], pythons: list[str]) -> Json:
 
 
 def _files(found: Iterable[Found]) -> list[tuple[bytes, Json]]:
-    """Gather equal versions of a module: its text, and every release or commit that holds it."""
+    """Gather equal versions of a module: its text, and every release or commit that contains it."""
     gathered: dict[tuple[str, str, str], tuple[bytes, set[str]]] = {}
     for package, path, version, text in found:
         key = (path, package, hashlib.sha256(text).hexdigest())
@@ -227,7 +227,7 @@ def _files(found: Iterable[Found]) -> list[tuple[bytes, Json]]:
 
 
 def _described(uses: _Uses, versions: dict[str, str], files: list[Json]) -> Json:
-    """Spell the digests and their sources as JSON, in an order that does not depend on that of the sources."""
+    """Encode the digests and their sources as JSON, in an order that does not depend on that of the sources."""
     functions = sorted({(wanted, cells) for wanted, cells, _ in uses})
     lines: dict[tuple[int, tuple[str, ...]], set[int]] = {function: set() for function in functions}
     codes = []
@@ -262,7 +262,7 @@ def _parts(version: str) -> list[tuple[int, str]]:
 
 
 def as_json(table: Json) -> str:
-    """Spell the provenance with one function, digest or file a line."""
+    """Format the provenance with one function, digest or file per line."""
     parts = []
     for key, value in table.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
@@ -306,7 +306,7 @@ class Published(NamedTuple):
 
 
 def as_python(table: Json) -> str:
-    """Spell the table that is imported: a name for each function, one digest a line."""
+    """Format the table that is imported: a name for each function, one digest per line."""
     names = _names(table["functions"])
     rows = [_row(name, function) for name, function in zip(names, table["functions"])]
     holders: dict[str, list[str]] = {}
@@ -332,7 +332,7 @@ def _names(functions: list[Json]) -> list[str]:
 
 
 def _row(name: str, function: Json) -> str:
-    """Spell one function as the formatter would."""
+    """Format one function as ruff does."""
     path = function["path"]
     least, greatest = function["first_lines"]
     fields = (
@@ -347,7 +347,7 @@ def _row(name: str, function: Json) -> str:
 
 
 def _strings(*items: str) -> str:
-    """Spell a tuple of strings."""
+    """Format a tuple of strings."""
     return "(" + ", ".join(json.dumps(item) for item in items) + ("," if len(items) == 1 else "") + ")"
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from beside import TOLD
 from hypothesis import settings
+
+from tests.helpers.shared_files import TOLD
 
 settings.register_profile("sbformat", derandomize=True, database=None, deadline=None)
 settings.load_profile("sbformat")

@@ -16,14 +16,14 @@ import zipfile
 from typing import Any
 
 import pytest
-from beside import SHARED
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from making import BIDI, fit_for_terminal
 
+from conformance.generators.build_zips import BIDI, is_terminal_safe
 from sbformat.data import Serialized, dumps, equal_json, loads, to_json
 from sbformat.errors import DataError, LimitError, SbformatError
 from sbformat.limits import Limits
+from tests.helpers.shared_files import SHARED
 
 BLOB = b"\x80\x05K\x07."
 BASE64 = base64.b64encode(BLOB).decode("ascii")
@@ -32,14 +32,14 @@ BASE64 = base64.b64encode(BLOB).decode("ascii")
 def refused(raw: bytes, match: str = ".", **limits: int) -> DataError:
     with pytest.raises(DataError, match=match) as caught:
         loads(raw, limits=Limits(**limits))
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
     return caught.value
 
 
 def beyond(raw: bytes, **limits: int) -> LimitError:
     with pytest.raises(LimitError) as caught:
         loads(raw, limits=Limits(**limits))
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
     return caught.value
 
 
@@ -183,7 +183,7 @@ def test_any_text_is_refused_or_read_as_json_loads_reads_it(body: str, wrapped: 
     try:
         found = loads(raw)
     except SbformatError as error:
-        assert fit_for_terminal(str(error))  # noqa: PT017
+        assert is_terminal_safe(str(error))  # noqa: PT017
     else:
         assert equal_json(found, json.loads(raw))
 
@@ -194,7 +194,7 @@ def test_any_bytes_are_refused_or_read(raw: bytes) -> None:
         try:
             loads(body)
         except SbformatError as error:
-            assert fit_for_terminal(str(error))  # noqa: PT017
+            assert is_terminal_safe(str(error))  # noqa: PT017
 
 
 # -- limits, counted before anything is parsed --------------------------------------------------------
@@ -428,7 +428,7 @@ def test_the_repr_shows_type_and_size_never_bytes(kind: str | None) -> None:
     assert "600 bytes" in shown
     assert "secret" not in shown
     assert len(shown) < 1000
-    assert fit_for_terminal(shown)
+    assert is_terminal_safe(shown)
 
 
 # -- equality of JSON values --------------------------------------------------------------------------
@@ -520,7 +520,7 @@ def test_tuples_become_arrays() -> None:
 def unwritable(value: Any, match: str = ".") -> None:
     with pytest.raises(DataError, match=match) as caught:
         dumps(value)
-    assert fit_for_terminal(str(caught.value))
+    assert is_terminal_safe(str(caught.value))
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from making import BIDI, fit_for_terminal
 
+from conformance.generators.build_zips import BIDI, is_terminal_safe
 from sbformat import errors
 from sbformat.errors import (
     MESSAGE_BYTES,
@@ -160,8 +160,8 @@ def test_a_missing_name_takes_any_iterable_of_names() -> None:
 
 @pytest.mark.parametrize("name", [*HOSTILE_NAMES, "x" * 100_000, "\x1b" * 5000])
 def test_missing_names_and_suggestions_from_a_file_are_escaped_and_bounded(name: str) -> None:
-    assert fit_for_terminal(str(MissingEntryError(name, present=[name + "x", name * 2])))
-    assert fit_for_terminal(str(MissingEntryError("other", present=[name] * 20)))
+    assert is_terminal_safe(str(MissingEntryError(name, present=[name + "x", name * 2])))
+    assert is_terminal_safe(str(MissingEntryError("other", present=[name] * 20)))
 
 
 # -- what came from a file ----------------------------------------------------------------------------
@@ -169,9 +169,9 @@ def test_missing_names_and_suggestions_from_a_file_are_escaped_and_bounded(name:
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
 def test_hostile_characters_are_shown_as_escapes(name: str) -> None:
-    assert fit_for_terminal(escape(name))
-    assert fit_for_terminal(quote(name))
-    assert fit_for_terminal(str(ContainerError("broken", entry=name)))
+    assert is_terminal_safe(escape(name))
+    assert is_terminal_safe(quote(name))
+    assert is_terminal_safe(str(ContainerError("broken", entry=name)))
 
 
 def test_printable_text_of_any_script_stays_as_it_is() -> None:
@@ -198,8 +198,8 @@ class Unreadable:
 
 @pytest.mark.parametrize("kind", [list, tuple, set, frozenset])
 def test_quote_never_spells_out_what_a_container_holds(kind: Any) -> None:
-    assert fit_for_terminal(quote(kind([Unreadable()])))
-    assert fit_for_terminal(quote({"key": Unreadable()}))
+    assert is_terminal_safe(quote(kind([Unreadable()])))
+    assert is_terminal_safe(quote({"key": Unreadable()}))
 
 
 def test_quote_takes_deep_values_and_numbers_of_more_digits_than_python_converts() -> None:
@@ -212,8 +212,8 @@ def test_quote_takes_deep_values_and_numbers_of_more_digits_than_python_converts
 
 @given(st.text(st.characters(codec=None)))
 def test_no_text_can_choose_the_bytes_of_a_terminal(name: str) -> None:
-    assert fit_for_terminal(quote(name))
-    assert fit_for_terminal(str(DataError(f"the key {quote(name)} stands twice", entry=name, offset=1)))
+    assert is_terminal_safe(quote(name))
+    assert is_terminal_safe(str(DataError(f"the key {quote(name)} stands twice", entry=name, offset=1)))
 
 
 @pytest.mark.parametrize("character", ["x", "\u00fc", "\u4f60", "\U0001f600"])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from making import fit_for_terminal
 
+from conformance.generators.build_zips import is_terminal_safe
 from sbformat.errors import LimitError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 
@@ -66,7 +66,7 @@ def test_a_limit_admits_its_number_and_refuses_one_more(limit: str) -> None:
     error = caught.value
     assert (error.limit, error.allowed, error.actual, error.offset) == (limit, 10, 11, 7)
     assert f"Limits({limit}=" in str(error)
-    assert fit_for_terminal(str(error))
+    assert is_terminal_safe(str(error))
 
 
 @pytest.mark.parametrize("limit", RUNNING_TOTALS)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from bundled import PPO, SAC, changed, entries, zipped
 
 import sbformat
+from tests.helpers.bundled import PPO, SAC, changed, entries, zipped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -285,8 +285,8 @@ def test_a_closed_file_says_so() -> None:
 
 
 def test_what_has_no_slices_says_so() -> None:
-    from making_pth import torch_zip
-    from test_pth import REBUILD_META, Apply, Name
+    from conformance.generators.build_pth import torch_zip
+    from tests.pth.test_decode import REBUILD_META, Apply, Name
 
     meta = Apply(REBUILD_META, (Name("torch", "float32"), (2,), (1,), False))
     with sbformat.safe_open(torch_zip({"m": meta}, {})) as opened, pytest.raises(sbformat.UnsupportedError):

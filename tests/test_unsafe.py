@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from making import sb3_archive
 
 import sbformat
+from conformance.generators.build_zips import sb3_archive
 from sbformat import pkl, unsafe
 from sbformat.data import Serialized, dumps
 from sbformat.errors import DataError, LimitError, PickleError, SbformatError, UnsupportedError

@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from making_known import array, call, change, dtype, new
 
 from sbformat import pkl
 from sbformat.pkl import Call, Dict, FrozenSet, Global, Set
+from tests.helpers.build_blobs import array, call, change, dtype, new
 
-CHILD: Final = Path(__file__).parent / "unsafe_child.py"
+CHILD: Final = Path(__file__).parent / "children" / "unpickle_unsafe.py"
 PICKLE: Final = "numpy.random._pickle"
 
 
 def outcome(data: bytes) -> str:
     """The word that the child prints."""
-    path = os.pathsep.join([str(CHILD.parent.parent), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(CHILD.parents[2]), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, str(CHILD)], input=base64.b64encode(data), capture_output=True, timeout=60, check=False,
         env={**os.environ, "PYTHONPATH": path},

@@ -13,15 +13,14 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
-import making
-import making_pth
 import numpy as np
 import pytest
-from beside import DAMAGED, SHARED, told
-from bundled import PPO, SAC, changed, entries, with_data, zipped
 
 import sbformat
+from conformance.generators import build_pth, build_zips
 from sbformat import Archive, Limits, StateDict, ValidationError, pth
+from tests.helpers.bundled import PPO, SAC, changed, entries, with_data, zipped
+from tests.helpers.shared_files import DAMAGED, SHARED, told
 
 COUNTS: Final[Counter[str]] = Counter()
 
@@ -57,7 +56,7 @@ def check_reencoded(archive: Archive) -> bytes:
 
 
 @pytest.mark.parametrize("path", [PPO, SAC], ids=["ppo", "sac"])
-def test_the_bundled_archives_come_back(path: Path) -> None:
+def test_the_bundled_come_back(path: Path) -> None:
     archive = sbformat.read(path)
     data = check_round_trip(archive)
     assert members(data) == entries(path)
@@ -68,13 +67,15 @@ def test_the_bundled_archives_come_back(path: Path) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        making.sb3_archive(),
-        making.sb3_archive(align=1),
-        making.sb3_archive(entries={"notes.txt": b"mine", "deep/policy.pth": b"not loaded", "empty": b""}),
-        making.sb3_archive(entries={"tensors.pth": making.state_dict_zip({}), "b.optimizer.pth": b"", "a.pth": b"x"}),
-        making.sb3_archive(entries={"policy.pth": b"broken", "data": b"{", "system_info.txt": b"\xff"}),
-        making.sb3_archive(entries={"Grüße.txt": b"1", "重み/モデル.bin": b"2", "🤖": b"3"}),
-        making.sb3_archive(entries={"__MACOSX/._policy.pth": b"\0\5\x16\7", "__MACOSX/._data": b"\0\5\x16\7"}),
+        build_zips.sb3_archive(),
+        build_zips.sb3_archive(align=1),
+        build_zips.sb3_archive(entries={"notes.txt": b"mine", "deep/policy.pth": b"not loaded", "empty": b""}),
+        build_zips.sb3_archive(
+            entries={"tensors.pth": build_zips.state_dict_zip({}), "b.optimizer.pth": b"", "a.pth": b"x"}
+        ),
+        build_zips.sb3_archive(entries={"policy.pth": b"broken", "data": b"{", "system_info.txt": b"\xff"}),
+        build_zips.sb3_archive(entries={"Grüße.txt": b"1", "重み/モデル.bin": b"2", "🤖": b"3"}),
+        build_zips.sb3_archive(entries={"__MACOSX/._policy.pth": b"\0\5\x16\7", "__MACOSX/._data": b"\0\5\x16\7"}),
     ],
 )
 def test_made_archives_come_back(data: bytes) -> None:
@@ -82,10 +83,10 @@ def test_made_archives_come_back(data: bytes) -> None:
 
 
 def test_folders_in_the_zip_are_kept() -> None:
-    made = making.build_zip(
-        making.Member(b"data", json.dumps(making.DATA).encode()),
-        making.Member(b"notes/", central={"attributes": 0o40755 << 16 | 0x10}),
-        making.Member(b"notes/a.txt", b"mine"),
+    made = build_zips.build_zip(
+        build_zips.Member(b"data", json.dumps(build_zips.DATA).encode()),
+        build_zips.Member(b"notes/", central={"attributes": 0o40755 << 16 | 0x10}),
+        build_zips.Member(b"notes/a.txt", b"mine"),
     )
     data = check_round_trip(sbformat.reads(made))
     with zipfile.ZipFile(BytesIO(data)) as file:
@@ -96,13 +97,13 @@ def test_folders_in_the_zip_are_kept() -> None:
 
 
 def test_descriptors_comments_and_zip64_become_the_plain_form() -> None:
-    content = {"data": b"{}", "policy.pth": making.state_dict_zip(making.POLICY)}
-    fancy = making.build_zip(
-        *[making.Member(name.encode(), data, descriptor="64", comment=b"!") for name, data in content.items()],
+    content = {"data": b"{}", "policy.pth": build_zips.state_dict_zip(build_zips.POLICY)}
+    fancy = build_zips.build_zip(
+        *[build_zips.Member(name.encode(), data, descriptor="64", comment=b"!") for name, data in content.items()],
         zip64=True,
         comment=b"made by hand",
     )
-    plain = making.build_zip(*[making.Member(name.encode(), data) for name, data in content.items()])
+    plain = build_zips.build_zip(*[build_zips.Member(name.encode(), data) for name, data in content.items()])
     assert sbformat.writes(sbformat.reads(fancy)) == plain
 
 
@@ -129,7 +130,7 @@ ORDER: Final = (
 
 @pytest.mark.parametrize("turn", range(len(ORDER)))
 def test_entries_stand_in_the_order_of_sb3_and_others_as_they_stood(turn: int) -> None:
-    pth_bytes = making.state_dict_zip({})
+    pth_bytes = build_zips.state_dict_zip({})
     content = {name: pth_bytes if name.endswith(".pth") else b"{}" for name in ORDER}
     fixed = [name for name in ORDER if name not in ("z.optimizer.pth", "a.optimizer.pth", "zz", "aa/b.pth")]
     turned = fixed[turn % len(fixed) :] + fixed[: turn % len(fixed)]
@@ -196,9 +197,9 @@ def test_a_lone_pth_becomes_an_archive_of_one_entry(tmp_path: Path) -> None:
 
 
 def test_a_legacy_pth_is_copied_and_reencoded_as_a_zip() -> None:
-    values = np.array(making.POLICY["w"], "<f4")
-    tree = making_pth.ordered({"w": making_pth.tensor(making_pth.storage(2, "7", "FloatStorage", "cpu", None), (2,))})
-    legacy = making_pth.legacy_stream(tree, [making_pth.Run("7", 2, values.tobytes())])
+    values = np.array(build_zips.POLICY["w"], "<f4")
+    tree = build_pth.ordered({"w": build_pth.tensor(build_pth.storage(2, "7", "FloatStorage", "cpu", None), (2,))})
+    legacy = build_pth.legacy_stream(tree, [build_pth.Run("7", 2, values.tobytes())])
     archive = sbformat.reads(legacy)
     assert archive.format == "torch-legacy"
     assert members(check_round_trip(archive)) == {"policy.pth": legacy}
@@ -215,8 +216,8 @@ def test_a_bare_data_becomes_an_archive_of_one_entry() -> None:
 
 
 def test_a_pth_without_crcs_gets_them_when_it_is_made_anew() -> None:
-    pickle = making.state_dict_pickle({"w": (1.0,)})
-    blank = making_pth.without_crcs(making_pth.torch_zip(pickle, {"0": np.float32(1).tobytes()}))
+    pickle = build_zips.state_dict_pickle({"w": (1.0,)})
+    blank = build_pth.without_crcs(build_pth.torch_zip(pickle, {"0": np.float32(1).tobytes()}))
     archive = sbformat.reads(zipped({"policy.pth": blank}), unchecked_crc=True)
     assert members(sbformat.writes(archive))["policy.pth"] == blank
     with pytest.raises(sbformat.ContainerError, match="unchecked_crc"):
@@ -276,12 +277,12 @@ def test_variables_that_are_not_there_may_be_removed_and_parameters_may_not() ->
 
 
 def test_an_error_within_a_state_dict_names_the_entry_and_the_record() -> None:
-    good = making.state_dict_zip(making.POLICY)
+    good = build_zips.state_dict_zip(build_zips.POLICY)
     at = good.index(np.array([1.0, -2.5], "<f4").tobytes())
     bad = good[:at] + b"\1" + good[at + 1 :]
     archive = sbformat.reads(zipped({"policy.pth": bad}))
     assert members(sbformat.writes(archive))["policy.pth"] == bad
-    other = sbformat.reads(making.sb3_archive()).replace(parameters={"critic": archive.parameters["policy"]})
+    other = sbformat.reads(build_zips.sb3_archive()).replace(parameters={"critic": archive.parameters["policy"]})
     for name, broken, reencode in (("policy", archive, True), ("critic", other, False)):
         with pytest.raises(sbformat.ContainerError, match="CRC-32") as caught:
             sbformat.writes(broken, reencode=reencode)
@@ -293,14 +294,14 @@ def test_an_error_within_a_state_dict_names_the_entry_and_the_record() -> None:
 
 def test_what_was_read_with_larger_limits_can_be_written() -> None:
     version = b"2.0.0" + b" " * 5000
-    made = making.sb3_archive(entries={"_stable_baselines3_version": version})
+    made = build_zips.sb3_archive(entries={"_stable_baselines3_version": version})
     limits = Limits(version_bytes=6000)
     archive = sbformat.reads(made, limits=limits).replace(stable_baselines3_version=version.decode())
     assert members(sbformat.writes(archive))["_stable_baselines3_version"] == version
     deep: Any = []
     for _ in range(80):
         deep = [deep]
-    archive = sbformat.reads(making.sb3_archive(), limits=Limits(json_depth=100)).replace(data={"deep": deep})
+    archive = sbformat.reads(build_zips.sb3_archive(), limits=Limits(json_depth=100)).replace(data={"deep": deep})
     assert sbformat.reads(sbformat.writes(archive), limits=Limits(json_depth=100)).data == {"deep": deep}
 
 
@@ -319,7 +320,7 @@ NESTED: Final = json.loads("[" * 70 + "]" * 70)
     ],
 )
 def test_what_breaks_a_limit_is_refused(tmp_path: Path, change: dict[str, Any], limit: str, entry: str | None) -> None:
-    archive = sbformat.reads(making.sb3_archive(), limits=Limits(tensors=39, outer_entries=50)).replace(**change)
+    archive = sbformat.reads(build_zips.sb3_archive(), limits=Limits(tensors=39, outer_entries=50)).replace(**change)
     for attempt in (lambda: sbformat.write(archive, tmp_path / "o.zip"), lambda: sbformat.writes(archive)):
         with pytest.raises(sbformat.LimitError) as caught:
             attempt()
@@ -331,13 +332,13 @@ def test_what_breaks_a_limit_is_refused(tmp_path: Path, change: dict[str, Any], 
 # -- what no reader would take ------------------------------------------------------------------------
 
 
-MADE: Final = sbformat.reads(making.sb3_archive())
+MADE: Final = sbformat.reads(build_zips.sb3_archive())
 
 
 @pytest.mark.parametrize(
     ("made", "error", "words"),
     [
-        (MADE.without(*MADE.entries), sbformat.ContainerError, "without members"),
+        (MADE.without(*MADE.entries), sbformat.ContainerError, "at least one entry"),
         (MADE.without("data", "policy.pth", "_stable_baselines3_version"), sbformat.UnsupportedError, "no archive"),
         (
             MADE.replace(extra={"parameters": b"", "parameter_list": b""}),
@@ -361,7 +362,7 @@ def test_what_the_reader_refuses_does_not_become_a_file(tmp_path: Path, made: Ar
 
 def test_reencode_refuses_what_it_cannot_decode_and_names_it(tmp_path: Path) -> None:
     for name, error in (("data", sbformat.DataError), ("policy.pth", sbformat.TensorError)):
-        archive = sbformat.reads(making.sb3_archive(entries={name: b"[]"}))
+        archive = sbformat.reads(build_zips.sb3_archive(entries={name: b"[]"}))
         assert members(sbformat.writes(archive))[name] == b"[]"
         with pytest.raises(error) as caught:
             sbformat.write(archive, tmp_path / "o.zip", reencode=True)
@@ -691,14 +692,14 @@ def test_new_takes_what_another_archive_holds() -> None:
 
 def test_state_dicts_of_arrays_are_referred_to_until_they_are_written() -> None:
     weights = np.zeros(3, "f4")
-    archive = sbformat.reads(making.sb3_archive()).replace(parameters={"policy": {"w": weights}})
+    archive = sbformat.reads(build_zips.sb3_archive()).replace(parameters={"policy": {"w": weights}})
     weights[:] = 5
     assert sbformat.reads(sbformat.writes(archive)).parameters["policy"]["w"].tolist() == [5, 5, 5]
 
 
 def test_a_state_dict_may_stand_under_two_names() -> None:
     shared = StateDict.from_arrays({"w": np.arange(4)})
-    archive = sbformat.reads(making.sb3_archive()).replace(parameters={"one": shared, "two": shared})
+    archive = sbformat.reads(build_zips.sb3_archive()).replace(parameters={"one": shared, "two": shared})
     again = sbformat.reads(sbformat.writes(archive))
     assert again.parameters["one"] == again.parameters["two"] == shared
     assert again == archive

@@ -1,4 +1,4 @@
-"""Which algorithm wrote an archive (FORMAT.md 4.3)."""
+"""The algorithm that wrote an archive (FORMAT.md 4.3)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from making import Member, build_zip
-from vectors import Rule, Vector
+from conformance.generators.build_zips import Member, build_zip
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,11 +24,11 @@ KEYS: Final[dict[str, tuple[dict[str, Any], ...]]] = {
     "TD3": ({"policy_delay": 2, "target_policy_noise": 0.2, "target_noise_clip": 0.5},),
     "A2C": ({"n_steps": 5, "gae_lambda": 1.0, "vf_coef": 0.5},),
 }
-"""Keys that name one algorithm, for certain."""
+"""Keys that determine one algorithm with certainty."""
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from by_keys()
     yield from by_policy()
 
@@ -45,8 +45,8 @@ def document(values: dict[str, Any]) -> bytes:
     return json.dumps(values).encode()
 
 
-def concluded(name: str | None, *, certain: bool) -> dict[str, Any]:
-    """What a decoder prints."""
+def expected_algorithm(name: str | None, *, certain: bool) -> dict[str, Any]:
+    """The expected output of a decoder."""
     return {"algorithm": name, "certain": certain}
 
 
@@ -55,23 +55,25 @@ def by_keys() -> Iterator[Vector]:
     for name, documents in KEYS.items():
         for number, values in enumerate(documents):
             label = f"algorithm-{name.lower()}" + ("-by-pop-size" if number else "")
-            yield rule.accepts(label, document(values), concluded(name, certain=True), "--algorithm")
+            yield rule.accepts(label, document(values), expected_algorithm(name, certain=True), "--algorithm")
     rule = Rule(
         "4.3", "A reader that reports one MUST report whether another algorithm could have written the same data"
     )
     nothing = document({"gamma": 0.99})
-    yield rule.accepts("algorithm-nothing-tells", nothing, concluded(None, certain=False), "--algorithm")
+    yield rule.accepts("algorithm-nothing-tells", nothing, expected_algorithm(None, certain=False), "--algorithm")
     broken = b'{"n_epochs": 10'
     yield rule.refuses("algorithm-of-broken-data", broken, "data failure", "--algorithm")
     rule = Rule("4.3", "A2C if `n_epochs` is 1, otherwise PPO; not certain.")
     for epochs, name in ((1, "A2C"), (10, "PPO")):
         old = document({"n_epochs": epochs, "_current_progress": 0.5})
-        yield rule.accepts(f"algorithm-0.6-{epochs}-epochs", old, concluded(name, certain=False), "--algorithm")
+        yield rule.accepts(
+            f"algorithm-0.6-{epochs}-epochs", old, expected_algorithm(name, certain=False), "--algorithm"
+        )
     rule = Rule(
         "4.3", "TD3 with `policy_delay` 1 and `target_noise_clip` 0, the fixed values of DDPG: DDPG, not certain."
     )
     ddpg = document({"policy_delay": 1, "target_policy_noise": 0.1, "target_noise_clip": 0.0})
-    yield rule.accepts("algorithm-ddpg", ddpg, concluded("DDPG", certain=False), "--algorithm")
+    yield rule.accepts("algorithm-ddpg", ddpg, expected_algorithm("DDPG", certain=False), "--algorithm")
 
 
 def by_policy() -> Iterator[Vector]:
@@ -89,7 +91,7 @@ def by_policy() -> Iterator[Vector]:
         ("recurrent-old", "sb3_contrib.ppo_recurrent.policies", "RecurrentPPO", True),
     ):
         made = document({"n_epochs": 10, "policy_class": blob(module, "Policy")})
-        yield rule.accepts(f"algorithm-{label}", made, concluded(name, certain=certain), "--algorithm")
+        yield rule.accepts(f"algorithm-{label}", made, expected_algorithm(name, certain=certain), "--algorithm")
     rule = Rule("4.3", "If no row matches, the module of `policy_class` names the algorithm")
     for module, name, certain in (
         ("stable_baselines3.sac.policies", "SAC", True), ("sb3_contrib.tqc.policies", "TQC", True),
@@ -97,7 +99,7 @@ def by_policy() -> Iterator[Vector]:
     ):  # fmt: skip
         made = document({"policy_class": blob(module, "Policy")})
         label = f"algorithm-by-policy-{name.lower()}"
-        yield rule.accepts(label, made, concluded(name, certain=certain), "--algorithm")
+        yield rule.accepts(label, made, expected_algorithm(name, certain=certain), "--algorithm")
     rule = Rule("4.3", "If the module names none, `ent_coef_optimizer.pth` suggests SAC, not certain.")
     made = build_zip(Member(b"data", b"{}"), Member(b"ent_coef_optimizer.pth", b""))
-    yield rule.accepts("algorithm-by-entropy-optimizer", made, concluded("SAC", certain=False), "--algorithm")
+    yield rule.accepts("algorithm-by-entropy-optimizer", made, expected_algorithm("SAC", certain=False), "--algorithm")

@@ -1,7 +1,7 @@
-"""Functions, classes and objects carried by value (FORMAT.md 13.5, 13.6, 14.1).
+"""Functions, classes and objects pickled by value (FORMAT.md 13.5, 13.6, 14.1).
 
-The pickles of cloudpickle's releases are kept as they are; ``released/write_carried.py`` made them. The others are put
-together here.
+The pickles of cloudpickle's releases are stored unchanged; ``released/write_carried.py`` wrote them. The others are
+built here.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from making_pth import text
-from scanning import document, found, pickled, scans
-from vectors import Rule, Vector
+from conformance.generators.build_pth import text
+from conformance.generators.scanning import document, found, pickled, scans
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ FILE: Final = "/usr/lib/stable_baselines3/common/utils.py"
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from releases()
     yield from line_tables()
     yield from objects()
@@ -40,7 +40,7 @@ def releases() -> Iterator[Vector]:
 
 
 def opcodes(value: Any) -> bytes:
-    """Return the opcodes that leave a value."""
+    """Return the opcodes that push a value."""
     if isinstance(value, Opcodes):
         return value.code
     if isinstance(value, bytes):
@@ -57,7 +57,7 @@ def opcodes(value: Any) -> bytes:
 
 
 class Opcodes:
-    """A value that is made by opcodes of its own."""
+    """A value that is built by its own opcodes."""
 
     def __init__(self, code: bytes) -> None:
         self.code = code
@@ -74,12 +74,12 @@ def call(module: str, name: str, *args: Any) -> Opcodes:
 
 
 def call_of(callable_: Opcodes, *args: Any) -> Opcodes:
-    """REDUCE of what other opcodes leave."""
+    """REDUCE of a value that other opcodes push."""
     return Opcodes(callable_.code + opcodes(args) + b"R")
 
 
 def function(line_table: bytes) -> Opcodes:
-    """``constant_fn.<locals>.func`` of SB3 1.6.2, as CPython 3.8 compiles it but for the line table."""
+    """``constant_fn.<locals>.func`` of SB3 1.6.2, as CPython 3.8 compiles it, except for the line table."""
     code = call_of(
         call(CLOUD, "_builtin_type", "CodeType"), 1, 0, 0, 1, 1, 19, b"\x88\x00S\x00", (None,), (), ("_",), FILE,
         "func", 128, line_table, ("val",), (),

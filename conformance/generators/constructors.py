@@ -1,11 +1,11 @@
-"""The constructors of tensors: each as torch calls it, and called otherwise (FORMAT.md 6.5)."""
+"""The constructors of tensors: each as torch calls it, and with other arguments (FORMAT.md 6.5)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from making_pth import (
+from conformance.generators import expected
+from conformance.generators.build_pth import (
     EXIT,
     REBUILD,
     REBUILD_FROM_TYPE,
@@ -24,17 +24,17 @@ from making_pth import (
     storage,
     tensor,
 )
-from making_torch import DATA, EIGHT, pth
-from vectors import Rule
+from conformance.generators.build_torch_zips import DATA, EIGHT, pth
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 GEOMETRY: Final = (1, (2, 3), (3, 1))
 SIX: Final = expected.floats(*range(1, 7), shape=(2, 3))
-"""What that geometry takes of ``EIGHT``."""
+"""The items of ``EIGHT`` that this geometry selects."""
 WHOLE: Final = expected.floats(*range(8))
 TRUE: Final = {"requires_grad": True}
 FLOAT32: Final = Name("torch", "float32")
@@ -45,7 +45,7 @@ CALLS: Final = (
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from strided()
     yield from calls()
     yield from argument_counts()

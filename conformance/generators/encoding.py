@@ -1,4 +1,4 @@
-"""What a writer is given, and what it must refuse (FORMAT.md 12)."""
+"""Input of a writer, and what it must refuse (FORMAT.md 12)."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ import json
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-import making
-from expected import floating, plain
-from making import Member, build_zip, torch_zip
-from making_pth import text
-from vectors import Rule, Vector
+from conformance.generators import build_zips, expected
+from conformance.generators.build_pth import text
+from conformance.generators.build_zips import Member, build_zip, torch_zip
+from conformance.generators.expected import floating, plain
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from zips()
     yield from names()
     yield from documents()
@@ -51,8 +50,8 @@ def state(value: Any) -> dict[str, Any]:
 
 
 def entry(name: str, data: bytes) -> Member:
-    """A member as FORMAT.md 12.1 has it."""
-    return Member(name.encode(), data, flags=0 if name.isascii() else making.UTF8_FLAG)
+    """A member by the rules of FORMAT.md 12.1."""
+    return Member(name.encode(), data, flags=0 if name.isascii() else build_zips.UTF8_FLAG)
 
 
 def zips() -> Iterator[Vector]:
@@ -212,7 +211,7 @@ def small_values() -> Iterator[Vector]:
         "numbers": {"list": [0, -1, 255, 256, 65535, 65536, -(2**31), 2**31, {"int": hex(2**64)}, {"int": hex(-(2**600))}]},
         "floats": {"list": [floating(0.0), floating(-0.0), floating(float("nan")), floating(float("inf"))]},
         "texts": {"list": ["", "\u00e9", "\U0001f600", "a\ud800b", "x" * 300]},
-        "bytes": {"list": [expected.octets(b""), expected.octets(bytes(range(256))), {"bytearray": ""}, {"bytearray": "gAA="}]},
+        "bytes": {"list": [expected.raw_bytes(b""), expected.raw_bytes(bytes(range(256))), {"bytearray": ""}, {"bytearray": "gAA="}]},
         "complex": {"complex": ["3ff0000000000000", "8000000000000000"]},
         "sets": {"list": [{"set": []}, {"set": [1, "a", None]}, {"frozenset": ["x"]}]},
         "tuples": {"tuple": [{"tuple": []}, {"tuple": [1]}, {"tuple": [1, 2, 3, 4]}]},

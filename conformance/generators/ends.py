@@ -1,13 +1,22 @@
-"""How a zip begins and ends: end records, zip64 records, the central directory (FORMAT.md 2.1 to 2.3)."""
+"""The start and end of a zip: end records, zip64 records, the central directory (FORMAT.md 2.1 to 2.3)."""
 
 from __future__ import annotations
 
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from making import MAX16, MAX32, UTF8_FLAG, Member, build_zip, extra_field, sb3_archive, zip64_field
-from vectors import Rule, Vector
+from conformance.generators import expected
+from conformance.generators.build_zips import (
+    MAX16,
+    MAX32,
+    UTF8_FLAG,
+    Member,
+    build_zip,
+    extra_field,
+    sb3_archive,
+    zip64_field,
+)
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +24,7 @@ if TYPE_CHECKING:
 ONE: Final = Member(b"data", b"{}")
 TWO: Final = Member(b"note.txt", b"0123456789")
 BOTH: Final = expected.archive({"data": expected.plain({}), "note.txt": expected.other(TWO.data)})
-"""What a zip of ``ONE`` and ``TWO`` holds."""
+"""The expected output for a zip of ``ONE`` and ``TWO``."""
 ALONE: Final = expected.archive({"data": expected.plain({})})
 REFUSED: Final = "container failure"
 
@@ -26,7 +35,7 @@ def second(**fields: Any) -> bytes:
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from start()
     yield from end_record()
     yield from comments()

@@ -1,6 +1,6 @@
-"""What decoders print, made from plain facts: the tagged JSON of ``conformance/README.md``.
+"""The expected output of decoders, built from plain facts: the tagged JSON of ``conformance/README.md``.
 
-Nothing here reads an archive: a generator says what it put in.
+Nothing here reads an archive: a generator states the content of the archive.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import struct
 from typing import TYPE_CHECKING, Any
 
-import making
+from conformance.generators import build_zips
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,28 +26,28 @@ def floating(value: float) -> dict[str, str]:
     return {"float": struct.pack(">d", value).hex()}
 
 
-def whole(value: int) -> Any:
-    """A whole number."""
+def integer(value: int) -> Any:
+    """An integer."""
     return value if abs(value) < 1 << 53 else {"int": hex(value)}
 
 
-def octets(value: bytes) -> dict[str, str]:
+def raw_bytes(value: bytes) -> dict[str, str]:
     """Bytes."""
     return {"bytes": base64.b64encode(value).decode("ascii")}
 
 
 def plain(value: Any) -> Any:
-    """A plain value of Python, as ``json`` or a pickle would hold it."""
+    """A plain Python value of ``json`` or a pickle."""
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return value
     if isinstance(value, int):
-        return whole(value)
+        return integer(value)
     if isinstance(value, float):
         return floating(value)
     if isinstance(value, bytes):
-        return octets(value)
+        return raw_bytes(value)
     if isinstance(value, bytearray):
-        return {"bytearray": octets(bytes(value))["bytes"]}
+        return {"bytearray": raw_bytes(bytes(value))["bytes"]}
     if isinstance(value, dict):
         return {"dict": [[plain(key), plain(part)] for key, part in value.items()]}
     return {type(value).__name__: [plain(part) for part in value]}
@@ -67,19 +67,19 @@ def tensor(dtype: str, shape: Iterable[int], items: bytes, **beside: Any) -> dic
 
 
 def floats(*values: float, shape: Iterable[int] | None = None, **beside: Any) -> dict[str, Any]:
-    """A float32 tensor; a vector when no shape is given."""
+    """A float32 tensor; a vector if no shape is given."""
     return tensor(
         "float32", [len(values)] if shape is None else shape, struct.pack(f"<{len(values)}f", *values), **beside
     )
 
 
 def array(dtype: str, shape: Iterable[int], items: bytes) -> dict[str, Any]:
-    """An array of numpy; ``items`` as in :func:`tensor`."""
+    """A numpy array; ``items`` as in :func:`tensor`."""
     return {"array": {"dtype": dtype, "shape": list(shape), "sha256": digest(items)}}
 
 
 def storage(dtype: str | None, data: bytes) -> dict[str, Any]:
-    """A storage by itself; ``data`` are its bytes as they lie in the file."""
+    """A storage by itself; ``data`` are its bytes as they are in the file."""
     return {"storage": {"dtype": dtype, "size": len(data), "sha256": digest(data)}}
 
 
@@ -90,7 +90,7 @@ def ordered_dict(pairs: Mapping[str, Any], metadata: Any = None) -> dict[str, An
 
 
 def other(data: bytes) -> dict[str, Any]:
-    """An entry that a reader keeps as it stands."""
+    """An entry that a reader preserves unchanged."""
     return {"size": len(data), "sha256": digest(data)}
 
 
@@ -110,12 +110,12 @@ def lone(value: Any) -> dict[str, Any]:
 
 
 def state_dict(tensors: Mapping[str, Iterable[float]]) -> dict[str, Any]:
-    """What ``making.state_dict_pickle`` writes: an OrderedDict of float32 vectors with empty metadata."""
+    """The value that ``build_zips.state_dict_pickle`` writes: an OrderedDict of float32 vectors with empty metadata."""
     return ordered_dict({name: floats(*values) for name, values in tensors.items()}, {"ordered_dict": []})
 
 
 SEVEN = b"\x80\x04K\x07."
-POLICY = state_dict(making.POLICY)
+POLICY = state_dict(build_zips.POLICY)
 DATA = {
     "dict": [["policy_class", serialized(SEVEN, "<class 'abc.ABCMeta'>")], ["verbose", 1], ["gamma", floating(0.5)],
              ["seed", None]]
@@ -126,5 +126,5 @@ ENTRIES = {
     "_stable_baselines3_version": {"version": "2.3.2"},
     "system_info.txt": {"system_info": [["OS", "Linux"], ["Python", "3.11.2"]]},
 }
-"""Of ``making.sb3_archive()``."""
+"""The expected output for ``build_zips.sb3_archive()``."""
 ARCHIVE = archive(ENTRIES)

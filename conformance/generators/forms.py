@@ -1,30 +1,29 @@
-"""What is an archive, what is none, and which entries it has (FORMAT.md 1)."""
+"""Files that are archives, files that are not, and their entries (FORMAT.md 1)."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
 
-import expected
-import making
-from making import Member, build_zip, sb3_archive, state_dict_zip
-from vectors import Rule, Vector
+from conformance.generators import build_zips, expected
+from conformance.generators.build_zips import Member, build_zip, sb3_archive, state_dict_zip
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 SB3 = [(name.encode(), data) for name, data in (("data", b'{"a": 1}'), ("note", b"hi"))]
 SMALL = expected.archive({"data": expected.plain({"a": 1}), "note": expected.other(b"hi")})
-"""What ``small()`` holds."""
+"""The expected output for ``small()``."""
 
 
 def small(*more: tuple[bytes, bytes]) -> bytes:
-    """An archive of two entries, and more."""
+    """An archive of two entries and additional ones."""
     return build_zip(*[Member(name, data) for name, data in (*SB3, *more)])
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from forms()
     yield from other_files()
     yield from other_zips()
@@ -34,7 +33,7 @@ def vectors() -> Iterator[Vector]:
 def forms() -> Iterator[Vector]:
     rule = Rule("1.1", "A reader SHOULD read the four forms in which archives are found:")
     yield rule.accepts("form-zip", sb3_archive(), expected.ARCHIVE)
-    yield rule.accepts("form-lone-pth", state_dict_zip(making.POLICY), expected.lone(expected.POLICY))
+    yield rule.accepts("form-lone-pth", state_dict_zip(build_zips.POLICY), expected.lone(expected.POLICY))
     yield rule.accepts("form-bare-data", b'{"a": 1}', expected.bare(expected.plain({"a": 1})))
     yield rule.accepts("form-bare-data-behind-white-space", b' \t\r\n{"a": 1}', expected.bare(expected.plain({"a": 1})))
     yield rule.refuses("form-bare-data-byte-order-mark", b'\xef\xbb\xbf{"a": 1}', "data failure")
@@ -48,7 +47,7 @@ def other_files() -> Iterator[Vector]:
         "html-behind-spaces": b"  \n<HTML lang='en'>",
         "text": b"Not found\n",
         "unknown-bytes": bytes(range(1, 64)),
-        "empty-zip": making.build_zip(),
+        "empty-zip": build_zips.build_zip(),
     }.items():
         yield rule.refuses(f"file-{name}", data, "container failure")
     lfs = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 1\n"
@@ -71,12 +70,12 @@ def other_zips() -> Iterator[Vector]:
 
 
 def members(**replaced: bytes) -> dict[str, bytes]:
-    """The entries of an archive as SB3 writes it, some of them replaced; ``policy_pth`` stands for ``policy.pth``."""
+    """The entries of an archive as SB3 writes it, some of them replaced; ``policy_pth`` means ``policy.pth``."""
     made = {
-        "data": json.dumps(making.DATA).encode(),
-        "policy.pth": state_dict_zip(making.POLICY),
+        "data": json.dumps(build_zips.DATA).encode(),
+        "policy.pth": state_dict_zip(build_zips.POLICY),
         "_stable_baselines3_version": b"2.3.2",
-        "system_info.txt": making.SYSTEM_INFO,
+        "system_info.txt": build_zips.SYSTEM_INFO,
     }
     return made | {name: replaced[key] for name in made if (key := name.replace(".", "_")) in replaced}
 
@@ -87,7 +86,7 @@ def zipped(contents: Mapping[str, bytes]) -> bytes:
 
 
 def short(name: str) -> str:
-    """An entry's name as a part of a vector's."""
+    """An entry's name in the form that it has in a vector's name."""
     return name.strip("_").replace(".", "-").replace("_", "-")
 
 

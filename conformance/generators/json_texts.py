@@ -6,9 +6,9 @@ import json
 import math
 from typing import TYPE_CHECKING
 
-import expected
-from making import Member, build_zip
-from vectors import Rule, Vector
+from conformance.generators import expected
+from conformance.generators.build_zips import Member, build_zip
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ FAILURE = "data failure"
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     for family in (
         objects, no_objects, broken_structure, broken_words, strings, broken_strings, encodings, keys, constants,
         integers, floats, depths, values, digits, sizes,
@@ -37,7 +37,7 @@ def all_refused(rule: Rule, texts: Mapping[str, bytes]) -> Iterator[Vector]:
 
 
 def zipped(text: bytes) -> bytes:
-    """An archive of this ``data``: some texts are no bare one."""
+    """An archive with this ``data``, for texts that are not identified as a bare ``data``."""
     return build_zip(Member(b"data", text))
 
 
@@ -226,7 +226,7 @@ def floats() -> Iterator[Vector]:
 
 
 def nested(depth: int) -> bytes:
-    """An object that is so deep, of arrays and objects in turn."""
+    """An object of this depth, of alternating arrays and objects."""
     unit, rest = divmod(depth - 1, 2)
     return b'{"a":' + b'[{"a":' * unit + b"[" * rest + b"0" + b"]" * rest + b"}]" * unit + b"}"
 
@@ -283,7 +283,7 @@ def digits() -> Iterator[Vector]:
 
 
 def three() -> tuple[str, str]:
-    """Three digits at most."""
+    """At most three digits."""
     return "--limit", "json_digits=3"
 
 

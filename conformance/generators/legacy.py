@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from making_pth import (
+from conformance.generators import expected
+from conformance.generators.build_pth import (
     EXIT,
     LEGACY_PROTOCOL,
     MAGIC,
@@ -26,23 +26,23 @@ from making_pth import (
     storage,
     tensor,
 )
-from making_torch import EIGHT, zipped
-from vectors import Rule
+from conformance.generators.build_torch_zips import EIGHT, zipped
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 FLOAT: Final = Name("torch", "FloatStorage")
 OTHER: Final = struct.pack("<8f", *range(10, 18))
 RUN: Final = Run("0", 8, EIGHT)
 POPPED: Final = b"cos\nwait\n)R0"
-"""A call whose result is taken away again."""
+"""A call whose result is popped."""
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from streams()
     yield from magic()
     yield from protocol_numbers()
@@ -66,7 +66,7 @@ def whole(numel: object = 8, key: object = "0", cls: str | Name = "FloatStorage"
 
 
 def viewed(view: object, numel: int = 8, key: str = "0") -> Persist:
-    """A part of a storage."""
+    """A view of a storage."""
     return storage(numel, key, "FloatStorage", "cpu", view)
 
 

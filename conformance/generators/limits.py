@@ -1,6 +1,6 @@
 """Limits of the zip layer and of whole entries, on both sides (FORMAT.md 8).
 
-Those of JSON, pickles and tensors stand with the rules that they belong to.
+Vectors for the limits of JSON, pickles and tensors are in the modules of their rules.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import expected
-from ends import BOTH, ONE, TWO
-from forms import members, zipped
-from making import DEFLATED, POLICY, Member, build_zip, state_dict_zip
-from vectors import Rule, Vector
+from conformance.generators import expected
+from conformance.generators.build_zips import DEFLATED, POLICY, Member, build_zip, state_dict_zip
+from conformance.generators.ends import BOTH, ONE, TWO
+from conformance.generators.forms import members, zipped
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ PASSED = "limit exceeded"
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from counts()
     yield from sizes()
     yield from inflation()

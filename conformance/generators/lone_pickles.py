@@ -1,12 +1,12 @@
-"""Files that are one pickle: what each is of, and how it lies in the shape of an archive (FORMAT.md 16.3, 16.4)."""
+"""Files that are one pickle: the kind of each, and its form as an archive (FORMAT.md 16.3, 16.4)."""
 
 from __future__ import annotations
 
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from making_objects import (
+from conformance.generators import expected
+from conformance.generators.build_objects import (
     BUFFER,
     NORMALIZE,
     RUNNING,
@@ -16,17 +16,17 @@ from making_objects import (
     doubles,
     floats,
     instance,
-    running,
+    running_mean,
     scalar,
 )
-from making_pth import Apply, Change, Name, Pairs, dumps, ordered, text, torch_zip
-from making_pth import floats as single
-from vectors import Rule
+from conformance.generators.build_pth import Apply, Change, Name, Pairs, dumps, ordered, text, torch_zip
+from conformance.generators.build_pth import floats as single
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 ASKED: Final = "--other-formats"
 UNSUPPORTED: Final = "unsupported"
@@ -41,18 +41,18 @@ def statistics(*mean: float, **others: Any) -> Apply:
 
 
 def means(*mean: float) -> dict[str, Any]:
-    """What is printed for it."""
+    """The expected output for it."""
     one = expected.tensor("float64", (len(mean),), struct.pack(f"<{len(mean)}d", *mean))
     return {"dict": [["mean", one], ["var", one], ["count", expected.floating(4.5)]]}
 
 
-def holds(form: str, data: Sequence[Sequence[Any]], name: str, state_dict: Any) -> dict[str, Any]:
-    """What is printed for a file."""
+def expected_output(form: str, data: Sequence[Sequence[Any]], name: str, state_dict: Any) -> dict[str, Any]:
+    """The expected output for a file."""
     return expected.archive({"data": {"dict": [list(pair) for pair in data]}, name: state_dict}, form)
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from roots()
     yield from others()
     yield from arrays()
@@ -62,24 +62,26 @@ def vectors() -> Iterator[Vector]:
     yield from policies()
 
 
-NONE_OF_SB2: Final = holds("sb2-pickle", [], "parameters", expected.ordered_dict({}))
+NONE_OF_SB2: Final = expected_output("sb2-pickle", [], "parameters", expected.ordered_dict({}))
 
 
 def roots() -> Iterator[Vector]:
     rule = Rule("16.3", "Its root determines its kind")
     yield rule.accepts("pickle-of-an-agent", dumps(({}, [])), NONE_OF_SB2, ASKED)
-    held = holds(
+    held = expected_output(
         "vecnormalize", [["clip_obs", expected.floating(10.0)]], "statistics", {"dict": [["obs_rms", means(1, 2)]]}
     )
     made = {"obs_rms": statistics(1, 2), "clip_obs": 10.0}
     yield rule.accepts("pickle-of-vecnormalize", dumps(instance(NORMALIZE, made)), held, ASKED)
     yield rule.accepts("pickle-of-vecnormalize-sb2", dumps(instance(SB2_NORMALIZE, made)), held, ASKED)
-    lone = holds("running-mean-std", [], "statistics", means(1))
+    lone = expected_output("running-mean-std", [], "statistics", means(1))
     yield rule.accepts("pickle-of-statistics", dumps(statistics(1)), lone, ASKED)
-    same = running(doubles(1), doubles(1), cls=SB2_RUNNING)
+    same = running_mean(doubles(1), doubles(1), cls=SB2_RUNNING)
     yield rule.accepts("pickle-of-statistics-sb2", dumps(same), lone, ASKED)
     rewards = expected.floats(1, 2)
-    held = holds("replay-buffer", [["pos", 1], ["full", False]], "replay_buffer", {"dict": [["rewards", rewards]]})
+    held = expected_output(
+        "replay-buffer", [["pos", 1], ["full", False]], "replay_buffer", {"dict": [["rewards", rewards]]}
+    )
     made = {"pos": 1, "full": False, "rewards": floats(1, 2)}
     yield rule.accepts("pickle-of-a-buffer", dumps(instance(BUFFER, made)), held, ASKED)
     rule = Rule("16.3", "or `copyreg._reconstructor` of a class, `builtins.object` and None, and one BUILD with a dict")
@@ -91,7 +93,7 @@ def roots() -> Iterator[Vector]:
     rule = Rule("16.3", "An object of another class is one of these if it has the attributes")
     mine = Name("agent", "Normalize")
     made = {"obs_rms": statistics(1, 2), "ret_rms": None, "clip_obs": 1, "extra": "x"}
-    held = holds(
+    held = expected_output(
         "vecnormalize",
         [["ret_rms", None], ["clip_obs", 1], ["extra", "x"]],
         "statistics",
@@ -127,7 +129,7 @@ def others() -> Iterator[Vector]:
         "16.3",
         'A pickle with a flag of 5.3 MUST be refused ("pickle failure"): values that remain on the stack, a part that is',
     )
-    held = holds("sb2-pickle", [["a", {"list": [1]}]], "parameters", expected.ordered_dict({}))
+    held = expected_output("sb2-pickle", [["a", {"list": [1]}]], "parameters", expected.ordered_dict({}))
     early = b"\x80\x02(}q\x00X\x01\x00\x00\x00a]K\x01as0h\x00]t."
     yield rule.accepts("lone-pickle-changed-early", early, held, ASKED)
     rule = Rule("16.3", "values that remain on the stack, a part that is changed after it was used")
@@ -151,18 +153,20 @@ def arrays() -> Iterator[Vector]:
         ["old_obs", {"dict": [["a", expected.floats(1)]]}],
         ["old_reward", expected.floats(2)],
     ]
-    held = holds("vecnormalize", [], "statistics", {"dict": facts})
+    held = expected_output("vecnormalize", [], "statistics", {"dict": facts})
     yield rule.accepts("statistics-by-key", dumps(instance(NORMALIZE, made)), held, ASKED)
     facts = [["old_obs", {"dict": [["a", expected.floats(1)]]}]]
     made = {"old_obs": ordered({"a": floats(1)}), "obs_spaces": {"a": floats(1), "b": 2}, "norm_obs_keys": []}
     data = [["obs_spaces", INERT], ["norm_obs_keys", {"list": []}]]
-    held = holds("vecnormalize", data, "statistics", {"dict": facts})
+    held = expected_output("vecnormalize", data, "statistics", {"dict": facts})
     yield rule.accepts("statistics-mixed", dumps(instance(NORMALIZE, made)), held, ASKED)
     one = expected.tensor("float64", (), struct.pack("<d", 1.5))
     lone = {"dict": [["mean", one], ["var", one], ["count", 3]]}
     number = scalar(struct.pack("<d", 1.5), "f8")
     rms = instance(RUNNING, {"mean": number, "var": number, "count": 3})
-    yield rule.accepts("statistics-of-rewards", dumps(rms), holds("running-mean-std", [], "statistics", lone), ASKED)
+    yield rule.accepts(
+        "statistics-of-rewards", dumps(rms), expected_output("running-mean-std", [], "statistics", lone), ASKED
+    )
     for name, parts in {"text": {"mean": "x"}, "none": {"mean": None}, "nothing": {}}.items():
         yield rule.refuses(f"statistics-of-{name}", dumps(instance(RUNNING, parts)), TENSOR, ASKED)
     objects = array((1,), b"", "O8")
@@ -173,7 +177,7 @@ def data() -> Iterator[Vector]:
     rule = Rule("16.3", "JSON values unchanged (a numpy scalar as its number)")
     values = {"a": None, "b": True, "c": -5, "d": 0.5, "e": "x", "f": [1, "y"], "g": {"h": [2]}}
     pairs = [[key, expected.plain(value)] for key, value in values.items()]
-    held = holds("sb2-pickle", pairs, "parameters", expected.ordered_dict({}))
+    held = expected_output("sb2-pickle", pairs, "parameters", expected.ordered_dict({}))
     yield rule.accepts("agent-data", dumps((values, [])), held, ASKED)
     numbers = {
         "a": scalar(struct.pack("<f", 0.5), "f4"),
@@ -181,16 +185,16 @@ def data() -> Iterator[Vector]:
         "c": scalar(b"\1", "b1"),
     }
     pairs = [["a", expected.floating(0.5)], ["b", -3], ["c", True]]
-    held = holds("sb2-pickle", pairs, "parameters", expected.ordered_dict({}))
+    held = expected_output("sb2-pickle", pairs, "parameters", expected.ordered_dict({}))
     yield rule.accepts("agent-numbers", dumps((numbers, [])), held, ASKED)
     rule = Rule("16.3", "and any other part as the pickle of that part alone (12.3)")
     parts = {"policy": Name("agent", "Policy"), "f": Apply(Name("os", "system"), ("id",)), "a": floats(1), "k": {1: 2}}
-    held = holds("sb2-pickle", [[key, INERT] for key in parts], "parameters", expected.ordered_dict({}))
+    held = expected_output("sb2-pickle", [[key, INERT] for key in parts], "parameters", expected.ordered_dict({}))
     yield rule.accepts("agent-parts", dumps((parts, [])), held, ASKED)
     rule = Rule("16.3", "Names MUST be text, none twice.")
     yield rule.refuses("agent-name-number", dumps(({1: 2}, [])), PICKLE, ASKED)
     yield rule.refuses("agent-name-twice", dumps((Pairs(("a", 1), ("a", 2)), [])), PICKLE, ASKED)
-    empty = holds("sb2-pickle", [["", 1]], "parameters", expected.ordered_dict({}))
+    empty = expected_output("sb2-pickle", [["", 1]], "parameters", expected.ordered_dict({}))
     yield rule.accepts("agent-name-empty", dumps(({"": 1}, [])), empty, ASKED)
 
 
@@ -198,7 +202,7 @@ def sharing() -> Iterator[Vector]:
     rule = Rule("16.3", "The number of parts minus the bytes of the pickle is at most `pickle_nodes`.")
     shared = [1, 2]
     pairs = [[key, {"list": [1, 2]}] for key in "ab"]
-    held = holds("sb2-pickle", pairs, "parameters", expected.ordered_dict({}))
+    held = expected_output("sb2-pickle", pairs, "parameters", expected.ordered_dict({}))
     yield rule.accepts("agent-shared", dumps(({"a": shared, "b": shared}, [])), held, ASKED)
     doubled: list[Any] = [1]
     for _ in range(30):
@@ -225,16 +229,16 @@ def sharing() -> Iterator[Vector]:
 def agents() -> Iterator[Vector]:
     rule = Rule("16.4", "`params` is an OrderedDict of arrays by name, or a list of arrays alone.")
     tensors = {"model/b:0": expected.floats(1), "model/a:0": expected.floats(2, 3)}
-    held = holds("sb2-pickle", [], "parameters", expected.ordered_dict(tensors))
+    held = expected_output("sb2-pickle", [], "parameters", expected.ordered_dict(tensors))
     named = ordered({"model/b:0": floats(1), "model/a:0": floats(2, 3)})
     yield rule.accepts("parameters-by-name", dumps(({}, named)), held, ASKED)
     half = {"x": expected.tensor("float32", (), struct.pack("<f", 0.5))}
     made = ordered({"x": scalar(struct.pack("<f", 0.5), "f4")})
-    held = holds("sb2-pickle", [], "parameters", expected.ordered_dict(half))
+    held = expected_output("sb2-pickle", [], "parameters", expected.ordered_dict(half))
     yield rule.accepts("parameters-of-one-number", dumps(({}, made)), held, ASKED)
     rule = Rule("16.4", "they are named by their position, `0`, `1`, ...")
     tensors = {"0": expected.floats(1), "1": expected.floats(2, 3)}
-    held = holds("sb2-pickle", [], "parameters", expected.ordered_dict(tensors))
+    held = expected_output("sb2-pickle", [], "parameters", expected.ordered_dict(tensors))
     yield rule.accepts("parameters-by-position", dumps(({}, [floats(1), floats(2, 3)])), held, ASKED)
     rule = Rule("16.4", 'A value that is not an array of numbers is refused ("tensor failure").')
     for name, params in {
@@ -250,7 +254,7 @@ def policies() -> Iterator[Vector]:
     state_dict, storages = ordered({"w": single((2,))}), {"0": values}
     space = instance(Name("my.spaces", "Space"), {"n": 3})
     data = {"observation_space": space, "action_space": None, "net_arch": [8]}
-    held = holds(
+    held = expected_output(
         "policy-file",
         [["observation_space", INERT], ["action_space", None], ["net_arch", {"list": [8]}]],
         "policy.pth",

@@ -6,9 +6,8 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from ends import ALONE, BOTH, ONE, REFUSED, TWO, second
-from making import (
+from conformance.generators import expected
+from conformance.generators.build_zips import (
     DEFLATED,
     MAX16,
     MAX32,
@@ -22,17 +21,18 @@ from making import (
     state_dict_pickle,
     zip64_field,
 )
-from vectors import Rule, Vector
+from conformance.generators.ends import ALONE, BOTH, ONE, REFUSED, TWO, second
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 OFFSET: Final = len(ONE.local_header()) + len(ONE.data)
-"""Of the second local header."""
+"""Offset of the second local header."""
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from tiling()
     yield from equality()
     yield from zip64_extras()
@@ -43,14 +43,14 @@ def vectors() -> Iterator[Vector]:
 
 
 def zip_of(body: bytes, *records: bytes) -> bytes:
-    """A zip put together by hand: members as they stand, and the directory's records."""
+    """A zip built from the bytes of members and of the directory's records."""
     directory = b"".join(records)
     counts = len(records), len(records), len(directory), len(body)
     return body + directory + struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, *counts, 0)
 
 
 def whole(member: Member) -> bytes:
-    """A member as it stands in a zip."""
+    """The bytes of a member in a zip."""
     return member.local_header() + member.content() + member.trailer()
 
 
@@ -240,7 +240,7 @@ def deflated() -> Iterator[Vector]:
 
 
 def unchecked(*records: tuple[bytes, bytes], checked: Sequence[bytes] = ()) -> bytes:
-    """A torch zip without CRCs, but for the records that are named."""
+    """A torch zip without CRCs, except for the records in ``names``."""
     return build_zip(*[
         Member(name, data, **({} if name in checked else {"local": {"crc": 0}, "central": {"crc": 0}}))
         for name, data in records

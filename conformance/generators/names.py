@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from ends import ONE, REFUSED
-from making import DEFLATED, POLICY, UTF8_FLAG, Member, build_zip, state_dict_pickle, torch_zip
-from vectors import Rule, Vector
+from conformance.generators import expected
+from conformance.generators.build_zips import (
+    DEFLATED,
+    POLICY,
+    UTF8_FLAG,
+    Member,
+    build_zip,
+    state_dict_pickle,
+    torch_zip,
+)
+from conformance.generators.ends import ONE, REFUSED
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +25,7 @@ FOLDER: Final = 0o040755 << 16
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from spelling()
     yield from kinds()
     yield from paths()
@@ -30,8 +38,8 @@ def named(*names: bytes, **fields: Any) -> bytes:
     return build_zip(ONE, *[Member(name, b"" if name.endswith(b"/") else b"x", **fields) for name in names])
 
 
-def holding(*names: str) -> dict[str, Any]:
-    """What ``named`` holds."""
+def expected_names(*names: str) -> dict[str, Any]:
+    """The expected output for ``named``."""
     rest = {name: expected.other(b"" if name.endswith("/") else b"x") for name in names}
     return expected.archive({"data": expected.plain({}), **rest})
 
@@ -39,8 +47,8 @@ def holding(*names: str) -> dict[str, Any]:
 def spelling() -> Iterator[Vector]:
     rule = Rule("2.6", "1 to 1,024 bytes of UTF-8, whatever flag 0x800 is; unique, compared byte for byte;")
     for name, spelled in {"one-byte": "x", "longest": "x" * 1024, "beyond-ascii": "gr\u00f6\u00dfe.txt"}.items():
-        yield rule.accepts(f"name-{name}", named(spelled.encode()), holding(spelled))
-    yield rule.accepts("name-utf8-flag", named("\u00e9".encode(), flags=UTF8_FLAG), holding("\u00e9"))
+        yield rule.accepts(f"name-{name}", named(spelled.encode()), expected_names(spelled))
+    yield rule.accepts("name-utf8-flag", named("\u00e9".encode(), flags=UTF8_FLAG), expected_names("\u00e9"))
     for name, spelled in {
         "empty": b"", "too-long": b"x" * 1025, "latin-1": b"caf\xe9", "cut-utf8": b"a\xc3", "overlong": b"\xc0\xaf",
         "surrogate": b"\xed\xa0\x80",
@@ -54,7 +62,9 @@ def spelling() -> Iterator[Vector]:
         "free of control characters (category Cc: C0, DEL, C1), of the line separators U+2028 and U+2029 and of bidirectional controls",
     )
     for spelled in ("\u200b", "\u00ad", "\ufeff", "\U0001f600"):
-        yield rule.accepts(f"name-with-{ord(spelled):04x}", named(f"a{spelled}b".encode()), holding(f"a{spelled}b"))
+        yield rule.accepts(
+            f"name-with-{ord(spelled):04x}", named(f"a{spelled}b".encode()), expected_names(f"a{spelled}b")
+        )
     for spelled in "\0\n\r\x1b\x7f\x80\x9b\u2028\u2029\u061c\u200e\u200f\u202a\u202e\u2066\u2069":
         yield rule.refuses(f"name-with-{ord(spelled):04x}", named(f"a{spelled}b".encode()), REFUSED)
     terminal = b"\x1b]0;title\x07"
@@ -67,8 +77,8 @@ def kinds() -> Iterator[Vector]:
         "MUST be 0 (Python writes 0o600 without a type), or 8 for a file, 4 for a folder: links and devices are refused.",
     )
     for name, attributes in {"none": 0, "no-type": 0o600 << 16, "file": FILE, "setuid": 0o104755 << 16}.items():
-        yield rule.accepts(f"kind-{name}", named(b"x", central={"attributes": attributes}), holding("x"))
-    yield rule.accepts("kind-folder", named(b"x/", central={"attributes": FOLDER | 0x10}), holding("x/"))
+        yield rule.accepts(f"kind-{name}", named(b"x", central={"attributes": attributes}), expected_names("x"))
+    yield rule.accepts("kind-folder", named(b"x/", central={"attributes": FOLDER | 0x10}), expected_names("x/"))
     for name, kind in {"link": 0o12, "character-device": 0o02, "block-device": 0o06, "pipe": 0o01, "socket": 0o14,
                        "unknown": 0o17}.items():  # fmt: skip
         yield rule.refuses(f"kind-{name}", named(b"x", central={"attributes": kind << 28}), REFUSED)
@@ -76,12 +86,12 @@ def kinds() -> Iterator[Vector]:
     yield rule.refuses("kind-file-with-slash", named(b"x/", central={"attributes": FILE}), REFUSED)
 
     rule = Rule("2.6", "Bit 4 (folder in DOS) MUST NOT be set for a file.")
-    yield rule.accepts("kind-dos-archive-bit", named(b"x", central={"attributes": 0x20}), holding("x"))
+    yield rule.accepts("kind-dos-archive-bit", named(b"x", central={"attributes": 0x20}), expected_names("x"))
     for system in (0, 3):
         fields = {"made_by": system << 8, "attributes": 0x10}
         yield rule.refuses(f"kind-dos-folder-system-{system}", named(b"x", central=fields), REFUSED)
     rule = Rule("2.6", "a folder has compressed and uncompressed size 0")
-    yield rule.accepts("folder-empty", named(b"x/"), holding("x/"))
+    yield rule.accepts("folder-empty", named(b"x/"), expected_names("x/"))
     yield rule.refuses("folder-with-content", build_zip(ONE, Member(b"x/", b"x")), REFUSED)
     yield rule.refuses("folder-deflated", build_zip(ONE, Member(b"x/", b"", DEFLATED)), REFUSED)
 
@@ -89,14 +99,14 @@ def kinds() -> Iterator[Vector]:
 def paths() -> Iterator[Vector]:
     rule = Rule("2.6", "no backslash, no colon, no leading slash;")
     for name, spelled in {"nested": "a/b/c", "hidden": ".cache/x", "spaces": "a b/ c"}.items():
-        yield rule.accepts(f"path-{name}", named(spelled.encode()), holding(spelled))
+        yield rule.accepts(f"path-{name}", named(spelled.encode()), expected_names(spelled))
     for name, spelled in {"backslash": "a\\b", "drive": "C:x", "stream": "a:b", "absolute": "/etc/passwd"}.items():
         yield rule.refuses(f"path-{name}", named(spelled.encode()), REFUSED)
     rule = Rule(
         "2.6",
         "no part, between slashes, that is empty, `.` or `..`, or that ends with a dot or a space (ignoring one trailing slash);",
     )
-    yield rule.accepts("path-dots-within", named(b"a..b/..c/.d"), holding("a..b/..c/.d"))
+    yield rule.accepts("path-dots-within", named(b"a..b/..c/.d"), expected_names("a..b/..c/.d"))
     for name, spelled in {
         "empty-part": "a//b", "two-slashes-behind": "a//", "dot": "a/./b", "dots": "../up", "dots-part": "a/../b",
         "dots-behind": "a/..", "dot-behind": "a.", "dot-behind-folder": "a./b", "space-behind": "a ", "slash": "/",
@@ -108,7 +118,7 @@ def paths() -> Iterator[Vector]:
     )
     for spelled in ("console", "com", "com10", "lpt", "nul1", "aconin$"):
         yield rule.accepts(
-            f"path-no-device-{spelled.replace('$', '-dollar')}", named(spelled.encode()), holding(spelled)
+            f"path-no-device-{spelled.replace('$', '-dollar')}", named(spelled.encode()), expected_names(spelled)
         )
     for name, spelled in {
         "con": "con", "nul-in-capitals": "NUL", "with-extension": "aux.txt", "with-space": "prn .txt", "com1": "com1",
@@ -116,7 +126,7 @@ def paths() -> Iterator[Vector]:
     }.items():  # fmt: skip
         yield rule.refuses(f"path-device-{name}", named(spelled.encode()), REFUSED)
     rule = Rule("2.6", "A name satisfies them both unchanged and after NFKC:")
-    yield rule.accepts("path-compatibility-letter", named("\ufb01le".encode()), holding("\ufb01le"))
+    yield rule.accepts("path-compatibility-letter", named("\ufb01le".encode()), expected_names("\ufb01le"))
     for name, spelled in {
         "two-dot-leader": "a/\u2025/b", "full-width-slash": "a\uff0f\uff0fb", "full-width-colon": "C\uff1ax",
         "full-width-backslash": "a\uff3cb", "ideographic-space": "a\u3000", "full-width-device": "\uff4e\uff55\uff4c",
@@ -124,7 +134,7 @@ def paths() -> Iterator[Vector]:
         yield rule.refuses(f"path-{name}", named(spelled.encode()), REFUSED)
     rule = Rule("1.1", "Its names MUST then also satisfy the path rules of 2.6.")
     made = build_zip(Member(b"model/pi_fc0/w:0.npy", b"x"), Member(b"data", b"{}"))
-    yield rule.accepts("path-sb3-archive", named(b"runs/log.txt"), holding("runs/log.txt"))
+    yield rule.accepts("path-sb3-archive", named(b"runs/log.txt"), expected_names("runs/log.txt"))
     yield rule.refuses("path-colon-of-sb2-in-sb3", made, REFUSED)
 
 
@@ -132,8 +142,8 @@ def collisions() -> Iterator[Vector]:
     rule = Rule(
         "2.6", "unique after NFKC, case folding and NFKC again; no file whose folded name is a folder of another name."
     )
-    yield rule.accepts("names-apart", named(b"a", b"b/a", b"b/c"), holding("a", "b/a", "b/c"))
-    yield rule.accepts("names-folder-and-its-file", named(b"a/", b"a/b"), holding("a/", "a/b"))
+    yield rule.accepts("names-apart", named(b"a", b"b/a", b"b/c"), expected_names("a", "b/a", "b/c"))
+    yield rule.accepts("names-folder-and-its-file", named(b"a/", b"a/b"), expected_names("a/", "a/b"))
     for name, pair in {
         "case": ("Policy", "policy"), "of-data": ("DATA",), "composed": ("\u00e9", "e\u0301"), "sharp-s": ("\u00df", "ss"),
         "ligature": ("\ufb01", "fi"), "full-width": ("\uff41", "a"), "file-and-folder": ("a", "a/b"),

@@ -1,13 +1,13 @@
-"""Normalisation statistics in a pickle (FORMAT.md 17.1, 17.2)."""
+"""Normalization statistics in a pickle (FORMAT.md 17.1, 17.2)."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-import making_bundles as facts
-from making_bundles import ARRAYS, ASKED, OBSERVATIONS, RETURNS, holds, means
-from making_objects import (
+from conformance.generators import build_bundles as facts
+from conformance.generators.build_bundles import ARRAYS, ASKED, OBSERVATIONS, RETURNS, expected_statistics, means
+from conformance.generators.build_objects import (
     MULTIARRAY,
     NORMALIZE,
     RUNNING,
@@ -19,48 +19,48 @@ from making_objects import (
     discrete,
     doubles,
     dtype,
+    encoded_bytes,
     floats,
-    held,
     instance,
     numbers,
-    octets,
-    packed,
-    rebuilt,
-    running,
+    pack_items,
+    reconstructed_array,
+    running_mean,
+    sample_array,
     scalar,
     space,
 )
-from making_pth import EXIT, Apply, Change, Name, dumps, legacy_stream
-from vectors import Rule
+from conformance.generators.build_pth import EXIT, Apply, Change, Name, dumps, legacy_stream
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 TENSOR: Final = "tensor failure"
 MISSING: Final = "missing"
 UNSUPPORTED: Final = "unsupported"
 ABSENT: Final = ...
-"""Stands for an attribute that is not there."""
+"""Marks an attribute that is absent."""
 
 
 def number(value: float) -> Apply:
     """A numpy scalar of float64."""
-    return scalar(packed("f8", value), "f8")
+    return scalar(pack_items("f8", value), "f8")
 
 
 ATTRIBUTES: Final[dict[str, Any]] = {
-    "obs_rms": running(doubles(1, 2), doubles(3, 4), 5.0), "ret_rms": running(number(0.5), number(2.0), 6.0),
+    "obs_rms": running_mean(doubles(1, 2), doubles(3, 4), 5.0), "ret_rms": running_mean(number(0.5), number(2.0), 6.0),
     "clip_obs": 10.0, "clip_reward": 10.0, "gamma": 0.99, "epsilon": 1e-8, "training": True, "norm_obs": True,
     "norm_reward": True,
 }  # fmt: skip
-"""No more than must be there."""
+"""Only the required attributes."""
 BOX: Final[dict[str, Any]] = {"observation_space": box((-1, -2), (1, 2))}
 BOX_FACTS: Final[dict[str, Any]] = {"observation_space": facts.box((-1.0, -2.0), (1.0, 2.0))}
 PARTS: Final = {"image": box((0, 0.5), (1, 2)), "vector": box((-1, -2), (1, 2))}
 KEYS: Final[dict[str, Any]] = {
-    "obs_rms": {"vector": running(doubles(1, 2), doubles(3, 4), 5.0)}, "norm_obs_keys": ["vector"],
+    "obs_rms": {"vector": running_mean(doubles(1, 2), doubles(3, 4), 5.0)}, "norm_obs_keys": ["vector"],
     "observation_space": dict_space(PARTS),
 }  # fmt: skip
 KEYS_FACTS: Final[dict[str, Any]] = {
@@ -79,13 +79,13 @@ def a_set(*items: str) -> Apply:
 
 
 def pickled(cls: Name = NORMALIZE, **changed: Any) -> bytes:
-    """A VecNormalize that differs in these attributes."""
+    """A VecNormalize with these attributes changed."""
     made = {**ATTRIBUTES, **changed}
     return dumps(instance(cls, {name: value for name, value in made.items() if value is not ABSENT}))
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from roots()
     yield from statistics()
     yield from numbers_and_flags()
@@ -101,11 +101,11 @@ def vectors() -> Iterator[Vector]:
 
 def roots() -> Iterator[Vector]:
     rule = Rule("17.1", "The root is an object that consists only of its attributes (16.3)")
-    yield rule.accepts("norm-whole", pickled(), holds(), ASKED)
-    yield rule.accepts("norm-whole-of-sb2", pickled(SB2_NORMALIZE), holds(library=SB2), ASKED)
+    yield rule.accepts("norm-whole", pickled(), expected_statistics(), ASKED)
+    yield rule.accepts("norm-whole-of-sb2", pickled(SB2_NORMALIZE), expected_statistics(library=SB2), ASKED)
     plain = (NORMALIZE, Name("builtins", "object"), None)
     copied = Apply(Name("copyreg", "_reconstructor"), plain, Change("BUILD", ATTRIBUTES))
-    yield rule.accepts("norm-reconstructed", dumps(copied), holds(), ASKED)
+    yield rule.accepts("norm-reconstructed", dumps(copied), expected_statistics(), ASKED)
     yield rule.refuses(
         "norm-from-arguments",
         dumps(Apply(NORMALIZE, (1,), Change("BUILD", ATTRIBUTES), how="NEWOBJ")),
@@ -137,7 +137,7 @@ def roots() -> Iterator[Vector]:
         "reset_infos": [{}], "_seeds": [None], "_options": [{}], "render_mode": None,
         "metadata": {"render_modes": []}, "obs_spaces": None, "obs_keys": None,
     }  # fmt: skip
-    yield rule.accepts("norm-listed-attributes", pickled(**listed), holds(), ASKED)
+    yield rule.accepts("norm-listed-attributes", pickled(**listed), expected_statistics(), ASKED)
 
 
 def statistics() -> Iterator[Vector]:
@@ -146,13 +146,13 @@ def statistics() -> Iterator[Vector]:
         "with `mean` and `var`, float64 arrays of the same shape, or numpy scalars or floats if there are no dimensions",
     )
     for name, value in {"numbers": 0.5, "arrays": numbers("f8", 0.5, shape=())}.items():
-        twice = running(value, 2.0 if name == "numbers" else numbers("f8", 2, shape=()), 6.0)
-        yield rule.accepts(f"norm-returns-of-{name}", pickled(ret_rms=twice), holds(), ASKED)
+        twice = running_mean(value, 2.0 if name == "numbers" else numbers("f8", 2, shape=()), 6.0)
+        yield rule.accepts(f"norm-returns-of-{name}", pickled(ret_rms=twice), expected_statistics(), ASKED)
     for name, (mean, var) in {
         "of-two-shapes": (doubles(1, 2), doubles(3)), "of-a-row": (doubles(1, 2), numbers("f8", 3, 4, shape=(1, 2))),
         "of-text": ("x", "x"), "of-none": (None, None), "of-a-list": ([1.0, 2.0], [3.0, 4.0]), "of-whole-numbers": (1, 3),
     }.items():  # fmt: skip
-        yield rule.refuses(f"norm-means-{name}", pickled(obs_rms=running(mean, var)), TENSOR, ASKED)
+        yield rule.refuses(f"norm-means-{name}", pickled(obs_rms=running_mean(mean, var)), TENSOR, ASKED)
     for name in ("mean", "var", "count"):
         parts = {"mean": doubles(1, 2), "var": doubles(3, 4), "count": 5.0}
         del parts[name]
@@ -160,47 +160,58 @@ def statistics() -> Iterator[Vector]:
     rule = Rule(
         "17.1", 'Statistics of another dtype are refused ("tensor failure"): they would normalize to other bits.'
     )
-    swapped = Apply(Name(MULTIARRAY, "scalar"), (dtype("f8", ">"), octets(packed("f8", 0.5)[::-1])))
-    same = running(swapped, number(2.0), 6.0)
-    yield rule.accepts("norm-means-big-endian", pickled(ret_rms=same), holds(), ASKED, features=("big-endian",))
+    swapped = Apply(Name(MULTIARRAY, "scalar"), (dtype("f8", ">"), encoded_bytes(pack_items("f8", 0.5)[::-1])))
+    same = running_mean(swapped, number(2.0), 6.0)
+    yield rule.accepts(
+        "norm-means-big-endian", pickled(ret_rms=same), expected_statistics(), ASKED, features=("big-endian",)
+    )
     for code in ("f4", "i8", "b1"):
-        odd = running(numbers(code, 1, 1), numbers(code, 1, 1))
+        odd = running_mean(numbers(code, 1, 1), numbers(code, 1, 1))
         yield rule.refuses(f"norm-means-of-{code}", pickled(obs_rms=odd), TENSOR, ASKED)
-    half = running(doubles(1, 2), floats(3, 4))
+    half = running_mean(doubles(1, 2), floats(3, 4))
     yield rule.refuses("norm-variance-of-f4", pickled(obs_rms=half), TENSOR, ASKED)
     rule = Rule("17.1", "and `count`, a number.")
-    for name, count in {"whole": 5, "of-numpy": number(5), "of-f4": scalar(packed("f4", 5), "f4")}.items():
-        odd = running(doubles(1, 2), doubles(3, 4), count)
-        yield rule.accepts(f"norm-count-{name}", pickled(obs_rms=odd), holds(), ASKED)
+    for name, count in {"whole": 5, "of-numpy": number(5), "of-f4": scalar(pack_items("f4", 5), "f4")}.items():
+        odd = running_mean(doubles(1, 2), doubles(3, 4), count)
+        yield rule.accepts(f"norm-count-{name}", pickled(obs_rms=odd), expected_statistics(), ASKED)
     for name, count in {"text": "5", "bool": True, "none": None, "array": doubles(5, 6)}.items():
-        odd = running(doubles(1, 2), doubles(3, 4), count)
+        odd = running_mean(doubles(1, 2), doubles(3, 4), count)
         yield rule.refuses(f"norm-count-of-{name}", pickled(obs_rms=odd), TENSOR, ASKED)
     rule = Rule("17.1", "A variance MAY be negative or NaN, and is kept.")
     var = (-1.0, math.nan)
-    odd = running(doubles(1, 2), doubles(*var), 5.0)
+    odd = running_mean(doubles(1, 2), doubles(*var), 5.0)
     yield rule.accepts(
-        "norm-variance-odd", pickled(obs_rms=odd), holds(means("obs_rms", (1, 2), var, 5) | RETURNS), ASKED
+        "norm-variance-odd",
+        pickled(obs_rms=odd),
+        expected_statistics(means("obs_rms", (1, 2), var, 5) | RETURNS),
+        ASKED,
     )
 
 
 def numbers_and_flags() -> Iterator[Vector]:
     rule = Rule("17.1", "| `clip_obs`, `clip_reward`, `gamma`, `epsilon` | numbers, of Python or numpy | |")
-    made = {"clip_obs": 5, "clip_reward": scalar(packed("f4", 0.5), "f4"), "gamma": scalar(packed("i8", 1), "i8")}
+    made = {
+        "clip_obs": 5,
+        "clip_reward": scalar(pack_items("f4", 0.5), "f4"),
+        "gamma": scalar(pack_items("i8", 1), "i8"),
+    }
     found = {"clip_obs": 5.0, "clip_reward": 0.5, "gamma": 1.0}
-    yield rule.accepts("norm-numbers", pickled(**made), holds(**found), ASKED)
+    yield rule.accepts("norm-numbers", pickled(**made), expected_statistics(**found), ASKED)
     odd = {"clip_obs": math.inf, "clip_reward": -math.inf, "gamma": math.nan, "epsilon": -1e300}
     found = {"clip_obs": "Infinity", "clip_reward": "-Infinity", "gamma": "NaN", "epsilon": -1e300}
-    yield rule.accepts("norm-numbers-odd", pickled(**odd), holds(**found), ASKED)
+    yield rule.accepts("norm-numbers-odd", pickled(**odd), expected_statistics(**found), ASKED)
     for name, value in {"text": "5", "bool": False, "none": None, "array": doubles(1, 2), "huge": 10**400}.items():
         yield rule.refuses(f"norm-clip-of-{name}", pickled(clip_obs=value), TENSOR, ASKED)
     rule = Rule("17.1", "| `training`, `norm_obs`, `norm_reward` | bools | |")
-    yield rule.accepts("norm-flags-of-numpy", pickled(training=scalar(b"\0", "b1")), holds(training=False), ASKED)
+    yield rule.accepts(
+        "norm-flags-of-numpy", pickled(training=scalar(b"\0", "b1")), expected_statistics(training=False), ASKED
+    )
     for name, value in {"number": 1, "text": "yes", "none": None}.items():
         yield rule.refuses(f"norm-training-of-{name}", pickled(training=value), TENSOR, ASKED)
     rule = Rule(
         "17.1", 'The four numbers and the three flags MUST be present ("missing"); any other attribute may be absent.'
     )
-    yield rule.accepts("norm-attributes-that-must-be", pickled(), holds(), ASKED)
+    yield rule.accepts("norm-attributes-that-must-be", pickled(), expected_statistics(), ASKED)
     for name in ("clip_obs", "clip_reward", "gamma", "epsilon", "training", "norm_obs", "norm_reward"):
         yield rule.refuses(f"norm-without-{name.replace('_', '-')}", pickled(**{name: ABSENT}), MISSING, ASKED)
 
@@ -208,9 +219,9 @@ def numbers_and_flags() -> Iterator[Vector]:
 def environments() -> Iterator[Vector]:
     rule = Rule("17.1", '| `num_envs` | an integer from 1 to 2^31 - 1, any other is "unsupported" | |')
     for name, value in {"one": 1, "most": 2**31 - 1}.items():
-        yield rule.accepts(f"norm-num-envs-{name}", pickled(num_envs=value), holds(num_envs=value), ASKED)
-    three = scalar(packed("i8", 3), "i8")
-    yield rule.accepts("norm-num-envs-of-numpy", pickled(num_envs=three), holds(num_envs=3), ASKED)
+        yield rule.accepts(f"norm-num-envs-{name}", pickled(num_envs=value), expected_statistics(num_envs=value), ASKED)
+    three = scalar(pack_items("i8", 3), "i8")
+    yield rule.accepts("norm-num-envs-of-numpy", pickled(num_envs=three), expected_statistics(num_envs=3), ASKED)
     for name, value in {"none": 0, "negative": -1, "too-many": 2**31}.items():
         yield rule.refuses(f"norm-num-envs-{name}", pickled(num_envs=value), UNSUPPORTED, ASKED)
     rule = Rule("17.1", 'Statistics, numbers, flags and keys of another type are a "tensor failure".')
@@ -224,21 +235,25 @@ def last_steps() -> Iterator[Vector]:
         "| `old_obs` | the last observation: an array, or a dict of arrays; before the first reset empty, since SB3 2.2 absent | |",
     )
     made = pickled(old_obs=numbers("f4", 1, 2, shape=(1, 2)))
-    one = {"old_obs": held("f4", 1, 2, shape=(1, 2))}
-    yield rule.accepts("norm-last-observation", made, holds(ARRAYS | one, old_obs="array"), ASKED)
+    one = {"old_obs": sample_array("f4", 1, 2, shape=(1, 2))}
+    yield rule.accepts("norm-last-observation", made, expected_statistics(ARRAYS | one, old_obs="array"), ASKED)
     yield rule.accepts(
         "norm-last-observation-empty",
         pickled(old_obs=doubles()),
-        holds(ARRAYS | {"old_obs": held("f8")}, old_obs="array"),
+        expected_statistics(ARRAYS | {"old_obs": sample_array("f8")}, old_obs="array"),
         ASKED,
     )
     made = pickled(old_obs={"b": floats(1), "a": numbers("u1", 2)})
-    several = {"old_obs/b": held("f4", 1), "old_obs/a": held("u1", 2)}
-    yield rule.accepts("norm-last-observation-by-key", made, holds(ARRAYS | several, old_obs=["b", "a"]), ASKED)
+    several = {"old_obs/b": sample_array("f4", 1), "old_obs/a": sample_array("u1", 2)}
+    yield rule.accepts(
+        "norm-last-observation-by-key", made, expected_statistics(ARRAYS | several, old_obs=["b", "a"]), ASKED
+    )
     rule = Rule("17.1", "| `old_reward` | the last rewards: an array; SB2 has `old_rews`, its first files neither | |")
-    last = ARRAYS | {"old_reward": held("f4", 0.5)}
-    yield rule.accepts("norm-last-reward", pickled(old_reward=floats(0.5)), holds(last, old_reward="array"), ASKED)
-    older = holds(last, old_reward="array", library=SB2)
+    last = ARRAYS | {"old_reward": sample_array("f4", 0.5)}
+    yield rule.accepts(
+        "norm-last-reward", pickled(old_reward=floats(0.5)), expected_statistics(last, old_reward="array"), ASKED
+    )
+    older = expected_statistics(last, old_reward="array", library=SB2)
     yield rule.accepts("norm-last-reward-of-sb2", pickled(SB2_NORMALIZE, old_rews=floats(0.5)), older, ASKED)
     rule = Rule(
         "17.1",
@@ -251,8 +266,8 @@ def last_steps() -> Iterator[Vector]:
         "by-number": {1: floats(1)},
         "none": None,
     }.items():
-        yield rule.accepts(f"norm-last-observation-of-{name}", pickled(old_obs=value), holds(), ASKED)
-    yield rule.accepts("norm-last-reward-of-a-list", pickled(old_reward=[1.0]), holds(), ASKED)
+        yield rule.accepts(f"norm-last-observation-of-{name}", pickled(old_obs=value), expected_statistics(), ASKED)
+    yield rule.accepts("norm-last-reward-of-a-list", pickled(old_reward=[1.0]), expected_statistics(), ASKED)
 
 
 def keys() -> Iterator[Vector]:
@@ -260,7 +275,7 @@ def keys() -> Iterator[Vector]:
         "17.1",
         "| `obs_rms` | a RunningMeanStd; a dict of them by key of a Dict space; absent if observations are not normalized (SB3 >= 1.4) | |",
     )
-    yield rule.accepts("norm-by-key", pickled(**KEYS), holds(KEYS_ARRAYS, **KEYS_FACTS), ASKED)
+    yield rule.accepts("norm-by-key", pickled(**KEYS), expected_statistics(KEYS_ARRAYS, **KEYS_FACTS), ASKED)
     for name, value in {
         "number": 3, "list": [ATTRIBUTES["obs_rms"]], "part-none": {"vector": None}, "array": doubles(1, 2),
         "by-number": {1: ATTRIBUTES["obs_rms"]}, "another-class": instance(Name("agent", "RunningMeanStd"), {"mean": 1.0, "var": 1.0, "count": 1}),
@@ -271,10 +286,10 @@ def keys() -> Iterator[Vector]:
         "17.1",
         "Without `norm_obs_keys` all keys are normalized, and each key of a Dict space MUST have statistics, and no other key",
     )
-    two = {"vector": ATTRIBUTES["obs_rms"], "image": running(doubles(5, 6), doubles(7, 8), 9.0)}
+    two = {"vector": ATTRIBUTES["obs_rms"], "image": running_mean(doubles(5, 6), doubles(7, 8), 9.0)}
     both = {**KEYS_FACTS, "obs_rms": ["vector", "image"]}
     arrays = KEYS_ARRAYS | means("obs_rms/image", (5, 6), (7, 8), 9)
-    found = holds(arrays, **{**both, "norm_obs_keys": ["image", "vector"]})
+    found = expected_statistics(arrays, **{**both, "norm_obs_keys": ["image", "vector"]})
     made = pickled(**{**KEYS, "obs_rms": two, "norm_obs_keys": ABSENT})
     yield rule.accepts("norm-keys-absent", made, found, ASKED)
     made = pickled(**{**KEYS, "norm_obs_keys": ABSENT})
@@ -283,14 +298,16 @@ def keys() -> Iterator[Vector]:
     yield rule.refuses("norm-keys-none", pickled(**{**KEYS, "obs_rms": two, "norm_obs_keys": None}), TENSOR, ASKED)
     rule = Rule("17.1", "`norm_obs_keys` is used if `obs_keys` is present too.")
     made = pickled(**KEYS, obs_keys=a_set("image", "vector"))
-    yield rule.accepts("norm-keys-beside-obs-keys", made, holds(KEYS_ARRAYS, **KEYS_FACTS), ASKED)
+    yield rule.accepts("norm-keys-beside-obs-keys", made, expected_statistics(KEYS_ARRAYS, **KEYS_FACTS), ASKED)
     made = pickled(**{**KEYS, "norm_obs_keys": []})
-    yield rule.accepts("norm-keys-empty", made, holds(KEYS_ARRAYS, **{**KEYS_FACTS, "norm_obs_keys": []}), ASKED)
+    yield rule.accepts(
+        "norm-keys-empty", made, expected_statistics(KEYS_ARRAYS, **{**KEYS_FACTS, "norm_obs_keys": []}), ASKED
+    )
     rule = Rule(
         "17.1",
         "| `norm_obs_keys` | a list of the keys that are normalized (a tuple; a set, which is used sorted), None without keys | SB3 1.4 |",
     )
-    in_order = holds(arrays, **{**both, "norm_obs_keys": ["image", "vector"]})
+    in_order = expected_statistics(arrays, **{**both, "norm_obs_keys": ["image", "vector"]})
     for name, value in {"tuple": ("image", "vector"), "set": a_set("vector", "image")}.items():
         made = pickled(**{**KEYS, "obs_rms": two, "norm_obs_keys": value})
         yield rule.accepts(f"norm-keys-in-a-{name}", made, in_order, ASKED)
@@ -301,7 +318,7 @@ def keys() -> Iterator[Vector]:
         '`norm_obs_keys` together with a single RunningMeanStd that the flags require is refused ("unsupported").',
     )
     yield rule.refuses("norm-keys-of-one", pickled(norm_obs_keys=["vector"]), UNSUPPORTED, ASKED)
-    yield rule.accepts("norm-keys-none-of-one", pickled(norm_obs_keys=None), holds(), ASKED)
+    yield rule.accepts("norm-keys-none-of-one", pickled(norm_obs_keys=None), expected_statistics(), ASKED)
 
 
 def asked_for() -> Iterator[Vector]:
@@ -311,8 +328,10 @@ def asked_for() -> Iterator[Vector]:
     )
     none = {"norm_obs": False, "norm_reward": False}
     made = pickled(**none, obs_rms=ABSENT, ret_rms=ABSENT)
-    yield rule.accepts("norm-nothing-asked-for", made, holds({}, **none, obs_rms=None, ret_rms=None), ASKED)
-    kept = holds(**none)
+    yield rule.accepts(
+        "norm-nothing-asked-for", made, expected_statistics({}, **none, obs_rms=None, ret_rms=None), ASKED
+    )
+    kept = expected_statistics(**none)
     yield rule.accepts("norm-not-asked-for", pickled(**none), kept, ASKED)
     for name, value in {"absent": ABSENT, "none": None}.items():
         yield rule.refuses(f"norm-observations-{name}", pickled(obs_rms=value), MISSING, ASKED)
@@ -320,21 +339,21 @@ def asked_for() -> Iterator[Vector]:
     made = pickled(**{**KEYS, "norm_obs_keys": ["vector", "image"]})
     yield rule.refuses("norm-key-missing", made, MISSING, ASKED)
     made = pickled(**{**KEYS, "norm_obs_keys": ["vector", "image"]}, norm_obs=False)
-    found = holds(KEYS_ARRAYS, **{**KEYS_FACTS, "norm_obs_keys": ["vector", "image"], "norm_obs": False})
+    found = expected_statistics(KEYS_ARRAYS, **{**KEYS_FACTS, "norm_obs_keys": ["vector", "image"], "norm_obs": False})
     yield rule.accepts("norm-key-not-asked-for", made, found, ASKED)
 
 
 def shapes() -> Iterator[Vector]:
     rule = Rule("17.1", "Statistics MUST have the shape of the Box to which they belong")
-    yield rule.accepts("norm-box", pickled(**BOX), holds(**BOX_FACTS), ASKED)
-    three = running(doubles(1, 2, 3), doubles(3, 4, 5))
+    yield rule.accepts("norm-box", pickled(**BOX), expected_statistics(**BOX_FACTS), ASKED)
+    three = running_mean(doubles(1, 2, 3), doubles(3, 4, 5))
     yield rule.refuses("norm-box-of-another-shape", pickled(**BOX, obs_rms=three), TENSOR, ASKED)
     yield rule.refuses("norm-box-of-a-key", pickled(**{**KEYS, "obs_rms": {"vector": three}}), TENSOR, ASKED)
-    yield rule.refuses("norm-box-of-no-dimensions", pickled(**BOX, obs_rms=running(0.5, 2.0)), TENSOR, ASKED)
+    yield rule.refuses("norm-box-of-no-dimensions", pickled(**BOX, obs_rms=running_mean(0.5, 2.0)), TENSOR, ASKED)
     other = {"observation_space": facts.discrete(3)}
-    yield rule.accepts("norm-no-box", pickled(observation_space=discrete(3)), holds(**other), ASKED)
+    yield rule.accepts("norm-no-box", pickled(observation_space=discrete(3)), expected_statistics(**other), ASKED)
     rule = Rule("17.1", 'statistics by key require a Dict space ("tensor failure") that has those keys ("missing").')
-    yield rule.accepts("norm-keys-of-the-space", pickled(**KEYS), holds(KEYS_ARRAYS, **KEYS_FACTS), ASKED)
+    yield rule.accepts("norm-keys-of-the-space", pickled(**KEYS), expected_statistics(KEYS_ARRAYS, **KEYS_FACTS), ASKED)
     yield rule.refuses("norm-keys-of-a-box", pickled(**{**KEYS, **BOX}), TENSOR, ASKED)
     odd = {"norm_obs_keys": ["other"], "obs_rms": {"other": ATTRIBUTES["obs_rms"]}}
     yield rule.refuses("norm-keys-of-another-space", pickled(**{**KEYS, **odd}), MISSING, ASKED)
@@ -354,42 +373,52 @@ def spaces() -> Iterator[Vector]:
         "class": space("box", "Mine", {}), "call": Apply(EXIT, (1,)), "text": "Box", "none": None,
         "attribute": space("discrete", "Discrete", {"n": 2, "mine": 1}),
     }.items():  # fmt: skip
-        yield rule.accepts(f"norm-space-unknown-{name}", pickled(observation_space=value), holds(), ASKED)
+        yield rule.accepts(f"norm-space-unknown-{name}", pickled(observation_space=value), expected_statistics(), ASKED)
     made = pickled(**{**KEYS, "observation_space": ABSENT})
     yield rule.accepts(
-        "norm-keys-without-a-space", made, holds(KEYS_ARRAYS, **{**KEYS_FACTS, "observation_space": None}), ASKED
+        "norm-keys-without-a-space",
+        made,
+        expected_statistics(KEYS_ARRAYS, **{**KEYS_FACTS, "observation_space": None}),
+        ASKED,
     )
     rule = Rule("17.1", 'A space whose arrays are not plain numbers is refused ("unsupported").')
-    texts = rebuilt((2,), dtype("U1", "<", (4, 4, 8)), octets("ab".encode("utf-32-le")))
+    texts = reconstructed_array((2,), dtype("U1", "<", (4, 4, 8)), encoded_bytes("ab".encode("utf-32-le")))
     yield rule.refuses("norm-space-of-text", pickled(action_space=box((0, 0), (1, 1), low=texts)), UNSUPPORTED, ASKED)
     rule = Rule("17.6", "always little-endian)")
-    large = rebuilt((2,), dtype("f4", ">"), octets(packed("f4", -1)[::-1] + packed("f4", -2)[::-1]))
+    large = reconstructed_array(
+        (2,), dtype("f4", ">"), encoded_bytes(pack_items("f4", -1)[::-1] + pack_items("f4", -2)[::-1])
+    )
     made = pickled(observation_space=box((-1, -2), (1, 2), low=large))
-    yield rule.accepts("norm-space-big-endian", made, holds(**BOX_FACTS), ASKED, features=("big-endian",))
+    yield rule.accepts("norm-space-big-endian", made, expected_statistics(**BOX_FACTS), ASKED, features=("big-endian",))
     rule = Rule("17.6", "an array of all items, the last axis fastest")
-    turned = rebuilt((2, 3), dtype("i8"), octets(packed("i8", 1, 4, 2, 5, 3, 6)), is_fortran=True)
+    turned = reconstructed_array(
+        (2, 3), dtype("i8"), encoded_bytes(pack_items("i8", 1, 4, 2, 5, 3, 6)), is_fortran=True
+    )
     found = {
-        "type": "MultiDiscrete", "library": "gymnasium", "nvec": facts.listed("i8", [1, 2, 3, 4, 5, 6], (2, 3)), "start": None,
+        "type": "MultiDiscrete", "library": "gymnasium", "nvec": facts.json_array("i8", [1, 2, 3, 4, 5, 6], (2, 3)), "start": None,
         "dtype": "<i8",
     }  # fmt: skip
     made = pickled(
         action_space=space("multi_discrete", "MultiDiscrete", {"nvec": turned, "_shape": (2, 3), "dtype": dtype("i8")})
     )
-    yield rule.accepts("norm-space-fortran", made, holds(action_space=found), ASKED)
+    yield rule.accepts("norm-space-fortran", made, expected_statistics(action_space=found), ASKED)
     rule = Rule("17.1", "and random generators of spaces are omitted.")
-    state = ("MT19937", rebuilt((624,), dtype("u4"), bytes(2496)), 624, 0, 0.0)
+    state = ("MT19937", reconstructed_array((624,), dtype("u4"), bytes(2496)), 624, 0, 0.0)
     random = Apply(Name("numpy.random", "__RandomState_ctor"), (), Change("BUILD", state))
     made = pickled(observation_space=box((-1, -2), (1, 2), _np_random=random))
-    yield rule.accepts("norm-space-with-a-generator", made, holds(**BOX_FACTS), ASKED)
+    yield rule.accepts("norm-space-with-a-generator", made, expected_statistics(**BOX_FACTS), ASKED)
     rule = Rule("17.1", "| `observation_space`, `action_space` | spaces (13.4) of gym, of gymnasium since SB3 2.0 | |")
     older = space("discrete", "Discrete", {"n": 2}, "gym")
     yield rule.accepts(
-        "norm-action-space", pickled(action_space=discrete(2)), holds(action_space=facts.discrete(2)), ASKED
+        "norm-action-space",
+        pickled(action_space=discrete(2)),
+        expected_statistics(action_space=facts.discrete(2)),
+        ASKED,
     )
     yield rule.accepts(
         "norm-action-space-of-gym",
         pickled(action_space=older),
-        holds(action_space=facts.discrete(2, library="gym")),
+        expected_statistics(action_space=facts.discrete(2, library="gym")),
         ASKED,
     )
     rule = Rule(
@@ -399,7 +428,9 @@ def spaces() -> Iterator[Vector]:
     deep: dict[str, Any] = facts.discrete(2)
     for _ in range(10):
         deep = {"type": "Tuple", "library": "gymnasium", "spaces": [deep]}
-    yield rule.accepts("norm-space-deep", pickled(action_space=nested(10)), holds(action_space=deep), ASKED)
+    yield rule.accepts(
+        "norm-space-deep", pickled(action_space=nested(10)), expected_statistics(action_space=deep), ASKED
+    )
     yield rule.refuses("norm-space-too-deep", pickled(action_space=nested(31)), UNSUPPORTED, ASKED)
 
 
@@ -407,7 +438,7 @@ def spaces_of_each_type() -> Iterator[Vector]:
     rule = Rule("17.1", "| `observation_space`, `action_space` | spaces (13.4) of gym, of gymnasium since SB3 2.0 | |")
     head = {"library": "gymnasium"}
     whole, plain = discrete(2), facts.discrete(2)
-    pair = facts.listed("i8", [2, 3])
+    pair = facts.json_array("i8", [2, 3])
     nvec = {"nvec": numbers("i8", 2, 3), "_shape": (2,), "dtype": dtype("i8")}
     bounds = {"low": floats(-1, -2), "high": floats(1, 2), "shape": (2,), "dtype": dtype("f4")}
     letters = {
@@ -419,7 +450,7 @@ def spaces_of_each_type() -> Iterator[Vector]:
     for name, made, found in (
         ("box-of-gym", space("box", "Box", bounds, "gym"), facts.box((-1.0, -2.0), (1.0, 2.0), **unsaid)),
         ("multi-discrete", space("multi_discrete", "MultiDiscrete", {**nvec, "start": numbers("i8", 0, 1)}),
-            {"type": "MultiDiscrete", **head, "nvec": pair, "start": facts.listed("i8", [0, 1]), "dtype": "<i8"}),
+            {"type": "MultiDiscrete", **head, "nvec": pair, "start": facts.json_array("i8", [0, 1]), "dtype": "<i8"}),
         ("multi-discrete-from-zeros", space("multi_discrete", "MultiDiscrete", nvec),
             {"type": "MultiDiscrete", **head, "nvec": pair, "start": None, "dtype": "<i8"}),
         ("multi-binary", space("multi_binary", "MultiBinary", {"n": 3, "_shape": (3,), "dtype": dtype("i1")}),
@@ -433,33 +464,46 @@ def spaces_of_each_type() -> Iterator[Vector]:
         ("graph", space("graph", "Graph", {"node_space": whole, "edge_space": None}),
             {"type": "Graph", **head, "node_space": plain, "edge_space": None}),
     ):  # fmt: skip
-        yield rule.accepts(f"norm-space-{name}", pickled(action_space=made), holds(action_space=found), ASKED)
+        yield rule.accepts(
+            f"norm-space-{name}", pickled(action_space=made), expected_statistics(action_space=found), ASKED
+        )
 
 
 def lone_files() -> Iterator[Vector]:
     rule = Rule("17.2", "each one RunningMeanStd, and no settings")
     only = {"norm_reward": False, "ret_rms": None}
-    lone = running(doubles(1, 2), doubles(3, 4), 5.0, SB2_RUNNING)
-    yield rule.accepts("norm-lone-of-sb2", dumps(lone), holds(OBSERVATIONS, **only, library=SB2), ASKED)
-    yield rule.accepts("norm-lone-of-sb3", dumps(ATTRIBUTES["obs_rms"]), holds(OBSERVATIONS, **only), ASKED)
+    lone = running_mean(doubles(1, 2), doubles(3, 4), 5.0, SB2_RUNNING)
+    yield rule.accepts("norm-lone-of-sb2", dumps(lone), expected_statistics(OBSERVATIONS, **only, library=SB2), ASKED)
+    yield rule.accepts(
+        "norm-lone-of-sb3", dumps(ATTRIBUTES["obs_rms"]), expected_statistics(OBSERVATIONS, **only), ASKED
+    )
     yield rule.refuses("norm-lone-of-a-pair", dumps((lone, lone)), UNSUPPORTED, ASKED)
     yield rule.refuses(
-        "norm-lone-of-another-class", dumps(running(0.5, 2.0, 6.0, Name("agent", "RunningMeanStd"))), UNSUPPORTED, ASKED
+        "norm-lone-of-another-class",
+        dumps(running_mean(0.5, 2.0, 6.0, Name("agent", "RunningMeanStd"))),
+        UNSUPPORTED,
+        ASKED,
     )
     rule = Rule("17.2", "statistics of returns have no dimensions, and MUST NOT have any.")
     returns = {"norm_obs": False, "obs_rms": None}
-    yield rule.accepts("norm-lone-of-returns", dumps(ATTRIBUTES["ret_rms"]), holds(RETURNS, **returns), ASKED)
-    one = {"mean": held("f8", 0.5), "var": held("f8", 2.0), "count": held("f8", 6, shape=())}
+    yield rule.accepts(
+        "norm-lone-of-returns", dumps(ATTRIBUTES["ret_rms"]), expected_statistics(RETURNS, **returns), ASKED
+    )
+    one = {"mean": sample_array("f8", 0.5), "var": sample_array("f8", 2.0), "count": sample_array("f8", 6, shape=())}
     single = {f"obs_rms.{part}": array for part, array in one.items()}
-    made = dumps(running(doubles(0.5), doubles(2.0), 6.0))
-    yield rule.accepts("norm-lone-of-one-item", made, holds(single, **only), ASKED)
+    made = dumps(running_mean(doubles(0.5), doubles(2.0), 6.0))
+    yield rule.accepts("norm-lone-of-one-item", made, expected_statistics(single, **only), ASKED)
     for name, values in {"one": (1.0,), "two": (1.0, 2.0)}.items():
-        odd = running(doubles(*values), doubles(*values))
+        odd = running_mean(doubles(*values), doubles(*values))
         yield rule.refuses(f"norm-returns-with-dimensions-{name}", pickled(ret_rms=odd), TENSOR, ASKED)
     rule = Rule(
         "17.2",
         "The settings are SB2's defaults: clip at 10, gamma 0.99, epsilon 1e-8. Values without statistics are not normalized.",
     )
-    yield rule.accepts("norm-lone-settings", dumps(running(0.5, 2.0, 6)), holds(RETURNS, **returns), ASKED)
-    empty = running(doubles(), doubles(), 6.0)
-    yield rule.accepts("norm-lone-of-nothing", dumps(empty), holds(means("obs_rms", (), (), 6), **only), ASKED)
+    yield rule.accepts(
+        "norm-lone-settings", dumps(running_mean(0.5, 2.0, 6)), expected_statistics(RETURNS, **returns), ASKED
+    )
+    empty = running_mean(doubles(), doubles(), 6.0)
+    yield rule.accepts(
+        "norm-lone-of-nothing", dumps(empty), expected_statistics(means("obs_rms", (), (), 6), **only), ASKED
+    )

@@ -1,23 +1,23 @@
-"""numpy's values in a ``.pth`` (FORMAT.md 6.6)."""
+"""numpy values in a ``.pth`` (FORMAT.md 6.6)."""
 
 from __future__ import annotations
 
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from making_pth import Apply, Change, Name
-from small_values import ENCODE, accepts, refuses
-from vectors import Rule
+from conformance.generators import expected
+from conformance.generators.build_pth import Apply, Change, Name
+from conformance.generators.small_values import ENCODE, accepts, refuses
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from numpy_scalars()
     yield from numpy_dtypes()
     yield from numpy_arrays()
@@ -47,7 +47,7 @@ def scalar(dtype: object, data: object, package: str = "numpy.core") -> Apply:
 
 
 def as_scalar(name: str, data: bytes) -> dict[str, Any]:
-    """What is printed for one."""
+    """The expected output for a numpy scalar."""
     return {"scalar": {"dtype": name, "sha256": expected.digest(data)}}
 
 
@@ -199,7 +199,7 @@ def numpy_arrays() -> Iterator[Vector]:
 
 
 def buffer(*arguments: object) -> Apply:
-    """``_frombuffer``, which protocol 5 without out-of-band buffers has."""
+    """``_frombuffer``, which protocol 5 without out-of-band buffers uses."""
     return Apply(Name("numpy._core.numeric", "_frombuffer"), arguments)
 
 

@@ -1,4 +1,4 @@
-"""Where CPython accepts more than a reader does: both sides of each row of that table, and the memo (FORMAT.md 5.1)."""
+"""Rules that CPython does not enforce: both sides of each row of the table, and the memo (FORMAT.md 5.1)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import math
 import struct
 from typing import TYPE_CHECKING, Final
 
-import expected
-import making_pth
-from making_pth import Raw
-from trees import (
+from conformance.generators import build_pth, expected
+from conformance.generators.build_pth import Raw
+from conformance.generators.trees import (
     GLOBAL,
     PickleRule,
     call,
@@ -25,14 +24,14 @@ from trees import (
     tree,
     tuple_,
 )
-from vectors import Rule, Vector
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     for family in (
         unknown, frames_of_the_stack, the_memo, integers, floats, memo_indexes, strings, eight_bit_text, state_dicts,
         numbers, callables, arguments, changes, odd_counts, computed_names, frames, broken_frames, the_end, flags,
@@ -41,7 +40,7 @@ def vectors() -> Iterator[Vector]:
 
 
 def all_fail(rule: PickleRule, pickles: Mapping[str, bytes]) -> Iterator[Vector]:
-    """A vector for each of these opcodes, with STOP behind."""
+    """A vector for each of these opcode sequences, followed by STOP."""
     for vector, body in pickles.items():
         yield rule.fails(f"pickle-{vector}", body + b".")
 
@@ -195,7 +194,7 @@ def eight_bit_text() -> Iterator[Vector]:
 
 
 def state_dicts() -> Iterator[Vector]:
-    """Texts and leftovers in a ``.pth``, where other rules hold."""
+    """Texts and remaining values in a ``.pth``, where other rules apply."""
     rule = Rule("5.1", EIGHT_BIT)
     for word, text in {
         "string": b"S'\xc3\xa9'\n",
@@ -203,27 +202,27 @@ def state_dicts() -> Iterator[Vector]:
         "short-binstring": b"U\2\xc3\xa9",
     }.items():
         printed = expected.lone(expected.ordered_dict({"\u00e9": expected.floats(1.0)}))
-        yield rule.accepts(f"pth-{word}-utf-8", lone(making_pth.ordered({Raw(text): making_pth.floats((1,))})), printed)
-    tree_ = making_pth.ordered({Raw(b"U\1\xe9"): making_pth.floats((1,))})
+        yield rule.accepts(f"pth-{word}-utf-8", lone(build_pth.ordered({Raw(text): build_pth.floats((1,))})), printed)
+    tree_ = build_pth.ordered({Raw(b"U\1\xe9"): build_pth.floats((1,))})
     yield rule.refuses("pth-short-binstring-latin-1", lone(tree_), "pickle failure")
 
     rule = Rule("5.1", "values, marks or a frame that remain are *flagged*; in a `.pth` that is an error")
-    good = making_pth.dumps(making_pth.ordered())
+    good = build_pth.dumps(build_pth.ordered())
     printed = expected.lone(expected.ordered_dict({}))
     yield rule.accepts("pth-nothing-left", lone(good), printed)
     for word, left in {"value": b"N", "mark": b"("}.items():
         yield rule.refuses(f"pth-{word}-left", lone(good[:2] + left + good[2:]), "tensor failure")
     framed = good[:2] + frame(good[2:] + b"\x80")
     streams = {"frame-closed": good[:2] + frame(good[2:]), "frame-left": framed[:-1]}
-    closed = making_pth.legacy_stream(streams["frame-closed"])
+    closed = build_pth.legacy_stream(streams["frame-closed"])
     yield rule.accepts("legacy-frame-closed", closed, printed, features=("legacy",))
-    left_ = making_pth.legacy_stream(streams["frame-left"])
+    left_ = build_pth.legacy_stream(streams["frame-left"])
     yield rule.refuses("legacy-frame-left", left_, "tensor failure", features=("legacy",))
 
 
 def lone(content: object) -> bytes:
-    """A ``.pth`` of one storage that holds 1.0."""
-    return making_pth.torch_zip(content, {"0": struct.pack("<f", 1.0)})
+    """A ``.pth`` of one storage that contains 1.0."""
+    return build_pth.torch_zip(content, {"0": struct.pack("<f", 1.0)})
 
 
 def numbers() -> Iterator[Vector]:

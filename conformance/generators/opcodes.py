@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from trees import (
+from conformance.generators.trees import (
     GLOBAL,
     PickleRule,
     call,
@@ -26,7 +26,7 @@ from trees import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 ROWS: Final = r"""
 28 MARK |  | -- \|
@@ -98,7 +98,7 @@ ROWS: Final = r"""
 97 NEXT_BUFFER |  | always refused: archives contain no out-of-band buffers
 98 READONLY_BUFFER |  | bytearray -- bytes; bytes and nodes are unchanged
 """.strip().splitlines()
-"""The rows of the table, as they stand."""
+"""The rows of the table, verbatim."""
 BY_NAME: Final = {row.split()[1].lower().replace("_", "-"): PickleRule("5.1", row) for row in ROWS}
 
 
@@ -113,7 +113,7 @@ def named(vector: str) -> str:
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from constants()
     yield from the_memo()
     yield from containers()
@@ -225,7 +225,7 @@ def containers() -> Iterator[Vector]:
 
 
 def changed() -> Iterator[Vector]:
-    """What the opcodes of containers do to a node."""
+    """Changes of a node by the opcodes of containers."""
     for vector, body, how, what in (
         ("append", b"K\x01a", "APPENDS", [1]),
         ("appends", b"(K\x01K\x02e", "APPENDS", [1, 2]),
@@ -315,7 +315,7 @@ def cut() -> Iterator[Vector]:
 
 
 def lying_lengths() -> Iterator[Vector]:
-    """A length of one byte more than there are, and those that are negative to who reads them so."""
+    """A length of one byte more than exist, and lengths that are negative if they are read as signed."""
     for vector, code, size in (
         ("long1", b"\x8a", 1),
         ("long4", b"\x8b", 4),
@@ -336,7 +336,7 @@ def lying_lengths() -> Iterator[Vector]:
 
 
 def without_operands() -> Iterator[Vector]:
-    """Operands that lie below a mark, or a mark that is not there."""
+    """Operands below a mark, or a missing mark."""
     for vector, body in (
         ("stop", b"N("),
         ("dup", b"N(2"),

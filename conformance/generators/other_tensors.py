@@ -1,13 +1,12 @@
-"""Quantized, sparse and meta tensors, and constructors that are not known (FORMAT.md 6.5)."""
+"""Quantized, sparse and meta tensors, and unknown constructors (FORMAT.md 6.5)."""
 
 from __future__ import annotations
 
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from constructors import FLOAT32, TRUE, parameter
-from making_pth import (
+from conformance.generators import expected
+from conformance.generators.build_pth import (
     DEVICE,
     GET_LAYOUT,
     REBUILD_META,
@@ -22,17 +21,18 @@ from making_pth import (
     storage,
     tensor,
 )
-from making_torch import DATA, pth
-from vectors import Rule
+from conformance.generators.build_torch_zips import DATA, pth
+from conformance.generators.constructors import FLOAT32, TRUE, parameter
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from quantized_per_tensor()
     yield from quantized_per_channel()
     yield from sparse_coo()
@@ -73,7 +73,7 @@ def as_quantized(
     dtype: str = "quint8",
     items: bytes = QUANTIZED["q"],
 ) -> dict[str, Any]:
-    """What is printed for one of shape (2, 3)."""
+    """The expected output for one of shape (2, 3)."""
     integers = {"dtype": dtype, "shape": [2, 3], "sha256": expected.digest(items)}
     scale = expected.floating(0.5) if scale is None else scale
     return {"quantized": {**integers, "scheme": scheme, "scale": scale, "zero_point": zero_point, "axis": axis}}
@@ -177,7 +177,7 @@ def coo(
 
 
 def as_coo(is_coalesced: object, values: object = None) -> dict[str, Any]:
-    """What is printed for it."""
+    """The expected output for it."""
     indices = [expected.tensor("int64", (2, 2), SPARSE["i"])]
     values = expected.floats(1, 2) if values is None else values
     facts = {"layout": "sparse_coo", "size": [2, 3], "is_coalesced": is_coalesced}

@@ -1,19 +1,19 @@
-"""What pickles are counted against (FORMAT.md 5.3, 8)."""
+"""The counts of pickles that have limits (FORMAT.md 5.3, 8)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trees import GLOBAL, PickleRule, change, dict_, list_, name, tree, tuple_
+from conformance.generators.trees import GLOBAL, PickleRule, change, dict_, list_, name, tree, tuple_
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     for family in (counts, late, indexes, sizes):
         yield from family()
 

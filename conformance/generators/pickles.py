@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from trees import (
+from conformance.generators.trees import (
     GLOBAL,
     KEY,
     PickleRule,
@@ -25,14 +25,14 @@ from trees import (
     tree,
     tuple_,
 )
-from vectors import Rule, Vector
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     for family in (answers, nodes, shared, buffers, deep, sharing, cycles, keys, logs, hidden, flagged, not_flagged):
         yield from family()
 
@@ -147,7 +147,7 @@ def sharing() -> Iterator[Vector]:
 
 
 def cycles() -> Iterator[Vector]:
-    """What holds itself was got from the memo, and is changed after that: it is flagged."""
+    """A value that contains itself is read from the memo and changed after that: it is flagged."""
     rule = PickleRule(
         "5.2", "Memo references make the tree a graph, and it may contain itself (a class pickled by value does)."
     )
@@ -175,7 +175,7 @@ def cycles() -> Iterator[Vector]:
 
 
 def keys() -> Iterator[Vector]:
-    """Keys that would stop a reader that hashes them; what holds them is dropped, but read it must be."""
+    """Keys that would stall a reader that hashes them; their container is popped, but has to be decoded."""
     rule = PickleRule(
         "5.2", "A reader MUST NOT hash anything that a file built, except text under a salted hash and the keys of 6.6"
     )
@@ -238,7 +238,7 @@ def logs() -> Iterator[Vector]:
 
 
 def hidden() -> Iterator[Vector]:
-    """What was done before it was taken from the stack."""
+    """Calls and changes whose result is popped."""
     rule = PickleRule("5.3", "popping the result does not remove the record")
     function = name("os", "system")
     made = call("REDUCE", function, tuple_("ls"))
@@ -313,6 +313,6 @@ def not_flagged() -> Iterator[Vector]:
 
 
 def not_the_same() -> dict[str, object]:
-    """Two of one list, and another that was changed."""
+    """Two references to one list, and another list that was changed."""
     held = list_()
     return tree(tuple_(held, held, list_(None)))

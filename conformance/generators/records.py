@@ -5,25 +5,24 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-import expected
-import making
-from making_pth import dumps, floats, storage, tensor
-from making_torch import DATA, EIGHT, in_folder, pth, records, zipped
-from vectors import Rule
+from conformance.generators import build_zips, expected
+from conformance.generators.build_pth import dumps, floats, storage, tensor
+from conformance.generators.build_torch_zips import DATA, EIGHT, in_folder, pth, records, zipped
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 TREE: Final = {"w": floats((8,))}
 HELD: Final = expected.lone({"dict": [["w", expected.floats(*range(8))]]})
-"""What ``TREE`` is."""
+"""The expected output for ``TREE``."""
 EMPTY: Final = expected.lone({"dict": []})
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from folders()
     yield from pickle_record()
     yield from flags()
@@ -136,7 +135,7 @@ def eras() -> Iterator[Vector]:
     rule = Rule("6.1", "| 1.6 to 1.8 | `data.pkl`, `data/<address>`..., `version`; keys are memory addresses |")
     data = {"data/94593051500896": EIGHT}
     tree = {"w": floats((8,), "94593051500896")}
-    made = making.torch_zip({"data.pkl": dumps(tree), **data, "version": b"3\n"})
+    made = build_zips.torch_zip({"data.pkl": dumps(tree), **data, "version": b"3\n"})
     yield rule.accepts("record-layout-torch-1-6", made, HELD)
 
     count = 11
@@ -144,19 +143,19 @@ def eras() -> Iterator[Vector]:
     held = expected.lone({"dict": [[f"w{key}", expected.floats(key)] for key in range(count)]})
     data = {f"data/{key}": struct.pack("<f", int(key)) for key in sorted(map(str, range(count)))}
     rule = Rule("6.1", "keys `0`, `1`, ... by first use; records sorted as text (`0`, `1`, `10`, `2`)")
-    made = making.torch_zip({"data.pkl": dumps(tree), **data, "version": b"3\n"}, align=1)
+    made = build_zips.torch_zip({"data.pkl": dumps(tree), **data, "version": b"3\n"}, align=1)
     yield rule.accepts("record-layout-torch-1-9", made, held)
 
     names = {"data.pkl": dumps(TREE), "byteorder": b"little", "data/0": EIGHT, "version": b"3\n"}
     identity = {".data/serialization_id": b"1234567890" * 4}
     rule = Rule("6.1", "`data.pkl`, `byteorder`, `data/*`, `version`, `.data/serialization_id` |")
-    yield rule.accepts("record-layout-torch-2-1", making.torch_zip({**names, **identity}), HELD)
+    yield rule.accepts("record-layout-torch-2-1", build_zips.torch_zip({**names, **identity}), HELD)
 
     rule = Rule(
         "6.1", "`data.pkl`, `.format_version`, `.storage_alignment`, `byteorder`, `data/*` (by number), `version`,"
     )
     hidden = {"data.pkl": dumps(TREE), ".format_version": b"1", ".storage_alignment": b"64"}
-    yield rule.accepts("record-layout-torch-2-7", making.torch_zip({**hidden, **names, **identity}), HELD)
+    yield rule.accepts("record-layout-torch-2-7", build_zips.torch_zip({**hidden, **names, **identity}), HELD)
 
 
 def folded_names() -> Iterator[Vector]:

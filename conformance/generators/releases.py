@@ -1,6 +1,6 @@
-"""Archives that SB3 releases wrote, kept as they are (FORMAT.md 11); ``released/write.py`` says how.
+"""Archives that SB3 releases wrote, stored unchanged (FORMAT.md 11); see ``released/write.py``.
 
-What a decoder must print for them was computed by the torch that wrote each.
+The expected output was computed by the torch release that wrote each.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from vectors import Rule, Vector
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +56,7 @@ FEATURES: Final = {
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     for file, sentence in RELEASES:
         path = KEPT / f"released-{file}"
         expect = json.loads(path.with_name(f"{path.stem}.expect.json").read_bytes())

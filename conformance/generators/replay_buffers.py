@@ -1,25 +1,36 @@
-"""Replay buffers: what they must have, and where their trajectories are (FORMAT.md 18)."""
+"""Replay buffers: their required attributes and their trajectories (FORMAT.md 18)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from making import sb3_archive
-from making_objects import BUFFER, Held, box, held, instance, objects, packed, printed, running, scalar
-from making_pth import Apply, Change, Name, dumps
-from vectors import Rule
+from conformance.generators.build_objects import (
+    BUFFER,
+    SampleArray,
+    box,
+    expected_arrays,
+    instance,
+    objects,
+    pack_items,
+    running_mean,
+    sample_array,
+    scalar,
+)
+from conformance.generators.build_pth import Apply, Change, Name, dumps
+from conformance.generators.build_zips import sb3_archive
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 ASKED: Final = "--replay-buffer"
 TENSOR: Final = "tensor failure"
 UNSUPPORTED: Final = "unsupported"
 PASSED: Final = "limit exceeded"
 ABSENT: Final = ...
-"""Stands for an attribute that is not there."""
+"""Marks an attribute that is absent."""
 TERMINATED, TIMEOUT, UNFINISHED = "terminated", "timeout", "unfinished"
 
 DICT_BUFFER: Final = Name(BUFFER.module, "DictReplayBuffer")
@@ -32,25 +43,25 @@ ROWS: Final = 4
 ENVS: Final = 2
 
 
-def steps(*values: float, code: str = "f4", envs: int = ENVS, axes: tuple[int, ...] = ()) -> Held:
-    """An array of a row a step: its items, or as many zeros as it has."""
+def steps(*values: float, code: str = "f4", envs: int = ENVS, axes: tuple[int, ...] = ()) -> SampleArray:
+    """An array with one row per step: these items, or zeros."""
     count = ROWS * envs
     for size in axes:
         count *= size
-    return held(code, *(values or [0] * count), shape=(ROWS, envs, *axes))
+    return sample_array(code, *(values or [0] * count), shape=(ROWS, envs, *axes))
 
 
-def counted(first: int, envs: int = ENVS, axes: tuple[int, ...] = (1,)) -> Held:
-    """An array of a row a step that counts upwards."""
+def counting_steps(first: int, envs: int = ENVS, axes: tuple[int, ...] = (1,)) -> SampleArray:
+    """An array with one row per step, with increasing items."""
     count = ROWS * envs
     return steps(*range(first, first + count), envs=envs, axes=axes)
 
 
 def attributes(envs: int = ENVS) -> dict[str, Any]:
-    """What must be there: three of four rows are filled, and no episode has ended."""
+    """The required attributes: three of four rows are filled, and no episode has ended."""
     return {
-        "buffer_size": ROWS, "n_envs": envs, "pos": 3, "full": False, "observations": counted(0, envs),
-        "next_observations": counted(100, envs), "actions": counted(200, envs), "rewards": counted(300, envs, ()),
+        "buffer_size": ROWS, "n_envs": envs, "pos": 3, "full": False, "observations": counting_steps(0, envs),
+        "next_observations": counting_steps(100, envs), "actions": counting_steps(200, envs), "rewards": counting_steps(300, envs, ()),
         "dones": steps(envs=envs),
     }  # fmt: skip
 
@@ -61,8 +72,8 @@ BOLD: Final = tuple(attributes())
 
 
 def tree(value: Any) -> Any:
-    """An attribute as it is pickled."""
-    if isinstance(value, Held):
+    """The pickled form of an attribute."""
+    if isinstance(value, SampleArray):
         return value.tree()
     return {key: tree(part) for key, part in value.items()} if isinstance(value, dict) else value
 
@@ -72,14 +83,14 @@ def pickled(cls: Name, parts: dict[str, Any]) -> bytes:
     return dumps(instance(cls, {name: tree(value) for name, value in parts.items() if value is not ABSENT}))
 
 
-def arrays(parts: dict[str, Any]) -> dict[str, Held]:
+def arrays(parts: dict[str, Any]) -> dict[str, SampleArray]:
     """The arrays among attributes, by path."""
-    found: dict[str, Held] = {}
+    found: dict[str, SampleArray] = {}
     for name, value in parts.items():
-        if isinstance(value, Held):
+        if isinstance(value, SampleArray):
             found[name] = value
         if isinstance(value, dict):
-            found |= {f"{name}/{key}": part for key, part in value.items() if isinstance(part, Held)}
+            found |= {f"{name}/{key}": part for key, part in value.items() if isinstance(part, SampleArray)}
     return found
 
 
@@ -95,19 +106,19 @@ def accepts(
         "optimize_memory_usage": parts.get("optimize_memory_usage", False),
         "handle_timeout_termination": parts.get("handle_timeout_termination", False),
         "episodes": episodes,
-        "arrays": printed(arrays(parts)),
+        "arrays": expected_arrays(arrays(parts)),
         **told,
     }
     return rule.accepts(f"buffer-{name}", pickled(cls, parts), {"replay_buffer": facts}, ASKED, *arguments)
 
 
 def refuses(rule: Rule, name: str, parts: dict[str, Any], outcome: str = TENSOR, cls: Name = BUFFER) -> Vector:
-    """A buffer that is none."""
+    """A buffer that a reader must refuse."""
     return rule.refuses(f"buffer-{name}", pickled(cls, parts), outcome, ASKED)
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from roots()
     yield from classes()
     yield from bold()
@@ -129,7 +140,7 @@ def roots() -> Iterator[Vector]:
     for name, root in {
         "from-arguments": Apply(BUFFER, (4,), Change("BUILD", state), how="NEWOBJ"), "called": Apply(BUFFER, (), Change("BUILD", state)),
         "without-a-state": Apply(BUFFER, (), how="NEWOBJ"), "built-twice": Apply(BUFFER, (), Change("BUILD", state), Change("BUILD", {"pos": 1}), how="NEWOBJ"),
-        "of-statistics": running(0.5, 2.0), "of-an-agent": ({}, []), "of-a-list": [whole["pos"]],
+        "of-statistics": running_mean(0.5, 2.0), "of-an-agent": ({}, []), "of-a-list": [whole["pos"]],
     }.items():  # fmt: skip
         yield rule.refuses(f"buffer-{name}", dumps(root), UNSUPPORTED, ASKED)
     rule = Rule("18", "It is read as one pickle by 16.3: nothing in it is imported, called or built.")
@@ -146,7 +157,7 @@ def roots() -> Iterator[Vector]:
         "18.2",
         "and the class may be a user's own (16.3): its other attributes are kept, and `scan` reports it as unknown.",
     )
-    mine = {**whole, "mine": held("i8", 1, 2), "note": "x"}
+    mine = {**whole, "mine": sample_array("i8", 1, 2), "note": "x"}
     yield accepts(rule, "of-ones-own", mine, UNENDED, cls=OWN)
     yield accepts(rule, "attribute-of-ones-own", mine, UNENDED)
     yield refuses(rule, "of-ones-own-without-dones", {**mine, "dones": ABSENT}, cls=OWN)
@@ -167,14 +178,14 @@ def classes() -> Iterator[Vector]:
         "device": "cpu",
     }
     yield accepts(rule, "of-today", {**attributes(), **spaces, **flags}, UNENDED)
-    parts = {"b": counted(0), "a": steps(*range(8), code="u1", axes=(1,))}
+    parts = {"b": counting_steps(0), "a": steps(*range(8), code="u1", axes=(1,))}
     rule = Rule("18.2", "the same; `observations` and `next_observations` are dicts of arrays with text keys.")
     by_key = {**attributes(), "observations": parts, "next_observations": parts}
     yield accepts(rule, "by-key", {**by_key, **flags}, UNENDED, cls=DICT_BUFFER)
     yield refuses(rule, "by-key-of-text", {**by_key, "observations": {"a": "x"}}, cls=DICT_BUFFER)
-    yield refuses(rule, "by-number", {**by_key, "observations": {1: counted(0)}}, cls=DICT_BUFFER)
+    yield refuses(rule, "by-number", {**by_key, "observations": {1: counting_steps(0)}}, cls=DICT_BUFFER)
     rule = Rule("18.2", "Before 1.4 `actions` has no axis of environments")
-    one = attributes(1) | {"actions": held("f4", *range(8), shape=(ROWS, 2))}
+    one = attributes(1) | {"actions": sample_array("f4", *range(8), shape=(ROWS, 2))}
     alone = [[0, 0, 3, UNFINISHED]]
     yield accepts(rule, "actions-without-an-axis", one, alone, cls=DICT_BUFFER)
     rule = Rule("18.2", "and `n_steps`, `gamma`; rewards are those of single steps")
@@ -186,11 +197,11 @@ def classes() -> Iterator[Vector]:
     her = {
         **by_key, **flags, "goal_selection_strategy": Apply(STRATEGY, (0,)), "her_ratio": 0.8, "n_sampled_goal": 4, "copy_info_dict": False,
         "infos": objects((ROWS, ENVS), *({} for _ in range(ROWS * ENVS))), "ep_start": steps(code="i8"), "ep_length": steps(code="i8"),
-        "_current_ep_start": held("i8", 0, 0),
+        "_current_ep_start": sample_array("i8", 0, 0),
     }  # fmt: skip
     yield accepts(rule, "hindsight", her, UNENDED, cls=HER)
     for name in ("ep_start", "ep_length"):
-        odd = {**her, name: held("i8", 0, 0, 0, 0, shape=(ROWS, 1))}
+        odd = {**her, name: sample_array("i8", 0, 0, 0, 0, shape=(ROWS, 1))}
         yield refuses(rule, f"hindsight-{name.replace('_', '-')}", odd, cls=HER)
     odd = {**her, "infos": objects((ROWS, 1), *({} for _ in range(ROWS)))}
     yield refuses(rule, "hindsight-infos", odd, cls=HER)
@@ -224,7 +235,7 @@ def numbers() -> Iterator[Vector]:
     of_numpy = {"buffer_size": 4, "n_envs": 2, "pos": 3}
     made = {
         **whole,
-        **{name: scalar(packed("i8", value), "i8") for name, value in of_numpy.items()},
+        **{name: scalar(pack_items("i8", value), "i8") for name, value in of_numpy.items()},
         "full": scalar(b"\0", "b1"),
     }
     yield accepts(rule, "numbers-of-numpy", made, UNENDED, **of_numpy, full=False, size=3)
@@ -261,42 +272,44 @@ def axes() -> Iterator[Vector]:
     yield accepts(rule, "axes-more", image, UNENDED)
     for name in ("observations", "next_observations", "actions"):
         label = name.replace("_", "-")
-        yield refuses(rule, f"{label}-rows", {**whole, name: held("f4", *range(6), shape=(3, 2, 1))})
-        yield refuses(rule, f"{label}-environments", {**whole, name: held("f4", *range(4), shape=(4, 1, 1))})
-        yield refuses(rule, f"{label}-turned", {**whole, name: held("f4", *range(8), shape=(2, 4, 1))})
+        yield refuses(rule, f"{label}-rows", {**whole, name: sample_array("f4", *range(6), shape=(3, 2, 1))})
+        yield refuses(rule, f"{label}-environments", {**whole, name: sample_array("f4", *range(4), shape=(4, 1, 1))})
+        yield refuses(rule, f"{label}-turned", {**whole, name: sample_array("f4", *range(8), shape=(2, 4, 1))})
     yield refuses(
         rule,
         "observations-of-a-part",
-        {**whole, "observations": {"a": counted(0), "b": held("f4", *range(6), shape=(3, 2, 1))}},
+        {**whole, "observations": {"a": counting_steps(0), "b": sample_array("f4", *range(6), shape=(3, 2, 1))}},
     )
-    yield refuses(rule, "observations-without-environments", {**attributes(1), "observations": held("f4", *range(4))})
+    yield refuses(
+        rule, "observations-without-environments", {**attributes(1), "observations": sample_array("f4", *range(4))}
+    )
     rule = Rule("18.2", "`rewards`, `dones` and `timeouts` have no other axes.")
     for name in ("rewards", "dones", "timeouts"):
-        yield refuses(rule, f"{name}-rows", {**whole, name: held("f4", *[0] * 6, shape=(3, 2))})
+        yield refuses(rule, f"{name}-rows", {**whole, name: sample_array("f4", *[0] * 6, shape=(3, 2))})
         yield refuses(rule, f"{name}-more-axes", {**whole, name: steps(axes=(1,))})
-        yield refuses(rule, f"{name}-fewer-axes", {**whole, name: held("f4", 0, 0, 0, 0)})
+        yield refuses(rule, f"{name}-fewer-axes", {**whole, name: sample_array("f4", 0, 0, 0, 0)})
     bools = {**whole, "dones": steps(code="b1"), "timeouts": steps(code="u1")}
     yield accepts(rule, "dones-of-bools", bools, UNENDED)
     rule = Rule("18.2", "With one environment, `actions` may also have two axes in total, (`buffer_size`, action).")
     one = attributes(1)
-    flat = {**one, "actions": held("f4", *range(12), shape=(4, 3))}
+    flat = {**one, "actions": sample_array("f4", *range(12), shape=(4, 3))}
     yield accepts(rule, "actions-of-two-axes", flat, [[0, 0, 3, UNFINISHED]])
-    yield refuses(rule, "actions-of-two-axes-rows", {**one, "actions": held("f4", *range(9), shape=(3, 3))})
-    several = {**whole, "actions": held("f4", *range(12), shape=(4, 3))}
+    yield refuses(rule, "actions-of-two-axes-rows", {**one, "actions": sample_array("f4", *range(9), shape=(3, 3))})
+    several = {**whole, "actions": sample_array("f4", *range(12), shape=(4, 3))}
     yield refuses(rule, "actions-of-two-axes-of-several", several)
 
 
 def episodic(name: str = "_buffer", *done: float, **changed: Any) -> dict[str, Any]:
-    """A hindsight buffer before 1.8: three episodes of at most two steps, the second is under way."""
+    """A hindsight buffer before 1.8: three episodes of at most two steps, the second is in progress."""
     of_steps = {
-        key: held("f4", *range(6), shape=(3, 2, 1)) for key in ("action", "reward")
+        key: sample_array("f4", *range(6), shape=(3, 2, 1)) for key in ("action", "reward")
     } | {
-        key: held("f4", *range(6), shape=(3, 2, 1, 1))
+        key: sample_array("f4", *range(6), shape=(3, 2, 1, 1))
         for key in ("observation", "achieved_goal", "desired_goal", "next_obs", "next_achieved_goal", "next_desired_goal")
     }  # fmt: skip
-    parts = {**of_steps, "done": held("f4", *(done or [0] * 6), shape=(3, 2, 1))}
+    parts = {**of_steps, "done": sample_array("f4", *(done or [0] * 6), shape=(3, 2, 1))}
     return {
-        "buffer_size": 6, "n_envs": 1, "pos": 1, "full": False, name: parts, "episode_lengths": held("i8", 2, 0, 0),
+        "buffer_size": 6, "n_envs": 1, "pos": 1, "full": False, name: parts, "episode_lengths": sample_array("i8", 2, 0, 0),
         "max_episode_length": 2, "max_episode_stored": 3, "current_idx": 1, "her_ratio": 0.8, **changed,
     }  # fmt: skip
 
@@ -329,28 +342,28 @@ def hindsight() -> Iterator[Vector]:
     yield accepts(rule, "episodes-of-1.7", more, found, cls=HER, size=2)
     for label, shape in {"rows": (2, 2, 1), "steps": (3, 1, 1), "turned": (2, 3, 1)}.items():
         count = shape[0] * shape[1]
-        parts = {**whole["_buffer"], "reward": held("f4", *range(count), shape=shape)}
+        parts = {**whole["_buffer"], "reward": sample_array("f4", *range(count), shape=shape)}
         yield refuses(rule, f"episodes-{label}", {**whole, "_buffer": parts}, cls=HER)
     rule = Rule("18.2", "the parts that SB3 writes have more axes")
-    two = held("f4", *range(6), shape=(3, 2))
+    two = sample_array("f4", *range(6), shape=(3, 2))
     mine = {**whole, "_buffer": {**whole["_buffer"], "mine": two}}
     yield accepts(rule, "episodes-of-ones-own", mine, found, cls=HER, size=2)
     yield refuses(rule, "episodes-of-two-axes", {**whole, "_buffer": {**whole["_buffer"], "reward": two}}, cls=HER)
     rule = Rule("18.2", "`done` has one more of size 1")
     for label, done in {
-        "flat": held("f4", *[0] * 6, shape=(3, 2)), "two": held("f4", *[0] * 12, shape=(3, 2, 2)), "none": ABSENT,
+        "flat": sample_array("f4", *[0] * 6, shape=(3, 2)), "two": sample_array("f4", *[0] * 12, shape=(3, 2, 2)), "none": ABSENT,
     }.items():  # fmt: skip
         parts = {**whole["_buffer"], "done": done}
         parts = {key: part for key, part in parts.items() if part is not ABSENT}
         yield refuses(rule, f"episodes-done-{label}", {**whole, "_buffer": parts}, cls=HER)
     rule = Rule("18.2", "`episode_lengths` contains an integer from 0 to `max_episode_length` for each episode")
     for label, lengths in {
-        "long": held("i8", 3, 0, 0), "negative": held("i8", 2, -1, 0), "fewer": held("i8", 2, 0), "more": held("i8", 2, 0, 0, 0),
-        "floats": held("f8", 2, 0, 0), "list": [2, 0, 0], "absent": ABSENT,
+        "long": sample_array("i8", 3, 0, 0), "negative": sample_array("i8", 2, -1, 0), "fewer": sample_array("i8", 2, 0), "more": sample_array("i8", 2, 0, 0, 0),
+        "floats": sample_array("f8", 2, 0, 0), "list": [2, 0, 0], "absent": ABSENT,
     }.items():  # fmt: skip
         yield refuses(rule, f"episode-lengths-{label}", {**whole, "episode_lengths": lengths}, cls=HER)
     rule = Rule("18.2", "`pos` is below `max_episode_stored`, and `current_idx` is at most `max_episode_length`.")
-    last = {**whole, "pos": 2, "current_idx": 2, "episode_lengths": held("i8", 2, 1, 0)}
+    last = {**whole, "pos": 2, "current_idx": 2, "episode_lengths": sample_array("i8", 2, 1, 0)}
     yield accepts(
         rule, "episode-last", last, [[0, 0, 2, TIMEOUT], [0, 2, 1, TIMEOUT], [0, 4, 2, UNFINISHED]], cls=HER, size=3
     )
@@ -361,12 +374,12 @@ def hindsight() -> Iterator[Vector]:
     }.items():  # fmt: skip
         yield refuses(rule, f"episode-{label}", {**whole, **changes}, cls=HER)
     rule = Rule("18.2", "Its other arrays are inherited from the base class, have no meaning, and may be missing.")
-    left = {**whole, "observations": held("f4", 1), "rewards": held("f4", 2, 3)}
+    left = {**whole, "observations": sample_array("f4", 1), "rewards": sample_array("f4", 2, 3)}
     yield accepts(rule, "episodes-beside-others", left, found, cls=HER, size=2)
 
 
-def ended(pos: int, *, full: bool, envs: int = ENVS, **changed: Any) -> dict[str, Any]:
-    """A buffer, where it is written next, and what else is different."""
+def written_buffer(pos: int, *, full: bool, envs: int = ENVS, **changed: Any) -> dict[str, Any]:
+    """A buffer with this ``pos`` and other changes."""
     return {**attributes(envs), "pos": pos, "full": full, **changed}
 
 
@@ -374,13 +387,17 @@ def orders() -> Iterator[Vector]:
     rule = Rule(
         "18.3", "Once `full` is true, the rows from `pos` on, wrapping around to `pos` - 1, are in the order of time."
     )
-    yield accepts(rule, "full-from-the-first", ended(0, full=True), [[0, 0, 4, UNFINISHED], [1, 0, 4, UNFINISHED]])
-    yield accepts(rule, "full-and-round", ended(2, full=True), [[0, 2, 4, UNFINISHED], [1, 2, 4, UNFINISHED]])
+    yield accepts(
+        rule, "full-from-the-first", written_buffer(0, full=True), [[0, 0, 4, UNFINISHED], [1, 0, 4, UNFINISHED]]
+    )
+    yield accepts(rule, "full-and-round", written_buffer(2, full=True), [[0, 2, 4, UNFINISHED], [1, 2, 4, UNFINISHED]])
     dones = steps(0, 0, 1, 0, 0, 1, 0, 0)
     found = [[0, 2, 4, TERMINATED], [1, 2, 1, TERMINATED], [1, 3, 3, UNFINISHED]]
-    yield accepts(rule, "full-and-round-with-ends", ended(2, full=True, dones=dones), found)
-    yield accepts(rule, "not-full", ended(2, full=False, dones=dones), [[0, 0, 2, TERMINATED], [1, 0, 2, UNFINISHED]])
-    yield accepts(rule, "empty", ended(0, full=False, dones=steps(*[1] * 8)), [])
+    yield accepts(rule, "full-and-round-with-ends", written_buffer(2, full=True, dones=dones), found)
+    yield accepts(
+        rule, "not-full", written_buffer(2, full=False, dones=dones), [[0, 0, 2, TERMINATED], [1, 0, 2, UNFINISHED]]
+    )
+    yield accepts(rule, "empty", written_buffer(0, full=False, dones=steps(*[1] * 8)), [])
 
 
 def ends() -> Iterator[Vector]:
@@ -393,21 +410,21 @@ def ends() -> Iterator[Vector]:
     told: dict[str, Any] = {"dones": dones, "timeouts": timeouts, "handle_timeout_termination": True}
     first = [[0, 0, 1, TERMINATED], [0, 1, 2, TIMEOUT]]
     second = [[1, 0, 3, TERMINATED]]
-    yield accepts(rule, "ends", ended(3, full=False, **told), [*first, *second])
+    yield accepts(rule, "ends", written_buffer(3, full=False, **told), [*first, *second])
     yield accepts(
         rule,
         "ends-of-a-full",
-        ended(0, full=True, **told),
+        written_buffer(0, full=True, **told),
         [*first, [0, 3, 1, TERMINATED], *second, [1, 3, 1, TIMEOUT]],
     )
     halves = {"dones": steps(0.5, 0, 0, 0, 0, -1, 0, 0), "timeouts": steps(0.25, 0, 0, 0, 0, 0, 0, 0)}
     odd = [[0, 0, 1, TIMEOUT], [0, 1, 2, UNFINISHED], [1, 0, 3, TERMINATED]]
-    yield accepts(rule, "ends-that-are-not-one", ended(3, full=False, **halves), odd)
+    yield accepts(rule, "ends-that-are-not-one", written_buffer(3, full=False, **halves), odd)
     rule = Rule("18.3", "The last rows of each environment, if they do not end with such a row, are unfinished.")
     yield accepts(
         rule,
         "unfinished",
-        ended(2, full=False, **told),
+        written_buffer(2, full=False, **told),
         [[0, 0, 1, TERMINATED], [0, 1, 1, UNFINISHED], [1, 0, 2, UNFINISHED]],
     )
     rule = Rule(
@@ -415,14 +432,14 @@ def ends() -> Iterator[Vector]:
         "Without `timeouts`, timeouts count as terminated. They also do with `handle_timeout_termination` false",
     )
     untold = [[0, 0, 1, TERMINATED], [0, 1, 2, TERMINATED], *second]
-    yield accepts(rule, "timeouts-absent", ended(3, full=False, dones=dones), untold)
+    yield accepts(rule, "timeouts-absent", written_buffer(3, full=False, dones=dones), untold)
     unhandled = {"dones": dones, "timeouts": steps(), "handle_timeout_termination": False}
-    yield accepts(rule, "timeouts-not-handled", ended(3, full=False, **unhandled), untold)
+    yield accepts(rule, "timeouts-not-handled", written_buffer(3, full=False, **unhandled), untold)
     rule = Rule("18.3", "(values that are set are used anyway, as SB3 does when it samples)")
     yield accepts(
         rule,
         "timeouts-set-but-not-handled",
-        ended(3, full=False, **{**unhandled, "timeouts": timeouts}),
+        written_buffer(3, full=False, **{**unhandled, "timeouts": timeouts}),
         [*first, *second],
     )
 
@@ -430,36 +447,44 @@ def ends() -> Iterator[Vector]:
 def shared_observations() -> Iterator[Vector]:
     rule = Rule("18.3", "In a full buffer, the row `pos` contains the newest next observation and is no longer a step.")
     told = {"optimize_memory_usage": True, "next_observations": ABSENT}
-    yield accepts(rule, "shared-full", ended(1, full=True, **told), [[0, 2, 3, UNFINISHED], [1, 2, 3, UNFINISHED]])
-    yield accepts(rule, "shared-full-at-the-last", ended(3, full=True, envs=1, **told), [[0, 0, 3, UNFINISHED]])
+    yield accepts(
+        rule, "shared-full", written_buffer(1, full=True, **told), [[0, 2, 3, UNFINISHED], [1, 2, 3, UNFINISHED]]
+    )
+    yield accepts(
+        rule, "shared-full-at-the-last", written_buffer(3, full=True, envs=1, **told), [[0, 0, 3, UNFINISHED]]
+    )
     dones = steps(0, 0, 1, 0, 0, 0, 0, 0)
     yield accepts(
         rule,
         "shared-full-with-an-end-there",
-        ended(1, full=True, dones=dones, **told),
+        written_buffer(1, full=True, dones=dones, **told),
         [[0, 2, 3, UNFINISHED], [1, 2, 3, UNFINISHED]],
     )
-    yield accepts(rule, "shared-not-full", ended(2, full=False, **told), [[0, 0, 2, UNFINISHED], [1, 0, 2, UNFINISHED]])
+    yield accepts(
+        rule, "shared-not-full", written_buffer(2, full=False, **told), [[0, 0, 2, UNFINISHED], [1, 0, 2, UNFINISHED]]
+    )
     rule = Rule("18.3", "`size` is SB3's: `buffer_size` or `pos` rows")
-    yield accepts(rule, "size-of-a-shared-full", ended(0, full=True, envs=1, **told), [[0, 1, 3, UNFINISHED]], size=4)
+    yield accepts(
+        rule, "size-of-a-shared-full", written_buffer(0, full=True, envs=1, **told), [[0, 1, 3, UNFINISHED]], size=4
+    )
 
 
 def hindsight_episodes() -> Iterator[Vector]:
     rule = Rule("18.3", "rows below `pos`, or all rows from `pos` on, wrapping around, if `full`.")
-    three = held("i8", 2, 1, 2)
-    below = episodic(pos=2, current_idx=0, episode_lengths=held("i8", 2, 1, 0))
+    three = sample_array("i8", 2, 1, 2)
+    below = episodic(pos=2, current_idx=0, episode_lengths=sample_array("i8", 2, 1, 0))
     yield accepts(rule, "hindsight-below-pos", below, [[0, 0, 2, TIMEOUT], [0, 2, 1, TIMEOUT]], cls=HER, size=3)
     around = episodic(pos=1, full=True, current_idx=0, episode_lengths=three)
     yield accepts(
         rule, "hindsight-full", around, [[0, 2, 1, TIMEOUT], [0, 4, 2, TIMEOUT], [0, 0, 2, TIMEOUT]], cls=HER, size=5
     )
-    none = episodic(pos=2, current_idx=0, episode_lengths=held("i8", 0, 1, 0))
+    none = episodic(pos=2, current_idx=0, episode_lengths=sample_array("i8", 0, 1, 0))
     yield accepts(rule, "hindsight-of-no-steps", none, [[0, 2, 1, TIMEOUT]], cls=HER, size=1)
     rule = Rule(
         "18.3",
         "If `current_idx` is not 0, the first `current_idx` steps of row `pos` are an episode in progress, and the earlier content of that row is incomplete.",
     )
-    under_way = episodic(pos=1, full=True, current_idx=1, episode_lengths=held("i8", 2, 2, 2))
+    under_way = episodic(pos=1, full=True, current_idx=1, episode_lengths=sample_array("i8", 2, 2, 2))
     yield accepts(
         rule,
         "hindsight-under-way",
@@ -471,7 +496,7 @@ def hindsight_episodes() -> Iterator[Vector]:
     rule = Rule(
         "18.3", "An episode is terminated if `done` of its last step is not 0, otherwise it ended by a timeout."
     )
-    done = episodic("_buffer", 0, 1, 0, 1, 1, 0, pos=2, current_idx=0, episode_lengths=held("i8", 2, 1, 0))
+    done = episodic("_buffer", 0, 1, 0, 1, 1, 0, pos=2, current_idx=0, episode_lengths=sample_array("i8", 2, 1, 0))
     yield accepts(rule, "hindsight-ends", done, [[0, 0, 2, TERMINATED], [0, 2, 1, TIMEOUT]], cls=HER, size=3)
     rule = Rule(
         "18.3",
@@ -494,7 +519,7 @@ def limits() -> Iterator[Vector]:
         "18.3",
         "is at most `expanded_items`, and of those that a reader lists one by one at most `reported_values`.",
     )
-    many = ended(0, full=True, envs=1, dones=steps(1, 1, 1, 1, envs=1))
+    many = written_buffer(0, full=True, envs=1, dones=steps(1, 1, 1, 1, envs=1))
     found = [[0, row, 1, TERMINATED] for row in range(4)]
     for limit in ("expanded_items", "reported_values"):
         label = f"episodes-{limit.replace('_', '-')}"

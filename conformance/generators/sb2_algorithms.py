@@ -1,21 +1,21 @@
-"""Which algorithm of Stable Baselines 2 wrote a file, and what its statistics must have (FORMAT.md 16.5, 16.6)."""
+"""The algorithm of Stable Baselines 2 that wrote a file, and the rules for its statistics (FORMAT.md 16.5, 16.6)."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from algorithms import blob, concluded
-from making_bundles import ASKED, OBSERVATIONS, holds
-from making_objects import SB2, SB2_RUNNING, doubles, instance, running
-from making_pth import dumps
-from sb2_zips import agent
-from vectors import Rule
+from conformance.generators.algorithms import blob, expected_algorithm
+from conformance.generators.build_bundles import ASKED, OBSERVATIONS, expected_statistics
+from conformance.generators.build_objects import SB2, SB2_RUNNING, doubles, instance, running_mean
+from conformance.generators.build_pth import dumps
+from conformance.generators.sb2_zips import agent
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 OPTIONS: Final = ("--other-formats", "--algorithm")
 KEYS: Final[dict[str, tuple[str, ...]]] = {
@@ -28,7 +28,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from by_keys()
     yield from by_policy()
     yield from statistics()
@@ -41,7 +41,7 @@ def document(keys: tuple[str, ...], **others: Any) -> bytes:
 
 def concludes(rule: Rule, name: str, data: bytes, algorithm: str | None, *, certain: bool = True) -> Vector:
     """A file, and the algorithm that wrote it."""
-    return rule.accepts(f"sb2-algorithm-{name}", data, concluded(algorithm, certain=certain), *OPTIONS)
+    return rule.accepts(f"sb2-algorithm-{name}", data, expected_algorithm(algorithm, certain=certain), *OPTIONS)
 
 
 def by_keys() -> Iterator[Vector]:
@@ -83,10 +83,10 @@ def statistics() -> Iterator[Vector]:
     rule = Rule("16.6", "Every mean of running statistics MUST have a variance of its shape and a count.")
     mean = doubles(1, 2)
     only = {"norm_reward": False, "ret_rms": None, "library": SB2}
-    whole = dumps(running(mean, doubles(3, 4), 5.0, SB2_RUNNING))
-    yield rule.accepts("sb2-statistics", whole, holds(OBSERVATIONS, **only), ASKED)
+    whole = dumps(running_mean(mean, doubles(3, 4), 5.0, SB2_RUNNING))
+    yield rule.accepts("sb2-statistics", whole, expected_statistics(OBSERVATIONS, **only), ASKED)
     yield rule.refuses(
-        "sb2-statistics-of-two-shapes", dumps(running(mean, doubles(3), 5.0, SB2_RUNNING)), "tensor failure", ASKED
+        "sb2-statistics-of-two-shapes", dumps(running_mean(mean, doubles(3), 5.0, SB2_RUNNING)), "tensor failure", ASKED
     )
     for name, parts in {"var": {"mean": mean, "count": 5.0}, "count": {"mean": mean, "var": doubles(3, 4)}}.items():
         yield rule.refuses(f"sb2-statistics-without-{name}", dumps(instance(SB2_RUNNING, parts)), "missing", ASKED)

@@ -6,15 +6,14 @@ import json
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-import making
-from making import Member, build_zip
-from vectors import Rule
+from conformance.generators import build_zips, expected
+from conformance.generators.build_zips import Member, build_zip
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 ASKED: Final = "--other-formats"
 REFUSED: Final = ("container failure", "data failure", "tensor failure", "unsupported", "limit exceeded")
@@ -29,7 +28,7 @@ def header(descr: str = "'<f4'", shape: str = "(2, 3)", order: str = "False") ->
 
 
 def npy(text: str | None = None, items: bytes = ITEMS, *, version: int = 1, length: int | None = None) -> bytes:
-    """A ``.npy``: its header is filled up with spaces to a multiple of 64 bytes."""
+    """A ``.npy``: its header is padded with spaces to a multiple of 64 bytes."""
     raw = (header() if text is None else text).encode("latin-1")
     width = 2 if version == 1 else 4
     raw += b" " * (-(8 + width + len(raw) + 1) % 64) + b"\n"
@@ -58,8 +57,8 @@ def agent(
     return build_zip(*[Member(name, content) for name, content in entries.items() if content is not None])
 
 
-def holds(tensors: Mapping[str, Any], data: Any = None, **others: Any) -> dict[str, Any]:
-    """What is printed for it."""
+def expected_output(tensors: Mapping[str, Any], data: Any = None, **others: Any) -> dict[str, Any]:
+    """The expected output for it."""
     entries = {"data": data or {"dict": []}, "parameters": expected.ordered_dict(tensors), **others}
     return expected.archive(entries, "sb2-zip")
 
@@ -69,7 +68,7 @@ BOTH: Final = {NAMES[0]: WEIGHTS, NAMES[1]: expected.floats(7, 8, 9)}
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from zips()
     yield from lists()
     yield from members()
@@ -81,7 +80,7 @@ def vectors() -> Iterator[Vector]:
 
 def zips() -> Iterator[Vector]:
     rule = Rule("16.1", "The entries are `data` (section 3), `parameters` and `parameter_list`, stored.")
-    yield rule.accepts("sb2-zip", agent(), holds(BOTH), ASKED)
+    yield rule.accepts("sb2-zip", agent(), expected_output(BOTH), ASKED)
     data = b'{"gamma": 0.5, "policy_kwargs": {"layers": [8]}, "x": NaN}'
     facts = {
         "dict": [
@@ -90,8 +89,8 @@ def zips() -> Iterator[Vector]:
             ["x", {"float": "7ff8000000000000"}],
         ]
     }
-    yield rule.accepts("sb2-zip-data", agent(data=data), holds(BOTH, facts), ASKED)
-    yield rule.accepts("sb2-zip-more", agent(notes=b"hi"), holds(BOTH, notes=expected.other(b"hi")), ASKED)
+    yield rule.accepts("sb2-zip-data", agent(data=data), expected_output(BOTH, facts), ASKED)
+    yield rule.accepts("sb2-zip-more", agent(notes=b"hi"), expected_output(BOTH, notes=expected.other(b"hi")), ASKED)
     yield rule.refuses("sb2-zip-data-broken", agent(data=b"{"), DATA, ASKED)
     yield rule.refuses("sb2-zip-not-asked-for", agent(), UNSUPPORTED)
     rule = Rule("16.1", "It satisfies section 2 with the path rules of 2.6, as an SB3 archive does")
@@ -103,9 +102,9 @@ def zips() -> Iterator[Vector]:
 def lists() -> Iterator[Vector]:
     rule = Rule("16.1", "It determines the order.")
     arrays = {NAMES[1]: BIAS, NAMES[0]: npy()}
-    yield rule.accepts("sb2-list-order", agent(arrays, names=NAMES), holds(BOTH), ASKED)
-    yield rule.accepts("sb2-list-of-one", agent({}, parameters=making.build_zip(Member(b"x.npy", SCALAR)), names=["x"]),
-                       holds({"x": expected.floats(0.5, shape=())}), ASKED)  # fmt: skip
+    yield rule.accepts("sb2-list-order", agent(arrays, names=NAMES), expected_output(BOTH), ASKED)
+    yield rule.accepts("sb2-list-of-one", agent({}, parameters=build_zips.build_zip(Member(b"x.npy", SCALAR)), names=["x"]),
+                       expected_output({"x": expected.floats(0.5, shape=())}), ASKED)  # fmt: skip
     rule = Rule("16.1", "is JSON by the rules of 3.1, but an array: of texts, none of them twice")
     for name, listed in {
         "object": b"{}", "numbers": b"[1, 2]", "null": b"null", "cut": b'["a"', "bom": b"\xef\xbb\xbf[]", "nested": b'[["a"]]',
@@ -117,7 +116,10 @@ def lists() -> Iterator[Vector]:
 def members() -> Iterator[Vector]:
     rule = Rule("16.1", "the parameters of `parameter_list` and the members MUST be the same")
     yield rule.accepts(
-        "sb2-members-same", agent({"a/../b": SCALAR}), holds({"a/../b": expected.floats(0.5, shape=())}), ASKED
+        "sb2-members-same",
+        agent({"a/../b": SCALAR}),
+        expected_output({"a/../b": expected.floats(0.5, shape=())}),
+        ASKED,
     )
     yield rule.refuses("sb2-members-fewer", agent(names=[*NAMES, "model/q:0"]), TENSOR, ASKED)
     yield rule.refuses("sb2-members-more", agent(names=NAMES[:1]), TENSOR, ASKED)
@@ -128,7 +130,7 @@ def members() -> Iterator[Vector]:
         "sb2-member-text", agent(parameters=npz({"a.npy": SCALAR, "b.txt": b""}), names=["a"]), UNSUPPORTED, ASKED
     )
     dotted = agent({"a.npy": SCALAR})
-    yield rule.accepts("sb2-member-dotted", dotted, holds({"a.npy": expected.floats(0.5, shape=())}), ASKED)
+    yield rule.accepts("sb2-member-dotted", dotted, expected_output({"a.npy": expected.floats(0.5, shape=())}), ASKED)
     rule = Rule("16.1", "`parameters` is an npz: a zip by section 2")
     yield rule.refuses("sb2-npz-empty", agent(parameters=b"", names=[]), CONTAINER, ASKED)
     yield rule.refuses("sb2-npz-none", agent(parameters=b"x" * 40), CONTAINER, ASKED)
@@ -139,7 +141,7 @@ def members() -> Iterator[Vector]:
 def crcs() -> Iterator[Vector]:
     rule = Rule("16.1", "The CRC of `parameters` as a whole and that of each member are verified")
     whole = agent()
-    yield rule.accepts("sb2-crc-right", whole, holds(BOTH), ASKED)
+    yield rule.accepts("sb2-crc-right", whole, expected_output(BOTH), ASKED)
     yield rule.refuses("sb2-crc-outer", whole.replace(ITEMS, ITEMS[::-1]), CONTAINER, ASKED)
     inner = build_zip(Member(b"a.npy", SCALAR, local={"crc": 1}, central={"crc": 1}))
     yield rule.refuses("sb2-crc-inner", agent(parameters=inner, names=["a"]), CONTAINER, ASKED)
@@ -153,7 +155,7 @@ def one(array: bytes) -> bytes:
 def npy_heads() -> Iterator[Vector]:
     rule = Rule("16.2", "the length of the header (`u2` in version 1, otherwise `u4`, at most 65,536)")
     for version in (1, 2, 3):
-        yield rule.accepts(f"npy-version-{version}", one(npy(version=version)), holds({"a": WEIGHTS}), ASKED)
+        yield rule.accepts(f"npy-version-{version}", one(npy(version=version)), expected_output({"a": WEIGHTS}), ASKED)
     rule = Rule("16.2", "a major version 1, 2 or 3")
     for version in (0, 4, 255):
         yield rule.refuses(f"npy-version-{version}", one(npy(version=version)), TENSOR, ASKED)
@@ -179,7 +181,7 @@ def npy_headers() -> Iterator[Vector]:
         "no-spaces": "{'descr':'<f4','fortran_order':False,'shape':(2,3)}",
     }
     for name, text in texts.items():
-        yield rule.accepts(f"npy-header-{name}", one(npy(text)), holds({"a": WEIGHTS}), ASKED)
+        yield rule.accepts(f"npy-header-{name}", one(npy(text)), expected_output({"a": WEIGHTS}), ASKED)
     broken = {
         "object": header("'|O'"), "text": header("'<U3'"), "fields": header("[('a', '<f4')]"), "date": header("'<M8[s]'"),
         "order": header(order="None"), "shape": header(shape="[2, 3]"), "negative": header(shape="(-2, 3)"),
@@ -205,13 +207,13 @@ def npy_headers() -> Iterator[Vector]:
         array = npy(header(f"'{code}'"), struct.pack(packed, 1, 2, 3, 4, 5, 6))
         word = code.translate(str.maketrans("<>=|", "lbnn"))
         features = ("big-endian",) if code[0] == ">" else ()
-        made = holds({"a": expected.tensor(dtype, (2, 3), little)})
+        made = expected_output({"a": expected.tensor(dtype, (2, 3), little)})
         yield rule.accepts(f"npy-dtype-{word}", one(array), made, ASKED, features=features)
 
 
 def npy_bytes() -> Iterator[Vector]:
     rule = Rule("16.2", "The number of bytes after the header MUST be what dtype and shape require")
-    empty = holds({"a": expected.floats(shape=(0, 3))})
+    empty = expected_output({"a": expected.floats(shape=(0, 3))})
     yield rule.accepts("npy-empty", one(npy(header(shape="(0, 3)"), b"")), empty, ASKED)
     yield rule.refuses("npy-bytes-fewer", one(npy(items=ITEMS[:-1])), TENSOR, ASKED)
     yield rule.refuses("npy-bytes-more", one(npy(items=ITEMS + b"x")), TENSOR, ASKED)
@@ -220,4 +222,4 @@ def npy_bytes() -> Iterator[Vector]:
     yield rule.refuses("npy-shape-huge", one(npy(huge)), TENSOR, ASKED)
     rule = Rule("16.2", "`fortran_order` true means that the first axis varies fastest.")
     turned = expected.floats(1, 3, 5, 2, 4, 6, shape=(2, 3))
-    yield rule.accepts("npy-fortran", one(npy(header(order="True"))), holds({"a": turned}), ASKED)
+    yield rule.accepts("npy-fortran", one(npy(header(order="True"))), expected_output({"a": turned}), ASKED)

@@ -1,6 +1,6 @@
-"""What loading a file would run, import or not understand (FORMAT.md 14).
+"""Scans: what loading a file would run, import or not understand (FORMAT.md 14).
 
-Every payload would be harmless if it ran (``os.system("true")``), and none ever does: they are data to look at.
+Every payload would be harmless if it ran (``os.system("true")``), and none ever runs.
 """
 
 from __future__ import annotations
@@ -9,9 +9,17 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from making import DEFLATED, POLICY, Member, build_zip, sb3_archive, state_dict_zip, torch_zip
-from making_pth import text
-from vectors import Rule, Vector
+from conformance.generators.build_pth import text
+from conformance.generators.build_zips import (
+    DEFLATED,
+    POLICY,
+    Member,
+    build_zip,
+    sb3_archive,
+    state_dict_zip,
+    torch_zip,
+)
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +30,7 @@ PAYLOAD: Final = b"\x80\x02" + SYSTEM + b"."
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from clean()
     yield from understood_or_not()
     yield from called_later()
@@ -47,12 +55,12 @@ def document(pickle: bytes, key: str = "x") -> bytes:
 
 
 def pickled(fragment: bytes, protocol: int = 4) -> bytes:
-    """A pickle of opcodes that leave one value."""
+    """A pickle of opcodes that push one value."""
     return b"\x80" + bytes([protocol]) + fragment + b"."
 
 
 def found(verdict: str, *rules: str) -> dict[str, Any]:
-    """What a decoder prints."""
+    """The expected output of a decoder."""
     harmful = "dangerous-name" in rules or "python-tag" in rules
     reason = ("harmful" if harmful else "not-known") if verdict == "dangerous" else None
     return {"verdict": verdict, "reason": reason, "rules": sorted(rules)}

@@ -6,16 +6,16 @@ import base64
 import json
 from typing import TYPE_CHECKING
 
-import expected
-from json_texts import FAILURE, read
-from vectors import Rule, Vector
+from conformance.generators import expected
+from conformance.generators.json_texts import FAILURE, read
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     for family in (markers, no_markers, hints, opaque, spellings, padding, no_base64, blobs):
         yield from family()
 
@@ -26,7 +26,7 @@ SEVEN = b"\x80\x04K\x07."
 TEXT = base64.b64encode(SEVEN).decode("ascii")
 
 
-def holding(rule: Rule, name: str, value: object, found: object) -> Vector:
+def with_serialized(rule: Rule, name: str, value: object, found: object) -> Vector:
     """A ``data`` whose ``x`` is a serialized value."""
     text = json.dumps({"x": value}).encode("ascii")
     return rule.accepts(f"serialized-{name}", text, expected.bare({"dict": [["x", found]]}))
@@ -38,7 +38,7 @@ def markers() -> Iterator[Vector]:
         "An object is a serialized value if it is the value of a *top-level* key and has the key `:serialized:`.",
     )
     value = {":type:": "<class 'int'>", ":serialized:": TEXT}
-    yield holding(rule, "value", value, expected.serialized(SEVEN, "<class 'int'>"))
+    yield with_serialized(rule, "value", value, expected.serialized(SEVEN, "<class 'int'>"))
     yield read(rule, "serialized-root", json.dumps(value).encode(), value)
     yield read(
         rule,
@@ -60,16 +60,18 @@ def markers() -> Iterator[Vector]:
     }.items():
         yield read(rule, f"serialized-{name}", json.dumps({"x": plain}).encode(), {"x": plain})
     rule = Rule("3.2", "`:type:` MUST be text, null or absent.")
-    yield holding(rule, "type-null", {":type:": None, ":serialized:": TEXT}, expected.serialized(SEVEN))
-    yield holding(rule, "type-absent", {":serialized:": TEXT}, expected.serialized(SEVEN))
+    yield with_serialized(rule, "type-null", {":type:": None, ":serialized:": TEXT}, expected.serialized(SEVEN))
+    yield with_serialized(rule, "type-absent", {":serialized:": TEXT}, expected.serialized(SEVEN))
     odd = "\x1b[31m\ud800\u202e"
-    yield holding(rule, "type-odd-text", {":type:": odd, ":serialized:": TEXT}, expected.serialized(SEVEN, odd))
+    yield with_serialized(rule, "type-odd-text", {":type:": odd, ":serialized:": TEXT}, expected.serialized(SEVEN, odd))
 
 
 def no_markers() -> Iterator[Vector]:
     others = {"number": 1, "null": None, "array": [TEXT], "object": {}}
     rule = Rule("3.2", "`:serialized:` MUST be text without lone surrogates")
-    yield holding(rule, "text", {":serialized:": TEXT, "hint": 1}, expected.serialized(SEVEN, hints={"hint": 1}))
+    yield with_serialized(
+        rule, "text", {":serialized:": TEXT, "hint": 1}, expected.serialized(SEVEN, hints={"hint": 1})
+    )
     yield rule.refuses("serialized-lone-surrogate", b'{"x": {":serialized:": "QUJD\\ud800"}}', FAILURE)
     for name, value in others.items():
         yield rule.refuses(f"serialized-is-{name}", json.dumps({"x": {":serialized:": value}}).encode(), FAILURE)
@@ -85,9 +87,9 @@ def hints() -> Iterator[Vector]:
     rule = Rule("3.3", "A reader MUST NOT use a hint as the value, and preserves hints unchanged.")
     found = {"low": "[-1. ... -1.]", "n": [1, None, {"deep": 0.5}], "": {}, "f": "<function f at 0x7f0000000000>"}
     value = {"low": found["low"], ":type:": "t", "n": found["n"], ":serialized:": TEXT, "": {}, "f": found["f"]}
-    yield holding(rule, "hints", value, expected.serialized(SEVEN, "t", found))
+    yield with_serialized(rule, "hints", value, expected.serialized(SEVEN, "t", found))
     marked = {"y": {":serialized:": "!", ":type:": 1}, "type": "u", "hints": 2}
-    yield holding(
+    yield with_serialized(
         rule, "hints-like-markers", {":serialized:": TEXT, **marked}, expected.serialized(SEVEN, None, marked)
     )
     rule = Rule("3.3", "A reader does not refuse unknown keys and does not assume their size.")
@@ -104,7 +106,7 @@ def opaque() -> Iterator[Vector]:
         "pickle-that-is-cut": b"\x80\x04\x95",
     }.items():
         text = base64.b64encode(pickle).decode("ascii")
-        yield holding(rule, name, {":serialized:": text}, expected.serialized(pickle))
+        yield with_serialized(rule, name, {":serialized:": text}, expected.serialized(pickle))
 
 
 # -- 3.2, base64 --------------------------------------------------------------------------------------

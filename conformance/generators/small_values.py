@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from making_pth import (
+from conformance.generators import expected
+from conformance.generators.build_pth import (
     DEVICE,
     EXIT,
     GET_LAYOUT,
@@ -18,13 +18,13 @@ from making_pth import (
     Raw,
     ordered,
 )
-from making_torch import pth
-from vectors import Rule
+from conformance.generators.build_torch_zips import pth
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 PLAIN: Final = "| list, tuple, Dict | list, tuple, dict |"
 CALLS: Final = "These calls are made by REDUCE. A call by another opcode, and any other global, call or node, is unsupported. A call with arguments other than these is an error."
@@ -37,7 +37,7 @@ ENCODE: Final = Name("_codecs", "encode")
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from plain()
     yield from ordered_dicts()
     yield from metadata()
@@ -154,7 +154,7 @@ def sets() -> Iterator[Vector]:
 
 
 def sizes() -> Iterator[Vector]:
-    rule = Rule("6.6", "| `torch.Size` (a tuple) | shape: integers >= 0 |")
+    rule = Rule("6.6", "| `torch.Size` (a tuple) | shape: integers >= 0 and < 2^63 |")
     yield accepts(rule, "size", Apply(SIZE, ((2, 0, 3),)), {"size": [2, 0, 3]})
     yield accepts(rule, "size-empty", Apply(SIZE, ((),)), {"size": []})
     for name, arguments in {
@@ -220,8 +220,8 @@ def octets() -> Iterator[Vector]:
     )
     every = "".join(map(chr, range(256)))
     encoded = Apply(ENCODE, (every, "latin1"))
-    yield accepts(rule, "bytes-encoded", encoded, expected.octets(bytes(range(256))))
-    yield accepts(rule, "bytes-of-nothing", Apply(BYTES, ()), expected.octets(b""))
+    yield accepts(rule, "bytes-encoded", encoded, expected.raw_bytes(bytes(range(256))))
+    yield accepts(rule, "bytes-of-nothing", Apply(BYTES, ()), expected.raw_bytes(b""))
     for name, arguments in {
         "as-utf-8": ("x", "utf-8"),
         "beyond-latin-1": ("\u0100", "latin1"),
@@ -230,7 +230,7 @@ def octets() -> Iterator[Vector]:
         yield refuses(rule, f"bytes-encoded-{name}", Apply(ENCODE, arguments))
     rule = Rule("6.6", "both also as keys")
     pairs = Pairs((Apply(ENCODE, ("a\xff", "latin1")), 1), (Apply(BYTES, ()), 2))
-    held = {"dict": [[expected.octets(b"a\xff"), 1], [expected.octets(b""), 2]]}
+    held = {"dict": [[expected.raw_bytes(b"a\xff"), 1], [expected.raw_bytes(b""), 2]]}
     yield accepts(rule, "bytes-encoded-as-keys", pairs, held)
 
     rule = Rule("6.6", "| `builtins.bytearray` of nothing, bytes, or (text, `latin1` or `latin-1`) | bytearray |")

@@ -5,15 +5,27 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import expected
-from making_pth import REBUILD_V2, REBUILD_V3, SIZE, UNTYPED, Apply, Name, Persist, Raw, ordered, storage, tensor
-from making_torch import DATA, EIGHT, pth, reversed_groups
-from vectors import Rule
+from conformance.generators import expected
+from conformance.generators.build_pth import (
+    REBUILD_V2,
+    REBUILD_V3,
+    SIZE,
+    UNTYPED,
+    Apply,
+    Name,
+    Persist,
+    Raw,
+    ordered,
+    storage,
+    tensor,
+)
+from conformance.generators.build_torch_zips import DATA, EIGHT, pth, reversed_groups
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 FLOAT: Final = Name("torch", "FloatStorage")
 TWO: Final = expected.lone(expected.floats(0, 1))
@@ -26,7 +38,7 @@ class Items(NamedTuple):
 
     raw: bytes
     swap: int = 1
-    """How many bytes a big-endian machine writes in the opposite order."""
+    """Number of bytes that a big-endian machine writes in the opposite order."""
     cls: str = ""
     """The storage class; untyped storages hold the others."""
 
@@ -54,11 +66,11 @@ ITEMS: Final = {
     "float8_e5m2fnuz": Items(b"\x40\xc0\x80"),
     "float8_e8m0fnu": Items(b"\x7f\x80\xff"),
 }
-"""Every dtype of 6.4 but the quantized ones; little-endian."""
+"""Every dtype of 6.4 except the quantized ones; little-endian."""
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from persistent_ids()
     yield from classes()
     yield from id_parts()
@@ -204,7 +216,7 @@ def shared() -> Iterator[Vector]:
 
 
 def geometry(shape: object, strides: object, offset: object = 0, data: bytes = EIGHT) -> bytes:
-    """A file of one float32 tensor, whatever its geometry is made of."""
+    """A file of one float32 tensor with any geometry."""
     call = Apply(REBUILD_V2, (storage(len(data) // 4), offset, shape, strides, False, ordered()))
     return pth(call, {"0": data})
 
@@ -342,7 +354,7 @@ def expanded() -> Iterator[Vector]:
 
 
 def three(dtype: str, *more: object) -> Apply:
-    """Three items of a dtype, in a storage of its own class where there is one."""
+    """Three items of a dtype, in a storage of its class if it has one."""
     items = ITEMS[dtype]
     if items.cls:
         return tensor(storage(3, "0", items.cls), (3,), None, 0, False, *more)

@@ -1,4 +1,4 @@
-"""Pickles in a bare ``data``, and the trees that ``--blob`` prints for them, made from plain facts."""
+"""Pickles in a bare ``data``, and the trees that ``--blob`` prints for them, built from plain facts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import base64
 import json
 from typing import TYPE_CHECKING, Final
 
-import expected
-from vectors import Rule, Vector
+from conformance.generators import expected
+from conformance.generators.vectors import Rule, Vector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,16 +16,16 @@ KEY: Final = "x"
 
 
 class Node:
-    """A node of a tree: its facts by the words of the protocol, in their order; a Node among them is a reference.
+    """A node of a tree: its fields by the words of the protocol, in order; a Node among them is a reference.
 
-    Two that say the same are two: a node is itself, as what one opcode made.
+    Nodes are compared by identity: each opcode creates a node of its own.
     """
 
     def __init__(self, **facts: object) -> None:
         self.facts = facts
 
     def holds(self, *parts: object) -> Node:
-        """Add to the list, tuple, set or frozenset that it is, for what holds itself."""
+        """Add parts to a list, tuple, set or frozenset, for values that contain themselves."""
         (held,) = self.facts.values()
         held.extend(parts)  # type: ignore[attr-defined]
         return self
@@ -92,14 +92,14 @@ def change(node: Node) -> dict[str, Node]:
 
 
 class _Numbers:
-    """Nodes, numbered as they are first referred to."""
+    """Numbers of nodes, in the order of the first reference."""
 
     def __init__(self) -> None:
         self.found: list[Node] = []
         self._numbers: dict[int, int] = {}
 
     def shown(self, part: object) -> object:
-        """A reference, or what holds references."""
+        """A reference, or a value that contains references."""
         if isinstance(part, Node):
             if id(part) not in self._numbers:
                 self._numbers[id(part)] = len(self.found)
@@ -113,7 +113,7 @@ class _Numbers:
 
 
 def tree(value: object, *log: object, protocol: int = 0, flags: Sequence[str] = ()) -> dict[str, object]:
-    """What ``--blob`` prints: the value, and the rows of the log."""
+    """The expected output of ``--blob``: the value, and the rows of the log."""
     numbers = _Numbers()
     head = {"protocol": protocol, "value": numbers.shown(value), "log": [numbers.shown(row) for row in log]}
     nodes: list[object] = []
@@ -123,7 +123,7 @@ def tree(value: object, *log: object, protocol: int = 0, flags: Sequence[str] = 
 
 
 def data(*pickles: bytes) -> bytes:
-    """A bare ``data`` that holds pickles, the first under :data:`KEY`."""
+    """A bare ``data`` that contains pickles, the first under :data:`KEY`."""
     texts = [base64.b64encode(pickle).decode("ascii") for pickle in pickles]
     keys = [KEY, *(f"{KEY}{number}" for number in range(1, len(texts)))]
     return json.dumps({key: {":serialized:": text} for key, text in zip(keys, texts)}).encode("ascii")
@@ -141,7 +141,7 @@ class PickleRule(Rule):
         return self.refuses(vector, data(pickle), outcome, "--blob", KEY, *_arguments(limits))
 
     def exceeds(self, vector: str, pickle: bytes, *limits: str) -> Vector:
-        """A pickle that asks for more than a limit allows."""
+        """A pickle that requires more than a limit allows."""
         return self.fails(vector, pickle, *limits, outcome="limit exceeded")
 
 
@@ -156,10 +156,10 @@ GLOBAL: Final = b"cm\nn\n"
 
 
 def counted(size: int, raw: bytes, more: int = 0) -> bytes:
-    """Bytes behind their length, as so many bytes; ``more`` is what the length claims beyond them."""
+    """Bytes after their length, a field of ``size`` bytes; ``more`` is added to the length."""
     return (len(raw) + more).to_bytes(size, "little") + raw
 
 
 def frame(body: bytes, size: int | None = None) -> bytes:
-    """A FRAME around opcodes; ``size`` is what it says instead."""
+    """A FRAME around opcodes; ``size`` replaces its size."""
     return b"\x95" + (len(body) if size is None else size).to_bytes(8, "little") + body

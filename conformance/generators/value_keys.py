@@ -1,24 +1,24 @@
-"""Keys, depth, and what a ``.pth`` may ask for (FORMAT.md 6.6, 8)."""
+"""Keys, depth, and limits of a ``.pth`` (FORMAT.md 6.6, 8)."""
 
 from __future__ import annotations
 
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-import expected
-from making_pth import EXIT, ORDERED_DICT, Apply, Change, Pairs, Raw, floats, ordered
-from making_torch import DATA, pth
-from small_values import ENCODE, SET, accepts, refuses
-from vectors import Rule
+from conformance.generators import expected
+from conformance.generators.build_pth import EXIT, ORDERED_DICT, Apply, Change, Pairs, Raw, floats, ordered
+from conformance.generators.build_torch_zips import DATA, pth
+from conformance.generators.small_values import ENCODE, SET, accepts, refuses
+from conformance.generators.vectors import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vectors import Vector
+    from conformance.generators.vectors import Vector
 
 
 def vectors() -> Iterator[Vector]:
-    """All of this family."""
+    """Yield the vectors of this family."""
     yield from nesting()
     yield from keys()
     yield from other_keys()
@@ -29,7 +29,7 @@ def vectors() -> Iterator[Vector]:
 # -- depth --------------------------------------------------------------------------------------------
 
 OPENED: Final = {"list": (b"]", b"a"), "tuple": (b"(", b"t"), "dict": (b"}K\x00", b"s")}
-"""What opens and closes a container."""
+"""Opcodes that open and close a container."""
 
 
 def nested(kind: str, depth: int) -> Raw:
@@ -39,7 +39,7 @@ def nested(kind: str, depth: int) -> Raw:
 
 
 def tagged_nested(kind: str, depth: int) -> Any:
-    """What is printed for it."""
+    """The expected output for it."""
     held = None
     for _ in range(depth):
         held = {kind: [[0, held]] if kind == "dict" else [held]}
@@ -209,7 +209,7 @@ def counts() -> Iterator[Vector]:
         + b"e"
     )
     made = pth([shared], protocol=2)
-    same = {"bytearray": expected.octets(bytes(400))["bytes"]}
+    same = {"bytearray": expected.raw_bytes(bytes(400))["bytes"]}
     held = expected.lone({"list": [{"list": [same] * 3}]})
     yield rule.accepts("value-copies-limit-kept", made, held, "--limit", "expanded_items=1200")
     yield rule.refuses("value-copies-limit-passed", made, "limit exceeded", "--limit", "expanded_items=100")

@@ -1,4 +1,4 @@
-"""What a vector is: a rule of FORMAT.md, the bytes that show it, and what a reader must make of them."""
+"""Vectors: a rule of FORMAT.md, bytes that test it, and the result that a reader must return."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LAYERS: Final = {
     "unsupported": "unsupported",
     "missing": "missing",
 }
-"""The folder of what must be refused, by the outcome (FORMAT.md 10)."""
+"""Folders of files that must be refused, by outcome (FORMAT.md 10)."""
 
 
 class Vector(NamedTuple):
@@ -22,13 +22,13 @@ class Vector(NamedTuple):
 
     name: str
     section: str
-    """Of FORMAT.md."""
+    """Section of FORMAT.md."""
     sentence: str
-    """Of that section, as it stands there."""
+    """A sentence of that section, verbatim."""
     data: bytes
     expect: Any
-    """What a decoder prints, or the outcome as a text. Of what is encoded: the bytes that FORMAT.md 12 leads to, or
-    None when it does not fix them."""
+    """The expected output of a decoder, or the outcome as a text. For an encoder: the bytes that FORMAT.md 12 determines, or
+    None if it does not determine them."""
     arguments: tuple[str, ...]
     features: tuple[str, ...]
     kind: str = "decode"
@@ -36,12 +36,12 @@ class Vector(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Must it be accepted?"""
+        """Whether a reader must accept the file."""
         return not isinstance(self.expect, str)
 
     @property
     def file(self) -> str:
-        """Its path below ``conformance/``."""
+        """Path of the file below ``conformance/``."""
         if self.kind == "encode":
             return f"vectors/encode/{self.name}.json"
         folder = "valid" if self.is_valid else f"invalid/{LAYERS[self.expect]}"
@@ -49,11 +49,11 @@ class Vector(NamedTuple):
 
 
 class Rule:
-    """A sentence of FORMAT.md, which its vectors stand for.
+    """A sentence of FORMAT.md, and the vectors that test it.
 
-    :param section: its number
-    :param sentence: as it stands there, or enough of it
-    :param features: what its vectors need of a decoder
+    :param section: number of the section
+    :param sentence: the sentence or a part of it, verbatim
+    :param features: features that its vectors require of a decoder
     """
 
     def __init__(self, section: str, sentence: str, *features: str) -> None:
@@ -64,8 +64,8 @@ class Rule:
     def accepts(self, name: str, data: bytes, expect: Any, *arguments: str, features: tuple[str, ...] = ()) -> Vector:
         """A file that a reader must accept.
 
-        :param expect: what a decoder prints
-        :param arguments: of the decoder
+        :param expect: the expected output of a decoder
+        :param arguments: arguments of the decoder
         """
         return self._vector(name, data, expect, arguments, features)
 
@@ -79,14 +79,14 @@ class Rule:
     ) -> Vector:
         """An archive that a writer must write.
 
-        :param document: what an encoder is given
-        :param written: the bytes that FORMAT.md 12 leads to, where the vector is about them
+        :param document: input of the encoder
+        :param written: the bytes that FORMAT.md 12 determines, if the vector is about them
         """
         canonical = () if written is None else ("canonical",)
         return self._encode(name, document, written, (*features, *canonical))
 
     def cannot_be_encoded(self, name: str, document: Any, outcome: str, *, features: tuple[str, ...] = ()) -> Vector:
-        """What a writer must refuse, with this outcome."""
+        """Input that a writer must refuse, with this outcome."""
         assert outcome in LAYERS, outcome
         return self._encode(name, document, outcome, features)
 
@@ -113,11 +113,11 @@ _ARGUMENTS: Final = {
     "--statistics": "statistics",
     "--unchecked-crc": "unchecked-crc",
 }
-"""The feature that an argument asks for."""
+"""The feature that an argument requires."""
 
 
 def _suffix(data: bytes) -> str:
-    """The suffix that a person expects."""
+    """Return the usual suffix of a file."""
     if data.lstrip()[:1] == b"{":
         return ".json"
     if data[:2] == b"PK" and not (b"/data.pkl" in data[:300] and b"_stable_baselines3" not in data):

@@ -7,7 +7,6 @@ whenever it is asked for, the others are read.
 from __future__ import annotations
 
 import contextlib
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
 
 from sbformat import pth
@@ -24,11 +23,12 @@ from sbformat.constants import (
     VERSION_ENTRY,
 )
 from sbformat.container.names import is_state_dict
+from sbformat.container.records import Member
 from sbformat.errors import FormatError, LimitError, MissingEntryError, SbformatError
 from sbformat.limits import Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import EllipsisType
 
     from sbformat.archive.algorithm import Algorithm
@@ -53,19 +53,16 @@ class Options(NamedTuple):
     on_unknown: OnUnknown = "error"
     unchecked_crc: bool = False
     copy: bool = False
-    is_swept: bool = True
+    check_crc: bool = True
     """Check the CRC of a ``.pth`` as a whole, besides those of the records that are handed out."""
 
 
 class Encoded(NamedTuple):
     """An entry as it is to be written."""
 
-    size: int
-    chunks: Callable[[], Iterable[bytes | memoryview]]
+    member: Member
     is_new: bool
     """It differs from what was read: replaced or added."""
-    crc: Callable[[], int] | None = None
-    """Gives the CRC-32 of the chunks once they have gone by, where it is computed on the way."""
 
 
 class Archive:
@@ -77,7 +74,7 @@ class Archive:
     :param options: how entries are decoded
     """
 
-    __slots__ = ("_budget", "_cache", "_entries", "_options", "_unchecked", "contents", "format", "state_dicts")
+    __slots__ = ("_budget", "_cache", "_entries", "_options", "contents", "format", "state_dicts")
 
     format: Kind
     """``sb3``, ``folder`` (an unzipped one), ``torch-zip``, ``torch-legacy`` (a lone ``.pth``), ``data-json`` (a bare
@@ -95,8 +92,6 @@ class Archive:
         self._budget = budget
         self._options = options
         self._cache: dict[str, Any] = {}
-        self._unchecked: dict[str, Callable[[], None]] = {}
-        """What checks entries that were decoded, but are not held."""
         self.format = kind
         self.contents = tuple(entries.entries)
         self.state_dicts = tuple(filter(is_state_dict, self.contents))
@@ -245,28 +240,22 @@ class Archive:
         return self.stable_baselines3_version if name == VERSION_ENTRY else self.system_info
 
     def _decode_state_dict(self, name: str) -> StateDict:
-        on_unknown, unchecked_crc, copy, is_swept = self._options
-        state_dict, check = decode_entry(
+        on_unknown, unchecked_crc, copy, check_crc = self._options
+        state_dict = decode_entry(
             self._entries, name, self._budget,
-            on_unknown=on_unknown, unchecked_crc=unchecked_crc, copy=copy, is_swept=is_swept,
+            on_unknown=on_unknown, unchecked_crc=unchecked_crc, copy=copy, check_crc=check_crc,
         )  # fmt: skip
-        if check is not None:
-            self._unchecked[name] = check
         state_dict.entry = name
         return state_dict
 
     def check(self) -> None:
-        """Check the CRCs, as wholes, of entries that were decoded without holding them; others were when they were.
+        """Check the CRCs of entries that were decoded but are not in memory; those of others were checked before.
 
-        To be called once what was asked for was read, and before it counts: it reads what is left.
+        Call it after everything that is needed was read, and before the result counts; it reads the rest of the bytes.
 
         :raises ContainerError: when one is wrong
         """
-        for name, check in self._unchecked.items():
-            try:
-                check()
-            except SbformatError as error:
-                raise error if error.entry == name else error.within(name) from None
+        self._entries.check_deferred(self.entries.keys())
 
     def _once(self, name: str, decode: Callable[[str], T]) -> T:
         """Decode an entry once, and remember the value or the error."""
@@ -302,7 +291,7 @@ class Archive:
 
     # -- what blobs mean ------------------------------------------------------------------------------
 
-    def decode(self, key: str) -> object:
+    def decode(self, key: str) -> Any:
         """Return what a value of ``data`` means: JSON as it is, a blob decoded without running it (FORMAT.md 13).
 
         :param key: of ``data``
@@ -393,7 +382,6 @@ class Archive:
         }
         made = Archive(Overlay(self._entries, kept), self.format, Budget(self.limits), self._options)
         made._cache = {name: value for name, value in self._cache.items() if name not in kept}
-        made._unchecked = {name: check for name, check in self._unchecked.items() if name not in kept}
         for name, content in kept.items():
             if isinstance(content, pth.StateDict):
                 made._cache[name] = content.named(name)
@@ -411,13 +399,11 @@ class Archive:
             from sbformat.archive.edits import dump_data
 
             content = dump_data(self.data)
-            return Encoded(len(content), lambda: (content,), is_new=True)
+            return Encoded(Member(name, len(content), lambda: (content,)), is_new=True)
         if reencode and is_state_dict(name):
             made = pth.encode_pth(self.state_dict(name))
-            return Encoded(made.size, made.chunks, is_new=True, crc=made.crc)
-        size = self._entries.entry(name).size
-        entries = self._entries
-        return Encoded(size, partial(entries.stream, name), entries.is_new(name), entries.crc(name))
+            return Encoded(Member(name, made.size, made.chunks, made.crc), is_new=True)
+        return Encoded(self._entries.member(name), self._entries.is_new(name))
 
     def __copy__(self) -> Archive:
         """Return the same archive: nothing in it can be changed."""

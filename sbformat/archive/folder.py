@@ -6,20 +6,21 @@ The same interface as :class:`~sbformat.container.reader.Container`, without its
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sbformat.constants import PLAIN_ENTRIES, PTH_SUFFIX
 from sbformat.container.names import check_name, check_path, check_paths
-from sbformat.container.reader import STORED_CHUNK_BYTES
-from sbformat.container.records import STORED, Entry
+from sbformat.container.records import STORED, Entry, Member
 from sbformat.errors import ContainerError, MissingEntryError
-from sbformat.io.source import HELD_BYTES, BytesSource, PathSource, open_source
+from sbformat.io.source import LARGE_FILE_BYTES, BytesSource, FileSource, iter_views, open_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
+    from sbformat.container.reader import Container
     from sbformat.io.source import Path, Source
-    from sbformat.limits import Budget
+    from sbformat.limits import Budget, LimitName
 
 
 class LooseEntries:
@@ -56,10 +57,12 @@ class LooseEntries:
         except KeyError:
             raise MissingEntryError(name, present=self.entries) from None
 
-    def read(self, name: str, *, limit: str | None = None) -> memoryview:
+    def read(self, name: str, *, limit: LimitName | None = None) -> memoryview:
         """Return an entry's bytes."""
         if limit is not None:
             self._budget.spend(limit, self.entry(name).size)
+        if isinstance(self._sources.get(name), FileSource):
+            self._budget.spend("total_bytes", self.entry(name).size)
         return self.view(name)
 
     def view(self, name: str) -> memoryview:
@@ -75,25 +78,31 @@ class LooseEntries:
         """Return an entry's bytes, as :meth:`view` does: nothing is compressed here."""
         return self.view(name)
 
-    def stream(self, name: str, chunk_bytes: int = STORED_CHUNK_BYTES) -> Iterator[memoryview | bytes]:
+    def stream(self, name: str, chunk_bytes: int | None = None) -> Iterator[memoryview | bytes]:
         """Yield an entry's bytes in chunks."""
         size = self.entry(name).size
         source = self._sources[name]
         if isinstance(source, _Later):
             source = BytesSource(source.view(0, size))
-        return (source.view(start, min(chunk_bytes, size - start)) for start in range(0, size, chunk_bytes))
+        return iter_views(source, 0, size, chunk_bytes)
 
     def source(self, name: str) -> Source:
         """Return an entry's bytes as a source."""
         self.entry(name)
         return self._sources[name]
 
-    def check(self, name: str, total: Callable[[], int]) -> None:
-        """Nothing: there is no CRC to compare with."""
+    def member(self, name: str) -> Member:
+        """Return an entry as it can be written into a zip."""
+        return Member(name, self.entry(name).size, partial(self.stream, name))
 
-    def crc(self, name: str) -> Callable[[], int] | None:  # noqa: ARG002 -- a zip's entries have one
-        """Return None: nothing computes it."""
-        return None
+    def verify(self, name: str) -> None:
+        """Do nothing: there is no CRC."""
+
+    def check_zip(self, name: str, inner: Container) -> None:
+        """Do nothing: there is no CRC."""
+
+    def check_deferred(self, names: Collection[str]) -> None:
+        """Do nothing: there is no CRC."""
 
 
 def open_folder(
@@ -101,7 +110,7 @@ def open_folder(
     budget: Budget,
     *,
     mapped: bool = False,
-    is_held: bool = True,
+    in_memory: bool = True,
     follows: Callable[[str], bool] = lambda _: True,
 ) -> LooseEntries:
     """Open a folder that an archive was unzipped into: the files directly in it.
@@ -113,7 +122,7 @@ def open_folder(
     :param path: the folder
     :param budget: the operation's
     :param mapped: map the files instead of reading them
-    :param is_held: False leaves the bytes of large files on the disk
+    :param in_memory: False leaves the bytes of large files on the disk
     :param follows: says whether to follow a link that has the name of an entry
     :raises ContainerError: for names that differ only in case
     :raises LimitError: for more files than an archive may have entries
@@ -133,10 +142,10 @@ def open_folder(
     for name in names:
         if name not in read_now:
             sources[name] = _Later(paths[name])
-        elif is_held or os.stat(paths[name]).st_size <= HELD_BYTES:
+        elif in_memory or os.stat(paths[name]).st_size <= LARGE_FILE_BYTES:
             sources[name] = open_source(paths[name], mapped=mapped, budget=budget)
         else:
-            sources[name] = PathSource(paths[name], limits=budget.limits)
+            sources[name] = FileSource(paths[name], limits=budget.limits)
     budget.grant(sum(source.size for source in sources.values()))
     return LooseEntries(sources, budget)
 

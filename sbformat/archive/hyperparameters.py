@@ -30,7 +30,7 @@ class Hyperparameter(NamedTuple):
         return f"<Hyperparameter {render_line(self.value)}, {self.how}{f': {escape(self.why)}' if self.why else ''}>"
 
 
-def decoded(value: object, budget: Budget) -> object:
+def decoded(value: object, budget: Budget) -> Any:
     """Return what a value of ``data`` means.
 
     :param value: JSON, or a blob

@@ -9,17 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from sbformat.container.names import check_paths, encode_path
-from sbformat.container.records import STORED, Entry
+from sbformat.container.records import STORED, Entry, Member
 from sbformat.container.writer import TorchZip
 from sbformat.errors import MissingEntryError, SbformatError
 from sbformat.io.source import BytesSource
 from sbformat.pth import StateDict, encode_pth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from sbformat.archive.entries import Entries
+    from sbformat.container.reader import Container
     from sbformat.io.source import Source
+    from sbformat.limits import LimitName
 
 Content: TypeAlias = "bytes | StateDict | None"
 """What an entry becomes: bytes, a state dict, or None for nothing."""
@@ -72,7 +74,7 @@ class Overlay:
         """Say whether an entry was replaced or added here."""
         return name in self._made
 
-    def read(self, name: str, *, limit: str | None = None) -> memoryview:
+    def read(self, name: str, *, limit: LimitName | None = None) -> memoryview:
         """Return an entry's bytes."""
         self.entry(name)
         if name in self._made:
@@ -96,17 +98,28 @@ class Overlay:
         """Return an entry's bytes as a source; nothing checks them."""
         return BytesSource(self.read(name)) if name in self._made else self._base.source(self.entry(name).name)
 
-    def check(self, name: str, total: Callable[[], int]) -> None:
-        """Check the CRC of an entry that was read; new ones have none."""
-        if name not in self._made:
-            self._base.check(self.entry(name).name, total)
-
-    def crc(self, name: str) -> Callable[[], int] | None:
-        """Return what gives the CRC-32 of what :meth:`stream` gave, where it is computed on the way."""
+    def member(self, name: str) -> Member:
+        """Return an entry as it can be written into a zip."""
         made = self._made.get(name)
         if made is None:
-            return self._base.crc(self.entry(name).name)
-        return made.crc if isinstance(made, TorchZip) else None
+            return self._base.member(self.entry(name).name)
+        if isinstance(made, TorchZip):
+            return Member(name, made.size, made.chunks, made.crc)
+        return Member(name, len(made), lambda: (made,))
+
+    def verify(self, name: str) -> None:
+        """Check the CRC of an entry that was read; a new one has none."""
+        if name not in self._made:
+            self._base.verify(self.entry(name).name)
+
+    def check_zip(self, name: str, inner: Container) -> None:
+        """Check the CRC of an entry that was read and is itself a zip; a new one has none."""
+        if name not in self._made:
+            self._base.check_zip(self.entry(name).name, inner)
+
+    def check_deferred(self, names: Collection[str]) -> None:
+        """Check the CRCs of those old entries among ``names`` for which :meth:`check_zip` deferred it."""
+        self._base.check_deferred({name for name in names if name in self.entries and name not in self._made})
 
     def _chunks(self, made: bytes | TorchZip) -> Iterator[memoryview | bytes]:
         return made.chunks() if isinstance(made, TorchZip) else iter((made,))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 from sbformat.data import parse_object
 from sbformat.errors import ContainerError, DataError, SbformatError, TensorError, UnsupportedError, quote
 from sbformat.globals.torch import STORAGE_CLASSES
-from sbformat.io.source import FileSource, PathSource
+from sbformat.io.source import FileSource
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.file_storage import FileStorage
@@ -48,7 +48,7 @@ def tensors_in_place(
     :param limits: as for :func:`read_safetensors`; the memory it takes does not grow with the tensors
     :raises ContainerError: as that does
     """
-    return read_tensors(PathSource(path, limits=limits), Budget(limits))
+    return read_tensors(FileSource(path, limits=limits), Budget(limits))
 
 
 def read_tensors(opened: Source, budget: Budget) -> tuple[dict[str, TensorInfo], dict[str, str]]:
@@ -85,8 +85,7 @@ def check_safetensors(path: str | os.PathLike[str]) -> None:
 
     :raises ContainerError: when its tensors do not cover its bytes, or it cannot be read
     """
-    with FileSource(path) as source:
-        read_rows(source, Budget(_ANY_HEADER))
+    read_rows(FileSource(path, limits=_ANY_HEADER), Budget(_ANY_HEADER))
 
 
 Row: TypeAlias = "tuple[str, tuple[int, ...], tuple[int, int]]"

@@ -18,7 +18,7 @@ from sbformat.arrayfiles.safetensors import CODES, check_safetensors
 from sbformat.container.names import check_name, check_path, check_paths
 from sbformat.errors import ContainerError, UnsupportedError, quote
 from sbformat.io.atomic import WriteBack, new_file, new_folder, open_new
-from sbformat.io.readahead import AHEAD_BYTES, ahead
+from sbformat.io.readahead import READ_AHEAD_BYTES, read_ahead
 from sbformat.pth.array_streams import ArrayStream
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class _Job(NamedTuple):
 
     def copy(self, pieces: Iterator[Chunk], nbytes: int, file: IO[bytes], wrote: Callable[[int], None]) -> None:
         """Write the bytes of arrays: many are read, and summed up, while those before them are written."""
-        for piece in ahead(pieces) if nbytes >= AHEAD_BYTES else pieces:
+        for piece in read_ahead(pieces) if nbytes >= READ_AHEAD_BYTES else pieces:
             file.write(piece)
             wrote(len(piece))
             self.progress(len(piece))

@@ -53,7 +53,7 @@ def each(
     :param done: what is done to a file, as a participle
     """
     message = f"the process that {done} it was ended from outside: it may need more memory than there is"
-    return _workers.in_order(
+    return _workers.map_in_order(
         work,
         paths,
         processes=min(args.jobs or _workers.processors(), len(paths)) if _is_much(paths) else 1,

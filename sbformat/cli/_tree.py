@@ -6,7 +6,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from sbformat.tools.scan.tree import read_tree, roots_of
+from sbformat.tools.scan.folders import find_roots, list_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +31,7 @@ def find(paths: Iterable[str]) -> Found:
     """Find the files to look into.
 
     A file that is named is one of them, whatever it is, also through a link. Of a folder so is every file below, each
-    once; see :mod:`sbformat.tools.scan.tree`.
+    once; see :mod:`sbformat.tools.scan.folders`.
 
     :param paths: files and folders
     """
@@ -45,8 +45,8 @@ def find(paths: Iterable[str]) -> Found:
         if not os.path.isdir(path):
             found.paths.append(path)
             continue
-        roots = roots_of(path)
-        tree = read_tree(path, roots, seen, finds_archives=True)
+        roots = find_roots(path)
+        tree = list_tree(path, roots, seen, finds_archives=True)
         found.paths.extend([*tree.unreadable, *tree.files])
         found.roots.update(dict.fromkeys(tree.files, roots))
         found.names.update(tree.names)

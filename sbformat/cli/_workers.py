@@ -1,12 +1,13 @@
-"""One piece of work after another, or in several processes: what comes back is the same, in the same order.
+"""Work on many items in several processes; results come back in the order of the items.
 
-A process that dies takes the piece of work that it was at with it and nothing else. Everything that processes need is
-imported only when there are any.
+The processes are those of :class:`concurrent.futures.ProcessPoolExecutor`, which gives up as a whole when one of them
+is killed. Here that costs one item: those that had no result are tried again one by one, in a process of their own, and
+the one whose process is killed again gets the result of ``lost``. Everything that processes need is imported only
+when there are any.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections import deque
@@ -14,223 +15,184 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from multiprocessing.connection import Connection
-    from queue import SimpleQueue
+    from concurrent.futures import Future, ProcessPoolExecutor
+    from multiprocessing.process import BaseProcess
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-_AHEAD: Final = 2
-"""Pieces of work that a process is given at once: it begins with the second while the first is on its way back."""
-_EARLY: Final = 16
-"""Pieces of work for each process that may be done before their turn: behind one that takes long, others go on."""
+_SUBMITTED: Final = 16
+"""Items submitted for each process: while one takes long, the other processes go on with those after it."""
 _TRIES: Final = 2
-"""How often a process may die of a piece of work: of the first, another may be to blame that needed the memory."""
-
-_OURS: Final[set[Connection]] = set()
-"""The ends of pipes that are this process's: one that is forked has them too, and must let them go to see the end."""
+"""How often an item is tried alone: the system may have ended the process for another reason, such as memory."""
+_MOST_PROCESSES: Final = 61
+"""What :class:`ProcessPoolExecutor` accepts on Windows."""
 
 
 def processors() -> int:
-    """Return how many processes can run at once."""
+    """Return how many processes can run at the same time."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def in_order(work: Callable[[T], R], items: Iterable[T], *, processes: int, lost: Callable[[T], R]) -> Iterator[R]:
-    """Return what the work makes of each item, in the order of the items.
+def map_in_order(work: Callable[[T], R], items: Iterable[T], *, processes: int, lost: Callable[[T], R]) -> Iterator[R]:
+    """Apply ``work`` to each item and return the results in the order of the items.
 
-    Processes start at once, not when the first result is asked for: whoever starts a thread does so after this.
+    The processes start immediately, not when the first result is requested: a caller that starts a thread does so after
+    this call, because a process with threads cannot be forked safely.
 
-    :param work: done in another process when there are several, so it and its results can be pickled
-    :param items: what it is done on
-    :param processes: how many; with one, the work is done here
-    :param lost: gives the result for an item whose process died
+    :param work: called in another process when there are several: it, the items and the results must be picklable
+    :param items: consumed as results are taken
+    :param processes: how many; with one, the work is done in this process
+    :param lost: gives the result of an item whose process was killed each time
+    :raises Exception: what ``work`` raised
     """
-    if processes > 1:
-        return _Pool(work, lost, processes).results(items)
-    return map(work, items)
+    if processes <= 1:
+        return map(work, items)
+    run = _Run(work, lost, min(processes, _MOST_PROCESSES), iter(items))
+    run.submit()
+    return run.results()
 
 
-class _Pool(Generic[T, R]):
-    """Processes that end when the results have been had, and with whoever asks for them."""
+class _Run(Generic[T, R]):
+    """One call of :func:`map_in_order`: what was submitted, in order, and the processes that work on it."""
 
-    def __init__(self, work: Callable[[T], R], lost: Callable[[T], R], processes: int) -> None:
+    def __init__(self, work: Callable[[T], R], lost: Callable[[T], R], processes: int, items: Iterator[T]) -> None:
         self._work = work
         self._lost = lost
-        self._processes = [_Process(work) for _ in range(processes)]
-        self._handed_out = 0
-        self._early: dict[int, R] = {}
-        """Results, by the turn of their item."""
-        self._deaths: dict[int, int] = {}
-        """How many processes died of an item, by its turn."""
+        self._processes = processes
+        self._items = items
+        self._submitted: deque[tuple[T, Future[R]]] = deque()
+        self._pool = _Pool(processes)
 
-    def results(self, items: Iterable[T]) -> Iterator[R]:
-        """Yield the results; the processes end with that, however it ends."""
-        source = iter(items)
-        turn = 0
+    def submit(self) -> None:
+        """Submit the next items, as many as may be under way."""
+        for item in self._items:
+            self._submitted.append((item, self._pool.submit(self._work, item)))
+            if len(self._submitted) >= _SUBMITTED * self._processes:
+                return
+
+    def results(self) -> Iterator[R]:
+        """Yield the results; the processes end with the generator, however it ends."""
+        from concurrent.futures.process import BrokenProcessPool
+
         try:
-            while True:
-                self._hand_out(source, turn + _EARLY * len(self._processes))
-                if turn in self._early:
-                    yield self._early.pop(turn)
-                    turn += 1
-                elif not self._wait():
-                    return
+            while self._submitted:
+                try:
+                    result = self._submitted[0][1].result()
+                except BrokenProcessPool:
+                    self._recover()
+                    continue
+                self._submitted.popleft()
+                yield result
+                self.submit()
         except BaseException:
-            for process in self._processes:
-                process.kill()
+            self._pool.kill()
             raise
         finally:
-            for process in self._processes:
-                process.close()
-            for process in self._processes:
-                process.end()
+            self._pool.close()
 
-    def _hand_out(self, source: Iterator[T], end: int) -> None:
-        """Give those with the least to do what comes next, as far as a turn."""
-        while self._handed_out < end:
-            process = min(self._processes, key=lambda process: len(process.given))
-            if len(process.given) >= _AHEAD:
-                return
-            for item in source:
-                process.give(self._handed_out, item)
-                self._handed_out += 1
-                break
-            else:
-                return
-
-    def _wait(self) -> bool:
-        """Take the results that come next, whosever turn it is; False when there are none to come."""
-        from multiprocessing.connection import wait
-
-        busy: dict[Any, _Process[T, R]] = {process.results: process for process in self._processes if process.given}
-        for ready in wait(list(busy)) if busy else ():
-            process = busy[ready]
-            answer = process.take()
-            if answer is None:
-                self._replace(process)
-                continue
-            result, error, trace = answer
-            if error is not None:
-                raise error from RuntimeError(trace)
-            turn, _ = process.given.popleft()
-            self._early[turn] = result
-        return bool(busy)
-
-    def _replace(self, dead: _Process[T, R]) -> None:
-        """Let another process do what a dead one was given, but for what it died of."""
-        dead.end()
-        turn, item = dead.given[0]
-        self._deaths[turn] = self._deaths.get(turn, 0) + 1
-        if self._deaths[turn] == _TRIES:
-            self._early[turn] = self._lost(item)
-            dead.given.popleft()
-        other = _Process(self._work)
-        self._processes[self._processes.index(dead)] = other
-        for following in dead.given:
-            other.give(*following)
-
-
-class _Process(Generic[T, R]):
-    """One process, and what it has been given to do."""
-
-    def __init__(self, work: Callable[[T], R]) -> None:
-        from multiprocessing import get_context
-
-        context: Any = get_context("fork" if _is_alone() else "spawn")
-        self.given: deque[tuple[int, T]] = deque()
-        """What it is at, and what it does next, each with its turn."""
-        self.results: Connection
-        theirs, self._items = context.Pipe(duplex=False)
-        self.results, answers = context.Pipe(duplex=False)
-        self._process = context.Process(target=_serve, args=(work, theirs, answers), daemon=True)
-        _OURS.update((self._items, self.results))
-        with _without_interrupts():
-            self._process.start()
-        theirs.close()
-        answers.close()
-
-    def give(self, turn: int, item: T) -> None:
-        """Have it do a piece of work after those that it has."""
-        self.given.append((turn, item))
-        with contextlib.suppress(OSError):  # it is dead, which shows when its result is waited for
-            self._items.send(item)
-
-    def take(self) -> Any:
-        """Return its next answer; None when it is dead."""
+    def _recover(self) -> None:
+        """Replace the processes, and get the missing results one by one: only an item that kills its own is lost."""
+        self._pool.close()
+        alone = _Pool(1)
         try:
-            return self.results.recv()
-        except (EOFError, OSError):
-            return None
+            for index, (item, future) in enumerate(self._submitted):
+                for _ in range(_TRIES):
+                    if _is_missing(future):
+                        future = alone.submit(self._work, item)  # noqa: PLW2901 -- the next try
+                        if _is_missing(future):
+                            alone.close()
+                            alone = _Pool(1)
+                self._submitted[index] = item, _make_future(self._lost(item)) if _is_missing(future) else future
+        except BaseException:
+            alone.kill()
+            raise
+        finally:
+            alone.close()
+        self._pool = _Pool(self._processes)
 
-    def kill(self) -> None:
-        """End it, whatever it is at."""
-        self._process.kill()
+
+class _Pool:
+    """A :class:`ProcessPoolExecutor` whose processes end with this process, and can be killed."""
+
+    def __init__(self, processes: int) -> None:
+        import multiprocessing
+        from concurrent.futures import ProcessPoolExecutor
+
+        context: Any = multiprocessing.get_context("fork" if _is_alone() else "spawn")
+        self._others = set(multiprocessing.active_children())
+        self._executor: ProcessPoolExecutor = ProcessPoolExecutor(processes, context, _prepare_worker)
+
+    def submit(self, work: Callable[[T], R], item: T) -> Future[R]:
+        """Submit an item; in a pool that is broken its result is missing."""
+        from concurrent.futures.process import BrokenProcessPool
+
+        try:
+            return self._executor.submit(work, item)
+        except BrokenProcessPool as error:
+            return _make_future(error=error)
 
     def close(self) -> None:
-        """Tell it that there is no more to do."""
-        self._items.close()
+        """Wait for the end of the processes."""
+        self._executor.shutdown(cancel_futures=True)
 
-    def end(self) -> None:
-        """Wait for its end."""
-        self.close()
-        self._process.join()
-        self.results.close()
-        _OURS.difference_update((self._items, self.results))
+    def kill(self) -> None:
+        """End the processes, whatever they do."""
+        import multiprocessing
+
+        mine: set[BaseProcess] = set(multiprocessing.active_children()) - self._others
+        for process in mine:
+            process.kill()
+
+
+def _make_future(result: Any = None, error: Exception | None = None) -> Future[Any]:
+    from concurrent.futures import Future
+
+    future: Future[Any] = Future()
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
+    return future
+
+
+def _is_missing(future: Future[R]) -> bool:
+    """Wait for a result, and say whether its process was killed."""
+    from concurrent.futures import CancelledError
+    from concurrent.futures.process import BrokenProcessPool
+
+    try:
+        return isinstance(future.exception(), BrokenProcessPool)
+    except CancelledError:
+        return True
 
 
 def _is_alone() -> bool:
-    """Say whether this process has one thread: then a fork is safe, and has at once what a new process must load."""
+    """Say whether this process has one thread: then a fork is safe, and starts faster than a new interpreter."""
     try:
         return sys.platform == "linux" and len(os.listdir("/proc/self/task")) == 1
     except OSError:
         return False
 
 
-@contextlib.contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Hold Ctrl-C back while a process starts, which inherits that: it is for this one, whenever it comes."""
+# -- in a worker --------------------------------------------------------------------------------------
+
+
+def _prepare_worker() -> None:
+    """Leave Ctrl-C to the parent process, and end when it ends, also when it is killed."""
     import signal
-
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-# -- in the other process -----------------------------------------------------------------------------
-
-
-def _serve(work: Callable[[T], R], items: Connection, results: Connection) -> None:
-    import signal
-    from queue import SimpleQueue
     from threading import Thread
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for end in _OURS:
-        end.close()
-    queue: SimpleQueue[T] = SimpleQueue()
-    Thread(target=_receive, args=(items, queue), daemon=True).start()
-    while True:
-        try:
-            answer: tuple[R | None, Exception | None, str] = work(queue.get()), None, ""
-        except Exception as error:  # noqa: BLE001 -- raised again where the results are asked for
-            import traceback
-
-            answer = None, error, traceback.format_exc()
-        results.send(answer)
+    Thread(target=_end_with_parent, daemon=True).start()
 
 
-def _receive(items: Connection, queue: SimpleQueue[Any]) -> None:
-    """Take items as they come, so that nobody waits to hand them out; end when no more will: also with the parent."""
-    while True:
-        try:
-            queue.put(items.recv())
-        except (EOFError, OSError):
-            os._exit(0)
+def _end_with_parent() -> None:
+    from multiprocessing import parent_process
+
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

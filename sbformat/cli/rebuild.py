@@ -110,9 +110,8 @@ def _is_statistics(path: str, args: argparse.Namespace) -> bool:
         return not os.path.isfile(os.path.join(path, DATA_ENTRY)) and bool(folder_files(path))
     if not os.path.isfile(path):
         return False
-    with FileSource(path) as source:
-        if sniff(source) != "pickle":
-            return False
+    if sniff(FileSource(path)) != "pickle":
+        return False
     return _files.read_archive(path, args).format in STATISTICS
 
 

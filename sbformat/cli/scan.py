@@ -172,9 +172,9 @@ def _to_json(report: ScanReport) -> dict[str, Any]:
 
 def _print_sarif(reports: list[dict[str, Any]], skipped: dict[str, Any], status: int) -> None:
     import sbformat
-    from sbformat.tools.scan.sarif import sarif_log
+    from sbformat.tools.scan.sarif import render_sarif
 
-    _output.print_document(sarif_log(reports, skipped, version=sbformat.__version__, exit_code=status))
+    _output.print_document(render_sarif(reports, skipped, version=sbformat.__version__, exit_code=status))
 
 
 # -- text ---------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ from sbformat.errors import ContainerError, quote
 
 if TYPE_CHECKING:
     from sbformat.io.source import Source
-    from sbformat.limits import Budget
+    from sbformat.limits import Budget, LimitName
 
 _LARGEST_COMMENT: Final = 0xFFFF
 _LARGEST_OVERHEAD: Final = LOCAL.size + 2 * 0xFFFF + DESCRIPTOR64.size
@@ -65,7 +65,7 @@ _Central: TypeAlias = tuple[bytes, int, int, int, int, int, int]
 method, flags. A plain tuple: it lives for microseconds, and there are as many as tensors."""
 
 
-def read_layout(source: Source, budget: Budget, entry_limit: str) -> dict[str, Entry]:
+def read_layout(source: Source, budget: Budget, entry_limit: LimitName) -> dict[str, Entry]:
     """Read and check the whole structure.
 
     :param source: the zip
@@ -84,7 +84,7 @@ def _refuse(message: str, offset: int | None = None) -> NoReturn:
 # -- the end records and the directory (FORMAT.md 2.1 to 2.3) -----------------------------------------
 
 
-def _read_directory(source: Source, budget: Budget, entry_limit: str) -> tuple[list[_Central], int]:
+def _read_directory(source: Source, budget: Budget, entry_limit: LimitName) -> tuple[list[_Central], int]:
     """Return the directory's records and the offset at which it starts."""
     size = source.size
     head = bytes(source.view(0, min(4, size)))

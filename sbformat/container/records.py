@@ -1,9 +1,14 @@
-"""The records that a zip is made of: one table, which ``zip_layout`` reads and ``zip_writer`` writes (FORMAT.md 2)."""
+"""The records of a zip: one table, from which ``layout`` reads and ``writer`` writes (FORMAT.md 2)."""
 
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+Chunks: TypeAlias = "Iterable[bytes | memoryview]"
 
 STORED: Final = 0
 DEFLATED: Final = 8
@@ -27,7 +32,7 @@ DESCRIPTOR64: Final = Struct("<4sI2Q")
 
 MAX16: Final = 0xFFFF
 MAX32: Final = 0xFFFFFFFF
-"""Sentinels: the value stands in a zip64 record or extra field."""
+"""Sentinels: the value is in a zip64 record or extra field instead."""
 
 FLAG_DESCRIPTOR: Final = 0x8
 FLAG_UTF8: Final = 0x800
@@ -41,13 +46,13 @@ MODE_FOLDER: Final = 0o040000
 
 
 class Entry(NamedTuple):
-    """One member, as the directory and its local header agree on it."""
+    """One member of a zip that was read; its local header and its directory record agree on it."""
 
     name: str
     offset: int
-    """Of the local header, from the start of the container."""
+    """Position of the local header in the zip, in bytes."""
     data_offset: int
-    """Of the member's bytes as stored."""
+    """Position of the member's bytes, as they are stored."""
     compressed_size: int
     size: int
     crc: int
@@ -58,3 +63,14 @@ class Entry(NamedTuple):
     def is_folder(self) -> bool:
         """A directory entry: its name ends with a slash and it is empty."""
         return self.name.endswith("/")
+
+
+class Member(NamedTuple):
+    """One member of a zip that is to be written; its size is known before its bytes are made."""
+
+    name: str
+    size: int
+    chunks: Callable[[], Chunks]
+    """Returns an iterable over its bytes, from the start at each call."""
+    crc: Callable[[], int] | None = None
+    """Returns their CRC-32 after the last chunk, when iterating over them computes it or has checked it."""

@@ -1,14 +1,15 @@
-"""Zips, written: the mirror of ``zip_layout``, in the two shapes that an archive has (FORMAT.md 12.1, 12.2).
+"""Write zips, in the two shapes that an archive has: the mirror of ``layout`` (FORMAT.md 12.1, 12.2).
 
-The outer zip as SB3 writes it, member after member into a file; torch's inner zip as a stream of chunks whose
-size is known before the first of them, so that it can be a member without being held. Both have fixed dates.
+:class:`ContainerWriter` writes the outer zip as SB3 does, member after member into a file. :class:`TorchZip` is torch's
+inner zip as a stream of chunks; its size is known before the first chunk, so that it can be a member without being in
+memory. Both have fixed dates.
 """
 
 from __future__ import annotations
 
 import zlib
 from struct import Struct
-from typing import IO, TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.constants import (
     CENTRAL_SIGNATURE,
@@ -18,6 +19,7 @@ from sbformat.constants import (
     ZIP64_END_SIGNATURE,
     ZIP64_LOCATOR_SIGNATURE,
 )
+from sbformat.container.integrity import crc32_pair
 from sbformat.container.names import check_paths, encode_name, encode_path
 from sbformat.container.records import (
     CENTRAL,
@@ -37,38 +39,25 @@ from sbformat.container.records import (
     STORED,
     ZIP64_END,
     ZIP64_LOCATOR,
+    Member,
 )
 from sbformat.errors import ContainerError
-from sbformat.io.crc32 import COMBINED_BYTES, combined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-Chunks: TypeAlias = "Iterable[bytes | memoryview]"
-
-_DATE: Final = 0x21  # 1980-01-01, the first that a zip can say; Python's zipfile takes no earlier one
+_DATE: Final = 0x21  # 1980-01-01, the earliest date of a zip
 _UNIX: Final = 3 << 8
 _VERSION: Final = 20
 _VERSION_ZIP64: Final = 45
-_MODE: Final = 0o600 << 16  # as Python's zipfile, and so SB3, has it
+_MODE: Final = 0o600 << 16  # as Python's zipfile writes it, and so SB3
 _FOLDER_MODE: Final = (MODE_FOLDER | 0o755) << 16 | DOS_FOLDER
 _ALIGNMENT: Final = 64
 _ZIP64_REST: Final = ZIP64_END.size - 12
 
 
-class Member(NamedTuple):
-    """What becomes a member: its size is known before its bytes are made."""
-
-    name: str
-    size: int
-    chunks: Callable[[], Chunks]
-    """Gives its bytes from the start, each time it is called."""
-    crc: Callable[[], int] | None = None
-    """Gives their CRC-32 once they have gone by, where it is computed on the way."""
-
-
 class _Record(NamedTuple):
-    """What the directory says of a member that was written."""
+    """The fields of a directory record that differ between members."""
 
     name: bytes
     offset: int
@@ -85,22 +74,22 @@ def _zip64_extra(*values: int) -> bytes:
     return EXTRA.pack(EXTRA_ZIP64, 8 * len(values)) + Struct(f"<{len(values)}Q").pack(*values)
 
 
-def _central(record: _Record, made_by: int, version: int, date: int, attributes: int) -> bytes:
-    """A record of the directory: what does not fit 32 bits stands in a zip64 extra (FORMAT.md 2.3)."""
+def _pack_central(record: _Record, made_by: int, version: int, date: int, attributes: int) -> bytes:
+    """Pack a record of the directory; a number that does not fit 32 bits goes into a zip64 extra (FORMAT.md 2.3)."""
     name, offset, size, crc, flags = record
     wide = ([size, size] if _is_wide(size) else []) + ([offset] if _is_wide(offset) else [])
     extra = _zip64_extra(*wide) if wide else b""
-    shown = min(size, MAX32)
+    size = min(size, MAX32)
     version = max(version, _VERSION_ZIP64) if wide else version
     head = CENTRAL.pack(
-        CENTRAL_SIGNATURE, made_by, version, flags, STORED, 0, date, crc, shown, shown, len(name), len(extra), 0, 0, 0,
+        CENTRAL_SIGNATURE, made_by, version, flags, STORED, 0, date, crc, size, size, len(name), len(extra), 0, 0, 0,
         attributes, min(offset, MAX32),
     )  # fmt: skip
     return head + name + extra
 
 
-def _end(count: int, length: int, start: int, *, always_zip64: bool) -> bytes:
-    """The end records: both zip64 ones where a number needs them, or always, as torch has them (FORMAT.md 2.2)."""
+def _pack_end(count: int, length: int, start: int, *, always_zip64: bool) -> bytes:
+    """Pack the end records; with both zip64 ones when a number needs them, or always, as torch does (FORMAT.md 2.2)."""
     zip64 = b""
     if always_zip64 or count >= MAX16 or _is_wide(length) or _is_wide(start):
         zip64 = ZIP64_END.pack(
@@ -115,9 +104,9 @@ def _end(count: int, length: int, start: int, *, always_zip64: bool) -> bytes:
 
 
 class ContainerWriter:
-    """The archive's own zip: stored members with whole local headers, zip64 only where a size needs it.
+    """Writes the archive's own zip: stored members with complete local headers, zip64 only when a size needs it.
 
-    :param file: empty, and can seek: a header is completed once its member's CRC is known
+    :param file: empty and seekable: a header is completed once its member's CRC is known
     """
 
     __slots__ = ("_at", "_file", "_names", "_records")
@@ -131,14 +120,15 @@ class ContainerWriter:
     def add(self, member: Member) -> None:
         """Write a member.
 
-        :raises ContainerError: when its name breaks the path rules (FORMAT.md 2.6), or it has not the size it claims
+        :raises ContainerError: when its name breaks the path rules (FORMAT.md 2.6), or it does not have the announced
+            size
         """
         name = encode_path(member.name)
         if member.name in self._names:
-            message = "a member of this name is there already"
+            message = "there are two members of this name"
             raise ContainerError(message, entry=member.name)
         if member.size and name.endswith(b"/"):
-            message = "a folder holds no bytes of its own"
+            message = "a folder cannot have content"
             raise ContainerError(message, entry=member.name)
         flags = 0 if name.isascii() else FLAG_UTF8
         start = self._at
@@ -152,7 +142,7 @@ class ContainerWriter:
         self._records.append(_Record(name, start, member.size, crc, flags))
 
     def _put_all(self, member: Member) -> int:
-        """Write a member's bytes; return their CRC, which is computed here where nobody else does."""
+        """Write a member's bytes; return their CRC-32, computed here unless the member has it."""
         crc = written = 0
         for chunk in member.chunks():
             if member.crc is None:
@@ -165,17 +155,17 @@ class ContainerWriter:
     def finish(self) -> None:
         """Write the directory.
 
-        :raises ContainerError: when two names meet on some file system, or there is no member
+        :raises ContainerError: when two names are the same path on some file system, or there is no member
         """
         if not self._records:
-            message = "a zip without members is no archive"
+            message = "an archive needs at least one entry"
             raise ContainerError(message)
         check_paths(self._names)
         start = self._at
         for record in self._records:
             attributes = _FOLDER_MODE if record.name.endswith(b"/") else _MODE
-            self._put(_central(record, _UNIX | _VERSION, _VERSION, _DATE, attributes))
-        self._put(_end(len(self._records), self._at - start, start, always_zip64=False))
+            self._put(_pack_central(record, _UNIX | _VERSION, _VERSION, _DATE, attributes))
+        self._put(_pack_end(len(self._records), self._at - start, start, always_zip64=False))
 
     def _put(self, chunk: bytes | memoryview) -> None:
         write_all(self._file, chunk)
@@ -183,7 +173,7 @@ class ContainerWriter:
 
 
 def write_all(file: IO[bytes], chunk: bytes | memoryview) -> None:
-    """Write all of it: a raw file may take less at a time."""
+    """Write a whole chunk: one write to a raw file may take less."""
     left = memoryview(chunk)
     while left:
         left = left[file.write(left) :]
@@ -191,16 +181,16 @@ def write_all(file: IO[bytes], chunk: bytes | memoryview) -> None:
 
 def _check_size(member: Member, written: int) -> None:
     if written != member.size:
-        message = f"it gave {written:,} bytes where {member.size:,} were announced: it changed meanwhile"
+        message = f"expected {member.size:,} bytes, got {written:,}: it changed while it was written"
         raise ContainerError(message, entry=member.name)
 
 
 def _outer_header(name: bytes, flags: int, size: int, crc: int) -> bytes:
     extra = _zip64_extra(size, size) if _is_wide(size) else b""
     version = _VERSION_ZIP64 if extra else _VERSION
-    shown = min(size, MAX32)
+    size32 = min(size, MAX32)
     return (
-        LOCAL.pack(LOCAL_SIGNATURE, version, flags, STORED, 0, _DATE, crc, shown, shown, len(name), len(extra))
+        LOCAL.pack(LOCAL_SIGNATURE, version, flags, STORED, 0, _DATE, crc, size32, size32, len(name), len(extra))
         + name
         + extra
     )
@@ -210,9 +200,9 @@ def _outer_header(name: bytes, flags: int, size: int, crc: int) -> bytes:
 
 
 class TorchZip:
-    """A torch zip that is made as it is read: records aligned to 64 bytes, with descriptors behind them.
+    """A torch zip that is made while it is read: records aligned to 64 bytes, each followed by a descriptor.
 
-    Sizes are known, CRCs only once the bytes have gone by; torch's own writer has the same shape.
+    Sizes are known beforehand, CRCs only after the bytes; this is why torch's own writer has the same shape.
 
     :param members: the records, in order
     """
@@ -220,7 +210,7 @@ class TorchZip:
     __slots__ = ("_crc", "_members", "_records", "size")
 
     size: int
-    """Bytes in all."""
+    """Total size in bytes."""
 
     def __init__(self, members: Sequence[Member]) -> None:
         self._members = members
@@ -234,66 +224,60 @@ class TorchZip:
             record = _Record(name, at, member.size, 0, flags)
             self._records.append((header, record, _descriptor(0, member.size)))
             at += len(header) + member.size + len(_descriptor(0, member.size))
-        directory = sum(len(_central(record, 0, 0, 0, 0)) for _, record, _ in self._records)
-        self.size = at + directory + len(_end(len(members), directory, at, always_zip64=True))
+        directory = sum(len(_pack_central(record, 0, 0, 0, 0)) for _, record, _ in self._records)
+        self.size = at + directory + len(_pack_end(len(members), directory, at, always_zip64=True))
 
     def chunks(self) -> Iterator[bytes | memoryview]:
         """Yield its bytes from the start.
 
-        :raises ContainerError: when a record has not the size it claims
+        :raises ContainerError: when a record does not have the announced size
         """
         central = bytearray()
         total = at = 0
         for member, (header, record, blank) in zip(self._members, self._records):
             total = zlib.crc32(header, total)
             yield header
-            crc, total = yield from _summed(member, total)
+            crc, total = yield from crc32_pair(_exact_chunks(member), member.size, total)
             if blank:
                 descriptor = _descriptor(crc, member.size)
                 total = zlib.crc32(descriptor, total)
                 yield descriptor
-            central += _central(record._replace(crc=crc), 0, 0, 0, 0)
+            central += _pack_central(record._replace(crc=crc), 0, 0, 0, 0)
             at += len(header) + member.size + len(blank)
-        central += _end(len(self._members), len(central), at, always_zip64=True)
+        central += _pack_end(len(self._members), len(central), at, always_zip64=True)
         self._crc = zlib.crc32(central, total)
         yield bytes(central)
 
     def crc(self) -> int:
-        """Return the CRC-32 of all of its bytes, once the last of them were yielded."""
+        """Return the CRC-32 of the whole zip, after the last chunk was yielded."""
         return self._crc
 
 
-def _summed(member: Member, total: int) -> Generator[bytes | memoryview, None, tuple[int, int]]:
-    """Yield a member's bytes, as they will be; return their CRC, and that of all up to here.
+def _exact_chunks(member: Member) -> Iterator[bytes | memoryview]:
+    """Yield a member's bytes, as they will stay.
 
-    :param total: that of what was yielded before
-    :raises ContainerError: when it has not the size it claims
+    :raises ContainerError: at the end, when it does not have the announced size
     """
-    is_small = member.size < COMBINED_BYTES
-    crc = written = 0
+    written = 0
     for chunk in member.chunks():
-        piece = _unchanging(chunk)
-        crc = zlib.crc32(piece, crc)
-        if is_small:
-            total = zlib.crc32(piece, total)
+        piece = _copy_if_mutable(chunk)
         written += len(piece)
         yield piece
     _check_size(member, written)
-    return crc, total if is_small else combined(total, crc, member.size)
 
 
-def _unchanging(chunk: bytes | memoryview) -> bytes | memoryview:
-    """An array may change between here and the file: CRC and bytes must agree. What is made of bytes cannot."""
+def _copy_if_mutable(chunk: bytes | memoryview) -> bytes | memoryview:
+    """Return a chunk that cannot change: an array may before it is in the file, and then the CRC would be wrong."""
     return chunk if isinstance(chunk, bytes) or isinstance(chunk.obj, bytes) else bytes(chunk)
 
 
 def _torch_header(name: bytes, flags: int, size: int, at: int) -> bytes:
     extra = _zip64_extra(0, 0) if _is_wide(size) else b""
-    shown = MAX32 if extra else 0
+    size32 = MAX32 if extra else 0
     unaligned = at + LOCAL.size + len(name) + len(extra) + EXTRA.size
     filler = -unaligned % _ALIGNMENT
     extra += EXTRA.pack(EXTRA_TORCH_PADDING, filler) + b"Z" * filler
-    return LOCAL.pack(LOCAL_SIGNATURE, 0, flags, STORED, 0, 0, 0, shown, shown, len(name), len(extra)) + name + extra
+    return LOCAL.pack(LOCAL_SIGNATURE, 0, flags, STORED, 0, 0, 0, size32, size32, len(name), len(extra)) + name + extra
 
 
 def _descriptor(crc: int, size: int) -> bytes:

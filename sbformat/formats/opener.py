@@ -15,7 +15,7 @@ from sbformat.constants import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
 from sbformat.container.names import is_state_dict
 from sbformat.container.reader import Container
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError
-from sbformat.io.source import PathSource, open_large, open_source
+from sbformat.io.source import FileSource, open_large, open_source
 from sbformat.limits import Budget
 from sbformat.pkl.decode import decode_pickle
 
@@ -39,7 +39,7 @@ def open_archive(
     options: Options = _DEFAULT_OPTIONS,
     *,
     mapped: bool = False,
-    is_held: bool = True,
+    in_memory: bool = True,
 ) -> Archive:
     """Open a source as the archive that its kind asks for.
 
@@ -47,15 +47,15 @@ def open_archive(
     :param budget: the operation's; the size of the file is granted to it
     :param options: how entries are decoded
     :param mapped: map a file instead of reading it
-    :param is_held: read large zips into memory, too; otherwise they stay in the file
+    :param in_memory: read large zips into memory, too; otherwise they stay in the file
     :raises OSError: from the path, unchanged
     :raises SbformatError: as :func:`sbformat.read`
     """
-    in_place = _LARGE if is_held else _LARGE_IN_PLACE
+    in_place = _LARGE if in_memory else _LARGE_IN_PLACE
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
         from sbformat.archive.folder import open_folder
 
-        folder = open_folder(source, budget, mapped=mapped, is_held=is_held)
+        folder = open_folder(source, budget, mapped=mapped, in_memory=in_memory)
         if not any(name == DATA_ENTRY or is_state_dict(name) for name in folder):
             raise MissingEntryError(DATA_ENTRY, present=folder)
         if sniff_zip(folder.entries) == "sb2-zip":
@@ -150,17 +150,17 @@ def _open_pickle(opened: Source, source: SourceLike, budget: Budget, options: Op
 def _decoded(opened: Source, budget: Budget) -> Pickle:
     from sbformat.formats.pickled import refuse_odd
 
-    if not isinstance(opened, PathSource):
+    if not isinstance(opened, FileSource):
         return refuse_odd(decode_pickle(opened.view(0, opened.size), budget))
     from sbformat.pkl.out_of_core import decode_large
 
     return refuse_odd(decode_large(opened, budget))
 
 
-def _large(source: SourceLike, budget: Budget, kinds: frozenset[Kind]) -> PathSource | None:
+def _large(source: SourceLike, budget: Budget, kinds: frozenset[Kind]) -> FileSource | None:
     """A replay buffer may be larger than memory: its arrays stay in the file until they are asked for.
 
-    :param kinds: what is left in the file; what is not, is None
+    :param kinds: the kinds that stay in the file; None is returned for others
     """
     opened = open_large(source, limits=budget.limits)
     return opened if opened is not None and sniff(opened) in kinds else None

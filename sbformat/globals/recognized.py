@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sbformat.globals.spaces import SPACES
 from sbformat.globals.stdlib import CALLS as CARRIED_CALLS
 from sbformat.globals.torch import CALLS as PTH_CALLS
 
@@ -125,27 +126,6 @@ GENERICS: Final[frozenset[Pair]] = frozenset(
 """Types that annotations give parameters."""
 
 _SB3: Final = "stable_baselines3.common"
-_GYMS: Final = ("gym", "gymnasium")
-
-SPACES: Final[dict[Pair, str]] = {
-    (f"{gym}.spaces.{module}", name): role
-    for gym in _GYMS
-    for module, name, role in (
-        ("box", "Box", "box"),
-        ("discrete", "Discrete", "discrete"),
-        ("multi_discrete", "MultiDiscrete", "multi_discrete"),
-        ("multi_binary", "MultiBinary", "multi_binary"),
-        ("dict", "Dict", "dict_space"),
-        ("dict_space", "Dict", "dict_space"),  # gym before 0.12
-        ("tuple", "Tuple", "tuple_space"),
-        ("tuple_space", "Tuple", "tuple_space"),
-        ("text", "Text", "text"),
-        ("sequence", "Sequence", "sequence"),
-        ("graph", "Graph", "graph"),
-        ("oneof", "OneOf", "one_of"),
-    )
-}
-"""The spaces of gym and gymnasium."""
 
 OBJECTS: Final[dict[Pair, str]] = {
     **SPACES,

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sbformat.globals.spaces import SPACE_REFERENCES
 from sbformat.globals.torch import DTYPES, MEMORY_FORMATS, Pair
 
 if TYPE_CHECKING:
@@ -208,28 +209,6 @@ NUMPY: Final[Table] = {
     "numpy.random.mtrand": "RandomState",
 }
 
-_SPACES: Final[Table] = {
-    "box": "Box",
-    "dict": "Dict",
-    "discrete": "Discrete",
-    "graph": "Graph GraphInstance",
-    "multi_binary": "MultiBinary",
-    "multi_discrete": "MultiDiscrete",
-    "sequence": "Sequence",
-    "space": "Space",
-    "text": "Text",
-    "tuple": "Tuple",
-}
-
-SPACES: Final[Table] = {
-    "gym.core": "Space",  # gym before 0.12, as the next two
-    "gym.spaces.dict_space": "Dict",
-    "gym.spaces.tuple_space": "Tuple",
-    **{f"gym.spaces.{module}": names for module, names in _SPACES.items()},
-    **{f"gymnasium.spaces.{module}": names for module, names in _SPACES.items()},
-    "gymnasium.spaces.oneof": "OneOf",
-}
-
 PYTHON: Final[Table] = {
     "builtins": (
         "Ellipsis NotImplemented bool bytearray bytes complex dict float frozenset int list object range set slice str "
@@ -249,7 +228,8 @@ ALGORITHMS: Final[frozenset[Pair]] = _pairs(_ALGORITHMS)
 """Algorithm classes, a part of :data:`REFERENCES`."""
 
 REFERENCES: Final[frozenset[Pair]] = (
-    _pairs(STABLE_BASELINES3, SB3_CONTRIB, STABLE_BASELINES, TENSORFLOW, TORCH, NUMPY, SPACES, PYTHON)
+    _pairs(STABLE_BASELINES3, SB3_CONTRIB, STABLE_BASELINES, TENSORFLOW, TORCH, NUMPY, PYTHON)
+    | SPACE_REFERENCES
     | ALGORITHMS
     | DTYPES.keys()
     | MEMORY_FORMATS.keys()

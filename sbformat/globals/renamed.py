@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sbformat.globals.spaces import RENAMED_SPACES
+
 if TYPE_CHECKING:
     from sbformat.globals.torch import Pair
 
@@ -21,18 +23,8 @@ MOVED: Final[dict[Pair, Pair]] = {
         for name in ("BaseFeaturesExtractor", "FlattenExtractor", "MlpExtractor", "NatureCNN")
     },
     ("numpy", "bool"): ("numpy", "bool_"),  # numpy 1.24 to 1.26 have no numpy.bool
-    ("gym.core", "Space"): ("gymnasium.spaces.space", "Space"),  # gym before 0.12, as the next two
-    ("gym.spaces.dict_space", "Dict"): ("gymnasium.spaces.dict", "Dict"),
-    ("gym.spaces.tuple_space", "Tuple"): ("gymnasium.spaces.tuple", "Tuple"),
-    **{
-        (f"gym.spaces.{module}", name): (f"gymnasium.spaces.{module}", name)
-        for module, name in (
-            ("box", "Box"), ("dict", "Dict"), ("discrete", "Discrete"), ("multi_binary", "MultiBinary"),
-            ("multi_discrete", "MultiDiscrete"), ("space", "Space"), ("tuple", "Tuple"), ("text", "Text"),
-            ("graph", "Graph"), ("graph", "GraphInstance"), ("sequence", "Sequence"),
-        )
-    },
-}  # fmt: skip
+    **RENAMED_SPACES,
+}
 """Old name to new."""
 
 

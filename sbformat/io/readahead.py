@@ -1,4 +1,7 @@
-"""One step ahead: what a generator computes and what its consumer does with it, side by side."""
+"""Read ahead: a thread computes the next item of a generator while the consumer uses the current one.
+
+It pays where both sides release the interpreter lock: checksums, reads and writes of large chunks.
+"""
 
 from __future__ import annotations
 
@@ -9,75 +12,74 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-AHEAD_BYTES: Final = 1 << 23
-"""Fewer bytes are not worth a thread."""
+READ_AHEAD_BYTES: Final = 1 << 23
+"""Fewer bytes than these are read without a thread, which would take longer to start."""
 _END: Final = object()
 
 
-def ahead(items: Iterable[T]) -> Generator[T, None, None]:
-    """Yield the same items; while one is used, a thread makes the next.
+def read_ahead(items: Iterable[T]) -> Generator[T, None, None]:
+    """Yield the same items; while one is used, a thread computes the next.
 
-    It pays where both sides leave the interpreter to others: checksums, reads and writes of large pieces. What goes
-    wrong in the making is raised here, where the item would have come. The thread ends with this generator, however
-    that ends, once the step that it is at is done.
+    An error while computing an item is raised here, in the place of the item. The thread ends when this generator does,
+    after its current step.
 
-    :param items: made in that thread, in order, and never two at once; where no thread can be had, in this one
+    :param items: computed in the thread, in order, one at a time; when no thread can be started, in this one
     """
     steps = iter(items)
     try:
-        maker = _Maker(steps)
+        worker = _Worker(steps)
     except RuntimeError:
         yield from steps
         return
     try:
-        maker.asked.release()
-        while (item := maker.take()) is not _END:
-            maker.asked.release()
+        worker.requested.release()
+        while (item := worker.take()) is not _END:
+            worker.requested.release()
             yield item
     finally:
-        maker.end()
+        worker.end()
 
 
-class _Maker:
-    """The thread, and what it made last."""
+class _Worker:
+    """The thread, and its last item."""
 
     def __init__(self, steps: Iterator[Any]) -> None:
         from threading import Semaphore, Thread
 
-        self.asked = Semaphore(0)
-        self._made = Semaphore(0)
+        self.requested = Semaphore(0)
+        self._done = Semaphore(0)
         self._steps = steps
         self._item: Any = None
         self._error: BaseException | None = None
         self._is_over = False
-        self._thread = Thread(target=self._run, name="sbformat-ahead", daemon=True)
+        self._thread = Thread(target=self._run, name="sbformat-read-ahead", daemon=True)
         try:
             self._thread.start()
-        except BaseException:  # an interrupt, while it starts: nobody would end it
+        except BaseException:  # an interrupt while it starts: nothing else would end it
             self._is_over = True
-            self.asked.release()
+            self.requested.release()
             raise
 
     def _run(self) -> None:
-        while self.asked.acquire() and not self._is_over:
+        while self.requested.acquire() and not self._is_over:
             try:
                 self._item = next(self._steps, _END)
             except BaseException as error:  # noqa: BLE001 -- it is raised where the item would have come
                 self._error = error
-            self._made.release()
+            self._done.release()
 
     def take(self) -> Any:
-        """Wait for what was asked for."""
-        self._made.acquire()
+        """Wait for the requested item."""
+        self._done.acquire()
         if self._error is not None:
             try:
                 raise self._error
             finally:
-                self._error = None  # it refers to frames that refer to this
+                self._error = None  # its traceback refers to frames that refer to this object
         return self._item
 
     def end(self) -> None:
-        """Let the thread go."""
+        """End the thread."""
         self._is_over = True
-        self.asked.release()
+        self.requested.release()
         self._thread.join()

@@ -1,18 +1,20 @@
-"""Where the bytes are: ``size`` and ``view(offset, length)``, over bytes or a mapped file.
+"""Sources of bytes: in memory, mapped, or left in a file.
 
-A source hands out memoryviews and copies nothing. Anything with the same two members can stand in its
-place (a ranged remote file, say). The layers above never see a path or a file object.
+Every layer above reads through two members, ``size`` and ``view(offset, length)``, and never sees a path or a file
+object. Any object with these two is a source; one that fetches ranges of a remote file needs nothing else.
+
+* :class:`BytesSource` has its bytes in memory, or mapped: views are not copies, and what was read once stays the same.
+* :class:`FileSource` reads from the disk at each call, so memory does not grow with the file; it notices that the
+  file has changed.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-import zlib
 from typing import IO, TYPE_CHECKING, Final, NoReturn, Protocol, TypeAlias, cast
 
 from sbformat.errors import ContainerError, LimitError, UnsupportedError, quote
-from sbformat.io.crc32 import combined
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 
 if TYPE_CHECKING:
@@ -24,13 +26,10 @@ Path: TypeAlias = "str | os.PathLike[str]"
 SourceLike: TypeAlias = "Path | bytes | bytearray | memoryview | IO[bytes]"
 """What every public reader takes, as SB3's own ``load`` does: a path, bytes, or a binary file object."""
 
-HELD_BYTES: Final = 32 << 20
-"""Of a file that is read at once where its bytes could stay on the disk; of a larger one they do."""
-BLOCK_BYTES: Final = 1 << 19
-"""What of a large file is summed up by itself."""
-_PIECE_BYTES: Final = 1 << 22
-"""What of it is read at once: some blocks."""
-_CHUNK = 1 << 20
+LARGE_FILE_BYTES: Final = 32 << 20
+"""A larger file can stay on the disk while it is read; a smaller one is always read into memory."""
+CHUNK_BYTES: Final = 1 << 20
+"""Size of the pieces in which large members are read, in bytes."""
 
 
 class Source(Protocol):
@@ -38,16 +37,16 @@ class Source(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes in all."""
+        """Number of bytes."""
 
     def view(self, offset: int, length: int) -> memoryview:
         """Return ``length`` bytes from ``offset``; the caller has checked both against ``size``."""
 
 
 class BytesSource:
-    """A source over bytes that are held in memory or mapped.
+    """A source over bytes in memory, or over a mapped file.
 
-    :param buffer: it is viewed, not copied, unless it is not contiguous
+    :param buffer: viewed, not copied, unless it is not contiguous
     """
 
     __slots__ = ("_view", "size")
@@ -65,167 +64,88 @@ class BytesSource:
         """Return ``length`` bytes from ``offset``."""
         return self._view[offset : offset + length]
 
-    def crc(self, start: int, stop: int, before: int = 0) -> int:
-        """Return the CRC-32 of a run of bytes, which continues that of others before them."""
-        return zlib.crc32(self._view[start:stop], before)
-
-    def part(self, start: int, size: int) -> BytesSource:
-        """Return a run of the bytes as a source."""
-        return BytesSource(self.view(start, size))
-
-
-class SummedSource(BytesSource):
-    """A source over bytes whose blocks were summed up as they came, so that no CRC has to sweep them again.
-
-    :param buffer: as for :class:`BytesSource`
-    :param sums: the CRC-32 of each run of ``BLOCK_BYTES`` of a file, from its start
-    :param start: where in that file the buffer begins
-    """
-
-    __slots__ = ("_start", "_sums")
-
-    def __init__(self, buffer: memoryview, sums: list[int], start: int = 0) -> None:
-        super().__init__(buffer)
-        self._sums = sums
-        self._start = start
-
-    def crc(self, start: int, stop: int, before: int = 0) -> int:
-        """Return the CRC-32 of a run of bytes, which continues that of others before them."""
-        first, last = -(-(self._start + start) // BLOCK_BYTES), (self._start + stop) // BLOCK_BYTES
-        if first >= last:
-            return super().crc(start, stop, before)
-        total = super().crc(start, first * BLOCK_BYTES - self._start, before)
-        for known in self._sums[first:last]:
-            total = combined(total, known, BLOCK_BYTES)
-        return super().crc(last * BLOCK_BYTES - self._start, stop, total)
-
-    def part(self, start: int, size: int) -> BytesSource:
-        """Return a run of the bytes as a source."""
-        return SummedSource(self.view(start, size), self._sums, self._start + start)
-
 
 class FileSource:
-    """A source that reads from a file what is asked for, and keeps nothing: for files larger than memory.
+    """A source that reads from a regular file at each call and keeps nothing, neither bytes nor a descriptor.
 
-    :param path: a regular file; use it as a context manager
-    """
-
-    __slots__ = ("_file", "size")
-
-    def __init__(self, path: Path) -> None:
-        self._file = open(path, "rb", buffering=0)  # noqa: SIM115 -- __exit__ closes it
-        self.size = os.fstat(self._file.fileno()).st_size
-
-    def __enter__(self) -> FileSource:  # noqa: PYI034 -- Self is not in Python 3.10
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def view(self, offset: int, length: int) -> memoryview:
-        """Return ``length`` bytes from ``offset``.
-
-        :raises OSError: when they cannot be read
-        """
-        self._file.seek(offset)
-        found = _taken(self._file, length)
-        if len(found) < length:
-            message = "the file ends before it should"
-            raise OSError(5, message)
-        return memoryview(found)
-
-
-class PathSource:
-    """A source that opens its file anew for each read and keeps none open: for files that are read long after.
-
-    :param path: a regular file
-    :param limits: how much may be read at once
+    :param path: of the file
+    :param limits: ``member_bytes`` limits how much one call may read
     :raises OSError: from the path, unchanged
-    :raises UnsupportedError: for what is no regular file
+    :raises UnsupportedError: when it is not a regular file
     """
 
-    __slots__ = ("_limits", "_path", "_stamp", "size")
+    __slots__ = ("_identity", "_limits", "_path", "size")
 
     def __init__(self, path: Path, *, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
         self._path = os.path.abspath(os.fspath(path))
         status = os.stat(self._path)
         if not stat.S_ISREG(status.st_mode):
-            message = f"{quote(os.fspath(path))} is no file"
+            message = f"{quote(os.fspath(path))} is not a regular file"
             raise UnsupportedError(message)
-        self._stamp = _stamp(status)
+        self._identity = _identify(status)
         self.size = status.st_size
 
     def view(self, offset: int, length: int) -> memoryview:
         """Return ``length`` bytes from ``offset``.
 
-        :raises ContainerError: when the file is another one by now, or has changed
-        :raises LimitError: for more bytes than ``member_bytes`` allows, or than this machine has memory for
+        :raises ContainerError: when the file was replaced or changed since it was opened
+        :raises LimitError: for more bytes than ``member_bytes`` allows, or than fit into memory
         :raises OSError: when it cannot be read
         """
         length = max(min(length, self.size - offset), 0)
-        Budget(self._limits).spend("member_bytes", length)
+        self._limits.check("member_bytes", length)
         try:
-            file = open(self._path, "rb", buffering=0, opener=_open_at_once)  # noqa: SIM115
+            file = open(self._path, "rb", buffering=0, opener=_open_without_waiting)  # noqa: SIM115
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
-            self._changed()
+            self._refuse_changed()
         with file:
-            if _stamp(os.fstat(file.fileno())) != self._stamp:
-                self._changed()
+            if _identify(os.fstat(file.fileno())) != self._identity:
+                self._refuse_changed()
             file.seek(offset)
             try:
-                made = _taken(file, length)
+                data = _read_up_to(file, length)
             except MemoryError:
                 limit = "member_bytes"
                 raise LimitError(limit, allowed=self._limits.member_bytes, actual=length) from None
-            if len(made) < length or _stamp(os.fstat(file.fileno())) != self._stamp:
-                self._changed()
-        return memoryview(made)
+            if len(data) < length or _identify(os.fstat(file.fileno())) != self._identity:
+                self._refuse_changed()
+        return memoryview(data)
 
-    def _changed(self) -> NoReturn:
-        message = f"{quote(self._path)} has changed since it was first looked at"
+    def _refuse_changed(self) -> NoReturn:
+        message = f"{quote(self._path)} has changed since it was opened"
         raise ContainerError(message)
 
 
-def _stamp(status: os.stat_result) -> tuple[int, ...]:
-    """What tells that a file is still the one that it was; times of contents can be set back, those of changes not."""
+def _identify(status: os.stat_result) -> tuple[int, ...]:
+    """Return what differs once a file is replaced or written to: st_mtime can be set back, st_ctime cannot."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _taken(file: IO[bytes], length: int) -> bytes:
-    """Read so many bytes, or what there is: a raw file may give fewer at a time."""
-    found = file.read(length)
-    if len(found) == length:
-        return found
-    chunks = [found]
-    left = length - len(found)
+def _read_up_to(file: IO[bytes], length: int) -> bytes:
+    """Read ``length`` bytes, or as many as there are: one read of a raw file may return fewer."""
+    data = file.read(length)
+    if len(data) == length:
+        return data
+    chunks = [data]
+    left = length - len(data)
     while left and (chunk := file.read(left)):
         chunks.append(chunk)
         left -= len(chunk)
     return b"".join(chunks)
 
 
-def _open_at_once(path: str, flags: int) -> int:
-    """Open without waiting: a pipe in the place of the file would have no writer."""
+def _open_without_waiting(path: str, flags: int) -> int:
+    """Open a file; a named pipe that has taken its place would otherwise block until somebody writes to it."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def part_of(source: Source, start: int, size: int) -> Source:
-    """Return a run of another source's bytes as a source, which is held when that is."""
-    return source.part(start, size) if is_held(source) else Part(source, start, size)
-
-
-def is_held(source: Source) -> TypeGuard[BytesSource]:
-    """Say whether a source's bytes are in memory, or mapped: what was seen of them once stays so."""
-    return isinstance(source, BytesSource)
-
-
-class Part:
-    """A run of another source's bytes, as a source.
+class SourceSlice:
+    """A range of another source's bytes, as a source.
 
     :param source: the other one
-    :param start: where it begins in that
-    :param size: its bytes
+    :param start: first byte of the range
+    :param size: its length in bytes
     """
 
     __slots__ = ("_source", "_start", "size")
@@ -240,15 +160,35 @@ class Part:
         return self._source.view(self._start + offset, min(length, self.size - offset))
 
 
-def open_source(source: SourceLike, *, mapped: bool = False, budget: Budget | None = None) -> BytesSource:
-    """Open what the caller gave.
+def slice_source(source: Source, start: int, size: int) -> Source:
+    """Return a range of a source's bytes as a source, which is in memory when the source is."""
+    return BytesSource(source.view(start, size)) if is_in_memory(source) else SourceSlice(source, start, size)
 
-    A bare name that does not exist falls back to ``name.zip`` (SB3 ``open_path``). A seekable file
-    object is read from its start wherever it stands, as ``zipfile`` does in SB3's ``load``.
+
+def is_in_memory(source: Source) -> TypeGuard[BytesSource]:
+    """Return whether a source's bytes are in memory, or mapped: views cost nothing, and bytes do not change."""
+    return isinstance(source, BytesSource)
+
+
+def iter_views(source: Source, start: int, stop: int, chunk_bytes: int | None = None) -> Iterator[memoryview]:
+    """Yield the bytes from ``start`` to ``stop`` in chunks.
+
+    :param chunk_bytes: largest size of a chunk, ``CHUNK_BYTES`` by default
+    """
+    step = chunk_bytes or CHUNK_BYTES
+    for at in range(start, stop, step):
+        yield source.view(at, min(step, stop - at))
+
+
+def open_source(source: SourceLike, *, mapped: bool = False, budget: Budget | None = None) -> BytesSource:
+    """Read or map what the caller passed.
+
+    A path that does not exist falls back to ``name.zip`` (SB3 ``open_path``). A seekable file object is read from its
+    start, whatever its position, as ``zipfile`` does in SB3's ``load``.
 
     :param source: path, bytes-like or binary file object
-    :param mapped: map a file on disk instead of reading it; it must then not shrink while in use
-    :param budget: charged for what cannot be measured first (pipes and other streams)
+    :param mapped: map a file on disk instead of reading it; it must then not shrink while it is in use
+    :param budget: charged for the bytes of pipes and other streams, whose size is not known beforehand
     :raises OSError: from the path, unchanged
     :raises UnsupportedError: for a path that is neither a file nor a pipe
     """
@@ -262,7 +202,7 @@ def open_source(source: SourceLike, *, mapped: bool = False, budget: Budget | No
     except TypeError:
         view = None
     if view is not None:
-        return BytesSource(_held(view))
+        return BytesSource(_copy_if_mutable(view))
     if not hasattr(source, "read"):
         message = f"expected an Archive, a path, bytes or a binary file, got {_name_type(source)}"
         raise TypeError(message)
@@ -273,11 +213,11 @@ def _name_type(value: object) -> str:
     return "None" if value is None else type(value).__name__
 
 
-def open_large(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> PathSource | None:
-    """Open a path whose file is larger than ``HELD_BYTES``, so that its bytes stay there; None for all else.
+def open_large(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> FileSource | None:
+    """Open a path to a file of more than ``LARGE_FILE_BYTES`` without reading it; return None for everything else.
 
-    :param source: as for :func:`open_source`, the same fallback to ``name.zip`` included
-    :param limits: how much may be read at once
+    :param source: as for :func:`open_source`, with the same fallback to ``name.zip``
+    :param limits: as for :class:`FileSource`
     """
     if not isinstance(source, (str, os.PathLike)):
         return None
@@ -288,11 +228,11 @@ def open_large(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> PathSo
         except FileNotFoundError:
             path = f"{os.fspath(source)}.zip"
             status = os.stat(path)
-    except (OSError, ValueError):  # whoever opens it tells
+    except (OSError, ValueError):  # opening it raises the same, or a clearer error
         return None
-    if not stat.S_ISREG(status.st_mode) or status.st_size <= HELD_BYTES:
+    if not stat.S_ISREG(status.st_mode) or status.st_size <= LARGE_FILE_BYTES:
         return None
-    return PathSource(path, limits=limits)
+    return FileSource(path, limits=limits)
 
 
 def open_path(path: Path) -> IO[bytes]:
@@ -306,8 +246,8 @@ def open_path(path: Path) -> IO[bytes]:
         return open(fallback, "rb", buffering=0)
 
 
-def _held(view: memoryview) -> bytes | memoryview:
-    """Keep an immutable buffer as it is, copy one that its owner could still change."""
+def _copy_if_mutable(view: memoryview) -> bytes | memoryview:
+    """Return an immutable buffer as it is, and a copy of one that its owner could still change."""
     return view if isinstance(view.obj, bytes) and view.c_contiguous else view.tobytes()
 
 
@@ -318,92 +258,39 @@ def _open_file(file: IO[bytes], name: str, mapped: bool, budget: Budget | None) 
     if stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode) or (is_regular and not size):
         return BytesSource(_read_stream(file, budget))
     if not is_regular:
-        message = f"{name} is neither a file, a folder nor a pipe"
+        message = f"expected a file, a folder or a pipe, got {name}"
         raise UnsupportedError(message)
     if mapped:
         import mmap
 
         return BytesSource(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
     if budget is not None:
-        Budget(budget.limits).spend("total_bytes", size)  # what is read is held
-    found, opened = (_read_and_sum(file, size) if size > HELD_BYTES else None) or _read_whole(file, size)
-    if found != size:
-        message = f"{name} changed its size while it was read: {size} bytes, then {found}"
-        raise ContainerError(message)
-    return opened
-
-
-def _read_whole(file: IO[bytes], size: int) -> tuple[int, BytesSource]:
+        budget.limits.check("total_bytes", size)
     data = file.read()
     if len(data) < size:
         data += file.read(size - len(data))
-    return len(data), BytesSource(data)
-
-
-def _read_and_sum(file: IO[bytes], size: int) -> tuple[int, BytesSource] | None:
-    """Read a large file into memory that nobody can write to, and sum up each block while the next ones are read.
-
-    A sweep behind it would take half as long again: 0.38 s for 512 MiB instead of 0.24. The system copies the bytes
-    into a file of ours that has no name and lies in memory, and that is mapped.
-
-    :return: how many bytes there were, one more than ``size`` when there are more than that; and those. None where the
-        system has no such files, or no room for one
-    """
-    import mmap
-    from contextlib import closing
-
-    from sbformat.io.readahead import ahead
-
-    try:
-        handle = os.memfd_create("sbformat")
-    except (AttributeError, OSError):
-        return None
-    sums: list[int] = []
-    found = 0
-    try:
-        os.ftruncate(handle, size)
-        memory = memoryview(mmap.mmap(handle, size, access=mmap.ACCESS_READ))
-        with closing(ahead(_copied(file.fileno(), handle, size))) as stops:
-            for stop in stops:
-                sums += [zlib.crc32(memory[at : min(at + BLOCK_BYTES, stop)]) for at in range(found, stop, BLOCK_BYTES)]
-                found = stop
-        if found == size:
-            found += len(os.pread(file.fileno(), 1, size))
-    except OSError:  # whoever reads it the usual way tells
-        return None
-    finally:
-        os.close(handle)
-    return found, SummedSource(memory, sums)
-
-
-def _copied(source: int, target: int, size: int) -> Iterator[int]:
-    """Copy a file into an empty one, and yield after each piece how much was copied."""
-    at = 0
-    while at < size:
-        stop = min(at + _PIECE_BYTES, size)
-        while at < stop and (count := os.sendfile(target, source, at, stop - at)):
-            at += count
-        yield at
-        if at < stop:
-            return
+    if len(data) != size:
+        message = f"{name} changed its size while it was read: expected {size} bytes, got {len(data)}"
+        raise ContainerError(message)
+    return BytesSource(data)
 
 
 def _read_stream(file: IO[bytes], budget: Budget | None) -> bytes:
-    """Read a stream whose size is not known, charged as it comes."""
+    """Read a file object to its end; when its size is not known, each chunk is charged as it is read."""
     size = 0
     if hasattr(file, "seekable") and file.seekable():
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
     budget = budget or Budget()
     chunks = []
-    while (chunk := file.read(_CHUNK)) or chunk is None:
+    while (chunk := file.read(CHUNK_BYTES)) or chunk is None:
         if chunk is None:
-            message = "the source has no data yet: it does not block"
+            message = "the source is non-blocking and has no data yet"
             raise BlockingIOError(11, message)
         if not isinstance(chunk, bytes):
-            message = f"a binary file object must return bytes, this one returned {type(chunk).__name__}"
+            message = f"expected a binary file object, whose read returns bytes; got {type(chunk).__name__}"
             raise TypeError(message)
-        if not size:  # a pipe, or a file of the system that tells no size
+        if not size:  # a pipe, or a system file that reports no size
             budget.spend("total_bytes", len(chunk))
         chunks.append(chunk)
     return b"".join(chunks)

@@ -118,6 +118,18 @@ class ArrayInfo(NamedTuple):
             _check_items(self.dtype, view[start : start + _PIECE])
         return view
 
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:  # noqa: FBT001 -- numpy's
+        """Return the array for ``numpy.asarray``; read-only unless copied or converted to another dtype."""
+        import numpy as np
+
+        array = np.asarray(self.to_numpy())
+        array.flags.writeable = False
+        wanted = array.dtype if dtype is None else np.dtype(dtype)
+        if copy is False and wanted != array.dtype:
+            message = f"expected a copy, to convert {array.dtype} to {wanted}"
+            raise ValueError(message)
+        return array.astype(wanted, copy=bool(copy))
+
     def to_numpy(self) -> np.ndarray | np.generic:
         """Return the array (read-only, native byte order) or the numpy scalar.
 

@@ -154,7 +154,7 @@ def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[
             _refuse(f"the storage {quote(key)} has no record")
         if container.is_inflated(name):
             storage: Storage = InflatedStorage(key, dtype, numel, location, byte_order, container, name)
-        elif container.is_held:
+        elif container.is_in_memory:
             storage = Storage(key, dtype, numel, location, byte_order, container.read, name)
         else:
             storage = RecordStorage(key, dtype, numel, location, byte_order, container, name)

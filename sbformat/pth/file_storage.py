@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sbformat.container.reader import STORED_CHUNK_BYTES
 from sbformat.container.records import STORED
 from sbformat.errors import TensorError
-from sbformat.io.source import part_of
+from sbformat.io.source import iter_views, slice_source
 from sbformat.pth.values import Storage, swapped
 
 if TYPE_CHECKING:
@@ -126,7 +125,7 @@ class FileStorage(_Unkept):
 
     def __init__(self, source: Source, start: int, dtype: str, numel: int, *, is_bool: bool) -> None:
         super().__init__("", dtype, numel, "cpu", "little", self._whole, "")
-        self._part = part_of(source, start, self.nbytes)
+        self._part = slice_source(source, start, self.nbytes)
         self._is_bool = is_bool
 
     def source(self) -> Source:
@@ -148,8 +147,7 @@ class FileStorage(_Unkept):
 
     def span(self, start: int, stop: int, swap: int = 1) -> Iterator[Chunk]:
         """Yield a run of its bytes in pieces, each read when it is asked for."""
-        for at in range(start, stop, STORED_CHUNK_BYTES):
-            piece = self._checked(self._part.view(at, min(STORED_CHUNK_BYTES, stop - at)))
+        for piece in map(self._checked, iter_views(self._part, start, stop)):
             yield piece if swap == 1 else swapped(piece, swap)
 
 

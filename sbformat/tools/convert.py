@@ -195,8 +195,8 @@ class _PortableArchive:
             row, arrays = self._convert_text(name), {}
         if row is None or not self._reserve(row, arrays):
             self.as_bytes.append(name)
-            size, chunks, *_ = self._archive.encoded(name)
-            self.arrays[name] = stream_of_bytes(size, chunks)
+            member = self._archive.encoded(name).member
+            self.arrays[name] = stream_of_bytes(member.size, member.chunks)
             self.rows.append({"name": name})
             return
         self.rows.append(row)
@@ -220,10 +220,10 @@ class _PortableArchive:
         return {"name": name, "tree": tree}, streams
 
     def _convert_text(self, name: str) -> dict[str, Any] | None:
-        encoded = self._archive.encoded(name)
-        if encoded.size > _TEXT_BYTES:
+        member = self._archive.encoded(name).member
+        if member.size > _TEXT_BYTES:
             return None
-        content = b"".join(encoded.chunks())
+        content = b"".join(member.chunks())
         escapes = len(content) - len(content.translate(None, _ESCAPED))
         if escapes > self._escapes_left:
             return None

@@ -14,6 +14,7 @@ from sbformat.globals.recognized import CALLS, PARTIAL_MODULES, PLAIN_OBJECTS
 from sbformat.globals.references import ALGORITHMS, REFERENCES
 from sbformat.globals.releases import SCHEDULE_CLASSES
 from sbformat.globals.renamed import of_today
+from sbformat.globals.spaces import SPACE_MODULES
 from sbformat.globals.torch import NUMPY_NDARRAY
 from sbformat.pkl.encode import encode_pickle
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo, dtype_tree
@@ -42,11 +43,11 @@ if TYPE_CHECKING:
 
     from sbformat.globals.releases import Target
     from sbformat.globals.torch import Pair
+    from sbformat.values.types import Space
 
 _PROTOCOL: Final = 4
 _DEEPEST: Final = 60
 _SB3_UTILS: Final = "stable_baselines3.common.utils"
-_GYMNASIUM: Final = "gymnasium.spaces"
 _LEAVES: Final = (type(None), bool, int, float, str, bytes)
 
 
@@ -140,8 +141,9 @@ class _Writer:
 
     # -- spaces (13.4) --------------------------------------------------------------------------------
 
-    def space(self, module: str, name: str, **state: object) -> Call:
-        made = Call("NEWOBJ", Global(f"{_GYMNASIUM}.{module}", name), ())
+    def space(self, value: Space, **state: object) -> Call:
+        name = value.class_name
+        made = Call("NEWOBJ", Global(f"gymnasium.spaces.{SPACE_MODULES[name]}", name), ())
         made.updates = [Update("BUILD", made, Dict([*state.items(), ("_np_random", None)]))]
         return made
 
@@ -153,27 +155,24 @@ class _Writer:
             "bounded_above": value.bounded_above or _flags(value.high, _is_below),
         }  # low_repr and high_repr are made by whoever reads it
         arrays = {name: self.array(info._replace(is_scalar=False)) for name, info in parts.items()}
-        return self.space("box", "Box", dtype=self._space_dtype(value.dtype), _shape=_own(value.shape), **arrays)
+        return self.space(value, dtype=self._space_dtype(value.dtype), _shape=_own(value.shape), **arrays)
 
     def discrete(self, value: Discrete) -> Call:
-        return self.space(
-            "discrete", "Discrete", n=value.n, start=value.start, _shape=(), dtype=self._space_dtype(value.dtype)
-        )
+        return self.space(value, n=value.n, start=value.start, _shape=(), dtype=self._space_dtype(value.dtype))
 
     def multi_discrete(self, value: MultiDiscrete) -> Call:
         start = value.start
         if start is None:
             start = ArrayInfo(value.nvec.dtype, value.nvec.shape, "C", bytes(len(value.nvec.buffer)), is_scalar=False)
         return self.space(
-            "multi_discrete", "MultiDiscrete", nvec=self.tree(value.nvec), start=self.tree(start),
+            value, nvec=self.tree(value.nvec), start=self.tree(start),
             _shape=_own(value.nvec.shape), dtype=self._space_dtype(value.dtype),
         )  # fmt: skip
 
     def multi_binary(self, value: MultiBinary) -> Call:
         n = value.shape[0] if len(value.shape) == 1 else value.shape
         return self.space(
-            "multi_binary",
-            "MultiBinary",
+            value,
             n=_own(n) if isinstance(n, tuple) else n,
             _shape=_own(value.shape),
             dtype=self._space_dtype(value.dtype),
@@ -181,10 +180,10 @@ class _Writer:
 
     def dict_space(self, value: DictSpace) -> Call:
         spaces = self.ordered_dict(OrderedDict(value.spaces))  # SB3 before 2.4 takes no other
-        return self.space("dict", "Dict", spaces=spaces, sort_keys=value.sort_keys, _shape=None, dtype=None)
+        return self.space(value, spaces=spaces, sort_keys=value.sort_keys, _shape=None, dtype=None)
 
     def tuple_space(self, value: TupleSpace) -> Call:
-        return self.space("tuple", "Tuple", spaces=tuple(self.trees(value.spaces)), _shape=None, dtype=None)
+        return self.space(value, spaces=tuple(self.trees(value.spaces)), _shape=None, dtype=None)
 
     def _space_dtype(self, code: str) -> Call:
         return self.dtype(DType(code))

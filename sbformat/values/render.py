@@ -44,6 +44,7 @@ from sbformat.values.types import (
     RNNStates,
     SeedSequence,
     Sequence,
+    Space,
     Text,
     TrainFreq,
     TupleSpace,
@@ -132,18 +133,26 @@ def _key(key: object) -> str:
 
 
 def _fields(value: Any, left: _Left, depth: int) -> dict[str, Any]:
-    """The fields of a value; random states are told of, not listed, and what the bounds say is not said twice."""
+    """Return the fields of a value, a random generator by its kind alone."""
     made = {}
     for name, part in zip(value._fields, value):
-        if name in ("bounded_below", "bounded_above") or (name == "sort_keys" and part):
+        if isinstance(value, Space) and _is_omitted(value, name, part):
             continue
         if isinstance(part, RandomState):
             made[name] = part.bit_generator
         elif isinstance(part, Reference):
             made[name] = str(part)
-        elif part is not None or name not in ("random", "start"):
+        else:
             made[name] = _json(part, left, depth + 1)
     return made
+
+
+_OMITTED: Final = {"random": None, "start": None, "sort_keys": True}
+"""Fields of spaces that are left out when they have this value."""
+
+
+def _is_omitted(space: Space, name: str, part: object) -> bool:
+    return space.plain_fields.get(name) == "flags" or (name in _OMITTED and part is _OMITTED[name])
 
 
 _KINDS: Final[dict[type, str]] = {Reference: "reference"}

@@ -1,4 +1,4 @@
-"""The spaces of gym and gymnasium, with what each release stores (FORMAT.md 13.4).
+"""Node decoders for spaces of gym and gymnasium, with the attributes that each release saves (FORMAT.md 13.4).
 
 Sources: gym ``spaces/`` of 0.10 to 0.26, gymnasium ``spaces/`` of 0.26 to 1.4.
 """
@@ -22,6 +22,7 @@ from sbformat.values.types import (
     RandomState,
     Reference,
     Sequence,
+    Space,
     Text,
     TupleSpace,
 )
@@ -29,34 +30,33 @@ from sbformat.values.types import (
 if TYPE_CHECKING:
     from sbformat.pkl.tree import Call
     from sbformat.values.context import Context
-    from sbformat.values.types import Library, Space
+    from sbformat.values.types import Library
 
-_SPACES: Final = (Box, Discrete, DictSpace, Graph, MultiBinary, MultiDiscrete, OneOf, Sequence, Text, TupleSpace)
 _COMMON: Final = frozenset({"shape", "_shape", "dtype", "np_random", "_np_random"})
 _TYPE_CODES: Final = {
     "bool_": "|b1", "int8": "|i1", "uint8": "|u1", "int16": "<i2", "uint16": "<u2", "int32": "<i4", "uint32": "<u4",
     "int64": "<i8", "uint64": "<u8", "float16": "<f2", "float32": "<f4", "float64": "<f8", "int": "<i8",
     "float": "<f8", "bool": "|b1", "str": "<U0",
 }  # fmt: skip
-"""numpy's scalar types, which the oldest releases stored in the place of a dtype."""
-_RANK: Final = 64
-"""numpy's greatest."""
+"""numpy's scalar types, which the oldest releases saved instead of a dtype."""
+_MAX_RANK: Final = 64
+"""The highest rank of an array in numpy."""
 _NUMBERS: Final = "biufc"
 _WHOLE: Final = "iu"
 
 
 class _State:
-    """What BUILD gives a space: its attributes, each taken once."""
+    """The attributes that BUILD gives a space."""
 
     def __init__(self, context: Context, node: Call, *own: str) -> None:
         if node.args != ():
-            reject("a space is made from arguments")
+            reject("expected a space constructed without arguments")
         self._attributes = context.read_attributes(node)
         self._node = node
         self._context = context
         unknown = [name for name in self._attributes if name not in _COMMON and name not in own]
         if unknown:
-            reject(f"a space has the attribute {unknown[0]!r:.80}, which its library never writes")
+            reject(f"a space has the unknown attribute {unknown[0]!r:.80}")
 
     @property
     def library(self) -> Library:
@@ -64,11 +64,11 @@ class _State:
         return "gymnasium" if pair[0].startswith("gymnasium.") else "gym"
 
     def has(self, name: str) -> bool:
-        """Say whether it has an attribute: None is another value than none at all."""
+        """Return whether it has an attribute, be it None."""
         return name in self._attributes
 
     def get(self, *names: str) -> Any:
-        """Return the attribute under the one of these names that it has, or None."""
+        """Return the attribute with one of these names, or None."""
         held = [self._attributes[name] for name in names if name in self._attributes]
         if len(held) > 1:
             reject(f"a space has both {' and '.join(names)}")
@@ -79,20 +79,20 @@ class _State:
         if shape is None:
             return None
         if type(shape) is not tuple and (type(shape) is not list or self.library == "gymnasium"):
-            reject("the shape of a space is no tuple")
+            reject("expected a tuple as the shape of a space")
         return tuple(to_int(size, "a size in the shape of a space") for size in shape)
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
-        """Check that its shape is this one, which its other attributes say; gym's oldest releases write none."""
+        """Check its shape against that of its other attributes; the oldest releases of gym save none."""
         found = self.shape()
         if found != shape and (found is not None or self.library == "gymnasium"):
-            reject(f"a space has the shape {found}, and its other attributes say {shape}")
+            reject(f"expected a space of shape {shape}, from its other attributes, got {found}")
 
     def dtype(self, default: str, kinds: str) -> str:
         """Return the code of its dtype.
 
-        :param default: where gym's oldest releases have none
-        :param kinds: that there are, by numpy's letters
+        :param default: for the oldest releases of gym, which save none
+        :param kinds: the kinds that are allowed, as numpy's letters
         """
         dtype = self.get("dtype")
         if dtype is None and self.library == "gym":
@@ -104,31 +104,31 @@ class _State:
             if type(dtype) is str:
                 code = _TYPE_CODES.get(dtype)
         if code is None or code[1] not in kinds:
-            reject("the dtype of a space is not one that its library writes")
+            reject("a space has a dtype that its library does not save")
         return code
 
     def check_composite(self) -> None:
-        """Check that it has neither shape nor dtype, as what is made of other spaces."""
+        """Check that it has neither shape nor dtype, as a space that consists of other spaces."""
         if self.shape() is not None or self.get("dtype") is not None:
-            reject("a space that is made of others has a shape or dtype")
+            reject("a space that consists of other spaces has a shape or dtype")
 
     def random(self) -> RandomState | None:
         random = self.get("_np_random", "np_random")
         if random is None or (isinstance(random, RandomState) and random.kind != "BitGenerator"):
             return random
-        message = "the random generator of a space is none of numpy's"
+        message = "expected a random generator of numpy in a space"
         raise UnrecognizedError(message)
 
     def array(self, name: str) -> ArrayInfo:
         value = self.get(name)
         if not isinstance(value, ArrayInfo):
-            reject(f"{name} of a space is no array of numbers")
+            reject(f"expected an array of numbers as {name} of a space")
         return value
 
     def spaces(self, values: Any) -> tuple[Space, ...]:
         """Check that each of these is a space, and return them."""
-        if any(not isinstance(value, _SPACES) for value in values):
-            reject("a space is made of something that is no space")
+        if any(not isinstance(value, Space) for value in values):
+            reject("expected a space within a space")
         return tuple(values)
 
     def accept(self) -> None:
@@ -136,24 +136,24 @@ class _State:
 
 
 def decode_box(context: Context, node: Call) -> Box:
-    """``Box``: shape and bounds agree."""
+    """Decode a ``Box``: shape and bounds agree."""
     state = _State(context, node, "low", "high", "bounded_below", "bounded_above", "low_repr", "high_repr")
     low, high = state.array("low"), state.array("high")
     state.check_shape(low.shape)
     flags = [state.array(name) if state.has(name) else None for name in ("bounded_below", "bounded_above")]
     if any(bound is not None and bound.shape != low.shape for bound in (high, *flags)):
-        reject("the bounds of a Box are not of its shape")
+        reject("the bounds of a Box do not have its shape")
     if any(flag is not None and flag.dtype != "|b1" for flag in flags):
-        reject("the bounds of a Box are flagged by something that is no bool")
+        reject("expected bools as bounded_below and bounded_above of a Box")
     if any(type(state.get(name)) not in (str, type(None)) for name in ("low_repr", "high_repr")):
-        reject("the bounds of a Box are described by something that is no text")
+        reject("expected text as low_repr and high_repr of a Box")
     made = Box(state.library, low.shape, state.dtype(low.dtype, _NUMBERS), low, high, state.random(), *flags)
     state.accept()
     return made
 
 
 def decode_discrete(context: Context, node: Call) -> Discrete:
-    """``Discrete``: ``start`` since gym 0.22."""
+    """Decode a ``Discrete``, which has ``start`` since gym 0.22."""
     state = _State(context, node, "n", "start")
     first = to_int(state.get("start"), "start of a Discrete") if state.has("start") else 0
     state.check_shape(())
@@ -164,28 +164,28 @@ def decode_discrete(context: Context, node: Call) -> Discrete:
 
 
 def decode_multi_discrete(context: Context, node: Call) -> MultiDiscrete:
-    """``MultiDiscrete``: ``start`` since gymnasium 0.29."""
+    """Decode a ``MultiDiscrete``, which has ``start`` since gymnasium 0.29."""
     state = _State(context, node, "nvec", "start")
     start = state.array("start") if state.has("start") else None
     nvec = state.array("nvec")
     if start is not None and start.shape != nvec.shape:
-        reject("start of a MultiDiscrete is not of the shape of nvec")
+        reject("start of a MultiDiscrete does not have the shape of nvec")
     if any(array is not None and array.dtype[1] not in _WHOLE for array in (nvec, start)):
-        reject("a MultiDiscrete is not made of whole numbers")
+        reject("expected integers as nvec and start of a MultiDiscrete")
     state.check_shape(nvec.shape)
     if start is None and state.library == "gymnasium" and not state.has("_shape"):
-        reject("a MultiDiscrete has neither start nor the _shape that gymnasium makes one of")
+        reject("a MultiDiscrete has neither start nor _shape, from which gymnasium derives it")
     made = MultiDiscrete(state.library, nvec, start, state.dtype(nvec.dtype, _WHOLE), state.random())
     state.accept()
     return made
 
 
 def decode_multi_binary(context: Context, node: Call) -> MultiBinary:
-    """``MultiBinary``: ``n`` is a number, or a shape since gym 0.17."""
+    """Decode a ``MultiBinary``: ``n`` is a number, or a shape since gym 0.17."""
     state = _State(context, node, "n")
     n = state.get("n")
     sizes = tuple(n) if type(n) in (tuple, list) else (n,)
-    if isinstance(n, ArrayInfo) and len(n.shape) == 1 and n.shape[0] <= _RANK:
+    if isinstance(n, ArrayInfo) and len(n.shape) == 1 and n.shape[0] <= _MAX_RANK:
         sizes = unpack_items(n)
     dims = tuple(to_int(size, "n of a MultiBinary") for size in sizes)
     state.check_shape(dims)
@@ -195,14 +195,14 @@ def decode_multi_binary(context: Context, node: Call) -> MultiBinary:
 
 
 def decode_dict(context: Context, node: Call) -> DictSpace:
-    """``Dict``: an OrderedDict before gymnasium 1.0."""
+    """Decode a ``Dict``, which holds an OrderedDict before gymnasium 1.0."""
     state = _State(context, node, "spaces", "sort_keys")
     spaces = state.get("spaces")
     if not isinstance(spaces, dict) or any(type(key) is not str for key in spaces):
-        reject("a Dict does not hold its spaces by text")
+        reject("expected a dict with text keys as spaces of a Dict")
     is_sorted = state.get("sort_keys") if state.has("sort_keys") else True
     if type(is_sorted) is not bool:
-        reject("sort_keys of a Dict is no bool")
+        reject("expected a bool as sort_keys of a Dict")
     state.check_composite()
     parts = dict(zip(spaces, state.spaces(spaces.values())))
     made = DictSpace(state.library, parts, state.random(), is_sorted)
@@ -211,22 +211,22 @@ def decode_dict(context: Context, node: Call) -> DictSpace:
 
 
 def decode_tuple(context: Context, node: Call) -> TupleSpace:
-    """``Tuple``: a list before gym 0.22."""
-    library, spaces, random = _several(context, node)
+    """Decode a ``Tuple``, which holds a list before gym 0.22."""
+    library, spaces, random = _decode_several(context, node)
     return TupleSpace(library, spaces, random)
 
 
 def decode_one_of(context: Context, node: Call) -> OneOf:
-    """``OneOf``, of gymnasium >= 1.0."""
-    library, spaces, random = _several(context, node)
+    """Decode a ``OneOf`` of gymnasium >= 1.0."""
+    library, spaces, random = _decode_several(context, node)
     return OneOf(library, spaces, random)
 
 
-def _several(context: Context, node: Call) -> tuple[Library, tuple[Space, ...], RandomState | None]:
+def _decode_several(context: Context, node: Call) -> tuple[Library, tuple[Space, ...], RandomState | None]:
     state = _State(context, node, "spaces")
     spaces = state.get("spaces")
     if type(spaces) is not tuple and (type(spaces) is not list or state.library == "gymnasium"):
-        reject("a space of several does not hold them in a tuple")
+        reject("expected a tuple as spaces of a Tuple or OneOf")
     state.check_composite()
     made = state.library, state.spaces(spaces), state.random()
     state.accept()
@@ -234,12 +234,12 @@ def _several(context: Context, node: Call) -> tuple[Library, tuple[Space, ...], 
 
 
 def decode_text(context: Context, node: Call) -> Text:
-    """``Text``: its characters stand in it three or four times, and agree."""
+    """Decode a ``Text``, which holds its characters three or four times: they agree."""
     lists, sets, texts = ("_char_list", "_charlist"), ("_char_set", "charset"), ("_char_str", "_charset_str")
     state = _State(context, node, "min_length", "max_length", "_char_index", *lists, *sets, *texts)
     held = state.get(*lists)
     if type(held) not in (tuple, list) or any(type(item) is not str or len(item) != 1 for item in held):
-        reject("a Text has no characters")
+        reject("expected single characters in a Text")
     characters = list(held)
     members, joined, index = state.get(*sets), state.get(*texts), state.get("_char_index")
     if (
@@ -247,7 +247,7 @@ def decode_text(context: Context, node: Call) -> Text:
         or (joined is not None and joined != "".join(sorted(characters)))
         or (index is not None and not _is_index(index, characters))
     ):
-        reject("the characters of a Text are not the same wherever it has them")
+        reject("the copies of the characters of a Text differ")
     lengths = [to_int(state.get(name), f"{name} of a Text") for name in ("min_length", "max_length")]
     if state.shape() is not None:
         reject("a Text has a shape")
@@ -259,20 +259,20 @@ def decode_text(context: Context, node: Call) -> Text:
 
 
 def _is_index(index: object, characters: list[str]) -> bool:
-    """Say whether a dict has the place of each character."""
+    """Return whether a dict has the position of each character."""
     places = {character: place for place, character in enumerate(characters)}
     if type(index) is not dict or index.keys() != places.keys():
         return False
-    return all(to_int(index[character], "the place of a character") == place for character, place in places.items())
+    return all(to_int(index[character], "the position of a character") == place for character, place in places.items())
 
 
 def decode_sequence(context: Context, node: Call) -> Sequence:
-    """``Sequence``: stacked or not."""
+    """Decode a ``Sequence``, stacked or not."""
     state = _State(context, node, "feature_space", "stack", "stacked_feature_space")
     (feature,) = state.spaces([state.get("feature_space")])
     stack = state.get("stack") if state.has("stack") else False
     if type(stack) is not bool or (state.library == "gymnasium" and not state.has("stack")):
-        reject("stack of a Sequence is no bool")
+        reject("expected a bool as stack of a Sequence")
     stacked = state.spaces([state.get("stacked_feature_space")])[0] if state.has("stacked_feature_space") else None
     state.check_composite()
     made = Sequence(state.library, feature, stack, state.random(), stacked)
@@ -281,11 +281,11 @@ def decode_sequence(context: Context, node: Call) -> Sequence:
 
 
 def decode_graph(context: Context, node: Call) -> Graph:
-    """``Graph``: nodes, and edges or none."""
+    """Decode a ``Graph``, with edges or without."""
     state = _State(context, node, "node_space", "edge_space", "batch_node_space", "batch_edge_space")
     (nodes,) = state.spaces([state.get("node_space")])
     if not state.has("edge_space"):
-        reject("a Graph does not say whether it has edges")
+        reject("a Graph has no edge_space, be it None")
     others = [
         None if state.get(name) is None else state.spaces([state.get(name)])[0]
         for name in ("edge_space", "batch_node_space", "batch_edge_space")

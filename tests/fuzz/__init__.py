@@ -10,5 +10,3 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent.parent
-PATHS: Final = (str(ROOT / "tests"), str(ROOT / "conformance" / "generators"), str(ROOT))
-"""Where modules are found: those of the tests, their makers, the package."""

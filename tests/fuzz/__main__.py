@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
+from pathlib import Path
 
-sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-import fuzz  # noqa: E402 -- found in the folder that was just named
-
-sys.path[:1] = fuzz.PATHS
-
-from fuzz.command import main  # noqa: E402
+from tests.fuzz.command import main  # noqa: E402 -- found in the folder that was just named
 
 sys.exit(main())

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fuzz.supervisor import Outcome
+    from tests.fuzz.supervisor import Outcome
 
 TARGETS: Final = ("container", "data", "pkl", "pth", "archive")
 _MINUTE: Final = 60
@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _fuzz_all(names: Sequence[str], asked: argparse.Namespace) -> int:
-    from fuzz import supervisor
+    from tests.fuzz import supervisor
 
     supervisor.require_atheris()
     keep = asked.keep or Path(tempfile.mkdtemp(prefix="sbformat-fuzz-"))
@@ -72,7 +72,7 @@ def _fuzz_all(names: Sequence[str], asked: argparse.Namespace) -> int:
 
 def replay(names: Sequence[str], files: Sequence[Path]) -> int:
     """Run files through targets as they are, without atheris; return 1 when one is a finding."""
-    from fuzz import law, targets
+    from tests.fuzz import law, targets
 
     found = 0
     for name in names:

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import atheris
 
-from fuzz.findings import Findings
+from tests.fuzz.findings import Findings
 
 
 def main() -> None:
     """Fuzz until libFuzzer's flags say stop; does not return."""
     _, name, folder, *flags = sys.argv
     with atheris.instrument_imports(include=["sbformat"]):
-        law = import_module("fuzz.law")
-        mutate = import_module("fuzz.mutator.whole").mutate
-        targets = import_module("fuzz.targets")
+        law = import_module("tests.fuzz.law")
+        mutate = import_module("tests.fuzz.mutator.whole").mutate
+        targets = import_module("tests.fuzz.targets")
         one_input = targets.load(name)
     findings = Findings(Path(folder), name)
 

@@ -7,7 +7,7 @@ import traceback
 from pathlib import Path
 from typing import Final
 
-from fuzz import ROOT
+from tests.fuzz import ROOT
 
 _OURS: Final = (str(ROOT / "sbformat") + os.sep, str(ROOT / "tests" / "fuzz") + os.sep)
 _ARTIFACTS: Final = ("crash-", "timeout-", "oom-", "leak-")

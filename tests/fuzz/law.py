@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from hostile_child import forget, peak
-from making import fit_for_terminal
-from pth_checks import BASE_BYTES
-
+from conformance.generators.build_zips import is_terminal_safe
 from sbformat import SbformatError
+from tests.children.read_hostile_pth import forget, peak
+from tests.helpers.pth_checks import BASE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +31,7 @@ def ask(question: Callable[..., T], *args: Any, **options: Any) -> T | SbformatE
 def check_message(error: SbformatError) -> None:
     """Assert that an error can be shown, is bounded, and is the same when it is raised again."""
     shown = str(error)
-    assert fit_for_terminal(shown), f"not fit for a terminal: {shown[:200]!a}"
+    assert is_terminal_safe(shown), f"not fit for a terminal: {shown[:200]!a}"
     assert str(error.again()) == shown
 
 

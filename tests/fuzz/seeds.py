@@ -9,15 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import attacks
-import bundled
-import making
-import making_pth
-from making_pth import floats, legacy_stream, ordered, storage, tensor
-
-from fuzz import tables
-from fuzz.mutator import pickles, zips
-from fuzz.mutator.fragments import FRAGMENTS
+from conformance.generators import build_pth, build_zips
+from conformance.generators.build_pth import floats, legacy_stream, ordered, storage, tensor
+from tests.fuzz import tables
+from tests.fuzz.mutator import pickles, zips
+from tests.fuzz.mutator.fragments import FRAGMENTS
+from tests.helpers import attacks, bundled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,8 +38,10 @@ def files() -> Iterator[bytes]:
     for path in archives:
         yield path.read_bytes()
         yield slim(path.read_bytes())
-    yield making.sb3_archive()
-    yield making.sb3_archive(align=4, entries={"policy.optimizer.pth": _weights(), "notes.txt": b"x", "a/b.pth": b""})
+    yield build_zips.sb3_archive()
+    yield build_zips.sb3_archive(
+        align=4, entries={"policy.optimizer.pth": _weights(), "notes.txt": b"x", "a/b.pth": b""}
+    )
     yield from _torch_files()
     yield from (attacks.pickle(fragment) for fragment in FRAGMENTS)
     yield from (slim(attacks.in_blob(attacks.pickle(fragment, 5))) for fragment in FRAGMENTS)
@@ -50,7 +49,7 @@ def files() -> Iterator[bytes]:
     yield from tables.pickles()
     for data in tables.torch_files():
         yield data
-        yield making.sb3_archive(align=1, entries={"policy.pth": data})
+        yield build_zips.sb3_archive(align=1, entries={"policy.pth": data})
     yield from (path.read_bytes() for path in sorted(_VECTORS.rglob("*")) if path.is_file())
 
 
@@ -58,7 +57,7 @@ _POLICY: Final = ordered({"w": floats((8,)), "b": tensor(storage(2, "1"), (2,))}
 
 
 def _weights(tree: Any = _POLICY) -> bytes:
-    return making_pth.torch_zip(tree, _STORAGES)
+    return build_pth.torch_zip(tree, _STORAGES)
 
 
 def _torch_files() -> Iterator[bytes]:
@@ -66,9 +65,9 @@ def _torch_files() -> Iterator[bytes]:
     for fragment in FRAGMENTS:
         raw = attacks.pickle(fragment, 2)
         yield _weights(raw)
-        yield making_pth.torch_zip(raw, _STORAGES, byte_order=b"big", deflated=True)
-    run = making_pth.Run("0", 8, bytes(32))
-    yield making_pth.torch_zip({"w": floats((8,))}, {"0": bytes(32)}, byte_order=None, root="x")
+        yield build_pth.torch_zip(raw, _STORAGES, byte_order=b"big", deflated=True)
+    run = build_pth.Run("0", 8, bytes(32))
+    yield build_pth.torch_zip({"w": floats((8,))}, {"0": bytes(32)}, byte_order=None, root="x")
     yield legacy_stream(ordered({"w": tensor(storage(8, "0", "FloatStorage", "cpu", None), (8,))}, ordered()), [run])
     yield legacy_stream({"w": tensor(storage(8, "0", "FloatStorage", "cpu", ("1", 0, 4)), (4,))}, [run])
     yield from _LONE
@@ -76,7 +75,7 @@ def _torch_files() -> Iterator[bytes]:
 
 def _hostile() -> Iterator[bytes]:
     """The attacks, slim where the rest of the archive adds nothing; those of the tests' tables too."""
-    from test_scan_attacks import ALIKE, CASES
+    from tests.tools.scan.test_attacks import ALIKE, CASES
 
     yield from map(attacks.payload, range(6))
     yield from map(attacks.in_stream, range(5))
@@ -150,7 +149,7 @@ def _blobs(data: bytes) -> list[bytes]:
         return []
 
 
-_LONE: Final = (making.state_dict_zip(making.POLICY), legacy_stream({}), attacks.PAYLOAD, b'{"gamma": 0.5}')
+_LONE: Final = (build_zips.state_dict_zip(build_zips.POLICY), legacy_stream({}), attacks.PAYLOAD, b'{"gamma": 0.5}')
 """What people have an archive's parts in, one of each form: their own targets have the others."""
 
 

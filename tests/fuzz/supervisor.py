@@ -10,8 +10,8 @@ import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fuzz import PATHS, ROOT
-from fuzz.findings import Findings
+from tests.fuzz import ROOT
+from tests.fuzz.findings import Findings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ def fuzz(target: str, seconds: float, corpus: Path, keep: Path) -> Outcome:
     :param corpus: read first, and added to
     :param keep: where findings and the engine's log go
     """
-    from fuzz import seeds
+    from tests.fuzz import seeds
 
     corpus, keep = corpus.absolute(), keep.absolute()
     start = time.monotonic()
@@ -89,8 +89,8 @@ def fuzz(target: str, seconds: float, corpus: Path, keep: Path) -> Outcome:
 
 def _run(target: str, keep: Path, flags: Sequence[str], log: Path) -> tuple[bool, int]:
     """Run the engine once; return whether it ended by itself, and how many inputs it ran."""
-    command = [sys.executable, "-m", "fuzz.engine", target, str(keep), *flags]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(PATHS)}
+    command = [sys.executable, "-m", "tests.fuzz.engine", target, str(keep), *flags]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with log.open("wb") as file:
         done = subprocess.run(command, stdout=file, stderr=file, env=environment, cwd=ROOT, check=False)
     counts = _EXECUTIONS.findall(log.read_bytes())

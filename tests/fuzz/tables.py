@@ -5,11 +5,10 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any
 
-from making_known import tree
-from making_pth import floats, legacy_stream, storage, tensor, torch_zip
-
+from conformance.generators.build_pth import floats, legacy_stream, storage, tensor, torch_zip
 from sbformat import pkl
 from sbformat.values import encode
+from tests.helpers.build_blobs import tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,13 +18,13 @@ _STORAGES = {"0": bytes(32)}
 
 def pickles() -> Iterator[bytes]:
     """Blobs: values that are known, and calls that are nearly those."""
-    from test_known import REFUSED
-    from test_known_arrays import ARRAYS, STORED
-    from test_known_functions import CHANGES, WRONG
-    from test_known_hostile import PLACES, STRANGE
-    from test_known_spaces import REFUSED as SPACES
-    from test_known_spaces import TEXTS
-    from test_known_writers import CHANGED, SAME
+    from tests.values.test_arrays import ARRAYS, STORED
+    from tests.values.test_encoder import CHANGED, SAME
+    from tests.values.test_functions import CHANGES, WRONG
+    from tests.values.test_hostile import PLACES, STRANGE
+    from tests.values.test_recognition import REFUSED
+    from tests.values.test_spaces import REFUSED as SPACES
+    from tests.values.test_spaces import TEXTS
 
     yield from (encode(value) for value in (*SAME.values(), *CHANGED.values()))
     yield from (pickle.dumps(value, protocol) for value in ARRAYS.values() for protocol in (2, 5))
@@ -42,7 +41,7 @@ def _pickled(make: Any) -> bytes:
 
 def torch_files() -> Iterator[bytes]:
     """State dicts: tensors of each kind, dtype and byte order, and torch's small values."""
-    from test_pth_encode import DTYPES, LONGS, MADE_OF, QUANTIZED, RECORDS, SPARSE, STORED, quantized
+    from tests.pth.test_encode import DTYPES, LONGS, MADE_OF, QUANTIZED, RECORDS, SPARSE, STORED, quantized
 
     for made in (*STORED.values(), *MADE_OF.values()):
         yield torch_zip({"v": made}, _STORAGES)

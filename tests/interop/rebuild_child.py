@@ -4,7 +4,6 @@
 Each is loaded in a fork, since code of another Python that an archive carries may take the interpreter down.
 """
 
-# ruff: noqa: E402 -- the folders of the tests and of the package come first
 from __future__ import annotations
 
 import json
@@ -18,12 +17,11 @@ import stable_baselines3 as sb3
 import torch
 from gymnasium import spaces
 
-sys.path[:0] = [str(Path(__file__).parent.parent), str(Path(__file__).parent.parent.parent)]
-
-from rebuild_envs import environment
-from rebuild_oracle import algorithm_class, made_space
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import sbformat
+from tests.interop.rebuild_envs import environment
+from tests.interop.rebuild_oracle import algorithm_class, made_space
 
 OUTCOMES = ("whole", "not whole", "fails")
 SECONDS = 60

@@ -21,8 +21,6 @@ import numpy as np
 import sb3_contrib as contrib
 import stable_baselines3 as sb3
 import torch
-from beside import CORPUS, GENERATED
-from rebuild_envs import environment, smaller
 
 import sbformat
 from sbformat.pkl.numpy import ArrayInfo
@@ -35,6 +33,8 @@ from sbformat.values.types import (
     Reference,
     TrainFreq,
 )
+from tests.helpers.shared_files import CORPUS, GENERATED
+from tests.interop.rebuild_envs import environment, smaller
 
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive

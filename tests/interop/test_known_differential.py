@@ -21,19 +21,19 @@ pytest.importorskip("stable_baselines3")
 
 import cloudpickle
 import torch
-from beside import told
 from gymnasium import spaces
-from making_known import array, call, decode_outcome, dtype
 from sb3_contrib.common.recurrent.type_aliases import RNNStates
 from stable_baselines3.common import noise, running_mean_std, type_aliases, utils
 from stable_baselines3.her import GoalSelectionStrategy
-from test_known_live import same, same_numbers
 
 from sbformat import pkl
 from sbformat.errors import SbformatError
 from sbformat.pkl import Call, Dict, FrozenSet, Global, Set
 from sbformat.pkl.tree import walk
 from sbformat.values import types as values
+from tests.helpers.build_blobs import array, call, decode_outcome, dtype
+from tests.helpers.shared_files import told
+from tests.interop.test_known_live import same, same_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -21,10 +21,7 @@ pytest.importorskip("stable_baselines3")
 
 import cloudpickle
 import torch
-from beside import GENERATED
-from bundled import PPO, SAC
 from gymnasium import spaces
-from making_known import Outcome, code_parts, decode_outcome, understood
 from stable_baselines3.common import noise, type_aliases, utils
 
 import sbformat
@@ -37,6 +34,9 @@ from sbformat.pth.arrays import to_array
 from sbformat.values import types as values
 from sbformat.values.code import make_code
 from sbformat.values.context import find_role
+from tests.helpers.build_blobs import Outcome, code_parts, decode_outcome, understood
+from tests.helpers.bundled import PPO, SAC
+from tests.helpers.shared_files import GENERATED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

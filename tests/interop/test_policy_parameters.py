@@ -15,13 +15,13 @@ contrib = pytest.importorskip("sb3_contrib")
 
 import numpy as np
 from gymnasium import spaces
-from rebuild_envs import environment
 from stable_baselines3.common.torch_layers import CombinedExtractor, FlattenExtractor, NatureCNN
 from torch import nn
 
 import sbformat
 from sbformat.policies import NetworkError, expected_parameters, find_optimizer_mismatches, match_network
 from sbformat.tools.edit import edit
+from tests.interop.rebuild_envs import environment
 
 pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
 

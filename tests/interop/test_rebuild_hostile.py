@@ -14,14 +14,13 @@ sb3 = pytest.importorskip("stable_baselines3")
 pytest.importorskip("sympy")
 pytest.importorskip("safetensors")
 
-from making_known import array, call, discrete, new, partial
-from making_old import blob, reference, with_keys
-
 import sbformat
 import sbformat.sb3
 from sbformat import UnsupportedError
 from sbformat.pkl import Global
 from sbformat.tools.rebuild import rebuild
+from tests.helpers.build_blobs import array, call, discrete, new, partial
+from tests.helpers.old_archives import blob, reference, with_keys
 
 if TYPE_CHECKING:
     from pathlib import Path

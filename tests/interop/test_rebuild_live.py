@@ -21,14 +21,14 @@ pytest.importorskip("stable_baselines3")
 pytest.importorskip("sb3_contrib")
 
 import numpy as np
-import rebuild_oracle as oracle
-from beside import told
-from rebuild_envs import sample, steps_of_one_update
-from rebuild_oracle import ARCHIVES, Case, is_any, loadable, name_of
-from rebuild_pickles import GLOBALS, OF_SB3, blobs, globals_of
 
 import sbformat
 from sbformat.errors import UnsupportedError
+from tests.helpers.shared_files import told
+from tests.interop import rebuild_oracle as oracle
+from tests.interop.rebuild_envs import sample, steps_of_one_update
+from tests.interop.rebuild_oracle import ARCHIVES, Case, is_any, loadable, name_of
+from tests.interop.rebuild_pickles import GLOBALS, OF_SB3, blobs, globals_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

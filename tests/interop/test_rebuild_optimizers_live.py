@@ -13,17 +13,16 @@ import pytest
 torch = pytest.importorskip("torch")
 sb3 = pytest.importorskip("stable_baselines3")
 
-from bundled import SAC
-from making_known import partial
-from making_old import blob, with_keys
-from rebuild_envs import environment
-
 import sbformat
 from sbformat import pth
 from sbformat.pkl import Global
 from sbformat.policies.activations import ACTIVATIONS
 from sbformat.tools.rebuild import rebuild
 from sbformat.tools.rebuild.optimizer_options import OPTIMIZERS, find_wrong_options, fits_parameter, list_keywords
+from tests.helpers.build_blobs import partial
+from tests.helpers.bundled import SAC
+from tests.helpers.old_archives import blob, with_keys
+from tests.interop.rebuild_envs import environment
 
 if TYPE_CHECKING:
     from sbformat import Archive

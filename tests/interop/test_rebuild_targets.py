@@ -27,7 +27,6 @@ sb3 = pytest.importorskip("stable_baselines3")
 contrib = pytest.importorskip("sb3_contrib")
 
 import numpy as np
-from beside import CORPUS, DAMAGED, GENERATED, SHARED, told
 from torch.nn import functional
 
 import sbformat
@@ -37,6 +36,7 @@ from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth import TensorInfo
 from sbformat.pth.arrays import to_array
 from sbformat.values import types as values
+from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, SHARED, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

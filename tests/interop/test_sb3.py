@@ -22,11 +22,11 @@ import numpy as np
 from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.sb2_compat.rmsprop_tf_like import RMSpropTFLike
 from stable_baselines3.common.utils import get_system_info
-from torch_values import assert_same
 
 import sbformat
 from sbformat import Serialized
 from sbformat.pth import StateDict
+from tests.interop.torch_values import assert_same
 
 if TYPE_CHECKING:
     from collections.abc import Callable

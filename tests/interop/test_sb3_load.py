@@ -14,9 +14,6 @@ pytest.importorskip("torch")
 sb3 = pytest.importorskip("stable_baselines3")
 
 import numpy as np
-from beside import CORPUS
-from bundled import PPO, ROOT, SAC
-from making_old import OLD, blob, reference, with_keys
 from stable_baselines3.common.policies import ActorCriticPolicy
 
 import sbformat
@@ -24,6 +21,9 @@ import sbformat.sb3
 from sbformat import UnsupportedError
 from sbformat.cli import main
 from sbformat.pkl import Call, Global
+from tests.helpers.bundled import PPO, ROOT, SAC
+from tests.helpers.old_archives import OLD, blob, reference, with_keys
+from tests.helpers.shared_files import CORPUS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,17 +20,17 @@ contrib = pytest.importorskip("sb3_contrib")
 cloudpickle = pytest.importorskip("cloudpickle")
 
 import numpy as np
-from beside import DAMAGED, GENERATED, told
 from gymnasium import spaces
-from making import sb3_archive
-from making_known import call, change
 from stable_baselines3.common.noise import NormalActionNoise, OrnsteinUhlenbeckActionNoise, VectorizedActionNoise
 from stable_baselines3.common.save_util import data_to_json, json_to_data
-from test_unsafe_crashes import outcome
 
 import sbformat
+from conformance.generators.build_zips import sb3_archive
 from sbformat import Serialized, pkl, unsafe
 from sbformat.pkl import Call, Dict
+from tests.helpers.build_blobs import call, change
+from tests.helpers.shared_files import DAMAGED, GENERATED, told
+from tests.test_unsafe_crashes import outcome
 
 if TYPE_CHECKING:
     from pathlib import Path

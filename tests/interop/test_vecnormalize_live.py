@@ -23,14 +23,14 @@ sb3 = pytest.importorskip("stable_baselines3")
 contrib = pytest.importorskip("sb3_contrib")
 
 import numpy as np
-from beside import CORPUS, GENERATED, told
 from gymnasium import spaces
-from rebuild_envs import environment, sample
 from stable_baselines3.common.running_mean_std import RunningMeanStd
 from stable_baselines3.common.vec_env import VecNormalize
 
 import sbformat
 from sbformat import bundle, read_vecnormalize, rebuild_vecnormalize, unbundle, write_vecnormalize
+from tests.helpers.shared_files import CORPUS, GENERATED, told
+from tests.interop.rebuild_envs import environment, sample
 
 if TYPE_CHECKING:
     from pathlib import Path

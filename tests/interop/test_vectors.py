@@ -13,9 +13,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from beside import tell
-from bundled import ROOT
-from torch_values import item_bytes
+from tests.helpers.bundled import ROOT
+from tests.helpers.shared_files import tell
+from tests.interop.torch_values import item_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

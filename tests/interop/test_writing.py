@@ -30,18 +30,18 @@ sb3 = pytest.importorskip("stable_baselines3")
 contrib = pytest.importorskip("sb3_contrib")
 
 import numpy as np
-from beside import CORPUS, DAMAGED, GENERATED, SHARED, told
-from bundled import ROOT
 from stable_baselines3.common.save_util import load_from_zip_file
-from test_sb3 import MODELS, Small
-from test_torch import STRIDED, networks, plain, small_values, strided
-from torch_pairs import assert_alike, assert_equal_values
-from torch_values import assert_same, item_bytes
 
 import sbformat
 from sbformat import Archive, SbformatError, Serialized, pth
 from sbformat.container.names import is_state_dict
 from sbformat.pth import StateDict, emptied
+from tests.helpers.bundled import ROOT
+from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, SHARED, told
+from tests.interop.test_sb3 import MODELS, Small
+from tests.interop.test_torch import STRIDED, networks, plain, small_values, strided
+from tests.interop.torch_pairs import assert_alike, assert_equal_values
+from tests.interop.torch_values import assert_same, item_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch_values import item_bytes
+
+from tests.interop.torch_values import item_bytes
 
 _KEYED = (dict, OrderedDict)
 _LISTED = (list, tuple, torch.Size)

@@ -25,8 +25,8 @@ const SYSTEM_INFO = 'system_info.txt';
 
 const isStateDict = (name) => name.endsWith('.pth') && !name.includes('/');
 
-/** What a file is by its first bytes, in the order of 1.1. */
-function tell(bytes) {
+/** The kind of a file, identified by its first bytes in the order of 1.1. */
+function identifyFile(bytes) {
   const head = bytes.subarray(0, HEAD_BYTES);
   const text = head.toString('latin1');
   const trimmed = text.replace(/^[ \t\r\n]+/, '');
@@ -41,8 +41,8 @@ function tell(bytes) {
   return /[^\x20-\xff\t\r\n\f]/.test(text) ? 'unknown' : 'text';
 }
 
-/** What a whole zip is by its names. */
-function tellZip(names) {
+/** The kind of a valid zip, identified by its names. */
+function identifyZip(names) {
   const [first] = names;
   const folder = first.slice(0, first.indexOf('/') + 1);
   if (names.includes('parameters') && names.includes('parameter_list')) return 'sb2';
@@ -53,19 +53,19 @@ function tellZip(names) {
 
 const NOT_READ = new Map([
   ['empty', () => containerFailure('the file is empty')],
-  ['html', () => containerFailure('an HTML page: the download went wrong')],
-  ['text', () => containerFailure('some text, no archive')],
-  ['unknown', () => containerFailure('no archive')],
-  ['lfs', () => unsupported('a Git LFS pointer: fetch the file that it points to')],
+  ['html', () => containerFailure('an HTML page: the download failed')],
+  ['text', () => containerFailure('a text, not an archive')],
+  ['unknown', () => containerFailure('not an archive')],
+  ['lfs', () => unsupported('a Git LFS pointer: fetch the file that it refers to')],
   ['pickle', () => unsupported('a bare pickle: a replay buffer, VecNormalize statistics, or an SB2 agent')],
   ['sb2', () => unsupported('an archive of Stable Baselines 2')],
-  ['npz', () => unsupported('an npz file of numpy')],
-  ['other', () => unsupported('a zip without data and .pth at its top')],
+  ['npz', () => unsupported('a numpy npz file')],
+  ['other', () => unsupported('a zip without data and .pth at its top level')],
 ]);
 
-/** A file as its form and its entries: name to a function that reads the bytes. */
+/** The form of a file and its entries: a map of names to functions that read the bytes. */
 function openArchive(bytes, budget) {
-  const kind = tell(bytes);
+  const kind = identifyFile(bytes);
   if (kind === 'data') return { form: 'data', entries: new Map([[DATA, () => bytes]]) };
   if (kind === 'legacy') return { form: 'pth', entries: new Map([[LONE_STATE_DICT, () => bytes]]) };
   if (kind === 'zip') return openArchiveZip(bytes, budget);
@@ -75,7 +75,7 @@ function openArchive(bytes, budget) {
 function openArchiveZip(bytes, budget) {
   const members = openZip(bytes, budget, 'inner_entries');
   const names = [...members.keys()];
-  const kind = tellZip(names);
+  const kind = identifyZip(names);
   if (kind === 'pth') return { form: 'pth', entries: new Map([[LONE_STATE_DICT, () => bytes]]) };
   if (kind !== 'sb3') return NOT_READ.get(kind)();
   budget.check('outer_entries', names.length);
@@ -99,7 +99,7 @@ function entryNamed(entries, name) {
   return entries.get(name);
 }
 
-/** What the protocol prints for an archive. */
+/** The output of the protocol for an archive. */
 function decodeArchive(bytes, budget, options) {
   const { form, entries } = openArchive(bytes, budget);
   if (options.blob !== null) {

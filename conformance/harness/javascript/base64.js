@@ -9,13 +9,13 @@ const SIX_BITS = new Map([...ALPHABET].map((character, index) => [character.char
 const PADDING = '='.charCodeAt(0);
 
 /**
- * The bytes of an unusual text. Of CPython's two readings this is the older: a padding that completes a quad ends
- * the data.
+ * Decode text that is not canonical. Of CPython's two interpretations this is the older one: padding that completes a
+ * quad ends the data.
  */
 function decodeLeniently(text) {
   const bytes = Buffer.alloc(Math.ceil((text.length * 3) / 4));
   let size = 0;
-  let characters = 0; // of the alphabet, in the quad that is open
+  let characters = 0; // characters of the alphabet in the current quad
   let padding = 0;
   let bits = 0;
   for (let i = 0; i < text.length; i += 1) {
@@ -39,7 +39,7 @@ function decodeLeniently(text) {
   return bytes.subarray(0, size);
 }
 
-/** Bytes of a base64 text, and whether it is the canonical one. */
+/** The bytes of a base64 text, and whether the text is canonical. */
 function decodeBase64(text) {
   const bytes = Buffer.from(text, 'base64');
   if (bytes.toString('base64') === text) return { bytes, canonical: true };

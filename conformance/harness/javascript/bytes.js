@@ -1,10 +1,10 @@
 'use strict';
 
-// Unsigned integers, UTF-8 and CRC-32: what all layers need of bytes.
+// Unsigned integers, UTF-8 and CRC-32, used by all layers.
 
 const STRICT = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** Text of strict UTF-8 (no surrogates, a byte order mark is a character), or null. */
+/** Decode strict UTF-8 (no surrogates; a byte order mark is a character). Returns null if it is invalid. */
 function decodeUtf8(bytes) {
   try {
     return STRICT.decode(bytes);
@@ -16,7 +16,7 @@ function decodeUtf8(bytes) {
 
 const isContinuation = (byte) => byte !== undefined && (byte & 0xc0) === 0x80;
 
-/** One character at `at` as [code point, bytes], surrogates allowed, or null. */
+/** Decode the character at `at` to [code point, bytes]. Surrogates are allowed. Returns null if it is invalid. */
 function characterAt(bytes, at) {
   const lead = bytes[at];
   if (lead < 0x80) return [lead, 1];
@@ -31,7 +31,7 @@ function characterAt(bytes, at) {
   return code < least || code > 0x10ffff ? null : [code, size];
 }
 
-/** Text of UTF-8 in which surrogates may stand (Python's "surrogatepass"), or null. */
+/** Decode UTF-8 in which surrogates are allowed (Python's "surrogatepass"). Returns null if it is invalid. */
 function decodeUtf8WithSurrogates(bytes) {
   const strict = decodeUtf8(bytes);
   if (strict !== null) return strict;
@@ -45,9 +45,9 @@ function decodeUtf8WithSurrogates(bytes) {
   return parts.join('');
 }
 
-/** How many bytes a text has in UTF-8; a lone surrogate has three. */
+/** The number of bytes of a text in UTF-8. A lone surrogate has three. */
 function utf8Length(text) {
-  return Buffer.byteLength(text, 'utf8'); // Buffer puts U+FFFD for a lone surrogate: three, too
+  return Buffer.byteLength(text, 'utf8'); // Buffer replaces a lone surrogate by U+FFFD, which also has three bytes
 }
 
 const isAscii = (bytes) => bytes.every((byte) => byte < 0x80);

@@ -11,18 +11,18 @@ const { sha256 } = require('./tags.js');
 const TYPE = ':type:';
 const SERIALIZED = ':serialized:';
 
-/** Type, base64 and hints of a value of a top-level key, or null where it is a plain one. */
+/** Type, base64 and hints of the value of a top-level key, or null if it is a plain value. */
 function serializedParts(value, key) {
   const fields = new Map(value?.dict ?? []);
   if (!fields.has(SERIALIZED)) return null;
   const type = fields.get(TYPE) ?? null;
   const text = fields.get(SERIALIZED);
-  if (typeof text !== 'string' || !text.isWellFormed()) dataFailure(`${SERIALIZED} of ${quoted(key)} is no text`);
-  if (type !== null && typeof type !== 'string') dataFailure(`${TYPE} of ${quoted(key)} is no text`);
+  if (typeof text !== 'string' || !text.isWellFormed()) dataFailure(`${SERIALIZED} of ${quoted(key)} is not text`);
+  if (type !== null && typeof type !== 'string') dataFailure(`${TYPE} of ${quoted(key)} is not text`);
   return { type, text, hints: value.dict.filter(([name]) => name !== TYPE && name !== SERIALIZED) };
 }
 
-/** The pickle of a serialized value; its size is charged before it is made. */
+/** The pickle of a serialized value. Its size is charged before it is decoded. */
 function pickleOf(parts, budget) {
   const size = Math.floor((parts.text.length * 3) / 4);
   budget.check('blob_bytes', size);

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 'use strict';
 
-// The decoder of conformance/README.md: one file on standard input, one JSON text on standard output. Ends with 0, or
-// with 1 when the file is refused; with 2 when the call was wrong, and with 70 on a fault of this program.
+// The decoder of conformance/README.md: one file on standard input, one JSON text on standard output. Exit
+// codes: 0 accepted, 1 refused, 2 wrong arguments, 70 a fault of this program.
 
 const fs = require('node:fs');
 const { decodeArchive } = require('./archive.js');
@@ -21,7 +21,7 @@ function usage(message) {
 
 function readLimit(text, limits) {
   const [, name, value] = /^([a-z_]+)=([0-9]+)$/.exec(text) ?? usage(`--limit ${text}`);
-  if (!DEFAULTS.has(name)) usage(`there is no limit ${name}`);
+  if (!DEFAULTS.has(name)) usage(`unknown limit ${name}`);
   limits.set(name, Number(value));
 }
 
@@ -40,7 +40,7 @@ function parseArguments(words) {
   return options;
 }
 
-/** The answer as [exit code, what is printed]. */
+/** The result as [exit code, output]. */
 function answer(bytes, options) {
   try {
     return [0, decodeArchive(bytes, new Budget(options.limits, bytes.length), options)];

@@ -4,7 +4,7 @@
 
 const row = (name, size, group, kind) => [name, { name, size, group, kind }];
 
-// Kinds: what `requires_grad`, `conj` and `neg` ask about. `group`: bytes that a big-endian file swaps.
+// `kind` determines whether `requires_grad`, `conj` and `neg` are allowed. `group`: bytes that a big-endian file swaps.
 const DTYPES = new Map([
   row('bool', 1, 1, 'bool'),
   row('uint8', 1, 1, 'integer'), row('int8', 1, 1, 'integer'),
@@ -31,7 +31,7 @@ const PACKED_STORAGES = new Set(['QUInt4x2Storage', 'QUInt2x4Storage']);
 
 const isDifferentiable = (type) => type.kind === 'float' || type.kind === 'complex';
 
-/** The bytes with each group of `size` bytes reversed; what is left at the end stays. */
+/** Reverse each group of `size` bytes. An incomplete group at the end is unchanged. */
 function swapped(bytes, size) {
   const out = Buffer.from(bytes);
   const whole = out.length - (out.length % size);

@@ -1,7 +1,7 @@
 'use strict';
 
 // The outcomes of FORMAT.md 10 that a decoder can have ("invalid" is for validators). A Refusal is
-// the only exception that says something about the file; any other is a fault of this program.
+// the only exception that reports a fault of the file; any other exception is a fault of this program.
 
 class Refusal extends Error {
   constructor(outcome, message) {

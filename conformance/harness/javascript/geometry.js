@@ -12,23 +12,23 @@ const countItems = (shape) => shape.reduce((product, size) => product * size, 1n
 
 /** Shape and strides as arrays of bigints. */
 function readGeometry(shape, strides, budget) {
-  if (!(shape instanceof Tuple) || !(strides instanceof Tuple)) tensorFailure('a shape or strides that are no tuple');
-  if (shape.items.length !== strides.items.length) tensorFailure('shape and strides of two lengths');
-  if (![...shape.items, ...strides.items].every(isCount)) tensorFailure('a size or stride that is no count');
+  if (!(shape instanceof Tuple) || !(strides instanceof Tuple)) tensorFailure('shape or strides are not a tuple');
+  if (shape.items.length !== strides.items.length) tensorFailure('shape and strides have different lengths');
+  if (![...shape.items, ...strides.items].every(isCount)) tensorFailure('a size or stride is not an integer in [0, 2^63)');
   budget.check('tensor_rank', shape.items.length);
-  if (countItems(shape.items.map((size) => size || 1n)) >= MAX_ITEMS) tensorFailure('a shape beyond 63 bits');
+  if (countItems(shape.items.map((size) => size || 1n)) >= MAX_ITEMS) tensorFailure('the shape exceeds 63 bits');
   return { shape: shape.items, strides: strides.items };
 }
 
-/** Every item must lie in the storage. */
+/** Check that every item is within the storage. */
 function checkBounds(offset, { shape, strides }, storageItems) {
-  if (!isCount(offset)) tensorFailure('an offset that is no count');
+  if (!isCount(offset)) tensorFailure('the offset is not an integer in [0, 2^63)');
   if (shape.includes(0n)) return;
   const last = shape.reduce((sum, size, index) => sum + (size - 1n) * strides[index], offset);
-  if (last >= BigInt(storageItems)) tensorFailure('a tensor reaches past its storage');
+  if (last >= BigInt(storageItems)) tensorFailure('a tensor extends past its storage');
 }
 
-/** Dimensions of more than one item, as numbers; neighbours that lie as one are joined. */
+/** Dimensions of more than one item, as numbers. Adjacent dimensions that are contiguous are merged. */
 function usedDimensions(shape, strides) {
   const used = [];
   for (let i = 0; i < shape.length; i += 1) {
@@ -43,14 +43,14 @@ function usedDimensions(shape, strides) {
   return used;
 }
 
-/** Copy one run of `size` items, `stride` bytes apart. */
+/** Copy `size` items that are `stride` bytes apart. */
 function copyRun(out, to, bytes, from, size, stride, itemsize) {
   for (let i = 0; i < size; i += 1) {
     for (let b = 0; b < itemsize; b += 1) out[to + i * itemsize + b] = bytes[from + i * stride + b];
   }
 }
 
-/** The items in C order; a view where they lie so already. */
+/** The items in C order; a view if they are already in C order. */
 function gather(bytes, itemsize, offset, shape, strides) {
   if (shape.includes(0n)) return bytes.subarray(0, 0);
   const used = usedDimensions(shape, strides);
@@ -76,7 +76,7 @@ function gather(bytes, itemsize, offset, shape, strides) {
   return out;
 }
 
-/** Change the sign bit of each number of `size` bytes, from byte `first` on, every `step` bytes. */
+/** Invert the sign bit of each number of `size` bytes, from byte `first` on, every `step` bytes. */
 function flipSigns(bytes, size, first, step) {
   for (let at = first + size - 1; at < bytes.length; at += step) bytes[at] ^= 0x80;
 }
@@ -92,7 +92,7 @@ function negateIntegers(bytes, size) {
   }
 }
 
-/** These have one zero, and their only NaN stands where the negative zero would be. */
+/** These dtypes have one zero, and the encoding of negative zero is their only NaN. */
 function negateUnsignedZero(bytes) {
   for (let at = 0; at < bytes.length; at += 1) if ((bytes[at] & 0x7f) !== 0) bytes[at] ^= 0x80;
 }
@@ -110,7 +110,7 @@ function tensorItems({ storage, dtype, offset, shape, strides, conj, neg }) {
   if (conj || neg) items = Buffer.from(items);
   if (conj) flipSigns(items, dtype.group, dtype.group, dtype.size);
   if (neg) negate(items, dtype);
-  if (dtype.kind === 'bool' && items.some((byte) => byte > 1)) tensorFailure('a bool that is neither 0 nor 1');
+  if (dtype.kind === 'bool' && items.some((byte) => byte > 1)) tensorFailure('a bool is neither 0 nor 1');
   return items;
 }
 

@@ -1,7 +1,7 @@
 'use strict';
 
-// JSON as FORMAT.md 3.1 has it, read into tagged values (conformance/README.md) without recursion: the depth that
-// a user allows may be more than the stack of this program.
+// JSON by the rules of FORMAT.md 3.1, parsed into tagged values (conformance/README.md) without recursion: the depth
+// that a user allows may exceed the stack of this program.
 
 const { decodeUtf8 } = require('./bytes.js');
 const { dataFailure } = require('./errors.js');
@@ -65,7 +65,7 @@ class Parser {
     return found;
   }
 
-  /** The next character that is no space, without taking it. */
+  /** Peek at the next character that is not a space. */
   peek() {
     this.match(SPACES);
     return this.text[this.at];
@@ -95,7 +95,7 @@ class Parser {
     return parts.join('');
   }
 
-  /** A value that holds no other. */
+  /** Parse a scalar. */
   scalar() {
     if (this.peek() === '"') return this.string();
     for (const [word, value] of WORDS) {
@@ -112,13 +112,13 @@ class Parser {
 
   key(keys) {
     const key = this.string();
-    if (keys.has(key)) this.fail('a key stands twice in one object');
+    if (keys.has(key)) this.fail('a key occurs twice in one object');
     keys.add(key);
     if (!this.take(':')) this.fail('a colon is missing');
     return key;
   }
 
-  /** Open a container, or give null where a scalar stands. */
+  /** Open a container. Returns null if the next value is a scalar. */
   open() {
     if (this.take('[')) return { value: { list: [] }, close: ']', keys: null, key: null, fresh: true };
     if (this.take('{')) return { value: { dict: [] }, close: '}', keys: new Set(), key: null, fresh: true };
@@ -138,7 +138,7 @@ class Parser {
     return value;
   }
 
-  /** Put a finished value where it belongs, close what ends, and stop before the next value. */
+  /** Store a finished value in its container, close containers that end, and stop before the next value. */
   next(open, isOpened, finished) {
     let value = finished;
     let hasValue = !isOpened;
@@ -166,14 +166,14 @@ class Parser {
   }
 }
 
-/** The one object of a JSON text, as a tagged dict. */
+/** Parse a JSON text that is one object. Returns a tagged dict. */
 function parseObject(bytes, budget) {
   budget.check('json_bytes', bytes.length);
   measure(bytes, budget);
   const text = decodeUtf8(bytes);
   if (text === null) dataFailure('the JSON text is not UTF-8');
   const value = new Parser(text).document();
-  if (value === null || value.dict === undefined) dataFailure('the JSON text is no object');
+  if (value === null || value.dict === undefined) dataFailure('the JSON text is not an object');
   return value;
 }
 

@@ -10,13 +10,13 @@ const { Float, tagInteger } = require('./tags.js');
 
 const MAX_TUPLE = 8;
 
-/** NaN has none: it equals no key, not even itself. */
+/** NaN has no identity: it does not equal any key, not even itself. */
 function identityOfFloat({ number, hex }) {
   if (Number.isNaN(number)) return null;
   return Number.isInteger(number) ? `number ${BigInt(number).toString(16)}` : `float ${hex}`;
 }
 
-/** A plain value as its tag and a text that is the same for what Python has for one key; or null. */
+/** The tag of a plain value, and a text that is the same for all values that are the same key in Python; or null. */
 function plainKey(key, bytesOf) {
   if (typeof key === 'string') return { tag: key, identity: `text ${key}` };
   if (key === null) return { tag: key, identity: 'None' };
@@ -30,12 +30,12 @@ function plainKey(key, bytesOf) {
 
 /** A key that is a node is unsupported; any other that is not plain is an error. */
 function refuseKey(key) {
-  if (key instanceof Node) unsupported('a key that is a node');
-  tensorFailure('a key that is no plain value');
+  if (key instanceof Node) unsupported('a key is a node');
+  tensorFailure('a key is not a plain value');
 }
 
 function tupleKey({ items }, bytesOf) {
-  if (items.length > MAX_TUPLE) tensorFailure(`a key of ${items.length} items`);
+  if (items.length > MAX_TUPLE) tensorFailure(`a key has ${items.length} items`);
   const keys = items.map((item) => plainKey(item, bytesOf) ?? refuseKey(item));
   const tag = { tuple: keys.map((key) => key.tag) };
   if (keys.some((key) => key.identity === null)) return { tag, identity: null };
@@ -45,7 +45,7 @@ function tupleKey({ items }, bytesOf) {
 /**
  * The tags of all keys of one dict, or members of one set.
  *
- * @param {(value: any) => Buffer | null} bytesOf the bytes of a value that is or spells bytes
+ * @param {(value: any) => Buffer | null} bytesOf the bytes of a value that is, or encodes, bytes
  */
 function tagKeys(keys, bytesOf, budget) {
   const seen = new Set();
@@ -55,7 +55,7 @@ function tagKeys(keys, bytesOf, budget) {
     if (typeof key === 'string') budget.check('tensor_name_bytes', utf8Length(key));
     else if (typeof key !== 'bigint' || key < 0n || key >= BigInt(keys.length)) others += 1;
     budget.check('other_keys', others);
-    if (seen.has(identity)) tensorFailure('a key stands twice');
+    if (seen.has(identity)) tensorFailure('a key occurs twice');
     if (identity !== null) seen.add(identity);
     return tag;
   });

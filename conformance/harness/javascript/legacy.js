@@ -18,7 +18,7 @@ const MAX_INFO_TEXT = 64;
 const ID_LENGTH = 6;
 const COUNT_BYTES = 8;
 
-/** One pickle after another. */
+/** Reads consecutive pickles. */
 class Pickles {
   constructor(bytes, budget) {
     this.bytes = bytes;
@@ -26,13 +26,13 @@ class Pickles {
     this.at = 0;
   }
 
-  /** The next pickle; only that of the object may import or call. */
+  /** Read the next pickle. Only the pickle of the object may import or call. */
   next({ isObject = false } = {}) {
     const machine = readPickle(this.bytes, this.at, this.budget, utf8Text);
     this.size = machine.at - this.at;
     this.at = machine.at;
-    if (machine.flags.size > 0) tensorFailure(`a pickle with the flags ${[...machine.flags]}`);
-    if (!isObject && machine.log.length > 0) tensorFailure('an import or a call beside the object');
+    if (machine.flags.size > 0) tensorFailure(`a pickle has the flags ${[...machine.flags]}`);
+    if (!isObject && machine.log.length > 0) tensorFailure('an import or a call outside the object');
     return machine;
   }
 }
@@ -41,7 +41,7 @@ const isInfo = (value) => typeof value === 'boolean' || typeof value === 'bigint
   || (typeof value === 'string' && [...value].length <= MAX_INFO_TEXT);
 
 function checkInfo(info) {
-  if (!(info instanceof Dict)) tensorFailure('the third pickle is no dict');
+  if (!(info instanceof Dict)) tensorFailure('the third pickle is not a dict');
   const keys = info.pairs.map(([key]) => key);
   if (keys.length !== INFO_KEYS.length || !INFO_KEYS.every((key) => keys.includes(key))) {
     tensorFailure('the third pickle has other keys');
@@ -54,25 +54,25 @@ function checkInfo(info) {
 
 function readKeys(value, budget) {
   if (!(value instanceof List) || !value.items.every((key) => typeof key === 'string')) {
-    tensorFailure('the storage keys are no list of texts');
+    tensorFailure('the storage keys are not a list of texts');
   }
   budget.check('inner_entries', value.items.length);
-  if (new Set(value.items).size !== value.items.length) tensorFailure('a storage key stands twice');
+  if (new Set(value.items).size !== value.items.length) tensorFailure('a storage key occurs twice');
   return value.items;
 }
 
-/** The runs of items after the last pickle; their itemsizes stand in the object only. */
+/** Read the data of the storages after the last pickle. Only the object determines their itemsizes. */
 function loadRuns(bytes, start, keys, storages) {
   let at = start;
   for (const key of keys) {
     const entry = storages.byKey.get(key);
     if (entry === undefined) tensorFailure(`no tensor uses the storage ${quoted(key)}`);
-    if (bytes.length - at < COUNT_BYTES) tensorFailure('a storage is cut');
+    if (bytes.length - at < COUNT_BYTES) tensorFailure('a storage is truncated');
     const numel = bytes.readBigUInt64LE(at);
-    if (numel !== entry.id.numel) tensorFailure(`the storage ${quoted(key)} has another count`);
+    if (numel !== entry.id.numel) tensorFailure(`the storage ${quoted(key)} has a different count`);
     at += COUNT_BYTES;
     const size = numel * BigInt(entry.id.dtype?.size ?? 1);
-    if (size > BigInt(bytes.length - at)) tensorFailure('a storage is cut');
+    if (size > BigInt(bytes.length - at)) tensorFailure('a storage is truncated');
     storages.load(key, bytes.subarray(at, at + Number(size)), false);
     at += Number(size);
   }
@@ -80,15 +80,15 @@ function loadRuns(bytes, start, keys, storages) {
   if (keys.length !== storages.byKey.size) tensorFailure('a storage is not listed');
 }
 
-/** View key, offset and size of an id, or null where it is a whole storage. */
+/** View key, offset and size of an id, or null if it is a whole storage. */
 function readView(id) {
   if (id.view === null) return null;
   const items = id.view instanceof Tuple ? id.view.items : [];
   const [key, offset, size] = items;
   if (items.length !== 3 || typeof key !== 'string' || !isCount(offset) || !isCount(size)) {
-    tensorFailure('a view of another form');
+    tensorFailure('a view has an unknown form');
   }
-  if (offset + size > id.numel) tensorFailure('a view reaches past its storage');
+  if (offset + size > id.numel) tensorFailure('a view extends past its storage');
   return { key, offset, size, root: id.key };
 }
 
@@ -107,7 +107,7 @@ function loadViews(storages) {
     if (view === null) continue;
     if (storages.byKey.has(view.key)) tensorFailure('a view has the key of a storage');
     const known = views.get(view.key);
-    if (known !== undefined && !isSameView(known.view, view)) tensorFailure('two views have one key');
+    if (known !== undefined && !isSameView(known.view, view)) tensorFailure('two views have the same key');
     const storage = known?.storage ?? makeView(storages.byKey.get(id.key).storage, view);
     views.set(view.key, { view, storage });
     id.viewStorage = storage;
@@ -116,8 +116,8 @@ function loadViews(storages) {
 
 function decodeLegacy(bytes, budget) {
   const pickles = new Pickles(bytes, budget);
-  if (pickles.next().result !== MAGIC) unsupported('a pickle, but no torch file');
-  if (pickles.next().result !== PROTOCOL) tensorFailure('another protocol of the legacy stream');
+  if (pickles.next().result !== MAGIC) unsupported('a pickle, but not a torch file');
+  if (pickles.next().result !== PROTOCOL) tensorFailure('unknown protocol of the legacy stream');
   checkInfo(pickles.next().result);
   const object = pickles.next({ isObject: true });
   const objectBytes = pickles.size;

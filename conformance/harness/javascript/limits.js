@@ -1,6 +1,6 @@
 'use strict';
 
-// Limits (FORMAT.md 8), and what adds up over one operation.
+// Limits (FORMAT.md 8), and the totals of one operation.
 
 const { limitExceeded } = require('./errors.js');
 
@@ -41,7 +41,7 @@ const DEFAULTS = new Map(Object.entries({
   expanded_items: 16777216,
 }));
 
-/** The limits of one operation, with the sums that nesting must not reset. */
+/** The limits of one operation, and its totals, which nesting must not reset. */
 class Budget {
   constructor(changes = new Map(), fileSize = 0) {
     this.limits = new Map([...DEFAULTS, ...changes]);
@@ -54,21 +54,21 @@ class Budget {
     return this.limits.get(name);
   }
 
-  /** Refuse when `count` (a number or a bigint) is above the limit `name`. */
+  /** Refuse the file if `count` (a number or a bigint) is above the limit `name`. */
   check(name, count) {
     if (count > this.limits.get(name)) {
-      limitExceeded(`${name} is ${this.limits.get(name)}, and the file asks for ${count}`);
+      limitExceeded(`${name} is ${this.limits.get(name)}, and the file requires ${count}`);
     }
   }
 
-  /** Add `count` to what the operation has used of `name`. */
+  /** Add `count` to the operation's total of `name`. */
   charge(name, count) {
     const total = (this.totals.get(name) ?? 0) + count;
     this.totals.set(name, total);
     this.check(name, total);
   }
 
-  /** One deflated member, before it is inflated. */
+  /** Charge one deflated member, before it is inflated. */
   chargeInflation(size, compressed) {
     this.check('member_bytes', size);
     this.checkRatio(size, compressed);

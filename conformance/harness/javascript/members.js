@@ -8,10 +8,10 @@ const { containerFailure } = require('./errors.js');
 const { quoted } = require('./names.js');
 const { STORED } = require('./zip.js');
 
-/** What one raw deflate stream gives; it ends with its bytes and gives exactly `size`. */
+/** Inflate one raw deflate stream, which must end with its bytes and produce exactly `size` bytes. */
 function inflate(compressed, size) {
   try {
-    // Output beyond the size that was announced is never made.
+    // Output beyond the declared size is never produced.
     const { buffer, engine } = zlib.inflateRawSync(compressed, { maxOutputLength: Math.max(size, 1), info: true });
     return engine.bytesWritten === compressed.length && buffer.length === size ? buffer : null;
   } catch (error) {
@@ -20,7 +20,7 @@ function inflate(compressed, size) {
   }
 }
 
-/** A zip whose members are read; a stored one is a view, so only inflation is charged. */
+/** Reads the members of a zip. A stored member is a view, so only inflation is charged. */
 class Members {
   constructor(bytes, members, budget, { unchecked = false } = {}) {
     this.bytes = bytes;
@@ -46,12 +46,12 @@ class Members {
     if (member.method === STORED) return view;
     this.budget.chargeInflation(Number(member.size), view.length);
     const content = inflate(view, Number(member.size));
-    if (content === null) containerFailure(`${quoted(member.name)} is not deflated as it says`);
+    if (content === null) containerFailure(`${quoted(member.name)} does not inflate to its size`);
     return content;
   }
 }
 
-/** Whether torch wrote the zip without CRCs: all are 0 although there are bytes. */
+/** Whether torch wrote the zip without CRCs: all are 0 although members have content. */
 function lacksChecksums(members) {
   const all = [...members.values()];
   return all.every((member) => member.crc === 0) && all.some((member) => member.size > 0n);

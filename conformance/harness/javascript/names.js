@@ -13,12 +13,12 @@ const DEVICE = new RegExp(`^(con|prn|aux|nul|conin\\$|conout\\$|(com|lpt)[0-9Â¹Â
 
 const quoted = (text) => JSON.stringify(text.slice(0, 200));
 
-/** The text of a name that every zip may have. */
+/** Decode a name, and check the rules for all zips. */
 function decodeName(bytes) {
-  if (bytes.length < 1 || bytes.length > MAX_NAME_BYTES) containerFailure(`a name of ${bytes.length} bytes`);
+  if (bytes.length < 1 || bytes.length > MAX_NAME_BYTES) containerFailure(`a name has ${bytes.length} bytes`);
   const name = decodeUtf8(bytes);
   if (name === null) containerFailure('a name is not UTF-8');
-  if (CONTROLS.test(name) || LINES_AND_BIDI.test(name)) containerFailure(`characters in the name ${quoted(name)}`);
+  if (CONTROLS.test(name) || LINES_AND_BIDI.test(name)) containerFailure(`the name ${quoted(name)} contains control characters`);
   return name;
 }
 
@@ -26,18 +26,18 @@ function checkPart(part, name) {
   if (part === '' || part === '.' || part === '..' || /[. ]$/.test(part)) {
     containerFailure(`a part of the name ${quoted(name)} is empty, or ends with a dot or a space`);
   }
-  if (DEVICE.test(part)) containerFailure(`a part of the name ${quoted(name)} is a device`);
+  if (DEVICE.test(part)) containerFailure(`a part of the name ${quoted(name)} is a Windows device name`);
 }
 
 function checkPath(path, name) {
-  if (/[\\:]/.test(path) || path.startsWith('/')) containerFailure(`the name ${quoted(name)} is no plain path`);
+  if (/[\\:]/.test(path) || path.startsWith('/')) containerFailure(`the name ${quoted(name)} is not a plain path`);
   const inner = path.endsWith('/') ? path.slice(0, -1) : path;
   for (const part of inner.split('/')) checkPart(part, name);
 }
 
 const foldPath = (name) => caseFold(name.normalize('NFKC')).normalize('NFKC');
 
-/** All that lies above a path: `a/` and `a/b/` for `a/b/c`, `a/` for the folder `a/` itself. */
+/** The folders that contain a path: `a/` and `a/b/` for `a/b/c`, `a/` for the folder `a/` itself. */
 function foldersOf(path) {
   const folders = [];
   for (let slash = path.indexOf('/'); slash >= 0; slash = path.indexOf('/', slash + 1)) {
@@ -46,14 +46,14 @@ function foldersOf(path) {
   return folders;
 }
 
-/** The path rules, for the names of an SB3 archive. */
+/** Check the path rules, for the names of an SB3 archive. */
 function checkPaths(names) {
   for (const name of names) {
     checkPath(name, name);
     checkPath(name.normalize('NFKC'), name);
   }
   const folded = new Set(names.map(foldPath));
-  if (folded.size !== names.length) containerFailure('two names differ in case or normalisation alone');
+  if (folded.size !== names.length) containerFailure('two names differ only in case or normalization');
   for (const path of folded) {
     for (const folder of foldersOf(path)) {
       if (folded.has(folder.slice(0, -1))) containerFailure(`${quoted(folder)} is a file and a folder`);
@@ -63,7 +63,7 @@ function checkPaths(names) {
 
 const STRAY_PARTS = /^\/|^[A-Za-z]:|\\|\/\/|(^|\/)\.\.?(\/|$)/;
 
-/** The rules for the records of a torch zip. */
+/** Check the rules for the records of a torch zip. */
 function checkRecords(names) {
   for (const name of names) {
     if (STRAY_PARTS.test(name) || STRAY_PARTS.test(name.normalize('NFKC'))) {

@@ -1,7 +1,7 @@
 'use strict';
 
 // The inert tree (FORMAT.md 5.2). None, bools and texts are JavaScript's own; ints are bigints, floats are Float,
-// bytes are Buffer, and the rest are the classes here. Nothing in it is ever hashed by what it holds.
+// bytes are Buffer, and the rest are the classes here. Nothing in it is ever hashed by its content.
 
 class ByteArray {
   constructor(bytes) {
@@ -21,7 +21,7 @@ class FrozenSet {
   }
 }
 
-/** What opcodes change in place; `shared` once it was taken from the memo or doubled (5.3). */
+/** A value that opcodes change in place. `shared` is set once it was taken from the memo or duplicated (5.3). */
 class Changeable {
   constructor() {
     this.shared = false;
@@ -49,7 +49,7 @@ class Dict extends Changeable {
   }
 }
 
-/** What stands for something that only an interpreter could make. It keeps the changes made to it. */
+/** Represents a value that only an interpreter could create. Records the changes made to it. */
 class Node extends Changeable {
   constructor() {
     super();

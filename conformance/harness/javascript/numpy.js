@@ -1,6 +1,6 @@
 'use strict';
 
-// numpy's values in a .pth (FORMAT.md 6.6).
+// numpy values in a .pth (FORMAT.md 6.6).
 
 const { dtype, swapped } = require('./dtypes.js');
 const { tensorFailure, unsupported } = require('./errors.js');
@@ -22,31 +22,31 @@ const BYTE_ORDERS = ['<', '>', '=', '|'];
 const isFlag = (value) => typeof value === 'boolean' || typeof value === 'bigint';
 const isTrueOrFalse = (value) => typeof value === 'boolean' || value === 0n || value === 1n;
 
-/** Whether the state of a dtype says big-endian; its other items are those of plain numbers. */
+/** Whether the state of a dtype is big-endian. Checks that its other items are those of plain numbers. */
 function isBigEndianState(state) {
   const [version, order, ...rest] = state instanceof Tuple ? state.items : [];
   const isPlain = (version === 3n || version === 4n) && BYTE_ORDERS.includes(order)
     && (rest.length === 6 || rest.length === 7) && rest.every((item, index) => item === PLAIN_STATE[index]);
-  if (!isPlain) tensorFailure('a numpy dtype with another state');
+  if (!isPlain) tensorFailure('a numpy dtype has an unknown state');
   return order === '>';
 }
 
-/** numpy.dtype(code[, align[, copy]]), perhaps with its state. */
+/** Decode numpy.dtype(code[, align[, copy]]), optionally with its state. */
 function readDtype(value) {
-  if (!(value instanceof Call)) tensorFailure('no numpy dtype');
+  if (!(value instanceof Call)) tensorFailure('not a numpy dtype');
   const name = nameOf(value.callable);
-  if (name?.module !== 'numpy' || name.name !== 'dtype' || value.opcode !== 'REDUCE') unsupported('no numpy dtype');
+  if (name?.module !== 'numpy' || name.name !== 'dtype' || value.opcode !== 'REDUCE') unsupported('not a numpy dtype');
   const args = value.args instanceof Tuple ? value.args.items : [];
   checkLength(args, 1, 3);
-  if (typeof args[0] !== 'string' || !args.slice(1).every(isFlag)) tensorFailure('a numpy dtype of other arguments');
-  if (!CODES.has(args[0])) unsupported('a numpy dtype');
+  if (typeof args[0] !== 'string' || !args.slice(1).every(isFlag)) tensorFailure('a numpy dtype has unknown arguments');
+  if (!CODES.has(args[0])) unsupported('an unknown numpy dtype');
   if (value.changes.length > 1 || value.changes.some(({ kind }) => kind !== 'BUILD')) {
-    tensorFailure('a numpy dtype that is changed');
+    tensorFailure('a numpy dtype is changed');
   }
-  if (value.changes.length === 1 && !args[2]) tensorFailure('a state of a numpy dtype that is no copy');
+  if (value.changes.length === 1 && !args[2]) tensorFailure('a numpy dtype that is not a copy has a state');
   const isBigEndian = value.changes.length === 1 && isBigEndianState(value.changes[0].values);
   const type = CODES.get(args[0]);
-  if (isBigEndian && type.size === 1) tensorFailure('a numpy dtype of single bytes that is big-endian');
+  if (isBigEndian && type.size === 1) tensorFailure('a numpy dtype of single bytes is big-endian');
   return { type, isBigEndian };
 }
 
@@ -61,24 +61,24 @@ function stridesOf(shape, isFortran) {
   return strides;
 }
 
-/** Items in C order, little-endian, of an array whose bytes must be exactly those. */
+/** Items in C order, little-endian. The number of bytes must be exactly that of the shape. */
 function tagArray(bytes, { type, isBigEndian }, shapeValue, isFortran) {
   const shape = shapeValue instanceof Tuple ? shapeValue.items : null;
   if (shape === null || !shape.every((size) => typeof size === 'bigint' && size >= 0n)) {
-    tensorFailure('a numpy array with another shape');
+    tensorFailure('a numpy array has an invalid shape');
   }
-  if (shape.length > MAX_RANK) tensorFailure(`a numpy array of ${shape.length} dimensions`);
-  if (countItems(shape) * BigInt(type.size) !== BigInt(bytes.length)) tensorFailure('a numpy array with other bytes');
+  if (shape.length > MAX_RANK) tensorFailure(`a numpy array has ${shape.length} dimensions`);
+  if (countItems(shape) * BigInt(type.size) !== BigInt(bytes.length)) tensorFailure('the number of bytes of a numpy array does not match its shape');
   const storage = new Storage(type, bytes, isBigEndian);
   const tensor = { storage, dtype: type, offset: 0n, shape, strides: stridesOf(shape, isFortran) };
   return { array: { dtype: type.name, shape: shape.map(tagInteger), sha256: sha256(tensorItems(tensor)) } };
 }
 
-/** Readers of numpy's calls by "module name"; each gives a tag, or null when the call is none of them. */
+/** Readers of numpy's calls by "module name". Each returns a tag, or null if the call is not one of them. */
 class Numpy {
   constructor(values) {
     this.values = values;
-    this.readers = new Map([['numpy dtype', (call) => ({ numpy_dtype: readDtype(call).type.name })]]);
+    this.readers = new Map([['numpy dtype', () => unsupported('a numpy dtype by itself')]]);
     for (const name of PACKAGES) {
       this.readers.set(`${name}.multiarray scalar`, (call, args) => this.scalar(call, args));
       this.readers.set(`${name}.multiarray _reconstruct`, (call, args) => this.reconstruct(call, args));
@@ -90,16 +90,16 @@ class Numpy {
     return this.readers.get(`${name.module} ${name.name}`)?.(call, args) ?? null;
   }
 
-  /** Bytes of an item of a call; copies are charged like those of other constructors. */
+  /** The bytes of an argument of a call. Copies are charged as those of other constructors. */
   bytes(value) {
     if (value instanceof List) unsupported('a numpy array of objects');
     const bytes = this.values.bytesOf(value);
-    if (bytes === null) tensorFailure('a numpy value without bytes');
+    if (bytes === null) tensorFailure('a numpy value has no bytes');
     this.values.chargeCopy(bytes.length);
     return bytes;
   }
 
-  /** Bytes of any buffer. */
+  /** The bytes of any buffer. */
   buffer(value) {
     return this.bytes(value instanceof ByteArray ? value.bytes : value);
   }
@@ -109,24 +109,24 @@ class Numpy {
     checkLength(args, 2);
     const { type, isBigEndian } = readDtype(args[0]);
     const bytes = this.bytes(args[1]);
-    if (bytes.length !== type.size) tensorFailure('a numpy scalar with other bytes');
-    if (type.kind === 'bool' && bytes[0] > 1) tensorFailure('a bool that is neither 0 nor 1');
+    if (bytes.length !== type.size) tensorFailure('the number of bytes of a numpy scalar does not match its dtype');
+    if (type.kind === 'bool' && bytes[0] > 1) tensorFailure('a bool is neither 0 nor 1');
     return { scalar: { dtype: type.name, sha256: sha256(isBigEndian ? swapped(bytes, type.group) : bytes) } };
   }
 
   reconstruct(call, args) {
     checkLength(args, 3);
     const type = nameOf(args[0]);
-    if (type?.module !== 'numpy' || type.name !== 'ndarray') unsupported('a numpy array of another class');
+    if (type?.module !== 'numpy' || type.name !== 'ndarray') unsupported('an unknown class of numpy arrays');
     const isUsual = args[1] instanceof Tuple && args[1].items.length === 1 && args[1].items[0] === 0n
       && this.values.bytesOf(args[2])?.toString('latin1') === 'b';
-    if (!isUsual) tensorFailure('a numpy array of other arguments');
-    if (call.changes.length !== 1 || call.changes[0].kind !== 'BUILD') tensorFailure('a numpy array without one state');
+    if (!isUsual) tensorFailure('a numpy array has unknown arguments');
+    if (call.changes.length !== 1 || call.changes[0].kind !== 'BUILD') tensorFailure('a numpy array does not have exactly one state');
     const state = call.changes[0].values;
-    if (!(state instanceof Tuple)) tensorFailure('a numpy array with another state');
+    if (!(state instanceof Tuple)) tensorFailure('a numpy array has an unknown state');
     checkLength(state.items, 5);
     const [version, shape, arrayType, isFortran, bytes] = state.items;
-    if (version !== 1n || !isTrueOrFalse(isFortran)) tensorFailure('a numpy array with another state');
+    if (version !== 1n || !isTrueOrFalse(isFortran)) tensorFailure('a numpy array has an unknown state');
     return tagArray(this.bytes(bytes), readDtype(arrayType), shape, Boolean(isFortran));
   }
 
@@ -134,7 +134,7 @@ class Numpy {
     this.values.checkUnchanged(call);
     checkLength(args, 4);
     const [bytes, type, shape, order] = args;
-    if (order !== 'C' && order !== 'F') unsupported('the order of a numpy array');
+    if (order !== 'C' && order !== 'F') unsupported('an unknown order of a numpy array');
     return tagArray(this.buffer(bytes), readDtype(type), shape, order === 'F');
   }
 }

@@ -43,7 +43,7 @@ function longOf(bytes) {
 
 function unicodeOf(bytes) {
   const text = decodeUtf8WithSurrogates(bytes);
-  if (text === null) pickleFailure('a text that is not UTF-8');
+  if (text === null) pickleFailure('a text is not UTF-8');
   return text;
 }
 
@@ -89,9 +89,9 @@ const isArguments = (value) => value instanceof Tuple || isNode(value);
 
 function checkedCall(opcode, callable, args, keywords = undefined) {
   if (!isNode(callable)) pickleFailure(`${opcode} calls a plain value`);
-  if (!isArguments(args)) pickleFailure(`the arguments of ${opcode} are no tuple`);
+  if (!isArguments(args)) pickleFailure(`the arguments of ${opcode} are not a tuple`);
   if (keywords !== undefined && !(keywords instanceof Dict) && !isNode(keywords)) {
-    pickleFailure(`the keywords of ${opcode} are no dict`);
+    pickleFailure(`the keywords of ${opcode} are not a dict`);
   }
   return new Call(opcode, callable, args, keywords);
 }
@@ -107,7 +107,7 @@ function newObjEx(m) {
   m.makeLogged(checkedCall('NEWOBJ_EX', m.pop(), args, keywords));
 }
 
-/** The tuple that INST and OBJ make of what stands above the mark. */
+/** The tuple that INST and OBJ create from the values above the mark. */
 function impliedTuple(m, items) {
   if (items.length === 0) return EMPTY_TUPLE;
   m.count();
@@ -140,13 +140,13 @@ function stackGlobal(m) {
     return;
   }
   const isName = (value) => typeof value === 'string' || isNode(value);
-  if (!isName(module) || !isName(name)) pickleFailure('STACK_GLOBAL of what is no name');
+  if (!isName(module) || !isName(name)) pickleFailure('STACK_GLOBAL of a value that is not a name');
   m.makeLogged(new Call('STACK_GLOBAL', null, [module, name]));
 }
 
 const extension = (code) => (m) => {
   const number = code(m);
-  if (number <= 0) pickleFailure('an extension code that is not positive');
+  if (number <= 0) pickleFailure('an extension code is not positive');
   m.makeLogged(new Extension(number));
 };
 
@@ -161,12 +161,12 @@ function readonlyBuffer(m) {
   const value = m.pop();
   if (value instanceof ByteArray) m.push(value.bytes);
   else if (Buffer.isBuffer(value) || isNode(value)) m.push(value);
-  else pickleFailure('READONLY_BUFFER of no buffer');
+  else pickleFailure('READONLY_BUFFER of a value that is not a buffer');
 }
 
 function proto(m) {
   const protocol = u1(m);
-  if (protocol > HIGHEST_PROTOCOL) pickleFailure(`protocol ${protocol}`);
+  if (protocol > HIGHEST_PROTOCOL) pickleFailure(`unknown protocol ${protocol}`);
   m.protocol = protocol;
 }
 
@@ -247,16 +247,16 @@ for (const [byte, opcode] of [
   [0x98, readonlyBuffer], // READONLY_BUFFER
 ]) OPCODES[byte] = opcode;
 
-/** One of several pickles in a row: where it ends is the machine's `at`. */
+/** Read one of several consecutive pickles. The machine's `at` is the offset of its end. */
 function readPickle(bytes, start, budget, eightBitText) {
   return new Machine(bytes, start, budget, eightBitText).run(OPCODES);
 }
 
-/** A pickle that fills its space. */
+/** Read a pickle that must fill its space. */
 function readWholePickle(bytes, budget, eightBitText) {
   budget.check('pickle_bytes', bytes.length);
   const machine = readPickle(bytes, 0, budget, eightBitText);
-  if (machine.at !== bytes.length) pickleFailure('something follows the pickle');
+  if (machine.at !== bytes.length) pickleFailure('bytes follow the pickle');
   return machine;
 }
 

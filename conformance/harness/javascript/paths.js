@@ -1,6 +1,6 @@
 'use strict';
 
-// How many values are listed by path (FORMAT.md 8, `leaves`): containers too, what is shared once a path, and each 256
+// How many values are listed by path (FORMAT.md 8, `leaves`): containers too, a shared value once per path, and each 256
 // characters of a path (6.7) as one more.
 
 const CHARACTERS_PER_VALUE = 256;
@@ -8,7 +8,7 @@ const ENTERED = ['dict', 'ordered_dict', 'list', 'tuple', 'state', '_metadata'];
 
 const characters = (text) => [...text].length;
 
-/** About how long Python's repr of a key is that is no text; a whole number's is exact. */
+/** The approximate length of Python's repr of a key that is not text. For integers it is exact. */
 function reprLength(tag) {
   if (typeof tag === 'number') return String(tag).length;
   if (tag?.int !== undefined) return String(BigInt(tag.int.replace('-', ''))).length + (tag.int.startsWith('-') ? 1 : 0);
@@ -17,14 +17,14 @@ function reprLength(tag) {
   return typeof tag === 'string' ? characters(tag) + 2 : 4;
 }
 
-/** Length of the segment of a key. */
+/** The length of the segment of a key. */
 function segmentLength(key) {
   if (typeof key !== 'string') return reprLength(key) + 2;
   if (key === '') return 2;
   return characters(key) + (key.match(/[~/]|^\[/g)?.length ?? 0);
 }
 
-/** What a tag holds, as [length of its segment, tag]. */
+/** The children of a tag, as [length of the segment, tag]. */
 function parts(tag) {
   if (tag === null || typeof tag !== 'object' || Array.isArray(tag)) return [];
   return ENTERED.filter((name) => tag[name] !== undefined).flatMap((name) => {

@@ -9,7 +9,7 @@ const { renamed } = require('./compat_pickle.js');
 const NEWLINE = 0x0a;
 const RENAMED_BELOW = 3;
 
-/** Entries by index: an array while indexes come in order, else a map of text, whose hash is salted. */
+/** Entries by index: an array while indexes are consecutive, otherwise a map by text, whose hash is salted. */
 class Memo {
   constructor() {
     this.dense = [];
@@ -34,9 +34,9 @@ class Memo {
 class Machine {
   /**
    * @param {Buffer} bytes
-   * @param {number} start where the pickle begins
+   * @param {number} start offset of the pickle
    * @param {Budget} budget
-   * @param {(bytes: Buffer) => string} eightBitText how texts of Python 2 are read: ASCII, or UTF-8 in a .pth
+   * @param {(bytes: Buffer) => string} eightBitText decodes 8-bit texts: ASCII, or UTF-8 in a .pth
    */
   constructor(bytes, start, budget, eightBitText) {
     this.bytes = bytes;
@@ -84,7 +84,7 @@ class Machine {
 
   line() {
     const stop = this.bytes.indexOf(NEWLINE, this.at);
-    if (stop < 0) pickleFailure('a line without its end');
+    if (stop < 0) pickleFailure('a line has no end');
     const line = this.bytes.subarray(this.at, stop);
     this.at = stop + 1;
     return line;
@@ -92,12 +92,12 @@ class Machine {
 
   openFrame(size) {
     if (this.frameStop !== null) pickleFailure('a frame within a frame');
-    if (size > this.bytes.length - this.at) pickleFailure('a frame reaches past the data');
+    if (size > this.bytes.length - this.at) pickleFailure('a frame extends past the data');
     this.frameStop = this.at + Number(size);
   }
 
   closeFrame() {
-    if (this.at > this.frameStop) pickleFailure('an opcode reaches past its frame');
+    if (this.at > this.frameStop) pickleFailure('an opcode extends past its frame');
     this.frameStop = null;
   }
 
@@ -112,7 +112,7 @@ class Machine {
   }
 
   top() {
-    if (this.stack.length <= this.base) pickleFailure('nothing is left on the stack above the mark');
+    if (this.stack.length <= this.base) pickleFailure('no value is on the stack above the mark');
     return this.stack[this.stack.length - 1];
   }
 
@@ -146,7 +146,7 @@ class Machine {
     this.pushAgain(value);
   }
 
-  /** Push what already was referred to: changing it from now on is flagged. */
+  /** Push a value that is referred to again: a later change of it is flagged. */
   pushAgain(value) {
     if (value instanceof Changeable) value.shared = true;
     this.push(value);
@@ -159,7 +159,7 @@ class Machine {
     this.budget.check('pickle_nodes', this.nodeCount);
   }
 
-  /** Push something that counts as a node. */
+  /** Push a value that counts as a node. */
   make(value) {
     this.count();
     this.push(value);
@@ -185,14 +185,14 @@ class Machine {
 
   // Changes
 
-  /** A change by an opcode: values for a list or a set, pairs for a dict, a state for nodes only. */
+  /** Apply a change: values for a list or a set, pairs for a dict, a state only for nodes. */
   change(target, kind, values) {
     if (target instanceof Node) this.changeNode(target, kind, values);
     else if (kind === 'APPENDS' && target instanceof List) for (const value of values) target.items.push(value);
     else if (kind === 'ADDITEMS' && target instanceof MutableSet) for (const value of values) target.items.push(value);
     else if (kind === 'SETITEMS' && target instanceof Dict) this.setItems(target, values);
-    else pickleFailure(`${kind} of something that cannot be changed so`);
-    if (target.shared && !(target instanceof Global)) this.flags.add('changed'); // a name is what it names
+    else pickleFailure(`${kind} of a value that does not support it`);
+    if (target.shared && !(target instanceof Global)) this.flags.add('changed'); // a Global only represents a name
   }
 
   changeNode(target, kind, values) {

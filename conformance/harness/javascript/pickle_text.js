@@ -8,7 +8,7 @@ const { Float } = require('./tags.js');
 
 const MAX_INTEGER_CHARACTERS = 600;
 const MAX_INDEX_DIGITS = 19;
-const INTEGER = /^(0|-?[1-9][0-9]*)$/; // -0 is one thing in C and another in Python
+const INTEGER = /^(0|-?[1-9][0-9]*)$/; // -0 differs between CPython's two unpicklers
 const FLOAT = /^(-?)(inf|nan|[0-9]+(\.[0-9]*)?(e[+-]?[0-9]{1,4})?)$/i;
 const INDEX = /^(0|[1-9][0-9]*)$/;
 const ESCAPES = new Map([['\\', '\\'], ["'", "'"], ['"', '"'], ['n', '\n'], ['r', '\r'], ['t', '\t']]);
@@ -16,7 +16,7 @@ const ESCAPES = new Map([['\\', '\\'], ["'", "'"], ['"', '"'], ['n', '\n'], ['r'
 const latin1 = (line) => line.toString('latin1');
 
 function integerOf(text) {
-  if (text.length > MAX_INTEGER_CHARACTERS || !INTEGER.test(text)) pickleFailure('an integer in another form');
+  if (text.length > MAX_INTEGER_CHARACTERS || !INTEGER.test(text)) pickleFailure('an integer has an unknown form');
   return BigInt(text);
 }
 
@@ -30,27 +30,27 @@ const parseLong = (line) => integerOf(latin1(line).replace(/L$/, ''));
 
 function parseFloat(line) {
   const found = FLOAT.exec(latin1(line));
-  if (found === null) pickleFailure('a float in another form');
+  if (found === null) pickleFailure('a float has an unknown form');
   const [, sign, size] = found;
   if (/^nan$/i.test(size)) return new Float(Buffer.from(sign ? 'fff8000000000000' : '7ff8000000000000', 'hex'));
   const isInfinite = /^inf$/i.test(size);
   const number = isInfinite ? Infinity : Number(size);
-  if (!isInfinite && number === Infinity) pickleFailure('a float that overflows');
+  if (!isInfinite && number === Infinity) pickleFailure('a float overflows');
   return Float.of(sign ? -number : number);
 }
 
 function parseIndex(line) {
   const text = latin1(line);
-  if (text.length > MAX_INDEX_DIGITS || !INDEX.test(text)) pickleFailure('a memo index in another form');
+  if (text.length > MAX_INDEX_DIGITS || !INDEX.test(text)) pickleFailure('a memo index has an unknown form');
   return Number(text);
 }
 
-/** The bytes of a quoted, escaped string. */
+/** Decode a quoted, escaped string. */
 function parseString(line) {
   const text = latin1(line);
   const quote = text[0];
   if (text.length < 2 || (quote !== "'" && quote !== '"') || !text.endsWith(quote)) {
-    pickleFailure('a string without its quotes');
+    pickleFailure('a string has no quotes');
   }
   const plain = text.slice(1, -1).replace(/\\(?:x([0-9a-fA-F]{2})|([^]?))/g, (all, hex, escaped) => {
     if (hex !== undefined) return String.fromCharCode(Number(`0x${hex}`));
@@ -59,10 +59,10 @@ function parseString(line) {
   return Buffer.from(plain, 'latin1');
 }
 
-/** Raw-unicode-escape: a backslash before anything but u and U stands for itself, and so does what follows it. */
+/** Decode raw-unicode-escape: a backslash before any character except u and U, and that character, are unchanged. */
 function parseUnicode(line) {
   return latin1(line).replace(/\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([^]))/g, (all, four, eight, other) => {
-    if (other === 'u' || other === 'U') pickleFailure('a cut escape');
+    if (other === 'u' || other === 'U') pickleFailure('a truncated escape');
     if (other !== undefined) return all;
     const code = Number(`0x${four ?? eight}`);
     if (code > 0x10ffff) pickleFailure('an escape beyond Unicode');
@@ -71,13 +71,13 @@ function parseUnicode(line) {
 }
 
 function asciiText(bytes) {
-  if (!isAscii(bytes)) pickleFailure('a text that is not ASCII');
+  if (!isAscii(bytes)) pickleFailure('a text is not ASCII');
   return bytes.toString('latin1');
 }
 
 function utf8Text(bytes) {
   const text = decodeUtf8(bytes);
-  if (text === null) pickleFailure('a text that is not UTF-8');
+  if (text === null) pickleFailure('a text is not UTF-8');
   return text;
 }
 

@@ -1,6 +1,6 @@
 'use strict';
 
-// State dicts (FORMAT.md 6): the torch zip, and how it is told from the legacy stream.
+// State dicts (FORMAT.md 6): the torch zip; distinguishes it from the legacy stream.
 
 const { decodeUtf8 } = require('./bytes.js');
 const { caseFold } = require('./case_folding.js');
@@ -23,23 +23,23 @@ const VERSION = /^[0-9]{1,2}\n?$/;
 const HIGHEST_VERSION = 10;
 const TAR_MAGIC_AT = 257;
 
-/** The folder that all records lie in (6.1). */
+/** The folder that contains all records (6.1). */
 function folderOf(members) {
   const [first] = members.keys();
   const folder = first.slice(0, first.indexOf('/') + 1);
   if (folder === '') tensorFailure('a torch zip without a folder');
   for (const name of members.keys()) {
-    if (!name.startsWith(folder)) tensorFailure(`${quoted(name)} lies outside the folder of the others`);
+    if (!name.startsWith(folder)) tensorFailure(`${quoted(name)} is outside the folder of the others`);
   }
   return folder;
 }
 
-/** torch looks records up without regard to case, so that must make no difference. */
+/** torch looks up records without regard to case, so case must make no difference. */
 function checkCases(names) {
   const folded = new Set();
   for (const name of names) {
     const key = caseFold(name);
-    if (folded.has(key)) tensorFailure('two records differ in case alone');
+    if (folded.has(key)) tensorFailure('two records differ only in case');
     folded.add(key);
     if (RESERVED.includes(key) && name !== key) tensorFailure(`${quoted(name)} is in the wrong case`);
   }
@@ -70,13 +70,13 @@ class TorchZip {
     if (record === undefined) tensorFailure('there is no version');
     const text = decodeUtf8(this.read(record, 'version_bytes'));
     const number = text !== null && VERSION.test(text) ? Number(text) : 0;
-    if (number < 1 || number > HIGHEST_VERSION) tensorFailure('another version of the torch zip');
+    if (number < 1 || number > HIGHEST_VERSION) tensorFailure('unknown version of the torch zip');
   }
 
   isBigEndian() {
     if (!this.has('byteorder')) return false;
     const text = decodeUtf8(this.read('byteorder', 'version_bytes'));
-    if (text !== 'little' && text !== 'big') tensorFailure('another byte order');
+    if (text !== 'little' && text !== 'big') tensorFailure('unknown byte order');
     return text === 'big';
   }
 
@@ -87,7 +87,7 @@ class TorchZip {
     const isBigEndian = this.isBigEndian();
     const pickle = this.read('data.pkl', 'pickle_bytes');
     const machine = readWholePickle(pickle, this.budget, utf8Text);
-    if (machine.flags.size > 0) tensorFailure(`a pickle with the flags ${[...machine.flags]}`);
+    if (machine.flags.size > 0) tensorFailure(`the pickle has the flags ${[...machine.flags]}`);
     const storages = new Storages(machine.persistents, ID_LENGTH);
     for (const key of storages.byKey.keys()) storages.load(key, this.record(`data/${key}`), isBigEndian);
     return new Values(storages, this.budget, pickle.length).decode(machine.result);
@@ -99,14 +99,14 @@ class TorchZip {
   }
 }
 
-/** A state dict as a tagged value. */
+/** Decode a state dict to a tagged value. */
 function decodeStateDict(bytes, budget, options) {
   if (bytes.subarray(0, 4).toString('latin1') === 'PK\x03\x04') return new TorchZip(bytes, budget, options).decode();
   if (bytes[0] === 0x80) return decodeLegacy(bytes, budget);
   if (bytes.subarray(TAR_MAGIC_AT, TAR_MAGIC_AT + 5).toString('latin1') === 'ustar') {
     unsupported('a tar of torch before 0.1.10, which torch.load reads');
   }
-  return tensorFailure('a state dict that is neither a zip nor a legacy stream');
+  return tensorFailure('a state dict is neither a zip nor a legacy stream');
 }
 
 module.exports = { decodeStateDict };

@@ -11,16 +11,16 @@ const MAX_COUNT = 2n ** 63n;
 
 const isCount = (value) => typeof value === 'bigint' && value >= 0n && value < MAX_COUNT;
 
-/** Bytes of a storage, or of a view on one. */
+/** The bytes of a storage, or of a view of one. */
 class Storage {
   constructor(dtype, bytes, isBigEndian) {
-    this.dtype = dtype; // null when untyped
+    this.dtype = dtype; // null if untyped
     this.bytes = bytes;
     this.isBigEndian = isBigEndian;
     this.swapped = new Map();
   }
 
-  /** The bytes as a little-endian machine has them: swapped as the items of `dtype` are, from the first byte. */
+  /** The bytes in little-endian order, swapped as the items of `dtype`, from the first byte. */
   littleEndian(dtype) {
     if (!this.isBigEndian || dtype.group === 1) return this.bytes;
     if (!this.swapped.has(dtype.group)) this.swapped.set(dtype.group, swapped(this.bytes, dtype.group));
@@ -28,33 +28,33 @@ class Storage {
   }
 }
 
-/** The dtype of a storage class, null for an untyped one. */
+/** The dtype of a storage class; null for an untyped one. */
 function storageDtype(value) {
-  if (!(value instanceof Global) || value.changes.length > 0) tensorFailure('a storage class that is no global');
+  if (!(value instanceof Global) || value.changes.length > 0) tensorFailure('the storage class is not a global');
   const { module, name } = value;
   if ((module === 'torch.storage' || module === 'torch') && name === 'UntypedStorage') return null;
   if (module === 'torch' || module === 'torch.cuda') {
     if (STORAGE_DTYPES.has(name)) return STORAGE_DTYPES.get(name);
     if (PACKED_STORAGES.has(name)) unsupported('a packed storage');
   }
-  return tensorFailure(`${quoted(`${module}.${name}`)} is no storage class`);
+  return tensorFailure(`${quoted(`${module}.${name}`)} is not a storage class`);
 }
 
-/** One persistent id, checked by itself. */
+/** Check one persistent id. */
 function readId(node, length) {
-  if (node.changes.length > 0) tensorFailure('a persistent id that is changed');
-  if (!(node.id instanceof Tuple)) tensorFailure('a persistent id that is no tuple');
+  if (node.changes.length > 0) tensorFailure('a persistent id is changed');
+  if (!(node.id instanceof Tuple)) tensorFailure('a persistent id is not a tuple');
   const { items } = node.id;
-  if (items[0] === 'module') unsupported('a whole module');
-  if (items[0] !== 'storage' || items.length !== length) tensorFailure('a persistent id of another form');
+  if (items[0] === 'module') unsupported('an entire module');
+  if (items[0] !== 'storage' || items.length !== length) tensorFailure('a persistent id has an unknown form');
   const [, type, key, location, numel, view = null] = items;
   if (typeof key !== 'string' || typeof location !== 'string' || !isCount(numel)) {
-    tensorFailure('a persistent id with another key, location or count');
+    tensorFailure('a persistent id has an invalid key, location or count');
   }
   return { dtype: storageDtype(type), key, location, numel, view };
 }
 
-/** All storages of a file by key, the same for every id that names one. */
+/** All storages of a file by key. Every id with the same key gets the same storage. */
 class Storages {
   constructor(persistents, idLength) {
     this.ids = new Map(persistents.map((node) => [node, readId(node, idLength)]));
@@ -68,7 +68,7 @@ class Storages {
     }
   }
 
-  /** Give each storage its bytes. */
+  /** Assign each storage its bytes. */
   load(key, bytes, isBigEndian) {
     const entry = this.byKey.get(key);
     const { dtype, numel } = entry.id;
@@ -84,7 +84,7 @@ class Storages {
     return total;
   }
 
-  /** The storage that a persistent id stands for. */
+  /** The storage of a persistent id. */
   of(node) {
     const id = this.ids.get(node);
     return id.viewStorage ?? this.byKey.get(id.key).storage;

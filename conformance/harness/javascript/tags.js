@@ -1,12 +1,12 @@
 'use strict';
 
-// Tagged values (FORMAT.md 12.6, conformance/README.md), and how they are printed.
+// Tagged values (FORMAT.md 12.6, conformance/README.md), and their output.
 
 const { createHash } = require('node:crypto');
 
 const LARGEST_PLAIN = 2n ** 53n;
 
-/** A binary64 with all its bits: a number of JavaScript may lose those of a NaN. */
+/** A binary64 with all its bits: a JavaScript number may lose the bits of a NaN. */
 class Float {
   constructor(bytes) {
     this.hex = Buffer.from(bytes).toString('hex');
@@ -33,7 +33,7 @@ function tagInteger(integer) {
 
 const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
 
-/** JSON of tagged values, without recursion; what is shared is printed in each of its places. */
+/** JSON of tagged values, without recursion; a shared value is printed in each of its places. */
 function printJson(value) {
   const out = [];
   const todo = [{ value }];

@@ -1,7 +1,7 @@
 'use strict';
 
-// Constructors of tensors (FORMAT.md 6.5). They make descriptions; items are read once all of a file is described and
-// charged.
+// Constructors of tensors (FORMAT.md 6.5). They create descriptions. Items are read after the
+// whole file is described and charged.
 
 const { DTYPES, dtype, isDifferentiable } = require('./dtypes.js');
 const { tensorFailure, unsupported } = require('./errors.js');
@@ -29,7 +29,7 @@ function nameOf(value) {
   return value instanceof Global && value.changes.length === 0 ? { module: value.module, name: value.name } : null;
 }
 
-/** Arguments of a plain call of `module.name`, or null where the value is something else. */
+/** Arguments of a plain call of `module.name`, or null if the value is something else. */
 function argumentsOf(value, module, name) {
   if (!(value instanceof Call) || value.opcode !== 'REDUCE' || value.changes.length > 0) return null;
   const callable = nameOf(value.callable);
@@ -43,22 +43,22 @@ function checkLength(args, least, most = least) {
 /** A global `torch.<dtype>`. */
 function readDtype(value) {
   const name = nameOf(value);
-  if (name === null) tensorFailure('a dtype that is no global');
+  if (name === null) tensorFailure('a dtype is not a global');
   if (name.module !== 'torch' || !DTYPES.has(name.name)) unsupported(`the dtype ${quoted(`${name.module}.${name.name}`)}`);
   return dtype(name.name);
 }
 
-/** The name that torch.serialization._get_layout is given, without "torch.". */
+/** The argument of torch.serialization._get_layout, without "torch.". */
 function readLayoutName(args) {
   checkLength(args, 1);
-  if (typeof args[0] !== 'string') tensorFailure('a layout whose name is no text');
+  if (typeof args[0] !== 'string') tensorFailure('the name of a layout is not text');
   const name = args[0].replace(/^torch\./, '');
   if (!LAYOUTS.has(name)) unsupported(`the layout ${quoted(args[0])}`);
   return name;
 }
 
 function checkGradient(value, type) {
-  if (typeof value !== 'boolean') tensorFailure('requires_grad is no bool');
+  if (typeof value !== 'boolean') tensorFailure('requires_grad is not a bool');
   if (value && !isDifferentiable(type)) tensorFailure(`requires_grad of ${type.name}`);
 }
 
@@ -69,10 +69,10 @@ function checkHooks(value) {
 function readBits(value, type) {
   const bits = { conj: false, neg: false };
   if (value === undefined) return bits;
-  if (!(value instanceof Dict)) tensorFailure('bits that are no dict');
+  if (!(value instanceof Dict)) tensorFailure('the bits are not a dict');
   for (const [key, bit] of value.pairs) {
-    if (key !== 'conj' && key !== 'neg') unsupported('a bit other than conj and neg');
-    if (bit !== true || bits[key]) tensorFailure('a bit that is not True, or stands twice');
+    if ((key !== 'conj' && key !== 'neg') || bits[key]) unsupported('a bit other than one conj and one neg');
+    if (bit !== true) tensorFailure('a bit is not True');
     bits[key] = true;
   }
   if (bits.conj && type.kind !== 'complex') tensorFailure(`conj of ${type.name}`);
@@ -80,24 +80,24 @@ function readBits(value, type) {
   return bits;
 }
 
-const isSizes = (value) => Array.isArray(value) && value.every((size) => typeof size === 'bigint' && size >= 0n);
+const isSizes = (value) => Array.isArray(value) && value.every(isCount);
 
-/** A tuple of whole numbers, or a call of torch.Size with one. */
+/** A tuple of integers, or a call of torch.Size with one. */
 function readSize(value) {
   const args = argumentsOf(value, 'torch', 'Size');
   if (args !== null) checkLength(args, 1);
   const tuple = args === null ? value : args[0];
-  if (!(tuple instanceof Tuple) || !isSizes(tuple.items)) tensorFailure('a size that is no tuple of counts');
+  if (!(tuple instanceof Tuple) || !isSizes(tuple.items)) tensorFailure('a size is not a tuple of integers in [0, 2^63)');
   return tuple.items;
 }
 
-/** "module name" of what a call is made by, where that is a name. */
+/** "module name" of the callable of a call, if it is a name. */
 function makerName(value) {
   const name = value instanceof Call && value.opcode === 'REDUCE' ? nameOf(value.callable) : null;
   return name === null ? null : `${name.module} ${name.name}`;
 }
 
-/** Tensors of one file, each made once. */
+/** The tensors of one file, each created once. */
 class Tensors {
   /** @param {(name: string) => boolean} isOtherValue whether a call is a value of 6.6 */
   constructor(storages, budget, isOtherValue) {
@@ -105,11 +105,11 @@ class Tensors {
     this.storages = storages;
     this.budget = budget;
     this.made = new Map(); // by identity of the call
-    this.strided = []; // whose items are read and charged
+    this.strided = []; // tensors whose items are read and charged
     this.count = 0;
   }
 
-  /** The tensor of a call, or null when it is none of the table. */
+  /** The tensor of a call, or null if the function is not in the table. */
   of(value) {
     const maker = MAKERS.get(makerName(value));
     if (maker === undefined) return null;
@@ -118,16 +118,16 @@ class Tensors {
   }
 
   make(value, maker) {
-    if (value.changes.length > 0) tensorFailure('a tensor that is changed');
-    if (!(value.args instanceof Tuple)) tensorFailure('a tensor whose arguments are no tuple');
+    if (value.changes.length > 0) tensorFailure('a tensor is changed');
+    if (!(value.args instanceof Tuple)) tensorFailure('the arguments of a tensor are not a tuple');
     return maker(this, value.args.items);
   }
 
-  /** A tensor within another: one of `kinds`, known by name before it is made, so that no chain is followed. */
+  /** A tensor within another: one of `kinds`, identified by name before it is decoded, so that no chain is followed. */
   within(value, kinds) {
     const name = makerName(value);
-    if (value instanceof Call && !MAKERS.has(name) && !this.isOtherValue(name)) unsupported('a tensor of what is no known call');
-    if (!kinds.has(name)) tensorFailure('a tensor of another kind within a tensor');
+    if (value instanceof Call && !MAKERS.has(name) && !this.isOtherValue(name)) unsupported('a tensor of an unknown call');
+    if (!kinds.has(name)) tensorFailure('a tensor of this kind cannot be within a tensor');
     return this.of(value);
   }
 
@@ -144,7 +144,7 @@ class Tensors {
   }
 
   storage(value) {
-    if (!(value instanceof Persistent)) tensorFailure('a tensor without a storage');
+    if (!(value instanceof Persistent)) tensorFailure('a tensor has no storage');
     return this.storages.of(value);
   }
 
@@ -152,14 +152,14 @@ class Tensors {
   geometry([storageId, offset, shape, strides], type = undefined) {
     const storage = this.storage(storageId);
     const itemType = type ?? storage.dtype;
-    if (itemType === null) tensorFailure('a tensor without a dtype');
+    if (itemType === null) tensorFailure('a tensor has no dtype');
     const geometry = readGeometry(shape, strides, this.budget);
     checkBounds(offset, geometry, Math.floor(storage.bytes.length / itemType.size));
-    // What wraps this tensor shares its digest.
+    // A tensor that wraps this one shares its digest.
     return { storage, dtype: itemType, offset, ...geometry, conj: false, neg: false, digest: { sha256: null } };
   }
 
-  /** What must be a plain strided tensor. */
+  /** Decode a value that must be a plain strided tensor. */
   part(value) {
     return this.within(value, STRIDED);
   }
@@ -171,7 +171,7 @@ class Tensors {
 
   plain(args, type) {
     const geometry = this.geometry(args, type);
-    if (geometry.dtype.kind === 'quantized') tensorFailure('a quantized dtype without a scheme');
+    if (geometry.dtype.kind === 'quantized') tensorFailure('a quantized dtype has no scheme');
     return this.addStrided(geometry);
   }
 
@@ -184,7 +184,7 @@ class Tensors {
     checkLength(args, 7, 8);
     const type = readDtype(args[6]);
     const storage = this.storage(args[0]);
-    if (storage.dtype !== null && storage.dtype !== type) tensorFailure('a dtype that is not that of the storage');
+    if (storage.dtype !== null && storage.dtype !== type) tensorFailure('the dtype is not that of the storage');
     return this.withFlags(this.plain(args, type), args[4], args[5], args[7]);
   }
 
@@ -206,11 +206,11 @@ class Tensors {
     return { ...tensor, isParameter: true, state, values: { ...tensor.values, requiresGrad, isParameter: true } };
   }
 
-  /** Attributes, as pairs of a text and a node; nothing that torch itself reads. */
+  /** Attributes, as pairs of a text and a node; refuses those that torch itself reads. */
   state(value) {
-    if (!(value instanceof Dict)) tensorFailure('attributes that are no dict');
+    if (!(value instanceof Dict)) tensorFailure('the attributes are not a dict');
     for (const [key] of value.pairs) {
-      if (typeof key !== 'string') tensorFailure('an attribute whose name is no text');
+      if (typeof key !== 'string') tensorFailure('the name of an attribute is not text');
       if (key.startsWith('__') || OWN_ATTRIBUTES.has(key)) unsupported(`the attribute ${quoted(key)}`);
     }
     return value;
@@ -220,14 +220,14 @@ class Tensors {
     checkLength(all, 4);
     const [callable, type, args, state] = all;
     const className = nameOf(type);
-    if (className === null) tensorFailure('a class that is no global');
+    if (className === null) unsupported('the class is not a global');
     const isParameter = className.module === 'torch.nn.parameter' && className.name === 'Parameter';
-    if (!isParameter && (className.module !== 'torch' || className.name !== 'Tensor')) unsupported('a class of tensors');
+    if (!isParameter && (className.module !== 'torch' || className.name !== 'Tensor')) unsupported('an unknown class of tensors');
     const maker = nameOf(callable);
-    if (maker === null) tensorFailure('a function that is no global');
+    if (maker === null) unsupported('the function is not a global');
     const make = STRIDED_MAKERS.get(`${maker.module} ${maker.name}`);
-    if (make === undefined) unsupported('a function in _rebuild_from_type_v2');
-    if (!(args instanceof Tuple)) tensorFailure('arguments that are no tuple');
+    if (make === undefined) unsupported('an unknown function in _rebuild_from_type_v2');
+    if (!(args instanceof Tuple)) tensorFailure('the arguments are not a tuple');
     const tensor = make(this, args.items);
     return Object.assign(tensor, { isParameter, state: this.state(state) });
   }
@@ -235,7 +235,7 @@ class Tensors {
   quantized(args) {
     checkLength(args, 7);
     const geometry = this.geometry(args);
-    if (geometry.dtype.kind !== 'quantized') tensorFailure('a scheme for a dtype that is not quantized');
+    if (geometry.dtype.kind !== 'quantized') tensorFailure('a dtype that is not quantized has a scheme');
     checkGradient(args[5], geometry.dtype);
     checkHooks(args[6]);
     const scheme = this.scheme(args[4], geometry.shape);
@@ -244,17 +244,17 @@ class Tensors {
   }
 
   scheme(value, shape) {
-    if (!(value instanceof Tuple) || nameOf(value.items[0] ?? null) === null) tensorFailure('a scheme of another form');
+    if (!(value instanceof Tuple) || nameOf(value.items[0] ?? null) === null) tensorFailure('a scheme has an unknown form');
     const { module, name } = nameOf(value.items[0]);
-    if (module !== 'torch' || !(PER_TENSOR.has(name) || PER_CHANNEL.has(name))) unsupported('a scheme');
+    if (module !== 'torch' || !(PER_TENSOR.has(name) || PER_CHANNEL.has(name))) unsupported('an unknown scheme');
     const [, scale, zeroPoint, axis = null] = value.items;
     if (PER_TENSOR.has(name)) {
       checkLength(value.items, 3);
-      if (!(scale instanceof Float) || typeof zeroPoint !== 'bigint') tensorFailure('a scale or zero point that is no number');
+      if (!(scale instanceof Float) || typeof zeroPoint !== 'bigint') tensorFailure('a scale or zero point is not a number');
       return { scheme: name, scale, zeroPoint, axis };
     }
     checkLength(value.items, 4);
-    if (!isCount(axis) || axis >= BigInt(shape.length)) tensorFailure('an axis that is no dimension');
+    if (!isCount(axis) || axis >= BigInt(shape.length)) tensorFailure('the axis is not a dimension');
     const size = shape[Number(axis)];
     const zeroPoints = name === FLOAT_PARAMETERS ? ['float32'] : ZERO_POINTS;
     return {
@@ -266,12 +266,12 @@ class Tensors {
   channels(value, size, dtypes) {
     if (value instanceof List) {
       const isNumber = (item) => item instanceof Float || typeof item === 'bigint';
-      if (BigInt(value.items.length) !== size || !value.items.every(isNumber)) tensorFailure('a scheme with other numbers');
+      if (BigInt(value.items.length) !== size || !value.items.every(isNumber)) tensorFailure('the scales or zero points of a scheme are invalid');
       return value;
     }
     const tensor = this.part(value);
     if (tensor.shape.length !== 1 || tensor.shape[0] !== size || !dtypes.includes(tensor.dtype.name)) {
-      tensorFailure('a scheme with another number of channels, or another dtype');
+      tensorFailure('a scheme has another number of channels, or another dtype');
     }
     return tensor;
   }
@@ -279,10 +279,10 @@ class Tensors {
   sparse(args) {
     checkLength(args, 2);
     const layoutArgs = argumentsOf(args[0], 'torch.serialization', '_get_layout');
-    if (layoutArgs === null) tensorFailure('a layout that is no call');
+    if (layoutArgs === null) tensorFailure('a layout is not a call');
     const layout = readLayoutName(layoutArgs);
-    if (!SPARSE_LAYOUTS.has(layout)) tensorFailure('a sparse tensor that is strided');
-    if (!(args[1] instanceof Tuple)) tensorFailure('parts that are no tuple');
+    if (!SPARSE_LAYOUTS.has(layout)) tensorFailure('the layout of a sparse tensor is strided');
+    if (!(args[1] instanceof Tuple)) tensorFailure('the parts are not a tuple');
     const parts = args[1].items;
     return this.add({ kind: 'sparse', layout, ...(layout === 'sparse_coo' ? this.coo(parts) : this.compressed(parts)) });
   }
@@ -290,9 +290,9 @@ class Tensors {
   coo(parts) {
     checkLength(parts, 3, 4);
     const [indices, values] = [this.part(parts[0]), this.part(parts[1])];
-    if (indices.shape.length !== 2 || indices.shape[1] !== values.shape[0]) tensorFailure('as many values as indices');
+    if (indices.shape.length !== 2 || indices.shape[1] !== values.shape[0]) tensorFailure('the numbers of values and indices differ');
     const isCoalesced = parts[3] ?? null;
-    if (parts.length === 4 && typeof isCoalesced !== 'boolean') tensorFailure('is_coalesced is no bool');
+    if (parts.length === 4 && typeof isCoalesced !== 'boolean') tensorFailure('is_coalesced is not a bool');
     return { indices: [indices], values, size: readSize(parts[2]), isCoalesced };
   }
 
@@ -310,7 +310,7 @@ class Tensors {
     return this.add({ kind: 'meta', dtype: type, shape, requiresGrad: args[3] });
   }
 
-  /** Charge what is larger than its storage (8, `expanded_items`), before any item is read. */
+  /** Charge the items beyond those of the storages (8, `expanded_items`), before any item is read. */
   chargeItems(storageBytes) {
     let expanded = 0;
     let all = 0;

@@ -1,6 +1,6 @@
 'use strict';
 
-// The entries that are texts (FORMAT.md 4).
+// The text entries (FORMAT.md 4).
 
 const { decodeUtf8, strip } = require('./bytes.js');
 const { dataFailure } = require('./errors.js');

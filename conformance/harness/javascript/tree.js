@@ -1,7 +1,7 @@
 'use strict';
 
-// A pickle as a tree (conformance/README.md, "Trees of pickles"). It may hold itself, so nodes are numbered as they
-// are first referred to, and written one after the other.
+// A pickle as a tree (conformance/README.md, "Trees of pickles"). It may contain itself, so nodes are numbered in
+// the order of the first reference, and written one after the other.
 
 const {
   ByteArray, Call, Dict, Extension, FrozenSet, Global, List, MutableSet, Persistent, Tuple,
@@ -68,7 +68,7 @@ class TreePrinter {
   }
 }
 
-/** What `--blob` prints. */
+/** The output of `--blob`. */
 function printTree(machine) {
   const printer = new TreePrinter();
   const value = printer.ref(machine.result);

@@ -18,8 +18,8 @@ const { LAYOUTS, Tensors, argumentsOf, checkLength, nameOf, readLayoutName, read
 const MEMORY_FORMATS = new Set(['contiguous_format', 'preserve_format', 'channels_last', 'channels_last_3d']);
 const METADATA = '_metadata';
 
-// A converted value: its tag; how many containers are open at its deepest place; how many values it has by path (8,
-// `leaves`), with itself.
+// A converted value: its tag; the number of open containers at its deepest part; the number of its values by path (8,
+// `leaves`), including itself.
 const leaf = (tag) => ({ tag, height: 0, leaves: 1 });
 
 class Values {
@@ -31,17 +31,17 @@ class Values {
     this.pickleBytes = pickleBytes;
     this.copied = 0;
     this.done = new Map(); // by identity
-    this.attributes = new Map(); // the same for what attributes hold
+    this.attributes = new Map(); // the same for values in attributes
     this.open = new Set();
-    this.spelled = new Map();
+    this.encodedBytes = new Map();
     this.unread = []; // [tag, tensor] without a digest yet
     this.bytesOf = (value) => this.readBytes(value);
   }
 
-  /** The whole object of a file. */
+  /** Decode the whole object of a file. */
   decode(root) {
     const { tag, leaves } = this.convert(root, 0);
-    this.budget.check('leaves', leaves); // so the walk over them is short enough
+    this.budget.check('leaves', leaves); // so that the traversal is short enough
     this.budget.check('leaves', countByPath(tag));
     this.tensors.chargeItems(this.storages.totalBytes);
     this.budget.charge('expanded_items', Math.max(0, this.copied - this.pickleBytes));
@@ -57,16 +57,16 @@ class Values {
   }
 
   checkUnchanged(node) {
-    if (node.changes.length > 0) tensorFailure('a value that is changed after it was made');
+    if (node.changes.length > 0) tensorFailure('a value is changed after it was created');
   }
 
-  /** A value below `depth` open containers; attributes may hold any. */
+  /** Convert a value below `depth` open containers. Attributes may contain any value. */
   convert(value, depth, isAttribute = false) {
     if (value === null || typeof value !== 'object') return leaf(typeof value === 'bigint' ? tagInteger(value) : value);
     if (value instanceof Float) return leaf({ float: value.hex });
     if (Buffer.isBuffer(value)) return leaf({ bytes: value.toString('base64') });
     if (value instanceof ByteArray) return leaf({ bytearray: value.bytes.toString('base64') });
-    if (this.open.has(value)) tensorFailure('a value that contains itself');
+    if (this.open.has(value)) tensorFailure('a value contains itself');
     const done = isAttribute ? this.attributes : this.done;
     if (!done.has(value)) {
       this.open.add(value);
@@ -93,7 +93,7 @@ class Values {
 
   // Containers
 
-  /** A container of converted parts. */
+  /** Convert a container and its parts. */
   container(tag, parts) {
     let height = 0;
     let leaves = 1;
@@ -134,7 +134,7 @@ class Values {
     const pairs = args.length === 0 ? [] : this.listedPairs(args[0]);
     let metadata = null;
     for (const { kind, values } of call.changes) {
-      if (metadata !== null) tensorFailure('an OrderedDict that is changed after its state');
+      if (metadata !== null) tensorFailure('an OrderedDict is changed after its state');
       if (kind === 'SETITEMS') for (const pair of values) pairs.push(pair);
       else metadata = this.metadataState(kind, values);
     }
@@ -150,13 +150,13 @@ class Values {
 
   listedPairs(value) {
     const isPair = (pair) => (pair instanceof Tuple || pair instanceof List) && pair.items.length === 2;
-    if (!(value instanceof List) || !value.items.every(isPair)) tensorFailure('an OrderedDict of no pairs');
+    if (!(value instanceof List) || !value.items.every(isPair)) tensorFailure('the argument of an OrderedDict is not a list of pairs');
     return value.items.map((pair) => pair.items);
   }
 
   metadataState(kind, state) {
     if (kind !== 'BUILD' || !(state instanceof Dict) || state.pairs.length !== 1 || state.pairs[0][0] !== METADATA) {
-      tensorFailure('an OrderedDict with another state');
+      tensorFailure('an OrderedDict has an unknown state');
     }
     return [state.pairs[0][1]];
   }
@@ -164,7 +164,7 @@ class Values {
   builtSet(name, args, depth) {
     checkLength(args, 0, 1);
     const [value] = args;
-    if (args.length === 1 && !(value instanceof List) && !(value instanceof Tuple)) tensorFailure(`a ${name} of no list`);
+    if (args.length === 1 && !(value instanceof List) && !(value instanceof Tuple)) tensorFailure(`the argument of a ${name} is not a list`);
     return this.set(name, value?.items ?? [], depth);
   }
 
@@ -191,7 +191,7 @@ class Values {
     if (tensor !== null) return this.tensor(tensor, depth);
     const name = value.opcode === 'REDUCE' ? nameOf(value.callable) : null;
     if (name === null) unsupported(`a call by ${value.opcode}`);
-    if (!(value.args instanceof Tuple)) tensorFailure('a call whose arguments are no tuple');
+    if (!(value.args instanceof Tuple)) tensorFailure('the arguments of a call are not a tuple');
     const args = value.args.items;
     if (name.module === 'collections' && name.name === 'OrderedDict') return this.orderedDict(value, args, depth);
     const array = this.numpy.read(value, name, args);
@@ -207,20 +207,20 @@ class Values {
     return READERS.has(name) || this.numpy.readers.has(name) || name === 'collections OrderedDict';
   }
 
-  /** Bytes, or a call that spells them; null for anything else. */
+  /** Bytes, or the bytes that a call encodes; null for anything else. */
   readBytes(value) {
     if (Buffer.isBuffer(value)) return value;
     if (argumentsOf(value, 'builtins', 'bytes')?.length === 0) return Buffer.alloc(0);
     const args = argumentsOf(value, '_codecs', 'encode');
     if (args === null) return null;
-    if (!this.spelled.has(value)) this.spelled.set(value, this.encode(args));
-    return this.spelled.get(value);
+    if (!this.encodedBytes.has(value)) this.encodedBytes.set(value, this.encode(args));
+    return this.encodedBytes.get(value);
   }
 
   encode(args) {
     checkLength(args, 2);
     const isLatin1 = args[1] === 'latin1' || args[1] === 'latin-1';
-    if (typeof args[0] !== 'string' || !isLatin1 || /[^\u0000-\u00ff]/.test(args[0])) tensorFailure('a text that is not latin-1');
+    if (typeof args[0] !== 'string' || !isLatin1 || /[^\u0000-\u00ff]/.test(args[0])) tensorFailure('a text is not latin-1');
     this.chargeCopy(args[0].length);
     return Buffer.from(args[0], 'latin1');
   }
@@ -229,7 +229,7 @@ class Values {
     if (args.length === 2) return this.encode(args);
     checkLength(args, 0, 1);
     const bytes = args.length === 0 ? Buffer.alloc(0) : this.readBytes(args[0]);
-    if (bytes === null) tensorFailure('a bytearray of no bytes');
+    if (bytes === null) tensorFailure('the argument of a bytearray is not bytes');
     this.chargeCopy(bytes.length);
     return bytes;
   }
@@ -237,16 +237,16 @@ class Values {
   device(args) {
     checkLength(args, 1, 2);
     const [name, index = null] = args;
-    if (typeof name !== 'string') tensorFailure('a device whose name is no text');
+    if (typeof name !== 'string') tensorFailure('the name of a device is not text');
     if (args.length === 2 && (typeof index !== 'bigint' || index < -1n || index > 127n)) {
-      tensorFailure('a device with another index');
+      tensorFailure('a device has an invalid index');
     }
     return { device: [name, index === null ? null : Number(index)] };
   }
 
   complex(args) {
     checkLength(args, 2);
-    if (!args.every((part) => part instanceof Float)) tensorFailure('a complex number of no floats');
+    if (!args.every((part) => part instanceof Float)) tensorFailure('the parts of a complex number are not floats');
     return { complex: args.map((part) => part.hex) };
   }
 

@@ -30,7 +30,7 @@ const ID_ZIP64 = 0x0001;
 const ID_PADDING = 0x4246;
 const ID_UNICODE_PATH = 0x7075;
 
-// Sizes and offsets are bigints until they are known to lie in the file.
+// Sizes and offsets are bigints until it is known that they are within the file.
 const u4 = (bytes, at) => BigInt(bytes.readUInt32LE(at));
 const u8 = (bytes, at) => bytes.readBigUInt64LE(at);
 
@@ -41,8 +41,8 @@ function findEnd(bytes) {
   if (at + END_BYTES > bytes.length || at + END_BYTES + bytes.readUInt16LE(at + 20) !== bytes.length) {
     containerFailure('the end record does not end the file');
   }
-  if (bytes.readUInt16LE(at + 4) !== 0 || bytes.readUInt16LE(at + 6) !== 0) containerFailure('several disks');
-  if (bytes.readUInt16LE(at + 8) !== bytes.readUInt16LE(at + 10)) containerFailure('two counts of entries');
+  if (bytes.readUInt16LE(at + 4) !== 0 || bytes.readUInt16LE(at + 6) !== 0) containerFailure('the zip has several disks');
+  if (bytes.readUInt16LE(at + 8) !== bytes.readUInt16LE(at + 10)) containerFailure('the end record has two different counts of entries');
   return at;
 }
 
@@ -63,7 +63,7 @@ function zip64Record(bytes, end) {
   return { at, count: u8(bytes, at + 32), size: u8(bytes, at + 40), start: u8(bytes, at + 48) };
 }
 
-/** Where the directory lies, and how many entries it has. */
+/** Offset and size of the directory, and the number of entries. */
 function findDirectory(bytes, budget, countLimit) {
   const end = findEnd(bytes);
   const fields = [
@@ -90,56 +90,56 @@ function findDirectory(bytes, budget, countLimit) {
   return { start: Number(start), stop: at, count: Number(count) };
 }
 
-/** The extra fields of a header: where they hold what is believed, a map by id (2.4). */
+/** Check the extra fields of a header. Returns a map by id (2.4). */
 function readExtra(bytes, nameBytes) {
   const fields = new Map();
   let at = 0;
   while (at < bytes.length) {
-    if (at + 4 > bytes.length) containerFailure('an extra field is cut');
+    if (at + 4 > bytes.length) containerFailure('an extra field is truncated');
     const id = bytes.readUInt16LE(at);
     const stop = at + 4 + bytes.readUInt16LE(at + 2);
-    if (stop > bytes.length) containerFailure('an extra field is cut');
-    if (fields.has(id) && id !== ID_PADDING) containerFailure('an extra field stands twice');
+    if (stop > bytes.length) containerFailure('an extra field is truncated');
+    if (fields.has(id) && id !== ID_PADDING) containerFailure('an extra field occurs twice');
     fields.set(id, bytes.subarray(at + 4, stop));
     at = stop;
   }
   const path = fields.get(ID_UNICODE_PATH);
   if (path !== undefined && (path.length < 5 || !path.subarray(5).equals(nameBytes))) {
-    containerFailure('the Unicode path is another name');
+    containerFailure('the Unicode path differs from the name');
   }
   return fields;
 }
 
-/** Sizes and offset of a directory record, from the zip64 extra where they are sentinels (2.3). */
+/** Sizes and offset of a directory record, from the zip64 extra field if they are sentinels (2.3). */
 function centralSizes(bytes, at, extra) {
   const values = { size: u4(bytes, at + 24), compressed: u4(bytes, at + 20), offset: u4(bytes, at + 42) };
   const wanted = Object.keys(values).filter((name) => values[name] === BigInt(SENTINEL32));
   const zip64 = extra.get(ID_ZIP64);
   if ((zip64?.length ?? 0) !== wanted.length * 8 || (zip64 !== undefined && wanted.length === 0)) {
-    containerFailure('the zip64 extra does not hold just the sentinels');
+    containerFailure('the zip64 extra field does not match the sentinels');
   }
   wanted.forEach((name, index) => { values[name] = u8(zip64, index * 8); });
   return values;
 }
 
-/** The file type must be that of a regular file, or of a folder where the name says so (2.6). */
+/** The file type must be that of a regular file, or of a folder if the name ends with a slash (2.6). */
 function checkType(member, attributes) {
   const type = attributes >>> 28;
   const isFolder = member.name.endsWith('/');
-  if (isFolder && (member.size !== 0n || member.compressed !== 0n)) containerFailure('a folder with bytes');
-  if (type !== 0 && type !== (isFolder ? 4 : 8)) containerFailure(`${quoted(member.name)} is no regular file`);
-  if (!isFolder && (attributes & 0x10) !== 0) containerFailure(`${quoted(member.name)} is said to be a folder`);
+  if (isFolder && (member.size !== 0n || member.compressed !== 0n)) containerFailure('a folder has content');
+  if (type !== 0 && type !== (isFolder ? 4 : 8)) containerFailure(`${quoted(member.name)} is not a regular file`);
+  if (!isFolder && (attributes & 0x10) !== 0) containerFailure(`${quoted(member.name)} has the attributes of a folder`);
 }
 
-/** One record of the directory, as [member, where the next begins]. */
+/** Read one record of the directory. Returns [member, offset of the next record]. */
 function readCentral(bytes, at, stop) {
   if (at + CENTRAL_BYTES > stop || bytes.readUInt32LE(at) !== CENTRAL_SIGNATURE) {
-    containerFailure('a directory record is cut or none');
+    containerFailure('a directory record is truncated or has no signature');
   }
   const nameStop = at + CENTRAL_BYTES + bytes.readUInt16LE(at + 28);
   const extraStop = nameStop + bytes.readUInt16LE(at + 30);
   const next = extraStop + bytes.readUInt16LE(at + 32);
-  if (next > stop) containerFailure('a directory record reaches past the directory');
+  if (next > stop) containerFailure('a directory record extends past the directory');
   const nameBytes = bytes.subarray(at + CENTRAL_BYTES, nameStop);
   const member = {
     nameBytes,
@@ -151,8 +151,8 @@ function readCentral(bytes, at, stop) {
   };
   if ((member.flags & ~KNOWN_FLAGS) !== 0) containerFailure('unknown flags');
   if (member.method !== STORED && member.method !== DEFLATED) containerFailure('unknown method');
-  if (member.method === STORED && member.size !== member.compressed) containerFailure('a stored member with two sizes');
-  if (bytes.readUInt16LE(at + 34) !== 0) containerFailure('several disks');
+  if (member.method === STORED && member.size !== member.compressed) containerFailure('the two sizes of a stored member differ');
+  if (bytes.readUInt16LE(at + 34) !== 0) containerFailure('the zip has several disks');
   checkType(member, bytes.readUInt32LE(at + 38));
   return [member, next];
 }
@@ -162,24 +162,24 @@ function readDirectory(bytes, directory) {
   let at = directory.start;
   for (let i = 0; i < directory.count; i += 1) {
     const [member, next] = readCentral(bytes, at, directory.stop);
-    if (members.has(member.name)) containerFailure(`two members are called ${quoted(member.name)}`);
+    if (members.has(member.name)) containerFailure(`two members have the name ${quoted(member.name)}`);
     members.set(member.name, member);
     at = next;
   }
-  if (at !== directory.stop) containerFailure('the directory holds more than its records');
+  if (at !== directory.stop) containerFailure('the directory contains bytes after its records');
   return members;
 }
 
-/** Sizes of a local header, where its zip64 extra is believed or checked (2.4). */
+/** Sizes of a local header, after its zip64 extra field is applied or checked (2.4). */
 function localSizes(bytes, at, extra, member) {
   const sizes = { compressed: u4(bytes, at + 18), size: u4(bytes, at + 22) };
   const bothSentinels = sizes.compressed === BigInt(SENTINEL32) && sizes.size === BigInt(SENTINEL32);
   const zip64 = extra.get(ID_ZIP64);
   const room = zip64?.length ?? 0;
-  if (zip64 !== undefined && ![8, 16, 24].includes(room)) containerFailure('a zip64 extra of odd size');
-  if (room % 16 === 8 && u8(zip64, room - 8) !== member.offset) containerFailure('a zip64 extra with another offset');
+  if (zip64 !== undefined && ![8, 16, 24].includes(room)) containerFailure('a zip64 extra field has an invalid size');
+  if (room % 16 === 8 && u8(zip64, room - 8) !== member.offset) containerFailure('a zip64 extra field has another offset');
   if (room < 16) {
-    if (bothSentinels) containerFailure('sentinel sizes without a zip64 extra');
+    if (bothSentinels) containerFailure('sentinel sizes without a zip64 extra field');
     return sizes;
   }
   const extended = { size: u8(zip64, 0), compressed: u8(zip64, 8) };
@@ -187,18 +187,18 @@ function localSizes(bytes, at, extra, member) {
   const mayBeZero = (member.flags & FLAG_DESCRIPTOR) !== 0;
   for (const name of ['size', 'compressed']) {
     if (extended[name] !== member[name] && !(mayBeZero && extended[name] === 0n)) {
-      containerFailure('a redundant zip64 extra contradicts the directory');
+      containerFailure('a redundant zip64 extra field contradicts the directory');
     }
   }
   return sizes;
 }
 
-/** Check one local header against the directory; where the member's bytes begin. */
+/** Check one local header against the directory. Returns the offset of the member's bytes. */
 function readLocal(bytes, at, member, stop) {
-  if (at + LOCAL_BYTES > stop || bytes.readUInt32LE(at) !== LOCAL_SIGNATURE) containerFailure('no local header');
+  if (at + LOCAL_BYTES > stop || bytes.readUInt32LE(at) !== LOCAL_SIGNATURE) containerFailure('a local header has no signature');
   const nameStop = at + LOCAL_BYTES + bytes.readUInt16LE(at + 26);
   const start = nameStop + bytes.readUInt16LE(at + 28);
-  if (start > stop) containerFailure('a local header is cut');
+  if (start > stop) containerFailure('a local header is truncated');
   if (!bytes.subarray(at + LOCAL_BYTES, nameStop).equals(member.nameBytes)
       || bytes.readUInt16LE(at + 6) !== member.flags || bytes.readUInt16LE(at + 8) !== member.method) {
     containerFailure('a local header contradicts the directory');
@@ -223,26 +223,26 @@ function isDescriptor(bytes, at, stop, member) {
     && read(bytes, at + 8) === member.compressed && read(bytes, at + (room === 16 ? 12 : 16)) === member.size;
 }
 
-/** The local headers tile the file up to the directory (2.4). */
+/** Check that the local headers tile the file up to the directory (2.4). */
 function checkTiling(bytes, members, directoryStart) {
   const sorted = [...members.values()].sort((a, b) => (a.offset < b.offset ? -1 : a.offset > b.offset ? 1 : 0));
   if (sorted[0].offset !== 0n) containerFailure('the first member is not at the start');
   sorted.forEach((member, index) => {
     const next = sorted[index + 1]?.offset ?? BigInt(directoryStart);
-    if (next > BigInt(directoryStart)) containerFailure('a member lies in the directory');
+    if (next > BigInt(directoryStart)) containerFailure('a member overlaps the directory');
     const stop = Number(next);
     member.start = readLocal(bytes, Number(member.offset), member, stop);
     if (member.compressed > BigInt(stop - member.start)) containerFailure('members overlap');
     member.stop = member.start + Number(member.compressed);
     const closed = (member.flags & FLAG_DESCRIPTOR) !== 0
       ? isDescriptor(bytes, member.stop, stop, member) : member.stop === stop;
-    if (!closed) containerFailure(`what follows ${quoted(member.name)} is not what has to`);
+    if (!closed) containerFailure(`unexpected bytes follow ${quoted(member.name)}`);
   });
 }
 
 /** A map of name to member, in the order of the directory. */
 function openZip(bytes, budget, countLimit) {
-  if (bytes.length < 4 || bytes.readUInt32LE(0) !== LOCAL_SIGNATURE) containerFailure('no zip starts here');
+  if (bytes.length < 4 || bytes.readUInt32LE(0) !== LOCAL_SIGNATURE) containerFailure('not a zip: it does not start with a local header');
   const directory = findDirectory(bytes, budget, countLimit);
   const members = readDirectory(bytes, directory);
   checkTiling(bytes, members, directory.start);

@@ -82,7 +82,7 @@ class Sb2Zip(ForeignArchive):
         if self._entries.entry(name).method != STORED:
             source = self._entries.source(name)
         else:
-            source = BytesSource(self._entries.read(name) if self._options.is_swept else self._entries.view(name))
+            source = BytesSource(self._entries.read(name) if self._options.check_crc else self._entries.view(name))
         if not source.size:
             message = "it is empty"
             raise ContainerError(message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from sbformat.errors import MissingEntryError, SbformatError, TensorError, UnsupportedError, quote
 from sbformat.formats.vecnormalize.values import LIBRARIES, RunningMeanStd, VecNormalize
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 Arrays: TypeAlias = "Any | dict[str, Any] | None"
 """An array of numpy, such arrays by key, or none."""
 
-SPACES: Final = get_args(Space)
-_LEFT_OUT: Final = ("random", "stacked_feature_space", "batch_node_space", "batch_edge_space")
-"""Of a space: its random generator, and what gymnasium derives from other attributes when it makes one."""
 _DEEPEST: Final = 60
 """Levels of a space and of what it is made of."""
 _NUMBERS: Final = ("clip_obs", "clip_reward", "gamma", "epsilon")
@@ -183,7 +180,7 @@ def _array(value: object) -> Any:
 
 def space_of(value: object) -> Space | None:
     """Return a space without its random generators, its arrays all in one order; None for what is no known space."""
-    if not isinstance(value, SPACES):
+    if not isinstance(value, Space):
         return None
     return _Plain().made(value, 0)[0]  # type: ignore[no-any-return]
 
@@ -215,9 +212,9 @@ class _Plain:
         return found
 
     def _made_of(self, value: Any, make: Callable[[Any], Any]) -> Any:
-        if isinstance(value, SPACES):
-            parts = {name: None if name in _LEFT_OUT else make(part) for name, part in vars(value).items()}
-            return type(value)(**parts)
+        if isinstance(value, Space):
+            parts = {name: make(getattr(value, name)) for name in value.plain_fields}
+            return type(value)(library=value.library, random=None, **parts)
         if isinstance(value, ArrayInfo):
             return _dense(value)
         if isinstance(value, dict):

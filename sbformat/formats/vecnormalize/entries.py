@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.constants import ARRAYS_ENTRY, SETTINGS_ENTRY
 from sbformat.data import parse_object
 from sbformat.errors import DataError, MissingEntryError, SbformatError, TensorError, UnsupportedError, quote
-from sbformat.formats.vecnormalize.space_json import read_number, read_space, refuse, spell_number, write_space
+from sbformat.formats.vecnormalize.space_json import read_number, read_space, refuse, write_number, write_space
 from sbformat.formats.vecnormalize.values import LIBRARIES, RunningMeanStd, VecNormalize
 from sbformat.limits import Budget
 
@@ -92,7 +92,7 @@ def _settings(value: VecNormalize, budget: Budget) -> dict[str, Any]:
         "library": value.library,
         "num_envs": value.num_envs,
         **{name: getattr(value, name) for name in _FLAGS},
-        **{name: spell_number(getattr(value, name)) for name in _NUMBERS},
+        **{name: write_number(getattr(value, name)) for name in _NUMBERS},
         "norm_obs_keys": None if keys is None else list(keys),
         "obs_rms": _kind(value.obs_rms),
         "ret_rms": _kind(value.ret_rms),

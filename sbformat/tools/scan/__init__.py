@@ -1,4 +1,8 @@
-"""``scan``: what loading a file would run, import or not understand (FORMAT.md 14)."""
+"""``scan``: report what loading a file would run or import, and what in it sbformat does not understand (FORMAT.md 14).
+
+How a pickle is judged is described in :mod:`sbformat.tools.scan.judge`, how pickles are found in a file in
+:mod:`sbformat.tools.scan.files`.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +17,13 @@ from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.globals.dangerous import reason
 from sbformat.io.source import open_large, open_source
 from sbformat.limits import DEFAULT_LIMITS, Budget
-from sbformat.tools.scan.files import Scanner
-from sbformat.tools.scan.location import Place
+from sbformat.tools.scan.files import FileScanner
+from sbformat.tools.scan.folders import find_roots, is_large_and_unknown, is_within, list_tree
+from sbformat.tools.scan.location import Location
+from sbformat.tools.scan.members import read_member
 from sbformat.tools.scan.report import RULES, VERDICTS, Finding, ScanReport, Skipped
 from sbformat.tools.scan.sidecars import is_script
-from sbformat.tools.scan.stable_source import PIECE_BYTES, WatchedSource
-from sbformat.tools.scan.tree import is_passed_over, is_within, read_tree, roots_of
+from sbformat.tools.scan.stable_source import PIECE_BYTES, StableSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,200 +32,212 @@ if TYPE_CHECKING:
     from sbformat.limits import Limits
     from sbformat.tools.scan.report import SkipReason, Verdict
 
-ARCHIVES: Final = frozenset({
+_LISTED_FORMATS: Final = frozenset({
     "sb3", "torch-zip", "torch-legacy", "sb2-zip", "npz", "zip", "safetensors", "pickle",
 })  # fmt: skip
-"""Formats of files of a tree that are listed though nothing was found in them."""
-_ZIP_OR_FOLDER: Final = ("sb3", "sb2-zip", "folder")
+"""Formats of files in a tree that have a verdict even when nothing was found in them."""
+_MANY_ENTRIES: Final = ("sb3", "sb2-zip", "folder")
+"""Formats of archives in memory that are more than one file."""
 _HEAD_BYTES: Final = 512
+_FILE: Final = Location("")
 
 __all__ = ["RULES", "VERDICTS", "Finding", "ScanReport", "Skipped", "scan", "scan_in_tree"]
 
 
 def scan(source: Archive | SourceLike, *, limits: Limits = DEFAULT_LIMITS, allow: Iterable[str] = ()) -> ScanReport:
-    """Judge a file without running, importing or fetching anything named in it.
+    """Judge a file: nothing named in it is executed, imported or fetched.
 
-    A folder is judged as one, with every file below it; links out of it are not followed.
+    A folder is judged as a whole, with every file below it; links out of it are not followed. ::
 
-    :param source: a path, a folder (an archive may have been unzipped into it), bytes, or a binary file object: an
-        archive, a lone ``.pth``, a pickle, a bare ``data``, or anything that may hold one of them
-    :param limits: what it may ask for; what asks for more is ``broken``
-    :param allow: dotted names that are taken for known, exactly as they are reported
-    :raises OSError: from the path, unchanged
+        report = sbformat.scan("agent.zip")
+        if report.verdict != "clean":
+            for finding in report.findings:
+                print(finding.verdict, finding.entry, finding.message)
+
+    :param source: a path, a folder (an archive may have been unzipped into it), bytes, a binary file, or an archive in
+        memory. The file may be an archive, a ``.pth``, a pickle, a bare ``data``, or anything that may contain one
+    :param limits: what the file may use; a file that exceeds a limit is ``broken``
+    :param allow: dotted names to treat as known, exactly as findings report them
+    :raises OSError: when the path cannot be opened
     :raises UnsupportedError: for a path that is neither a file, a folder nor a pipe
     :raises ValueError: for a name in ``allow`` that is known to run, import, open or connect
     """
     allowed = frozenset(allow)
     for name in sorted(allowed):
-        why = next(filter(None, (reason(pair) for pair in _pairs(name))), None)
+        why = next(filter(None, map(reason, _iter_splits(name))), None)
         if why:
             message = f"{escape(name)} cannot be allowed: it {why}"
             raise ValueError(message)
-    scanner = Scanner(limits, allowed)
+    scanner = FileScanner(limits, allowed)
     if isinstance(source, Archive):
         return _scan_archive(source, scanner)
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
-        return _folder(os.fsdecode(source), scanner, roots_of(os.fsdecode(source)))
-    return _file(source, scanner)[0]
+        return _scan_folder(os.fsdecode(source), scanner, find_roots(os.fsdecode(source)))
+    return _scan_file(source, scanner)[0]
 
 
 def scan_in_tree(
     path: str, roots: tuple[str, ...], *, limits: Limits = DEFAULT_LIMITS, allow: Iterable[str] = ()
 ) -> ScanReport | SkipReason:
-    """Judge what :func:`sbformat.tools.scan.tree.read_tree` lists, or say why it has no verdict.
+    """Judge a file that :func:`sbformat.tools.scan.folders.list_tree` lists, or return why it has no verdict.
 
     :param path: a file, or the folder that an archive was unzipped into
-    :param roots: of the tree, which links may lead to
+    :param roots: the folders of the tree, which links may lead to
     :param limits: as in :func:`scan`
-    :param allow: as in :func:`scan`, checked
+    :param allow: as in :func:`scan`, which has checked them
     """
-    scanner = Scanner(limits, frozenset(allow))
+    scanner = FileScanner(limits, frozenset(allow))
     if os.path.isdir(path):
-        return _folder(path, scanner, roots)
-    if is_passed_over(path, limits):
+        return _scan_folder(path, scanner, roots)
+    if is_large_and_unknown(path, limits):
         return "large"
-    report, head = _file(path, scanner, is_beside=True)
-    if report.pickles or report.findings or report.format in ARCHIVES:
+    report, head = _scan_file(path, scanner, is_sidecar=True)
+    if report.pickles or report.findings or report.format in _LISTED_FORMATS:
         return report
     return "script" if is_script(path, head) else "other"
 
 
-def _scan_archive(archive: Archive, scanner: Scanner) -> ScanReport:
-    """Scan the entries of an archive in memory; of a file that is one object, that."""
+def _iter_splits(name: str) -> Iterable[tuple[str, str]]:
+    """Yield every way to split a dotted name into module and name."""
+    parts = name.split(".")
+    return ((".".join(parts[:at]), ".".join(parts[at:])) for at in range(1, len(parts)))
+
+
+# -- files and archives -------------------------------------------------------------------------------
+
+
+def _scan_archive(archive: Archive, scanner: FileScanner) -> ScanReport:
+    """Scan an archive in memory."""
     entries = archive.stored_entries
     size = sum(entry.size for entry in entries.entries.values())
     scanner.grant(size)
-    if archive.format in _ZIP_OR_FOLDER:
-        scanner.scan_entries(entries, Place(""), 0)
+    if archive.format in _MANY_ENTRIES:
+        scanner.scan_entries(entries, _FILE, 0)
     else:
         for name in entries.entries:
-            scanner.content(entries.view(name), Place(""))
-    return _report(scanner, archive.format, None, size)
+            scanner.scan_content(read_member(scanner, entries, name, _FILE), _FILE)
+    return _make_report(scanner, archive.format, None, size)
 
 
-def _file(source: SourceLike, scanner: Scanner, *, is_beside: bool = False) -> tuple[ScanReport, bytes]:
+def _scan_file(source: SourceLike, scanner: FileScanner, *, is_sidecar: bool = False) -> tuple[ScanReport, bytes]:
     """Scan one file; also return its first bytes."""
-    large = _large(source, scanner)
+    large = _scan_large(source, scanner)
     if large is not None:
         return large, b""
     try:
         opened = open_source(source, budget=Budget(scanner.budget.limits))
-    except UnsupportedError:  # a device: there is no file to judge
+    except UnsupportedError:  # a device, not a file
         raise
     except SbformatError as error:
-        scanner.add(Place("").broken(error))
-        return _report(scanner, "unknown", None, 0), b""
+        scanner.add(_FILE.broken(error))
+        return _make_report(scanner, "unknown", None, 0), b""
     view = opened.view(0, opened.size)
     scanner.grant(opened.size)
     kind = sniff(opened)
-    scanner.content(view, Place(""), is_beside=is_beside)
+    scanner.scan_content(view, _FILE, is_sidecar=is_sidecar)
     kind = scanner.format or kind if kind == "zip" else kind
-    return _report(scanner, kind, hashlib.sha256(view).hexdigest(), opened.size), bytes(view[:_HEAD_BYTES])
+    return _make_report(scanner, kind, hashlib.sha256(view).hexdigest(), opened.size), bytes(view[:_HEAD_BYTES])
 
 
-def _large(source: SourceLike, scanner: Scanner) -> ScanReport | None:
-    """Scan a file of one pickle that may be larger than memory, a replay buffer; None for all else."""
+def _scan_large(source: SourceLike, scanner: FileScanner) -> ScanReport | None:
+    """Scan a file that is one pickle and may be larger than memory, such as a replay buffer; None for other files."""
     opened = _open_large(source, scanner.budget.limits)
     if opened is None:
         return None
-    watched, sha256 = WatchedSource(opened), None
-    judged = Scanner(scanner.budget.limits, scanner.allow)
-    judged.grant(opened.size)
+    stable, sha256 = StableSource(opened), None
+    large_scanner = FileScanner(scanner.budget.limits, scanner.allow)
+    large_scanner.grant(opened.size)
     try:
-        if not judged.large_file(watched, Place("")):
+        if not large_scanner.scan_large_file(stable, _FILE):
             return None
-        sha256 = watched.sha256()
-    except SbformatError as error:  # it is not the file any more that was judged
-        judged.add(Place("").broken(error))
-    return _report(judged, "pickle", sha256, opened.size)
+        sha256 = stable.sha256()
+    except SbformatError as error:  # the file has changed
+        large_scanner.add(_FILE.broken(error))
+    return _make_report(large_scanner, "pickle", sha256, opened.size)
 
 
 def _open_large(source: SourceLike, limits: Limits) -> Source | None:
-    room = max(limits.member_bytes, PIECE_BYTES)  # what is read at once is no member
+    """Open a large file without reading it; pieces may be larger than ``member_bytes``, which limits members."""
     try:
-        return open_large(source, limits=limits._replace(member_bytes=room))
+        return open_large(source, limits=limits._replace(member_bytes=max(limits.member_bytes, PIECE_BYTES)))
     except SbformatError:
         return None
 
 
-def _pairs(name: str) -> list[tuple[str, str]]:
-    """Every way to part a dotted name into module and name."""
-    parts = name.split(".")
-    return [(".".join(parts[:at]), ".".join(parts[at:])) for at in range(1, len(parts))]
+# -- folders ------------------------------------------------------------------------------------------
 
 
-def _folder(source: str, scanner: Scanner, roots: tuple[str, ...]) -> ScanReport:
+def _scan_folder(folder: str, scanner: FileScanner, roots: tuple[str, ...]) -> ScanReport:
     """Scan the entries of an unzipped archive, and every other file below."""
     entries = LooseEntries({}, scanner.budget)
-    tree = read_tree(source, roots, set(), finds_archives=False)
+    tree = list_tree(folder, roots, set(), finds_archives=False)
     for error in tree.unreadable.values():
         raise error
-    with os.scandir(source) as items:
+    with os.scandir(folder) as items:
         is_archive = any(is_read(item.name) for item in items)
     if is_archive:
         try:
-            entries = open_folder(source, scanner.budget, follows=lambda path: is_within(path, roots))
+            entries = open_folder(folder, scanner.budget, follows=lambda path: is_within(path, roots))
         except SbformatError as error:
-            scanner.add(Place("").broken(error))
+            scanner.add(_FILE.broken(error))
     size, top = sum(entry.size for entry in entries.entries.values()), set(entries.entries)
     scanner.grant(size)
-    scanner.scan_entries(entries, Place(""), 0)
-    skipped = [row for row in tree.skipped if _name_of(row.path, source) not in top]
-    _judge_links([_name_of(row.path, source) for row in skipped if row.reason == "link-out"], scanner)
-    names = [(path, _name_of(path, source)) for path in tree.files]
-    for path, name in names:
+    scanner.scan_entries(entries, _FILE, 0)
+    skipped = [row for row in tree.skipped if _relative_name(row.path, folder) not in top]
+    for row in skipped:
+        name = _relative_name(row.path, folder)
+        if row.reason == "link-out" and is_read(name):
+            message = "a link out of the folder: SB3 reads the file that it leads to, which was not examined"
+            scanner.add(Location(name).finding("unknown-entry", message))
+    for path in tree.files:
+        name = _relative_name(path, folder)
         if name in top:
             head = b"" if is_read(name) else bytes(entries.view(name)[:_HEAD_BYTES])
-            skipped += [Skipped(path, "script")] if is_script(name, head) else []
-        elif is_passed_over(path, scanner.budget.limits):
+        elif is_large_and_unknown(path, scanner.budget.limits):
             skipped.append(Skipped(path, "large"))
+            continue
         else:
-            examined, head = _beside(path, name, scanner)
+            examined, head = _scan_sidecar(path, name, scanner)
             size += examined
-            skipped += [Skipped(path, "script")] if is_script(name, head) else []
-    if not names and not top:
-        scanner.add(Place("").finding("unknown-entry", "no file in this folder was examined"))
-    return _report(scanner, "folder", None, size, skipped)
+        skipped += [Skipped(path, "script")] if is_script(name, head) else []
+    if not tree.files and not top:
+        scanner.add(_FILE.finding("unknown-entry", "no file in this folder was examined"))
+    return _make_report(scanner, "folder", None, size, skipped)
 
 
-def _judge_links(names: list[str], scanner: Scanner) -> None:
-    """Tell of links out of a folder that have the names of entries."""
-    for name in filter(is_read, names):
-        message = "a link out of the folder: who loads the archive reads what it leads to, which was not examined"
-        scanner.add(Place(name).finding("unknown-entry", message))
-
-
-def _name_of(path: str, folder: str) -> str:
+def _relative_name(path: str, folder: str) -> str:
     return os.path.relpath(path, folder).replace(os.sep, "/")
 
 
-def _beside(path: str, name: str, scanner: Scanner) -> tuple[int, bytes]:
-    """Scan a file of a folder that is no entry of its archive; return its size and its first bytes."""
+def _scan_sidecar(path: str, name: str, scanner: FileScanner) -> tuple[int, bytes]:
+    """Scan a file of a folder that is not an entry of its archive; return its size and its first bytes."""
     large = _open_large(path, scanner.budget.limits)
     if large is not None:
         scanner.grant(large.size)
     try:
-        if large is not None and scanner.large_file(large, Place(name)):
+        if large is not None and scanner.scan_large_file(large, Location(name)):
             return large.size, b""
         opened = open_source(path, budget=scanner.budget)
     except SbformatError as error:
-        scanner.add(Place(name).broken(error))
+        scanner.add(Location(name).broken(error))
         return 0, b""
     if large is None:
         scanner.grant(opened.size)
     view = opened.view(0, opened.size)
-    scanner.content(view, Place(name), is_beside=True)
+    scanner.scan_content(view, Location(name), is_sidecar=True)
     return opened.size, bytes(view[:_HEAD_BYTES])
 
 
-def _report(scanner: Scanner, kind: str, sha256: str | None, size: int, skipped: Iterable[Skipped] = ()) -> ScanReport:
+def _make_report(
+    scanner: FileScanner, kind: str, sha256: str | None, size: int, skipped: Iterable[Skipped] = ()
+) -> ScanReport:
     verdict: Verdict = max((finding.verdict for finding in scanner.findings), key=VERDICTS.index, default="clean")
     return ScanReport(
         format=kind,
         verdict=verdict,
-        reason=None if verdict != "dangerous" else "harmful" if scanner.is_harmful else "not-known",
+        reason=None if verdict != "dangerous" else "harmful" if scanner.counter.is_harmful else "not-known",
         findings=tuple(scanner.findings),
-        omitted=scanner.omitted,
+        omitted=scanner.counter.omitted,
         imports=tuple(sorted(scanner.imports)),
         pickles=scanner.pickles,
         sha256=sha256,

@@ -1,4 +1,38 @@
-"""Where pickles are: every layer of a file, down to pickles within pickles (FORMAT.md 14.2)."""
+"""Find the pickles in a file, down through every layer of it (FORMAT.md 14.2).
+
+Theory of operation.
+
+In come the bytes of a file, or the entries of a folder; out come findings, and every pickle goes to
+:mod:`sbformat.tools.scan.judge`. What a layer is depends on its bytes alone, never on the name of the file, because
+loaders decide in the same way; names count only for the entries of an archive, which SB3 looks up by name.
+:meth:`FileScanner.scan_content` tries, in the order of the loaders that would accept the bytes:
+
+1. YAML tags, in any text (:mod:`~sbformat.tools.scan.sidecars`)
+2. a tar header, which torch looks for first; the bytes may be something else as well
+3. a zip: an archive of SB3 or SB2, a torch zip, or any other, member by member
+4. a legacy torch file; a ``.npy`` array, whose content is a pickle unless its header describes plain numbers or text; a
+   ``.safetensors`` file, which may contain the entries of an archive
+5. pickles, one after another (:mod:`~sbformat.tools.scan.pickles`)
+6. otherwise JSON that contains a serialized value, other text, or unknown bytes
+7. whatever it is, it may end as a zip: zipfile, and so SB3, would open it
+
+Invariants: what violates the format is a ``broken`` finding, and is then searched as the most lenient reader would do
+(:mod:`~sbformat.tools.scan.recover`); nothing that is found in this way improves the verdict. A file may contain
+itself: levels are limited, and so are the bytes that are examined (:meth:`~.PickleScanner.charge`). A member of a zip
+that inflates to more than ``INFLATED_WHOLE_BYTES`` is examined in pieces if that is possible.
+
+Worked example: an agent with a custom policy, and what examines each part of it
+
+    agent.zip                       scan_content -> scan_zip -> scan_entries
+      data                          scan_data: each base64 value -> scan_blob -> judge
+                                      bytes objects in that pickle -> scan_pickles, once all values were judged
+      policy.pth                    scan_pth -> scan_zip -> scan_torch_zip
+        archive/data.pkl            judge_pth, with the storages
+        archive/data/0              a storage in use: its CRC is checked, and its numbers are skipped
+        archive/extra               _scan_record: a zip, pickles, or else ``unknown-entry``
+      _stable_baselines3_version    parsed; if that fails, scan_content
+      notes.txt                     scan_content, as any other file
+"""
 
 from __future__ import annotations
 
@@ -10,35 +44,25 @@ from sbformat.archive.kinds import is_safetensors, sniff, sniff_zip
 from sbformat.archive.system_info import parse_system_info, parse_version
 from sbformat.constants import (
     ARRAYS_ENTRY,
-    BYTE_ORDER_RECORD,
     DATA_ENTRY,
     END_SIGNATURE,
-    IGNORED_RECORDS,
     LEGACY_MAGIC_BYTES,
     LOCAL_SIGNATURE,
     NPY_MAGIC,
-    PICKLE_RECORD,
     PTH_SUFFIX,
-    STORAGE_FOLDER,
     SYSTEM_INFO_ENTRY,
-    TORCH_VERSION_RECORD,
-    TORCH_VERSION_RECORD_OLD,
     VERSION_ENTRY,
 )
 from sbformat.container.inflate import InflatedSource
-from sbformat.container.names import check_records
-from sbformat.container.reader import HELD_INFLATED, Container
+from sbformat.container.reader import Container
 from sbformat.container.records import STORED
-from sbformat.errors import SbformatError, UnsupportedError, escape
+from sbformat.errors import SbformatError, escape
 from sbformat.io.source import BytesSource
-from sbformat.pth import legacy
-from sbformat.pth.decode import open_zip
-from sbformat.tools.scan import recover as carve
-from sbformat.tools.scan.documents import DocumentScanner
-from sbformat.tools.scan.judge import judge_pth
-from sbformat.tools.scan.roles import of_attribute, of_state_dict
-from sbformat.tools.scan.sidecars import of_yaml
-from sbformat.tools.scan.streams import DEEPEST, is_marked
+from sbformat.tools.scan import recover
+from sbformat.tools.scan.members import first_bytes, open_large_member, read_large_member, read_member
+from sbformat.tools.scan.pickles import MAX_DEPTH, is_marked
+from sbformat.tools.scan.sidecars import judge_yaml
+from sbformat.tools.scan.torch_files import HEAD_BYTES, TorchScanner
 from sbformat.tools.scan.yaml_tags import may_hold_tags
 
 if TYPE_CHECKING:
@@ -46,105 +70,95 @@ if TYPE_CHECKING:
     from sbformat.archive.kinds import Kind
     from sbformat.io.source import Source
     from sbformat.limits import Limits
-    from sbformat.tools.scan.judge import Judged
-    from sbformat.tools.scan.location import Place
+    from sbformat.tools.scan.location import Location
 
-_MOST_INFLATED: Final = 1 << 22
-"""Of one member that cannot be had by the rules."""
-_COPIES: Final = 2
-"""Of bytes that may be a pickle: the pickle, and a frame of it."""
-_HEAD_BYTES: Final = 1 << 12
 _TAR_FILES: Final = ("\0", "0", "5")
-"""Kinds of members of a tar: files and folders."""
-_MOST_ZIPS: Final = 2
+"""Types of tar members that are files and folders."""
+_MAX_ZIP_DEPTH: Final = 2
 _END_WINDOW: Final = 1 << 17
-"""Where readers look for the end record of a zip: 65,557 bytes from the end, and more in some."""
-_NO_ARCHIVES: Final = {"html": "an HTML page", "lfs-pointer": "a Git LFS pointer", "empty": "an empty file"}
-_RECORDS: Final = frozenset(
-    {PICKLE_RECORD, TORCH_VERSION_RECORD, TORCH_VERSION_RECORD_OLD, BYTE_ORDER_RECORD, *IGNORED_RECORDS}
-)
-"""Records that torch writes, besides the storages."""
+"""Readers look for the end record of a zip in the last 65,557 bytes, some in more."""
+_NOT_ARCHIVES: Final = {"html": "an HTML page", "lfs-pointer": "a Git LFS pointer", "empty": "an empty file"}
 
 
-class Scanner(DocumentScanner):
-    """One scan of files and what lies in them."""
+class FileScanner(TorchScanner):
+    """Scans files of any type, and the entries of archives."""
 
     def __init__(self, limits: Limits, allow: frozenset[str]) -> None:
         super().__init__(limits, allow)
         self.format: Kind | None = None
-        """Of a zip, once its names are known."""
+        """The type of the outermost zip, once it is known."""
 
     def grant(self, size: int) -> None:
-        """Allow for a file, also for what is kept of it in memory."""
+        """Allow the scan to examine a file, and to hold it in memory."""
         super().grant(size)
         self.budget.grant(size)
 
-    # -- files and entries ----------------------------------------------------------------------------
+    # -- files ----------------------------------------------------------------------------------------
 
-    def content(self, data: memoryview, place: Place, depth: int = 0, *, is_beside: bool = False) -> None:
-        """Look into bytes of any kind.
+    def scan_content(self, data: memoryview, location: Location, depth: int = 0, *, is_sidecar: bool = False) -> None:
+        """Scan bytes of any type.
 
-        :param is_beside: they lie beside an archive: what nobody could load from there is no finding
+        :param is_sidecar: they are a file next to an archive: being of an unknown type is not a finding
         """
-        if depth > DEEPEST:
-            self.add(place.finding("broken", "files lie within files deeper than any that is written"))
+        if depth > MAX_DEPTH:
+            self.add(location.finding("broken", f"files are nested in files more than {MAX_DEPTH} levels deep"))
             return
-        if may_hold_tags(data) and self.charge(len(data), place):
-            for finding in of_yaml(data, place, self.allow):
+        if may_hold_tags(data) and self.charge(len(data), location):
+            for finding in judge_yaml(data, location, self.allow):
                 self.add(finding)
         head = bytes(data[:512])
-        is_tar = carve.is_tar(data)
-        if is_tar:  # torch asks that first, whatever else a file is
-            self.tar(data, place, depth)
+        is_tar = recover.is_tar(data)
+        if is_tar:
+            self._scan_tar(data, location, depth)
         if head.startswith(LOCAL_SIGNATURE):
-            self.zip(data, place, depth)
+            self.scan_zip(data, location, depth)
         elif head[:1] == b"\x80" and LEGACY_MAGIC_BYTES in head[:32]:
-            self.legacy(data, place, depth)
+            self.scan_legacy(data, location, depth)
         elif is_tar:
             pass
         elif head.startswith(NPY_MAGIC):
-            self.npy(data, place, depth)
+            self.scan_npy(data, location, depth)
         elif is_safetensors(head, len(data)):
-            self.safetensors(data, place, depth)
-        elif is_marked(head) and self.large_pickle(BytesSource(data), place, depth):
+            self._scan_safetensors(data, location, depth)
+        elif is_marked(head) and self.scan_large_pickle(BytesSource(data), location, depth):
             pass
-        elif not self.pickle_stream(data, place, depth, is_due=is_marked(head)):
-            self.other(data, place, depth, is_beside=is_beside)
+        elif not self.scan_pickles(data, location, depth, is_due=is_marked(head)):
+            self._scan_other(data, location, depth, is_sidecar=is_sidecar)
         if not head.startswith(LOCAL_SIGNATURE):
-            self.ending(data, place, depth)
+            self.scan_end(data, location, depth)
 
-    def large_file(self, source: Source, place: Place) -> bool:
-        """Look into a file that stays where it is, if it is one pickle; say whether it is.
-
-        :param source: of which nothing but the pickle without its arrays, and one of these at a time, is held
-        """
+    def scan_large_file(self, source: Source, location: Location) -> bool:
+        """Scan a file without reading it into memory, if it is one pickle; return whether it is one."""
         head, end = source.view(0, 512), max(source.size - _END_WINDOW, 0)
         is_legacy = LEGACY_MAGIC_BYTES in bytes(head[:32])
-        if not is_marked(head) or is_legacy or carve.is_tar(head):
+        if not is_marked(head) or is_legacy or recover.is_tar(head):
             return False
         if END_SIGNATURE in bytes(source.view(end, source.size - end)):
             return False
-        return self.large_pickle(source, place, 0)
+        return self.scan_large_pickle(source, location, 0)
 
-    def other(self, data: memoryview, place: Place, depth: int, *, is_beside: bool = False) -> None:
-        """Look into what is neither zip nor pickle: text is plain data, anything else is not known."""
+    def _scan_other(self, data: memoryview, location: Location, depth: int, *, is_sidecar: bool) -> None:
+        """Scan what is neither a zip nor a pickle: text is plain data, anything else is unknown."""
         kind = sniff(BytesSource(data))
-        if kind == "data-json" and ((not depth and not is_beside) or carve.holds_marker(data)):
-            self.data(data, place, depth)
+        is_file = not depth and not is_sidecar
+        if kind == "data-json" and (is_file or recover.contains_blob_key(data)):
+            self.scan_data(data, location, depth)
         elif _is_text(data):
-            if not depth and not is_beside:
-                self.add(place.finding("unknown-entry", f"{_NO_ARCHIVES.get(kind, 'text')}, not an archive"))
-        elif not is_beside and not _is_bundled(place, data):
-            self.add(place.finding("unknown-entry", "bytes of a kind that is not known"))
+            if is_file:
+                message = f"{_NOT_ARCHIVES.get(kind, 'text')}, not an archive"
+                self.add(location.finding("unknown-entry", message))
+        elif not is_sidecar and not _is_bundled(location, data):
+            self.add(location.finding("unknown-entry", "the bytes are of a type that sbformat does not know"))
 
-    def ending(self, data: memoryview, place: Place, depth: int) -> None:
-        """Look into what ends as a zip does, though it does not begin as one: zipfile opens it, and so does SB3."""
+    def scan_end(self, data: memoryview, location: Location, depth: int) -> None:
+        """Scan bytes that end as a zip although they do not begin as one: zipfile opens them, and so does SB3."""
         if END_SIGNATURE in bytes(data[-_END_WINDOW:]):
-            self.add(place.finding("broken", "it does not begin as a zip and ends as one: some readers open it"))
-            self.carved(data, place, depth)
+            message = "the bytes end as a zip but do not begin as one: some readers open them"
+            self.add(location.finding("broken", message))
+            self._scan_recovered(data, location, depth)
 
-    def safetensors(self, data: memoryview, place: Place, depth: int) -> None:
-        """Look into a ``.safetensors``: arrays, and the entries of the archive that it was made of."""
+    def _scan_safetensors(self, data: memoryview, location: Location, depth: int) -> None:
+        """Scan a ``.safetensors`` file: arrays, and the entries of the archive that it was made of."""
         from sbformat.arrayfiles.safetensors import read_tensors
         from sbformat.formats.array_files import METADATA_KEY, contents_of, document_of
 
@@ -153,30 +167,26 @@ class Scanner(DocumentScanner):
             document = document_of(metadata.get(METADATA_KEY), self.budget.limits)
             kept = contents_of(document, tensors, self.budget)[0] if document is not None else {}
         except SbformatError as error:
-            self.add(place.broken(error))
+            self.add(location.broken(error))
             return
-        self.scan_entries(LooseEntries(kept, self.budget), place, depth)
+        self.scan_entries(LooseEntries(kept, self.budget), location, depth)
 
-    def npy(self, data: memoryview, place: Place, depth: int) -> None:
-        """Look behind the header of a numpy array: unless it is of plain numbers or text, that is a pickle."""
-        start = carve.npy_pickle(data)
-        if start is not None:
-            self.pickle_stream(data[start:], place, depth, is_due=True)
-
-    def tar(self, data: memoryview, place: Place, depth: int) -> None:
-        """Look into the tar that torch wrote before 0.1.10, which torch.load unpickles still."""
-        self.add(place.finding("broken", "a tar of torch before 0.1.10, which sbformat does not read"))
-        for name, kind, member in carve.tar_members(data):
-            inner = place.within(name)
+    def _scan_tar(self, data: memoryview, location: Location, depth: int) -> None:
+        """Scan a tar of torch before 0.1.10, which ``torch.load`` still unpickles."""
+        self.add(location.finding("broken", "a tar of torch before 0.1.10, which sbformat does not read"))
+        for name, kind, member in recover.iter_tar_members(data):
+            inner = location.within(name)
             if kind not in _TAR_FILES:
-                message = f"a member of the kind {kind!r}, which tarfile puts together and which is not looked into"
+                message = f"a tar member of the type {kind!r}, which tarfile assembles and sbformat does not examine"
                 self.add(inner.finding("unknown-entry", message, verdict="dangerous"))
-            self.pickle_stream(member, inner, depth + 1)
+            self.scan_pickles(member, inner, depth + 1)
 
-    def zip(self, data: memoryview | InflatedSource, place: Place, depth: int) -> None:
-        """Look into a zip: an archive, a torch zip, or any other."""
-        if depth > _MOST_ZIPS:
-            self.add(place.finding("broken", "zips lie within zips deeper than any that is written"))
+    # -- zips -----------------------------------------------------------------------------------------
+
+    def scan_zip(self, data: memoryview | InflatedSource, location: Location, depth: int) -> None:
+        """Scan a zip: an archive, a torch zip, or any other."""
+        if depth > _MAX_ZIP_DEPTH:
+            self.add(location.finding("broken", f"zips are nested in zips more than {_MAX_ZIP_DEPTH} levels deep"))
             return
         try:
             source = data if isinstance(data, InflatedSource) else BytesSource(data)
@@ -184,256 +194,91 @@ class Scanner(DocumentScanner):
                 source, budget=self.budget, names="record", entry_limit="inner_entries", unchecked_crc=True
             )
         except SbformatError as error:
-            self.add(place.broken(error))
-            self.carved(_first(data), place, depth)
+            self.add(location.broken(error))
+            self._scan_recovered(first_bytes(data), location, depth)
             return
         kind = sniff_zip(container.entries)
         self.format = self.format or kind
         if kind == "torch-zip":
-            self.torch_zip(container, place, depth)
-            return
-        if DATA_ENTRY in container or any(name.endswith(PTH_SUFFIX) for name in container):
-            self.scan_entries(container, place, depth)
-            return
-        for name in container:
-            with self.budget.passing():
-                self.any_member(container, name, place, depth)
+            self.scan_torch_zip(container, location, depth)
+        elif DATA_ENTRY in container or any(name.endswith(PTH_SUFFIX) for name in container):
+            self.scan_entries(container, location, depth)
+        else:
+            for name in container:
+                with self.budget.temporary():
+                    self._scan_member(container, name, location, depth)
 
-    def scan_entries(self, entries: Entries, place: Place, depth: int) -> None:
-        """Look into the entries of an archive, zipped or unzipped."""
+    def scan_entries(self, entries: Entries, location: Location, depth: int) -> None:
+        """Scan the entries of an archive, zipped or unzipped."""
         if isinstance(entries, Container):
             try:
                 self.budget.spend("outer_entries", len(entries))
                 entries.require_paths()
             except SbformatError as error:
-                self.add(place.broken(error))
+                self.add(location.broken(error))
         for name in entries.entries:
-            with self.budget.passing():
-                self.entry(entries, name, place, depth)
+            with self.budget.temporary():
+                self._scan_entry(entries, name, location, depth)
 
-    def entry(self, entries: Entries, name: str, place: Place, depth: int) -> None:
-        """Look into an entry of an archive."""
-        inner = place.within(name)
+    def _scan_entry(self, entries: Entries, name: str, location: Location, depth: int) -> None:
+        inner = location.within(name)
         if name.endswith(PTH_SUFFIX):
-            self.findings_of_name(name, inner)
-            large = self.large_member(entries, name)
-            self.pth(self.member(entries, name, place) if large is None else large, inner, depth + 1)
+            self.judge_name(name, inner)
+            large = open_large_member(entries, name)
+            self.scan_pth(read_member(self, entries, name, location) if large is None else large, inner, depth + 1)
         elif name == DATA_ENTRY:
-            self.data(self.member(entries, name, place, copies=0), inner, depth + 1)
+            self.scan_data(read_member(self, entries, name, location, copies=0), inner, depth + 1)
         elif name in (VERSION_ENTRY, SYSTEM_INFO_ENTRY):
-            self.text(name, self.member(entries, name, place), inner, depth + 1)
+            content = read_member(self, entries, name, location)
+            try:
+                (parse_version if name == VERSION_ENTRY else parse_system_info)(bytes(content))
+            except SbformatError as error:
+                self.add(inner.broken(error))
+                self.scan_content(content, inner, depth + 1)
         else:
-            self.any_member(entries, name, place, depth)
+            self._scan_member(entries, name, location, depth)
 
-    def any_member(self, entries: Entries, name: str, place: Place, depth: int) -> None:
-        """Look into a member of any kind."""
-        large = self.large_member(entries, name)
-        if large is None:
-            self.content(self.member(entries, name, place), place.within(name), depth + 1)
-        else:
-            self.large_content(large, place.within(name), depth + 1)
-
-    def large_member(self, entries: Entries, name: str) -> InflatedSource | None:
-        """Return a member that inflates to more than is held of one, checked; None for others and what is damaged."""
-        entry = entries.entries[name]
-        if entry.method == STORED or entry.size <= HELD_INFLATED or not isinstance(entries, Container):
-            return None
-        try:
-            source = entries.source(name)
-        except SbformatError:  # which whoever reads it reports
-            return None
-        return source if isinstance(source, InflatedSource) else None
-
-    def large_content(self, source: InflatedSource, place: Place, depth: int) -> None:
-        """Look into what is too large to hold for nothing: a zip and an array are looked at in parts."""
-        head = source.view(0, min(source.size, _HEAD_BYTES))
-        if bytes(head[:4]) == LOCAL_SIGNATURE and not carve.is_tar(head):
-            self.zip(source, place, depth)
-        elif bytes(head[: len(NPY_MAGIC)]) == NPY_MAGIC and carve.npy_pickle(head) is None and not carve.is_tar(head):
+    def _scan_member(self, entries: Entries, name: str, location: Location, depth: int) -> None:
+        """Scan a member of any type; of a large one, zips, arrays and pickles in pieces."""
+        inner, source = location.within(name), open_large_member(entries, name)
+        if source is None:
+            self.scan_content(read_member(self, entries, name, location), inner, depth + 1)
+            return
+        head = source.view(0, min(source.size, HEAD_BYTES))
+        is_tar = recover.is_tar(head)
+        if bytes(head[:4]) == LOCAL_SIGNATURE and not is_tar:
+            self.scan_zip(source, inner, depth + 1)
+        elif bytes(head[: len(NPY_MAGIC)]) == NPY_MAGIC and recover.find_npy_pickle(head) is None and not is_tar:
             end = max(source.size - _END_WINDOW, 0)
-            self.ending(source.view(end, source.size - end), place, depth)
-        elif is_marked(head) and not carve.is_tar(head) and self.large_pickle(source, place, depth):
+            self.scan_end(source.view(end, source.size - end), inner, depth + 1)
+        elif is_marked(head) and not is_tar and self.scan_large_pickle(source, inner, depth + 1):
             pass
         else:
-            self.content(self.held(source, place), place, depth)
+            self.scan_content(read_large_member(self, source, inner), inner, depth + 1)
 
-    def held(self, source: InflatedSource, place: Place) -> memoryview:
-        """Return all of a large member, or as much as may be held, which is a finding."""
-        try:
-            self.budget.keep((1 + _COPIES) * source.size)
-            return source.view(0, source.size)
-        except SbformatError as error:
-            self.add(place.broken(error))
-            return _first(source)
-
-    def member(self, entries: Entries, name: str, place: Place, *, copies: int = _COPIES) -> memoryview:
-        """Return an entry's bytes; as they are stored when they are damaged, which is said.
-
-        :param copies: of what is inflated, that are made where it is looked into
-        """
-        try:
-            if entries.entries[name].method != STORED:
-                self.budget.keep(copies * entries.entries[name].size)
-            return entries.read(name)
-        except SbformatError as error:
-            self.add(place.within(name).broken(error))
-            entry = entries.entries[name]
-            try:
-                raw = entries.raw(name)
-            except SbformatError:  # it lies in what is inflated, and is too large to hold
-                return memoryview(b"")
-            if not entry.method:
-                return raw
-            content = carve.inflated(raw, entry.method, min(self.left(), _MOST_INFLATED))
-            self.charge(len(content), place.within(name))
-            return memoryview(content)
-
-    def carved(self, data: memoryview, place: Place, depth: int) -> None:
-        """Look at whatever can be seen in a zip that is broken."""
-        for name, method, content in carve.members(data, lambda: min(self.left(), _MOST_INFLATED)):
-            member, inner, is_inflated = memoryview(content), place.within(escape(name, 200)), method != STORED
-            if method == carve.ZSTANDARD:
+    def _scan_recovered(self, data: memoryview, location: Location, depth: int) -> None:
+        """Scan whatever can be recovered from a damaged zip."""
+        for name, method, content in recover.iter_members(data, self.bytes_left):
+            member, inner, is_inflated = memoryview(content), location.within(escape(name, 200)), method != STORED
+            if method == recover.ZSTANDARD:
                 message = (
-                    "compressed with Zstandard, which is not looked into, and Python's zipfile reads it since 3.14"
+                    "compressed with Zstandard, which zipfile reads since Python 3.14 and sbformat does not examine"
                 )
                 self.add(inner.finding("unknown-entry", message, verdict="dangerous"))
                 continue
             if not self.charge(len(content) if is_inflated else len(content) >> 4, inner):
                 return
             if is_inflated and bytes(member[:4]) == LOCAL_SIGNATURE:
-                self.zip(member, inner, depth + 1)
-            if carve.is_document(member):
-                self.damaged_data(member, inner, depth + 1)
-            elif depth < DEEPEST:
-                self.pickle_stream(member, inner, depth + 1, is_whole=False)
-
-    def text(self, name: str, content: memoryview, place: Place, depth: int) -> None:
-        """Look at the version and the system info."""
-        try:
-            (parse_version if name == VERSION_ENTRY else parse_system_info)(bytes(content))
-        except SbformatError as error:
-            self.add(place.broken(error))
-            self.content(content, place, depth)
-
-    # -- .pth -----------------------------------------------------------------------------------------
-
-    def pth(self, content: memoryview | InflatedSource, place: Place, depth: int) -> None:
-        """Look into a ``.pth``: SB3 gives each to torch, whatever it is."""
-        if isinstance(content, InflatedSource):
-            first = content.view(0, _HEAD_BYTES)
-            if bytes(first[:4]) == LOCAL_SIGNATURE and not carve.is_tar(first):
-                self.zip(content, place, depth)
-                return
-            content = self.held(content, place)
-        head = bytes(content[:32])
-        if head.startswith(LOCAL_SIGNATURE) or LEGACY_MAGIC_BYTES in head or carve.is_tar(content):
-            self.content(content, place, depth)
-        else:
-            self.add(place.finding("broken", "neither a torch zip nor a legacy torch file, but torch unpickles it"))
-            self.pickle_stream(content, place, depth, is_due=True)
-            self.ending(content, place, depth)
-
-    def torch_zip(self, container: Container, place: Place, depth: int) -> None:
-        """Look into a torch zip: its pickle with its storages, and every other record."""
-        used: set[str] = set()
-        is_told = True  # why it is not known which records are in use
-        try:
-            check_records(container)
-        except SbformatError as error:
-            self.add(place.broken(error))
-        try:
-            pickle, scope, name = open_zip(container, self.budget)
-            judged = judge_pth(bytes(container.read(name)), pickle, scope, place.within(name), self.budget, self.allow)
-            self.judged(judged, place.within(name), depth)
-            self.findings_of_state(judged, place)
-            is_told = judged.is_cut
-            used = {name, *(name.removesuffix(PICKLE_RECORD) + STORAGE_FOLDER + key for key in scope.keys)}
-        except SbformatError as error:
-            self.unopened(error, place)
-            self.is_program = _is_program(error)
-        for name in container:
-            with self.budget.passing():
-                self.record(container, name, place, depth, is_used=name in used, is_told=is_told)
-        self.is_program = False
-
-    def record(
-        self, container: Container, name: str, place: Place, depth: int, *, is_used: bool, is_told: bool
-    ) -> None:
-        """Look into a record of a torch zip besides its pickle.
-
-        :param is_used: its bytes are numbers of a tensor: they are checked, and none is held
-        :param is_told: it was said why it is not known which records are in use
-        """
-        inner = place.within(name)
-        short = name.partition("/")[2]
-        is_known = is_used or (short in _RECORDS and short != PICKLE_RECORD)
-        record = self.checked_record(container, name) if is_known else None
-        if record is None:
-            large = self.large_member(container, name)
-            record = self.member(container, name, place) if large is None else self.held(large, inner)
-        if bytes(record[: len(NPY_MAGIC)]) == NPY_MAGIC:  # numpy.load goes by that, not by names
-            if is_known:
-                record = self.member(container, name, place)
-            self.npy(record, inner, depth + 1)
-        if is_known:
-            return
-        if bytes(record[:4]) == LOCAL_SIGNATURE:
-            self.zip(record, inner, depth + 1)
-        elif self.pickle_stream(record, inner, depth + 1, is_due=short.lower() == PICKLE_RECORD):
-            return
-        if not is_told:
-            self.add(inner.finding("unknown-entry", "a record that torch does not write, or that no tensor uses"))
-
-    def checked_record(self, container: Container, name: str) -> memoryview | None:
-        """Check a record in windows and return the first; None when it is damaged."""
-        first = memoryview(b"")
-        try:
-            for window in container.stream(name):
-                first = first or memoryview(window)
-        except SbformatError:
-            return None
-        return first
-
-    def unopened(self, error: SbformatError, place: Place) -> None:
-        """Say why a ``.pth`` was not opened: a program, something else, or broken."""
-        if _is_program(error):
-            self.add(place.finding("carried-program", "a TorchScript archive: torch.jit.load runs the program in it"))
-        elif isinstance(error, UnsupportedError):
-            self.add(place.finding("unchecked-arguments", f"not all of it is understood: {error.message}"))
-        else:
-            self.add(place.broken(error))
-
-    def legacy(self, data: memoryview, place: Place, depth: int) -> None:
-        """Look into a legacy torch file: five pickles, and the storages behind them."""
-        try:
-            pickle, scope = legacy.decode(data, self.budget)
-        except SbformatError as error:
-            self.unopened(error, place)
-            self.pickle_stream(data, place, depth, is_whole=False)
-            return
-        judged = judge_pth(b"", pickle, scope, place, self.budget, self.allow)
-        self.judged(judged, place, depth)
-        self.findings_of_state(judged, place)
-
-    def findings_of_name(self, name: str, place: Place) -> None:
-        """Judge what SB3 looks up on the agent by the name of an entry."""
-        for finding in of_attribute(name.removesuffix(PTH_SUFFIX), place):
-            self.add(finding)
-
-    def findings_of_state(self, judged: Judged, place: Place) -> None:
-        """Judge what SB3 and torch do with the values of a ``.pth``."""
-        for finding in of_state_dict(judged.pickle and judged.pickle.value, place):
-            self.add(finding)
+                self.scan_zip(member, inner, depth + 1)
+            if recover.starts_as_json_object(member):
+                self.scan_damaged_data(member, inner, depth + 1)
+            elif depth < MAX_DEPTH:
+                self.scan_pickles(member, inner, depth + 1, is_whole=False)
 
 
-def _is_program(error: SbformatError) -> bool:
-    """Say whether a torch zip was not opened because it is a TorchScript archive."""
-    return "TorchScript" in error.message
-
-
-def _is_bundled(place: Place, data: memoryview) -> bool:
-    """Say whether this is the entry of a bundle that holds its numbers: a whole safetensors file."""
-    if place.entry.rpartition("!")[2] != ARRAYS_ENTRY:
+def _is_bundled(location: Location, data: memoryview) -> bool:
+    """Return whether this is the entry of a bundle that contains its arrays: a whole safetensors file."""
+    if location.entry.rpartition("!")[2] != ARRAYS_ENTRY:
         return False
     from sbformat.arrayfiles.reader import read_safetensors
 
@@ -444,13 +289,8 @@ def _is_bundled(place: Place, data: memoryview) -> bool:
     return True
 
 
-def _first(data: memoryview | InflatedSource) -> memoryview:
-    """Return as much as is looked at of what cannot be had by the rules."""
-    return data.view(0, min(data.size, _MOST_INFLATED)) if isinstance(data, InflatedSource) else data
-
-
 def _is_text(data: memoryview) -> bool:
-    """Say whether all of it is text that a person can read."""
+    """Return whether all of the bytes are readable text."""
     try:
         text = str(data, "utf-8")
     except UnicodeDecodeError:

@@ -1,4 +1,37 @@
-"""One pickle judged: what in its log was understood, and a finding for everything that was not (FORMAT.md 14.1)."""
+r"""Judge one pickle: a finding for everything in it that sbformat does not understand (FORMAT.md 14.1).
+
+Theory of operation.
+
+In comes an :class:`~sbformat.pkl.Attempt` of the pickle machine, which has executed nothing. It contains the *log*
+(every import, call and change of an object, in the order in which an unpickler performs them, up to STOP or to the
+first fault) and the tree of the value, if STOP was reached. POP removes values from the stack, never rows from the log.
+Out comes :class:`Judged`: the findings, the imported names, and the values in which the scanner looks for more pickles.
+
+1. The remarks of the machine come first: faults, keys that cannot be hashed, ambiguous frames, and values that are
+   changed after a call received them (``broken``, ``ambiguous-frame``, ``changed-value``).
+2. :func:`sbformat.values.decode_tree` matches the tree against the constructors that sbformat knows, and checks their
+   arguments. After that, a node of the log is *understood*, or has an *issue* that says why it is not, or neither.
+   Calls that the value does not contain are decoded too, the last first, because a call comes after its arguments.
+3. Each row of the log is judged: one with an issue by that issue; one that is understood by what its library does not
+   check (``_judge_call``); any other by its name (:mod:`sbformat.tools.scan.unrecognized`).
+
+Invariants: each row of the log is understood or gives a finding. A name that is not known and is called, now or after
+loading, is ``dangerous``; one that is only referred to is ``unknown``. The list of names that are known to do harm is
+never complete, so it only makes a verdict worse, and the reason of a dangerous finding ``harmful`` instead of
+``not-known``. Verdicts from best to worst: clean, unknown, code, broken, dangerous. The worst finding counts.
+
+Worked example: the pickle ``cos\nsystem\n(S'id'\ntR.``
+
+    opcode                 log                                finding
+    GLOBAL 'os system'     Global('os', 'system')             dangerous-name: "os.system is imported: it runs commands"
+    MARK, STRING, TUPLE
+    REDUCE                 Call(Global os.system, ('id',))    dangerous-name: "os.system is called: it runs commands"
+    STOP
+
+Both have the reason ``harmful``. With ``mine.Policy`` for ``os.system``, the import is an ``unknown-name`` (unknown),
+the call an ``unknown-call`` (dangerous, ``not-known``). Without the REDUCE only the import remains, unless SB3 calls
+the value after loading: ``called-name``, dangerous. ``collections.OrderedDict()`` is understood, and gives no finding.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +42,13 @@ from sbformat.errors import SbformatError, escape
 from sbformat.globals.dangerous import reason
 from sbformat.globals.recognized import CALLS, REACHING
 from sbformat.globals.references import ALGORITHMS
-from sbformat.pkl import Attempt, Call, Dict, Extension, Global, Node, Pickle, Update, trace
+from sbformat.pkl import Attempt, Call, Dict, Global, Node, Pickle, Update, trace
 from sbformat.pkl.tree import walk
-from sbformat.tools.scan.report import RULES, reason_of
-from sbformat.tools.scan.uses import find_called_names, find_given_names, find_late_changes
-from sbformat.values import decode_tree, is_known
+from sbformat.tools.scan.location import SHOWN
+from sbformat.tools.scan.name_uses import find_late_changes
+from sbformat.tools.scan.report import RULES, FindingCounter, default_reason
+from sbformat.tools.scan.unrecognized import DANGEROUS, Remark, UnrecognizedJudge, name_of
+from sbformat.values import decode_tree
 from sbformat.values.context import find_role
 from sbformat.values.hashing import find_key_fault
 
@@ -21,54 +56,40 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sbformat.limits import Budget
-    from sbformat.pkl.tree import UpdateHow
     from sbformat.pth.context import Scope
-    from sbformat.tools.scan.location import Place
-    from sbformat.tools.scan.report import Finding, Reason, Rule, Verdict
+    from sbformat.tools.scan.location import Location
+    from sbformat.tools.scan.report import Finding, Rule, Verdict
     from sbformat.values import Decoder, Issue
 
-MOST_FINDINGS: Final = 1000
-"""Of one verdict that are listed, of a pickle and of a file; the others are counted."""
-_DANGEROUS: Final[Verdict] = "dangerous"
-_SHOWN: Final = 200
-_CARRIED: Final = ("function", "class")
-_METHODS: Final[dict[UpdateHow, str]] = {
-    "BUILD": "__setstate__",
-    "APPENDS": "extend",
-    "SETITEMS": "__setitem__",
-    "ADDITEMS": "add",
-}
-"""The methods that opcodes call on an object."""
-_PROGRAM: Final = "__torch__."
-"""Where TorchScript has the classes of the program in its archive: no module that Python could import."""
+_CARRIED: Final = {"function": "carried-function", "class": "carried-class"}
+"""Issues of functions and classes that are pickled by value, and their rules."""
 _MODEL_CLASS: Final = "model_class"
-"""The key of HER's wrapped algorithm, the only one that names an algorithm."""
+"""The key of the algorithm that HER wraps: the only key of ``data`` that names an algorithm."""
 
 
 class Judged(NamedTuple):
-    """What came of one pickle."""
+    """The result for one pickle."""
 
     findings: list[Finding]
     imports: set[str]
-    log: list[Node | Update]
     pickle: Pickle | None
-    """None when it is broken."""
+    """None when the pickle is broken."""
     value: object
-    """What was recognised."""
+    """The decoded value."""
     parts: list[object]
-    """Every composite value and node that it makes, each once."""
+    """Every composite value and node of the pickle, once."""
     is_cut: bool
-    """It asked for more than is allowed, so that not all of it was recognised."""
+    """Decoding exceeded a limit, so that some nodes were judged by their names only."""
     omitted: int
-    """Findings beyond a thousand of each verdict."""
+    """Number of findings beyond a thousand of each verdict."""
     is_harmful: bool
-    """Something in it is known to do harm, listed or not."""
+    """Whether any finding, listed or omitted, is ``harmful``."""
 
 
 def judge(
-    found: Attempt,
+    attempt: Attempt,
     data: bytes,
-    place: Place,
+    location: Location,
     budget: Budget,
     allow: frozenset[str],
     *,
@@ -77,148 +98,117 @@ def judge(
 ) -> Judged:
     """Judge one pickle; what precedes a fault counts.
 
-    :param found: how far it could be decoded
-    :param data: the pickle, and whatever follows it
-    :param place: where it is
-    :param budget: the operation's
-    :param allow: dotted names that are taken for known
+    :param attempt: the pickle, decoded as far as possible
+    :param data: the pickle and any bytes that follow it
+    :param location: of the pickle
+    :param budget: of the scan
+    :param allow: dotted names to treat as known
     :param encoding: of Python 2's 8-bit strings
-    :param is_program: it is a record of a TorchScript archive, which only ``torch.jit`` reads
+    :param is_program: whether it is a record of a TorchScript archive, which only ``torch.jit`` reads
     """
-    judged = _Judgement(place, allow, found, len(data))
-    judged.is_program = is_program
-    judged.of_pickle(budget, None)
-    if found.error is not None:
-        judged.findings.append(place.broken(found.error))
-    return judged.finished(data, budget, encoding)
+    state = _PickleJudge(location, allow, attempt, is_program=is_program)
+    state.judge_pickle(budget, None, len(data))
+    if attempt.error is not None:
+        state.findings.append(location.broken(attempt.error))
+    return state.finish(data, budget, encoding)
 
 
-def judge_pth(data: bytes, pickle: Pickle, scope: Scope, place: Place, budget: Budget, allow: frozenset[str]) -> Judged:
-    """Judge the pickle of a ``.pth`` that was opened.
+def judge_pth(
+    data: bytes, pickle: Pickle, scope: Scope, location: Location, budget: Budget, allow: frozenset[str]
+) -> Judged:
+    """Judge the decoded pickle of a ``.pth``.
 
-    :param data: its bytes
-    :param pickle: decoded
+    :param data: the pickle
+    :param pickle: the same, decoded
     :param scope: finds its storages
-    :param place: where it is
-    :param budget: the operation's
-    :param allow: dotted names that are taken for known
+    :param location: of the pickle
+    :param budget: of the scan
+    :param allow: dotted names to treat as known
     """
-    judged = _Judgement(place, allow, Attempt(pickle, pickle.log, None, pickle.size), pickle.size)
-    judged.of_pickle(budget, scope)
-    return judged.finished(data, budget, "utf-8")
+    state = _PickleJudge(location, allow, Attempt(pickle, pickle.log, None, pickle.size), is_program=False)
+    state.judge_pickle(budget, scope, pickle.size)
+    return state.finish(data, budget, "utf-8")
 
 
-class _Judgement:
-    """The findings of one pickle while they are made."""
+class _PickleJudge:
+    """Collects the findings of one pickle."""
 
-    def __init__(self, place: Place, allow: frozenset[str], found: Attempt, size: int) -> None:
-        self.place = place
+    def __init__(self, location: Location, allow: frozenset[str], attempt: Attempt, *, is_program: bool) -> None:
+        self.location = location
         self.allow = allow
-        self.found = found
-        self.pickle = found.pickle
-        self.log = found.log
-        self.size = size
+        self.attempt = attempt
+        self.log = attempt.log
         self.parts: list[object] = []
-        self._given: dict[int, Call] | None = None
-        self._called: dict[int, str] | None = None
-        self.findings: list[Finding] = []
         self.value: object = None
         self.is_cut = False
-        self.is_program = False
-        self._nodes: list[tuple[Finding, int]] = []
+        self.findings: list[Finding] = []
+        self._located: list[tuple[Finding, int]] = []
         """Findings whose offset is not known yet, with the ``id()`` of their node."""
-        self._said: set[tuple[str, tuple[str, ...], str]] = set()
-        self._counts: dict[str, int] = {}
-        self._omitted = 0
-        self._is_full = False
-        self._is_harmful = False
+        self._said: set[tuple[Rule, str, tuple[str, ...]]] = set()
+        self._counter = FindingCounter()
+        self._unrecognized = UnrecognizedJudge(attempt, location.key, allow, is_program=is_program)
 
-    def _wrapped(self, root: object) -> object:
-        """The algorithm that HER wraps: the blob of that key, or its value in a pickle of Stable Baselines 2."""
-        if self.place.key == _MODEL_CLASS:
+    def judge_pickle(self, budget: Budget, scope: Scope | None, size: int) -> None:
+        """Judge everything in the pickle; in a broken one, the calls before the fault are decoded too."""
+        pickle = self.attempt.pickle or Pickle(None, self.log, 0, size, frozenset(), ())
+        self._judge_machine(pickle, budget)
+        try:
+            self.value, decoder = decode_tree(pickle, budget, scope, checks_unread=True)
+            discarded = self._decode_discarded(decoder)
+        except SbformatError as error:
+            self.is_cut = self._unrecognized.is_cut = True
+            for node in self.log:
+                self._judge_unrecognized(node)
+            self.findings.append(self.location.broken(error))
+            return
+        for flag in pickle.flags:
+            self.findings.append(self.location.finding("odd-pickle", f"{flag}, which no pickler of plain data writes"))
+        issues = decoder.issues
+        carries_code = any(issue.rule in _CARRIED for issue in issues.values())
+        for issue in issues.values():
+            if issue.rule != "name" or not carries_code:
+                self._judge_issue(issue)
+        wrapped = self._find_wrapped_algorithm(pickle.value)
+        for node in self.log:
+            if isinstance(node, Global) and node.pair in ALGORITHMS and node is not wrapped:
+                self._add(node, self._unrecognized.judge_algorithm(node))
+            if id(node) not in decoder.understood and id(node) not in issues:
+                self._judge_unrecognized(node)
+                continue
+            if isinstance(node, Call):
+                self._judge_call(node, decoder, carries_code=carries_code)
+            if id(node) in discarded and self.attempt.pickle is not None:
+                self._report("discarded-result", node, "is called, and its result is discarded")
+
+    def _find_wrapped_algorithm(self, root: object) -> object:
+        """Return the algorithm that HER wraps: the value of that key, also in a pickle of Stable Baselines 2."""
+        if self.location.key == _MODEL_CLASS:
             return root
         data = root[0] if type(root) is tuple and len(root) == 2 else None
         values = [value for key, value in data if key == _MODEL_CLASS] if type(data) is Dict else []
         return values[0] if len(values) == 1 else None
 
-    # -- what the recognisers say ---------------------------------------------------------------------
+    def _judge_machine(self, pickle: Pickle, budget: Budget) -> None:
+        """Judge what the machine noted: faults, unhashable keys, wrong frames, and values that are changed late."""
+        attempt, location = self.attempt, self.location
+        for fault in attempt.faults:
+            self.findings.append(location.finding("broken", f"pickle failure: {fault}"))
+        self.parts = list(walk([*self.log, pickle.value, *pickle.discarded]))
+        key_fault = find_key_fault(self.parts, budget.limits)
+        if key_fault is not None:
+            self.findings.append(location.finding("broken", f"pickle failure: {key_fault}"))
+        if attempt.is_ambiguous:
+            message = "frames end inside arguments, so unpicklers read different bytes; no pickler writes such frames"
+            self.findings.append(location.finding("ambiguous-frame", message))
+        if attempt.is_uncertain:
+            message = "a bytearray or list is changed in a way that sbformat cannot follow and that no pickler uses"
+            self.findings.append(location.finding("changed-value", message))
+        elif find_late_changes(self.log, attempt.changes):
+            message = "a value is changed after it was passed to a call, so the call received a different value"
+            self.findings.append(location.finding("changed-value", message))
 
-    def of_pickle(self, budget: Budget, scope: Scope | None) -> None:
-        """Judge by what the recognisers understood; of a broken pickle, too, the calls are recognised."""
-        pickle = self.pickle
-        whole = pickle or Pickle(None, self.log, 0, self.size, frozenset(), ())
-        self._of_values(whole, budget)
-        try:
-            self.value, decoder = decode_tree(whole, budget, scope, checks_unread=True)
-            discarded = self._discarded(decoder)
-        except SbformatError as error:
-            self.is_cut = True
-            for node in self.log:
-                self._of_node(node)
-            self.findings.append(self.place.broken(error))
-            return
-        for flag in whole.flags:
-            self.findings.append(self.place.finding("odd-pickle", f"{flag}: no pickler of plain data writes that"))
-        carries = any(doubt.rule in _CARRIED for doubt in decoder.issues.values())
-        for doubt in decoder.issues.values():
-            if doubt.rule != "name" or not carries:
-                self._of_doubt(doubt)
-        wrapped = self._wrapped(whole.value)
-        for node in self.log:
-            if isinstance(node, Global) and node.pair in ALGORITHMS and node is not wrapped:
-                message = "an algorithm where SB3 expects none: it makes the environment that a text names"
-                is_called = id(node) in self._called_names() or id(node) in self._given_names()
-                self._add("called-name" if is_called else "unknown-name", node, message, (_name(node),))
-            if id(node) not in decoder.understood and id(node) not in decoder.issues:
-                self._of_node(node)
-                continue
-            if isinstance(node, Call):
-                self._of_understood(node, decoder, carries=carries)
-            if id(node) in discarded and pickle is not None:
-                name = _name(node)
-                message = f"{escape(name, _SHOWN)} is called, and nothing uses what it gives"
-                self._add("discarded-result", node, message, (name,))
-
-    def _of_values(self, whole: Pickle, budget: Budget) -> None:
-        """Judge what the machine noted: values that are changed, keys that cannot be hashed, frames that are wrong."""
-        found, place = self.found, self.place
-        for fault in found.faults:
-            self.findings.append(place.finding("broken", f"pickle failure: {fault}"))
-        self.parts = list(walk([*self.log, whole.value, *whole.discarded]))
-        fault_of_key = find_key_fault(self.parts, budget.limits)
-        if fault_of_key is not None:
-            self.findings.append(place.finding("broken", f"pickle failure: {fault_of_key}"))
-        if found.is_ambiguous:
-            message = "frames end inside arguments, so that unpicklers read different bytes, and no pickler does that"
-            self.findings.append(place.finding("ambiguous-frame", message))
-        if found.is_uncertain:
-            message = "a bytearray or list is changed in a way that cannot be followed, as no pickler does"
-            self.findings.append(place.finding("changed-value", message))
-        elif find_late_changes(self.log, found.changes):
-            message = "a value is changed after a call was given it, so that the call saw another one"
-            self.findings.append(place.finding("changed-value", message))
-
-    def _of_understood(self, node: Call, decoder: Decoder, *, carries: bool) -> None:
-        """A call that was accepted: names among its arguments that nothing asked for, and what depends on the rest."""
-        for arg in node.args if type(node.args) is tuple else ():
-            if isinstance(arg, Global) and not decoder.has_examined(arg):
-                message = (
-                    f"{escape(_name(arg), _SHOWN)} is given to {escape(_name(node), _SHOWN)}, which takes no name there"
-                )
-                self._add("unchecked-arguments", arg, message, (_name(arg),), _DANGEROUS)
-        role = find_role(node)
-        if role == "module" and not carries:
-            message = "a module is imported, and no function or class that is carried along needs it"
-            self._add("unchecked-arguments", node, message, (_name(node),), _DANGEROUS)
-        elif role == "sparse":
-            message = "a sparse tensor: torch takes its indices as they come, also those that lie outside"
-            self._add("unchecked-arguments", node, message, (_name(node),))
-
-    def _discarded(self, decoder: Decoder) -> set[int]:
-        """Recognise calls that the value does not hold, as a POP leaves them; return those that nothing uses.
-
-        From the last to the first: a call stands behind those that it is given.
-        """
+    def _decode_discarded(self, decoder: Decoder) -> set[int]:
+        """Decode calls that the value does not contain, as POP leaves them; return the ``id()`` of the unused ones."""
         discarded: set[int] = set()
         for node in reversed(self.log):
             if isinstance(node, Call) and decoder.is_pending(node):
@@ -226,208 +216,114 @@ class _Judgement:
                 discarded.add(id(node))
         return discarded
 
-    def _of_doubt(self, doubt: Issue) -> None:
-        node, message = doubt.node, doubt.message
-        if doubt.rule == "function":
-            self._add("carried-function", node, message, (_name(node),))
-        elif doubt.rule == "class":
-            self._add("carried-class", node, message, (_name(node),))
-        elif doubt.rule == "called":
-            self._add("carried-function", node, message, (_name(node),), _DANGEROUS)
-        elif doubt.rule == "base":
-            self._of_base(node, message)
-        elif doubt.rule == "module":
+    def _judge_call(self, node: Call, decoder: Decoder, *, carries_code: bool) -> None:
+        """Judge an understood call: unexpected names among its arguments, modules, sparse tensors."""
+        for arg in node.args if type(node.args) is tuple else ():
+            if isinstance(arg, Global) and not decoder.has_examined(arg):
+                callee = escape(name_of(node), SHOWN)
+                message = f"is passed to {callee}, which expects no function or class there"
+                self._report("unchecked-arguments", arg, message, DANGEROUS)
+        role = find_role(node)
+        if role == "module" and not carries_code:
+            message = "imports a module that no function or class in the pickle needs"
+            self._report("unchecked-arguments", node, message, DANGEROUS)
+        elif role == "sparse":
+            message = "makes a sparse tensor, whose indices torch does not check: they may lie outside the tensor"
+            self._report("unchecked-arguments", node, message)
+
+    def _judge_issue(self, issue: Issue) -> None:
+        """Judge a node that the decoder rejected, by the reason that it gives."""
+        node, message, rule = issue.node, issue.message, issue.rule
+        if rule in _CARRIED:
+            self._add(node, Remark(_CARRIED[rule], message, (name_of(node),)))  # type: ignore[arg-type]
+        elif rule == "called":
+            self._add(node, Remark("carried-function", message, (name_of(node),), DANGEROUS))
+        elif rule == "base":
+            self._judge_base(node, message)
+        elif rule == "module":
             why = reason((message, ""))
-            rule: Rule = "dangerous-name" if why else "unknown-name"
-            text = f"the module {escape(message, _SHOWN)} is imported" + (f": it {why}" if why else "")
-            self._add(rule, node, text, (message,))
-        elif doubt.rule == "arguments":
-            self._of_arguments(node, message)
+            text = f"the module {escape(message, SHOWN)} is imported" + (f": it {why}" if why else "")
+            self._add(node, Remark("dangerous-name" if why else "unknown-name", text, (message,)))
+        elif rule == "arguments":
+            self._judge_arguments(node, message)
         elif isinstance(node, Global) and node.pair in CALLS:
-            self._of_callee(node)
+            self._judge_callee(node)
         else:
-            self._of_node(node)
+            self._judge_unrecognized(node)
 
-    def _of_callee(self, node: Global) -> None:
-        """A known constructor that stands as a value: whoever gets it may call it with anything."""
-        name, why = _name(node), reason(node.pair)
-        message = f"{escape(name, _SHOWN)} stands as a value, for others to call"
+    def _judge_callee(self, node: Global) -> None:
+        """Judge a known constructor that is a value, so that other code may call it with any arguments."""
+        message, why = "is stored as a value that other code may call", reason(node.pair)
         if why or CALLS[node.pair] in REACHING:
-            self._add("dangerous-name", node, f"{message}: it {why or 'reaches code'}", (name,))
+            self._report("dangerous-name", node, f"{message}: it {why or 'reaches code'}")
         else:
-            self._add("unchecked-arguments", node, message, (name,))
+            self._report("unchecked-arguments", node, message)
 
-    def _of_base(self, node: Node | Update, message: str) -> None:
-        """A name that a class carried by value inherits from or is made by, and that is not known."""
-        name, why = _name(node), reason(node.pair) if isinstance(node, Global) else None
-        if why or name not in self.allow:
-            text = f"{escape(name, _SHOWN)} {message}" + (f"; it {why}" if why else "")
-            self._add("dangerous-name" if why else "unknown-call", node, text, (name,))
+    def _judge_base(self, node: Node | Update, message: str) -> None:
+        """Judge an unknown name that a class pickled by value inherits from, or is created by."""
+        why = reason(node.pair) if isinstance(node, Global) else None
+        if why or name_of(node) not in self.allow:
+            text = message + (f"; it {why}" if why else "")
+            self._report("dangerous-name" if why else "unknown-call", node, text)
 
-    def _of_arguments(self, node: Node | Update, message: str) -> None:
-        """A known constructor that is given what its library never writes, or a storage that is none."""
+    def _judge_arguments(self, node: Node | Update, message: str) -> None:
+        """Judge a known constructor with arguments that its library never writes, or an invalid storage."""
         if not isinstance(node, Call):
-            self._add("unchecked-arguments", node, message)
+            self._add(node, Remark("unchecked-arguments", message))
             return
-        name, func = _name(node), node.func
-        reaches = find_role(node) in REACHING or not isinstance(func, Global)
-        why = reason(func.pair) if reaches and isinstance(func, Global) else None
-        text = f"{escape(name, _SHOWN)} is called as its library never does: {message}"
+        func = node.func
+        reaches_code = find_role(node) in REACHING or not isinstance(func, Global)
+        why = reason(func.pair) if reaches_code and isinstance(func, Global) else None
+        text = f"is called with arguments that its library never writes: {message}"
         if why:
-            self._add("dangerous-name", node, f"{text}; it {why}", (name,))
+            self._report("dangerous-name", node, f"{text}; it {why}")
         else:
-            self._add("unchecked-arguments", node, text, (name,), _DANGEROUS if reaches else None)
+            self._report("unchecked-arguments", node, text, DANGEROUS if reaches_code else None)
 
-    # -- names ----------------------------------------------------------------------------------------
+    # -- findings -------------------------------------------------------------------------------------
 
-    def _of_node(self, node: Node | Update) -> None:
-        if self._is_full and self._counts.get("unknown", 0) >= MOST_FINDINGS:
-            self._omitted += 1  # nothing that could be found is worse than what is listed
-        elif isinstance(node, Global):
-            self._of_global(node)
-        elif isinstance(node, Call):
-            self._of_call(node)
-        elif isinstance(node, Extension):
-            message = "a name is taken by its number from the copyreg registry: what it is, only the loader knows"
-            self._add("computed-name", node, message, (_name(node),))
-        elif isinstance(node, Update) and isinstance(node.target, Global):
-            message = f"{escape(_name(node.target), _SHOWN)} itself is changed, for the whole process that loads it"
-            self._add("unchecked-arguments", node, message, (_name(node.target),), _DANGEROUS, reason="harmful")
-        elif isinstance(node, Update) and not isinstance(node.target, Call):
-            self._add("unchecked-arguments", node, "a reference is given a state, which no pickler does")
-
-    def _of_global(self, node: Global) -> None:
-        name, why = _name(node), reason(node.pair)
-        if is_known(node.pair):
-            return
-        if why:
-            self._add("dangerous-name", node, f"{escape(name, _SHOWN)} is imported: it {why}", (name,))
-        elif name not in self.allow and not self._is_of_program(name):
-            self._of_unknown_name(node, name)
-
-    def _is_of_program(self, name: str) -> bool:
-        """Say whether a name is of a class that a TorchScript archive defines, which no unpickler imports."""
-        return self.is_program and name.startswith(_PROGRAM)
-
-    def _called_names(self) -> dict[int, str]:
-        """Return the names that Stable-Baselines calls, found when they are first needed."""
-        if self._called is None:
-            root = self.pickle.value if self.pickle is not None else self.log if self.place.key else None
-            self._called = find_called_names(root, self.place.key)
-        return self._called
-
-    def _given_names(self) -> dict[int, Call]:
-        """Return the names that known constructors are given."""
-        if self._given is None:
-            self._given = find_given_names(self.log)
-        return self._given
-
-    def _of_unknown_name(self, node: Global, name: str) -> None:
-        """Judge a name that is not known by what becomes of it: it is called, now or later, or only imported."""
-        shown = escape(name, _SHOWN)
-        remedy = f"if you trust it, allow {shown} by name"
-        if id(node) in self._called_names():
-            key = self._called_names()[id(node)]
-            what = "under 'data'" if key.endswith("__") else f"as part of {escape(key, _SHOWN)!r}"
-            message = f"{shown} is not known to sbformat, and Stable-Baselines calls what is given {what}; {remedy}"
-            self._add("called-name", node, message, (name,))
-        elif id(node) in self._given_names():
-            taker = escape(_name(self._given_names()[id(node)]), _SHOWN)
-            message = f"{shown} is not known to sbformat and is given to {taker}, which may call it; {remedy}"
-            self._add("called-name", node, message, (name,))
+    def _judge_unrecognized(self, node: Node | Update) -> None:
+        if self._counter.is_full(DANGEROUS) and self._counter.is_full("unknown"):
+            self._counter.omitted += 1  # no finding can be worse than those that are listed
         else:
-            message = f"{shown} is not known to sbformat: loading imports its module, and calls nothing of it"
-            self._add("unknown-name", node, message, (name,))
+            self._add(node, self._unrecognized.judge_node(node))
 
-    def _of_call(self, node: Call) -> None:
-        func, role = node.func, find_role(node)
-        if node.how == "STACK_GLOBAL" or not isinstance(func, Global):
-            message = "what is imported or called is itself computed by a call: no reader can tell what it is"
-            self._add("computed-name", node, message)
-            return
-        name, why, shown = _name(func), reason(func.pair), escape(_name(func), _SHOWN)
-        if self.is_cut and not why and (role is not None or is_known(func.pair)):
-            return  # it was not looked at, which is told
-        if role is not None and not (why and role in REACHING):
-            message = f"{shown} is called where nothing of its kind belongs"
-            self._add("unchecked-arguments", node, message, (name,), _DANGEROUS if role in REACHING else None)
-        elif why:
-            self._add("dangerous-name", node, f"{shown} is called: it {why}", (name,))
-        elif name in self.allow:
-            return
-        elif self._is_of_program(name):
-            self._add("carried-program", node, f"an object of {shown}, a class of a TorchScript program", (name,))
-        elif is_known(func.pair):
-            message = f"{shown} is called by {node.how}, as no pickler of its library does"
-            self._add("unknown-object" if node.how.startswith("NEWOBJ") else "unknown-call", node, message, (name,))
-        elif node.how.startswith("NEWOBJ"):
-            methods = ", ".join(dict.fromkeys(_METHODS[change.how] for change in node.updates or ()))
-            message = (
-                f"an object of {shown} is made, a class that is not known to sbformat: loading runs its __new__"
-                f"{' and ' if methods else ''}{methods}; if you trust it, allow {shown} by name"
-            )
-            self._add("unknown-object", node, message, (name,))
-        else:
-            message = f"{shown} is called, which is not known to sbformat; if you trust it, allow {shown} by name"
-            self._add("unknown-call", node, message, (name,))
+    def _report(self, rule: Rule, node: Node | Update, predicate: str, verdict: Verdict | None = None) -> None:
+        """Add a finding whose message is a sentence about the name of a node."""
+        name = name_of(node)
+        self._add(node, Remark(rule, f"{escape(name, SHOWN)} {predicate}", (name,), verdict))
 
-    # -- the findings ---------------------------------------------------------------------------------
-
-    def _add(
-        self,
-        rule: Rule,
-        node: Node | Update,
-        message: str,
-        names: tuple[str, ...] = (),
-        verdict: Verdict | None = None,
-        *,
-        reason: Reason | None = None,
-    ) -> None:
-        if (rule, names, message) in self._said:
+    def _add(self, node: Node | Update, remark: Remark | None) -> None:
+        if remark is None or remark[:3] in self._said:
             return
-        worth = verdict or RULES[rule][0]
-        self._is_harmful = self._is_harmful or "harmful" in (reason, reason_of(rule, worth))
-        count = self._counts[worth] = self._counts.get(worth, 0) + 1
-        self._is_full = self._is_full or (worth == _DANGEROUS and count >= MOST_FINDINGS)
-        if count > MOST_FINDINGS:
-            self._omitted += 1
-            return
-        self._said.add((rule, names, message))
-        found = self.place.finding(rule, message, names=names, verdict=verdict, reason=reason)
-        self._nodes.append((found, id(node)))
+        rule, message, names, verdict, why = remark
+        verdict = verdict or RULES[rule][0]
+        if self._counter.count(verdict, why or default_reason(rule, verdict)):
+            self._said.add((rule, message, names))
+            found = self.location.finding(rule, message, names=names, verdict=verdict, reason=why)
+            self._located.append((found, id(node)))
 
-    def finished(self, data: bytes, budget: Budget, encoding: str) -> Judged:
-        """Return the findings, with the offsets of their opcodes where the bytes are at hand."""
+    def finish(self, data: bytes, budget: Budget, encoding: str) -> Judged:
+        """Return the findings, with the offsets of their opcodes when the bytes are available."""
         offsets: dict[int, int] = {}
-        if self._nodes and data:
-            traced = trace(data, self.found, budget, encoding=encoding)
+        if self._located and data:
+            traced = trace(data, self.attempt, budget, encoding=encoding)
             offsets = {id(node): offset for node, offset in zip(self.log, traced)}
-        for finding, node in self._nodes:
-            self.findings.append(replace(finding, offset=offsets.get(node)))
+        self.findings += [replace(finding, offset=offsets.get(node)) for finding, node in self._located]
         return Judged(
             findings=self.findings,
-            imports=set(_imports(self.log)),
-            log=self.log,
-            pickle=self.pickle,
+            imports=set(_iter_imports(self.log)),
+            pickle=self.attempt.pickle,
             value=self.value,
             parts=self.parts,
             is_cut=self.is_cut,
-            omitted=self._omitted,
-            is_harmful=self._is_harmful,
+            omitted=self._counter.omitted,
+            is_harmful=self._counter.is_harmful,
         )
 
 
-def _name(node: object) -> str:
-    """Return the dotted name that a node imports, calls or makes an object of."""
-    if isinstance(node, Call):
-        return _name(node.func) if node.func is not None else "a computed name"
-    if isinstance(node, Extension):
-        return f"copyreg extension {node.code}"
-    return str(node) if isinstance(node, Global) else "a computed name"
-
-
-def _imports(log: list[Node | Update]) -> Iterator[str]:
-    """Yield every dotted name that a log imports, and the modules that ``subimport`` is told to import."""
+def _iter_imports(log: list[Node | Update]) -> Iterator[str]:
+    """Yield every dotted name that a log imports, and the modules that ``subimport`` imports."""
     for node in log:
         if isinstance(node, Global):
             yield escape(str(node), 1000)

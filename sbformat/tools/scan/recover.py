@@ -1,7 +1,6 @@
-"""What a more lenient reader could find in what is broken: members of a damaged zip, blobs of damaged JSON, a tar.
+"""Recover what a more lenient reader could find in damaged files: zip members, serialized values in JSON, tar members.
 
-Nothing here is trusted, and nothing of it is ever called clean: what does not parse is reported as broken, and what
-can be seen in it all the same is judged.
+Whatever needs recovering has a ``broken`` finding of its own, so nothing that is recovered makes a file better.
 """
 
 from __future__ import annotations
@@ -28,50 +27,53 @@ if TYPE_CHECKING:
     from sbformat.limits import Budget
 
 _LOCAL: Final = struct.Struct("<4sHHHHHIIIHH")
-_MOST_MEMBERS: Final = 4096
-_MOST_BLOBS: Final = 1 << 17
-"""More than there is budget for."""
+_MAX_MEMBERS: Final = 4096
+MAX_RECOVERED: Final = 1 << 22
+"""Bytes that are inflated of a damaged member."""
+_MAX_BLOBS: Final = 1 << 17
+"""More than the budget of a scan allows."""
 _DEFLATED: Final = 8
 _BZIP2: Final = 12
 _LZMA: Final = 14
 _LZMA_HEADER: Final = 9
 ZSTANDARD: Final = 93
-"""Of the methods that Python's zipfile reads the only one that is not looked into: it does since 3.14."""
-_NO_LETTERS: Final = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"))
+"""The only compression method that zipfile reads (since Python 3.14) and that is not examined here."""
+_NOT_BASE64: Final = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"))
 _TAR_BLOCK: Final = 512
 _PLAIN_HEADER: Final = re.compile(
     rb"\{'descr': '[<>|=][biufcSU][0-9]{1,9}', 'fortran_order': (?:True|False), 'shape': \([0-9, ]*\), ?\} *\n"
 )
-"""The header that numpy writes for an array of numbers or text."""
+"""The header of a ``.npy`` file for an array of numbers or text."""
 _MARKER: Final = re.compile(
     b"".join(rb"(?:%b|(?i:\\u00%02x))" % (re.escape(c.encode()), ord(c)) for c in SERIALIZED_MARKER)
 )
-"""The key of a blob as JSON can spell it."""
+"""The key of a serialized value in every form that JSON allows."""
 _BLOB: Final = re.compile(_MARKER.pattern + rb'"\s*:\s*"([^"]*)')
-"""A blob's key and its text, whose characters may be escaped themselves."""
+"""The key of a serialized value, and its base64 text, in which characters may be escaped."""
 
 
 class Member(NamedTuple):
-    """A member of a zip, read by one method."""
+    """A member of a damaged zip, read by one compression method."""
 
     name: str
     method: int
     content: bytes | memoryview
-    """As far as it can be had: a stored one up to the next header, an inflated one up to a limit."""
+    """Of a stored member the bytes up to the next header, of a compressed one as many as can be inflated."""
 
 
-def members(data: memoryview, left: Callable[[], int]) -> Iterator[Member]:
-    """Yield every member that starts with a local header, wherever it is and whatever a directory says.
+def iter_members(data: memoryview, bytes_left: Callable[[], int]) -> Iterator[Member]:
+    """Yield every member that starts with a local header, whether or not the central directory lists it.
 
     :param data: a zip, or what should be one
-    :param left: says how many bytes may still be looked at: headers may claim the same ones again and again
+    :param bytes_left: returns how many more bytes may be examined: several headers may claim the same bytes
     """
     raw = bytes(data)
-    listed = _listed(raw)  # first: a file can hold any number of other signatures
-    starts = [found.start() for found in islice(re.finditer(re.escape(LOCAL_SIGNATURE), raw), _MOST_MEMBERS)]
+    listed = _list_directory(raw)  # first, because a file may contain any number of other signatures
+    starts = [found.start() for found in islice(re.finditer(re.escape(LOCAL_SIGNATURE), raw), _MAX_MEMBERS)]
     following = dict(pairwise([*starts, len(raw)]))
     for start in dict.fromkeys([*(start for start, _ in listed), *starts]):
-        if left() <= 0:
+        most = min(bytes_left(), MAX_RECOVERED)
+        if most <= 0:
             return
         if not 0 <= start <= len(raw) - _LOCAL.size:
             continue
@@ -80,56 +82,56 @@ def members(data: memoryview, left: Callable[[], int]) -> Iterator[Member]:
         name = raw[start + _LOCAL.size : start + _LOCAL.size + name_size].decode("utf-8", "replace")
         stop = max(at + compressed if compressed <= len(raw) - at else at, following.get(start, len(raw)))
         for used in dict.fromkeys((method, *(other for begin, other in listed if begin == start))):
-            content = inflated(data[at:], used, left()) if used else data[at:stop]
+            content = inflate_member(data[at:], used, most) if used else data[at:stop]
             if content or used == ZSTANDARD:
                 yield Member(name, used, content)
 
 
-def _listed(raw: bytes) -> list[tuple[int, int]]:
-    """Return where zipfile finds members, and by which method it reads them: the directory's, not the header's."""
+def _list_directory(raw: bytes) -> list[tuple[int, int]]:
+    """Return the offset of each member that zipfile finds, and the method of the directory, by which it reads it."""
     import io
     import zipfile
 
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as file:
-            return [(info.header_offset, info.compress_type) for info in islice(file.infolist(), _MOST_MEMBERS)]
+            return [(info.header_offset, info.compress_type) for info in islice(file.infolist(), _MAX_MEMBERS)]
     except (zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, OSError, LookupError, ArithmeticError):
         return []  # SB3 cannot open it either
 
 
-def inflated(data: memoryview, method: int, most: int) -> bytes:
-    """Return what a compressed member holds, as far as it can be had; nothing for a method that is not looked into.
+def inflate_member(data: memoryview, method: int, most: int) -> bytes:
+    """Return the content of a compressed member as far as it can be inflated; empty for an unsupported method.
 
-    :param data: the member, and whatever follows it
-    :param method: its number in the zip; those that Python's zipfile reads
-    :param most: bytes, and no more
+    :param data: the compressed member and any bytes that follow it
+    :param method: number of the compression method in the zip
+    :param most: maximum number of bytes to return
     """
     import bz2
     import lzma
 
-    most = max(most, 1)  # 0 would be no bound
+    most = max(most, 1)  # 0 means no limit to zlib
     try:
         if method == _DEFLATED:
             return zlib.decompressobj(-15).decompress(data, most)
         if method == _BZIP2:
             return bz2.BZ2Decompressor().decompress(data, most)
         if method == _LZMA:
-            return _decompressor_of_lzma(data, most).decompress(data[_LZMA_HEADER:], most)
+            return _open_lzma(data, most).decompress(data[_LZMA_HEADER:], most)
     except (zlib.error, lzma.LZMAError, OSError, EOFError):
         pass
     return b""
 
 
-def _decompressor_of_lzma(data: memoryview, most: int) -> LZMADecompressor:
-    """Return a decompressor by a member's header: a version, the size of the properties (5), and these.
+def _open_lzma(data: memoryview, most: int) -> LZMADecompressor:
+    """Return a decompressor for the header of a member: a version, the size of the properties (5), and these.
 
-    The dictionary need be no larger than what is taken from it, whatever size the header claims.
+    The dictionary never needs to be larger than the output, whatever size the header claims.
     """
     import lzma
 
     properties = data[4] if len(data) >= _LZMA_HEADER and data[2] == 5 else 255
     if properties >= 9 * 5 * 5:
-        message = "no properties of LZMA"
+        message = "invalid LZMA properties"
         raise lzma.LZMAError(message)
     rest, lc = divmod(properties, 9)
     pb, lp = divmod(rest, 5)
@@ -139,20 +141,17 @@ def _decompressor_of_lzma(data: memoryview, most: int) -> LZMADecompressor:
 
 
 def is_tar(data: memoryview) -> bool:
-    """Say whether bytes begin with a tar header, as Python's tarfile tells: by its checksum, whatever its magic.
-
-    :param data: of the file
-    """
+    """Return whether bytes begin with a tar header: tarfile checks its checksum, not its magic number."""
     header = bytes(data[:_TAR_BLOCK])
     if len(header) < _TAR_BLOCK:
         return False
     summed = header[:148] + b" " * 8 + header[156:]
     unsigned = sum(summed)
-    return _tar_number(header[148:156]) in (unsigned, unsigned - 256 * sum(byte > 127 for byte in summed))
+    return _parse_tar_number(header[148:156]) in (unsigned, unsigned - 256 * sum(byte > 127 for byte in summed))
 
 
-def _tar_number(field: bytes) -> int | None:
-    """Read a number as tarfile does: text up to a NUL, as Python's int takes it, or base 256."""
+def _parse_tar_number(field: bytes) -> int | None:
+    """Return a number as tarfile reads it: octal text up to a NUL, or base 256."""
     if field[0] in (0x80, 0xFF):
         return int.from_bytes(field[1:], "big") - (256 ** (len(field) - 1) if field[0] == 0xFF else 0)
     try:
@@ -161,41 +160,29 @@ def _tar_number(field: bytes) -> int | None:
         return None
 
 
-def holds_marker(data: bytes | memoryview | mmap) -> bool:
-    """Say whether text holds the key of a blob, however JSON can spell it.
-
-    :param data: of any size
-    """
+def contains_blob_key(data: bytes | memoryview | mmap) -> bool:
+    """Return whether text contains the key of a serialized value, in any form that JSON allows."""
     return _MARKER.search(data) is not None
 
 
-def npy_pickle(data: memoryview) -> int | None:
-    """Return where the pickle of a numpy array starts: behind its header, unless it is of plain numbers or text.
-
-    :param data: of a ``.npy`` file
-    """
+def find_npy_pickle(data: memoryview) -> int | None:
+    """Return the offset of the pickle in a ``.npy`` file; None for an array of plain numbers or text."""
     start = 10 if bytes(data[6:7]) == b"\x01" else 12
     size = start + int.from_bytes(data[8:start], "little")
     return None if _PLAIN_HEADER.fullmatch(bytes(data[start:size])) else size
 
 
-def is_document(data: memoryview) -> bool:
-    """Say whether bytes begin as a JSON object does.
-
-    :param data: of any size
-    """
+def starts_as_json_object(data: memoryview) -> bool:
+    """Return whether bytes begin as a JSON object does."""
     return re.match(rb"\s*\{", data) is not None
 
 
-def tar_members(data: memoryview) -> Iterator[tuple[str, str, memoryview]]:
-    """Yield the members of a tar, as torch wrote before 0.1.10: name, kind and content.
-
-    :param data: the tar
-    """
+def iter_tar_members(data: memoryview) -> Iterator[tuple[str, str, memoryview]]:
+    """Yield the name, type and content of each member of a tar."""
     position = 0
-    for _ in range(_MOST_MEMBERS):
+    for _ in range(_MAX_MEMBERS):
         header = bytes(data[position : position + _TAR_BLOCK])
-        size = _tar_number(header[124:136]) if len(header) == _TAR_BLOCK else None
+        size = _parse_tar_number(header[124:136]) if len(header) == _TAR_BLOCK else None
         if size is None or size < 0:
             return
         start = position + _TAR_BLOCK
@@ -204,91 +191,91 @@ def tar_members(data: memoryview) -> Iterator[tuple[str, str, memoryview]]:
         position = start + (size + _TAR_BLOCK - 1) // _TAR_BLOCK * _TAR_BLOCK
 
 
-def blobs(raw: memoryview, budget: Budget) -> Iterator[tuple[str, bytes]]:
-    """Yield every blob in text that is no valid ``data``: of doubled keys, too, and at any depth.
+def iter_blobs(raw: memoryview, budget: Budget) -> Iterator[tuple[str, bytes]]:
+    """Yield the key and the pickle of every serialized value in an invalid ``data``: at any depth, duplicates included.
 
-    :param raw: the entry's bytes
-    :param budget: what may be parsed at all; of the rest blobs are found by their key
+    :param raw: the bytes of the entry
+    :param budget: limits what is parsed as JSON; in the rest, a search finds the key of serialized values
     """
     found: list[tuple[str, str]] = []
 
-    def note(pairs: list[tuple[str, Any]]) -> object:
+    def collect(pairs: list[tuple[str, Any]]) -> object:
         found.extend((key, value.text) for key, value in pairs if isinstance(value, _Blob))
         texts = [value for key, value in pairs if key == SERIALIZED_MARKER and type(value) is str]
         found.extend(("", text) for text in texts[:-1])
         return _Blob(texts[-1]) if texts else None
 
-    with budget.passing(), contextlib.suppress(ValueError, RecursionError, SbformatError):
+    with budget.temporary(), contextlib.suppress(ValueError, RecursionError, SbformatError):
         budget.spend("json_bytes", len(raw))
         check_counts(raw, budget)
-        root = json.loads(str(raw, "utf-8-sig", "replace"), object_pairs_hook=note)
+        root = json.loads(str(raw, "utf-8-sig", "replace"), object_pairs_hook=collect)
         found.extend([("", root.text)] if isinstance(root, _Blob) else [])
     known = {text for _, text in found}
-    most = _most_text(budget)
-    spelled = (_unescaped(bytes(raw[slice(*match.span(1))][:most])) for match in _BLOB.finditer(raw))
-    every = chain(found, (("", text) for text in spelled if text not in known))
-    for key, encoded in islice(every, _MOST_BLOBS):
+    most = _max_text(budget)
+    matches = (_unescape_json(bytes(raw[slice(*match.span(1))][:most])) for match in _BLOB.finditer(raw))
+    every = chain(found, (("", text) for text in matches if text not in known))
+    for key, encoded in islice(every, _MAX_BLOBS):
         with contextlib.suppress(LimitError):
-            for blob in base64_readings(encoded, budget):
+            for blob in iter_base64_readings(encoded, budget):
                 yield key, blob
 
 
-def _unescaped(raw: bytes) -> str:
-    """Return the text of a JSON string, or its bytes as they stand."""
+def _unescape_json(raw: bytes) -> str:
+    """Return the text of a JSON string, or its bytes as text when it is invalid."""
     if b"\\" in raw:
         with contextlib.suppress(ValueError):
             return str(json.loads(b'"%b"' % raw))
     return raw.decode("latin-1")
 
 
-_TIMES_DECODED: Final = 8
-"""What a text takes while it is decoded, its own bytes included, in times its size."""
-_LEAST_TEXT: Final = 1 << 20
+_MEMORY_PER_BYTE: Final = 8
+"""Bytes of memory for each byte of a text while it is decoded, the text itself included."""
+_MIN_TEXT: Final = 1 << 20
 
 
 class _Blob(NamedTuple):
-    """An object that holds a blob."""
+    """A JSON object that is a serialized value."""
 
     text: str
 
 
-def base64_readings(text: str, budget: Budget) -> Iterator[bytes]:
-    """Yield what decoders make of a text: Python's lenient one, and those that pass over padding or know ``-_``.
+def iter_base64_readings(text: str, budget: Budget) -> Iterator[bytes]:
+    """Yield what decoders decode base64 text to: Python's lenient one, and those that ignore padding or accept ``-_``.
 
-    :param text: as it stands in ``data``
-    :param budget: of a text that is too long for the memory that is left only the beginning is decoded
+    :param text: as ``data`` contains it
+    :param budget: limits memory: only the beginning of a text that is too long is decoded
     :raises LimitError: at the end, for such a text
     """
-    most = _most_text(budget)
+    most = _max_text(budget)
     seen = set()
-    for reading in _readings(text[:most]):
+    for reading in _decode_base64(text[:most]):
         digest = hashlib.sha256(reading).digest()
         if reading and digest not in seen:
             seen.add(digest)
             yield reading
     if len(text) > most:
-        budget.keep(0, meanwhile=_TIMES_DECODED * len(text))
+        budget.keep(0, meanwhile=_MEMORY_PER_BYTE * len(text))
 
 
-def _most_text(budget: Budget) -> int:
-    """Return how much of a text may be decoded: whole groups of four letters."""
-    return max(budget.memory_left() // _TIMES_DECODED, _LEAST_TEXT) // 4 * 4
+def _max_text(budget: Budget) -> int:
+    """Return how many characters of a text may be decoded: a multiple of four."""
+    return max(budget.memory_left() // _MEMORY_PER_BYTE, _MIN_TEXT) // 4 * 4
 
 
-def _readings(text: str) -> Iterator[bytes]:
+def _decode_base64(text: str) -> Iterator[bytes]:
     with contextlib.suppress(binascii.Error):
         yield binascii.a2b_base64(text.encode("utf-8", "replace"))
     raw = text.encode("ascii", "ignore")
-    spellings = [raw]
+    variants = [raw]
     if b"-" in raw or b"_" in raw:
-        spellings.append(raw.replace(b"-", b"+").replace(b"_", b"/"))
-    for spelled in spellings:
-        pieces = [piece.translate(None, _NO_LETTERS) for piece in re.split(b"=+", spelled)]
-        yield _unpadded(b"".join(pieces))
+        variants.append(raw.replace(b"-", b"+").replace(b"_", b"/"))
+    for variant in variants:
+        pieces = [piece.translate(None, _NOT_BASE64) for piece in re.split(b"=+", variant)]
+        yield _decode_unpadded(b"".join(pieces))
         if len(pieces) > 1:
-            yield b"".join(map(_unpadded, pieces))
+            yield b"".join(map(_decode_unpadded, pieces))
 
 
-def _unpadded(letters: bytes) -> bytes:
-    """Decode letters of the alphabet that lack their padding; a last one that stands for no byte is dropped."""
+def _decode_unpadded(letters: bytes) -> bytes:
+    """Decode base64 letters without padding, and without a last letter that is too few for a byte."""
     return binascii.a2b_base64(letters[: len(letters) - (len(letters) % 4 == 1)] + b"==")

@@ -1,4 +1,4 @@
-"""What ``scan`` says: verdict, findings, imports; frozen, and plain enough to be sent between processes."""
+"""The report of ``scan``: verdict, findings, imports. Frozen, and of types that are sent between processes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 Verdict: TypeAlias = Literal["clean", "unknown", "code", "broken", "dangerous"]
 
 VERDICTS: Final[tuple[Verdict, ...]] = ("clean", "unknown", "code", "broken", "dangerous")
-"""In order: the worst that is found anywhere is the file's (FORMAT.md 14.1)."""
+"""From best to worst: a file has the worst verdict of its findings (FORMAT.md 14.1)."""
 
 Rule: TypeAlias = Literal[
     "unknown-name",
@@ -35,91 +35,119 @@ Rule: TypeAlias = Literal[
 
 RULES: Final[dict[Rule, tuple[Verdict, str]]] = {
     "unknown-name": ("unknown", "A pickle refers to a name that sbformat does not know; loading imports its module."),
-    "unchecked-arguments": ("unknown", "A known constructor is given arguments that its library never writes."),
-    "discarded-result": ("unknown", "A call is made whose result nothing uses."),
-    "odd-pickle": ("unknown", "A pickle is put together as no pickler does it."),
-    "trailing-bytes": ("unknown", "Bytes follow where the content ends."),
-    "lenient-base64": ("unknown", "The base64 text of a blob is not what an encoder writes."),
-    "hidden-blob": ("unknown", "A blob stands where SB3 does not look for one."),
-    "unknown-entry": ("unknown", "An entry or file is of a kind that sbformat does not know."),
-    "carried-function": ("code", "A function is carried by value: its code is in the file."),
-    "carried-class": ("code", "A class is carried by value: its code is in the file."),
-    "carried-program": ("code", "A TorchScript program is in the file."),
-    "broken": ("broken", "Something does not parse: what a more lenient reader makes of it is not known."),
+    "unchecked-arguments": ("unknown", "A known constructor is called with arguments that its library never writes."),
+    "discarded-result": ("unknown", "A pickle calls something and discards the result."),
+    "odd-pickle": ("unknown", "A pickle is built in a way that no pickler uses."),
+    "trailing-bytes": ("unknown", "Bytes follow the end of the content."),
+    "lenient-base64": ("unknown", "The base64 text of a serialized value is not what an encoder writes."),
+    "hidden-blob": ("unknown", "A serialized value is stored where SB3 does not look for one."),
+    "unknown-entry": ("unknown", "sbformat does not know the type of an entry or file."),
+    "carried-function": ("code", "A function is pickled by value: its code is in the file."),
+    "carried-class": ("code", "A class is pickled by value: its code is in the file."),
+    "carried-program": ("code", "The file contains a TorchScript program."),
+    "broken": (
+        "broken",
+        "Something cannot be parsed, or exceeds a limit: what a more lenient reader makes of it is unknown.",
+    ),
     "unknown-call": ("dangerous", "A pickle calls a name that sbformat does not know: loading runs it."),
     "unknown-object": (
         "dangerous",
-        "A pickle makes an object of a class that sbformat does not know: loading runs methods of the class.",
+        "A pickle creates an object of a class that sbformat does not know: loading runs methods of the class.",
     ),
     "called-name": ("dangerous", "Stable-Baselines, or a constructor, calls a name that sbformat does not know."),
-    "changed-value": ("dangerous", "A value is changed after a call got it, or in a way that cannot be followed."),
-    "ambiguous-frame": ("dangerous", "Frames end inside arguments, so that unpicklers read different bytes."),
+    "changed-value": ("dangerous", "A value is changed after a call received it, or in a way that cannot be followed."),
+    "ambiguous-frame": ("dangerous", "Frames end inside arguments, so unpicklers read different bytes."),
     "dangerous-name": ("dangerous", "A pickle names something that runs, imports, opens or connects."),
     "computed-name": ("dangerous", "A pickle computes what it imports or calls."),
     "python-tag": ("dangerous", "A YAML tag names a Python object: an unsafe loader imports it or calls it."),
 }
-"""Each rule: the verdict that it gives, and what it means."""
+"""The verdict and the meaning of each rule."""
 
 Reason: TypeAlias = Literal["harmful", "not-known"]
 
 REASONS: Final[tuple[Reason, ...]] = ("not-known", "harmful")
-"""Why a finding is dangerous, in order: a name is not known, or is known to run, import, open or connect."""
+"""Why a finding is dangerous, in order: sbformat does not know a name, or it runs, imports, opens or connects."""
 
 _NOT_KNOWN: Final = ("unknown-name", "unknown-entry")
-"""Rules below ``dangerous`` that are of something that sbformat does not know."""
+"""Rules with a verdict below ``dangerous`` about something that sbformat does not know."""
 
 
-def reason_of(rule: Rule, verdict: Verdict) -> Reason | None:
-    """Return the reason that a finding has when nothing else is said."""
+def default_reason(rule: Rule, verdict: Verdict) -> Reason | None:
+    """Return the reason of a finding of this rule, unless the finding has another one."""
     if verdict == "dangerous":
         return "harmful" if rule == "dangerous-name" else "not-known"
     return "not-known" if rule in _NOT_KNOWN else None
 
 
+MAX_FINDINGS: Final = 1000
+"""Findings of one verdict that are listed, of a pickle and of a file; the others are counted."""
+
+
+class FindingCounter:
+    """Counts findings, and decides which are listed."""
+
+    def __init__(self) -> None:
+        self.omitted = 0
+        self.is_harmful = False
+        """Whether any finding, listed or omitted, is ``harmful``."""
+        self._counts: dict[Verdict, int] = {}
+
+    def count(self, verdict: Verdict, reason: Reason | None) -> bool:
+        """Count a finding; return whether to list it."""
+        self.is_harmful = self.is_harmful or reason == "harmful"
+        count = self._counts[verdict] = self._counts.get(verdict, 0) + 1
+        self.omitted += count > MAX_FINDINGS
+        return count <= MAX_FINDINGS
+
+    def is_full(self, verdict: Verdict) -> bool:
+        """Return whether no more findings of a verdict are listed."""
+        return self._counts.get(verdict, 0) >= MAX_FINDINGS
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something that keeps a file from being clean."""
+    """Something that keeps a file from being ``clean``."""
 
     rule: Rule
     verdict: Verdict
-    """What the finding alone makes of the file."""
+    """The verdict of a file with this finding alone."""
     reason: Reason | None
     """``harmful`` when a name is known to run, import, open or connect; ``not-known`` when sbformat does not know it,
-    as with a policy of its author's; None when that is not the question."""
+    as with a custom policy; None for findings that are not about a name."""
     entry: str
-    """The entry, ``data`` or ``policy.pth``; within it ``!`` and the record or nested member; empty for the file."""
+    """The entry, such as ``policy.pth``; ``!`` leads to a record or member within it; empty for the file itself."""
     key: str
-    """The key of ``data`` whose blob it is, or empty."""
+    """The key of ``data`` that contains the value, or empty."""
     offset: int | None
-    """Of the opcode in the pickle, or of the fault in the entry."""
+    """Byte offset of the opcode in the pickle, or of the fault in the entry."""
     names: tuple[str, ...]
-    """The dotted names involved, as CPython would resolve them."""
+    """The dotted names involved, as CPython resolves them."""
     message: str
-    """What it is and why it matters, in a sentence."""
+    """What was found, and why it matters, as a sentence."""
 
 
 SkipReason: TypeAlias = Literal["link-out", "link", "broken-link", "special", "large", "script", "other"]
 
 SKIP_REASONS: Final[dict[SkipReason, tuple[str, str]]] = {
-    "link-out": ("link out of the tree: not followed", "links out of the tree: not followed"),
+    "link-out": ("link out of the tree, not followed", "links out of the tree, not followed"),
     "broken-link": ("link to nothing", "links to nothing"),
-    "special": ("socket, pipe or device: not opened", "sockets, pipes or devices: not opened"),
+    "special": ("socket, pipe or device, not opened", "sockets, pipes or devices, not opened"),
     "large": (
-        "large file of no known kind: only its ends examined",
-        "large files of no known kind: only their ends examined",
+        "large file of an unknown type, examined only at its start and end",
+        "large files of an unknown type, examined only at their start and end",
     ),
-    "script": ("script beside the archive: not judged", "scripts beside the archive: not judged"),
-    "link": ("other name of what is judged under its own", "other names of what is judged under its own"),
+    "script": ("script next to the archive, not judged", "scripts next to the archive, not judged"),
+    "link": ("second name of a file that is judged", "second names of files that are judged"),
     "other": (
-        "other file with nothing found in it that is judged",
-        "other files with nothing found in them that is judged",
+        "other file that contains nothing to judge",
+        "other files that contain nothing to judge",
     ),
 }
-"""Why a file of a tree has no verdict, for one and for several (FORMAT.md 14.2)."""
+"""Why a file of a tree has no verdict, in the singular and the plural (FORMAT.md 14.2)."""
 
 
 class Skipped(NamedTuple):
-    """A file of a tree that has no verdict."""
+    """A file of a tree without a verdict."""
 
     path: str
     reason: SkipReason
@@ -127,23 +155,23 @@ class Skipped(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanReport:
-    """What a file holds that loading it would run, import or not understand."""
+    """What loading a file would run or import, and what in it sbformat does not understand."""
 
     format: str
-    """What the file is: a kind of :mod:`sbformat.archive.kinds`."""
+    """The type of the file: one of :mod:`sbformat.archive.kinds`."""
     verdict: Verdict
     reason: Reason | None
-    """Why it is dangerous: ``harmful`` when any dangerous finding is; None for any other verdict."""
+    """Of a dangerous file ``harmful``, when any of its findings is, or ``not-known``; None for other verdicts."""
     findings: tuple[Finding, ...]
     omitted: int
-    """Findings beyond the first thousand of each verdict, which are not listed."""
+    """Number of findings beyond the first thousand of each verdict, which are not listed."""
     imports: tuple[str, ...]
-    """Every ``module.name`` that any pickle in it would import, sorted."""
+    """Every ``module.name`` that any pickle in the file imports, sorted."""
     pickles: int
-    """How many pickles were looked into."""
+    """Number of pickles that were judged."""
     sha256: str | None
-    """Of the file; None for a folder."""
+    """SHA-256 of the file; None for a folder, and for an archive in memory."""
     size: int
-    """Bytes of the file, or of all that was examined in a folder."""
+    """Bytes of the file, or of everything that was examined in a folder."""
     skipped: tuple[Skipped, ...] = ()
-    """Files of a folder that were not examined, or not judged."""
+    """Files of a folder without a verdict."""

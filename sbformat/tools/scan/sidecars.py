@@ -1,4 +1,4 @@
-"""What lies beside an archive and runs code: YAML that names Python objects, and scripts (FORMAT.md 14.2).
+"""Judge files next to an archive that run code: YAML with Python tags, and scripts (FORMAT.md 14.2).
 
 rl_zoo3 loads ``args.yml`` and ``config.yml`` with ``yaml.UnsafeLoader``, which imports and calls what a tag names.
 Sources: rl_zoo3 ``exp_manager.py`` (``_save_config``), ``utils.py``; PyYAML ``constructor.py``.
@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import escape
 from sbformat.globals.dangerous import reason
-from sbformat.tools.scan.yaml_tags import PREFIX, TooManyTokensError, python_tags
+from sbformat.tools.scan.location import SHOWN
+from sbformat.tools.scan.yaml_tags import PREFIX, TooManyTokensError, iter_python_tags
 from sbformat.values import is_known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sbformat.globals.torch import Pair
-    from sbformat.tools.scan.location import Place
+    from sbformat.tools.scan.location import Location
     from sbformat.tools.scan.report import Finding
 
-_SHOWN: Final = 200
-_MOST_TAGS: Final = 1000
+_MAX_TAGS: Final = 1000
 _PLAIN: Final = frozenset({
     "none", "bool", "str", "unicode", "bytes", "int", "long", "float", "complex", "list", "tuple", "dict",
 })  # fmt: skip
-"""Tags of values that PyYAML makes of the text alone."""
+"""Tags of values that PyYAML creates from the text alone."""
 _IMPORTS: Final = {"name": "is imported", "module": "is imported as a module"}
 _CALLS: Final = {"object/apply": "is called", "object/new": "is called", "object": "is the class of an object"}
 _BUILTIN: Final = ("builtins", "__builtin__")
@@ -35,7 +35,7 @@ _CONTAINERS: Final = frozenset({
         "dict", "list", "tuple", "set", "frozenset", "bool", "int", "float", "complex", "str", "bytes",
     )),
 })  # fmt: skip
-"""What may be called: it does nothing but hold what it is given."""
+"""Classes that may be called, because they only store their arguments."""
 
 _SCRIPT_SUFFIXES: Final = (
     ".py", ".pyw", ".pyc", ".pyo", ".pyx", ".ipynb", ".so", ".pyd", ".dll", ".dylib", ".exe", ".sh", ".bash", ".zsh",
@@ -45,11 +45,11 @@ _SCRIPT_HEADS: Final = (
     b"#!", b"\x7fELF", b"MZ", b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe",
     b"\xca\xfe\xba\xbe",
 )  # fmt: skip
-"""How programs begin: a script with its interpreter, and those of Linux, Windows and macOS."""
+"""First bytes of scripts, and of programs for Linux, Windows and macOS."""
 
 
 def is_script(name: str, head: bytes) -> bool:
-    """Say whether a file is a program of some kind, which is listed and not judged.
+    """Return whether a file is a script or program, which is listed and not judged.
 
     :param name: of the file
     :param head: its first bytes
@@ -57,42 +57,42 @@ def is_script(name: str, head: bytes) -> bool:
     return head.startswith(_SCRIPT_HEADS) or name.lower().endswith(_SCRIPT_SUFFIXES)
 
 
-def of_yaml(data: memoryview, place: Place, allow: frozenset[str]) -> Iterator[Finding]:
-    """Judge the tags of a text by what ``yaml.UnsafeLoader`` does with them.
+def judge_yaml(data: memoryview, location: Location, allow: frozenset[str]) -> Iterator[Finding]:
+    """Judge the Python tags of a text by what ``yaml.UnsafeLoader`` does with them.
 
-    :param data: a file of any kind
-    :param place: where it is
-    :param allow: dotted names that are taken for known
+    :param data: a file of any type
+    :param location: of the file
+    :param allow: dotted names to treat as known
     """
     said: set[str] = set()
     try:
-        for tag in python_tags(data):
-            if tag.name not in said and len(said) < _MOST_TAGS:
+        for tag in iter_python_tags(data):
+            if tag.name not in said and len(said) < _MAX_TAGS:
                 said.add(tag.name)
-                yield from _of_tag(tag.name.removeprefix(PREFIX), tag.line, place, allow)
+                yield from _judge_tag(tag.name.removeprefix(PREFIX), tag.line, location, allow)
     except TooManyTokensError:
-        yield place.finding("broken", "it holds more YAML than is looked into")
+        yield location.finding("broken", "the file contains more YAML than is examined")
 
 
-def _of_tag(tag: str, line: int, place: Place, allow: frozenset[str]) -> Iterator[Finding]:
+def _judge_tag(tag: str, line: int, location: Location, allow: frozenset[str]) -> Iterator[Finding]:
     kind, colon, name = tag.partition(":")
-    if tag in _PLAIN or (colon and kind in _CALLS and _pair(name) in _CONTAINERS):
+    if tag in _PLAIN or (colon and kind in _CALLS and _split_name(name) in _CONTAINERS):
         return
     if colon and kind in (*_IMPORTS, *_CALLS):
-        module, pair = name.rpartition(".")[0], _pair(name)
+        module, pair = name.rpartition(".")[0], _split_name(name)
         what, is_called = {**_IMPORTS, **_CALLS}[kind], kind in _CALLS
         if name in allow or (kind == "name" and is_known(pair)):
             return
         why = reason((name, "")) if kind == "module" else reason(pair)
-        tail = f": it {why}" if why else f", which imports {escape(module or 'builtins', _SHOWN)}"
-        text = f"{escape(name, _SHOWN)} {what} by a YAML tag in line {line}{tail if why or is_called or module else ''}"
-        yield place.finding("python-tag", text, names=(name,), reason="harmful" if why else None)
+        tail = f": it {why}" if why else f", which imports {escape(module or 'builtins', SHOWN)}"
+        text = f"{escape(name, SHOWN)} {what} by a YAML tag in line {line}{tail if why or is_called or module else ''}"
+        yield location.finding("python-tag", text, names=(name,), reason="harmful" if why else None)
     else:
-        message = f"a YAML tag in line {line} makes a Python object of a kind that is not known"
-        yield place.finding("python-tag", message, names=(tag,))
+        message = f"a YAML tag in line {line} creates a Python object in a way that sbformat does not know"
+        yield location.finding("python-tag", message, names=(tag,))
 
 
-def _pair(name: str) -> Pair:
-    """Return the module and the name in it, as PyYAML parts them."""
+def _split_name(name: str) -> Pair:
+    """Return the module and the name in it, as PyYAML splits them."""
     module, _, last = name.rpartition(".")
     return module or "builtins", last

@@ -1,4 +1,4 @@
-"""A file that is judged where it lies, and its digest: of the very bytes that were judged."""
+"""A file that is scanned without reading it into memory, and the digest of exactly the bytes that were scanned."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import ContainerError
-from sbformat.io.readahead import ahead
+from sbformat.io.readahead import read_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from sbformat.io.source import Source
 
 PIECE_BYTES: Final = 1 << 23
-"""What is read at once for the digest."""
+"""Bytes that are read in one piece for the digest."""
 
 
-class WatchedSource:
-    """A source that remembers what it gave, so that the digest can be refused for a file that has given other bytes.
+class StableSource:
+    """A source that remembers a digest of the bytes that it returned, to detect that the file has changed.
 
-    Size and times of a file tell nothing of what is written to it through memory that maps it.
+    The size and times of a file do not show what is written to it through a memory map.
 
     :param source: the file
     """
 
-    __slots__ = ("_given", "_source", "size")
+    __slots__ = ("_returned", "_source", "size")
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self.size = source.size
-        self._given: defaultdict[int, set[tuple[int, int, bytes]]] = defaultdict(set)
-        """By the number of a piece: runs of it that were given, and the digest of each."""
+        self._returned: defaultdict[int, set[tuple[int, int, bytes]]] = defaultdict(set)
+        """For each piece, by number: the ranges of it that were returned, and the digest of each."""
 
     def view(self, offset: int, length: int) -> memoryview:
         """Return ``length`` bytes from ``offset``."""
@@ -42,20 +42,20 @@ class WatchedSource:
             start = number * PIECE_BYTES
             first, last = max(offset, start), min(stop, start + PIECE_BYTES)
             digest = hashlib.sha256(view[first - offset : last - offset]).digest()
-            self._given[number].add((first - start, last - start, digest))
+            self._returned[number].add((first - start, last - start, digest))
         return view
 
     def sha256(self) -> str:
-        """Read all of it once more, and return its SHA-256 in hexadecimal.
+        """Read all of the file once more, and return its SHA-256 in hexadecimal.
 
-        :raises ContainerError: when something that was given is not what stands there
+        :raises ContainerError: when the file no longer contains the bytes that were returned
         """
         whole = hashlib.sha256()
-        for number, piece in enumerate(ahead(self._pieces())):
+        for number, piece in enumerate(read_ahead(self._pieces())):
             whole.update(piece)
-            for first, last, digest in self._given.get(number, ()):
+            for first, last, digest in self._returned.get(number, ()):
                 if hashlib.sha256(piece[first:last]).digest() != digest:
-                    message = "the file has changed while it was judged"
+                    message = "the file changed while it was scanned"
                     raise ContainerError(message, offset=number * PIECE_BYTES + first)
         return whole.hexdigest()
 

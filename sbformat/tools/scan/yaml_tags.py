@@ -1,18 +1,18 @@
-"""The tags of YAML that name Python objects, found without constructing anything (FORMAT.md 14.2).
+"""Find the YAML tags that name Python objects, without constructing anything (FORMAT.md 14.2).
 
-``yaml.UnsafeLoader`` imports and calls what such a tag names, and rl_zoo3 loads the ``args.yml`` and ``config.yml``
-beside an agent with it. In comes text, out come the tags that a loader would resolve. A regular expression over lines
-would not do: ``!!python/`` in a comment, a quoted text or a block of text is not a tag, and a tag can be written
-without these characters (by a ``%TAG`` directive, ``%70`` for ``p``, ``!<...>``).
+``yaml.UnsafeLoader`` imports and calls what such a tag names, and rl_zoo3 loads the ``args.yml`` and ``config.yml`` of
+an agent with it. In comes text, out come the tags that a loader would resolve. A regular expression over lines is not
+enough: ``!!python/`` in a comment, a quoted scalar or a block scalar is not a tag, and a tag can be written without
+these characters (by a ``%TAG`` directive, ``%70`` for ``p``, ``!<...>``).
 
-The lexer follows PyYAML's scanner as far as it decides where a token begins: indentation, flow level, and where a plain
-key may start. It keeps fewer rules than PyYAML, never more: it ends where PyYAML's scanner ends with an error or later,
-so whatever PyYAML sees is seen here. Example::
+The lexer follows PyYAML's scanner where that decides on the start of a token: indentation, flow level, and where a
+simple key may start. It enforces fewer rules than PyYAML, never more, so it stops at the error at which PyYAML's
+scanner stops, or later, and finds every tag that PyYAML finds. Example::
 
     a: !!python/name:os.system ''    # -> tag:yaml.org,2002:python/name:os.system, line 1
-    b: "!!python/name:os.system"     # a text
+    b: "!!python/name:os.system"     # a quoted scalar
     c: |
-      !!python/name:os.system        a text, too: the block's lines are indented more than its key
+      !!python/name:os.system        a block scalar: its lines are indented more than its key
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 PREFIX: Final = "tag:yaml.org,2002:python/"
-"""What the tags of Python objects begin with, resolved."""
-MOST_TOKENS: Final = 150_000
+"""The beginning of resolved tags of Python objects."""
+MAX_TOKENS: Final = 150_000
 
 _WIDE: Final = {codecs.BOM_UTF16_LE: codecs.utf_16_le_decode, codecs.BOM_UTF16_BE: codecs.utf_16_be_decode}
-"""Functions, since text codecs by name are imported when they are first used."""
+"""Functions, because codecs by name are imported at their first use."""
 _STANDARD: Final = {"!": "!", "!!": "tag:yaml.org,2002:"}
 _BREAKS: Final = re.compile("\r\n|[\r\x85\u2028\u2029]")
 _NOT_PRINTABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -37,8 +37,8 @@ _CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _LIKELY: Final = tuple(map(re.compile, (
     rb"!!python/", rb",2002:", rb"%TAG", rb"![!<][^\s\"!<]{0,100}%[0-9A-Fa-f]{2}",
 )))  # fmt: skip
-"""One of these is in every text with such a tag: without a directive, what is escaped is near the mark."""
-_PLACED: Final = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:#[^\n]*)?")
+"""Every text with such a tag contains one of these: without a directive, an escape is close to the ``!``."""
+_SPACE: Final = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:#[^\n]*)?")
 _WORD: Final = r"[0-9A-Za-z_-]"
 _URI: Final = r"(?:[0-9A-Za-z;/?:@&=+$,_.!~*'()\[\]-]|%[0-9A-Fa-f]{2})+"
 _TAG: Final = re.compile(rf"!(?:<(?P<verbatim>{_URI})(?=>)|(?P<handle>{_WORD}*!)?(?P<suffix>{_URI}))")
@@ -64,26 +64,23 @@ class Tag(NamedTuple):
     name: str
     """Resolved: ``tag:yaml.org,2002:python/tuple``."""
     line: int
-    """Where it stands, from 1."""
+    """The line of the tag, from 1."""
 
 
 class TooManyTokensError(ValueError):
-    """The text holds more tokens than are looked at."""
+    """The text contains more tokens than are examined."""
 
 
 def may_hold_tags(data: bytes | memoryview) -> bool:
-    """Say whether a file can hold such a tag, in a fraction of the time that it takes to look.
-
-    :param data: the file, of any kind
-    """
+    """Return whether a file can contain such a tag, much faster than by reading its tokens."""
     return bytes(data[:2]) in _WIDE or any(pattern.search(data) for pattern in _LIKELY)
 
 
-def python_tags(data: bytes | memoryview) -> Iterator[Tag]:
-    """Yield the tags of Python objects that a YAML loader sees in a file, up to the first error in it.
+def iter_python_tags(data: bytes | memoryview) -> Iterator[Tag]:
+    """Yield the tags of Python objects that a YAML loader finds in a file, up to the first error in it.
 
-    :param data: the file, of any kind
-    :raises TooManyTokensError: for more than :data:`MOST_TOKENS`
+    :param data: a file of any type
+    :raises TooManyTokensError: for more than :data:`MAX_TOKENS`
     """
     wide = _WIDE.get(bytes(data[:2]))
     if wide is not None:
@@ -94,11 +91,11 @@ def python_tags(data: bytes | memoryview) -> Iterator[Tag]:
     text = text.removeprefix("\ufeff")
     end = _NOT_PRINTABLE.search(text)
     text = _BREAKS.sub("\n", text[: end.start()] if end else text)
-    yield from (tag for tag in _Lexer(text).tags() if tag.name.startswith(PREFIX))
+    yield from (tag for tag in _Lexer(text).iter_tags() if tag.name.startswith(PREFIX))
 
 
 class _Key(NamedTuple):
-    """Where something stands that is a key if a colon follows."""
+    """The position of a token that is a key if a colon follows."""
 
     line: int
     at: int
@@ -106,13 +103,13 @@ class _Key(NamedTuple):
 
 
 class _StopError(Exception):
-    """A character stands where no token can begin."""
+    """No token can begin with the character at this position."""
 
 
 class _Lexer:
-    """Tokens of YAML, as far as needed to tell tags from text.
+    """Splits YAML into tokens, as far as is needed to distinguish tags from text.
 
-    :param text: printable, its lines ended by LF
+    :param text: printable characters, with lines that end in LF
     """
 
     __slots__ = ("_at", "_handles", "_indent", "_indents", "_keys", "_level", "_line", "_may_start_key", "_pending",
@@ -123,20 +120,20 @@ class _Lexer:
         self._at = 0
         self._line = 1
         self._start = 0
-        """Where the line begins."""
+        """Start of the line."""
         self._indent = -1
         self._indents: list[int] = []
         self._level = 0
-        """How many brackets are open."""
+        """Number of open brackets."""
         self._keys: dict[int, _Key] = {}
         self._may_start_key = True
         self._handles = dict(_STANDARD)
         self._pending: dict[str, str] = {}
-        """Of directives, for the document that begins next."""
+        """Handles of ``%TAG`` directives, which apply to the next document."""
 
-    def tags(self) -> Iterator[Tag]:
+    def iter_tags(self) -> Iterator[Tag]:
         """Yield every tag with a known handle."""
-        for _ in range(MOST_TOKENS):
+        for _ in range(MAX_TOKENS):
             try:
                 self._find_token()
                 if self._at >= len(self._text):
@@ -170,7 +167,7 @@ class _Lexer:
 
     def _find_token(self) -> None:
         line = self._line
-        self._match(_PLACED)
+        self._match(_SPACE)
         if self._line != line and not self._level:
             self._may_start_key = True
         if not self._level:
@@ -210,7 +207,7 @@ class _Lexer:
         return None
 
     def _take_mark(self, char: str) -> bool:
-        """Take a directive, or the mark that begins or ends a document."""
+        """Take a directive, or a marker of the start or end of a document."""
         if char == "%":
             found = self._match(_TAG_DIRECTIVE if self._text.startswith("%TAG", self._at) else _DIRECTIVE)
             if "handle" in found.re.groupindex:
@@ -245,14 +242,14 @@ class _Lexer:
         return Tag(self._handles[handle] + _unescape(found["suffix"]), line)
 
     def open_bracket(self) -> None:
-        """Take a bracket that opens."""
+        """Take an opening bracket."""
         self._save_key()
         self._level += 1
         self._may_start_key = True
         self._at += 1
 
     def close_bracket(self) -> None:
-        """Take one that closes."""
+        """Take a closing bracket."""
         if not self._level:
             raise _StopError
         self._keys.pop(self._level, None)
@@ -269,7 +266,7 @@ class _Lexer:
         self._at += 1
 
     def take_item(self) -> None:
-        """Take the dash of a list, or what begins as it does."""
+        """Take the dash of a list item, or another indicator with the same rules."""
         if not self._level:
             if not self._may_start_key:
                 raise _StopError
@@ -279,12 +276,12 @@ class _Lexer:
         self._at += 1
 
     def take_key(self) -> None:
-        """Take the mark of a key."""
+        """Take the question mark of a complex key."""
         self.take_item()
         self._may_start_key = not self._level
 
     def take_value(self) -> None:
-        """Take a colon: what stands before it in the line is its key."""
+        """Take the colon after a key."""
         key = self._keys.pop(self._level, None)
         if key is not None and key.line == self._line and self._at - key.at <= _LONGEST_KEY:
             if not self._level:
@@ -301,13 +298,13 @@ class _Lexer:
         self._match(_NAME)
 
     def take_quoted(self) -> None:
-        """Take a text in quotes."""
+        """Take a quoted scalar."""
         self._save_key()
         self._may_start_key = False
         self._match(_QUOTED[self._text[self._at]])
 
     def _take_plain(self) -> None:
-        """Take a text without quotes, which goes on over lines that are indented more than what it belongs to."""
+        """Take a plain scalar, which continues over lines that are indented more than its parent."""
         self._save_key()
         self._may_start_key = False
         least, text, pattern = self._indent + 1, self._text, _FLOW_PLAIN if self._level else _PLAIN
@@ -331,7 +328,7 @@ class _Lexer:
             self._at += 1
 
     def _take_block(self) -> None:
-        """Take a text of whole lines, which ends at the first line that is indented less than its first."""
+        """Take a block scalar, which ends at the first line that is indented less than its first line."""
         self._keys.pop(self._level, None)
         self._may_start_key = True
         found = self._match(_BLOCK_HEADER)
@@ -380,7 +377,7 @@ _TAKE_ENTRY: Final[dict[str, Callable[[_Lexer], None]]] = {
 
 
 def _unescape(text: str) -> str:
-    """Return what a URI spells: ``%70`` is ``p``."""
+    """Return a URI with its escapes decoded: ``%70`` is ``p``."""
     if "%" not in text:
         return text
     return re.sub("(?:%..)+", lambda found: bytes.fromhex(found[0].replace("%", "")).decode("utf-8", "replace"), text)

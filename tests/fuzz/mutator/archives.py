@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from making import DEFLATED, STORED, UTF8_FLAG, extra_field
-
-from fuzz.mutator.words import ENTRIES, RECORDS
-from fuzz.mutator.zips import Fault, Part
+from conformance.generators.build_zips import DEFLATED, STORED, UTF8_FLAG, extra_field
+from tests.fuzz.mutator.words import ENTRIES, RECORDS
+from tests.fuzz.mutator.zips import Fault, Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fuzz.mutator.chance import Chance
-    from fuzz.mutator.zips import Zip
+    from tests.fuzz.mutator.chance import Chance
+    from tests.fuzz.mutator.zips import Zip
 
 _LOCAL_FIELDS: Final = {
     "signature": 0, "version": 2, "flags": 2, "method": 2, "time": 2, "date": 2, "crc": 4, "compressed": 4, "size": 4,

@@ -6,7 +6,7 @@ import struct
 from random import Random
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from fuzz.mutator.words import FAMILIES, WORDS
+from tests.fuzz.mutator.words import FAMILIES, WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import attacks
-from making_known import CLOUD, CONSTANT, OLD_CONSTANT, array, box, call, discrete, dtype, function, new
-from making_pth import (
+from conformance.generators.build_pth import (
     DEVICE,
     GET_LAYOUT,
     REBUILD_FROM_TYPE,
@@ -24,8 +22,9 @@ from making_pth import (
     text,
     whole,
 )
-
 from sbformat import pkl
+from tests.helpers import attacks
+from tests.helpers.build_blobs import CLOUD, CONSTANT, OLD_CONSTANT, array, box, call, discrete, dtype, function, new
 
 __all__ = ["FRAGMENTS", "LEAVES", "name_lines", "text"]
 

@@ -7,12 +7,12 @@ import pickletools
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from fuzz.mutator.fragments import FRAGMENTS, LEAVES, name_lines, text
+from tests.fuzz.mutator.fragments import FRAGMENTS, LEAVES, name_lines, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fuzz.mutator.chance import Chance
+    from tests.fuzz.mutator.chance import Chance
 
 OPCODES: Final = {opcode.code.encode("latin-1"): opcode for opcode in pickletools.opcodes}
 _FRAME: Final = b"\x95"

@@ -7,10 +7,10 @@ import binascii
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from fuzz.mutator import pickles
+from tests.fuzz.mutator import pickles
 
 if TYPE_CHECKING:
-    from fuzz.mutator.chance import Chance
+    from tests.fuzz.mutator.chance import Chance
 
 _TYPE: Final = ":type:"
 _SERIALIZED: Final = ":serialized:"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from fuzz.mutator import archives, pickles, texts, zips
-from fuzz.mutator.chance import Chance
+from tests.fuzz.mutator import archives, pickles, texts, zips
+from tests.fuzz.mutator.chance import Chance
 
 if TYPE_CHECKING:
     from collections.abc import Callable

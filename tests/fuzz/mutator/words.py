@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from sbformat.globals.dangerous import GADGETS
-from sbformat.globals.recognized import CALLS, OBJECTS, PLAIN_OBJECTS, SPACES
+from sbformat.globals.recognized import CALLS, OBJECTS, PLAIN_OBJECTS
 from sbformat.globals.references import REFERENCES
+from sbformat.globals.spaces import SPACES
 from sbformat.globals.torch import CALLS as PTH_CALLS
 from sbformat.globals.torch import DTYPES, LAYOUTS, MEMORY_FORMATS, QUANTIZATION_SCHEMES, STORAGES, TENSOR_CLASSES
 

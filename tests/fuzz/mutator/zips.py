@@ -11,7 +11,15 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from making import DEFLATED, DESCRIPTOR_FLAG, MAX16, MAX32, Member, build_zip, extra_field
+from conformance.generators.build_zips import (
+    DEFLATED,
+    DESCRIPTOR_FLAG,
+    MAX16,
+    MAX32,
+    Member,
+    build_zip,
+    extra_field,
+)
 
 LOCAL_SIGNATURE: Final = b"PK\x03\x04"
 MOST_INFLATED: Final = 1 << 18
@@ -84,7 +92,7 @@ class Zip:
     comment: bytes = b""
     faults: list[Fault] = field(default_factory=list)
     around: dict[str, bytes] = field(default_factory=dict)
-    """Bytes that belong to nothing, by the options of ``making.build_zip``."""
+    """Bytes that belong to nothing, by the options of ``build_zips.build_zip``."""
 
 
 # -- reading ------------------------------------------------------------------------------------------

@@ -6,9 +6,8 @@ import pkgutil
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-import making
-
 import sbformat
+from conformance.generators import build_zips
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,10 +22,10 @@ def load(name: str) -> Callable[[bytes], None]:
     for module in pkgutil.walk_packages(sbformat.__path__, "sbformat."):
         if not module.name.startswith(_NEVER):
             import_module(module.name)
-    one_input: Callable[[bytes], None] = import_module(f"fuzz.targets.{name}").one_input
+    one_input: Callable[[bytes], None] = import_module(f"tests.fuzz.targets.{name}").one_input
     return one_input
 
 
 def warming() -> bytes:
     """An archive to start with: what is loaded and compiled once shall not be charged to an input."""
-    return making.sb3_archive()
+    return build_zips.sb3_archive()

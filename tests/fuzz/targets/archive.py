@@ -5,11 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import making
-
-from fuzz import oracle
-from fuzz.law import ask
-from fuzz.targets import pth as pth_target
+from conformance.generators import build_zips
 from sbformat import (
     SbformatError,
     compare_system,
@@ -30,6 +26,9 @@ from sbformat.tools.inspect import inspect
 from sbformat.tools.scan import VERDICTS
 from sbformat.values import is_known
 from sbformat.values.render import render_line
+from tests.fuzz import oracle
+from tests.fuzz.law import ask
+from tests.fuzz.targets import pth as pth_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from sbformat import Archive
 
 
-_OTHER: Final = reads(making.sb3_archive())
+_OTHER: Final = reads(build_zips.sb3_archive())
 _OF_DATA: Final = ("data", "algorithm")
 
 

@@ -8,10 +8,10 @@ import zipfile
 import zlib
 from typing import Any
 
-from fuzz.law import ask
 from sbformat import SbformatError
 from sbformat.container.reader import Container
 from sbformat.container.writer import ContainerWriter, Member, TorchZip
+from tests.fuzz.law import ask
 
 
 def one_input(data: bytes) -> None:

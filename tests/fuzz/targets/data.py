@@ -6,12 +6,12 @@ import base64
 import json
 from typing import Any, Final
 
-from fuzz.law import ask
 from sbformat import DataError, LimitError, SbformatError
 from sbformat.archive.algorithm import infer
 from sbformat.constants import SERIALIZED_MARKER, TYPE_MARKER
 from sbformat.data import Serialized, dumps, equal_json, loads
 from sbformat.schema import iter_problems
+from tests.fuzz.law import ask
 
 _TWICE: Final = object()
 

@@ -7,9 +7,6 @@ import zlib
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from fuzz.law import ask
-from fuzz.oracle import genops
-from fuzz.trees import assert_same_tree
 from sbformat import LimitError, PickleError, SbformatError, scan
 from sbformat.errors import escape
 from sbformat.io.source import BytesSource
@@ -19,6 +16,9 @@ from sbformat.pkl.disassembly import opcodes, tree
 from sbformat.pkl.out_of_core import decode_large
 from sbformat.values import decode_blob, encode
 from sbformat.values.render import render_json, render_line
+from tests.fuzz.law import ask
+from tests.fuzz.oracle import genops
+from tests.fuzz.trees import assert_same_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fuzz.law import ask
 from sbformat import SbformatError, UnsupportedError, pth
 from sbformat.pth import StateDict, TensorInfo
 from sbformat.pth.arrays import numpy_dtype
+from tests.fuzz.law import ask
 
 if TYPE_CHECKING:
     from sbformat.pth.values import OnUnknown

@@ -1,0 +1,206 @@
+"""List a folder: the files to scan, unzipped archives, and the files that are skipped, each with the reason.
+
+Every folder below is listed, hidden ones included: a download cache is ``~/.cache``. Links out of the tree and links to
+folders are not followed, so there are no cycles; a link within the tree is a second name of a file. One exception: in a
+snapshot of the Hugging Face cache (``models--x/snapshots/y``) every file is a link to the ``blobs`` folder of the same
+repository, which therefore belongs to the tree. A file with several names is listed once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sbformat.archive.kinds import is_safetensors, sniff
+from sbformat.constants import DATA_ENTRY, END_SIGNATURE, NPY_MAGIC, PICKLE_SUFFIXES, PTH_SUFFIX, VERSION_ENTRY
+from sbformat.errors import LimitError, PickleError
+from sbformat.io.source import LARGE_FILE_BYTES, BytesSource
+from sbformat.limits import Budget
+from sbformat.pkl import attempt
+from sbformat.tools.scan.recover import contains_blob_key, find_npy_pickle, is_tar
+from sbformat.tools.scan.report import Skipped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from mmap import mmap
+
+    from sbformat.limits import Limits
+
+_HUB_FOLDERS: Final = ("models--", "datasets--", "spaces--")
+_SNAPSHOTS: Final = "snapshots"
+_BLOBS: Final = "blobs"
+_ALWAYS: Final = frozenset({"zip", "torch-legacy", "pickle"})
+_HEAD_BYTES: Final = 4096
+_ZIP_TAIL_BYTES: Final = 22 + 0xFFFF
+"""An end record and its longest comment: ``zipfile`` opens an archive after any other bytes."""
+
+FileId = tuple[int, int]
+"""Device and inode number of a file, which all of its names share."""
+
+
+class Tree(NamedTuple):
+    """The files of a folder."""
+
+    files: list[str]
+    """Regular files, and folders that are unzipped archives, in an order that does not depend on the system."""
+    unreadable: dict[str, OSError]
+    """Folders that could not be opened, with their errors."""
+    names: dict[str, list[str]]
+    """Second names of files, by the name under which each is listed."""
+    skipped: list[Skipped]
+
+
+def find_roots(folder: str) -> tuple[str, ...]:
+    """Return the folders that belong to a tree: its top, and the ``blobs`` that a Hugging Face snapshot links to."""
+    top = os.path.realpath(folder)
+    parts = top.split(os.sep)
+    for at in range(len(parts) - 1, 1, -1):
+        blobs = os.sep.join([*parts[:at], _BLOBS])
+        if parts[at] == _SNAPSHOTS and parts[at - 1].startswith(_HUB_FOLDERS) and os.path.isdir(blobs):
+            return top, os.path.realpath(blobs)
+    return (top,)
+
+
+def is_within(path: str, roots: Iterable[str]) -> bool:
+    """Return whether a path, or the target of a link, is in a tree.
+
+    :param path: of a link or anything else
+    :param roots: as :func:`find_roots` returns them
+    """
+    target = os.path.realpath(path)
+    return any(target == root or target.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
+
+
+def list_tree(top: str, roots: tuple[str, ...], seen: set[FileId], *, finds_archives: bool) -> Tree:
+    """List a folder and all folders below it.
+
+    :param top: the folder
+    :param roots: the folders that links may lead to
+    :param seen: files that were listed before and are not listed again; updated
+    :param finds_archives: list an unzipped archive, with everything below it, as one file
+    """
+    walk = _Walk(roots, seen, finds_archives=finds_archives)
+    walk.list_folder(top)
+    return Tree(walk.files, walk.unreadable, walk.names, walk.skipped)
+
+
+class _Walk:
+    def __init__(self, roots: tuple[str, ...], seen: set[FileId], *, finds_archives: bool) -> None:
+        self._roots = roots
+        self._seen = seen
+        self._finds_archives = finds_archives
+        self._listed: dict[FileId, str] = {}
+        self._links: list[tuple[str, bool]] = []
+        self.files: list[str] = []
+        self.unreadable: dict[str, OSError] = {}
+        self.names: dict[str, list[str]] = {}
+        self.skipped: list[Skipped] = []
+
+    def list_folder(self, top: str) -> None:
+        """List all folders from here down; links come last, when all files with a name of their own are known."""
+        folders = [(top, False)]
+        while folders:
+            here, is_in_archive = folders.pop()
+            try:
+                with os.scandir(here) as scanned:
+                    items = sorted(scanned, key=lambda item: item.name)
+            except OSError as error:
+                self.unreadable[here] = error
+                continue
+            if self._finds_archives and not is_in_archive and self._is_archive(items):
+                self.files.append(here)
+                is_in_archive = True
+            below = []
+            for item in items:
+                if item.is_symlink():
+                    self._links.append((item.path, is_in_archive))
+                elif item.is_dir(follow_symlinks=False):
+                    below.append((item.path, is_in_archive))
+                else:
+                    with contextlib.suppress(FileNotFoundError):  # it was removed in the meantime
+                        self._add(item.path, item.stat(follow_symlinks=False), is_in_archive=is_in_archive)
+            folders += reversed(below)
+        for path, is_in_archive in self._links:
+            self._resolve(path, is_in_archive=is_in_archive)
+
+    def _add(self, path: str, status: os.stat_result, *, is_in_archive: bool) -> None:
+        """List a file unless it is listed under another name; a file of an archive is listed with the archive."""
+        key = status.st_dev, status.st_ino
+        if not stat.S_ISREG(status.st_mode):
+            if not is_in_archive:
+                self.skipped.append(Skipped(path, "special"))
+        elif is_in_archive:
+            self._seen.add(key)
+        elif key in self._listed:
+            self.names.setdefault(self._listed[key], []).append(path)
+            self.skipped.append(Skipped(path, "link"))
+        elif key in self._seen:
+            self.skipped.append(Skipped(path, "link"))
+        else:
+            self._seen.add(key)
+            self._listed[key] = path
+            self.files.append(path)
+
+    def _resolve(self, path: str, *, is_in_archive: bool) -> None:
+        try:
+            status = os.stat(path)
+        except OSError:  # a link to nothing, or to itself
+            status = None
+        if is_in_archive:  # the scan of the archive counts it
+            if status is not None and is_within(path, self._roots):
+                self._add(path, status, is_in_archive=True)
+        elif status is None:
+            self.skipped.append(Skipped(path, "broken-link"))
+        elif not is_within(path, self._roots):
+            self.skipped.append(Skipped(path, "link-out"))
+        elif stat.S_ISDIR(status.st_mode):
+            self.skipped.append(Skipped(path, "link"))
+        else:
+            self._add(path, status, is_in_archive=False)
+
+    def _is_archive(self, items: list[os.DirEntry[str]]) -> bool:
+        names = {
+            item.name
+            for item in items
+            if os.path.isfile(item.path) and (not item.is_symlink() or is_within(item.path, self._roots))
+        }
+        return DATA_ENTRY in names or (VERSION_ENTRY in names and any(name.endswith(PTH_SUFFIX) for name in names))
+
+
+def is_large_and_unknown(path: str, limits: Limits) -> bool:
+    """Return whether a file is large, and neither its start nor its end is that of anything to scan.
+
+    :param path: of a regular file
+    :param limits: for the bytes at its start
+    """
+    import mmap
+
+    try:
+        with open(path, "rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size <= LARGE_FILE_BYTES or path.lower().endswith(PICKLE_SUFFIXES):
+                return False
+            with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
+                return not _may_contain_pickles(data, limits)
+    except (OSError, ValueError):  # the scan reports it; ValueError: the file was truncated to nothing in the meantime
+        return False
+
+
+def _may_contain_pickles(data: mmap, limits: Limits) -> bool:
+    head = data[:_HEAD_BYTES]
+    kind = sniff(BytesSource(head))
+    if kind in _ALWAYS or is_safetensors(head, len(data)) or is_tar(memoryview(head)):
+        return True
+    if data.rfind(END_SIGNATURE, max(0, len(data) - _ZIP_TAIL_BYTES)) >= 0:
+        return True
+    if kind == "data-json":
+        return contains_blob_key(data)
+    if head.startswith(NPY_MAGIC):
+        return find_npy_pickle(memoryview(head)) is not None
+    found = attempt(data[: limits.pickle_bytes], Budget(limits), encoding="utf-8")
+    if found.pickle is not None:
+        return bool(found.log) or found.pickle.size < len(data)
+    is_cut = isinstance(found.error, PickleError) and found.error.is_cut_short
+    return bool(found.log) or is_cut or isinstance(found.error, LimitError)

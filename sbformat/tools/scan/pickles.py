@@ -1,0 +1,318 @@
+"""Find and judge pickles: serialized values, streams of several pickles, and pickles within pickles (FORMAT.md 14.2).
+
+Bytes that begin with the PROTO opcode are tried as a pickle, and so are all others: pickles of the protocols 0 and 1
+have no mark. Text and numbers begin like a pickle by chance, but seldom go on like one, so an attempt counts as a
+pickle when it reaches STOP or imports something (:func:`_looks_like_pickle`). After a pickle another may follow; and
+every bytes object in a pickle is examined in the same way, after the pickle itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from sbformat.constants import LEGACY_MAGIC_BYTES, LOCAL_SIGNATURE
+from sbformat.container.inflate import InflatedSource
+from sbformat.errors import LimitError, PickleError, SbformatError, TensorError
+from sbformat.globals.dangerous import reason
+from sbformat.limits import Budget
+from sbformat.pkl import Attempt, attempt
+from sbformat.pkl.numpy import encoded_bytes
+from sbformat.pkl.tree import Call, Global, Unread, Update, children
+from sbformat.tools.scan.judge import judge
+from sbformat.tools.scan.report import FindingCounter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sbformat.io.source import Source
+    from sbformat.limits import Limits
+    from sbformat.pkl.tree import Node
+    from sbformat.tools.scan.judge import Judged
+    from sbformat.tools.scan.location import Location
+    from sbformat.tools.scan.report import Finding
+
+MAX_DEPTH: Final = 8
+"""Levels of files within files, and of pickles within pickles."""
+_PROTO: Final = 0x80
+_NEWEST_PROTOCOL: Final = 5
+_BYTES_PER_BYTE: Final = 4
+_EXTRA_BYTES: Final = 3 << 20
+_FRAME: Final = b"\x95"
+_FIRST_WINDOW: Final = 1 << 16
+_NODE_COST: Final = 64
+"""Cost of judging a composite value, in bytes of a pickle."""
+_ATTEMPT_COST: Final = 400
+"""Cost of an attempt to decode bytes, in bytes of a pickle."""
+
+
+class PickleScanner(ABC):
+    """Judges pickles, collects the findings of one scan, and limits how much it examines.
+
+    :param limits: of the whole scan
+    :param allow: dotted names to treat as known
+    """
+
+    def __init__(self, limits: Limits, allow: frozenset[str]) -> None:
+        self.budget = Budget(limits)
+        self.allow = allow
+        self.findings: list[Finding] = []
+        self.counter = FindingCounter()
+        self.imports: set[str] = set()
+        self.pickles = 0
+        self.is_program = False
+        """Whether the records of a TorchScript archive are being scanned."""
+        self._postponed: list[tuple[bytes | bytearray | Unread, Location, int]] | None = None
+        self._bytes_left = _EXTRA_BYTES
+        self._seen: set[tuple[Location, bytes]] = set()
+
+    def add(self, finding: Finding) -> None:
+        """Add a finding; beyond a thousand of one verdict they are only counted."""
+        if self.counter.count(finding.verdict, finding.reason):
+            self.findings.append(finding)
+
+    # -- how much is examined: a small file may contain itself thousands of times ----------------------
+
+    def grant(self, size: int) -> None:
+        """Allow four bytes of pickles, and of recovered content, for each byte of a file."""
+        self._bytes_left += _BYTES_PER_BYTE * size
+
+    def bytes_left(self) -> int:
+        """Return how many more bytes may be examined."""
+        return self._bytes_left
+
+    def charge(self, size: int, location: Location) -> bool:
+        """Charge for bytes to examine; return whether any were left before."""
+        before, self._bytes_left = self._bytes_left, self._bytes_left - size
+        if before > 0 >= self._bytes_left:
+            message = "the file contains more data within itself than is examined; from here on, nothing is"
+            self.add(location.finding("broken", message))
+        return before > 0
+
+    def _is_new(self, data: bytes, location: Location) -> bool:
+        """Return whether the same pickle was not judged at this location: base64 can be decoded in several ways."""
+        seen = location, hashlib.sha256(data).digest()
+        if seen in self._seen:
+            return False
+        self._seen.add(seen)
+        return True
+
+    # -- pickles --------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def scan_content(self, data: memoryview, location: Location, depth: int = 0) -> None:
+        """Scan bytes of any type: zips, torch files, pickles."""
+
+    def scan_blob(self, data: bytes, location: Location, depth: int) -> Judged | None:
+        """Judge one pickle and the bytes after it; None when it was judged before."""
+        if not self.charge(_ATTEMPT_COST, location):
+            return None
+        found = attempt(data, self.budget)
+        judged = self._judge_readings(found, data, location, depth)
+        for end in found.all_ends:
+            if end < len(data):
+                self._report_trailing(len(data) - end, end, location)
+                self.scan_pickles(memoryview(data)[end:], location, depth + 1)
+        return judged
+
+    def _report_trailing(self, count: int, offset: int, location: Location) -> None:
+        self.add(location.finding("trailing-bytes", f"{count} bytes follow the pickle", offset=offset))
+
+    def _judge_readings(
+        self, found: Attempt, data: bytes, location: Location, depth: int, *, encoding: str = "ascii"
+    ) -> Judged | None:
+        """Judge a pickle in each way in which unpicklers read it; return the result of the first."""
+        first = None
+        for number, reading in enumerate(found.readings):
+            self.charge(reading.reached + _NODE_COST * reading.built, location)
+            if number or self._is_new(data[: found.reached], location):
+                judged = judge(
+                    reading, data, location, self.budget, self.allow, encoding=encoding, is_program=self.is_program
+                )
+                self.add_judged(judged, location, depth)
+                first = first or judged
+        return first
+
+    def scan_pickles(
+        self,
+        data: memoryview | Unread,
+        location: Location,
+        depth: int,
+        *,
+        is_due: bool = False,
+        is_whole: bool = True,
+        is_nested: bool = False,
+    ) -> bool:
+        """Judge bytes that may be pickles, one after another; return whether any is one.
+
+        :param is_due: the loader unpickles them, so a fault is a finding
+        :param is_whole: nothing else may follow the pickles
+        :param is_nested: they are a bytes object in a pickle, usually the numbers of an array
+        """
+        count, last = 0, 0
+        starts = [0]
+        tried: set[int] = set()
+        while starts:
+            start = starts.pop()
+            if start in tried or start >= len(data):
+                continue
+            is_first = not tried
+            tried.add(start)
+            if not self.charge(_ATTEMPT_COST, location):
+                return True
+            raw, found = self._attempt(data[start:])
+            ends = [start + end for end in reversed(found.all_ends)]
+            if self._is_pickle(found, raw, len(data) - start, is_nested=is_nested) or (is_due and is_first):
+                count += 1
+                self._judge_readings(found, raw, location, depth, encoding="utf-8")
+                last = max(last, *ends, 0) if ends else len(data)
+            else:
+                self.charge(found.reached + _NODE_COST * found.built, location)
+                if is_nested:
+                    continue
+            starts.extend(ends)  # also after a pickle of plain data: a torch file is several pickles in a row
+        if count and last < len(data) and is_whole:
+            self._report_trailing(len(data) - last, last, location)
+        return count > 0
+
+    def _is_pickle(self, found: Attempt, raw: bytes, size: int, *, is_nested: bool) -> bool:
+        """Return whether bytes are a pickle, whole or broken.
+
+        :param raw: those that were read
+        :param size: number of all bytes
+        """
+        is_likely = not is_nested or is_marked(raw)  # numbers seldom begin as a pickle does
+        is_framed = not is_nested and found.error is not None and _FRAME in raw[: found.reached]
+        is_too_large = is_likely and _exceeds_limit(found.error, is_cut=len(raw) < size)
+        return (
+            is_framed or is_too_large or _looks_like_pickle(found, size, is_marked=is_marked(raw), is_nested=is_nested)
+        )
+
+    def _attempt(self, rest: memoryview | Unread) -> tuple[bytes, Attempt]:
+        """Decode the pickle that bytes may begin with; return the bytes that were read, and the result.
+
+        Arrays and other pickles usually follow, so no more bytes are copied than are needed.
+        """
+        allowed = self.budget.limits.pickle_bytes
+        window = _FIRST_WINDOW
+        while True:
+            raw = bytes(rest[: min(window, allowed)])
+            found = attempt(raw, self.budget, encoding="utf-8")
+            is_cut = isinstance(found.error, PickleError) and found.error.is_cut_short
+            is_decided = found.error is None or not (is_cut or _FRAME in raw[: found.reached])
+            if is_decided or len(raw) == min(len(rest), allowed):
+                return raw, found
+            window = window * 8 if isinstance(rest, Unread) else allowed
+
+    def scan_large_pickle(self, source: Source, location: Location, depth: int) -> bool:
+        """Judge one pickle that exceeds ``pickle_bytes``, such as a replay buffer; return whether it is one.
+
+        Its arrays stay in the file and are examined one at a time.
+        """
+        if source.size <= self.budget.limits.pickle_bytes and not isinstance(source, InflatedSource):
+            return False
+        from sbformat.pkl.out_of_core import decode_large
+
+        try:
+            pickle = decode_large(source, self.budget, encoding="utf-8")
+        except SbformatError:
+            return False
+        found = Attempt(pickle, pickle.log, None, pickle.size)
+        self.add_judged(judge(found, b"", location, self.budget, self.allow, encoding="utf-8"), location, depth)
+        return True
+
+    # -- bytes in pickles -----------------------------------------------------------------------------
+
+    def add_judged(self, judged: Judged, location: Location, depth: int) -> None:
+        """Add the result for a pickle, and scan the bytes objects in it."""
+        self.pickles += 1
+        self.imports |= judged.imports
+        self.counter.omitted += judged.omitted
+        self.counter.is_harmful = self.counter.is_harmful or judged.is_harmful
+        for finding in judged.findings:
+            self.add(finding)
+        seen: set[int] = set()
+        for composite in judged.parts:
+            for part in children(composite):
+                if isinstance(part, (bytes, bytearray, Unread)) and id(part) not in seen and len(part) > 1:
+                    seen.add(id(part))
+                    self._scan_or_postpone(part, location, depth)
+            encoded = _decode_encoded_bytes(composite)
+            if encoded:
+                self._scan_or_postpone(encoded, location, depth)
+
+    def _scan_or_postpone(self, part: bytes | bytearray | Unread, location: Location, depth: int) -> None:
+        if self._postponed is None:
+            self._scan_nested(part, location, depth)
+        else:
+            self._postponed.append((part, location, depth))
+
+    @contextmanager
+    def postpone_nested(self) -> Iterator[None]:
+        """Scan bytes within pickles after all pickles of an entry, because many of them use up the budget."""
+        if self._postponed is not None:
+            yield
+            return
+        postponed: list[tuple[bytes | bytearray | Unread, Location, int]] = []
+        self._postponed = postponed
+        try:
+            yield
+        finally:
+            self._postponed = None
+        for part, location, depth in postponed:
+            self._scan_nested(part, location, depth)
+
+    def _scan_nested(self, part: bytes | bytearray | Unread, location: Location, depth: int) -> None:
+        """Scan bytes within a pickle that may be a file or pickles themselves; a file is read into memory."""
+        try:
+            head = bytes(part[:32])
+            view = part if isinstance(part, Unread) else memoryview(part)
+            if head.startswith(LOCAL_SIGNATURE) or (head[0] == _PROTO and LEGACY_MAGIC_BYTES in head):
+                self.scan_content(view.view() if isinstance(view, Unread) else view, location, depth + 1)
+            elif depth < MAX_DEPTH:
+                self.scan_pickles(view, location, depth + 1, is_whole=False, is_nested=True)
+            elif is_marked(head):
+                self.add(location.finding("broken", f"pickles are nested in pickles more than {MAX_DEPTH} levels deep"))
+        except SbformatError as error:  # bytes left in the file have changed, or are too large for memory
+            self.add(location.broken(error))
+
+
+def _decode_encoded_bytes(node: object) -> bytes | None:
+    """Return the bytes that a call of ``_codecs.encode`` returns, as protocol 2 pickles them."""
+    if not isinstance(node, Call):
+        return None
+    try:
+        return encoded_bytes(node)
+    except TensorError:
+        return None
+
+
+def is_marked(raw: bytes | bytearray | memoryview) -> bool:
+    """Return whether bytes begin as a pickle of protocol 2 or newer does."""
+    return len(raw) > 1 and raw[0] == _PROTO and raw[1] <= _NEWEST_PROTOCOL
+
+
+def _looks_like_pickle(found: Attempt, size: int, *, is_marked: bool, is_nested: bool) -> bool:
+    """Return whether an attempt is that of a pickle and not of text or numbers that begin like one.
+
+    Of the protocols 0 and 1, which have no mark, a pickle of plain data counts only when nothing else follows.
+    """
+    if found.pickle is not None:
+        return is_marked or bool(found.log) or (not is_nested and found.pickle.size == size)
+    if is_marked:
+        return bool(found.log)
+    return any(_is_unlikely_by_chance(node) for node in found.log)
+
+
+def _is_unlikely_by_chance(node: Node | Update) -> bool:
+    """Return whether text or numbers seldom decode to a row: a call, or a name that is harmful or changed."""
+    if isinstance(node, Update):
+        return isinstance(node.target, Global)
+    return isinstance(node, Call) or (isinstance(node, Global) and reason(node.pair) is not None)
+
+
+def _exceeds_limit(error: SbformatError | None, *, is_cut: bool) -> bool:
+    """Return whether decoding stopped at a limit, so that the end of the pickle is unknown."""
+    return isinstance(error, LimitError) or (is_cut and isinstance(error, PickleError) and error.is_cut_short)

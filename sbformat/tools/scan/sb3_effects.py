@@ -1,0 +1,136 @@
+"""Judge plain values by what SB3 and torch do with them: some name what is imported, connected to or looked up.
+
+FORMAT.md 14.1. Sources: SB3 ``common/base_class.py`` (``load``, ``set_parameters``), ``common/utils.py``
+(``configure_logger``), gym ``envs/registration.py``, torch ``optim/_functional.py``.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+from sbformat.constants import ENTROPY_OPTIMIZER, PTH_SUFFIX, PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY, TORCH_VARIABLES
+from sbformat.errors import escape
+from sbformat.globals.dangerous import ADDRESS
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pkl.tree import Call, Node, walk
+from sbformat.tools.scan.location import SHOWN
+from sbformat.tools.scan.name_uses import list_pairs
+from sbformat.values.context import find_role
+from sbformat.values.types import (
+    ConstantSchedule,
+    FloatSchedule,
+    Function,
+    Instance,
+    LinearSchedule,
+    Partial,
+    Reference,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sbformat.tools.scan.location import Location
+    from sbformat.tools.scan.report import Finding
+
+_STATE_DICTS: Final = frozenset(
+    {
+        "policy", "policy.optimizer", "actor.optimizer", "critic.optimizer", ENTROPY_OPTIMIZER,
+        *(name.removesuffix(PTH_SUFFIX) for name in (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY)),
+    }
+)  # fmt: skip
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:\.[A-Za-z][A-Za-z0-9_]*)?")
+_CALLABLES: Final = frozenset(
+    {
+        "policy_class", "replay_buffer_class", "rollout_buffer_class", "model_class", "lr_schedule", "learning_rate",
+        "clip_range", "clip_range_vf", "exploration_schedule", "delta_std_schedule", "policy", "cliprange",
+        "cliprange_vf",
+    }
+)  # fmt: skip
+"""Keys of ``data`` under which SB3 and SB2 store classes and functions."""
+_CALLABLE_OBJECTS: Final = (ConstantSchedule, LinearSchedule, FloatSchedule, Instance)
+_BYTES: Final = ("encode", "bytes")
+
+
+def judge_data_value(key: str, value: object, location: Location) -> Iterator[Finding]:
+    """Judge a value of ``data`` by what SB3 does with its key.
+
+    :param key: of ``data``
+    :param value: a JSON value, or a decoded one
+    :param location: of the value
+    """
+    text = _find_text(value)
+    if key == "env" and value is not None:
+        if text is None:
+            yield location.finding("unknown-name", "SB3 never saves an environment, and uses this value as one")
+        else:
+            message = "SB3 creates the environment with this name, which may import a module"
+            yield location.finding("dangerous-name", message, names=(text,))
+    elif key == "tensorboard_log" and ADDRESS.search(str(value) if isinstance(value, PurePath) else text or ""):
+        message = "the log folder is a network address, to which training connects"
+        yield location.finding("dangerous-name", message, names=(text or str(value),))
+    elif (isinstance(value, (Function, Partial, Reference)) and key not in _CALLABLES) or (
+        isinstance(value, _CALLABLE_OBJECTS) and key not in (*_CALLABLES, "action_noise")
+    ):
+        message = "a class, function or schedule is stored under a key where SB3 stores none, and may replace a method"
+        yield location.finding("unknown-name", message, names=(str(getattr(value, "qualname", value))[:SHOWN],))
+
+
+def _find_text(value: object) -> str | None:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, ArrayInfo) and value.dtype[1:2] == "U":
+        decode = codecs.utf_32_be_decode if value.dtype[0] == ">" else codecs.utf_32_le_decode
+        return decode(value.read(), "replace", True)[0].rstrip("\0")
+    return None
+
+
+def judge_attribute_path(path: str, location: Location) -> Iterator[Finding]:
+    """Judge the name of a state dict or variable, which SB3 looks up on the agent attribute by attribute.
+
+    :param path: the name without its suffix
+    :param location: of the entry
+    """
+    if path in _STATE_DICTS or path in TORCH_VARIABLES:
+        return
+    shown = escape(path, SHOWN)
+    parts = path.split(".")
+    if _PLAIN_NAME.fullmatch(path) and "ctypes" not in parts:
+        yield location.finding(
+            "unknown-entry", f"no release of SB3 writes {shown}; SB3 looks up an attribute of this name on the agent"
+        )
+        return
+    if len(parts) > 2 or "ctypes" in parts or any(part.startswith("__") and part.endswith("__") for part in parts):
+        message = f"SB3 looks up {shown} on the agent, attribute by attribute, which reaches objects other than tensors"
+        yield location.finding("dangerous-name", message, names=(path,))
+        return
+    yield location.finding("unknown-entry", f"SB3 looks up {shown} on the agent, which is not the name of an attribute")
+
+
+def judge_state_dict(tree: object, location: Location) -> Iterator[Finding]:
+    """Judge the values of a ``.pth``: names of variables, and values that a fused optimizer does not check.
+
+    :param tree: the tree of its pickle
+    :param location: of the entry
+    """
+    if location.entry in (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY):
+        keys = [key for key, _ in list_pairs(tree)]
+        for name in dict.fromkeys(key for key in keys if isinstance(key, str)):
+            yield from judge_attribute_path(name, location)
+        for key in keys:
+            if isinstance(key, Node):
+                message = "SB3 looks up on the agent what a key contains, and this key is not text"
+                yield location.finding("dangerous-name", message)
+    for part in walk(tree):
+        for key, value in list_pairs(part):
+            if isinstance(key, Node) and not (isinstance(key, Call) and find_role(key) in _BYTES):
+                yield location.finding("unchecked-arguments", "a key is neither text, a number nor bytes")
+                return
+            if type(key) is str and key == "fused" and not (value is None or (isinstance(value, int) and not value)):
+                message = (
+                    "a fused optimizer, which does not check the sizes of its state and may access memory past a tensor"
+                )
+                yield location.finding("unchecked-arguments", message)
+                return

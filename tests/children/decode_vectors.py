@@ -1,0 +1,106 @@
+"""Decodes every conformance vector under ceilings of memory and time, and prints what each came to and cost.
+
+A process of its own: the ceilings are its own limits (``resource.setrlimit``), and what passes them, or ends with
+anything but an answer or an ``SbformatError``, ends the process.
+"""
+
+from __future__ import annotations
+
+import encodings.raw_unicode_escape
+import encodings.unicode_escape
+import encodings.utf_8_sig  # noqa: F401 -- loaded when they are first used
+import json
+import os
+import resource
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import decode
+import encode
+
+from conformance import run
+from tests.children.read_hostile_pth import ask
+
+HERE: Final = Path(run.HERE)
+
+CPU_SECONDS: Final = 400
+WARMING: Final = (
+    "released-", "encode-", "scan-", "sb2-zip", "pickle-of-", "parameters-by-", "norm-whole", "bundle-whole",
+    "buffer-whole", "zip-npz",
+)  # fmt: skip
+"""How the names of good files begin, of every kind that there is."""
+ROOM: Final = 192 << 20
+"""Address space beyond what the process has when all is imported: more than the budget of any vector."""
+
+
+def state() -> list[Any]:
+    """What no file may change."""
+    files = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    return [os.getcwd(), sys.getrecursionlimit(), files, sorted(os.environ.items())]
+
+
+def address_space() -> int:
+    """Bytes of address space that the process has; 0 where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
+def lower_ceilings() -> None:
+    """No more memory than a file may cost, and an end to whatever does not end."""
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+    if size := address_space():
+        resource.setrlimit(resource.RLIMIT_AS, (size + ROOM, size + ROOM))
+
+
+def answer(vector: dict[str, Any], data: bytes) -> dict[str, Any]:
+    """What a vector came to: the outcome, what is wrong with the answer, and what it cost."""
+    found: list[Any] = []
+
+    def question() -> None:
+        if vector["kind"] == "encode":
+            found.append(decode.decode(encode.encode(json.loads(data))))
+        else:
+            found.append(decode.decode(data, vector.get("arguments", ())))
+
+    _, outcome, shown, seconds, grown = ask(vector["name"], question)
+    wrong = "" if outcome == vector.get("outcome", "read") else f"{outcome}, not {vector.get('outcome', 'read')}"
+    if found and not wrong:
+        wrong = difference(vector, data, json.loads(json.dumps(found[0])))
+    return {
+        "name": vector["name"],
+        "wrong": wrong,
+        "shown": shown,
+        "seconds": seconds,
+        "grown": grown,
+        "size": len(data),
+    }
+
+
+def difference(vector: dict[str, Any], data: bytes, found: Any) -> str:
+    """Where an answer differs from what is expected, or an empty text."""
+    if vector["kind"] == "encode":
+        wanted, found = run.sort_entries(run.replace_contents_by_digests(json.loads(data))), run.sort_entries(found)
+    else:
+        wanted = json.loads((HERE / vector["expect"]).read_bytes())
+    return "" if run.is_same(wanted, found) else run.find_difference(run.normalize(wanted), run.normalize(found))
+
+
+def main() -> None:
+    """Answer a good file of each kind first, so that all is imported; then every vector."""
+    vectors = json.loads((HERE / "manifest.json").read_bytes())["vectors"]
+    files = {vector["name"]: (HERE / vector["file"]).read_bytes() for vector in vectors}
+    for vector in vectors:
+        if vector["name"].startswith(WARMING):
+            answer(vector, files[vector["name"]])
+    modules, before = set(sys.modules), state()
+    lower_ceilings()
+    rows = [answer(vector, files[vector["name"]]) for vector in vectors]
+    changed = [str(pair) for pair in zip(before, state()) if pair[0] != pair[1]]
+    sys.stdout.write(json.dumps({"rows": rows, "changed": changed, "modules": sorted(set(sys.modules) - modules)}))
+
+
+if __name__ == "__main__":
+    main()

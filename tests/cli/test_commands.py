@@ -1,0 +1,475 @@
+"""The command line: exit status, text that is safe to show, JSON by its schema."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from sbformat.cli import _output, _workers, build_parser, main
+from sbformat.schema import load_schema
+from tests.helpers.bundled import PPO, ROOT, SAC, changed, entries, with_data, zipped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+REPORT = Draft202012Validator(load_schema("report"))
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, str]:
+    """Run a command; its status and standard output."""
+    status = main([str(arg) for arg in args])
+    return status, capsys.readouterr().out
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, list[dict[str, Any]]]:
+    """Run a command with --format json; its status and reports, checked against the schema."""
+    status, out = run(capsys, *args, "--format", "json")
+    report = json.loads(out, parse_constant=pytest.fail)
+    REPORT.validate(report)
+    return status, report["files"]
+
+
+def test_inspect_shows_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out = run(capsys, "inspect", PPO)
+    assert status == 0
+    for words in ("2.9.2", "PPO", "ActorCriticPolicy", "gamma", "0.99", "action_net.weight", "2 x 8", "Gymnasium"):
+        assert words in out
+    assert "gAWV" not in out
+    brief = run(capsys, "inspect", PPO, "--brief")[1]
+    assert "action_net.weight" not in brief
+    assert "12 tensors" in brief
+
+
+def test_inspect_fails_for_a_blob_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out = run(capsys, "inspect", PPO, "--blobs", "lr_schedul")
+    assert (status, "missing: " in out, "did you mean 'lr_schedule'?" in out) == (2, True, True)
+    status, (report,) = run_json(capsys, "inspect", PPO, "--blobs", "lr_schedul")
+    assert (status, report["outcome"], report.keys()) == (2, "missing", {"path", "outcome", "message"})
+    assert run_json(capsys, "inspect", PPO, "--blobs", "lr_schedule")[0] == 0
+
+
+def test_inspect_tells_machines_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    status, (ppo, sac) = run_json(capsys, "inspect", PPO, SAC)
+    assert status == 0
+    assert ppo["algorithm"]["name"] == "PPO"
+    assert ppo["policy_class"] == "stable_baselines3.common.policies.ActorCriticPolicy"
+    assert ppo["data"]["gamma"] == 0.99
+    assert ppo["data"]["policy_class"] == {
+        "serialized": {
+            "type": "<class 'abc.ABCMeta'>",
+            "bytes": 70,
+            "how": "decoded",
+            "value": {"kind": "reference", "module": "stable_baselines3.common.policies", "name": "ActorCriticPolicy"},
+            "why": None,
+        }
+    }
+    assert ppo["data"]["action_space"]["serialized"]["value"]["n"] == 2
+    assert ppo["data"]["lr_schedule"]["serialized"]["value"]["schedule"] == {
+        "kind": "ConstantSchedule",
+        "value": 0.0003,
+    }
+    assert [entry["name"] for entry in ppo["entries"]] == list(entries())
+    policy = next(item for item in ppo["state_dicts"] if item["name"] == "policy.pth")
+    assert policy["tensors"][0]["shape"] == [8, 4]
+    optimizer = next(item for item in sac["state_dicts"] if item["name"] == "actor.optimizer.pth")
+    assert optimizer["values"]["param_groups/[0]/lr"] == 0.0003
+    assert {row["requires_grad"] for row in sac["state_dicts"][0]["tensors"]} == {True}
+
+
+def test_one_bad_file_does_not_stop_the_rest(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "text.zip").write_text("hello")
+    status, reports = run_json(capsys, "inspect", tmp_path / "text.zip", tmp_path / "nowhere.zip", PPO)
+    assert status == 2
+    assert [report["outcome"] for report in reports] == ["container failure", "cannot open", "ok"]
+
+
+def test_a_broken_entry_is_a_finding(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    path.write_bytes(changed(policy_optimizer_pth=b"x"))
+    status, (report,) = run_json(capsys, "inspect", path)
+    assert status == 1
+    assert [row["entry"] for row in report["broken"]] == ["policy.optimizer.pth"]
+    status, out = run(capsys, "inspect", path)
+    assert status == 1
+    assert "action_net.weight" in out
+    assert "policy.optimizer.pth" in out.partition("broken")[2]
+
+
+def test_folders_stand_for_the_archives_in_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    (tmp_path / "deep" / "er" / "a.zip").write_bytes(PPO.read_bytes())
+    (tmp_path / "policy.pth").write_bytes(entries()["policy.pth"])
+    (tmp_path / "notes.txt").write_text("no archive")
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden" / "b.zip").write_text("not looked at")
+    unzipped = tmp_path / "unzipped"
+    unzipped.mkdir()
+    for name, content in entries().items():
+        (unzipped / name).write_bytes(content)
+    status, reports = run_json(capsys, "validate", tmp_path)
+    assert status == 0
+    found = sorted(os.path.relpath(report["path"], tmp_path) for report in reports)
+    assert found == ["deep/er/a.zip", "policy.pth", "unzipped"]
+
+
+def test_validate_says_what_is_wrong(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    path.write_bytes(with_data(lambda data: data.update(gamma="high", mine=1)))
+    status, (report,) = run_json(capsys, "validate", path)
+    assert (status, report["outcome"]) == (1, "invalid")
+    assert {(row["kind"], row["loc"], row["level"]) for row in report["problems"]} == {
+        ("type", "/gamma", "error"),
+        ("unknown-key", "/mine", "info"),
+    }
+    status, out = run(capsys, "validate", path, PPO)
+    assert status == 1
+    assert "/gamma" in out
+    assert "1 ok, 1 not" in out
+    path.write_bytes(with_data(lambda data: data.update(mine=1)))
+    assert run(capsys, "validate", path)[0] == 0
+
+
+@pytest.mark.parametrize("name", ["o.safetensors", "o.npz", "o"])
+def test_extract_writes(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
+    status, out = run(capsys, "extract", PPO, "-o", tmp_path / name)
+    assert status == 0
+    assert "12 tensors" in out
+    status, out = run(capsys, "extract", PPO, "-o", tmp_path / name)
+    assert status == 2
+    assert "--force" in out
+    status, (report,) = run_json(capsys, "extract", PPO, "-o", tmp_path / name, "--force", "--tensors", "*bias")
+    assert (status, len(report["tensors"])) == (0, 6)
+
+
+def test_extract_reads_what_policy_save_wrote_around_the_tensors(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    status, (report,) = run_json(capsys, "extract", PPO, "-o", tmp_path / "o.npz", "--entry", "nope")
+    assert (status, report["outcome"]) == (2, "missing")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("command", [["inspect"], ["validate"], ["scan"], ["extract", "-o", "x.npz"], ["diff", PPO]])
+def test_too_little_memory_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[Any]
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sbformat.io.source._open_file", refuse)
+    status, (report, *_) = run_json(capsys, *command, SAC)
+    assert status == 2
+    assert (report["outcome"], report["message"]) == (
+        "limit exceeded",
+        "this machine has not the memory that it asks for",
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_limits_can_be_changed(capsys: pytest.CaptureFixture[str]) -> None:
+    status, (report,) = run_json(capsys, "inspect", PPO, "--limit", "outer-entries=2")
+    assert (status, report["outcome"]) == (2, "limit exceeded")
+    assert run(capsys, "inspect", PPO, "--limit", "outer_entries=2_000")[0] == 0
+    for wrong in ("nothing=1", "tensors=many"):
+        with pytest.raises(SystemExit) as caught:
+            main(["inspect", str(PPO), "--limit", wrong])
+        assert caught.value.code == 2
+    capsys.readouterr()
+
+
+def hostile() -> bytes:
+    """An archive in which every text tries to command a terminal."""
+    evil = "\x1b]0;pwned\x07\x1b[2J\u202e\u2066\r\n\x9b31m"
+
+    def change(data: dict[str, Any]) -> None:
+        data.update({evil: evil, "gamma": evil, "tensorboard_log": [evil], "verbose": {evil: evil}})
+        data["policy_class"] = {":type:": evil, ":serialized:": "gAJjbwobeAou", evil: evil}
+
+    info = f"- OS: {evil}\n- {evil}: {evil}\n".encode()
+    return changed_data(change, info)
+
+
+def changed_data(change: Any, info: bytes) -> bytes:
+    """``data`` changed in place, and another system info."""
+    data = json.loads(entries()["data"])
+    change(data)
+    return zipped({**entries(), "data": json.dumps(data).encode(), "system_info.txt": info, "notes": b""})
+
+
+@pytest.mark.parametrize("command", ["inspect", "validate"])
+def test_no_file_chooses_the_bytes_of_a_terminal(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    path = tmp_path / "\x1b[31mred.zip"
+    path.write_bytes(hostile())
+    for extra in ([], ["--format", "json"]):
+        run_out = run(capsys, command, path, *extra)[1]
+        bad = {c for c in run_out if not (c.isprintable() or c == "\n")}
+        assert not bad
+
+
+def test_numbers_that_json_cannot_spell_are_text(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    path.write_bytes(with_data(lambda data: data.update(target_kl=float("nan"), max_grad_norm=float("inf"))))
+    _, (report,) = run_json(capsys, "inspect", path)
+    assert (report["data"]["target_kl"], report["data"]["max_grad_norm"]) == ("NaN", "Infinity")
+
+
+# -- many files ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", ["text", "json"])
+@pytest.mark.parametrize("command", ["inspect", "validate"])
+def test_processes_change_no_byte(capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str, words: str) -> None:
+    for number in range(10):
+        (tmp_path / f"{number}a.zip").write_bytes(PPO.read_bytes())
+        (tmp_path / f"{number}b.zip").write_bytes(changed(policy_pth=b"broken"))
+        (tmp_path / f"{number}c.zip").write_bytes(b"PK")
+    (tmp_path / "hostile.zip").write_bytes(hostile())
+    (tmp_path / "nan.zip").write_bytes(with_data(lambda data: data.update({"target_kl": float("nan")})))
+    paths = [tmp_path, tmp_path / "nowhere", "--format", words]
+    alone = run(capsys, command, *paths, "--jobs", 1)
+    assert alone == run(capsys, command, *paths, "--jobs", 2)
+    assert alone[0] == 2
+    assert "nowhere" in alone[1]
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "2"])
+def test_sets_are_shown_in_one_order(tmp_path: Path, seed: str) -> None:
+    import base64
+    import pickle
+
+    words = sorted(map(str, range(20)))
+    text = base64.b64encode(pickle.dumps({*words, None, 1 << 80})).decode()
+    keys = {":type:": "x", ":serialized:": text}
+    (tmp_path / "a.zip").write_bytes(with_data(lambda data: data.update({"mine": keys})))
+    done = child("-m", "sbformat", "inspect", tmp_path / "a.zip", "--format", "json", PYTHONHASHSEED=seed)
+    value = json.loads(done.stdout)["files"][0]["data"]["mine"]["serialized"]["value"]
+    assert value["items"] == [*words, None, {"kind": "int", "bits": 81}]
+
+
+@pytest.mark.parametrize("words", ["text", "json"])
+@pytest.mark.parametrize(("command", "done"), [("inspect", "inspected"), ("validate", "validated")])
+def test_a_lost_file_is_reported(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str, done: str, words: str
+) -> None:
+    def in_order(work: Any, items: Iterable[str], *, processes: int, lost: Any) -> Iterable[Any]:
+        assert processes == 1
+        first, *rest = items
+        return [lost(first), *map(work, rest)]
+
+    monkeypatch.setattr(_workers, "map_in_order", in_order)
+    status, out = run(capsys, command, PPO, SAC, "--format", words)
+    assert status == 2
+    assert f"the process that {done} it was ended from outside" in out
+    if words == "json":
+        REPORT.validate(json.loads(out))
+        assert [report["outcome"] for report in json.loads(out)["files"]] == ["process ended", "ok"]
+
+
+@pytest.mark.parametrize("command", ["inspect", "validate"])
+@pytest.mark.parametrize("number", ["0", "-1", "many", "1025"])
+def test_a_number_of_processes_is_one(capsys: pytest.CaptureFixture[str], command: str, number: str) -> None:
+    with pytest.raises(SystemExit):
+        main([command, str(PPO), "--jobs", number])
+    assert f"argument --jobs: {number} is no number from 1 to 1024" in capsys.readouterr().err
+
+
+# -- output -------------------------------------------------------------------------------------------
+
+
+REPORTS: list[dict[str, Any]] = [
+    {"a": {"b": [1, (2, "c"), {"d": None}], "e": {}}, "\u20ac \ud800 \x1b \n": "\n", "": [[[]], {}, ()]},
+    {},
+    {"numbers": [0, 1 << 70, -0.0, 1e300, 5e-324, True]},
+]
+
+
+@pytest.mark.parametrize("count", range(4))
+def test_reports_rendered_apart_are_one_document(capsys: pytest.CaptureFixture[str], count: int) -> None:
+    files = REPORTS[:count]
+    whole = json.dumps({"command": "inspect", "report_version": 1, "files": files}, indent=2) + "\n"
+    for given in (files, list(map(_output.rendered, files))):
+        _output.print_json("inspect", given)
+        assert capsys.readouterr().out == whole
+
+
+def test_documents_hold_nothing_but_json(capsys: pytest.CaptureFixture[str]) -> None:
+    _output.print_document({"x": [float("nan"), float("inf"), float("-inf")]})
+    assert json.loads(capsys.readouterr().out) == {"x": ["NaN", "Infinity", "-Infinity"]}
+    with pytest.raises(TypeError):
+        _output.print_document({"x": b"bytes"})
+
+
+ARGUMENTS = (
+    "", "--help", "--version", "nothing", "insp", "--bogus inspect", "inspect", "inspect --help", "inspect x --bogus",
+    "inspect x --format xml", "inspect x --limit depth=1", "scan", "scan --help", "scan x --fail-on clean",
+    "validate --help", "extract --help", "diff --help", "edit --help", "convert --help", "rebuild --help",
+    "bundle --help", "unbundle --help", "diff x", "edit x --bogus", "rebuild x -o", "-- inspect",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("line", ARGUMENTS)
+def test_a_parser_of_one_command_says_what_that_of_all_does(capsys: pytest.CaptureFixture[str], line: str) -> None:
+    said = []
+    for arguments in ((), line.split()[:1]):
+        with pytest.raises(SystemExit) as ended:
+            build_parser(*arguments).parse_args(line.split())
+        said.append((ended.value.code, capsys.readouterr()))
+    assert said[0] == said[1]
+
+
+def test_a_command_does_not_load_the_others() -> None:
+    code = "import sys; from sbformat.cli import main; main(sys.argv[1:]); print('|'.join(sys.modules))"
+    done = child("-c", code, "inspect", PPO, "--brief")
+    loaded = done.stdout.splitlines()[-1].split("|")
+    assert [name for name in loaded if name.startswith("sbformat.cli.") and "._" not in name] == [
+        "sbformat.cli.inspect"
+    ]
+    assert "multiprocessing" not in loaded
+
+
+def child(*args: object, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own."""
+    return subprocess.run(
+        [sys.executable, *map(str, args)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **env},
+        cwd=ROOT,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "heavy"),
+    [
+        (("inspect", PPO, "--format", "json"), ("numpy", "jsonschema", "safetensors", "rich", "torch")),
+        (("inspect", PPO), ("numpy", "jsonschema", "safetensors", "rich", "torch")),
+        (("extract", PPO, "-o"), ("numpy", "jsonschema", "safetensors", "zipfile", "torch", "rich")),
+        (("convert", PPO, "-o"), ("numpy", "jsonschema", "safetensors", "zipfile", "torch", "rich")),
+        (("validate", PPO), ("numpy", "safetensors", "rich", "torch")),
+        (("--version",), ("numpy", "jsonschema", "safetensors", "rich", "torch")),
+    ],
+)
+def test_nothing_heavy_is_imported(command: tuple[object, ...], heavy: tuple[str, ...], tmp_path: Path) -> None:
+    args = [*command, tmp_path / "o.safetensors"] if command[-1] == "-o" else list(command)
+    done = child("-X", "importtime", "-m", "sbformat", *args)
+    assert done.returncode == 0
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert "sbformat" in imported
+    assert not imported & set(heavy)
+
+
+def test_a_reader_that_stops_listening_is_no_crash() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m sbformat inspect {PPO} {PPO} {PPO} | head -1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+
+
+def test_text_without_unicode_output() -> None:
+    done = child("-m", "sbformat", "inspect", PPO, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert done.stdout.isascii()
+
+
+def test_a_terminal_gets_tables() -> None:
+    import pty
+
+    read_end, write_end = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "sbformat", "inspect", str(PPO), "--brief"], stdout=write_end, cwd=ROOT
+    ) as process:
+        os.close(write_end)
+        shown = b""
+        while True:
+            try:
+                chunk = os.read(read_end, 65536)
+            except OSError:
+                break
+            if not chunk:
+                break
+            shown += chunk
+    assert process.returncode == 0
+    os.close(read_end)
+    assert b"hyper-parameters" in shown
+    assert b"gamma" in shown
+
+
+def test_a_folder_without_archives_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    status, (report,) = run_json(capsys, "inspect", tmp_path)
+    assert (status, report["path"]) == (2, str(tmp_path))
+
+
+def test_only_regular_files_of_a_folder_are_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.zip")
+    (tmp_path / "b.zip").write_bytes(PPO.read_bytes())
+    status, reports = run_json(capsys, "validate", tmp_path)
+    assert (status, len(reports)) == (0, 1)
+
+
+def test_the_input_is_never_the_output(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "in.npz"
+    path.write_bytes(PPO.read_bytes())
+    status, _ = run_json(capsys, "extract", path, "-o", path, "--force")
+    assert status == 2
+    assert path.read_bytes() == PPO.read_bytes()
+
+
+@pytest.mark.parametrize("extra", [[], ["--format", "json"]])
+def test_values_of_any_size_are_told(capsys: pytest.CaptureFixture[str], tmp_path: Path, extra: list[str]) -> None:
+    from conformance.generators.build_pth import torch_zip
+
+    path = tmp_path / "a.pth"
+    path.write_bytes(torch_zip({"huge": 1 << 80_000, "set": {1 << 80_000}, "text": "x" * 100_000}))
+    status, out = run(capsys, "inspect", path, *extra)
+    assert status == 0
+    assert len(out) < 5000
+
+
+def test_a_full_disk_is_one_line() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m sbformat inspect {PPO} > /dev/full",
+        shell=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_tables_are_cut(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    path.write_bytes(with_data(lambda data: data.update({f"mine{n}": n for n in range(5000)})))
+    status, out = run(capsys, "inspect", path)
+    assert status == 0
+    assert len(out.splitlines()) < 1500
+    _, (report,) = run_json(capsys, "validate", path)
+    assert len(report["problems"]) == 101
+
+
+def test_reading_loads_nothing_that_writes() -> None:
+    code = (
+        "import sys, sbformat; sbformat.read(sys.argv[1]).parameters['policy'].tensors(); "
+        "print([m for m in sys.modules if m.startswith('sbformat') "
+        "and ('encode' in m or 'writ' in m or 'overlay' in m)])"
+    )
+    found = subprocess.run([sys.executable, "-c", code, PPO], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

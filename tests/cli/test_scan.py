@@ -1,0 +1,586 @@
+"""``sbformat scan``: exit status, formats, trees, many processes, and text that no file chose."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+import pytest
+
+from sbformat.archive.kinds import Kind
+from sbformat.cli import _many, _workers, main
+from sbformat.cli import scan as scan_command
+from sbformat.schema import load_schema
+from sbformat.tools.scan.report import RULES, VERDICTS
+from tests.cli.test_commands import run, run_json
+from tests.helpers import work_for_processes
+from tests.helpers.bundled import PPO, ROOT, SAC, entries, with_data, zipped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+SYSTEM = b"\x80\x02cos\nsystem\nX\x04\x00\x00\x00true\x85R."
+NAMED = b"\x80\x02cmy.policies\nMine\n."
+EVIL = "\x1b]0;pwned\x07\x1b[2J\u202e\u2066\x9b31m"
+
+
+def write(folder: Path, **contents: bytes) -> None:
+    """Write files; ``a_zip`` stands for ``a.zip``."""
+    for name, content in contents.items():
+        (folder / name.replace("_", ".")).write_bytes(content)
+
+
+def with_blob(pickle: bytes, key: str = "lr_schedule") -> bytes:
+    """The PPO archive with another blob."""
+    import base64
+
+    blob = {":type:": "<class 'x'>", ":serialized:": base64.b64encode(pickle).decode()}
+    return with_data(lambda data: data.update({key: blob}))
+
+
+# -- verdicts and exit status -------------------------------------------------------------------------
+
+
+def test_clean_archives(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out = run(capsys, "scan", PPO, SAC)
+    assert status == 0
+    assert f"{PPO}: clean (sha256 " in out
+    assert out.endswith("2 files, 2 clean\n")
+    status, (report, _) = run_json(capsys, "scan", PPO, SAC)
+    assert (status, report["verdict"], report["findings"]) == (0, "clean", [])
+    assert "torch._utils._rebuild_tensor_v2" in report["imports"]
+    assert report["size"] == PPO.stat().st_size
+    assert len(report["sha256"]) == 64
+
+
+def test_one_file_needs_no_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(run(capsys, "scan", PPO)[1].splitlines()) == 1
+
+
+def test_a_finding_says_where_and_why(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    write(tmp_path, a_zip=with_blob(SYSTEM))
+    status, out = run(capsys, "scan", tmp_path / "a.zip")
+    assert status == 1
+    assert "a.zip: dangerous" in out
+    assert "data:lr_schedule at byte 2 " in out
+    assert "os.system" in out
+    assert "dangerous-name" in out
+    assert "safe" not in out.replace("unsafe", "")
+    status, (report,) = run_json(capsys, "scan", tmp_path / "a.zip")
+    assert (status, report["verdict"], report["outcome"]) == (1, "dangerous", "ok")
+    row = report["findings"][0]
+    assert (row["entry"], row["key"], row["names"]) == ("data", "lr_schedule", ["os.system"])
+
+
+@pytest.mark.parametrize(("level", "status"), [("unknown", 1), ("code", 0), ("broken", 0), ("dangerous", 0), (None, 1)])
+def test_the_level_decides(capsys: pytest.CaptureFixture[str], tmp_path: Path, level: str | None, status: int) -> None:
+    write(tmp_path, a_pkl=NAMED)
+    extra = [] if level is None else ["--fail-on", level]
+    assert run_json(capsys, "scan", tmp_path / "a.pkl", *extra)[0] == status
+    write(tmp_path, a_pkl=SYSTEM)
+    assert run_json(capsys, "scan", tmp_path / "a.pkl", *extra)[0] == 1
+
+
+def test_what_cannot_be_read_outranks_findings(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    write(tmp_path, a_pkl=SYSTEM)
+    status, reports = run_json(capsys, "scan", tmp_path / "nowhere", tmp_path / "a.pkl", PPO)
+    assert status == 2
+    assert [report["outcome"] for report in reports] == ["cannot open", "ok", "ok"]
+    status, out = run(capsys, "scan", tmp_path / "nowhere", tmp_path / "a.pkl", PPO)
+    assert status == 2
+    assert "nowhere: cannot open: No such file" in out
+    assert out.endswith("3 files, 1 clean, 1 dangerous (harmful), 1 not read\n")
+
+
+def test_files_and_folders_without_permission(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    write(tmp_path, a_zip=PPO.read_bytes(), b_zip=PPO.read_bytes())
+    (tmp_path / "a.zip").chmod(0)
+    if os.access(tmp_path / "a.zip", os.R_OK):
+        pytest.skip("root reads everything")
+    (tmp_path / "c").mkdir(mode=0)
+    status, reports = run_json(capsys, "scan", tmp_path)
+    assert status == 2
+    assert [report["outcome"] for report in reports] == ["cannot open", "ok", "cannot open"]
+
+
+def test_a_folder_that_cannot_be_listed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "c").mkdir()
+    real = os.scandir
+
+    def scandir(path: str) -> Any:
+        if str(path).endswith("c"):
+            raise PermissionError(13, "Permission denied", path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    status, (report,) = run_json(capsys, "scan", tmp_path)
+    assert (status, report["path"], report["outcome"]) == (2, str(tmp_path / "c"), "cannot open")
+
+
+def test_names_can_be_allowed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    write(tmp_path, a_zip=with_blob(NAMED, "policy_class"))
+    path = tmp_path / "a.zip"
+    assert run_json(capsys, "scan", path)[0] == 1
+    assert run_json(capsys, "scan", path, "--allow", "my.policies")[0] == 1
+    assert run_json(capsys, "scan", path, "--allow", "x.y", "--allow", "my.policies.Mine")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["os.system", "builtins.eval"])
+def test_dangerous_names_cannot_be_allowed(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["scan", str(tmp_path / "nowhere"), "--allow", "my.Class", "--allow", name])
+    assert caught.value.code == 2
+    assert f"--allow: {name} cannot be allowed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [("--jobs", "0"), ("--jobs", "many"), ("--jobs", "-1"), ("--fail-on", "clean"), ("--format", "xml"),
+     ("--limit", "x=1")],
+)  # fmt: skip
+def test_wrong_options(capsys: pytest.CaptureFixture[str], wrong: tuple[str, str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["scan", str(PPO), *wrong])
+    assert caught.value.code == 2
+    capsys.readouterr()
+
+
+def test_limits_reach_the_scan(capsys: pytest.CaptureFixture[str]) -> None:
+    status, (report,) = run_json(capsys, "scan", PPO, "--limit", "blob_bytes=10")
+    assert status == 1
+    assert {row["rule"] for row in report["findings"]} == {"broken"}
+
+
+def test_the_words_are_those_of_the_scanner() -> None:
+    assert scan_command.VERDICTS == VERDICTS
+    schema = load_schema("report")["$defs"]
+    assert schema["Scanned"]["properties"]["verdict"]["enum"] == list(VERDICTS)
+    assert schema["Scanned"]["properties"]["format"]["enum"] == list(get_args(Kind))
+    assert schema["Finding"]["properties"]["verdict"]["enum"] == list(VERDICTS[1:])
+    assert schema["Finding"]["properties"]["rule"]["enum"] == list(RULES)
+
+
+# -- trees --------------------------------------------------------------------------------------------
+
+
+def found(capsys: pytest.CaptureFixture[str], top: Path, *extra: object) -> list[str]:
+    """What is looked into in a tree, by name."""
+    _, reports = run_json(capsys, "scan", top, *extra)
+    return [os.path.relpath(report["path"], top) for report in reports]
+
+
+def saved(array: np.ndarray) -> bytes:
+    """An array as a .npy file."""
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=True)
+    return buffer.getvalue()
+
+
+def in_tar(content: bytes) -> bytes:
+    """A tar of one file."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as file:
+        info = tarfile.TarInfo("pickle")
+        info.size = len(content)
+        file.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+LOADABLE = {
+    "archive.txt": PPO.read_bytes(),
+    "behind text": b"#!/bin/sh\nexit\n" + PPO.read_bytes(),
+    "blob.json": b'{"a": {":serialized:": "gAROLg=="}}',
+    "blob in escapes.json": rb'{"a": {"\u003ase\u0072ialized\u003A": "gAROLg=="}}',
+    "broken.json": b'{"a": {":serialized:": "gAROLg=="',
+    "legacy.bin": b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.",
+    "objects.npy": saved(np.array([{}], dtype=object)),
+    "pickle.md": b"\x80\x04N.",
+    "pickle of protocol 0": b"cos\nsystem\n(S'true'\ntR.",
+    "pickle that breaks early": b"cos\nsystem\n(S'true",
+    "pickle that is cut": b"cos\nsystem\n(S'true'\ntR",
+    "pickle with a long text first": b"T\x00\x00\x01\x00" + b"x" * 65536 + b"0cos\nsystem\n(S'true'\ntR.",
+    "pickle without PROTO": SYSTEM[2:],
+    "policy": entries()["policy.pth"],
+    "tar": in_tar(SYSTEM),
+}
+NOTHING = {
+    "a.html": b"<!doctype html><html></html>",
+    "a.json": b'{"a": ["serialized"]}',
+    "a.md": b"# An agent\n\nclass Foo:\n    pass\n",
+    "a.npy": saved(np.zeros(3)),
+    "a.png": b"\x89PNG\r\n\x1a\n" + bytes(64),
+    "a.pth": b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+    "a.py": b"class Foo:\n    pass\n",
+    "bitmap.bmp": b"BM\x9a\x00\x00\x00" + bytes(128),
+    "empty": b"",
+    "numbers.txt": b"1.5\n2.5\n",
+    "requirements.txt": b"cloudpickle\ngym\nnumpy\n",
+    "words": b"Very\nVery\nVain\n" * 1000,
+}
+
+
+def test_files_of_a_tree_are_told_by_their_content(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name, content in {**LOADABLE, **NOTHING}.items():
+        (tmp_path / name).write_bytes(content)
+    assert found(capsys, tmp_path, "--jobs", 1) == sorted(LOADABLE)
+    document = json.loads(run(capsys, "scan", tmp_path, "--format", "json", "--list-skipped")[1])
+    assert document["skipped"]["counts"] == {"other": len(NOTHING) - 1, "script": 1}
+    assert [os.path.relpath(row["path"], tmp_path) for row in document["skipped"]["files"]] == sorted(NOTHING)
+
+
+def test_a_file_that_is_named_is_looked_into(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name, content in NOTHING.items():
+        (tmp_path / name).write_bytes(content)
+        status, (report,) = run_json(capsys, "scan", tmp_path / name)
+        assert status in (0, 1)
+        assert report["outcome"] == "ok"
+
+
+def test_the_order_is_that_of_the_names(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name in ("b", "a", "B", "c/z", "c/a", "a.d/x", "c/b/y", ".x"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(NAMED)
+    assert found(capsys, tmp_path, "--jobs", 1) == [".x", "B", "a", "b", "a.d/x", "c/a", "c/z", "c/b/y"]
+
+
+def test_unzipped_archives_are_one_thing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for folder, names in {
+        "whole": list(entries()),
+        "only-data": ["data"],
+        "no-data": ["policy.pth", "_stable_baselines3_version"],
+        "loose": ["policy.pth", "policy.optimizer.pth"],
+    }.items():
+        (tmp_path / folder).mkdir()
+        for name in names:
+            (tmp_path / folder / name).write_bytes(entries()[name])
+    assert found(capsys, tmp_path) == [
+        "loose/policy.optimizer.pth",
+        "loose/policy.pth",
+        "no-data",
+        "only-data",
+        "whole",
+    ]
+    status, (report,) = run_json(capsys, "scan", tmp_path / "whole")
+    assert (status, report["format"], report["sha256"]) == (0, "folder", None)
+    assert report["size"] == sum(map(len, entries().values()))
+    assert run(capsys, "scan", tmp_path / "whole")[1] == f"{tmp_path / 'whole'}: clean\n"
+
+
+def test_a_tree_with_nothing_in_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run(capsys, "scan", tmp_path)[0] == 2
+    (tmp_path / "a.txt").write_text("text")
+    status, text = run(capsys, "scan", tmp_path)
+    assert status == 2
+    assert text.startswith("0 files\nwithout a verdict: 1 other file that contains nothing to judge")
+    assert text.endswith("nothing to judge: there is no archive, torch file or pickle\n")
+    assert run_json(capsys, "scan", tmp_path) == (2, [])
+
+
+# -- many files ---------------------------------------------------------------------------------------
+
+
+def test_processes_change_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for number in range(11):
+        write(tmp_path, **{f"{number}a_zip": PPO.read_bytes(), f"{number}b_pkl": SYSTEM, f"{number}c_zip": b"PK\3\4"})
+    paths = [*sorted(tmp_path.iterdir()), tmp_path / "nowhere"]
+    alone = run_json(capsys, "scan", *paths, "--jobs", 1)
+    assert alone == run_json(capsys, "scan", *paths, "--jobs", 2)
+    assert alone[0] == 2
+
+
+def test_few_files_start_no_process(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    real = _workers.map_in_order
+
+    def in_order(work: Any, items: Any, *, processes: int, lost: Any) -> Iterable[Any]:
+        seen.append(processes)
+        return real(work, items, processes=1, lost=lost)
+
+    monkeypatch.setattr(_workers, "map_in_order", in_order)
+    for count in (1, 31, 32, 33):
+        run(capsys, "scan", *[PPO] * count, "--jobs", 3)
+    assert seen == [1, 1, 3, 3]
+    monkeypatch.setattr(_many, "_MANY_BYTES", 2 * PPO.stat().st_size)
+    for paths in ([PPO], [PPO.with_suffix(""), PPO], [PPO, PPO, PPO, PPO], [PPO, "nowhere"]):
+        run(capsys, "scan", *paths, "--jobs", 3)
+    assert seen[4:] == [1, 2, 3, 1]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_results_come_in_order(processes: int) -> None:
+    done = _workers.map_in_order(
+        work_for_processes.double, range(40), processes=processes, lost=work_for_processes.lost
+    )
+    assert list(done) == [number * 2 for number in range(40)]
+
+
+def test_work_is_handed_out_as_it_is_done() -> None:
+    taken = []
+
+    def numbers() -> Iterable[int]:
+        for number in range(1000):
+            taken.append(number)
+            yield number
+
+    done = iter(_workers.map_in_order(work_for_processes.double, numbers(), processes=2, lost=work_for_processes.lost))
+    assert [next(done) for _ in range(3)] == [0, 2, 4]
+    assert len(taken) < 40
+    done.close()  # type: ignore[attr-defined]
+
+
+def test_a_process_that_dies_takes_only_its_file_with_it() -> None:
+    done = _workers.map_in_order(work_for_processes.double_or_die, range(12), processes=2, lost=work_for_processes.lost)
+    assert list(done) == [-number if number % 7 == 3 else number * 2 for number in range(12)]
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, OSError, EOFError])
+def test_an_error_of_our_own_is_raised(error: type[Exception]) -> None:
+    with pytest.raises(error):
+        list(_workers.map_in_order(work_for_processes.fail, [error] * 20, processes=2, lost=work_for_processes.lost))
+
+
+def test_a_process_that_is_ended_once_costs_nothing(tmp_path: Path) -> None:
+    items = [(number, str(tmp_path)) for number in range(8)]
+    done = _workers.map_in_order(work_for_processes.die_once, items, processes=2, lost=work_for_processes.lost)
+    assert list(done) == list(range(8))
+
+
+def test_large_items_and_results_pass_each_other() -> None:
+    items = ["x" * 300_000] * 12
+    done = _workers.map_in_order(work_for_processes.many, items, processes=2, lost=work_for_processes.lost)
+    assert [len(result) for result in done] == [3_000_000] * 12
+
+
+FORKED = """
+import sys
+from sbformat.cli import _workers
+from tests.helpers.work_for_processes import die_once, double_or_die, lost
+
+if __name__ == "__main__":
+    assert _workers._is_alone() == (sys.platform == "linux")
+    print(list(_workers.map_in_order(double_or_die, range(12), processes=2, lost=lost)))
+    print(list(_workers.map_in_order(die_once, [(number, sys.argv[1]) for number in range(8)], processes=3, lost=lost)))
+    print(next(_workers.map_in_order(double_or_die, range(100), processes=3, lost=lost)))
+"""
+
+
+def test_processes_of_a_process_with_one_thread(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(FORKED)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", tmp_path / "main.py", tmp_path],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+        timeout=60,
+    )
+    doubled = [-number if number % 7 == 3 else number * 2 for number in range(12)]
+    assert (done.stdout, done.stderr) == (f"{doubled}\n{list(range(8))}\n0\n", "")
+
+
+def test_a_lost_file_is_reported(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def in_order(work: Any, items: Iterable[str], *, processes: int, lost: Any) -> Iterable[Any]:
+        assert processes
+        first, *rest = items
+        return [lost(first), *map(work, rest)]
+
+    monkeypatch.setattr(_workers, "map_in_order", in_order)
+    status, reports = run_json(capsys, "scan", PPO, SAC)
+    assert (status, [report["outcome"] for report in reports]) == (2, ["process ended", "ok"])
+    assert "process ended: the process" in run(capsys, "scan", PPO, SAC)[1]
+
+
+SLEEPER = """
+import signal
+import sys
+from sbformat.cli._workers import map_in_order
+from tests.helpers.work_for_processes import lost, sleep
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests in the background ignores it
+    list(map_in_order(sleep, [sys.argv[1]] * 8, processes=2, lost=lost))
+"""
+
+
+def is_running(pid: int) -> bool:
+    """Say whether a process is there and no zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="latin-1") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="asks the system of Linux")
+@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGKILL])
+def test_processes_end_with_the_one_that_started_them(tmp_path: Path, ended_by: signal.Signals) -> None:
+    (tmp_path / "main.py").write_text(SLEEPER)
+    (tmp_path / "pids").mkdir()
+    with subprocess.Popen(
+        [sys.executable, tmp_path / "main.py", tmp_path / "pids"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        wait_until(lambda: len(os.listdir(tmp_path / "pids")) == 2)
+        process.send_signal(ended_by)
+        assert process.wait(timeout=20) != 0
+        wait_until(lambda: not any(is_running(int(pid)) for pid in os.listdir(tmp_path / "pids")))
+
+
+def wait_until(done: Any) -> None:
+    """Wait for something that takes a moment."""
+    for _ in range(1000):
+        if done():
+            return
+        time.sleep(0.02)
+    pytest.fail("it never came")
+
+
+# -- output -------------------------------------------------------------------------------------------
+
+
+def hostile(folder: Path) -> Path:
+    """A file in whose name and content everything tries to command a terminal or a viewer."""
+    link = "[here](https://evil.example) {0}"
+    named = b"\x80\x02c" + EVIL.encode() + b"\n" + link.encode() + b"\n."
+    change = with_data(
+        lambda data: data.update(
+            {
+                EVIL: {":type:": "x", ":serialized:": "gAJjG10wCmV2aWwKLg=="},
+                link: {":type:": "x", ":serialized:": "gAJj4oCuCmV2aWwKLg=="},
+            }
+        )
+    )
+    (folder / f"{EVIL}.zip").write_bytes(change)
+    (folder / f"{link.replace('/', '')}.pkl").write_bytes(named)
+    (folder / os.fsdecode(b"\xff\xfe.zip")).write_bytes(zipped({"notes": named}))
+    return folder
+
+
+@pytest.mark.parametrize("words", ["text", "json", "sarif"])
+def test_no_file_chooses_the_bytes_of_a_terminal(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: str
+) -> None:
+    status, out = run(capsys, "scan", hostile(tmp_path), tmp_path / f"{EVIL}.gone", "--format", words)
+    assert status == 2
+    assert not {char for char in out if not (char.isprintable() or char == "\n")}
+    if words == "sarif":
+        results = json.loads(out)["runs"][0]["results"]
+        assert any("here" in result["message"]["text"] for result in results)
+        assert not any("](" in result["message"]["text"] for result in results)
+
+
+def test_the_worst_is_shown_of_many(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    names = b"".join(b"cmy.module%d\nThing\n0" % number for number in range(3000))
+    write(tmp_path, a_pkl=b"\x80\x02" + names + SYSTEM[2:])
+    status, out = run(capsys, "scan", tmp_path / "a.pkl", "--fail-on", "dangerous")
+    assert status == 1
+    assert "os.system" in out.splitlines()[4]
+    assert len(out.splitlines()) < 1100
+    assert "more that are not listed" in out
+    _, (report,) = run_json(capsys, "scan", tmp_path / "a.pkl")
+    assert len(report["findings"]) + report["omitted"] > 3000
+
+
+@pytest.mark.parametrize("extra", ["--jobs 2", "--format sarif --jobs 1"])
+def test_a_reader_that_stops_listening_is_no_crash(tmp_path: Path, extra: str) -> None:
+    for number in range(200):
+        (tmp_path / f"{number}.pkl").write_bytes(SYSTEM)
+    done = subprocess.run(
+        f"{sys.executable} -m sbformat scan {tmp_path} {extra} | head -1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+        timeout=60,
+    )
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("words", ["text", "json", "sarif"])
+def test_one_file_imports_nothing_heavy(words: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "sbformat", "scan", PPO, "--format", words],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert "sbformat" in imported
+    heavy = {
+        "numpy",
+        "jsonschema",
+        "safetensors",
+        "rich",
+        "torch",
+        "multiprocessing",
+        "concurrent",
+        "pickle",
+        "_pickle",
+    }
+    assert not imported & heavy
+
+
+def test_other_commands_do_not_load_the_scanner() -> None:
+    code = (
+        "import atexit, sys; from sbformat.cli import main; atexit.register(lambda: print(*sys.modules)); main(['-h'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True, timeout=60
+    )
+    loaded = done.stdout.split()
+    assert "sbformat.cli.scan" in loaded
+    assert "sbformat.tools.scan" not in loaded
+    assert "sbformat.cli._tree" not in loaded
+
+
+def test_many_files_show_a_bar_on_a_terminal(tmp_path: Path) -> None:
+    import pty
+
+    for number in range(60):
+        (tmp_path / f"{number}.pkl").write_bytes(NAMED)
+    read_end, write_end = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "sbformat", "scan", tmp_path, "--jobs", "2"],
+        stdout=subprocess.PIPE,
+        stderr=write_end,
+        cwd=ROOT,
+    ) as process:
+        os.close(write_end)
+        shown = b""
+        while chunk := read_or_end(read_end):
+            shown += chunk
+        out = process.communicate()[0]
+    os.close(read_end)
+    assert b"scanning" in shown
+    assert b"60 files, 60 unknown" in out
+
+
+def read_or_end(file: int) -> bytes:
+    """Read from a terminal; nothing when the other side is closed."""
+    try:
+        return os.read(file, 65536)
+    except OSError:
+        return b""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="needs a device")
+def test_a_device_has_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    status, (device, archive) = run_json(capsys, "scan", "/dev/zero", PPO)
+    assert (status, device["outcome"], archive["verdict"]) == (2, "unsupported", "clean")
+    assert "neither a file, a folder nor a pipe" in run(capsys, "scan", "/dev/zero")[1]

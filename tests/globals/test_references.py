@@ -1,0 +1,114 @@
+"""The names that may stand as values: their shape, and that nothing which acts is among them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pickle
+
+import pytest
+
+from sbformat.globals import references
+from sbformat.globals.references import ALGORITHMS, REFERENCES
+from sbformat.globals.spaces import SPACE_REFERENCES
+from sbformat.globals.torch import CALLS, DTYPES, MEMORY_FORMATS
+
+TABLES = (
+    "STABLE_BASELINES3",
+    "SB3_CONTRIB",
+    "STABLE_BASELINES",
+    "_ALGORITHMS",
+    "TENSORFLOW",
+    "TORCH",
+    "NUMPY",
+    "PYTHON",
+)
+
+DANGEROUS = [
+    ("builtins", "eval"), ("builtins", "exec"), ("builtins", "compile"), ("builtins", "open"), ("builtins", "getattr"),
+    ("builtins", "setattr"), ("builtins", "__import__"), ("builtins", "map"), ("builtins", "property"),
+    ("builtins", "super"), ("builtins", "memoryview"), ("functools", "partial"), ("operator", "attrgetter"),
+    ("numpy", "load"), ("numpy", "memmap"), ("numpy", "save"), ("torch", "load"), ("torch.storage", "_load_from_bytes"),
+    ("torch", "FloatStorage"), ("stable_baselines3.common.vec_env.subproc_vec_env", "SubprocVecEnv"),
+    ("stable_baselines3.common.vec_env.base_vec_env", "CloudpickleWrapper"),
+    ("stable_baselines3.common.vec_env.dummy_vec_env", "DummyVecEnv"),
+    ("stable_baselines3.common.vec_env.vec_video_recorder", "VecVideoRecorder"),
+    ("stable_baselines3.common.monitor", "Monitor"), ("stable_baselines3.common.monitor", "ResultsWriter"),
+    ("stable_baselines3.common.logger", "CSVOutputFormat"), ("stable_baselines3.common.save_util", "json_to_data"),
+    ("stable_baselines3.common.callbacks", "CheckpointCallback"),
+    ("stable_baselines.gail.dataset.dataset", "ExpertDataset"), ("sb3_contrib.common.vec_env.async_eval", "AsyncEval"),
+    ("gymnasium.vector.utils.misc", "CloudpickleWrapper"), ("gymnasium.utils.ezpickle", "EzPickle"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_sorted_and_says_nothing_twice(name: str) -> None:
+    table = getattr(references, name)
+    assert list(table) == sorted(table)
+    for names in table.values():
+        assert names.split() == sorted(set(names.split()))
+
+
+def test_the_tables_are_all_of_it_and_no_name_stands_in_two() -> None:
+    tables = [getattr(references, name) for name in TABLES]
+    listed = [(module, name) for table in tables for module, names in table.items() for name in names.split()]
+    listed += [*SPACE_REFERENCES, *DTYPES, *MEMORY_FORMATS]
+    assert len(listed) == len(set(listed))
+    assert set(listed) == REFERENCES
+
+
+def test_every_name_is_exact() -> None:
+    for module, name in REFERENCES:
+        assert all(part.isidentifier() for part in module.split("."))
+        assert name.isidentifier()
+
+
+def test_only_the_standard_library_numpy_torch_gym_and_stable_baselines_are_named() -> None:
+    assert {module.partition(".")[0] for module, _ in REFERENCES} == {
+        "builtins", "collections", "datetime", "enum", "gym", "gymnasium", "numpy", "sb3_contrib", "stable_baselines",
+        "stable_baselines3", "tensorflow", "torch",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("pair", DANGEROUS, ids=".".join)
+def test_nothing_that_runs_opens_or_imports_is_in_it(pair: tuple[str, str]) -> None:
+    assert pair not in REFERENCES
+
+
+def test_no_module_that_runs_opens_or_connects_is_in_it() -> None:
+    words = ("vec_env", "env_util", "logger", "monitor", "callback", "wrapper", "save_util", "cloudpickle", "pickle")
+    assert not [pair for pair in REFERENCES if any(word in pair[0] for word in words)]
+    assert not {"os", "posix", "nt", "sys", "subprocess", "socket", "shutil", "importlib", "runpy", "operator"} & {
+        module for module, _ in REFERENCES
+    }
+
+
+def test_no_private_name_is_in_it() -> None:
+    assert not [name for _, name in REFERENCES if name.startswith("_")]
+
+
+def test_functions_that_a_pth_calls_are_not_references() -> None:
+    shared = REFERENCES & CALLS.keys()
+    assert {name for _, name in shared} <= {
+        "OrderedDict",
+        "set",
+        "frozenset",
+        "bytearray",
+        "complex",
+        "bytes",
+        "device",
+    }
+
+
+def test_algorithms_are_a_part_of_it() -> None:
+    assert ALGORITHMS < REFERENCES
+    assert ("stable_baselines3.sac.sac", "SAC") in ALGORITHMS
+
+
+@pytest.mark.parametrize(
+    "pair", sorted(p for p in REFERENCES if p[0] in {"builtins", "collections", "datetime", "enum"})
+)
+def test_a_name_of_the_standard_library_is_what_a_pickler_writes(pair: tuple[str, str]) -> None:
+    value = getattr(importlib.import_module(pair[0]), pair[1])
+    assert inspect.isclass(value) or value in {Ellipsis, NotImplemented}
+    assert pickle.loads(pickle.dumps(value, 4)) is value

@@ -1,0 +1,88 @@
+"""What the tests of ``.pth`` files ask of them: decode a tree, name the refusal, weigh a hostile file."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from conformance.generators.build_pth import torch_zip
+from sbformat import SbformatError, pth
+from sbformat.errors import MESSAGE_BYTES
+from tests.helpers import bundled
+from tests.helpers.machine_speed import within
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sbformat.pth import StateDict
+
+ROOT = str(bundled.ROOT)
+CHILD = os.path.join(ROOT, "tests", "children", "read_hostile_pth.py")
+
+PATIENCE = 30
+"""Seconds until a child is killed: an answer is expected in a tenth of it."""
+
+SECONDS = 2.0
+"""RULES.md: what a hostile file may cost, in time of one processor."""
+BASE_BYTES = 64 << 20
+"""And in memory: three times its size and this."""
+
+
+def decode(tree: object, storages: Mapping[str, bytes] | None = None, **options: Any) -> StateDict:
+    """Decode a tree, as the torch zip of it."""
+    return pth.loads(torch_zip(tree, storages), **options)
+
+
+def everything(data: bytes | bytearray | memoryview, **options: Any) -> Any:
+    """Decode a file and make every array in it."""
+    state_dict = pth.loads(data, **options)
+    state_dict.check()
+    return state_dict.to_numpy()
+
+
+def refusal(data: bytes, **options: Any) -> SbformatError:
+    """The error that a file is refused with, at the latest when its arrays are made."""
+    with pytest.raises(SbformatError) as raised:
+        everything(data, **options)
+    return raised.value
+
+
+def refuses(kind: type[SbformatError], words: str, tree: object, storages: Mapping[str, bytes] | None = None) -> None:
+    """Assert that a tree is refused with an error of exactly this class, saying this."""
+    error = refusal(torch_zip(tree, storages))
+    assert type(error) is kind, error
+    assert words in str(error)
+
+
+def weigh(*files: bytes, **options: Any) -> list[dict[str, Any]]:
+    """Read hostile files in a process of its own: what each way to look at each gave, and what it cost.
+
+    Asserts that nothing but our own errors came out, and that each took no more than a hostile file may.
+    """
+    command = [sys.executable, CHILD, json.dumps(options)]
+    environment = {**os.environ, "PYTHONPATH": ROOT}
+    sent = b"".join(struct.pack("<Q", len(data)) + data for data in files)
+
+    def run() -> list[dict[str, Any]]:
+        try:
+            done = subprocess.run(
+                command, input=sent, capture_output=True, timeout=PATIENCE, check=False, env=environment
+            )
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"no answer within {PATIENCE} s")
+        assert done.returncode == 0, done.stderr.decode()[-2000:]
+        rows: list[dict[str, Any]] = json.loads(done.stdout)
+        assert {row["file"] for row in rows} == set(range(len(files)))
+        return rows
+
+    rows = within(run, lambda rows: max(row["seconds"] for row in rows), SECONDS)
+    for row in rows:
+        assert row["shown"] <= MESSAGE_BYTES, row
+        assert row["grown"] <= 3 * len(files[row["file"]]) + BASE_BYTES, row
+    return rows

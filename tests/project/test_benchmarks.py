@@ -1,0 +1,182 @@
+"""The benchmarks hold together; nothing is timed here."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import sbformat
+from tests.helpers.bundled import PPO, ROOT, SAC
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+sys.path.append(str(ROOT))  # benchmarks is run from the root, not installed
+
+from benchmarks import command, files, growth, hot_paths, lazy_unpickler, measures, processes, report, results, rivals
+from benchmarks.tasks import TASKS, prepared
+from benchmarks.worker import digest
+
+
+def test_every_measure_is_listed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--list"]) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert names == list(measures.MEASURES)
+    assert len(set(names)) == len(names)
+
+
+def test_a_measure_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["--only", "cold-two"])
+    assert "there is no measure 'cold-two'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("archive", "entry"), [(PPO, "policy"), (PPO, "policy.optimizer"), (SAC, "policy")])
+def test_the_lazy_unpickler_reads_what_we_read(archive: Path, entry: str) -> None:
+    theirs = lazy_unpickler.load(rivals.entry_bytes(str(archive), entry))
+    assert digest(theirs) == digest(sbformat.read(archive).parameters[entry].to_numpy())
+
+
+def test_digests_tell_arrays_apart() -> None:
+    one = np.arange(4, dtype=np.float32)
+    different = [{"a": one}, {"b": one}, {"a": one + 1}, {"a": one.reshape(2, 2)}, {"a": one.view(np.int32)}]
+    assert len({digest(value) for value in different}) == len(different)
+    assert digest({"a": one, "b": [one]}) == digest({"b": [one], "a": one})
+
+
+@pytest.mark.parametrize("kind", files.MAKERS)
+def test_files_that_are_made_are_archives(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "made.zip"
+    files.MAKERS[kind](str(path), 1)
+    archive = sbformat.read(path)
+    assert archive.parameters["policy"].to_numpy()
+    assert archive.hyperparameters()["gamma"].value == 0.99
+    if kind == "policy":
+        with sbformat.safe_open(path) as file:
+            assert file.get_tensor(files.SMALL).nbytes == files.MIB
+
+
+def test_the_ideal_holds_the_same_arrays(tmp_path: Path) -> None:
+    files.ideals(str(tmp_path / "ideals"), [str(PPO)])
+    theirs = rivals.with_safetensors(str(tmp_path / "ideals" / "0.safetensors"), "policy")
+    assert digest(theirs) == digest(rivals.with_sbformat(str(PPO), "policy"))
+
+
+@pytest.mark.parametrize(
+    "task", ["policy", "optimizer", "scan", "validate", "data", "entries", "read-wide", "scan-wide"]
+)
+@pytest.mark.parametrize("is_held", [True, False], ids=["bytes", "path"])
+def test_our_tasks_do_something(task: str, is_held: bool) -> None:  # noqa: FBT001 -- a parameter of the test
+    assert task in TASKS
+    assert prepared(rivals.US, task, str(PPO), is_held=is_held)() is not None
+
+
+def test_what_is_written_for_the_measure_is_the_archive(tmp_path: Path) -> None:
+    output = tmp_path / "written.zip"
+    prepared(rivals.US, "write", str(PPO), is_held=False, output=str(output))()
+    written, original = sbformat.read(output), sbformat.read(PPO)
+    assert digest(written.parameters["policy"].to_numpy()) == digest(original.parameters["policy"].to_numpy())
+
+
+@pytest.mark.parametrize("name", hot_paths.PATHS)
+def test_hot_paths_are_there(name: str) -> None:
+    assert hot_paths.PATHS[name](PPO.read_bytes())() is not None
+
+
+# -- processes ----------------------------------------------------------------------------------------
+
+
+def test_a_process_is_told_about(tmp_path: Path) -> None:
+    env = processes.environment(str(tmp_path))
+    ran = processes.run([sys.executable, "-S", "-c", "print(1); raise SystemExit(3)"], env, accepted=(3,))
+    assert (ran.exit_code, ran.output) == (3, b"1\n")
+    assert ran.seconds > 0
+    assert ran.peak > 0
+
+
+def test_a_process_that_fails_says_why(tmp_path: Path) -> None:
+    with pytest.raises(processes.Failed, match="exit code 1: ValueError: no"):
+        processes.run([sys.executable, "-S", "-c", "raise ValueError('no')"], processes.environment(str(tmp_path)))
+    with pytest.raises(processes.Failed, match="not-there"):
+        processes.run([str(tmp_path / "not-there")], processes.environment(str(tmp_path)))
+
+
+def test_a_worker_answers_and_says_why_it_cannot(tmp_path: Path) -> None:
+    worker = processes.Worker(rivals.US, processes.environment(str(tmp_path)))
+    try:
+        assert worker.ask("policy", str(PPO), is_digest=True) == {
+            "digest": digest(rivals.with_sbformat(str(PPO), "policy"))
+        }
+        with pytest.raises(processes.Failed, match="FileNotFoundError"):
+            worker.ask("policy", str(tmp_path / "none.zip"), calls=1)
+    finally:
+        worker.close()
+
+
+# -- results ------------------------------------------------------------------------------------------
+
+
+def lines() -> list[results.Line]:
+    samples = {"us": {"1": 1.0, "2": 2.0}, "slow": {"1": 4.0, "2": 4.0}, "quick": {"1": 1.0, "2": 1.0}}
+    goals = {"slow": 0.5, results.FASTEST: 0.9, "absent": 1.0}
+    made = results.compared(
+        "m", samples, us="us", goals=goals, rivals=("slow", "quick"), missing={"absent": "not installed"}
+    )
+    return [*made, results.Line("m", "peak RSS", "B", 2e6, limit=3e6)]
+
+
+def test_goals_are_judged_by_the_median_ratio() -> None:
+    slow, quick, absent, peak = lines()
+    assert slow.ratio == results.Spread(0.375, 0.3125, 0.4375)
+    assert (slow.is_met, quick.is_met, absent.is_met, peak.is_met) == (True, False, None, True)
+    assert "the fastest rival" in quick.note
+
+
+def test_pairs_that_only_one_has_do_not_count() -> None:
+    [line] = results.compared("m", {"us": {"1": 1.0, "2": 9.0}, "them": {"1": 2.0}}, us="us")
+    assert line.ratio == results.Spread(0.5, 0.5, 0.5)
+    assert line.note == "1 of 2 pairs"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [(1.5, "s", "1.50 s"), (0.0123, "s", "12.3 ms"), (1e-4, "s", "100 us"), (9.997e-4, "s", "1.00 ms"),
+     (5e6, "B", "5.0 MB"), (None, "s", "-"),
+     (1234.6, "instructions", "1,235"), (1.06, "", "1.06")],
+)  # fmt: skip
+def test_quantities_have_three_digits(value: float | None, unit: str, shown: str) -> None:
+    assert report.quantity(value, unit) == shown
+
+
+def test_a_result_is_shown_in_three_ways() -> None:
+    found = lines()
+    about = report.environment({"torch": "1"}, 3)
+    curves = [growth.Curve("tensors", "tensors", ((10, 0.1), (20, 0.2)))]
+    text, markdown = report.text(found), report.markdown(found, about)
+    for word in ("slow", "0.375 (0.312..0.438)", "met", "missed", "not measured", "not installed", "\u2264 0.50 x"):
+        assert word in text
+        assert word in markdown
+    assert "2 of 4 goals met, 1 not measured; missed: m (time, quick)" in markdown
+    read = json.loads(report.document(found, curves, about))
+    assert [line["met"] for line in read["lines"]] == [True, False, None, True]
+    assert read["growth"][0]["points"] == [[10, 0.1], [20, 0.2]]
+
+
+@pytest.mark.parametrize(("cost", "power"), [(lambda n: n, 1), (lambda n: n * n, 2), (lambda n: n + 100, 0.9)])
+def test_exponents_are_those_of_the_upper_half(cost: Callable[[int], float], power: float) -> None:
+    assert growth.exponent([(2**k, float(cost(2**k))) for k in range(14)]) == pytest.approx(power, abs=0.1)
+
+
+def test_the_readme_names_what_there_is() -> None:
+    text = (ROOT / "benchmarks" / "README.md").read_text("utf-8")
+    for reader in rivals.READERS.values():
+        assert reader.name in text
+    options = {word for action in command.parser()._actions for word in action.option_strings}
+    for word in ("--quick", "--only", "--list", "--keep", "--output", "--instructions", "--against"):
+        assert word in options
+        assert word in text

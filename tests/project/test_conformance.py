@@ -1,0 +1,279 @@
+"""The conformance suite: its vectors stand for rules, are what their programs make, and are answered as they say."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from functools import cache
+from typing import Any, Final
+
+import jsonschema
+import pytest
+
+from conformance import generate
+from sbformat.errors import MESSAGE_BYTES
+from tests.helpers.bundled import ROOT
+from tests.helpers.machine_speed import pace
+from tests.helpers.pth_checks import BASE_BYTES, SECONDS
+
+HERE: Final = ROOT / "conformance"
+MANIFEST: Final = json.loads((HERE / "manifest.json").read_bytes())
+VECTORS: Final[list[dict[str, Any]]] = MANIFEST["vectors"]
+NODE: Final = shutil.which("node")
+
+
+def spaced(text: str) -> str:
+    return " ".join(text.split())
+
+
+@cache
+def sections() -> dict[str, str]:
+    """The text of each section of FORMAT.md by its number."""
+    found: dict[str, list[str]] = {}
+    number = ""
+    for line in (ROOT / "schema" / "FORMAT.md").read_text(encoding="utf-8").splitlines():
+        if heading := re.match(r"#+ (\d+(?:\.\d+)?) ", line):
+            number = heading[1]
+        found.setdefault(number, []).append(line)
+    return {number: spaced(" ".join(lines)) for number, lines in found.items()}
+
+
+# -- the vectors are what they should be --------------------------------------------------------------
+
+
+def test_the_programs_make_exactly_these_vectors() -> None:
+    wanted = generate.generate_files()
+    assert generate.existing_files() == wanted.keys()
+    assert [file for file, data in wanted.items() if (HERE / file).read_bytes() != data] == []
+
+
+def test_the_manifest_keeps_to_its_schema() -> None:
+    schema = json.loads((HERE / "manifest.schema.json").read_bytes())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(MANIFEST, schema)
+    names = Counter(vector["name"] for vector in VECTORS)
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_every_layer_has_vectors() -> None:
+    counts = Counter(vector.get("outcome", "accepted") for vector in VECTORS)
+    assert counts["accepted"] >= 150
+    assert sum(counts.values()) >= 300
+    assert min(counts.values()) >= 4
+    kinds = {vector["outcome"] for vector in VECTORS if "outcome" in vector}
+    assert len(kinds) == 7
+
+
+def test_every_vector_quotes_its_section() -> None:
+    assert [v["name"] for v in VECTORS if spaced(v["sentence"]) not in sections().get(v["section"], "")] == []
+
+
+ONE_SIDED: Final = {
+    "A reader MUST NOT unpickle it": "test_no_execution.py tests it with all vectors",
+    "MUST NOT use a hint as the value": "a decoder prints both; nothing is refused",
+    "MUST accept and preserve them": "nothing is refused",
+    "A reader MUST report to its user that the text was not canonical": "nothing is refused",
+    "never refused for that reason": "the next sentence has the vectors that are refused",
+    "a reader MUST accept any order": "nothing is refused",
+    "MUST be preserved unchanged and otherwise ignored": "nothing is refused",
+    "MUST traverse it without recursion": "a violation would be a crash",
+    "MUST NOT hash anything that a file built": "a violation would be a hang",
+    "A scanner MUST record, in order, every import": "a decoder prints the log",
+    "MUST be flagged": "a decoder prints the flags",
+    "A reader MUST do the same, according to the last PROTO executed": "a decoder prints the name",
+    "MUST report whether another algorithm could have written the same": "both answers are accepted files",
+    "names of the remaining files MUST satisfy": "for folders, which have no standard input: test_folder.py",
+    "MUST be understood (13.1), or produces a finding": "a scan refuses nothing; a decoder prints the verdicts",
+    "A reader MUST report which of these applies": "a decoder prints only the names: test_sb2_orders.py",
+    "HER MUST come first": "a decoder prints an algorithm; nothing is refused",
+    "`norm_obs_keys` MUST be present": "for writers, and no encoder writes pickles: test_vecnormalize.py",
+    "what is refused MUST otherwise be the same as by section 5": "for large files with a path: test_out_of_core.py",
+    "their length MUST be compared with the bytes that remain": "for large files with a path: test_out_of_core.py",
+    "MUST be of the bytes that were examined": "for files that change during a scan: test_large.py",
+    'a validator MUST report "invalid"': "for validators: test_policies.py",
+    "MUST be the one that was first opened": "for files that change during reading: test_out_of_core.py",
+}
+"""Rules that have vectors on one side only, or that other tests check, with the reason."""
+
+
+def rules(number: str) -> list[str]:
+    """The sentences of a section that say MUST."""
+    return [
+        part
+        for part in re.split(r"(?<=[.;:]) (?=[^a-z]|a reader|all |they |it )", sections()[number])
+        if "MUST" in part
+    ]
+
+
+PROVED: Final = (*range(1, 9), 14, 16, 17, 18)
+"""The sections that speak of readers, and that a decoder is asked about."""
+
+
+@pytest.mark.parametrize("number", [number for number in sections() if number and int(number.split(".")[0]) in PROVED])
+def test_every_must_has_a_vector_on_each_side(number: str) -> None:
+    """A vector stands for a sentence when it quotes a part of it, or more than it."""
+    missing = []
+    for sentence in rules(number):
+        quoting = [v for v in VECTORS if v["section"] == number and _meets(sentence, spaced(v["sentence"]))]
+        sides = {"outcome" in vector for vector in quoting}
+        excused = any(words in sentence for words in ONE_SIDED)
+        if len(sides) < (0 if excused else 2):
+            missing.append((sentence, sides))
+    assert missing == []
+
+
+def _meets(sentence: str, quote: str) -> bool:
+    """Do they share a piece long enough to be said of one thing?"""
+    return (
+        quote in sentence
+        or sentence in quote
+        or any(
+            sentence.endswith(quote[:size]) or quote.endswith(sentence[:size])
+            for size in range(30, min(len(sentence), len(quote)))
+        )
+    )
+
+
+# -- they are answered as they say --------------------------------------------------------------------
+
+
+@cache
+def answered() -> tuple[dict[str, Any], float]:
+    """What a child with lowered ceilings made of every vector, and how slow the machine was."""
+    before = pace()
+    child = [sys.executable, str(ROOT / "tests" / "children" / "decode_vectors.py")]
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(HERE / "harness" / "python")])}
+    done = subprocess.run(child, capture_output=True, text=True, check=False, timeout=500, env=path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout), max(before, pace())
+
+
+def test_every_vector_is_answered_as_it_says() -> None:
+    rows = answered()[0]["rows"]
+    assert [row["name"] for row in rows] == [vector["name"] for vector in VECTORS]
+    assert {row["name"]: row["wrong"] for row in rows if row["wrong"]} == {}
+
+
+def test_no_vector_costs_more_than_a_hostile_file_may() -> None:
+    report, slowness = answered()
+    for row in report["rows"]:
+        assert row["seconds"] <= SECONDS * slowness, row
+        assert row["grown"] <= 3 * row["size"] + BASE_BYTES, row
+        assert row["shown"] <= MESSAGE_BYTES, row
+
+
+def test_no_vector_changes_the_process() -> None:
+    report, _ = answered()
+    assert report["changed"] == []
+    assert report["modules"] == []
+
+
+# -- the runner ---------------------------------------------------------------------------------------
+
+
+def ran(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(HERE / "run.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
+
+
+def harness(name: str) -> str:
+    """The command of one of our own decoders or encoders."""
+    if name.endswith(".js"):
+        return f"{NODE} {HERE / 'harness' / 'javascript' / name}"
+    return f"{sys.executable} {HERE / 'harness' / 'python' / name}"
+
+
+def test_our_own_decoder_and_encoder_keep_to_the_protocol() -> None:
+    done = ran("--decoder", harness("decode.py"), "--encoder", harness("encode.py"), "--only", "system-info")
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"^all +[1-9][0-9]* +0 +0 +0 +0$", done.stdout, re.MULTILINE)
+    assert "encode" in done.stdout
+
+
+@pytest.mark.skipif(NODE is None, reason="node is not installed")
+@pytest.mark.parametrize("part", ["entry-", "names-", "json-key", "pickle-frame", "storage-key", "legacy-key"])
+def test_a_decoder_in_another_language_agrees(part: str) -> None:
+    """A part of the vectors, here; ``.ci/run`` has it answer all."""
+    done = ran("--decoder", harness("decode.js"), "--only", part)
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"^all +[1-9]", done.stdout, re.MULTILINE)
+
+
+BROKEN: Final = {
+    "that accepts anything": "import sys; sys.stdin.buffer.read(); print('{}')",
+    "that refuses everything": 'import sys; print(\'{"outcome": "container failure"}\'); sys.exit(1)',
+    "that names no outcome": "import sys; print('{}'); sys.exit(1)",
+    "that prints no JSON": "print('ok')",
+    "that prints nothing": "",
+    "that raises": "raise KeyError('x')",
+    "that is killed": "import os; os.kill(os.getpid(), 9)",
+    "that hangs": "import time; time.sleep(60)",
+    "that knows no argument at all": "import sys; sys.exit(2)",
+    "that ends with 0 when it refuses": 'print(\'{"outcome": "data failure"}\')',
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_decoder_fails(what: str) -> None:
+    decoder = f'{sys.executable} -c "{BROKEN[what].replace(chr(34), chr(92) + chr(34))}"'
+    done = ran("--decoder", decoder, "--only", "file-", "--timeout", "3")
+    assert done.returncode == 1, done.stdout
+    if what not in ("that refuses everything", "that accepts anything", "that ends with 0 when it refuses"):
+        assert "crash" in done.stdout
+        assert re.search(r"^all +0 ", done.stdout, re.MULTILINE)
+
+
+WRAPPED: Final = """
+import io, json, sys
+sys.path.insert(0, {folder!r})
+import decode
+{fault}
+sys.exit(decode.main())
+"""
+FAULTS: Final = {
+    "a wrong number": """
+import tagged
+old = tagged.scalar
+tagged.scalar = lambda value: 2 if value == 1 else old(value)
+""",
+    "true for 1": """
+old = decode.json_value
+decode.json_value = lambda value: json.loads(json.dumps(old(value)).replace(" 1]", " true]"))
+""",
+    "another order": """
+old = decode.json_value
+decode.json_value = lambda value: old(dict(reversed(value.items())))
+""",
+}
+
+
+@pytest.mark.parametrize("what", FAULTS)
+def test_a_decoder_with_one_fault_fails(what: str, tmp_path: Any) -> None:
+    program = tmp_path / "decode_wrong.py"
+    program.write_text(WRAPPED.format(folder=str(HERE / "harness" / "python"), fault=FAULTS[what]), encoding="utf-8")
+    done = ran("--decoder", f"{sys.executable} {program}", "--only", "form-")
+    assert done.returncode == 1, done.stdout
+    assert "crash" not in done.stdout.splitlines()[0]
+
+
+def test_an_expected_failure_that_passes_fails_the_run() -> None:
+    decoder = harness("decode.py")
+    assert ran("--decoder", decoder, "--only", "file-empty", "--xfail", "file-empty").returncode == 1
+    wrong = f'{sys.executable} -c "{BROKEN["that accepts anything"]}"'
+    expected = [word for v in VECTORS if "file-empty" in v["name"] for word in ("--xfail", v["name"])]
+    assert ran("--decoder", wrong, "--only", "file-empty", *expected).returncode == 0
+
+
+def test_features_are_skipped_and_unknown_words_are_told() -> None:
+    decoder = f'{sys.executable} -c "{BROKEN["that accepts anything"]}"'
+    nothing = ran("--decoder", decoder, "--only", "scan-archive", "--skip-feature", "scan")
+    assert nothing.returncode == 1  # a run of no vectors proves nothing
+    for words in (["--skip-feature", "legcy"], ["--xfail", "no-such-vector"], []):
+        done = ran(*(["--decoder", decoder] if words else []), *words)
+        assert done.returncode == 2, words
+    assert "legacy" in ran("--decoder", decoder, "--skip-feature", "legcy").stderr

@@ -1,0 +1,126 @@
+"""The README is true: its commands print what it shows, its code runs, its options exist."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shlex
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from sbformat.cli import build_parser, main
+from tests.helpers.bundled import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+README = (ROOT / "README.md").read_text("utf-8")
+CONSOLE = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+COMMANDS = (
+    "inspect", "extract", "validate", "scan", "diff", "edit", "convert", "rebuild", "bundle", "unbundle",
+)  # fmt: skip
+SHOWN = [
+    (command, output)
+    for block in CONSOLE
+    for command, output in re.findall(
+        rf"^\$ (sbformat (?:{'|'.join(COMMANDS)}) .*)\n((?:(?!\$ ).*\n)*)",
+        block,
+        re.MULTILINE,
+    )
+    if output.strip()
+]
+
+
+def test_commands_print_what_the_readme_shows(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    for command, output in SHOWN:  # in order: some work on what those before them wrote
+        main(shlex.split(command)[1:])
+        assert capsys.readouterr().out.rstrip() == output.rstrip(), command
+
+
+def test_every_command_is_shown() -> None:
+    assert {command.split()[1] for command, _ in SHOWN} == set(COMMANDS)
+
+
+def test_the_noxfile_runs_the_commands_of_the_readme() -> None:
+    commands = re.findall(r"^\$ (.*)$", README, re.MULTILINE)
+    strings = {
+        node.value
+        for node in ast.walk(ast.parse((ROOT / "noxfile.py").read_text("utf-8")))
+        if isinstance(node, ast.Constant)
+    }
+    assert commands[0] == "pip install '.[cli]' && sbformat inspect tests/archives/ppo-cartpole.zip"
+    assert "pip install -e '.[test]' && python -m pytest" in commands
+    assert {commands[0], "pip install -e '.[test]' && python -m pytest"} <= strings
+
+
+def test_the_code_runs_and_gives_what_its_comments_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    checked = 0
+    for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL):
+        if "stable_baselines3 import" in block:
+            continue  # the interop tests run it
+        scope: dict[str, object] = {}
+        exec(block, scope)  # noqa: S102 -- the README's own code
+        for expression, comment in re.findall(r"^(\S.*?)\s+# (.+)$", block, re.MULTILINE):
+            if comment.startswith(("'", "(", "<", "True")) or comment[0].isdigit():
+                shown = repr(eval(expression, scope))  # noqa: S307 -- the README's own code
+                assert shown == comment.removesuffix(", without numpy"), expression
+                checked += 1
+    assert checked >= 7
+
+
+def test_the_code_passes_mypy_strict(tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    blocks = [block for block in blocks if "stable_baselines3 import" not in block]
+    for number, block in enumerate(blocks):
+        (tmp_path / f"block_{number}.py").write_text(block, "utf-8")
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml")]
+    run = subprocess.run(
+        [*command, "--cache-dir", str(tmp_path / "cache"), *map(str, sorted(tmp_path.glob("*.py")))],
+        cwd=ROOT, env={**os.environ, "MYPYPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_every_option_is_documented() -> None:
+    parser = build_parser()
+    commands = next(action for action in parser._actions if action.dest == "command").choices
+    assert isinstance(commands, dict)
+    for name, command in commands.items():
+        assert f"sbformat {name}" in README
+        for action in command._actions:
+            for option in action.option_strings:
+                if option.startswith("--") and option != "--help":
+                    assert option in README, f"{name} {option}"
+
+
+def test_every_section_of_the_format_that_is_cited_is_there() -> None:
+    text = (ROOT / "schema" / "FORMAT.md").read_text("utf-8")
+    sections = set(re.findall(r"^#+ (\d+(?:\.\d+)?)", text, re.MULTILINE))
+    for path in (ROOT / "sbformat").rglob("*.py"):
+        for numbers in re.findall(r"FORMAT\.md ((?:\d+(?:\.\d+)?(?:, | to )?)+)", path.read_text("utf-8")):
+            for number in re.findall(r"\d+(?:\.\d+)?", numbers):
+                assert number in sections, f"{path.name} cites FORMAT.md {number}"
+
+
+def test_every_limit_is_in_the_format() -> None:
+    from sbformat import Limits
+
+    text = (ROOT / "schema" / "FORMAT.md").read_text("utf-8")
+    for name in Limits._fields:
+        assert f"`{name}`" in text, name
+
+
+def test_the_text_names_no_machine_and_no_registry() -> None:
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("*.toml"), *(ROOT / "sbformat").rglob("*.py"), *ROOT.glob("schema/*")]:
+        text = path.read_text("utf-8")
+        assert not re.search(r"(?:/home|/root|/work)/|pypi\.org|files\.pythonhosted", text), path

@@ -1,0 +1,139 @@
+"""The project's own files agree with each other: workflows, noxfile, documents, metadata."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from functools import cache, reduce
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import sbformat
+from tests.helpers.bundled import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+YAML = [*sorted((ROOT / ".github").rglob("*.yml")), ROOT / ".pre-commit-config.yaml", ROOT / "CITATION.cff"]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+PYPROJECT = (ROOT / "pyproject.toml").read_text("utf-8")
+PYTHONS = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', PYPROJECT)
+MATRIX = re.compile(r"\$\{\{ matrix\.(\w+) \}\}")
+
+
+def load_yaml(path: Path) -> Any:
+    return pytest.importorskip("yaml").safe_load(path.read_text("utf-8"))
+
+
+@cache
+def list_sessions() -> frozenset[str]:
+    """The names that ``nox --list`` prints, without nox: the functions decorated with ``nox.session``."""
+    found = set()
+    for node in ast.parse((ROOT / "noxfile.py").read_text("utf-8")).body:
+        for decorator in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
+            text = ast.unparse(decorator)
+            if text.startswith("nox.session"):
+                found |= {f"{node.name}-{python}" for python in PYTHONS} if "python=PYTHONS" in text else {node.name}
+    return frozenset(found)
+
+
+def expand_matrix(text: str, matrix: dict[str, list[Any]]) -> list[str]:
+    """A text once for each value of the variables of a job's matrix that it names."""
+    texts = [text]
+    for name in MATRIX.findall(text):
+        texts = [MATRIX.sub(str(value), part, count=1) for part in texts for value in matrix[name]]
+    return texts
+
+
+@pytest.mark.parametrize("path", YAML, ids=lambda path: path.name)
+def test_the_yaml_files_parse(path: Path) -> None:
+    assert isinstance(load_yaml(path), dict)
+
+
+def list_steps() -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Every job of every workflow with each of its steps."""
+    jobs = [job for path in WORKFLOWS for job in load_yaml(path)["jobs"].values()]
+    return [(job, step) for job in jobs for step in job.get("steps", [])]
+
+
+def test_the_workflows_run_sessions_of_the_noxfile() -> None:
+    ran: set[str] = set()
+    for job, step in list_steps():
+        session = step.get("run", "").partition("nox --session ")[2].partition(" -- ")[0]
+        if session:
+            ran |= set(expand_matrix(session, job.get("strategy", {}).get("matrix", {})))
+    assert ran == list_sessions()
+
+
+def test_the_workflows_pin_actions_and_test_every_python() -> None:
+    used = [step["uses"] for _, step in list_steps() if "uses" in step]
+    assert len(used) > 10
+    assert [name for name in used if not re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", name)] == []
+    tests = load_yaml(ROOT / ".github" / "workflows" / "test.yml")["jobs"]["tests"]["strategy"]["matrix"]
+    assert tests["python"] == PYTHONS
+    assert {system.partition("-")[0] for system in tests["os"]} == {"ubuntu", "macos", "windows"}
+
+
+def test_one_version_and_one_address() -> None:
+    citation = load_yaml(ROOT / "CITATION.cff")
+    assert citation["version"] == sbformat.__version__
+    assert citation["repository-code"] in PYPROJECT
+    assert f"{citation['repository-code']}/" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_to_files(path: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", path.read_text("utf-8")):
+        assert (path.parent / target).exists(), target
+
+
+def test_the_documents_and_the_noxfile_name_programs_that_exist() -> None:
+    text = "".join(path.read_text("utf-8") for path in [*DOCUMENTS, ROOT / "noxfile.py", ROOT / "pyproject.toml"])
+    programs = set(re.findall(r"\b(?:tests|conformance|schema|benchmarks|sbformat)/[\w./-]+\.(?:py|js)\b", text))
+    assert len(programs) > 50
+    assert [path for path in programs if not (ROOT / path).exists()] == []
+
+
+def test_the_documents_name_sessions_and_rules_that_exist() -> None:
+    text = "".join(path.read_text("utf-8") for path in [*DOCUMENTS, ROOT / "noxfile.py"])
+    sessions = set(re.findall(r"nox -s ([\w.-]+)", text))
+    assert len(sessions) > 3
+    assert sessions <= list_sessions()
+    rules = re.findall(r'Rule\("[\d.]+", "(.*)"\)', (ROOT / "CONTRIBUTING.md").read_text("utf-8"))
+    assert len(rules) == 1
+    assert rules[0] in " ".join((ROOT / "schema" / "FORMAT.md").read_text("utf-8").split())
+
+
+def test_the_architecture_names_files_that_exist() -> None:
+    paths = re.findall(r"`((?:sbformat|schema|conformance|tests|docs|benchmarks|\.github)/[^`]*)`", ARCHITECTURE)
+    assert len(paths) > 50
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_the_architecture_names_functions_that_exist() -> None:
+    named = set(re.findall(r"`((?:\w+\.)+\w+)[`(\[]", ARCHITECTURE))
+    named = {name for name in named if not name.endswith((".py", ".md", ".json", ".pth", ".pkl", ".toml"))}
+    assert len(named) > 30
+    for name in named - {"numpy.ndarray", "policy.save", "torch.save"}:
+        parts = name.removeprefix("sbformat.").split(".")
+        found: Any = sbformat
+        if parts[0] not in sbformat.__all__:
+            found = importlib.import_module(f"sbformat.{parts.pop(0)}")
+        while (ROOT / found.__name__.replace(".", "/") / f"{parts[0]}.py").is_file():
+            found = importlib.import_module(f"{found.__name__}.{parts.pop(0)}")
+        assert reduce(getattr, parts, found) is not None, name
+
+
+def test_the_architecture_lists_the_layers_of_the_contracts() -> None:
+    contract = re.search(r'containers = \["sbformat"\].*?layers = \[(.*?)\]', PYPROJECT, re.DOTALL)
+    assert contract is not None
+    rows = [re.findall(r"\w+", row) for row in re.findall(r'"(.*?)"', contract[1])]
+    place = {name: number for number, row in enumerate(rows) for name in row}
+    table = ARCHITECTURE.partition("## Layers")[2].partition("Three rules")[0]
+    listed = re.findall(r"`sbformat/(\w+)(?:/|\.py)`", "\n".join(re.findall(r"^\|([^|]*)", table, re.MULTILINE)))
+    assert set(listed) == set(place) - {"__main__"}
+    assert [place[name] for name in listed] == sorted(place[name] for name in listed)

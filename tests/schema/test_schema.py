@@ -1,0 +1,169 @@
+"""validate and iter_problems: the schema of data, and the rules between entries."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+import sbformat
+from sbformat.schema import load_schema
+from tests.helpers.bundled import PPO, SAC, changed, entries, with_data, zipped
+
+DEFINITIONS = load_schema("data")["$defs"]
+ALGORITHMS = (
+    "PPO", "A2C", "DQN", "SAC", "TD3", "DDPG", "HER", "TQC", "QRDQN", "TRPO", "MaskablePPO", "RecurrentPPO", "ARS",
+    "CrossQ",
+)  # fmt: skip
+WRONG: tuple[Any, ...] = (12345.5, "wrong", [], [[{"a": 1}]], {"wrong": 1}, None, True)
+
+
+def keys_of(name: str) -> set[str]:
+    """The keys that a definition and those it builds on describe."""
+    found = set(DEFINITIONS[name].get("properties", ()))
+    for parent in DEFINITIONS[name].get("allOf", ()):
+        found |= keys_of(parent["$ref"].rpartition("/")[2])
+    return found
+
+
+@pytest.mark.parametrize("name", ["data", "report"])
+def test_the_schemas_are_schemas(name: str) -> None:
+    Draft202012Validator.check_schema(load_schema(name))
+
+
+@pytest.mark.parametrize("path", [PPO, SAC])
+def test_real_archives_have_no_problems(path: Any) -> None:
+    assert list(sbformat.iter_problems(path)) == []
+    assert sbformat.validate(path) == ()
+    assert sbformat.validate(sbformat.read(path)) == ()
+    assert sbformat.validate(sbformat.read(path).data) == ()
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_documented_key_refuses_wrong_types(algorithm: str) -> None:
+    schema = {"$ref": f"#/$defs/{algorithm}", "$defs": DEFINITIONS}
+    validator = Draft202012Validator(schema)
+    keys = keys_of(algorithm)
+    assert len(keys) > 20
+    for key in keys:
+        refused = [value for value in WRONG if not validator.is_valid({key: value})]
+        assert len(refused) >= 2, key
+
+
+@pytest.mark.parametrize("key", sorted(keys_of("PPO") & set(json.loads(entries()["data"]))))
+def test_a_wrong_type_in_an_archive_is_found_at_its_key(key: str) -> None:
+    source = with_data(lambda data: data.update({key: [[{"a": 1}]]}))
+    problems = [problem for problem in sbformat.iter_problems(source) if problem.level == "error"]
+    assert [(problem.entry, problem.loc.split("/")[1]) for problem in problems] == [("data", key)] * len(problems)
+    assert problems
+    with pytest.raises(sbformat.ValidationError) as caught:
+        sbformat.validate(source)
+    assert [problem for problem in caught.value.problems if problem.level == "error"] == problems
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("key", sorted(keys_of("BaseAlgorithm")))
+def test_every_key_is_described(key: str) -> None:
+    described = [
+        definition["properties"][key] for definition in DEFINITIONS.values() if key in definition.get("properties", ())
+    ]
+    assert all(len(item["description"]) > 10 for item in described)
+
+
+def test_ranges_are_checked() -> None:
+    (problem,) = sbformat.iter_problems(with_data(lambda data: data.update(gamma=1.5)))
+    assert (problem.loc, problem.level) == ("/gamma", "error")
+    assert "1.5" in problem.message
+
+
+def test_unknown_keys_are_information() -> None:
+    source = with_data(lambda data: data.update(my_own=1))
+    (problem,) = sbformat.validate(source)
+    assert (problem.kind, problem.level, problem.loc) == ("unknown-key", "info", "/my_own")
+
+
+def test_pointers_escape() -> None:
+    (problem,) = sbformat.validate(with_data(lambda data: data.update({"a/b~c\x1b": 1})))
+    assert problem.loc == "/a~1b~0c\\x1b"
+
+
+@pytest.mark.parametrize("key", ["policy_class", "observation_space", "action_space"])
+def test_keys_that_load_needs(key: str) -> None:
+    source = with_data(lambda data: data.pop(key))
+    assert ("missing-key", "error") in {(row.kind, row.level) for row in sbformat.iter_problems(source)}
+
+
+def test_base64_that_no_encoder_writes_is_flagged() -> None:
+    def change(data: dict[str, Any]) -> None:
+        text = data["policy_class"][":serialized:"]
+        data["policy_class"][":serialized:"] = text[:8] + "\n*" + text[8:]
+
+    source = with_data(change)
+    assert sbformat.reads(source).data["policy_class"].pickle == sbformat.read(PPO).data["policy_class"].pickle
+    (problem,) = sbformat.iter_problems(source)
+    assert (problem.kind, problem.level, problem.loc) == ("base64", "error", "/policy_class")
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "entry"),
+    [
+        (changed(without=("policy.pth",)), "missing-entry", "policy.pth"),
+        (changed(without=("policy.optimizer.pth",)), "missing-entry", "policy.optimizer.pth"),
+        (changed(SAC, without=("ent_coef_optimizer.pth",)), "missing-entry", "ent_coef_optimizer.pth"),
+        (changed(without=("data",)), "missing-entry", "data"),
+        (changed(**{"__MACOSX/._policy.pth": b"\x00"}), "unexpected-entry", "__MACOSX/._policy.pth"),
+        (changed(policy_pth=b"broken"), "unreadable", "policy.pth"),
+        (changed(data=b"{"), "unreadable", "data"),
+        (changed(_stable_baselines3_version=b"\xff"), "unreadable", "_stable_baselines3_version"),
+    ],
+)
+def test_entries_are_checked_against_each_other(source: bytes, kind: str, entry: str) -> None:
+    found = {(problem.kind, problem.entry) for problem in sbformat.iter_problems(source) if problem.level == "error"}
+    assert (kind, entry) in found
+
+
+def test_an_optimizer_of_another_algorithm_is_information() -> None:
+    source = changed(**{"actor.optimizer.pth": entries()["policy.optimizer.pth"]})
+    (problem,) = sbformat.validate(source)
+    assert (problem.kind, problem.entry) == ("unexpected-entry", "actor.optimizer.pth")
+
+
+def test_every_byte_of_every_tensor_is_checked() -> None:
+    policy = bytearray(entries()["policy.pth"])
+    policy[len(policy) // 2] ^= 1
+    assert [row.kind for row in sbformat.iter_problems(changed(policy_pth=bytes(policy)))] == ["unreadable"]
+
+
+def test_no_message_prints_a_blob_or_a_control_character() -> None:
+    def change(data: dict[str, Any]) -> None:
+        blob = data["observation_space"]
+        data.update(use_sde=blob, gamma="\x1b[31m" + "x" * 5000, verbose=blob[":serialized:"], seed="\x1b[31m")
+
+    problems = list(sbformat.iter_problems(with_data(change)))
+    assert len([problem for problem in problems if problem.level == "error"]) == 3
+    for problem in problems:
+        assert problem.message.isprintable()
+        assert len(problem.message) < 400
+        assert "gAWV" not in problem.message
+
+
+def test_what_is_no_archive_raises_its_own_error() -> None:
+    with pytest.raises(sbformat.ContainerError):
+        list(sbformat.iter_problems(b"text"))
+
+
+def test_a_lone_pth_and_a_bare_data_are_checked_for_what_they_are() -> None:
+    assert list(sbformat.iter_problems(entries()["policy.pth"])) == []
+    assert list(sbformat.iter_problems(entries()["data"])) == []
+    bare = b'{"verbose": "x", "observation_space": {":serialized:": "gAROLg=="}}'
+    assert [row.kind for row in sbformat.iter_problems(bare) if row.kind != "missing-key"] == ["type"]
+
+
+def test_an_archive_of_no_known_algorithm_is_checked_by_the_common_keys() -> None:
+    data = {key: value for key, value in json.loads(entries()["data"]).items() if key in keys_of("BaseAlgorithm")}
+    del data["policy_class"]
+    archive = zipped({**entries(), "data": json.dumps({**data, "verbose": "x"}).encode()})
+    assert sbformat.reads(archive).algorithm.name is None
+    assert ("type", "/verbose") in {(row.kind, row.loc) for row in sbformat.iter_problems(archive)}

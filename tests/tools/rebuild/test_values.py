@@ -1,0 +1,241 @@
+"""``rebuild``: values of ``data`` that SB3 cannot load, and keys that it cannot do without (FORMAT.md 15.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sbformat import Serialized, UnsupportedError, ValidationError
+from sbformat.pkl import Call, Global
+from sbformat.pth import StateDict
+from sbformat.tools.rebuild import rebuild
+from tests.helpers.build_blobs import call, new
+from tests.helpers.old_archives import BASES, blob, rebuilt, with_keys
+
+BOOL = Call("REDUCE", Global("numpy", "dtype"), ("b1", False, True))
+NUMPY_FALSE = Call("REDUCE", Global("numpy.core.multiarray", "scalar"), (BOOL, b"\0"))
+SYSTEM = call("os", "system", "true")
+
+
+# -- the shapes ---------------------------------------------------------------------------------------
+
+
+def test_a_numpy_bool_does_not_turn_the_check_of_shapes_off() -> None:
+    made, _, report = rebuilt(with_keys(use_sde=blob(NUMPY_FALSE)))
+    assert made.data["use_sde"] is False
+    assert report.findings == ()
+    with pytest.raises(UnsupportedError, match="its weights do not fit"):
+        rebuild(with_keys(use_sde=blob(NUMPY_FALSE), policy_kwargs={"net_arch": [9]}))
+
+
+# -- keys that SB3 needs ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["policy_class", "observation_space", "action_space"])
+@pytest.mark.parametrize("on_unknown", ["drop", "keep", "error"])
+def test_an_archive_without_a_key_that_nothing_supplies_is_refused(key: str, on_unknown: Any) -> None:
+    with pytest.raises(UnsupportedError, match=f"{key}: it is missing"):
+        rebuild(with_keys(**{key: ...}), on_unknown=on_unknown)
+    assert rebuild(with_keys(**{key: ...}), supplied_at_load=[key]).archive.data[key] is None
+
+
+def test_a_policy_that_is_missing_can_be_given() -> None:
+    made, _, _ = rebuilt(with_keys(policy_class=...), policy_class="MlpPolicy")
+    assert made.data["policy_class"] == rebuild(BASES["ppo"]).archive.data["policy_class"]
+
+
+@pytest.mark.parametrize(("key", "value"), [("verbose", 0), ("n_envs", 1)])
+def test_what_load_reads_is_supplied(key: str, value: int) -> None:
+    made, rows, report = rebuilt(with_keys(**{key: ...}))
+    assert made.data[key] == value
+    assert rows[key].instead == f"{value}, the default of PPO"
+    assert report.findings == (rows[key],)
+
+
+# -- values against the schema ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "instead"),
+    [
+        ("seed", -1, "None"),
+        ("batch_size", 0, "64"),
+        ("_stats_window_size", -1, "100"),
+        ("n_steps", [1], "2048"),
+        ("gamma", 7, "0.99"),
+        ("gamma", None, "0.99"),
+        ("use_sde", 3, "False"),
+        ("verbose", -2, "0"),
+    ],
+)
+def test_a_value_that_the_schema_refuses_is_dropped(key: str, value: object, instead: str) -> None:
+    made, rows, report = rebuilt(with_keys(**{key: value}))
+    assert made.data.get(key, instead) in (instead, 0)
+    assert rows[key].instead == f"{instead}, the default of PPO"
+    assert report.findings == (rows[key],)
+    assert [row.key for row in report.rows].count(key) == 1
+    with pytest.raises(UnsupportedError, match=key):
+        rebuild(with_keys(**{key: value}), on_unknown="error")
+    with pytest.raises(ValidationError, match=key):
+        rebuild(BASES["ppo"], assign={key: value})
+
+
+def test_a_text_is_dropped_where_sb3_has_a_number() -> None:
+    _, rows, report = rebuilt(with_keys(n_steps="many"))
+    assert rows["n_steps"].instead == "2048, the default of PPO"
+    assert report.findings == (rows["n_steps"],)
+
+
+def test_an_object_is_dropped_where_sb3_has_a_number() -> None:
+    made, rows, _ = rebuilt(with_keys(gamma=blob((1.0, 2.0))))
+    assert "gamma" not in made.data
+    assert rows["gamma"].is_finding
+
+
+# -- state-dependent noise ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("base", ["ppo", "sac"])
+def test_use_sde_is_dropped_where_the_policy_has_no_such_noise(base: str) -> None:
+    made, rows, report = rebuilt(with_keys(base, use_sde=True))
+    assert made.data.get("use_sde", False) is False
+    assert report.findings == (rows["use_sde"],)
+    with pytest.raises(UnsupportedError, match="use_sde: gSDE needs .*load fails"):
+        rebuild(BASES[base], assign={"use_sde": True})
+
+
+# -- the entropy coefficient --------------------------------------------------------------------------
+
+
+def entropy_of(archive: Any, **options: Any) -> tuple[dict[str, Any], Any]:
+    made, _, report = rebuilt(archive, **options)
+    variables = made.pytorch_variables
+    assert variables is not None
+    return variables.to_numpy(), report
+
+
+def with_variables(ent_coef: object, **variables: Any) -> Any:
+    archive = with_keys("sac", ent_coef=ent_coef)
+    return archive.replace(pytorch_variables=StateDict.from_arrays({}).with_tree(variables))
+
+
+def tensor(values: Any, dtype: str = "float32") -> Any:
+    return StateDict.from_arrays({"x": np.array(values, dtype)}).tree["x"]
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "expected"),
+    [
+        (0.9, "ent_coef_tensor", 0.9),
+        ("0.9", "ent_coef_tensor", 0.9),
+        (0, "ent_coef_tensor", 0.0),
+        ("auto_0.5", "log_ent_coef", [np.log(0.5)]),
+        ("auto", "log_ent_coef", [0.0]),
+    ],
+)
+def test_a_coefficient_that_is_given_decides_on_the_tensor(value: object, name: str, expected: Any) -> None:
+    arrays, report = entropy_of(with_variables(0.2, ent_coef_tensor=tensor(0.2)), assign={"ent_coef": value})
+    assert list(arrays) == [name]
+    assert arrays[name].dtype == np.float32
+    np.testing.assert_array_equal(arrays[name], np.array(expected, np.float32))
+    assert report.findings == ()
+
+
+def test_a_coefficient_that_sb3_cannot_learn_from_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="ent_coef: expected a number"):
+        rebuild(BASES["sac"], assign={"ent_coef": "auto_-1"})
+
+
+@pytest.mark.parametrize(
+    ("ent_coef", "name", "found"),
+    [
+        (0.2, "ent_coef_tensor", tensor(5.0)),
+        (0.2, "ent_coef_tensor", tensor([0.2])),
+        (0.2, "ent_coef_tensor", tensor(0.2, "float64")),
+        (0.2, "ent_coef_tensor", 0.2),
+        (0.2, "ent_coef_tensor", ...),
+        ("auto_0.5", "log_ent_coef", tensor([0.0, 0.0])),
+        ("auto_0.5", "log_ent_coef", tensor(0.0)),
+        ("auto_0.5", "log_ent_coef", tensor([0], "int64")),
+        ("auto_0.5", "log_ent_coef", 0.5),
+        ("auto_0.5", "log_ent_coef", ...),
+    ],
+)
+def test_a_tensor_that_does_not_fit_the_coefficient_is_made_anew(ent_coef: object, name: str, found: object) -> None:
+    variables = {} if found is ... else {name: found}
+    arrays, report = entropy_of(with_variables(ent_coef, **variables))
+    fixed, learned = np.array(0.2, np.float32), np.array([np.log(0.5)], np.float32)
+    np.testing.assert_array_equal(arrays[name], fixed if name == "ent_coef_tensor" else learned)
+    assert [(row.entry, row.key) for row in report.findings] == [("pytorch_variables.pth", name)]
+
+
+@pytest.mark.parametrize(
+    ("ent_coef", "name", "found"), [(0.2, "ent_coef_tensor", tensor(0.2)), ("auto", "log_ent_coef", tensor([-3.0]))]
+)
+def test_a_tensor_that_fits_is_kept(ent_coef: object, name: str, found: Any) -> None:
+    arrays, report = entropy_of(with_variables(ent_coef, **{name: found}))
+    assert arrays[name].item() == pytest.approx(0.2 if name == "ent_coef_tensor" else -3.0)
+    assert report.findings == ()
+
+
+# -- names that are allowed ---------------------------------------------------------------------------
+
+
+def float_schedule(depth: int) -> Any:
+    """A function of the author's own, inside of that many schedules of SB3."""
+    inner = float_schedule(depth - 1) if depth else Global("mine.schedules", "slow")
+    return new("stable_baselines3.common.utils", "FloatSchedule", {"value_schedule": inner}) if depth else inner
+
+
+@pytest.mark.parametrize("key", ["clip_range", "learning_rate"])
+@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("target", ["2.0", "2.9"])
+def test_a_schedule_of_the_authors_is_allowed_inside_of_sb3s(key: str, depth: int, target: str) -> None:
+    archive = with_keys(**{key: blob(float_schedule(depth))})
+    made, rows, report = rebuilt(archive, allow=["mine.schedules.slow"], target=target)
+    assert [(required.key, required.name) for required in report.requires] == [(key, "mine.schedules.slow")]
+    assert rows[key].action == "kept"
+    assert b"mine.schedules" in made.data[key].pickle
+    assert report.findings == ()
+    _, _, report = rebuilt(archive, target=target)
+    assert [row.key for row in report.findings] == [key]
+
+
+def test_a_name_that_is_not_in_a_collection_is_an_error() -> None:
+    with pytest.raises(TypeError, match="allow: expected a collection of dotted names"):
+        rebuild(BASES["ppo"], allow="mine.Policy")
+
+
+# -- refusals -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["lr_schedule", "exploration_schedule", "env", "tb_writer", "tensorboard_log", "learn"])
+@pytest.mark.parametrize("value", [blob(SYSTEM), Serialized("x", b"\x80\x04nonsense.")])
+def test_error_refuses_what_is_unknown_under_keys_that_are_left_out(key: str, value: Serialized) -> None:
+    archive = with_keys(**{key: value})
+    assert key not in rebuild(archive).archive.data or key == "tensorboard_log"
+    with pytest.raises(UnsupportedError, match=f"cannot be rebuilt: {key}: "):
+        rebuild(archive, on_unknown="error")
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_error_refuses_nothing_that_is_known(base: str) -> None:
+    assert rebuild(BASES[base], on_unknown="error").archive == rebuild(BASES[base]).archive
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"optimizer_kwargs": {"speed": 1}},
+        {"optimizer_kwargs": {"eps": "small"}},
+        {"features_extractor_kwargs": {"x": 1}},
+    ],
+)
+def test_arguments_that_are_given_are_checked(arguments: dict[str, Any]) -> None:
+    known = {"net_arch": [8, 8]}
+    with pytest.raises(UnsupportedError, match="policy_kwargs/.*_kwargs/"):
+        rebuild(BASES["ppo"], assign={"policy_kwargs": {**known, **arguments}})
+    made = rebuild(BASES["ppo"], assign={"policy_kwargs": {**known, "optimizer_kwargs": {"eps": 1e-5}}}).archive
+    assert made.data["policy_kwargs"]["optimizer_kwargs"] == {"eps": 1e-5}
