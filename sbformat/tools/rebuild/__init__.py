@@ -153,7 +153,7 @@ def rebuild(
         hint = "; rebuild_vecnormalize rebuilds statistics" if archive.format in STATISTICS else ""
         message = f"expected an archive of Stable-Baselines3, got the format {archive.format}{hint}"
         raise UnsupportedError(message)
-    archive.require_torch()
+    archive.refuse_sbx()
     name, her, why_no_her = _identify_algorithm(archive, algorithm)
     release = target_of(target)
     if release < _SINCE.get(name, release):
