@@ -1,4 +1,4 @@
-"""numpy's arrays, scalars, dtypes and random generators (FORMAT.md 13.2, 13.3).
+"""Node decoders for numpy's arrays, scalars, dtypes and random generators (FORMAT.md 13.2, 13.3).
 
 Sources: numpy ``_core/src/multiarray/methods.c``, ``_core/numeric.py``, ``random/_pickle.py``.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sbformat.values.context import Context
 
 _EXACT_BITS: Final = 53
-"""Of the whole numbers that a float holds."""
+"""Bits of an integer that a float holds exactly."""
 _BIT_GENERATORS: Final = {
     "MT19937": "numpy.random._mt19937",
     "PCG64": "numpy.random._pcg64",
@@ -36,7 +36,7 @@ _BIT_GENERATORS: Final = {
     "Philox": "numpy.random._philox",
     "SFC64": "numpy.random._sfc64",
 }
-"""Each bit generator, and the module of its class."""
+"""Each bit generator, with the module of its class."""
 _WIDE: Final = 2**128 - 1
 _BUFFERED: Final[dict[str, object]] = {"has_uint32": 1, "uinteger": 2**32 - 1}
 _STATES: Final[dict[str, tuple[dict[str, object], dict[str, object]]]] = {
@@ -46,9 +46,9 @@ _STATES: Final[dict[str, tuple[dict[str, object], dict[str, object]]]] = {
     "Philox": ({"buffer": ("u8", 4), "buffer_pos": 4, **_BUFFERED}, {"counter": ("u8", 4), "key": ("u8", 2)}),
     "SFC64": (_BUFFERED, {"state": ("u8", 4)}),
 }
-"""What the state of each holds, in itself and under ``state``: an array's dtype and length, or the greatest number."""
+"""The state of each, at its top level and under ``state``: an array's dtype and length, or the largest integer."""
 _GAUSS: Final[dict[str, object]] = {"has_gauss": 1, "gauss": None}
-"""What the state of a RandomState holds besides."""
+"""Further parts of the state of a RandomState."""
 _PICKLE: Final = "numpy.random._pickle"
 _GYM_GENERATOR: Final = Described(
     "getattr", (Reference("gym.utils.seeding", "RandomNumberGenerator"), "_generator_ctor")
@@ -57,14 +57,14 @@ _BIT_GENERATOR_CONSTRUCTOR: Final = Global(_PICKLE, "__bit_generator_ctor")
 
 
 def decode_dtype(context: Context, node: Call) -> DType:
-    """``numpy.dtype("f4", False, True)`` with its byte order."""
+    """Decode ``numpy.dtype("f4", False, True)`` with its byte order."""
     code, fields = ("|O8", ()) if is_object_dtype(node) else wide_dtype(node)
     context.accept(node)
     return DType(code, fields)
 
 
 def decode_array(context: Context, node: Call) -> ArrayInfo | ObjectArray:
-    """An array or scalar: its dtype call is a part of it."""
+    """Decode an array or scalar; the call of its dtype is a part of it."""
     name = node.func.name if isinstance(node.func, Global) else ""
     if name == "_reconstruct" and is_object_array(node):
         return _object_array(context, node)
@@ -76,9 +76,9 @@ def decode_array(context: Context, node: Call) -> ArrayInfo | ObjectArray:
 
 
 def decode_portable_array(context: Context, node: Call) -> ArrayInfo:
-    """``ndarray((0,))`` made by NEWOBJ, and the state that ``_reconstruct`` would be given."""
+    """Decode ``ndarray((0,))`` from NEWOBJ with the state of an array: what :mod:`sbformat.values.encoder` writes."""
     if type(node.args) is not tuple or len(node.args) != 1 or not is_empty_shape(node.args[0]):
-        reject("an array is not made from the shape (0,)")
+        reject("expected an array constructed with the shape (0,)")
     stand_in = Call("REDUCE", Global("numpy.core.multiarray", "_reconstruct"), (Global(*NUMPY_NDARRAY), (0,), b"b"))
     stand_in.updates = node.updates
     info = _checked(context, stand_in)
@@ -105,16 +105,16 @@ def _object_array(context: Context, node: Call) -> ObjectArray:
         or isinstance(args[2], bytearray)
         or encoded_bytes(args[2]) != b"b"
     ):
-        reject("an array of objects is not rebuilt the way numpy does")
+        reject("an array of objects is not reconstructed as numpy does")
     version, shape, _, is_fortran, _ = context.read_state(node)
     if type(version) is not int or version != 1 or not is_flag(is_fortran):
         reject("an array of objects has an unknown state")
     items = context.value(node.updates[0].value[4])  # type: ignore[index]
     if type(items) is not list:
-        reject("an array of objects does not hold them in a list")
+        reject("expected a list of the items of an array of objects")
     numel = checked_numel(shape, 8)
     if numel != len(items):
-        reject(f"an array of objects of shape {shape} holds {len(items)}")
+        reject(f"expected {numel} items in an array of objects of shape {shape}, got {len(items)}")
     context.accept(node, args[0])
     return ObjectArray(shape, "F" if is_fortran else "C", items)
 
@@ -123,27 +123,27 @@ def _object_array(context: Context, node: Call) -> ObjectArray:
 
 
 def decode_random_state(context: Context, node: Call) -> RandomState:
-    """``__randomstate_ctor`` and, before numpy 1.17, ``__RandomState_ctor``."""
+    """Decode ``__randomstate_ctor`` or, before numpy 1.17, ``__RandomState_ctor``."""
     return _generator(context, node, "RandomState")
 
 
 def decode_generator(context: Context, node: Call) -> RandomState:
-    """``__generator_ctor``, given a name or, since numpy 2, the bit generator itself."""
+    """Decode ``__generator_ctor`` with a name or, since numpy 2, the bit generator itself."""
     return _generator(context, node, "Generator")
 
 
 def decode_gym_generator(context: Context, node: Call) -> RandomState:
-    """``getattr(RandomNumberGenerator, "_generator_ctor")(...)``: protocol 2 of gym 0.23 to 0.25."""
+    """Decode ``getattr(RandomNumberGenerator, "_generator_ctor")(...)``, protocol 2 of gym 0.23 to 0.25."""
     getter: Any = node.func
     if type(node.args) is not tuple or context.value(getter) != _GYM_GENERATOR:
-        reject("an attribute is called that is no constructor")
+        reject("an attribute is called that is not a constructor")
     made = _generator(context, node, "Generator")
     context.accept(getter, getter.args[0])
     return made
 
 
 def decode_bit_generator(context: Context, node: Call) -> RandomState:
-    """``__bit_generator_ctor``, given a name or, since numpy 2, a class."""
+    """Decode ``__bit_generator_ctor`` with a name or, since numpy 2, a class."""
     return _generator(context, node, "BitGenerator")
 
 
@@ -154,17 +154,17 @@ def _generator(context: Context, node: Call, kind: Literal["RandomState", "Gener
     if len(args) > (2 if is_named and kind != "BitGenerator" else 1) or any(
         not isinstance(arg, Global) or arg != _BIT_GENERATOR_CONSTRUCTOR or arg.updates for arg in args[1:]
     ):
-        reject("a random generator is made from unknown arguments")
+        reject("a random generator has unknown arguments")
     given = context.read_state(node) if node.updates else None
     sequence = None
     if kind == "BitGenerator" and type(given) is tuple and len(given) == 2:
         given, sequence = given
         if not isinstance(sequence, (SeedSequence, type(None))):
-            reject("a bit generator is made from something that is not a SeedSequence")
+            reject("expected a SeedSequence in the state of a bit generator")
     if isinstance(inner, RandomState):
         made = _from_bit_generator(inner, given, kind)
     elif given is None:
-        reject("a random generator has no state: numpy would give it a new one each time")
+        reject("a random generator has no state: numpy would seed it anew each time")
     else:
         made = RandomState(kind, inner, _checked_state(given, inner, kind), sequence)
     context.accept(node, *(arg for arg in args if isinstance(arg, Global)))
@@ -174,18 +174,18 @@ def _generator(context: Context, node: Call, kind: Literal["RandomState", "Gener
 def _from_bit_generator(
     inner: RandomState, given: object, kind: Literal["RandomState", "Generator", "BitGenerator"]
 ) -> RandomState:
-    """What numpy 2 makes of a bit generator, which has the state; a RandomState has that again, and its own part."""
+    """Return a generator of numpy 2: its bit generator has the state, which a RandomState repeats and adds to."""
     state = inner.state
     if kind == "RandomState" or given is not None:
         state = _checked_state(given, inner.bit_generator, kind)
         own = {name: part for name, part in state.items() if name not in _GAUSS}
         if _comparable(own) != _comparable(inner.state):
-            reject("a random generator has another state than its bit generator")
+            reject("a random generator and its bit generator have different states")
     return RandomState(kind, inner.bit_generator, state, inner.seed_sequence)
 
 
 def _comparable(value: object) -> object:
-    """Return a state with the numbers of its arrays."""
+    """Return a state that can be compared: with the items of its arrays."""
     if isinstance(value, dict):
         return {name: _comparable(part) for name, part in value.items()}
     return unpack_items(value) if isinstance(value, ArrayInfo) else value
@@ -202,22 +202,22 @@ def _bit_generator_of(context: Context, value: object, kind: str) -> str | Rando
         made = context.value(value)
         if isinstance(made, RandomState) and made.kind == "BitGenerator":
             return made
-    message = "a random generator has no bit generator of numpy's"
+    message = "expected a bit generator of numpy"
     raise UnrecognizedError(message)
 
 
 def _checked_state(state: object, name: str, kind: str) -> dict[str, object]:
-    """Check a bit generator's state to the last number: numpy takes positions as they come, out of its arrays."""
+    """Check every number of a bit generator's state: numpy reads outside its arrays when a position is too large."""
     if type(state) is tuple and kind == "RandomState":  # before numpy 1.17
         state = _from_legacy(*state) if len(state) in (3, 5) else None
     if type(state) is not dict or state.get("bit_generator") != name:
-        reject("the state of a random generator is not its bit generator's")
+        reject("the state of a random generator names another bit generator")
     outer, within = _STATES[name]
     if kind == "RandomState":
         outer = {**outer, **_GAUSS}
     inner = state["state"] if type(state.get("state")) is dict else {}
     if set(state) != {"bit_generator", "state", *outer} or set(inner) != set(within):
-        reject("the state of a random generator has other parts than its bit generator's")
+        reject("the state of a random generator has missing or unknown parts")
     for held, parts in ((state, outer), (inner, within)):
         for part, allowed in parts.items():
             if not _is_within(held[part], allowed):
@@ -226,7 +226,7 @@ def _checked_state(state: object, name: str, kind: str) -> dict[str, object]:
 
 
 def _is_within(value: object, allowed: object) -> bool:
-    """Say whether a part of a state is an array of this dtype and length, a whole number up to this, or a float."""
+    """Return whether a part of a state is what :data:`_STATES` allows; a float where it has None."""
     if isinstance(allowed, tuple):
         return isinstance(value, ArrayInfo) and (value.dtype[1:], value.shape) == (allowed[0], (allowed[1],))
     if allowed is None:
@@ -237,12 +237,12 @@ def _is_within(value: object, allowed: object) -> bool:
 def _from_legacy(
     name: object, key: object, pos: object, has_gauss: object = 0, gauss: object = 0.0
 ) -> dict[str, object]:
-    """Return a state as numpy has it since 1.17."""
+    """Return a state before numpy 1.17 in the form of later releases."""
     return {"bit_generator": name, "state": {"key": key, "pos": pos}, "has_gauss": has_gauss, "gauss": gauss}
 
 
 def decode_seed_sequence(context: Context, node: Call) -> SeedSequence:
-    """``__pyx_unpickle_SeedSequence(class, checksum, state)``, as Cython writes it."""
+    """Decode ``__pyx_unpickle_SeedSequence(class, checksum, state)``, which Cython writes."""
     args = node.args if type(node.args) is tuple else ()
     if (
         len(args) != 3
@@ -251,7 +251,7 @@ def decode_seed_sequence(context: Context, node: Call) -> SeedSequence:
         or args[0].pair not in _SEED_SEQUENCES
         or args[1] not in _CHECKSUMS
     ):
-        reject("a SeedSequence is made from unknown arguments")
+        reject("a SeedSequence has unknown arguments")
     state = context.value(args[2]) if args[2] is not None else context.read_state(node)
     if type(state) is not tuple or len(state) != 5 or (args[2] is not None and node.updates):
         reject("a SeedSequence has an unknown state")
@@ -261,7 +261,7 @@ def decode_seed_sequence(context: Context, node: Call) -> SeedSequence:
         or not 0 <= children < 2**32
         or not isinstance(pool, ArrayInfo)
         or type(pool_size) is not int
-        or pool_size < _LEAST_POOL
+        or pool_size < _MIN_POOL
         or (pool.dtype[1:], pool.shape) != ("u4", (pool_size,))
         or not _is_entropy(entropy)
         or type(spawn_key) is not tuple
@@ -272,16 +272,16 @@ def decode_seed_sequence(context: Context, node: Call) -> SeedSequence:
     return SeedSequence(entropy, spawn_key, pool_size, children, pool)
 
 
-_LEAST_POOL: Final = 4
+_MIN_POOL: Final = 4
 _CHECKSUMS: Final = (0x3EAA222, 0xC464C19, 0xF88304A)
-"""Of the fields of a SeedSequence, by the releases of Cython: numpy refuses any other."""
+"""Checksums of the fields of a SeedSequence, by the release of Cython: numpy refuses any other."""
 _SEED_SEQUENCES: Final = frozenset(
     {("numpy.random.bit_generator", "SeedSequence"), ("numpy.random._bit_generator", "SeedSequence")}
 )
 
 
 def _is_entropy(value: object) -> bool:
-    """Say whether a value is one that numpy takes: a whole number, several, or an array of such."""
+    """Return whether numpy accepts a value as entropy: a natural number, several, or an array of integers."""
     if type(value) in (list, tuple):
         return all(map(_is_natural, value))  # type: ignore[call-overload]
     if isinstance(value, ArrayInfo):

@@ -1,10 +1,10 @@
-"""Classes and enumerations that cloudpickle carried by value, and objects of them: described, never made.
+"""Node decoders for classes and enumerations that cloudpickle pickled by value, and objects of them (FORMAT.md 13.5).
 
-FORMAT.md 13.5. Sources: cloudpickle ``cloudpickle.py`` and ``cloudpickle_fast.py`` of 0.8 to 3.1. A class is made
-empty, by ``_make_skeleton_class`` or ``_make_skeleton_enum``, and given its attributes by ``_class_setstate``, whose
-result is dropped, or by ``_rehydrate_skeleton_class`` (cloudpickle < 1.6), whose result is the class; objects refer to
-either.
-An object is made by NEWOBJ or NEWOBJ_EX, by a call of its class, or by ``copyreg._reconstructor`` (protocols 0 and 1).
+They are described, never created. cloudpickle creates an empty class by ``_make_skeleton_class`` or
+``_make_skeleton_enum``, and gives it its attributes by ``_class_setstate``, whose result is discarded, or by
+``_rehydrate_skeleton_class`` (before 1.6), whose result is the class; objects refer to either. An object is made by
+NEWOBJ or NEWOBJ_EX, by a call of its class, or by ``copyreg._reconstructor`` (protocols 0 and 1).
+Sources: cloudpickle ``cloudpickle.py`` and ``cloudpickle_fast.py`` of 0.8 to 3.1.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.globals.stdlib import METACLASSES, SLOT_OBJECTS
 from sbformat.pkl.tree import Call, Global, Node
-from sbformat.values import load_hooks as hooks
+from sbformat.values import load_hooks
 from sbformat.values.context import Issue, find_role, reject
 from sbformat.values.types import (
     CarriedClass,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _TEXT: Final = {str}
 _REFUSED_ATTRIBUTES: Final = ("__bases__", "__class__", "__mro__")
-"""They would change what the class inherits, after it was made."""
+"""Attributes that would change what the class inherits, after it was created."""
 
 
 def read_setter_state(context: Context, setter: Call) -> tuple[Any, dict[str, Any]]:
@@ -47,42 +47,42 @@ def read_setter_state(context: Context, setter: Call) -> tuple[Any, dict[str, An
 
 
 def decode_class(context: Context, node: Call) -> CarriedClass:
-    """``_make_skeleton_class(type, name, bases, keywords, id, extra)`` and its attributes."""
+    """Decode ``_make_skeleton_class(type, name, bases, keywords, id, extra)`` and its attributes."""
     args: Any = node.args
     if node.updates or not 3 <= len(args) <= 6:
-        reject("a class is made from unknown arguments")
+        reject("a class has unknown arguments")
     name, keywords = context.value(args[1]), context.value(args[3]) if len(args) > 3 else {}
     if type(name) is not str or type(keywords) is not dict:
-        reject("a class is made from unknown arguments")
+        reject("a class has unknown arguments")
     _check_metaclass(context, args[0])
     bases = _check_bases(context, args[2])
     attributes = {**{key: value for key, value in keywords.items() if type(key) is str}, **_attributes(context, node)}
     module = attributes.get("__module__")
-    hooks.describe_class(context, node)
+    load_hooks.describe_class(context, node)
     return CarriedClass(module if type(module) is str else None, name, bases, attributes)
 
 
 def decode_enum_class(context: Context, node: Call) -> CarriedClass:
-    """``_make_skeleton_enum(bases, name, qualname, members, module, id, extra)`` and its attributes."""
+    """Decode ``_make_skeleton_enum(bases, name, qualname, members, module, id, extra)`` and its attributes."""
     args: Any = node.args
     if node.updates or not 5 <= len(args) <= 7:
-        reject("an enumeration is made from unknown arguments")
+        reject("an enumeration has unknown arguments")
     name, _, members, module = (context.value(arg) for arg in args[1:5])
     if type(name) is not str or type(module) is not str or type(members) is not dict or set(map(type, members)) - _TEXT:
-        reject("an enumeration is made from unknown arguments")
+        reject("an enumeration has unknown arguments")
     bases = _check_bases(context, args[0])
     _attributes(context, node)
-    hooks.describe_class(context, node)
+    load_hooks.describe_class(context, node)
     reference = Reference(module, name)
     return CarriedClass(module, name, bases, {key: EnumMember(reference, value) for key, value in members.items()})
 
 
 def decode_filled_class(context: Context, node: Call) -> object:
-    """``_rehydrate_skeleton_class(class, attributes)``: the class that it is given."""
-    skeleton = hooks.skeleton_of(node)
+    """Decode ``_rehydrate_skeleton_class(class, attributes)``, which returns the class that it is given."""
+    skeleton = load_hooks.find_skeleton(node)
     made = context.value(skeleton) if skeleton is not None else None
     if not isinstance(made, (CarriedClass, Cycle)) or node.updates:
-        reject("a class is filled that is no skeleton")
+        reject("expected a skeleton class as the argument of _rehydrate_skeleton_class")
     return made
 
 
@@ -91,7 +91,7 @@ def _attributes(context: Context, node: Call) -> dict[str, Any]:
     setters = context.state_setters(node)
     attributes = read_setter_state(context, setters[0])[0] if setters else {}
     if len(setters) > 1 or type(attributes) is not dict or (setters and find_role(setters[0]) == "function_state"):
-        reject("a class is given unknown attributes, or changed twice")
+        reject("a class has unknown attributes, or is changed twice")
     if any(name in attributes for name in _REFUSED_ATTRIBUTES) or isinstance(
         attributes.get("__abstractmethods__"), (CarriedObject, Node)
     ):
@@ -101,31 +101,31 @@ def _attributes(context: Context, node: Call) -> dict[str, Any]:
 
 
 def _check_metaclass(context: Context, part: object) -> None:
-    """Check that a class makes the class: whatever is given in its place is called."""
+    """Check that the metaclass is a class: anything in its place is called."""
     value = context.value(part)
     if isinstance(value, CarriedClass) or (isinstance(value, Reference) and (value.module, value.name) in METACLASSES):
         return
-    if not _is_unknown_name(context, part, "makes a class that is carried by value, by code of its own"):
-        reject("a class is made by something that is no metaclass")
+    if not _is_unknown_name(context, part, "constructs a class that is pickled by value, by code of its own"):
+        reject("expected a class as the metaclass of a class")
 
 
 def _check_bases(context: Context, part: object) -> tuple[object, ...]:
     """Return the bases of a class: loading runs ``__init_subclass__`` of each."""
     bases = context.value(part)
     if type(bases) is not tuple:
-        reject("a class is made from unknown arguments")
+        reject("a class has unknown arguments")
     for base, value in zip(part, bases):  # type: ignore[call-overload]
         if isinstance(value, (CarriedClass, Reference, Described)):
             continue
         if not _is_unknown_name(
-            context, base, "is a base of a class pickled by value: its code runs when that is made"
+            context, base, "is a base of a class pickled by value: its code runs when that is created"
         ):
-            reject("a class has a base that is no class")
+            reject("expected classes as the bases of a class")
     return bases
 
 
 def _is_unknown_name(context: Context, part: object, message: str) -> bool:
-    """Say whether a base or metaclass is a plain name; note that making the class runs the code of that name."""
+    """Return whether a base or metaclass is a plain name; record that creating the class runs its code."""
     if not isinstance(part, Global) or part.updates:
         return False
     context.issues[id(part)] = Issue(part, "base", message)
@@ -136,16 +136,16 @@ def _is_unknown_name(context: Context, part: object, message: str) -> bool:
 
 
 def decode_object(context: Context, node: Call) -> object:
-    """An object of a carried class, with what it is given: arguments, state and items."""
+    """Decode an object of a class pickled by value, with its arguments, state and items."""
     return _object(context, node, node.func, node.args)
 
 
 def decode_reconstructed_object(context: Context, node: Call) -> object:
-    """``copyreg._reconstructor(class, base, value)`` and a state, of a carried class."""
+    """Decode ``copyreg._reconstructor(class, base, value)`` and a state, of a class pickled by value."""
     args: Any = node.args
     base = args[1] if len(args) == 3 else None
     if not isinstance(base, Global) or base.updates or base.pair not in _RECONSTRUCTED:
-        reject("copyreg makes an object from a base that is not a type of Python's own")
+        reject("expected a built-in type as the base of an object that copyreg constructs")
     context.accept(base)
     return _object(context, node, args[0], () if args[2] is None else (args[2],))
 
@@ -159,27 +159,27 @@ _RECONSTRUCTED: Final = frozenset(
 
 
 def _object(context: Context, node: Call, cls: object, args: object) -> object:
-    skeleton = hooks.skeleton_of(cls)
+    skeleton = load_hooks.find_skeleton(cls)
     if skeleton is None or not isinstance(context.value(cls), (CarriedClass, Cycle)):
         reject("the class of an object is not understood")
     updates = node.updates or ()
     if type(args) is not tuple or sum(update.how == "BUILD" for update in updates) > 1:
-        reject("an object of a carried class has computed arguments, or two states")
+        reject("an object of a class pickled by value has computed arguments, or two states")
     given = tuple(context.value(arg) for arg in args)
     keywords = context.value(node.kwargs) if node.kwargs is not None else {}
     if type(keywords) is not dict:
-        reject("an object of a carried class has computed arguments")
+        reject("an object of a class pickled by value has computed arguments")
     made = _class_name(context, cls, skeleton)
     attributes, state, items = _contents(context, node)
     context.accept(node)
-    hooks.describe_object(context, node, skeleton)
+    load_hooks.describe_object(context, node, skeleton)
     if find_role(skeleton) == "carried_enum" and len(given) == 1:
         return EnumMember(made, given[0])
     return CarriedObject(made, (*given, *keywords.values()), attributes, state, items)
 
 
 def _class_name(context: Context, cls: object, skeleton: Call) -> Reference:
-    """Return the name of a carried class, also of one that is not complete yet."""
+    """Return the name of a class pickled by value, complete or not."""
     value = context.value(cls)
     if isinstance(value, CarriedClass):
         return Reference(value.module or "__main__", value.name)
@@ -188,7 +188,7 @@ def _class_name(context: Context, cls: object, skeleton: Call) -> Reference:
 
 
 def _contents(context: Context, node: Call) -> tuple[dict[str, Any], object, tuple[object, ...]]:
-    """Return attributes and slots together, any other state, and the items of an object that is a container."""
+    """Return attributes with slots, any other state, and the items of an object that is a container."""
     attributes: dict[str, Any] = {}
     other: object = None
     items: list[object] = []
@@ -209,19 +209,19 @@ def _contents(context: Context, node: Call) -> tuple[dict[str, Any], object, tup
 
 
 def decode_slot_object(context: Context, node: Call) -> Described:
-    """An object of ``dataclasses`` that is nothing but its slots."""
+    """Decode an object of ``dataclasses`` that consists of its slots alone."""
     pair = node.func.pair  # type: ignore[attr-defined]
     attributes, state, items = _contents(context, node)
     if node.args != () or node.kwargs is not None or state is not None or items or len(node.updates or ()) > 1:
-        reject("a part of a dataclass is made from unknown arguments")
+        reject("a part of a dataclass has unknown arguments")
     if not set(attributes) <= set(SLOT_OBJECTS[pair]):
-        reject("a part of a dataclass has other attributes than its class")
+        reject("a part of a dataclass has unknown attributes")
     context.accept_if_by_value(node)
     return Described(".".join(pair), tuple(attributes.items()))
 
 
 def reject_called_function(context: Context, node: Call) -> object:
-    """A call of a function that is carried by value: loading runs its code."""
+    """Report a call of a function that is pickled by value, whose code runs when the file is loaded."""
     context.value(node.func)
-    context.add_issue(node, "called", "a function that is carried by value is called: loading the file runs its code")
+    context.add_issue(node, "called", "a function that is pickled by value is called: loading the file runs its code")
     return node

@@ -1,6 +1,6 @@
-"""Code objects that were pickled by value, and the digest that tells published code from any other (FORMAT.md 13.5).
+"""Code objects that were pickled by value, and the digest that identifies published code (FORMAT.md 13.5).
 
-Read as data: no code object is ever made.
+They are read as data: no code object is ever created.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ CPython, and what the code computes does not depend on them."""
 
 _UINT8: Final = struct.Struct("<Q").pack
 _BITS: Final = 31
-"""Of every number of a code object: they are C's ``int``."""
+"""Bits of every number in a code object: a C ``int``."""
 
 _TEXTS: Final = ("names", "varnames", "freevars", "cellvars")
 
@@ -33,7 +33,7 @@ _LAYOUTS: Final[dict[int, tuple[str, ...]]] = {
         "cellvars",
     ),
 }  # fmt: skip
-"""The arguments of ``types.CodeType`` by their number: cloudpickle's ``_code_reduce``."""
+"""The arguments of ``types.CodeType`` by their number, as in cloudpickle's ``_code_reduce``."""
 
 _TYPES: Final = {
     "argcount": int, "posonlyargcount": int, "kwonlyargcount": int, "nlocals": int, "stacksize": int, "flags": int,
@@ -44,7 +44,7 @@ _TYPES: Final = {
 
 
 class Code(NamedTuple):
-    """A code object's parts: those of ``types.CodeType``, without the prefix ``co_``."""
+    """The attributes of a code object, without the prefix ``co_``."""
 
     argcount: int
     posonlyargcount: int
@@ -59,19 +59,19 @@ class Code(NamedTuple):
     filename: str
     name: str
     qualname: str | None
-    """None before CPython 3.11, which did not keep it here."""
+    """None before CPython 3.11, whose code objects had none."""
     firstlineno: int
     linetable: bytes
     exceptiontable: bytes
     freevars: tuple[str, ...]
     cellvars: tuple[str, ...]
     digest: str | None
-    """SHA-256, in hex, of all parts but ``filename``, ``firstlineno`` and ``linetable``; None when a constant is of a
-    kind that cannot be hashed in one way, a frozenset."""
+    """SHA-256, in hex, of all parts but ``filename``, ``firstlineno`` and ``linetable``; None when a constant is a
+    frozenset, which has no order."""
 
 
 class FunctionParts(NamedTuple):
-    """What a function that was pickled by value is made of, however it was spelled."""
+    """The parts of a function that was pickled by value, in whichever form."""
 
     code: Code | None
     base_globals: object
@@ -90,7 +90,7 @@ class FunctionParts(NamedTuple):
 
 
 def make_code(args: tuple[object, ...]) -> Code | None:
-    """Return the code object that these arguments of ``types.CodeType`` stand for, or None when they cannot be that.
+    """Return the code object of these arguments of ``types.CodeType``, or None when they are not valid.
 
     :param args: with constants decoded; a nested code object is a :class:`Code`
     """
@@ -110,7 +110,7 @@ def make_code(args: tuple[object, ...]) -> Code | None:
 
 
 def _digest(parts: list[object]) -> str | None:
-    """Hash values one to one: each is a letter for its type, its length and its bytes or items."""
+    """Return a digest that differs for different values: each is a letter for its type, its length and its content."""
     import hashlib
 
     chunks = [b"sbformat code 2"]
@@ -129,7 +129,7 @@ def _digest(parts: list[object]) -> str | None:
 
 
 def _plain(value: object) -> bytes | None:
-    """One constant as a letter and bytes; None for what no compiler puts among constants."""
+    """Return one constant as a letter and bytes; None for a type that no compiler puts among constants."""
     kind = type(value)
     if value is None or value is ... or kind is bool:
         return b"o" + repr(value).encode("ascii")

@@ -1,7 +1,7 @@
-"""Values to pickles that today's libraries read: the mirror of the recognisers (FORMAT.md 13.7).
+"""Encode values as pickles that current libraries load: the inverse of the node decoders (FORMAT.md 13.7).
 
-Only references to classes and plain data: no code, nothing that depends on the release of Python, numpy or gymnasium
-that reads it, and nothing that every target does not have. What has no such form is refused, never approximated.
+The pickles contain references to classes and plain data: no code, and nothing that some release of Python, numpy,
+gymnasium or the target cannot load. A value that has no such form is refused, never approximated.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ def encode_value(value: object, target: Target, foreign: frozenset[Pair]) -> byt
 
     :raises UnsupportedError: for a value that has no form without code, or that is not known
     """
-    return encode_pickle(_Writer(target, foreign).tree(value), protocol=_PROTOCOL)
+    return encode_pickle(_Encoder(target, foreign).tree(value), protocol=_PROTOCOL)
 
 
-class _Writer:
-    """One value: parts that are shared stay shared."""
+class _Encoder:
+    """Encodes one value; shared parts stay shared."""
 
     def __init__(self, target: Target, foreign: frozenset[Pair]) -> None:
         self.target = target
         self._foreign = foreign
         self._made: dict[int, tuple[object, object]] = {}
-        """What was made of a container or value by its ``id()``, and that itself."""
+        """The tree of a container or value by its ``id()``, and the value itself, which keeps the id in use."""
         self._depth = 0
 
     def tree(self, value: object) -> Any:
@@ -75,12 +75,12 @@ class _Writer:
         known = self._made.get(id(value))
         if known is not None:
             return known[0]
-        write = _WRITERS.get(type(value))
+        write = _ENCODERS.get(type(value))
         if write is None:
             _refuse(_why_not(value))
         self._depth += 1
         if self._depth > _DEEPEST:
-            _refuse("it is nested too deep")
+            _refuse(f"a value is nested more than {_DEEPEST} levels deep")
         made = write(self, value)
         self._depth -= 1
         self._made[id(value)] = made, value
@@ -109,9 +109,9 @@ class _Writer:
     # -- arrays (13.2) --------------------------------------------------------------------------------
 
     def array(self, info: ArrayInfo) -> object:
-        """An array in the form that numpy 1 and 2 share; a scalar as the number it is."""
+        """Encode an array in the form that numpy 1 and 2 share, and a scalar as a Python number."""
         if info.fields or info.dtype[1:] not in ITEM_SIZES:
-            _refuse(f"an array of the dtype {quote(info.dtype)} has no form that every numpy reads")
+            _refuse(f"an array of the dtype {quote(info.dtype)} has no form that every numpy loads")
         if info.is_scalar:
             return _number(info)
         if info.axes:
@@ -121,7 +121,7 @@ class _Writer:
 
     def dtype(self, value: DType) -> Call:
         if value.fields or value.code[1:] not in ITEM_SIZES:
-            _refuse(f"the dtype {quote(value.code)} is none of numbers")
+            _refuse(f"expected a dtype of numbers, got {quote(value.code)}")
         return dtype_tree(value.code)
 
     # -- names (13.3) ---------------------------------------------------------------------------------
@@ -131,9 +131,9 @@ class _Writer:
             return Global(*value.pair)
         pair = of_today(value.pair)
         if pair not in REFERENCES:
-            _refuse(f"{quote('.'.join(pair))} is no class that is known")
+            _refuse(f"{quote('.'.join(pair))} is not a known class")
         if pair in ALGORITHMS:
-            _refuse(f"{'.'.join(pair)} is an algorithm, which makes the environment that it is told")
+            _refuse(f"{'.'.join(pair)} is an algorithm, which constructs the environment that its argument names")
         missing = self.target.misses(pair)
         if missing:
             _refuse(f"{'.'.join(pair)} {missing}")
@@ -153,7 +153,7 @@ class _Writer:
             "high": value.high,
             "bounded_below": value.bounded_below or _flags(value.low, _is_above),
             "bounded_above": value.bounded_above or _flags(value.high, _is_below),
-        }  # low_repr and high_repr are made by whoever reads it
+        }  # gymnasium derives low_repr and high_repr
         arrays = {name: self.array(info._replace(is_scalar=False)) for name, info in parts.items()}
         return self.space(value, dtype=self._space_dtype(value.dtype), _shape=_own(value.shape), **arrays)
 
@@ -179,7 +179,7 @@ class _Writer:
         )
 
     def dict_space(self, value: DictSpace) -> Call:
-        spaces = self.ordered_dict(OrderedDict(value.spaces))  # SB3 before 2.4 takes no other
+        spaces = self.ordered_dict(OrderedDict(value.spaces))  # SB3 before 2.4 accepts nothing else
         return self.space(value, spaces=spaces, sort_keys=value.sort_keys, _shape=None, dtype=None)
 
     def tuple_space(self, value: TupleSpace) -> Call:
@@ -212,14 +212,14 @@ class _Writer:
 
     def function(self, value: Function) -> Call:
         if value.schedule is None:
-            _refuse(f"the function {quote(value.qualname, 100)} is carried by value: what it computes is its code's")
+            _refuse(f"the function {quote(value.qualname, 100)} is pickled by value: its meaning is its code")
         return self.tree(value.schedule)  # type: ignore[no-any-return]
 
     # -- objects (13.6) -------------------------------------------------------------------------------
 
     def enum(self, value: EnumMember) -> Call:
         if CALLS.get(value.enum.pair) != "enum":
-            _refuse(f"{quote(value.enum)} is no enumeration that is known")
+            _refuse(f"{quote(value.enum)} is not a known enumeration")
         return Call("REDUCE", self.tree(value.enum), (value.value,))
 
     def train_freq(self, value: TrainFreq) -> Call:
@@ -228,9 +228,9 @@ class _Writer:
     def partial(self, value: Partial) -> Call:
         function = self.tree(value.function)
         if not isinstance(function, Global):
-            _refuse("a partial of a function that is carried by value")
+            _refuse("a partial of a function that is pickled by value")
         if function.pair not in self._foreign and not function.pair[0].startswith(PARTIAL_MODULES):
-            _refuse("a partial of what is no layer or optimizer")
+            _refuse(f"expected a layer or optimizer in a partial, got {quote(str(function))}")
         made = Call("REDUCE", Global("functools", "partial"), (function,))
         state = (function, tuple(self.trees(value.args)), self.pairs(value.keywords), None)  # type: ignore[arg-type]
         made.updates = [Update("BUILD", made, state)]
@@ -256,17 +256,17 @@ def _refuse(message: str) -> NoReturn:
 
 
 def _members(values: Iterable[object]) -> list[object]:
-    """The members of a set in an order of their own: equal sets give equal bytes."""
+    """Return the members of a set in a fixed order: equal sets give equal bytes."""
     made = list(values)
     if any(type(value) not in _LEAVES for value in made):
-        _refuse("a set of other things than numbers and text")
+        _refuse("expected numbers and text in a set")
     return sorted(made, key=lambda value: (type(value).__name__, 0 if value is None else value))
 
 
 def _why_not(value: object) -> str:
     if isinstance(value, Node):
-        return f"{quote(_name_of(value), 200)} is not known" if _name_of(value) else "what builds it is not known"
-    return f"a {type(value).__name__} has no form without code that every release reads"
+        return f"{quote(_name_of(value), 200)} is not known" if _name_of(value) else "its constructor is not known"
+    return f"a {type(value).__name__} has no form without code that every release loads"
 
 
 def _name_of(node: Node) -> str:
@@ -275,9 +275,9 @@ def _name_of(node: Node) -> str:
 
 
 def encode_array(info: ArrayInfo) -> Call:
-    """Return the one form of an array that loads, without a warning, in numpy 1 and 2 alike.
+    """Return the one form of an array that loads without a warning in numpy 1 and 2.
 
-    ``numpy.ndarray.__new__`` and its state; numpy itself names a module there that moved in 2.0.
+    It is ``numpy.ndarray.__new__`` with a state; numpy itself writes the name of a module that moved in 2.0.
     """
     array = Call("NEWOBJ", Global(*NUMPY_NDARRAY), ((0,),))
     state = (1, _own(info.shape), dtype_tree(info.dtype), info.order == "F", info.read())
@@ -286,19 +286,19 @@ def encode_array(info: ArrayInfo) -> Call:
 
 
 def _own(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return a tuple that nothing else holds: equal values give equal bytes, whatever they happened to share."""
+    """Return a tuple that nothing else refers to: equal values give equal bytes, whatever they share."""
     return tuple(size for size in shape)
 
 
 def _number(info: ArrayInfo) -> bool | int | float:
     value = info.to_numpy().item()
     if type(value) not in (bool, int, float):
-        _refuse(f"a number of the dtype {quote(info.dtype)} is none of Python's")
+        _refuse(f"a scalar of the dtype {quote(info.dtype)} is not a Python number")
     return value  # type: ignore[no-any-return]
 
 
 def _flags(bounds: ArrayInfo, is_bound: Callable[[Any], Any]) -> ArrayInfo:
-    """What gym since 0.13 stores beside the bounds of a Box, for those that did not."""
+    """Return the flags that gym saves with the bounds of a Box since 0.13."""
     return ArrayInfo("|b1", bounds.shape, "C", is_bound(bounds.to_numpy()).tobytes(), is_scalar=False)
 
 
@@ -311,33 +311,33 @@ def _is_below(high: Any) -> Any:
 
 
 def _called(name: str, *values: float) -> Call:
-    """A schedule as SB3 < 2.7 has it: what a function of SB3 makes of plain numbers."""
+    """Return a schedule for SB3 < 2.7: a call of one of its functions with plain numbers."""
     return Call("REDUCE", Global(_SB3_UTILS, name), values)
 
 
-_WRITERS: Final[dict[type, Callable[[_Writer, Any], Any]]] = {
-    list: _Writer.trees,
+_ENCODERS: Final[dict[type, Callable[[_Encoder, Any], Any]]] = {
+    list: _Encoder.trees,
     tuple: lambda writer, value: tuple(writer.trees(value)),
     set: lambda writer, value: Set(writer.trees(_members(value))),
     frozenset: lambda writer, value: FrozenSet(writer.trees(_members(value))),
-    dict: _Writer.pairs,
-    OrderedDict: _Writer.ordered_dict,
-    deque: _Writer.deque,
-    ArrayInfo: _Writer.array,
-    DType: _Writer.dtype,
-    Reference: _Writer.reference,
-    Box: _Writer.box,
-    Discrete: _Writer.discrete,
-    MultiDiscrete: _Writer.multi_discrete,
-    MultiBinary: _Writer.multi_binary,
-    DictSpace: _Writer.dict_space,
-    TupleSpace: _Writer.tuple_space,
-    ConstantSchedule: _Writer.constant,
-    LinearSchedule: _Writer.linear,
-    FloatSchedule: _Writer.floats,
-    Function: _Writer.function,
-    EnumMember: _Writer.enum,
-    TrainFreq: _Writer.train_freq,
-    Partial: _Writer.partial,
-    Instance: _Writer.instance,
+    dict: _Encoder.pairs,
+    OrderedDict: _Encoder.ordered_dict,
+    deque: _Encoder.deque,
+    ArrayInfo: _Encoder.array,
+    DType: _Encoder.dtype,
+    Reference: _Encoder.reference,
+    Box: _Encoder.box,
+    Discrete: _Encoder.discrete,
+    MultiDiscrete: _Encoder.multi_discrete,
+    MultiBinary: _Encoder.multi_binary,
+    DictSpace: _Encoder.dict_space,
+    TupleSpace: _Encoder.tuple_space,
+    ConstantSchedule: _Encoder.constant,
+    LinearSchedule: _Encoder.linear,
+    FloatSchedule: _Encoder.floats,
+    Function: _Encoder.function,
+    EnumMember: _Encoder.enum,
+    TrainFreq: _Encoder.train_freq,
+    Partial: _Encoder.partial,
+    Instance: _Encoder.instance,
 }

@@ -1,9 +1,9 @@
-"""Functions that cloudpickle carried by value: described, never made (FORMAT.md 13.5).
+"""Node decoders for functions that cloudpickle pickled by value: described, never created (FORMAT.md 13.5).
 
-Sources: cloudpickle ``cloudpickle.py`` and ``cloudpickle_fast.py`` of 0.8 to 3.1. Three ways to spell a function have
-been in use: ``_fill_function(_make_skel_func(code, ...), state)``; ``FunctionType(code, globals, ...)`` and
+Sources: cloudpickle ``cloudpickle.py`` and ``cloudpickle_fast.py`` of 0.8 to 3.1. It has written a function in three
+forms: ``_fill_function(_make_skel_func(code, ...), state)``; ``FunctionType(code, globals, ...)`` and
 ``_make_function(code, globals, ...)``, both followed by ``_function_setstate(function, state)``, whose result is
-dropped.
+discarded.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ _EMPTY_CELLS: Final = frozenset(
 
 
 class Cell(NamedTuple):
-    """A closure's cell."""
+    """A cell of a closure."""
 
     content: object
 
 
 class _Empty(NamedTuple):
-    """What an empty cell holds."""
+    """The content of an empty cell."""
 
 
-# -- code objects and cells: parts that only what they belong to accepts --------------------------------
+# -- code objects and cells: accepted only together with the function that they belong to ---------------
 
 
 def decode_builtin_type_call(context: Context, node: Call) -> object:
-    """A call of a type that ``_builtin_type`` names: ``CodeType``, ``LambdaType``, ``MethodType`` and a few more."""
+    """Decode a call of a type that ``_builtin_type`` names: ``CodeType``, ``LambdaType``, ``MethodType`` and others."""
     named = context.value(node.func)
     if node.updates and named != _NAMESPACE:
-        reject("a code object or function is changed after it was made")
+        reject("a code object or function is changed after it was created")
     if type(node.args) is not tuple:
         reject("a code object or function has computed arguments")
     name = named.name if isinstance(named, Reference) else None
@@ -68,16 +68,16 @@ def decode_builtin_type_call(context: Context, node: Call) -> object:
     ):
         made = Described(f"types.{name}", args)
     if made is None:
-        reject("a type of Python's own is called with other arguments than a pickler writes")
+        reject("a built-in type has arguments that no pickler writes")
     context.accept(node)
     return made
 
 
 def decode_cell(context: Context, node: Call) -> Cell:
-    """``_make_cell(value)``, or empty."""
+    """Decode ``_make_cell(value)``, or ``_make_empty_cell()``."""
     args = node.args
     if type(args) is not tuple or len(args) > 1 or node.updates:
-        reject("a cell does not hold one value")
+        reject("expected one value in a cell")
     context.accept(node)
     return Cell(_content(context, args[0]) if args else _Empty())
 
@@ -93,11 +93,11 @@ def _content(context: Context, value: object) -> object:
 
 
 def decode_function(context: Context, node: Call) -> Function:
-    """``_make_function(code, globals, name, defaults, closure)``, as the function type takes them, and its state."""
+    """Decode ``_make_function(code, globals, name, defaults, closure)``, or the function type, and its state."""
     args: Any = node.args
     setters = context.state_setters(node)
     if node.updates or not 2 <= len(args) <= 5 or any(find_role(setter) != "function_state" for setter in setters[:1]):
-        reject("a function is made from unknown arguments")
+        reject("a function has unknown arguments")
     if len(setters) > 1:
         reject("a function is changed twice")
     code, base, name, defaults, cells = (*(context.value(arg) for arg in args), None, None, None)[:5]
@@ -106,7 +106,7 @@ def decode_function(context: Context, node: Call) -> Function:
     if setters:
         attributes, state = read_setter_state(context, setters[0])
     if set(state) - _FUNCTION_STATE or type(name) not in (str, type(None)) or defaults not in (None, ()):
-        reject("a function is given a state that cloudpickle never writes")
+        reject("a function has a state that cloudpickle never writes")
     _claim_cells(context, args[4] if len(args) == 5 else None)
     closure = state.get("__closure__", cells)
     parts = FunctionParts(
@@ -124,13 +124,13 @@ def decode_function(context: Context, node: Call) -> Function:
         state.get("__doc__"),
         state.get("_cloudpickle_submodules"),
     )
-    made = _described(context, node, parts)
+    made = _describe_function(context, node, parts)
     context.accept(node, *setters)
     return made
 
 
 def _claim_cells(context: Context, cells: object) -> None:
-    """Check that no two functions share the cells that their states are put into: the last one would win."""
+    """Check that no two functions share a cell, which the state of the last one would overwrite."""
     for cell_of in cells if type(cells) is tuple else ():
         if id(cell_of) in context.claimed:
             reject("two functions share a cell")
@@ -152,34 +152,34 @@ _FILLED_STATE: Final = frozenset(
 
 
 def _contents(closure: object) -> tuple[object, ...]:
-    """Return what cells hold; of one that is still being made, because its content refers to it, a cycle."""
+    """Return the contents of cells; a cycle for a cell whose content refers to itself."""
     if type(closure) is not tuple or any(not isinstance(item, (Cell, Cycle)) for item in closure):
-        reject("the closure of a function is not made of cells")
+        reject("expected cells in the closure of a function")
     return tuple(item.content if isinstance(item, Cell) else item for item in closure)
 
 
 def decode_filled_function(context: Context, node: Call) -> object:
-    """``_fill_function(skeleton, state)`` of cloudpickle < 1.6: the function that it is given."""
+    """Decode ``_fill_function(skeleton, state)`` of cloudpickle < 1.6, which returns the function that it is given."""
     args: Any = node.args
     skeleton = args[0] if args else None
     is_skeleton = isinstance(skeleton, Call) and find_role(skeleton) == "skeleton_function"
     made = context.value(skeleton) if is_skeleton else None
     if not isinstance(made, (Function, Cycle)) or node.updates:
-        reject("_fill_function is not given a function's skeleton")
+        reject("expected a skeleton function as the argument of _fill_function")
     return made
 
 
 def decode_skeleton_function(context: Context, node: Call) -> Function:
-    """``_make_skel_func(code, cells, base globals)`` and the call that fills it; others refer to either."""
+    """Decode ``_make_skel_func(code, cells, base globals)`` and the call that fills it; others refer to either."""
     fillers = context.state_setters(node)
     made_of: Any = tuple(context.value(arg) for arg in node.args)  # type: ignore[attr-defined]
     if node.updates or len(fillers) != 1 or find_role(fillers[0]) != "filled_function" or not 2 <= len(made_of) <= 3:
-        reject("a function's skeleton has unknown arguments, or is not filled once")
+        reject("a skeleton function has unknown arguments, or is not filled exactly once")
     base = made_of[2] if len(made_of) == 3 else None
     state = _filled_state(context, fillers[0])
     closure = state.get("closure_values")
     if type(closure) not in (list, tuple, type(None)):
-        reject("the closure of a function is not made of values")
+        reject("expected a list of values as the closure of a function")
     parts = FunctionParts(
         made_of[0] if isinstance(made_of[0], Code) else None,
         base,
@@ -195,7 +195,7 @@ def decode_skeleton_function(context: Context, node: Call) -> Function:
         state.get("doc"),
         state.get("_cloudpickle_submodules"),
     )
-    made = _described(context, fillers[0], parts)
+    made = _describe_function(context, fillers[0], parts)
     context.accept(node, *fillers)
     return made
 
@@ -203,7 +203,7 @@ def decode_skeleton_function(context: Context, node: Call) -> Function:
 def _filled_state(context: Context, filler: Call) -> dict[str, Any]:
     args: Any = filler.args
     if filler.updates:
-        reject("a function is changed after it was made")
+        reject("a function is changed after it was created")
     if len(args) == 2:
         state = context.value(args[1])
     else:  # cloudpickle < 0.5.3
@@ -214,8 +214,8 @@ def _filled_state(context: Context, filler: Call) -> dict[str, Any]:
     return state
 
 
-def _described(context: Context, node: Call, parts: FunctionParts) -> Function:
-    """Describe a function, and doubt it unless it is published code in the surroundings that its library leaves."""
+def _describe_function(context: Context, node: Call, parts: FunctionParts) -> Function:
+    """Describe a function, and add an issue unless it is a published function, unchanged."""
     code = parts.code
     names = code.freevars if code is not None else ()
     closure = dict(zip(names, parts.closure))
@@ -238,10 +238,10 @@ def _described(context: Context, node: Call, parts: FunctionParts) -> Function:
 
 
 def decode_module(context: Context, node: Call) -> Module:
-    """``subimport(name)``: imports a module by its name."""
+    """Decode ``subimport(name)``, which imports a module by its name."""
     (name,) = node.args if type(node.args) is tuple and len(node.args) == 1 else (None,)
     if type(name) is not str or node.updates:
-        reject("subimport is not given the name of a module")
+        reject("expected the name of a module as the argument of subimport")
     context.accept(node)
     is_harmless = name.partition(".")[0] in HARMLESS_MODULES and "__" not in name and not reason((name, ""))
     if not is_harmless and name not in _PYTHON_MODULES:
@@ -257,7 +257,7 @@ HARMLESS_MODULES: Final = frozenset(
         "matplotlib", "optuna", "pandas", "tensorflow", "jax",
     }
 )  # fmt: skip
-"""Packages whose import does nothing but define: a function in a file may use what they hold, and is judged itself."""
+"""Packages whose import only defines names: a function in a file may use them, and has an issue of its own."""
 
 _PYTHON_MODULES: Final = frozenset({"_thread", "builtins", "types"})
-"""The same, of modules that every process has imported: the methods of a dataclass refer to them."""
+"""Modules that every process has imported: the methods of a dataclass refer to them."""

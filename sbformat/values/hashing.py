@@ -1,9 +1,9 @@
-"""What it takes CPython to hash the keys of a pickle's dicts and the members of its sets (FORMAT.md 14.1).
+"""The cost for CPython of hashing the keys of a pickle's dicts and the members of its sets (FORMAT.md 14.1).
 
-A pickle whose keys cannot be hashed cannot be loaded, and one that is hashed for years never ends: a tuple has no
-memory of its hash, so a tuple of two references to a tuple of two references, thirty times, is hashed 2**30 times; and
-numbers whose hashes a file chooses can be made to collide in every slot of a table. Nothing of a file is hashed here,
-but for numbers and tuples of numbers, whose hashes are needed to look for collisions.
+A pickle whose keys cannot be hashed cannot be loaded, and hashing some keys takes years: a tuple does not cache its
+hash, so a tuple of two references to a tuple of two references, thirty levels deep, is hashed 2**30 times; and a file
+can choose numbers whose hashes collide in every slot of a table. Nothing of a file is hashed here except numbers and
+tuples of numbers, whose hashes are needed to find collisions.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _UNHASHABLE_ROLES: Final = frozenset(
     {"ordered_dict", "deque", "default_dict", "set", "numpy_array", "slice", "portable_array"}
 )
 _UNHASHABLE_OBJECTS: Final = frozenset(SPACES) | {pair for pair, role in OBJECTS.items() if role in _UNHASHABLE_ROLES}
-"""Their classes have an ``__eq__`` and no ``__hash__``."""
+"""Objects whose classes have an ``__eq__`` and no ``__hash__``."""
 _NUMBERS: Final = (int, float, bool)
 _LINEAR_PROBES: Final = 9
-"""CPython's sets look at that many slots in a row before they jump; dicts at none."""
+"""Adjacent slots that CPython's sets probe before they jump; dicts probe none."""
 _PERTURB_SHIFT: Final = 5
 _PROBES_A_KEY: Final = 32
-"""What a key may take on average; in tables that nobody made for it, it takes fewer than 6."""
+"""Probes that are allowed per key on average; tables that were not made to collide need fewer than 6."""
 
 
 def find_key_fault(parts: Iterable[object], limits: Limits) -> str | None:
-    """Return why a pickle cannot be loaded, or would take forever, because of its keys; None when it would not.
+    """Return why a pickle cannot be loaded, or not in reasonable time, because of its keys; None if it can.
 
-    :param parts: every composite value and node that loading it makes, each once
-    :param limits: ``pickle_nodes`` parts may be hashed, ``value_depth`` tuples deep, and ``other_keys`` of a table need
-        no look at collisions
+    :param parts: every composite value and node that loading it creates, each once
+    :param limits: ``pickle_nodes`` parts may be hashed, ``value_depth`` tuples deep; up to ``other_keys`` keys of a
+        table are not checked for collisions
     """
     costs = _Costs(limits.pickle_nodes, limits.value_depth)
     for part in parts:
@@ -53,7 +53,7 @@ def find_key_fault(parts: Iterable[object], limits: Limits) -> str | None:
 
 
 def _tables(part: object) -> list[tuple[list[object], bool]]:
-    """Return the keys of each table that a value is, or is made with; True for those of a set."""
+    """Return the keys of each hash table in a value, with True for those of a set."""
     kind = type(part)
     if kind is Dict:
         return [(_others(key for key, _ in part), False)]  # type: ignore[attr-defined]
@@ -77,12 +77,12 @@ def _tables(part: object) -> list[tuple[list[object], bool]]:
 
 
 def _others(keys: Iterable[object]) -> list[object]:
-    """Return the keys that are no text: the hash of a text is salted, and is taken once."""
+    """Return the keys that are not text: the hash of text is salted and cached."""
     return [key for key in keys if type(key) is not str]
 
 
 class _Costs:
-    """How many parts are hashed, over all tables of a pickle.
+    """Count of the parts that are hashed, over all tables of a pickle.
 
     :param most: parts
     :param deepest: tuples within tuples: hashing them recurses, in C
@@ -96,7 +96,7 @@ class _Costs:
         self._heights: dict[int, int] = {}
 
     def add(self, keys: list[object]) -> str | None:
-        """Add the keys of one table; return what is wrong with them."""
+        """Add the keys of one table; return a fault or None."""
         for key in keys:
             fault = self._measure(key)
             if fault is not None:
@@ -109,7 +109,7 @@ class _Costs:
         return None
 
     def _measure(self, key: object) -> str | None:
-        """Find the cost of a key, and of every tuple in it; return what in it cannot be hashed."""
+        """Measure a key and every tuple in it; return what in it cannot be hashed, or None."""
         todo = [key]
         while todo:
             part = todo[-1]
@@ -134,7 +134,7 @@ class _Costs:
 
 
 def _unhashable(value: object) -> str | None:
-    """Return what a value is when CPython has no hash for it."""
+    """Return a description of a value that CPython cannot hash, or None."""
     kind = type(value)
     if kind in _UNHASHABLE:
         return _UNHASHABLE[kind]
@@ -149,7 +149,7 @@ def _unhashable(value: object) -> str | None:
 
 
 def _is_structured(value: Call) -> bool:
-    """Say whether a value is a scalar of numpy with fields, which has no hash."""
+    """Return whether a value is a numpy scalar with fields, which has no hash."""
     dtype = value.args[0] if find_role(value) == "numpy_scalar" and value.args else None  # type: ignore[index]
     code = dtype.args[0] if isinstance(dtype, Call) and type(dtype.args) is tuple and dtype.args else None
     return isinstance(code, str) and code.lstrip("<>|=").startswith("V")
@@ -159,9 +159,9 @@ def _is_structured(value: Call) -> bool:
 
 
 def _find_collisions(keys: list[object], most: int, *, is_set: bool) -> str | None:
-    """Return what is wrong with many keys that CPython has to tell apart one by one.
+    """Return a fault when many keys of one table collide, or None.
 
-    :param most: objects among them, whose hashes are not looked at
+    :param most: objects that are allowed among them, whose hashes are not computed
     """
     objects = sum(isinstance(key, Call) for key in keys)
     if objects > most:
@@ -174,7 +174,7 @@ def _find_collisions(keys: list[object], most: int, *, is_set: bool) -> str | No
 
 
 def _is_numeric(key: tuple[object, ...]) -> bool:
-    """Say whether a tuple is of numbers or of tuples of them: no file chooses the hashes of other values."""
+    """Return whether a tuple consists of numbers or tuples of them, the values whose hashes a file can choose."""
     todo: list[object] = list(key)
     for _ in range(1000):
         if not todo:
@@ -188,7 +188,7 @@ def _is_numeric(key: tuple[object, ...]) -> bool:
 
 
 def _count_probes(keys: list[object], most: int, *, is_set: bool) -> int:
-    """Return how often CPython jumps from slot to slot while it makes a table of keys, up to ``most``.
+    """Return how often CPython jumps between slots while it fills a table with keys, up to ``most``.
 
     Source: CPython ``Objects/dictobject.c`` and ``Objects/setobject.c``.
     """
@@ -215,7 +215,7 @@ def _count_probes(keys: list[object], most: int, *, is_set: bool) -> int:
 
 
 def _insert(slots: list[object], entry: tuple[int, object], *, is_set: bool) -> int:
-    """Enter a key; return how many jumps it took, negative when the key was there already."""
+    """Insert a key; return the number of jumps, negative when the key was already there."""
     mask, perturb = len(slots) - 1, entry[0] & 0xFFFFFFFFFFFFFFFF
     at, count = perturb & mask, 0
     while True:

@@ -1,4 +1,4 @@
-"""Line tables of code objects: whether one is well formed and stays within its bytecode (FORMAT.md 13.5).
+"""Validate the line tables of code objects: well formed, and within the bytecode (FORMAT.md 13.5).
 
 The digest of a code object leaves its line table out, because patch releases of CPython write different tables for the
 same bytecode. CPython trusts a table when it formats a traceback and when a debugger sets a line: one that covers more
@@ -34,7 +34,7 @@ _SHORT, _ONE_LINE, _NO_COLUMNS, _LONG, _NONE = 0, 10, 13, 14, 15
 
 
 def has_valid_line_table(code: Code) -> bool:
-    """Say whether the line tables of a code object and of those nested in it parse, and describe its bytecode alone.
+    """Return whether the line tables of a code object, and of those nested in it, are valid and fit the bytecode.
 
     Every line is one that C's ``int`` can hold, and at least 1.
 

@@ -1,16 +1,16 @@
-"""Which code of a file runs while a class or an object carried by value is loaded (FORMAT.md 13.5).
+"""Which code of a file runs while a class or an object pickled by value is loaded (FORMAT.md 13.5).
 
-Input: nodes of the inert tree that make classes (``_make_skeleton_class``, ``_make_skeleton_enum``) and objects of
-them. Output: a doubt for each, whose message names the methods that loading runs, and other messages for the doubts of
-those methods. CPython and cloudpickle run a method because of its name: making a class runs its metaclass and
-``__init_subclass__`` of its bases, making an object runs ``__new__``, BUILD runs ``__setstate__``.
+Input: nodes of the inert tree that create classes (``_make_skeleton_class``, ``_make_skeleton_enum``) and objects of
+them. Output: an issue for each, whose message names the methods that loading runs, and other messages for the issues of
+those methods. CPython and cloudpickle run a method because of its name: creating a class runs its metaclass and
+``__init_subclass__`` of its bases, creating an object runs ``__new__``, BUILD runs ``__setstate__``.
 
 Example, for ``class A: def __init_subclass__(cls): ...`` and an object of ``class B(A): def __del__(self): ...``:
 
-    the class 'B' is carried by value: loading makes it from code in the file, and runs A.__init_subclass__
-    an object of the class 'B', which is carried by value, is made: loading may run B.__del__
+    the class 'B' is pickled by value: loading creates it from code in the file, and runs A.__init_subclass__
+    an object of the class 'B', which is pickled by value, is created: loading may run B.__del__
 
-A class is described when its attributes are known, which may be after the objects that are among them: those wait.
+A class is described when its attributes are known. An object of the class may be among them, and waits until then.
 Sources: CPython ``Modules/_pickle.c`` (``load_build``, ``do_append``), ``Objects/typeobject.c`` (``type_new``),
 ``Lib/enum.py``, ``Lib/types.py`` (``new_class``); cloudpickle ``cloudpickle.py`` (``_class_setstate``).
 """
@@ -47,7 +47,7 @@ _CLASSES: Final = ("carried_class", "carried_enum")
 _MOST_NAMES: Final = 8
 _MOST_HOOKS: Final = 32
 _MOST_BASES: Final = 8
-"""Those of a class that are looked at: a file may make many classes that have, or inherit from, the same many."""
+"""Bases of a class that are examined: a file may contain many classes that inherit from the same many."""
 _SHOWN: Final = 100
 
 RUNS_WHEN_CALLED: Final = (
@@ -77,7 +77,7 @@ class _Ran:
         return " and ".join([*([f"runs {runs}"] if runs else []), *([f"may run {may_run}"] if may_run else [])])
 
     def mark(self, context: Context) -> None:
-        """Say of the functions themselves that loading runs them."""
+        """Change the issues of the functions themselves: loading runs them."""
         for found, text in ((self.runs, _RUNS), (self.may_run, _MAY_RUN)):
             for hook in found.values():
                 for node in _functions(context, hook.node):
@@ -93,8 +93,8 @@ def _list(names: Iterable[str]) -> str:
     return ", ".join(found[:_MOST_NAMES]) + more
 
 
-def skeleton_of(node: object) -> Call | None:
-    """Return the call that makes a carried class, given it or the call that fills it in; None for anything else."""
+def find_skeleton(node: object) -> Call | None:
+    """Return the call that creates a class pickled by value, given it or the call that fills it; None for others."""
     if isinstance(node, Call) and find_role(node) == "filled_class":
         args: Any = node.args
         node = args[0] if args else None
@@ -102,21 +102,21 @@ def skeleton_of(node: object) -> Call | None:
 
 
 def name_of(skeleton: Call) -> str:
-    """Return the name of a carried class, quoted, escaped and bounded."""
+    """Return the name of a class pickled by value, quoted, escaped and bounded."""
     args: Any = skeleton.args
     name = args[1] if len(args) > 1 else None
     return f"'{escape(name, _SHOWN)}'" if isinstance(name, str) else "without a name"
 
 
 def _namespace(skeleton: Call) -> Dict:
-    """Return the attributes with which a class is made, as pairs of the tree; an enumeration has none there."""
+    """Return the attributes that a class is created with, as pairs of the tree; an enumeration has none."""
     args: Any = skeleton.args
     found = args[3] if find_role(skeleton) == "carried_class" and len(args) > 3 else None
     return found if isinstance(found, Dict) else Dict()
 
 
 def _attributes(context: Context, skeleton: Call) -> Iterator[tuple[object, object]]:
-    """Yield the attributes with which a class is made, then those that it is given."""
+    """Yield the attributes that a class is created with, then those that are set later."""
     yield from _namespace(skeleton)
     for setter in context.state_setters(skeleton):
         args: Any = setter.args
@@ -129,7 +129,7 @@ def _attributes(context: Context, skeleton: Call) -> Iterator[tuple[object, obje
 
 
 def describe_class(context: Context, skeleton: Call) -> None:
-    """Doubt a carried class, and the objects of it that were made before it was complete."""
+    """Add an issue for a class pickled by value, and for its objects that were decoded before it was complete."""
     lineage = _lineage(context, skeleton)
     context.lineages[id(skeleton)] = lineage
     ran = _Ran()
@@ -144,7 +144,7 @@ def describe_class(context: Context, skeleton: Call) -> None:
         ran.add(lineage.hooks, ("__subclasshook__",))
     text = ran.describe()
     kind = "enumeration" if lineage.is_enum else "class"
-    message = f"the {kind} {name_of(skeleton)} is carried by value: loading makes it from code in the file"
+    message = f"the {kind} {name_of(skeleton)} is pickled by value: loading creates it from code in the file"
     ran.mark(context)
     context.add_issue(skeleton, "class", f"{message}, and {text}" if text else message)
     for waiting in context.waiting.pop(id(skeleton), []):
@@ -156,7 +156,7 @@ def _lineage(context: Context, skeleton: Call) -> Lineage:
     hooks: dict[str, Hook] = {}
     for key, value in _attributes(context, skeleton):
         if key in _WATCHED or (_is_descriptor(value) and isinstance(key, str) and len(hooks) < _MOST_HOOKS):
-            hooks[key] = Hook(name, value if _is_carried(value) else None)
+            hooks[key] = Hook(name, value if _may_run_code(value) else None)
     bases = list(_bases(context, skeleton))
     for base in bases:
         for key, hook in base.hooks.items():
@@ -179,7 +179,7 @@ def _bases(context: Context, skeleton: Call) -> Iterator[Lineage]:
 
 
 def _known_lineage(context: Context, node: object) -> Lineage | None:
-    skeleton = skeleton_of(node)
+    skeleton = find_skeleton(node)
     return context.lineages.get(id(skeleton)) if skeleton is not None else None
 
 
@@ -187,18 +187,18 @@ def _lineage_of_object(context: Context, node: object) -> Lineage | None:
     return _known_lineage(context, node.func) if isinstance(node, Call) else None
 
 
-def _is_carried(value: object) -> bool:
-    """Say whether an attribute may run code of the file: not a plain value, a name, or a method of a library."""
+def _may_run_code(value: object) -> bool:
+    """Return whether an attribute may run code of the file: not a plain value, a name, or a method of a library."""
     return isinstance(value, Call) and find_role(value) != "attribute"
 
 
 def _is_descriptor(value: object) -> bool:
-    """Say whether an attribute of a class may take part when an attribute of an object is set."""
-    return isinstance(value, Call) and (find_role(value) == "descriptor" or skeleton_of(value.func) is not None)
+    """Return whether an attribute of a class may run code when an attribute of an object is set."""
+    return isinstance(value, Call) and (find_role(value) == "descriptor" or find_skeleton(value.func) is not None)
 
 
 def _functions(context: Context, node: object) -> Iterator[object]:
-    """Yield the calls that make the functions of which a method or property is made."""
+    """Yield the calls that create the functions of a method or property."""
     args: Any = node.args if isinstance(node, Call) and find_role(node) == "descriptor" else (node,)
     for part in args[:3]:
         yield part
@@ -209,7 +209,7 @@ def _functions(context: Context, node: object) -> Iterator[object]:
 
 
 def describe_object(context: Context, node: Call, skeleton: Call) -> None:
-    """Doubt an object of a carried class, now or when its class is complete."""
+    """Add an issue for an object of a class pickled by value, now or when its class is complete."""
     lineage = context.lineages.get(id(skeleton))
     if lineage is None:
         context.waiting.setdefault(id(skeleton), []).append(node)
@@ -218,7 +218,7 @@ def describe_object(context: Context, node: Call, skeleton: Call) -> None:
 
 
 def describe_item(context: Context, node: Call, skeleton: Call) -> None:
-    """Doubt a parametrised carried class: ``operator.getitem(Class, parameters)``."""
+    """Add an issue for a parametrized class pickled by value: ``operator.getitem(Class, parameters)``."""
     lineage = context.lineages.get(id(skeleton))
     ran = _Ran()
     if lineage is not None:
@@ -226,7 +226,7 @@ def describe_item(context: Context, node: Call, skeleton: Call) -> None:
         ran.add(lineage.meta, (), ("__getitem__",))
         ran.mark(context)
     text = ran.describe()
-    message = f"parameters are given to the class {name_of(skeleton)}, which is carried by value"
+    message = f"parameters are given to the class {name_of(skeleton)}, which is pickled by value"
     context.add_issue(node, "class", f"{message}: loading {text}" if text else message)
 
 
@@ -248,7 +248,7 @@ def _describe_object(context: Context, node: Call, lineage: Lineage) -> None:
             ran.add(lineage.hooks, (_UPDATE_RUNS[update.how],), ("append",) if update.how == "APPENDS" else ())
     ran.mark(context)
     text = ran.describe()
-    message = f"an object of the class '{lineage.name}', which is carried by value, is made: "
+    message = f"an object of the class '{lineage.name}', which is pickled by value, is created: "
     context.add_issue(
         node, "class", f"{message}loading {text}" if text else f"{message}its methods run when it is used"
     )

@@ -1,4 +1,4 @@
-"""Numbers as blobs hold them: Python's own, or numpy scalars."""
+"""Numbers in pickles: Python's own, or numpy scalars."""
 
 from __future__ import annotations
 
@@ -18,42 +18,49 @@ _BITS: Final = 64
 
 
 def to_number(value: object, what: str) -> int | float:
-    """Return a number, a numpy scalar as Python's.
+    """Return a number; a numpy scalar becomes a Python number.
 
-    :raises UnrecognizedError: when it is none
+    :param what: the name of the value, for the message
+    :raises UnrecognizedError: when it is not a number
     """
     if isinstance(value, (int, float)) and (isinstance(value, float) or value.bit_length() <= _BITS):
         return value
     if isinstance(value, ArrayInfo) and value.shape == () and value.dtype[1:] in _CODES:
         return unpack_items(value)[0]
-    message = f"{what} is no number"
+    message = f"expected a number as {what}"
     raise UnrecognizedError(message)
 
 
 def to_float64(value: object, what: str) -> int | float:
-    """Return a number that Python and numpy calculate with alike: Python's own, or of float64.
+    """Return a number with which Python and numpy compute the same results: a Python number, or float64.
 
-    numpy calculates in the dtype of its scalars: with a float32 the results are other numbers, and whole ones overflow.
+    numpy computes in the dtype of its scalars: float32 rounds differently, and integers overflow.
 
-    :raises UnrecognizedError: when it is none
+    :raises UnrecognizedError: when it is not such a number
     """
     if isinstance(value, ArrayInfo) and value.dtype[1:] != "f8":
-        reject(f"{what} is not of float64: numpy calculates with it in another dtype")
+        reject(f"expected float64 as {what}, got {value.dtype}: numpy computes in the dtype of its scalars")
     return to_number(value, what)
 
 
 def to_int(value: object, what: str) -> int:
-    """Return a whole number."""
+    """Return an integer.
+
+    :raises UnrecognizedError: when it is not one
+    """
     found = to_number(value, what)
     if type(found) is not int:
-        reject(f"{what} is no whole number")
+        reject(f"expected an integer as {what}")
     return found
 
 
 def unpack_items(value: ArrayInfo) -> tuple[int | float, ...]:
-    """Return the items of an array of plain numbers, in the order of its bytes."""
+    """Return the items of an array of plain numbers, in the order of its bytes.
+
+    :raises UnrecognizedError: for any other dtype
+    """
     code = _CODES.get(value.dtype[1:])
     if code is None:
-        reject(f"an array of {value.dtype} holds no plain numbers")
+        reject(f"expected an array of plain numbers, got {value.dtype}")
     order = ">" if value.dtype[0] == ">" else "<"
     return struct.unpack(f"{order}{len(value.buffer) // struct.calcsize(code)}{code}", value.read())

@@ -1,9 +1,9 @@
-"""Small values and plain objects: containers, enumerations, named tuples, dates, paths, noise (FORMAT.md 13.6)."""
+"""Node decoders for small values: containers, enumerations, named tuples, dates, paths, noise (FORMAT.md 13.6)."""
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
 from sbformat.globals.recognized import CALLS, PARTIAL_MODULES, PLAIN_OBJECTS
@@ -11,7 +11,7 @@ from sbformat.globals.references import REFERENCES
 from sbformat.globals.stdlib import ATTRIBUTES
 from sbformat.pkl.numpy import latin1_bytes
 from sbformat.pkl.tree import Call, Dict, Global, Node
-from sbformat.values.context import UnrecognizedError, describe_node
+from sbformat.values.context import describe_node, reject
 from sbformat.values.numbers import to_int
 from sbformat.values.types import (
     CarriedClass,
@@ -43,14 +43,10 @@ _METADATA: Final = "_metadata"
 _LONGEST_PATH: Final = 32_767
 
 
-def _refuse(message: str) -> NoReturn:
-    raise UnrecognizedError(message)
-
-
 def _plain_arguments(context: Context, node: Call, what: str) -> tuple[Any, ...]:
     """Return the arguments of a call that nothing changes afterwards."""
     if node.updates or type(node.args) is not tuple:
-        _refuse(f"{what} is changed after it was made, or has computed arguments")
+        reject(f"{what} is changed after it was constructed, or has computed arguments")
     return tuple(context.value(arg) for arg in node.args)
 
 
@@ -58,19 +54,19 @@ def _plain_arguments(context: Context, node: Call, what: str) -> tuple[Any, ...]
 
 
 def decode_ordered_dict(context: Context, node: Call) -> object:
-    """An OrderedDict, with the ``_metadata`` of torch's state dicts."""
+    """Decode an OrderedDict, with the ``_metadata`` of torch's state dicts."""
     args: Any = node.args
     pairs: list[tuple[object, object]] = []
     if args:
         items = args[0] if len(args) == 1 else None
         if type(items) is not list or any(type(item) not in (list, tuple) or len(item) != 2 for item in items):
-            _refuse("an OrderedDict is not made of pairs")
+            reject("expected pairs in an OrderedDict")
         pairs = [(item[0], item[1]) for item in items]
     for update in node.updates or ():
         if update.how == "SETITEMS":
             pairs.extend(update.value)  # type: ignore[arg-type]
         elif update.how != "BUILD" or not _is_metadata(update.value):
-            _refuse("an OrderedDict is given attributes")
+            reject("an OrderedDict has attributes")
     context.accept(node)
     made = context.make_dict(pairs)
     return made if isinstance(made, Dict) else OrderedDict(made)
@@ -81,15 +77,15 @@ def _is_metadata(state: object) -> bool:
 
 
 def decode_deque(context: Context, node: Call) -> deque[object]:
-    """A deque: ``deque((), maxlen)`` and its items."""
+    """Decode ``deque((), maxlen)`` and its items."""
     args = tuple(context.value(arg) for arg in node.args)  # type: ignore[attr-defined]
     if len(args) > 2 or any(update.how != "APPENDS" for update in node.updates or ()):
-        _refuse("a deque has unknown arguments or a state")
+        reject("a deque has unknown arguments or a state")
     items = args[0] if args else ()
     maxlen = args[1] if len(args) == 2 else None
     is_length = maxlen is None or (type(maxlen) is int and 0 <= maxlen < 2**31)
     if type(items) not in (tuple, list) or not is_length:
-        _refuse("a deque is not made of a list and a length")
+        reject("expected a list and a maximum length as the arguments of a deque")
     made = deque(items, maxlen)
     for update in node.updates or ():
         made.extend(context.value(item) for item in update.value)  # type: ignore[attr-defined]
@@ -98,13 +94,13 @@ def decode_deque(context: Context, node: Call) -> deque[object]:
 
 
 def decode_default_dict(context: Context, node: Call) -> DefaultDict:
-    """A defaultdict whose factory is a type of Python's, or none."""
+    """Decode a defaultdict whose factory is a built-in type or None."""
     args: Any = node.args
     factory = context.value(args[0]) if len(args) == 1 else None
     if len(args) > 1 or any(update.how != "SETITEMS" for update in node.updates or ()):
-        _refuse("a defaultdict has unknown arguments or a state")
+        reject("a defaultdict has unknown arguments or a state")
     if factory is not None and not (isinstance(factory, Reference) and factory.module == "builtins"):
-        _refuse("a defaultdict has a factory that is no type of Python's")
+        reject("expected a built-in type as the factory of a defaultdict")
     pairs: list[tuple[object, object]] = []
     for update in node.updates or ():
         pairs.extend(update.value)  # type: ignore[arg-type]
@@ -113,21 +109,21 @@ def decode_default_dict(context: Context, node: Call) -> DefaultDict:
 
 
 def decode_set(context: Context, node: Call) -> object:
-    """``set([...])`` and ``frozenset([...])``, as protocols below 4 have them."""
+    """Decode ``set([...])`` and ``frozenset([...])``, which protocols below 4 write."""
     args = _plain_arguments(context, node, "a set")
     if len(args) > 1 or (args and type(args[0]) not in (list, tuple)):
-        _refuse("a set is not made of a list")
+        reject("expected a list as the argument of a set")
     context.accept(node)
     return context.make_set(list(args[0]) if args else [], is_frozen=describe_node(node).endswith("frozenset"))
 
 
 def decode_range(context: Context, node: Call) -> Described:
-    """``range`` and ``slice``."""
+    """Decode ``range`` and ``slice``."""
     args = _plain_arguments(context, node, "a range")
     name = describe_node(node)
     allowed = (int, type(None)) if name.endswith("slice") else (int,)
     if not 1 <= len(args) <= 3 or any(type(arg) not in allowed for arg in args) or args[2:] == (0,):
-        _refuse("a range is not made of whole numbers, or its step is 0")
+        reject("expected integers in a range, and a step other than 0")
     context.accept(node)
     return Described(name, args)
 
@@ -136,38 +132,38 @@ def decode_range(context: Context, node: Call) -> Described:
 
 
 def decode_enum(context: Context, node: Call) -> EnumMember:
-    """A member of an enumeration, by its value."""
+    """Decode a member of an enumeration, by its value."""
     args = _plain_arguments(context, node, "an enumeration")
     pair = node.func.pair  # type: ignore[attr-defined]
     if len(args) != 1 or type(args[0]) not in (str, int) or args[0] not in _MEMBERS[pair]:
-        _refuse("an enumeration has no member of that value")
+        reject("an enumeration has no member of that value")
     context.accept(node)
     return EnumMember(Reference(*pair), args[0])
 
 
 def decode_train_freq(context: Context, node: Call) -> TrainFreq:
-    """``TrainFreq(frequency, unit)``."""
+    """Decode ``TrainFreq(frequency, unit)``."""
     args = _plain_arguments(context, node, "a TrainFreq")
     if len(args) != 2 or not isinstance(args[1], EnumMember) or args[1].enum.name != "TrainFrequencyUnit":
-        _refuse("a TrainFreq is not a number and a unit")
+        reject("expected a number and a unit in a TrainFreq")
     made = TrainFreq(to_int(args[0], "the frequency of a TrainFreq"), args[1])
     context.accept(node)
     return made
 
 
 def decode_rnn_states(context: Context, node: Call) -> RNNStates:
-    """``RNNStates(pi, vf)``: tensors."""
+    """Decode ``RNNStates(pi, vf)``, two tuples of tensors."""
     args = _plain_arguments(context, node, "RNNStates")
     if len(args) != 2 or any(type(arg) is not tuple or any(isinstance(part, Node) for part in arg) for arg in args):
-        _refuse("RNNStates are not two tuples of tensors")
+        reject("expected two tuples of tensors in RNNStates")
     context.accept(node)
     return RNNStates(*args)
 
 
 def decode_plain_object(context: Context, node: Call) -> Instance:
-    """An object that is nothing but its attributes."""
+    """Decode an object that consists of its attributes alone."""
     if node.args != ():
-        _refuse("a plain object is made from arguments")
+        reject("expected a plain object constructed without arguments")
     return _instance(context, node, node.func.pair)  # type: ignore[attr-defined]
 
 
@@ -175,45 +171,45 @@ def _instance(context: Context, node: Call, pair: tuple[str, str]) -> Instance:
     attributes = context.read_attributes(node)
     unknown = sorted(set(attributes) - set(PLAIN_OBJECTS[pair]))
     if unknown:
-        _refuse(f"it has the attribute {escape(unknown[0], 80)}, which its class never writes")
+        reject(f"it has the unknown attribute {escape(unknown[0], 80)}")
     context.accept(node)
     return Instance(Reference(*pair), attributes)
 
 
 def decode_reconstructed(context: Context, node: Call) -> Instance:
-    """``copyreg._reconstructor(class, object, None)``: how protocols 0 and 1 make plain objects."""
+    """Decode ``copyreg._reconstructor(class, object, None)``, which protocols 0 and 1 write for plain objects."""
     args: Any = node.args
     cls = args[0] if len(args) == 3 else None
     if not isinstance(cls, Global) or cls.updates or cls.pair not in PLAIN_OBJECTS or args[2] is not None:
-        _refuse("copyreg makes an object of a class that is not known")
+        reject("copyreg constructs an object of an unknown class")
     if not isinstance(args[1], Global) or args[1].pair != ("builtins", "object"):
-        _refuse("copyreg makes an object from another base than object")
+        reject("copyreg constructs an object from another base than object")
     made = _instance(context, node, cls.pair)
     context.accept(cls, args[1])
     return made
 
 
 def decode_partial(context: Context, node: Call) -> Partial:
-    """``functools.partial``: a layer, an optimizer or a carried function, and plain arguments."""
+    """Decode ``functools.partial`` of a layer, an optimizer or a function pickled by value, and plain arguments."""
     args: Any = node.args
     state = context.read_state(node)
     if len(args) != 1 or type(state) is not tuple or len(state) != 4:
-        _refuse("a partial has unknown arguments or an unknown state")
+        reject("a partial has unknown arguments or an unknown state")
     function, given, keywords, attributes = state
     if not _is_callable(function) or type(given) is not tuple or not _is_keywords(keywords):
-        _refuse("a partial calls something that is not known")
+        reject("a partial calls something unknown")
     if isinstance(function, Reference) and not function.module.startswith(PARTIAL_MODULES):
-        _refuse("a partial calls what is no layer or optimizer, with arguments of its own choice")
+        reject("expected a layer or optimizer in a partial")
     first = context.value(args[0])
     is_same = first == function if isinstance(function, Reference) else first is function
     if attributes not in (None, {}) or not is_same:
-        _refuse("a partial has attributes, or two functions")
+        reject("a partial has attributes, or two functions")
     context.accept(node)
     return Partial(function, given, keywords or {})
 
 
 def _is_callable(value: object) -> bool:
-    """Say whether a partial may call a value: a class that is checked further, or what is carried by value."""
+    """Return whether a partial may call a value: a class that is checked further, or something pickled by value."""
     is_method = isinstance(value, Described) and value.kind == "method"
     return is_method or isinstance(value, (Reference, Function, CarriedClass, CarriedObject))
 
@@ -223,21 +219,22 @@ def _is_keywords(value: object) -> bool:
 
 
 def decode_getattr(context: Context, node: Call) -> Described:
-    """``getattr``, as protocol 2 spells a name in a class: ``policy.save`` does so for a policy's ``_dummy_schedule``.
+    """Decode ``getattr(class, name)``, which protocol 2 writes for a name in a class.
 
-    The constructor of gym's random generators is another; only the call that it is for accepts it.
+    ``policy.save`` writes a policy's ``_dummy_schedule`` so. For the constructor of gym's random generators, which is
+    written so too, the node is accepted by the decoder of the call of that constructor.
     """
     args: Any = node.args
     cls = args[0] if len(args) == 2 else None
     if node.updates or not isinstance(cls, Global) or cls.updates or type(args[1]) is not str:
-        _refuse("getattr is called for something that is no class")
+        reject("expected a class and a name as the arguments of getattr")
     if cls.pair in REFERENCES and args[1] == "_dummy_schedule":
         context.accept(node, cls)
     elif (cls.pair, args[1]) in ATTRIBUTES:
         context.accept_if_by_value(node)
         context.accept(cls)
     elif (cls.pair[0], f"{cls.pair[1]}.{args[1]}") not in CALLS:
-        _refuse("getattr is called for something other than a policy's _dummy_schedule or a method of a type")
+        reject("getattr is called for something other than a policy's _dummy_schedule or a method of a type")
     return Described("getattr", (Reference(*cls.pair), args[1]))
 
 
@@ -245,7 +242,7 @@ def decode_getattr(context: Context, node: Call) -> Described:
 
 
 def decode_date(context: Context, node: Call) -> dt.date | dt.datetime | dt.time:
-    """A date, a time or both, as their bytes; with a zone or without."""
+    """Decode a date, a time or both from their bytes, with a time zone or without."""
     import datetime as dt
 
     name = describe_node(node).rpartition(".")[2]
@@ -255,21 +252,21 @@ def decode_date(context: Context, node: Call) -> dt.date | dt.datetime | dt.time
     if type(raw) is str:  # bytes of Python 2
         raw = latin1_bytes(raw, "latin1")
     if type(raw) is not bytes or len(raw) != sizes[name] or len(args) > 1 + (name != "date"):
-        _refuse(f"a {name} is not made of its {sizes[name]} bytes")
+        reject(f"expected {sizes[name]} bytes as the argument of a {name}")
     zone = args[1] if len(args) == 2 else None
     if zone is not None and not isinstance(zone, dt.timezone):
-        _refuse("a date has a time zone that is not Python's own")
+        reject("expected datetime.timezone as the time zone of a date")
     kind = {"datetime": dt.datetime, "date": dt.date, "time": dt.time}[name]
     try:
         made: dt.date | dt.datetime | dt.time = _from_bytes(kind, name, raw, zone)
     except ValueError:
-        _refuse(f"the bytes of a {name} are out of range")
+        reject(f"the bytes of a {name} are out of range")
     context.accept(node)
     return made
 
 
 def _from_bytes(kind: Any, name: str, raw: bytes, zone: object) -> Any:
-    """The layout of CPython's ``datetime.__setstate__``; the high bit of the first field but the year's is the fold."""
+    """Unpack bytes as CPython's ``datetime.__setstate__``; the high bit of month or hour is the fold."""
     parts: list[int] = []
     if name != "time":
         parts += [raw[0] << 8 | raw[1], raw[2] & (0x7F if name == "datetime" else 0xFF), raw[3]]
@@ -282,42 +279,42 @@ def _from_bytes(kind: Any, name: str, raw: bytes, zone: object) -> Any:
 
 
 def decode_timedelta(context: Context, node: Call) -> dt.timedelta:
-    """``timedelta(days, seconds, microseconds)``."""
+    """Decode ``timedelta(days, seconds, microseconds)``."""
     import datetime as dt
 
     args = _plain_arguments(context, node, "a timedelta")
     if not 1 <= len(args) <= 3 or any(type(arg) is not int for arg in args):
-        _refuse("a timedelta is not made of whole numbers")
+        reject("expected integers in a timedelta")
     try:
         made = dt.timedelta(*args)
     except (OverflowError, ValueError):
-        _refuse("a timedelta is out of range")
+        reject("a timedelta is out of range")
     context.accept(node)
     return made
 
 
 def decode_timezone(context: Context, node: Call) -> dt.timezone:
-    """``timezone(timedelta)``, with a name or without."""
+    """Decode ``timezone(timedelta)``, with a name or without."""
     import datetime as dt
 
     args = _plain_arguments(context, node, "a time zone")
     if not 1 <= len(args) <= 2 or type(args[0]) is not dt.timedelta or any(type(arg) is not str for arg in args[1:]):
-        _refuse("a time zone is not made of its offset")
+        reject("expected a timedelta and a name as the arguments of a time zone")
     try:
         made = dt.timezone(*args)
     except ValueError:
-        _refuse("a time zone is out of range")
+        reject("a time zone is out of range")
     context.accept(node)
     return made
 
 
 def decode_path(context: Context, node: Call) -> pathlib.PurePath:
-    """A path, as text only."""
+    """Decode a path; it stays text and is not looked up."""
     import pathlib
 
     args = _plain_arguments(context, node, "a path")
     if any(type(arg) is not str for arg in args) or sum(map(len, args)) > _LONGEST_PATH:
-        _refuse("a path is not made of text, or longer than any system has them")
+        reject("expected text as the arguments of a path, of at most 32,767 characters")
     kind = pathlib.PureWindowsPath if "Windows" in describe_node(node) else pathlib.PurePosixPath
     context.accept(node)
     return kind(*args)

@@ -1,4 +1,4 @@
-"""Small parts of Python's own that functions and classes carried by value refer to (FORMAT.md 13.5).
+"""Node decoders for objects of Python that functions and classes pickled by value refer to (FORMAT.md 13.5).
 
 Types, properties, type variables and annotations; the getters of named tuples. Sources: cloudpickle ``cloudpickle.py``
 of 0.8 to 3.1 (``_builtin_type``, ``_class_reduce``), ``collections`` and ``typing`` of CPython 3.6 to 3.13.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.globals.recognized import GENERICS
 from sbformat.globals.stdlib import BUILTIN_TYPES
 from sbformat.pkl.tree import Global, Node
-from sbformat.values import load_hooks as hooks
+from sbformat.values import load_hooks
 from sbformat.values.context import describe_node, reject
 from sbformat.values.types import CarriedClass, CarriedObject, Cycle, Described, Function, Reference
 
@@ -21,71 +21,71 @@ if TYPE_CHECKING:
 
 
 def decode_builtin_type(context: Context, node: Call) -> Reference:
-    """``_builtin_type(name)``: a class in ``types``, or ``type`` by its name of Python 2."""
+    """Decode ``_builtin_type(name)``: a class in ``types``, or ``type`` by its name in Python 2."""
     args: Any = node.args
     name = args[0] if len(args) == 1 and not node.updates else None
     if type(name) is not str or (name not in BUILTIN_TYPES and name != "ClassType"):
-        reject("_builtin_type is not given the name of a type")
+        reject("expected the name of a type as the argument of _builtin_type")
     context.accept(node)
     return Reference("builtins", "type") if name == "ClassType" else Reference("types", name)
 
 
 def decode_plain_call(context: Context, node: Call) -> Described:
-    """A call that only keeps its arguments: texts, numbers, and of a ``WeakSet`` a list of classes."""
+    """Decode a call that only stores its arguments: texts, numbers, and for a ``WeakSet`` a list of classes."""
     parts = tuple(context.value(arg) for arg in node.args)  # type: ignore[attr-defined]
     flat = [item for part in parts for item in (part if type(part) is list else [part])]
     if node.updates or any(not isinstance(part, (str, int, Reference, CarriedClass, Cycle)) for part in flat):
-        reject("it is not made of texts and numbers")
+        reject("expected texts and numbers as its arguments")
     context.accept_if_by_value(node)
     return Described(describe_node(node), parts)
 
 
 def decode_descriptor(context: Context, node: Call) -> Described:
-    """``property``, ``staticmethod`` and ``classmethod`` of a class that is carried by value."""
+    """Decode ``property``, ``staticmethod`` and ``classmethod`` in a class that is pickled by value."""
     if node.updates or type(node.args) is not tuple:
         reject("a property or method has computed arguments")
     parts = tuple(context.value(arg) for arg in node.args)
     kinds = (Function, Reference, Described, CarriedObject, Cycle, str, type(None))
     if any(not isinstance(part, kinds) for part in parts):
-        reject("a property or method is not made of functions")
+        reject("expected functions as the arguments of a property or method")
     context.accept(node)
     return Described(describe_node(node), parts)
 
 
 def decode_type_variable(context: Context, node: Call) -> Described:
-    """``_make_typevar(name, bound, constraints, covariant, contravariant, id)``."""
+    """Decode ``_make_typevar(name, bound, constraints, covariant, contravariant, id)``."""
     parts = tuple(context.value(arg) for arg in node.args)  # type: ignore[attr-defined]
     if node.updates or not parts or any(isinstance(part, Node) for part in parts):
-        reject("a TypeVar is made from unknown arguments")
+        reject("a TypeVar has unknown arguments")
     context.accept(node)
     return Described("typing.TypeVar", parts)
 
 
 def decode_generic_alias(context: Context, node: Call) -> Described:
-    """``operator.getitem(typing.Union, (...))``: how annotations are pickled."""
+    """Decode ``operator.getitem(typing.Union, (...))``, as annotations are pickled."""
     args: Any = node.args
     origin = args[0] if len(args) == 2 else None
-    skeleton = hooks.skeleton_of(origin)
+    skeleton = load_hooks.find_skeleton(origin)
     if skeleton is not None and not node.updates:
         cls, parts = context.value(origin), context.value(args[1])
         context.accept(node)
-        hooks.describe_item(context, node, skeleton)
+        load_hooks.describe_item(context, node, skeleton)
         return Described("typing alias", (cls, parts))
     if not isinstance(origin, Global) or origin.updates or origin.pair not in GENERICS or node.updates:
-        reject("getitem is called for something other than a type's parameters")
+        reject("expected a generic type as the argument of getitem")
     parts = context.value(args[1])
     context.accept(node, origin)
     return Described(str(origin), parts if type(parts) is tuple else (parts,))
 
 
 def decode_union(context: Context, node: Call) -> Described:
-    """``functools.reduce(operator.or_, types)``: how ``X | Y`` is pickled, of types alone."""
+    """Decode ``functools.reduce(operator.or_, types)``, as ``X | Y`` is pickled, for types alone."""
     args: Any = node.args
     operation = args[0] if len(args) == 2 and not node.updates else None
     parts = context.value(args[1]) if isinstance(operation, Global) and operation.pair in _OR else None
     kinds = (Reference, Described, CarriedClass, Cycle, type(None))
     if type(parts) is not tuple or any(not isinstance(part, kinds) for part in parts):
-        reject("reduce is called for something other than a union of types")
+        reject("expected operator.or_ and types as the arguments of reduce")
     context.accept(node, operation)
     return Described("types.UnionType", parts)
 
@@ -97,11 +97,11 @@ _PLAIN_TYPES: Final[dict[type, str]] = {
 
 
 def decode_type_of(context: Context, node: Call) -> Reference:
-    """``type(None)``: how the types of Python's singletons are pickled."""
+    """Decode ``type(None)``, as the types of Python's singletons are pickled."""
     args: Any = node.args
     made = find_singleton_type(context.value(args[0])) if len(args) == 1 and not node.updates else None
     if made is None:
-        reject("type is called for something other than None, Ellipsis or NotImplemented")
+        reject("expected None, Ellipsis or NotImplemented as the argument of type")
     context.accept(node)
     return made
 
@@ -113,8 +113,8 @@ def find_singleton_type(value: object) -> Reference | None:
 
 
 def decode_ellipsis(context: Context, node: Call) -> object:
-    """``_gen_ellipsis()``."""
+    """Decode ``_gen_ellipsis()``."""
     if node.args != () or node.updates:
-        reject("the ellipsis is given arguments")
+        reject("_gen_ellipsis has arguments")
     context.accept(node)
     return ...

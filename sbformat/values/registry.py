@@ -1,4 +1,7 @@
-"""Which decoder reads what: the table from roles to functions."""
+"""The table of node decoders: from the role of a constructor to the function that decodes its calls.
+
+The role of a name is in :mod:`sbformat.globals.recognized`.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ _CALL_DECODERS: Final[dict[str, NodeDecoder]] = {
     "linear_function": schedules.decode_linear_function,
     "enum": objects.decode_enum,
 }
-"""By the role of what REDUCE calls. Those without a decoder are parts that only what they belong to accepts."""
+"""Decoders of REDUCE, by the role of what it calls. A role without one is accepted as a part of another node."""
 
 _BY_VALUE_DECODERS: Final = {
     "type_of": "python_types.decode_type_of",
@@ -69,7 +72,7 @@ _BY_VALUE_DECODERS: Final = {
     "carried_enum": "classes.decode_enum_class",
     "filled_class": "classes.decode_filled_class",
 }
-"""The same, for what is carried by value: modules and names in them, which SB3 >= 2.7 hardly ever needs."""
+"""The same for functions and classes pickled by value, imported when needed: SB3 >= 2.7 hardly ever writes them."""
 
 _CLASSES: Final = frozenset({"carried_class", "carried_enum", "filled_class"})
 _FUNCTIONS: Final = frozenset({"function", "skeleton_function", "filled_function"})
@@ -93,11 +96,11 @@ _OBJECT_DECODERS: Final[dict[str, NodeDecoder]] = {
     "rnn_states": objects.decode_rnn_states,
     "portable_array": arrays.decode_portable_array,
 }
-"""By the role of what NEWOBJ makes."""
+"""Decoders of NEWOBJ, by the role of the class."""
 
 
 def find_node_decoder(node: Call) -> NodeDecoder | None:
-    """Return the decoder of a call, or None when it is of nothing that is known."""
+    """Return the node decoder of a call, or None when its constructor is not known."""
     func = node.func
     if isinstance(func, Call) and find_role(func) in _CLASSES:
         return _load_by_value("classes.decode_object") if node.how in ("REDUCE", "NEWOBJ", "NEWOBJ_EX") else None
@@ -119,7 +122,7 @@ def find_node_decoder(node: Call) -> NodeDecoder | None:
 
 
 def _find_for_computed(func: Call) -> NodeDecoder | None:
-    """Return the decoder of a call of what a call gives."""
+    """Return the decoder of a call whose function is the result of another call."""
     role = find_role(func)
     if role == "attribute":
         return arrays.decode_gym_generator

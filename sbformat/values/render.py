@@ -1,6 +1,6 @@
-"""Decoded values for reports: as JSON for machines, in a line for people; bounded, whatever a file holds.
+"""Render decoded values for reports: as JSON for programs, as one line for people (FORMAT.md 13).
 
-Depth is cut, long lists are shortened, and what a value shares it may show twice, but never more than so many parts.
+The output is bounded: deep values and long lists are shortened, and no more than 2,000 parts are rendered.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ _BITS: Final = 64
 _INLINE: Final = 4
 
 
-class _Left:
-    """How many parts may still be shown."""
+class _Quota:
+    """The number of parts that may still be rendered."""
 
     def __init__(self) -> None:
         self.parts = _PARTS
@@ -72,12 +72,12 @@ class _Left:
 def render_json(value: object) -> Any:
     """Return a decoded value as JSON: plain values as they are, any other as an object with its ``kind``.
 
-    :param value: as :func:`sbformat.values.decode` gives it
+    :param value: as :func:`sbformat.values.decode` returns it
     """
-    return _json(value, _Left(), 0)
+    return _json(value, _Quota(), 0)
 
 
-def _json(value: object, left: _Left, depth: int) -> Any:
+def _json(value: object, left: _Quota, depth: int) -> Any:
     left.parts -= 1
     if left.parts < 0 or depth > _DEEPEST:
         return {"kind": "more"}
@@ -108,11 +108,11 @@ def _scalar(value: object) -> Any:
     return value
 
 
-def _items(value: Any, left: _Left, depth: int) -> Any:
-    """A list of any kind, or a date or path as text."""
+def _items(value: Any, left: _Quota, depth: int) -> Any:
+    """Render a list of any kind, or a date or path as text."""
     if not hasattr(value, "__len__"):
         return {"kind": type(value).__name__, "text": escape(str(value), _CHARACTERS)}
-    items = sorted(value, key=render_line) if isinstance(value, (set, frozenset)) else value  # else in any order
+    items = sorted(value, key=render_line) if isinstance(value, (set, frozenset)) else value  # others have an order
     shown = [_json(item, left, depth + 1) for item, _ in zip(items, range(_ITEMS))]
     if isinstance(value, (list, tuple)) and len(value) == len(shown):
         return shown
@@ -122,7 +122,7 @@ def _items(value: Any, left: _Left, depth: int) -> Any:
     return made
 
 
-def _mapping(value: Any, left: _Left, depth: int) -> Any:
+def _mapping(value: Any, left: _Quota, depth: int) -> Any:
     pairs = value.items() if isinstance(value, dict) else value
     shown = {_key(key): _json(item, left, depth + 1) for (key, item), _ in zip(pairs, range(_ITEMS))}
     return shown if len(value) <= _ITEMS else {"kind": "dict", "length": len(value), "items": shown}
@@ -132,7 +132,7 @@ def _key(key: object) -> str:
     return escape(key if isinstance(key, str) else render_line(key), _CHARACTERS)
 
 
-def _fields(value: Any, left: _Left, depth: int) -> dict[str, Any]:
+def _fields(value: Any, left: _Quota, depth: int) -> dict[str, Any]:
     """Return the fields of a value, a random generator by its kind alone."""
     made = {}
     for name, part in zip(value._fields, value):
@@ -173,7 +173,7 @@ def _array(value: ArrayInfo) -> dict[str, Any]:
     return {**made, "min": min(items), "max": max(items)}
 
 
-def _function(value: Function, left: _Left, depth: int) -> dict[str, Any]:
+def _function(value: Function, left: _Quota, depth: int) -> dict[str, Any]:
     made: dict[str, Any] = {"kind": "function", "qualname": escape(value.qualname, _CHARACTERS)}
     if value.module is not None:
         made["module"] = escape(value.module, _CHARACTERS)
@@ -191,14 +191,14 @@ def _function(value: Function, left: _Left, depth: int) -> dict[str, Any]:
 
 
 def render_line(value: object) -> str:
-    """Return a decoded value in a line, escaped and bounded.
+    """Return a decoded value as one line, escaped and bounded.
 
-    :param value: as :func:`sbformat.values.decode` gives it
+    :param value: as :func:`sbformat.values.decode` returns it
     """
-    return escape(_text(value, 0), _CHARACTERS)
+    return escape(_render(value, 0), _CHARACTERS)
 
 
-def _text(value: Any, depth: int) -> str:
+def _render(value: Any, depth: int) -> str:
     if depth > _INLINE:
         return "\u2026"
     for kind, render in _RENDERERS:
@@ -207,7 +207,7 @@ def _text(value: Any, depth: int) -> str:
     if value is None or isinstance(value, (bool, float)):
         return str(value)
     if isinstance(value, int):
-        return str(value) if value.bit_length() <= _BITS else f"a number of {value.bit_length()} bits"
+        return str(value) if value.bit_length() <= _BITS else f"an integer of {value.bit_length()} bits"
     if isinstance(value, str):
         return repr(value[:_CHARACTERS])
     if isinstance(value, Value):
@@ -218,19 +218,19 @@ def _text(value: Any, depth: int) -> str:
 
 
 def _joined(values: Iterable[object], depth: int) -> str:
-    parts = [_text(value, depth) for value, _ in zip(values, range(_INLINE * 2))]
+    parts = [_render(value, depth) for value, _ in zip(values, range(_INLINE * 2))]
     return ", ".join(parts)
 
 
 def _pairs(value: Any, depth: int) -> str:
     items = list(zip(value.items() if isinstance(value, dict) else value, range(_INLINE * 3)))
-    shown = ", ".join(f"{_plain_key(key, depth)}: {_text(part, depth)}" for (key, part), _ in items)
+    shown = ", ".join(f"{_plain_key(key, depth)}: {_render(part, depth)}" for (key, part), _ in items)
     return "{" + shown + (", \u2026}" if len(value) > len(items) else "}")
 
 
 def _plain_key(key: object, depth: int) -> str:
-    """A key without its parts; what stands in a key may hold others, to any depth."""
-    return key[:_CHARACTERS] if isinstance(key, str) else _text(key, max(depth, _INLINE))
+    """Render a key without its parts: keys may contain others, to any depth."""
+    return key[:_CHARACTERS] if isinstance(key, str) else _render(key, max(depth, _INLINE))
 
 
 def _list(value: Any, depth: int) -> str:
@@ -244,7 +244,7 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 
 def _bounds(value: ArrayInfo) -> str:
-    """All bounds when they are one or few; their range otherwise."""
+    """Render all bounds when they are few, and their range otherwise."""
     try:
         items = unpack_items(value)
     except UnrecognizedError:
@@ -259,7 +259,7 @@ def _bounds(value: ArrayInfo) -> str:
 
 
 def _digits(item: float, dtype: str) -> str:
-    """A number with as many digits as its dtype needs: a float32 of 4.8 is no 4.800000190734863."""
+    """Render a number with as many digits as its dtype needs: a float32 of 4.8 is not 4.800000190734863."""
     code = {"f4": "<f", "f2": "<e"}.get(dtype[1:])
     if code is None or not math.isfinite(item):
         return str(item)
@@ -271,59 +271,59 @@ def _digits(item: float, dtype: str) -> str:
     return str(float(text))
 
 
-def _array_text(value: ArrayInfo, _: int) -> str:
+def _render_array(value: ArrayInfo, _: int) -> str:
     if value.is_scalar:
         return f"{_bounds(value)} ({value.dtype})"
     return f"array {value.dtype} {_shape(value.shape)}: {_bounds(value)}"
 
 
-def _box_text(value: Box, _: int) -> str:
+def _render_box(value: Box, _: int) -> str:
     return f"Box({_bounds(value.low)}, {_bounds(value.high)}, {_shape(value.shape)}, {value.dtype})"
 
 
-def _discrete_text(value: Discrete, _: int) -> str:
+def _render_discrete(value: Discrete, _: int) -> str:
     return f"Discrete({value.n}, start={value.start})" if value.start else f"Discrete({value.n})"
 
 
-def _function_text(value: Function, depth: int) -> str:
+def _render_function(value: Function, depth: int) -> str:
     if value.schedule is not None:
-        return f"{_text(value.schedule, depth)}, from {value.qualname}"
+        return f"{_render(value.schedule, depth)}, from {value.qualname}"
     closure = f", with {_pairs(value.closure, depth)}" if value.closure else ""
     where = f" ({value.code.filename}:{value.code.firstlineno})" if value.code is not None else ""
     return f"function {value.qualname}{where}{closure}"
 
 
-def _object_text(value: CarriedObject, depth: int) -> str:
+def _render_object(value: CarriedObject, depth: int) -> str:
     parts = [
         *([_list(value.args, depth)] if value.args else []),
         *([_pairs(value.attributes, depth)] if value.attributes else []),
-        *([f"state {_text(value.state, depth)}"] if value.state is not None else []),
+        *([f"state {_render(value.state, depth)}"] if value.state is not None else []),
         *([f"holding {_list(value.items, depth)}"] if value.items else []),
     ]
-    return " ".join(["object of", value.type.name, *parts]) + ", a class carried by value"
+    return " ".join(["object of", value.type.name, *parts]) + ", a class pickled by value"
 
 
 _RENDERERS: Final[tuple[tuple[Any, Callable[[Any, int], str]], ...]] = (
-    (ArrayInfo, _array_text),
+    (ArrayInfo, _render_array),
     (TensorInfo, lambda value, _: f"tensor {value.dtype} {_shape(value.shape)}"),
     (Reference, lambda value, _: str(value)),
     (DType, lambda value, _: f"dtype {value.code}"),
-    (Box, _box_text),
-    (Discrete, _discrete_text),
+    (Box, _render_box),
+    (Discrete, _render_discrete),
     (MultiDiscrete, lambda value, _: f"MultiDiscrete({_bounds(value.nvec)})"),
     (MultiBinary, lambda value, _: f"MultiBinary({', '.join(map(str, value.shape))})"),
     (Text, lambda value, _: f"Text({value.min_length} to {value.max_length} of {len(value.characters)} characters)"),
-    (Sequence, lambda value, depth: f"Sequence({_text(value.feature_space, depth)})"),
+    (Sequence, lambda value, depth: f"Sequence({_render(value.feature_space, depth)})"),
     (Graph, lambda value, depth: f"Graph({_joined((value.node_space, value.edge_space), depth)})"),
     (ConstantSchedule, lambda value, _: f"constant {value.value}"),
     (LinearSchedule, lambda value, _: f"linear from {value.start} to {value.end} over {value.end_fraction}"),
-    (FloatSchedule, lambda value, depth: _text(value.schedule, depth)),
-    (Function, _function_text),
-    (CarriedClass, lambda value, depth: f"class {value.name}({_joined(value.bases, depth)}), carried by value"),
-    (CarriedObject, _object_text),
-    (Partial, lambda value, depth: f"partial of {_text(value.function, depth)}({_joined(value.args, depth)})"),
+    (FloatSchedule, lambda value, depth: _render(value.schedule, depth)),
+    (Function, _render_function),
+    (CarriedClass, lambda value, depth: f"class {value.name}({_joined(value.bases, depth)}), pickled by value"),
+    (CarriedObject, _render_object),
+    (Partial, lambda value, depth: f"partial of {_render(value.function, depth)}({_joined(value.args, depth)})"),
     (TrainFreq, lambda value, _: f"every {value.frequency} {value.unit.value}"),
-    (EnumMember, lambda value, depth: f"{value.enum.name}({_text(value.value, depth)})"),
+    (EnumMember, lambda value, depth: f"{value.enum.name}({_render(value.value, depth)})"),
     (Instance, lambda value, depth: f"{value.type.name} {_pairs(value.attributes, depth)}"),
     (RandomState, lambda value, _: f"{value.kind} ({value.bit_generator})"),
     (SeedSequence, lambda *_: "SeedSequence"),
@@ -343,4 +343,4 @@ _RENDERERS: Final[tuple[tuple[Any, Callable[[Any, int], str]], ...]] = (
     ((list, tuple), _list),
     ((bytes, bytearray), lambda value, _: f"{len(value)} bytes"),
 )
-"""How each kind of value is told, the first that fits."""
+"""How each kind of value is rendered: the first that matches."""

@@ -1,7 +1,7 @@
-"""Schedules: SB3's classes, and the published functions that every release before them pickled by value.
+"""Node decoders for schedules: SB3's classes, and the published functions that earlier releases pickled by value.
 
-FORMAT.md 13.5. Sources: SB3 ``common/utils.py``, rl-zoo3 ``utils.py``. A function is known by the digest of its code,
-and what the digest leaves out is checked: its surroundings decide what published code does.
+FORMAT.md 13.5. Sources: SB3 ``common/utils.py``, rl-zoo3 ``utils.py``. A published function is identified by the
+digest of its code. What the digest leaves out is checked, because cells and globals decide what that code computes.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 _SCHEDULES: Final = (ConstantSchedule, LinearSchedule, FloatSchedule)
 _CARRIED: Final = (Function, CarriedObject)
-"""Schedules of a user, which are in doubt themselves."""
+"""A user's schedules, which have issues of their own."""
 _GLOBALS: Final = frozenset({"__package__", "__name__", "__file__"})
 
 
 def _attributes(context: Context, node: Call, *names: str) -> list[Any]:
     attributes = context.read_attributes(node) if node.args == () else {}
     if set(attributes) != set(names):
-        reject(f"a schedule has attributes other than {', '.join(names)}")
+        reject(f"expected the attributes {', '.join(names)} of a schedule")
     return [attributes[name] for name in names]
 
 
 def decode_constant_schedule(context: Context, node: Call) -> ConstantSchedule:
-    """``ConstantSchedule(val)``, of SB3 >= 2.7."""
+    """Decode ``ConstantSchedule(val)`` of SB3 >= 2.7."""
     (value,) = _attributes(context, node, "val")
     made = ConstantSchedule(to_number(value, "the value of a schedule"))
     context.accept(node)
@@ -50,7 +50,7 @@ def decode_constant_schedule(context: Context, node: Call) -> ConstantSchedule:
 
 
 def decode_linear_schedule(context: Context, node: Call) -> LinearSchedule:
-    """``LinearSchedule(start, end, end_fraction)``, of SB3 >= 2.7."""
+    """Decode ``LinearSchedule(start, end, end_fraction)`` of SB3 >= 2.7."""
     values = _attributes(context, node, "start", "end", "end_fraction")
     made = LinearSchedule(*(to_float64(value, "a value of a schedule") for value in values))
     context.accept(node)
@@ -58,24 +58,24 @@ def decode_linear_schedule(context: Context, node: Call) -> LinearSchedule:
 
 
 def decode_simple_linear_schedule(context: Context, node: Call) -> LinearSchedule:
-    """``SimpleLinearSchedule(initial_value)``, of rl-zoo3 >= 2.7."""
+    """Decode ``SimpleLinearSchedule(initial_value)`` of rl-zoo3 >= 2.7."""
     (value,) = _attributes(context, node, "initial_value")
-    made = _from_initial(to_float64(value, "the value of a schedule"))
+    made = _linear_from_initial(to_float64(value, "the value of a schedule"))
     context.accept(node)
     return made
 
 
 def decode_float_schedule(context: Context, node: Call) -> FloatSchedule:
-    """``FloatSchedule(value_schedule)``, of SB3 >= 2.7."""
+    """Decode ``FloatSchedule(value_schedule)`` of SB3 >= 2.7."""
     (value,) = _attributes(context, node, "value_schedule")
     if not isinstance(value, (*_SCHEDULES, *_CARRIED, Node)):
-        reject("a FloatSchedule holds no schedule")
+        reject("expected a schedule in a FloatSchedule")
     context.accept(node)
     return FloatSchedule(value)
 
 
 def decode_constant_function(context: Context, node: Call) -> ConstantSchedule:
-    """A call of ``constant_fn(val)``: how a schedule is written for SB3 < 2.7 (FORMAT.md 13.7)."""
+    """Decode a call of ``constant_fn(val)``, which :func:`~sbformat.values.encode` writes for SB3 < 2.7."""
     return ConstantSchedule(*_numbers(context, node, 1))
 
 
@@ -87,13 +87,13 @@ def decode_linear_function(context: Context, node: Call) -> LinearSchedule:
 def _numbers(context: Context, node: Call, count: int) -> list[float]:
     args: Any = node.args
     if len(args) != count or node.updates:
-        reject("a schedule is made of another number of values, or changed afterwards")
+        reject(f"expected {count} arguments of a schedule function, and no later change")
     values = [(to_number if count == 1 else to_float64)(context.value(arg), "a value of a schedule") for arg in args]
     context.accept(node)
     return values
 
 
-def _from_initial(value: float) -> LinearSchedule:
+def _linear_from_initial(value: float) -> LinearSchedule:
     return LinearSchedule(value, 0.0, 1.0)
 
 
@@ -101,10 +101,7 @@ def _from_initial(value: float) -> LinearSchedule:
 
 
 def find_schedule(parts: FunctionParts) -> tuple[Schedule | None, str]:
-    """Return what a function computes when it is published, or None; and why it is in doubt, or nothing.
-
-    :param parts: of the function
-    """
+    """Return the schedule that a published function computes, or None; and why it is not published, or nothing."""
     from sbformat.globals.published import PUBLISHED
     from sbformat.values.load_hooks import RUNS_WHEN_CALLED
 
@@ -113,29 +110,29 @@ def find_schedule(parts: FunctionParts) -> tuple[Schedule | None, str]:
     if code is None or not rows:
         where = f"{code.filename}:{code.firstlineno}" if code is not None else "an unknown file"
         name = parts.qualname if type(parts.qualname) is str else "?"
-        return None, f"the function {escape(name, 100)} ({escape(where, 200)}) is carried by value: {RUNS_WHEN_CALLED}"
+        return None, f"the function {escape(name, 100)} ({escape(where, 200)}) is pickled by value: {RUNS_WHEN_CALLED}"
     differences = [_difference(parts, row) for row in rows]
     if "" not in differences:
-        return None, f"{rows[0].qualname} has the code that was published, but {differences[0]}"
-    return _computed(rows[differences.index("")], dict(zip(code.freevars, parts.closure))), ""
+        return None, f"{rows[0].qualname} has published code, but {differences[0]}"
+    return _make_schedule(rows[differences.index("")], dict(zip(code.freevars, parts.closure))), ""
 
 
 def _difference(parts: FunctionParts, row: Published) -> str:  # noqa: PLR0911 -- a line a check
-    """Say how what the digest leaves out differs from what the library leaves, or nothing."""
+    """Return how a function differs from the published one in what the digest leaves out, or nothing."""
     from sbformat.values.line_tables import has_valid_line_table
 
     code: Any = parts.code
     filename = code.filename.replace("\\", "/")
     if not filename.endswith(row.paths) or not filename.isprintable():
-        return "it is said to be from another file"
+        return "it names another file"
     if not row.first_lines[0] <= code.firstlineno <= row.first_lines[1]:
-        return "it is said to be from another line"
+        return "it names another line"
     if not has_valid_line_table(code):
-        return "its line table is not that of its bytecode"
+        return "its line table does not fit its bytecode"
     if parts.qualname not in (row.qualname, None) or parts.module not in row.modules or parts.name != code.name:
         return "it has another name or module"
     if not _is_plain_globals(parts.base_globals, row) or parts.globals not in (None, {}):
-        return "names that it uses are bound to something else"
+        return "global names that it uses are bound to something else"
     if (
         parts.defaults not in (None, ())
         or parts.keyword_defaults not in (None, {})
@@ -143,9 +140,9 @@ def _difference(parts: FunctionParts, row: Published) -> str:  # noqa: PLR0911 -
     ):
         return "it has defaults or attributes"
     if not _is_own_doc(parts.doc, code.constants) or parts.submodules not in (None, []):
-        return "it has another text, or modules"
+        return "it has another docstring, or modules"
     if not _is_plain_annotations(parts.annotations):
-        return "its annotations are no types"
+        return "its annotations are not types"
     if len(parts.closure) != len(code.freevars) or code.freevars != row.cells:
         return "its closure has another number of cells"
     if not all(_is_number_or_schedule(value) for value in parts.closure):
@@ -154,7 +151,7 @@ def _difference(parts: FunctionParts, row: Published) -> str:  # noqa: PLR0911 -
 
 
 def _is_plain_globals(values: object, row: Published) -> bool:
-    """Say whether base globals bind nothing but the module's own name, package and file."""
+    """Return whether base globals bind only the module's own name, package and file."""
     if isinstance(values, str):
         return values in row.modules
     if type(values) is not dict or not set(values) <= _GLOBALS:
@@ -168,7 +165,7 @@ def _is_plain_globals(values: object, row: Published) -> bool:
 
 
 def _is_own_doc(doc: object, constants: tuple[object, ...]) -> bool:
-    """Say whether a doc is none, or the text that the compiler put first among the constants."""
+    """Return whether a docstring is None, or the first constant, where the compiler puts it."""
     return doc is None or (type(doc) is str and type(constants[0]) is str and doc == constants[0])
 
 
@@ -179,7 +176,7 @@ def _is_plain_annotations(values: object) -> bool:
 
 
 def _is_number_or_schedule(value: object) -> bool:
-    """Functions that are not published are in doubt themselves."""
+    """Return whether a cell's content is one; functions that are not published have issues of their own."""
     if isinstance(value, (*_SCHEDULES, *_CARRIED)):
         return True
     try:
@@ -189,7 +186,7 @@ def _is_number_or_schedule(value: object) -> bool:
     return True
 
 
-def _computed(row: Published, closure: dict[str, Any]) -> Schedule | None:
+def _make_schedule(row: Published, closure: dict[str, Any]) -> Schedule | None:
     values = [closure[name] for name in row.cells]
     if row.role == "float":
         inner = values[0]
@@ -204,5 +201,5 @@ def _computed(row: Published, closure: dict[str, Any]) -> Schedule | None:
     except UnrecognizedError:
         return None
     if row.role == "initial":
-        return _from_initial(numbers[row.cells[0]])
+        return _linear_from_initial(numbers[row.cells[0]])
     return LinearSchedule(numbers["start"], numbers["end"], numbers["end_fraction"])

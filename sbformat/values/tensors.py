@@ -1,7 +1,7 @@
-"""torch's tensors, dtypes, devices and small values inside blobs (FORMAT.md 13.6).
+"""Node decoders for torch's tensors, dtypes, devices and small values in pickles (FORMAT.md 13.6).
 
-A tensor in a blob refers to its storage by ``_load_from_bytes``: a legacy torch file, whole, inside the pickle. It is
-decoded as such; the constructors are those of a ``.pth``.
+A tensor in a pickle refers to its storage by ``_load_from_bytes``, whose argument is a complete legacy torch file. That
+file is decoded as any other; the constructors are those of a ``.pth``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def decode_storage(context: Context, node: Call) -> Storage:
-    """A storage: the object of the torch file that these bytes are."""
+    """Decode ``_load_from_bytes(data)``: the storage that is the one object of a torch file."""
     from copy import copy
 
     args: Any = node.args
@@ -33,9 +33,9 @@ def decode_storage(context: Context, node: Call) -> Storage:
     if id(args[0]) not in seen:
         seen[id(args[0])] = None
         seen[id(args[0])] = _storage(context, args[0])
-    storage = copy(seen[id(args[0])])  # the same bytes loaded again are another storage
+    storage = copy(seen[id(args[0])])  # loading the same bytes again makes another storage
     if storage is None:
-        reject("_load_from_bytes is given the same bytes again, which are no storage")
+        reject("expected a storage in the bytes of _load_from_bytes")
     reference = Persistent(StorageId(storage))
     context.substitute(node, reference)
     context.accept(node)
@@ -45,15 +45,15 @@ def decode_storage(context: Context, node: Call) -> Storage:
 def _storage(context: Context, raw: object) -> Storage:
     data = encoded_bytes(raw)
     if data is None:
-        reject("_load_from_bytes is not given bytes")
+        reject("expected bytes as the argument of _load_from_bytes")
     try:
         pickle, storages = open_pth(memoryview(data), context.budget)
         is_storage = type(pickle.value) is Persistent and not pickle.flags and all(map(_is_storage_class, pickle.log))
         if is_storage:
             return storages.storage(pickle.value)
     except FormatError as error:
-        reject(f"_load_from_bytes is given what is no torch file: {error.message}")
-    message = "_load_from_bytes gives something other than a storage"
+        reject(f"expected a torch file as the argument of _load_from_bytes: {error.message}")
+    message = "expected a storage in the bytes of _load_from_bytes"
     raise UnrecognizedError(message)
 
 
@@ -61,16 +61,16 @@ def _is_storage_class(node: object) -> bool:
     return type(node) is Global and not node.updates and node.pair in STORAGES
 
 
-def reject_tensor(context: Context, node: Call) -> NoReturn:  # noqa: ARG001 -- the recognisers' signature
-    """A tensor that torch makes by a constructor of its own, and that has no value here."""
-    reject("a tensor of a kind that is not read")
+def reject_tensor(context: Context, node: Call) -> NoReturn:  # noqa: ARG001 -- the signature of a node decoder
+    """Reject a tensor whose constructor is known, and that has no value here."""
+    reject("a tensor of a kind that cannot be read")
 
 
 def decode_tensor(context: Context, node: Call) -> object:
-    """A tensor or small value of torch, by the constructors of a ``.pth``."""
+    """Decode a tensor or small value of torch, by the constructors of a ``.pth``."""
     role = find_role(node)
     if node.updates or role is None:
-        reject("a value of torch is changed after it was made")
+        reject("a value of torch is changed after it was constructed")
     args = tuple(_with_storages(context, arg) for arg in node.args)  # type: ignore[attr-defined]
     value = CONSTRUCTORS[role](context.tensors, args)
     if args != node.args:
@@ -80,7 +80,7 @@ def decode_tensor(context: Context, node: Call) -> object:
 
 
 def _with_storages(context: Context, arg: object) -> object:
-    """Return an argument with persistent references in the place of the storages' own files."""
+    """Return an argument with persistent references in place of the calls of ``_load_from_bytes``."""
     if type(arg) is tuple:
         return tuple([context.find_substitute(part) for part in arg])
     return context.find_substitute(arg)

@@ -75,7 +75,7 @@ class DType(Value):
     """A numpy dtype."""
 
     code: str
-    """In the array interface: ``<f4``."""
+    """As in numpy's array interface: ``<f4``."""
     fields: tuple[Field, ...] = ()
 
 
@@ -84,22 +84,22 @@ class ObjectArray(Value):
 
     shape: tuple[int, ...]
     order: Literal["C", "F"]
-    """In memory."""
+    """Order in memory."""
     items: list[object]
-    """The last axis fastest, whatever the order in memory."""
+    """In C order, whatever the order in memory."""
 
 
 # -- schedules and functions (FORMAT.md 13.5) ---------------------------------------------------------
 
 
 class ConstantSchedule(Value):
-    """The same value throughout."""
+    """The same value during the whole training."""
 
     value: float
 
 
 class LinearSchedule(Value):
-    """From ``start`` to ``end`` while the first ``end_fraction`` of the training passes, then ``end``."""
+    """From ``start`` to ``end`` during the first ``end_fraction`` of the training, then ``end``."""
 
     start: float
     end: float
@@ -107,40 +107,39 @@ class LinearSchedule(Value):
 
 
 class FloatSchedule(Value):
-    """Another schedule, its values made Python floats."""
+    """Another schedule, with its values converted to Python floats."""
 
     schedule: Schedule | Function | object
-    """An object that is not known stays inert."""
+    """An unknown object stays inert."""
 
 
 Schedule: TypeAlias = ConstantSchedule | LinearSchedule | FloatSchedule
 
 
 class Function(Value):
-    """A function that was pickled by value: described, never made."""
+    """A function that was pickled by value: described, never created."""
 
     qualname: str
     """``get_schedule_fn.<locals>.func``."""
     module: str | None
     code: Code | None
-    """None when the code object itself is not understood."""
+    """None when the code object is not understood."""
     closure: dict[str, object]
-    """Its free variables and what their cells hold."""
+    """Its free variables, with the contents of their cells."""
     defaults: tuple[object, ...]
     globals: dict[str, object]
-    """The global names that its code uses, as far as they were pickled along."""
+    """The global names that its code uses, as far as they were pickled with it."""
     schedule: Schedule | None
-    """What it computes, when its code is that of a schedule function that was published, and all around it is as
-    its library leaves it."""
+    """What it computes, when it is a published schedule function, unchanged."""
 
     @property
     def digest(self) -> str | None:
-        """Of its code: SHA-256 of what executes, in hex."""
+        """SHA-256 of the parts of its code that execute, in hex."""
         return None if self.code is None else self.code.digest
 
 
 class CarriedClass(Value):
-    """A class that was pickled by value: described, never built."""
+    """A class that was pickled by value: described, never created."""
 
     module: str | None
     name: str
@@ -155,21 +154,21 @@ class CarriedClass(Value):
 
 
 class CarriedObject(Value):
-    """An object of a class that was pickled by value: described, never made."""
+    """An object of a class that was pickled by value: described, never created."""
 
     type: Reference
     args: tuple[object, ...]
-    """What its class is called with, or its ``__new__``; of keyword arguments the values."""
+    """Arguments of its class or of ``__new__``; of keyword arguments the values."""
     attributes: dict[str, object]
     """Its attributes and slots."""
     state: object
     """A state other than attributes, for ``__setstate__`` of its class, or None."""
     items: tuple[object, ...]
-    """What it contains, when it is a container: items, or pairs of key and value."""
+    """Its contents, when it is a container: items, or pairs of key and value."""
 
 
 class Module(Value):
-    """A module that a function or class carried by value refers to."""
+    """A module that a function or class pickled by value refers to."""
 
     name: str
 
@@ -183,7 +182,7 @@ class Partial(Value):
 
 
 class Described(Value):
-    """A small value of Python that has no literal: ``range(3)``, ``typing.Union[...]``, a property, a module."""
+    """A small value of Python without a literal: ``range(3)``, ``typing.Union[...]``, a property."""
 
     kind: str
     parts: tuple[object, ...]
@@ -200,7 +199,7 @@ class EnumMember(Value):
 
 
 class TrainFreq(Value):
-    """How often an off-policy algorithm trains: every so many steps or episodes."""
+    """How often an off-policy algorithm trains: every ``frequency`` steps or episodes."""
 
     frequency: int
     unit: EnumMember
@@ -221,7 +220,7 @@ class DefaultDict(Value):
 
 
 class Instance(Value):
-    """An object that is nothing but its attributes: action noise, statistics, buffers."""
+    """An object that consists of its attributes alone: action noise, statistics, buffers."""
 
     type: Reference
     attributes: dict[str, object]

@@ -19,10 +19,10 @@ _STORAGES = {"0": bytes(32)}
 def pickles() -> Iterator[bytes]:
     """Blobs: values that are known, and calls that are nearly those."""
     from tests.values.test_arrays import ARRAYS, STORED
+    from tests.values.test_decoder import REFUSED
     from tests.values.test_encoder import CHANGED, SAME
     from tests.values.test_functions import CHANGES, WRONG
     from tests.values.test_hostile import PLACES, STRANGE
-    from tests.values.test_recognition import REFUSED
     from tests.values.test_spaces import REFUSED as SPACES
     from tests.values.test_spaces import TEXTS
 

@@ -16,13 +16,13 @@ import pytest
 
 pytest.importorskip("gymnasium")
 
-from beside import GENERATED
 from gymnasium import spaces
-from making_known import understood
 
 import sbformat
 from sbformat import UnsupportedError
 from sbformat.values.types import SPACE_TYPES, Space
+from tests.helpers.build_blobs import understood
+from tests.helpers.shared_files import GENERATED
 
 pytestmark = pytest.mark.interop
 

@@ -1,4 +1,4 @@
-"""Objects of classes carried by value: recognised in each spelling, with what loading runs, and nothing else."""
+"""Objects of classes pickled by value: recognised in each spelling, with what loading runs, and nothing else."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_an_object_that_its_class_has() -> None:
     assert outcome.value.attributes["instance"] == CarriedObject(LINEAR, (), STATE, None, ())
     assert outcome.overlooked == []
     assert messages(made.scan(cls), "an object") == [
-        "an object of the class 'Linear', which is carried by value, is made: loading runs Linear.__setstate__"
+        "an object of the class 'Linear', which is pickled by value, is created: loading runs Linear.__setstate__"
     ]
 
 
@@ -201,7 +201,7 @@ def test_the_hooks_of_bases_metaclass_and_namespace() -> None:
     assert report.verdict == "code"
     assert messages(report, "the class 'Linear'") == [
         (
-            "the class 'Linear' is carried by value: loading makes it from code in the file, and runs "
+            "the class 'Linear' is pickled by value: loading creates it from code in the file, and runs "
             "Base.__init_subclass__, Meta.__init__, Part.__set_name__"
         )
     ]
@@ -235,7 +235,7 @@ def test_what_making_an_object_runs(hooks: tuple[str, ...], make: Callable[[Call
     made = Made()
     cls = made.cls(skeleton(), made.hooks(*hooks))
     (message,) = messages(made.scan(make(cls)), "an object")
-    head = "an object of the class 'Linear', which is carried by value, is made: "
+    head = "an object of the class 'Linear', which is pickled by value, is created: "
     assert message == head + (f"loading {clause}" if clause else "its methods run when it is used")
 
 
@@ -262,7 +262,7 @@ def test_parameters_of_a_carried_class() -> None:
     assert isinstance(outcome.value, Described)
     assert outcome.overlooked == []
     text = (
-        "parameters are given to the class 'Linear', which is carried by value: loading runs Linear.__class_getitem__"
+        "parameters are given to the class 'Linear', which is pickled by value: loading runs Linear.__class_getitem__"
     )
     assert text in [issue.message for issue in outcome.issues]
 
@@ -333,7 +333,7 @@ def test_a_carried_function_that_is_called_is_said_to_run() -> None:
     found = made.scan(Call("REDUCE", method()[0], (1,))).findings
     (finding,) = [finding for finding in found if finding.verdict == "dangerous"]
     assert finding.rule == "carried-function"
-    assert finding.message == "a function that is carried by value is called: loading the file runs its code"
+    assert finding.message == "a function that is pickled by value is called: loading the file runs its code"
 
 
 def test_a_base_that_is_not_known_can_be_allowed() -> None:

@@ -1,6 +1,6 @@
 """Fields that contradict one another, occur twice, or are ignored by their library: the library's value, or none.
 
-What the libraries make of each was looked up in them; ``interop/test_known_differential.py`` asks them.
+What the libraries make of each was looked up in them; ``interop/test_values_differential.py`` asks them.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ from tests.helpers.build_blobs import UTILS, call, decode_outcome, function, new
 from tests.helpers.shared_files import CORPUS, GENERATED, told
 
 COUNTS: Final[Counter[str]] = Counter()
-_summary = told(COUNTS, "test_known_writers.py wrote and read again")
+_summary = told(COUNTS, "test_encoder.py wrote and read again")
 SB3: Final = "stable_baselines3"
 NOISE: Final = f"{SB3}.common.noise"
 
@@ -268,7 +268,7 @@ def nested(depth: int, wrap: Any, made: Any) -> Any:
 
 
 REFUSED: Final[dict[str, tuple[Any, str]]] = {
-    **{type(value).__name__: (value, f"a {type(value).__name__} has no form without code that every release reads")
+    **{type(value).__name__: (value, f"a {type(value).__name__} has no form without code that every release loads")
        for value in (
         Dict([((), 1)]), Set([()]), FrozenSet([()]), CarriedClass("m", "C", (), {}), Module("os"), Cycle(), RANDOM,
         ObjectArray((1,), "C", [None]),
@@ -282,30 +282,30 @@ REFUSED: Final[dict[str, tuple[Any, str]]] = {
     )},
     "an unknown name": (Global("os", "system"), "'os.system' is not known"),
     "an unknown object": (new("my.spaces", "Box", {"n": 2}), "'my.spaces.Box' is not known"),
-    **{repr(node): (node, "what builds it is not known")
+    **{repr(node): (node, "its constructor is not known")
        for node in (Call("REDUCE", call("a", "b"), ()), Persistent("0"), Extension(3))},
-    "an unknown reference": (Reference("my.policies", "Policy"), "'my.policies.Policy' is no class that is known"),
-    **{f"a {type(value).__name__} by value": (value, "the function 'make.<locals>.f' is carried by value")
+    "an unknown reference": (Reference("my.policies", "Policy"), "'my.policies.Policy' is not a known class"),
+    **{f"a {type(value).__name__} by value": (value, "the function 'make.<locals>.f' is pickled by value")
        for value in (CARRIED, FloatSchedule(CARRIED), Partial(CARRIED, (), {}))},
     "a schedule of a name": (FloatSchedule(Global("my", "schedule")), "'my.schedule' is not known"),
-    "a partial of a schedule": (Partial(PUBLISHED, (), {}), "a partial of a function that is carried by value"),
+    "a partial of a schedule": (Partial(PUBLISHED, (), {}), "a partial of a function that is pickled by value"),
     "a structure": (ArrayInfo("|V4", (1,), "C", bytes(4), False, (Field("a", "<f4", 0),)), "the dtype '|V4'"),
     **{f"an array of {code}": (ArrayInfo(code, (0,), "C", b"", False), f"the dtype '{code}'")
        for code in ("<U2", "|S3", "<M8[s]", "<f16")},
-    "a complex scalar": (held(1j, "<c16")._replace(is_scalar=True), "a number of the dtype '<c16'"),
+    "a complex scalar": (held(1j, "<c16")._replace(is_scalar=True), "a scalar of the dtype '<c16'"),
     "what decode leaves of dates": (
         decode_outcome(pickle.dumps(np.zeros(2, "M8[s]"))).value,
         "_reconstruct' is not known",
     ),
-    **{f"the dtype {code}": (DType(code), f"the dtype '{code}' is none of numbers") for code in ("|O8", "<U3")},
-    "a space of text": (Discrete("gym", 2, 0, "<U0", None), "the dtype '<U0' is none of numbers"),
+    **{f"the dtype {code}": (DType(code), f"expected a dtype of numbers, got '{code}'") for code in ("|O8", "<U3")},
+    "a space of text": (Discrete("gym", 2, 0, "<U0", None), "expected a dtype of numbers, got '<U0'"),
     "a space of a graph": (TupleSpace("gym", (Graph("gym", discrete(), None, None),), None), "a Graph has no form"),
     "a buffer": (Instance(Reference(f"{SB3}.common.buffers", "ReplayBuffer"), {}), "common.buffers.ReplayBuffer'"),
     "noise of SB2": (Instance(Reference("stable_baselines.common.noise", "NormalActionNoise"), {}), "an object of"),
-    "an unknown enumeration": (EnumMember(Reference("my", "Colour"), 1), "'my.Colour' is no enumeration that is known"),
-    **{f"{depth} of row {row}": (nested(depth, *wrap), "it is nested too deep")
+    "an unknown enumeration": (EnumMember(Reference("my", "Colour"), 1), "'my.Colour' is not a known enumeration"),
+    **{f"{depth} of row {row}": (nested(depth, *wrap), "nested more than 60 levels deep")
        for row, wrap in enumerate(WRAPS) for depth in (61, 50_000)},
-    "a list of itself": ((knot := []).append(knot) or knot, "it is nested too deep"),
+    "a list of itself": ((knot := []).append(knot) or knot, "nested more than 60 levels deep"),
 }  # fmt: skip
 
 
@@ -330,19 +330,19 @@ def test_the_deepest_that_is_written_is_read(wrap: Any) -> None:
 
 
 @pytest.mark.parametrize(("value", "target", "message"), [
-    (FloatSchedule(CARRIED), "2.6", "the function 'make.<locals>.f' is carried by value"),
+    (FloatSchedule(CARRIED), "2.6", "the function 'make.<locals>.f' is pickled by value"),
     *((Reference(UTILS, f"{name}Schedule"), "2.6", f"{name}Schedule exists since SB3 2.7, not in 2.6")
       for name in ("Constant", "Linear", "Float")),
     (Reference(f"{SB3}.common.buffers", "NStepReplayBuffer"), "2.6", "NStepReplayBuffer exists since SB3 2.7"),
     (Reference("sb3_contrib.crossq.policies", "CrossQPolicy"), "2.3", "CrossQPolicy exists since SB3 2.4, not in 2.3"),
-    (Reference("sb3_contrib.crossq.crossq", "CrossQ"), "2.9", "CrossQ is an algorithm, which makes the environment"),
+    (Reference("sb3_contrib.crossq.crossq", "CrossQ"), "2.9", "CrossQ is an algorithm, which constructs"),
     (Reference("sb3_contrib.common.torch_layers", "BatchRenorm1d"), "2.3", "exists since SB3 2.4, not in 2.3"),
     *((Reference(module, name), "2.9", f"{module}.{name} is in no release of SB3 2") for module, name in (
         ("stable_baselines.common.policies", "MlpPolicy"), (f"{SB3}.sac.policies", "Critic"),
         ("gymnasium.spaces.oneof", "OneOf"),
     )),
-    (EnumMember(LINEAR, 3), "2.9", "is no enumeration that is known"),
-    (Partial(Reference("builtins", "type"), (1,), {}), "2.9", "a partial of what is no layer or optimizer"),
+    (EnumMember(LINEAR, 3), "2.9", "is not a known enumeration"),
+    (Partial(Reference("builtins", "type"), (1,), {}), "2.9", "expected a layer or optimizer in a partial"),
 ])  # fmt: skip
 def test_what_a_release_does_not_have_is_refused_for_it(value: Any, target: str, message: str) -> None:
     refused([value], message, target)

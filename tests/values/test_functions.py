@@ -142,10 +142,10 @@ def with_part(index: int, value: object) -> tuple[Any, ...]:
 
 HOSTILE: Final = new("my.module", "Number", {})
 CHANGES: Final[dict[str, tuple[str, Callable[[], Any]]]] = {
-    "its bytecode": ("is carried by value", lambda: function(with_part(6, b"\x88\x00\x53\x01"))),
-    "its constants": ("is carried by value", lambda: function(with_part(7, (None, 1)))),
-    "its names": ("is carried by value", lambda: function(with_part(8, ("float",)))),
-    "its flags": ("is carried by value", lambda: function(with_part(5, 3))),
+    "its bytecode": ("is pickled by value", lambda: function(with_part(6, b"\x88\x00\x53\x01"))),
+    "its constants": ("is pickled by value", lambda: function(with_part(7, (None, 1)))),
+    "its names": ("is pickled by value", lambda: function(with_part(8, ("float",)))),
+    "its flags": ("is pickled by value", lambda: function(with_part(5, 3))),
     "a line table beyond its bytecode": ("line table", lambda: function(with_part(13, b"\x05\x01"))),
     "half a line table": ("line table", lambda: function(with_part(13, b"\x00"))),
     "its file": ("another file", lambda: function(with_part(10, "/lib/other/utils.py"))),
@@ -164,7 +164,7 @@ CHANGES: Final[dict[str, tuple[str, Callable[[], Any]]]] = {
     "defaults": ("has defaults", lambda: function(__defaults__=(1,))),
     "keyword defaults": ("has defaults", lambda: function(__kwdefaults__={"a": 1})),
     "attributes": ("has defaults or attributes", lambda: function(attributes={"a": 1})),
-    "its text": ("another text", lambda: function(__doc__="other")),
+    "its text": ("another docstring", lambda: function(__doc__="other")),
     "modules": ("or modules", lambda: function(_cloudpickle_submodules=[HOSTILE])),
     "its annotations": ("are no types", lambda: function(__annotations__={"x": HOSTILE})),
     "annotations that are a list": ("are no types", lambda: function(__annotations__=[1])),

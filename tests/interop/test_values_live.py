@@ -1,6 +1,6 @@
 """What known says of a blob is what real cloudpickle, gymnasium, numpy and torch make of it.
 
-Run with real torch and stable-baselines3: ``python -m pytest -m interop tests/interop/test_known_live.py``.
+Run with real torch and stable-baselines3: ``python -m pytest -m interop tests/interop/test_values_live.py``.
 """
 
 from __future__ import annotations

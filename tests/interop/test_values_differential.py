@@ -33,7 +33,7 @@ from sbformat.pkl.tree import walk
 from sbformat.values import types as values
 from tests.helpers.build_blobs import array, call, decode_outcome, dtype
 from tests.helpers.shared_files import told
-from tests.interop.test_known_live import same, same_numbers
+from tests.interop.test_values_live import same, same_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
 
 COUNTED: Final[Counter[str]] = Counter()
-_summary = told(COUNTED, "test_known_differential.py:")
+_summary = told(COUNTED, "test_values_differential.py:")
 
 
 def seeded(space: Any) -> Any:
