@@ -583,4 +583,4 @@ def read_or_end(file: int) -> bytes:
 def test_a_device_has_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     status, (device, archive) = run_json(capsys, "scan", "/dev/zero", PPO)
     assert (status, device["outcome"], archive["verdict"]) == (2, "unsupported", "clean")
-    assert "neither a file, a folder nor a pipe" in run(capsys, "scan", "/dev/zero")[1]
+    assert "expected a file, a folder or a pipe" in run(capsys, "scan", "/dev/zero")[1]
