@@ -183,7 +183,7 @@ def unpickle(
         message = f"expected a Serialized, a value of archive.data, got {type(serialized).__name__}"
         raise TypeError(message)
     if _is_trusted(trust):
-        Budget(limits).spend("blob_bytes", len(serialized.pickle))
+        limits.check("blob_bytes", len(serialized.pickle))
         return _run(serialized, lambda: pickle.loads(serialized.pickle))  # noqa: S301 -- the caller trusts the file in so many words
     return _unpickle(serialized, _exact_pairs(allow), limits)
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from tagged import Nodes, StateDicts, digest, json_value
 
 import sbformat
-from sbformat.archive.folder import LooseEntries
-from sbformat.archive.kinds import sniff
-from sbformat.archive.read_only import ForeignArchive
+from sbformat.archive.folder import FileEntries
+from sbformat.archive.kinds import detect_kind
+from sbformat.archive.read_only import ReadOnlyArchive
 from sbformat.constants import DATA_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.container.names import is_state_dict
 from sbformat.errors import MissingEntryError, UnsupportedError
@@ -40,21 +40,21 @@ def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
         import companions  # archives need no numpy
 
         return (companions.statistics if asked.statistics else companions.replay_buffer)(source, limits)
-    is_pickle = sniff(BytesSource(source)) == "pickle"
+    is_pickle = detect_kind(BytesSource(source)) == "pickle"
     if is_pickle and not asked.other_formats:
         message = "a bare pickle"
         raise UnsupportedError(message)
-    if sniff(BytesSource(source)) == "data-json":  # the entry alone, whatever its keys
+    if detect_kind(BytesSource(source)) == "data-json":  # the entry alone, whatever its keys
         budget = Budget(limits)
-        archive = sbformat.Archive(LooseEntries({DATA_ENTRY: BytesSource(source)}, budget), "data-json", budget)
+        archive = sbformat.Archive(FileEntries({DATA_ENTRY: BytesSource(source)}, budget), "data-json", budget)
     else:
         archive = sbformat.reads(source, limits=limits, unchecked_crc=asked.unchecked_crc)
-    if isinstance(archive, ForeignArchive) and not asked.other_formats:
+    if isinstance(archive, ReadOnlyArchive) and not asked.other_formats:
         message = f"a file of the kind {archive.format}"
         raise UnsupportedError(message)
     if asked.algorithm:
         return {"algorithm": archive.algorithm.name, "certain": archive.algorithm.certain}
-    if isinstance(archive, ForeignArchive):
+    if isinstance(archive, ReadOnlyArchive):
         return _other_format(archive)
     if asked.blob is not None:
         return _blob(archive, asked.blob)
@@ -98,7 +98,7 @@ def _state_dict(archive: sbformat.Archive, name: str) -> Any:
     return StateDicts(archive.limits).value(state_dict.tree)
 
 
-def _other_format(archive: ForeignArchive) -> dict[str, Any]:
+def _other_format(archive: ReadOnlyArchive) -> dict[str, Any]:
     """A file by sections 16 to 18: what is plain in its ``data``, and its state dict."""
     entries: list[list[Any]] = []
     for name in archive.contents:

@@ -9,8 +9,9 @@ from typing import Any
 from untagged import content, json_value, state_dict
 
 import sbformat
-from sbformat.archive.archive import Archive, Options
-from sbformat.archive.folder import LooseEntries
+from sbformat.archive.archive import Archive
+from sbformat.archive.entries import ReadOptions
+from sbformat.archive.folder import FileEntries
 from sbformat.constants import DATA_ENTRY, PTH_SUFFIX, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.container.names import is_state_dict
 from sbformat.limits import Budget
@@ -19,7 +20,7 @@ from sbformat.limits import Budget
 def encode(document: dict[str, Any]) -> bytes:
     """Write the archive that a document describes."""
     budget = Budget()
-    archive = Archive(LooseEntries({}, budget), "sb3", budget, Options())
+    archive = Archive(FileEntries({}, budget), "sb3", budget, ReadOptions())
     for name, value in document["entries"]:
         archive = with_entry(archive, name, value)
     return sbformat.writes(archive)
