@@ -183,7 +183,7 @@ def from_portable(
 def _value(value: object, scope: _Scope) -> Any:
     if value is None or type(value) in (bool, str) or (type(value) is int and abs(value) < _EXACT_INTEGERS):
         return value
-    if type(value) is not dict or not value:
+    if not isinstance(value, dict) or not value:
         _refuse(f"expected a tagged value, got a {type(value).__name__}")
     word, *beside = value
     made = _WORDS.get(word)
@@ -199,7 +199,7 @@ def _refuse(message: str) -> NoReturn:
 
 
 def _items(value: object) -> list[Any]:
-    if type(value) is not list:
+    if not isinstance(value, list):
         _refuse("expected a list, got another value")
     return value
 

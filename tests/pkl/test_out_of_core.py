@@ -347,7 +347,7 @@ def test_an_array_needs_all_its_bytes() -> None:
 def test_bools_are_checked_when_they_are_read() -> None:
     info = array_info(an_array("b1", b"\0\1\2", 3))
     for use in (info.to_numpy, info.read, lambda: list(info.chunks())):
-        with pytest.raises(TensorError, match="bytes 0 and 1"):
+        with pytest.raises(TensorError, match="0 and 1"):
             use()
     assert array_info(an_array("b1", b"\0\1\1", 3)).to_numpy().tolist() == [False, True, True]
 
