@@ -53,7 +53,7 @@ def _byte_count(archive: Any, entry: str) -> int:
     from sbformat.errors import SbformatError
 
     try:
-        names = archive.state_dicts if entry == "all" else (archive.state_dict_entry(entry),)
+        names = archive.state_dicts if entry == "all" else (archive.find_state_dict(entry),)
         states = [archive.state_dict(name) for name in names]
         return sum(getattr(info, "nbytes", 0) for state in states for info in state.tensors().values())
     except SbformatError:

@@ -134,7 +134,7 @@ def rebuild(
         hint = "; rebuild_vecnormalize rebuilds statistics" if archive.format in STATISTICS else ""
         message = f"a {archive.format} is no whole archive, and cannot be rebuilt as one{hint}"
         raise UnsupportedError(message)
-    archive.require_torch()
+    archive.refuse_sbx()
     name, hindsight, lost = _algorithm(archive, algorithm)
     family = ALGORITHMS[name]
     release = target_of(target)

@@ -13,7 +13,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sbformat.archive.kinds import is_safetensors, sniff
+from sbformat.archive.kinds import detect_kind, is_safetensors
 from sbformat.constants import DATA_ENTRY, END_SIGNATURE, NPY_MAGIC, PICKLE_SUFFIXES, PTH_SUFFIX, VERSION_ENTRY
 from sbformat.errors import LimitError, PickleError
 from sbformat.io.source import LARGE_FILE_BYTES, BytesSource
@@ -190,7 +190,7 @@ def is_large_and_unknown(path: str, limits: Limits) -> bool:
 
 def _may_contain_pickles(data: mmap, limits: Limits) -> bool:
     head = data[:_HEAD_BYTES]
-    kind = sniff(BytesSource(head))
+    kind = detect_kind(BytesSource(head))
     if kind in _ALWAYS or is_safetensors(head, len(data)) or is_tar(memoryview(head)):
         return True
     if data.rfind(END_SIGNATURE, max(0, len(data) - _ZIP_TAIL_BYTES)) >= 0:
