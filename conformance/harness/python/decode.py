@@ -1,4 +1,4 @@
-"""The decoder of the conformance protocol over ``sbformat``: an archive on standard input, tagged JSON out."""
+"""A decoder for the conformance protocol that uses ``sbformat``: reads an archive, prints tagged JSON."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 FORMS: Final = {"sb3": "zip", "torch-zip": "pth", "torch-legacy": "pth", "data-json": "data"}
 FLAGS: Final = {"values are": "values", "marks are": "marks", "a value is changed": "changed", "a frame": "frame"}
-"""How the sentences of ``Pickle.flags`` begin, and the protocol's word for each."""
+"""The start of each sentence of ``Pickle.flags``, and the protocol's word for it."""
 
 
 def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
-    """Decode all of a file, or what the arguments ask for."""
+    """Decode a file completely, or the part that the arguments select."""
     asked = _arguments(arguments)
     limits = sbformat.Limits(**{name: int(value) for name, value in (pair.split("=", 1) for pair in asked.limit)})
     if asked.scan:
@@ -37,7 +37,7 @@ def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
         rules = sorted({finding.rule for finding in report.findings})
         return {"verdict": report.verdict, "reason": report.reason, "rules": rules}
     if asked.statistics or asked.replay_buffer:
-        import companions  # archives need no numpy
+        import companions  # other archives do not need numpy
 
         return (companions.statistics if asked.statistics else companions.replay_buffer)(source, limits)
     is_pickle = detect_kind(BytesSource(source)) == "pickle"
@@ -94,12 +94,12 @@ def _entry(archive: sbformat.Archive, name: str) -> Any:
 
 def _state_dict(archive: sbformat.Archive, name: str) -> Any:
     state_dict = archive.state_dict(name)
-    state_dict.tensors()  # counts the values by path, which shared containers could make any number of
+    state_dict.tensors()  # checks the number of values by path, which shared containers can make arbitrarily large
     return StateDicts(archive.limits).value(state_dict.tree)
 
 
 def _other_format(archive: ReadOnlyArchive) -> dict[str, Any]:
-    """A file by sections 16 to 18: what is plain in its ``data``, and its state dict."""
+    """A file by sections 16 to 18: the plain values of its ``data``, and its state dict."""
     entries: list[list[Any]] = []
     for name in archive.contents:
         if name in archive.state_dicts:
@@ -132,7 +132,7 @@ def _blob(archive: sbformat.Archive, key: str) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Decode standard input; 0 when it was accepted, 1 when it was refused."""
+    """Decode standard input; return 0 if it was accepted, 1 if it was refused."""
     try:
         answer, code = decode(sys.stdin.buffer.read(), sys.argv[1:]), 0
     except sbformat.SbformatError as error:

@@ -1,4 +1,4 @@
-"""The encoder of the conformance protocol over ``sbformat``: tagged JSON on standard input, an archive out."""
+"""An encoder for the conformance protocol that uses ``sbformat``: reads tagged JSON, writes an archive."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def encode(document: dict[str, Any]) -> bytes:
 
 
 def with_entry(archive: Archive, name: str, value: Any) -> Archive:
-    """An archive with one entry more."""
+    """Add one entry to an archive."""
     if name == DATA_ENTRY:
         return archive.replace(data=json_value(value))
     if name == VERSION_ENTRY:
@@ -41,7 +41,7 @@ def with_entry(archive: Archive, name: str, value: Any) -> Archive:
 
 
 def main() -> int:
-    """Encode standard input; 0 when it was written, 1 when it was refused."""
+    """Encode standard input; return 0 if the archive was written, 1 if the input was refused."""
     try:
         made = encode(json.loads(sys.stdin.buffer.read()))
     except sbformat.SbformatError as error:
