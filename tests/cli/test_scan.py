@@ -283,7 +283,7 @@ def test_a_tree_with_nothing_in_it(capsys: pytest.CaptureFixture[str], tmp_path:
     status, text = run(capsys, "scan", tmp_path)
     assert status == 2
     assert text.startswith("0 files\nwithout a verdict: 1 other file that contains nothing to judge")
-    assert text.endswith("nothing to judge: there is no archive, torch file or pickle\n")
+    assert text.endswith("nothing to judge: no archive, torch file or pickle was found\n")
     assert run_json(capsys, "scan", tmp_path) == (2, [])
 
 
