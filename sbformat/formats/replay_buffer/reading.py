@@ -13,7 +13,7 @@ from sbformat.formats.pickled import PickledArchive
 from sbformat.formats.replay_buffer.attributes import a_flag, a_number, a_whole
 from sbformat.formats.replay_buffer.layout import layout_of
 from sbformat.formats.replay_buffer.values import Hindsight, ReplayBuffer
-from sbformat.globals.recognized import PLAIN_OBJECTS
+from sbformat.globals.constructors import PLAIN_OBJECTS
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.addresses import segment

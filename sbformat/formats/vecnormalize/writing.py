@@ -10,7 +10,7 @@ from sbformat.errors import TensorError
 from sbformat.formats.vecnormalize.attributes import vecnormalize_of
 from sbformat.formats.vecnormalize.reading import pickled
 from sbformat.formats.vecnormalize.values import RunningMeanStd, VecNormalize
-from sbformat.globals.releases import NEWEST, Target, target_of
+from sbformat.globals.releases import NEWEST, Target, parse_target
 from sbformat.io.atomic import new_file, open_new
 from sbformat.io.source import BytesSource
 from sbformat.limits import Budget, Limits
@@ -70,7 +70,7 @@ def writes_vecnormalize(value: VecNormalize, *, target: str | Target = NEWEST) -
     :param target: a release of SB3, ``2.0`` to ``2.9``
     :raises UnsupportedError: for another target, and for a space that not every gymnasium has
     """
-    release = target_of(target)
+    release = parse_target(target)
     made = _new(_CLASS, Dict(_state(value, release)))
     data = encode_pickle(made, protocol=_PROTOCOL)
     again = vecnormalize_of(pickled(BytesSource(data), _ANY))

@@ -26,8 +26,8 @@ from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, 
 from sbformat.formats.vecnormalize.entries import ENTRIES as STATISTICS_ENTRIES
 from sbformat.formats.vecnormalize.entries import read_entries
 from sbformat.globals.references import REFERENCES
-from sbformat.globals.releases import NEWEST, Target, target_of
-from sbformat.globals.renamed import of_today
+from sbformat.globals.releases import NEWEST, Target, parse_target
+from sbformat.globals.renamed import current_name
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.policies.entropy import FIXED, LEARNED
 from sbformat.pth import StateDict
@@ -137,7 +137,7 @@ def rebuild(
     archive.require_torch()
     name, hindsight, lost = _algorithm(archive, algorithm)
     family = ALGORITHMS[name]
-    release = target_of(target)
+    release = parse_target(target)
     if release < _SINCE.get(name, release):
         message = f"sb3-contrib {release} has no {name}"
         raise UnsupportedError(message)
@@ -205,7 +205,7 @@ def _named_class(given: str | type, algorithm: str) -> Reference:
         pair = aliases[given]
     else:
         module, _, name = given.rpartition(".")
-        pair = of_today((module, name))
+        pair = current_name((module, name))
     if not pair[0] or (pair in REFERENCES and pair not in aliases.values()):
         shown = quote(".".join(pair).lstrip("."))
         message = f"{shown} is not a policy of {algorithm}: give {', '.join(aliases)} or a dotted name"

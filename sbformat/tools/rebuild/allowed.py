@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.globals.dangerous import reason
+from sbformat.globals.dangerous import explain_danger
 from sbformat.globals.references import ALGORITHMS, REFERENCES
 from sbformat.pkl.tree import Call, Dict, Global
 from sbformat.tools.rebuild.report import Required
@@ -69,7 +69,7 @@ def harm_of(pair: Pair) -> str | None:
     """Say why a name cannot be allowed: a short clause whose subject is the name; None when it can."""
     if pair in ALGORITHMS:
         return "is an algorithm, which makes the environment that it is given by name"
-    return reason(pair)
+    return explain_danger(pair)
 
 
 def _refuse_harmful(pair: Pair) -> None:

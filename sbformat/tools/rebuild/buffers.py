@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, escape
-from sbformat.globals.recognized import PLAIN_OBJECTS
+from sbformat.globals.constructors import PLAIN_OBJECTS
 from sbformat.globals.references import NUMPY
-from sbformat.globals.renamed import of_today
+from sbformat.globals.renamed import current_name
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Global
 from sbformat.tools.rebuild import releases
@@ -40,7 +40,7 @@ def buffer_class(job: Job, key: str, value: object) -> Any:
             result = written(job.allowed.value(key, meaning), job.target, foreign=job.allowed.pairs)
             job.told("kept", f"{escape(str(meaning))}, which is allowed: the loader imports it", key=key)
             return result
-        pair = of_today(meaning.pair) if isinstance(meaning, Reference) else None
+        pair = current_name(meaning.pair) if isinstance(meaning, Reference) else None
         is_dict = job.hindsight is not None or isinstance(job.readable("observation_space"), DictSpace)
         if pair not in buffers_of(key, job.algorithm, is_dict=is_dict):
             raise UnsupportedError(describe_unknown(meaning, "a buffer of such observations"))
@@ -104,7 +104,7 @@ def _accepted(job: Job, key: str) -> Collection[str] | None:
         return ()
     steps = job.archive.data.get("n_steps")
     chosen = NSTEP_BUFFER if type(steps) is int and steps > 1 else ("", "")
-    pair = of_today(meaning.pair) if isinstance(meaning, Reference) else chosen
+    pair = current_name(meaning.pair) if isinstance(meaning, Reference) else chosen
     if pair == HER_BUFFER or job.hindsight is not None:
         return REPLAY_BUFFERS[HER_BUFFER]
     return REPLAY_BUFFERS[NSTEP_BUFFER if NSTEP_BUFFER in (pair, chosen) else next(iter(REPLAY_BUFFERS))]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.constants import DATA_ENTRY, ENTROPY_LEARNERS
 from sbformat.errors import SbformatError, UnsupportedError, escape
-from sbformat.globals.renamed import of_today
+from sbformat.globals.renamed import current_name
 from sbformat.pkl.tree import Global
 from sbformat.policies.entropy import fixed_coefficient
 from sbformat.tools.rebuild.allowed import Allowed
@@ -114,7 +114,7 @@ class Job:
             return None
         if isinstance(meaning, str) and meaning in self.family.policies:
             return Reference(*self.family.policies[meaning])
-        known = Reference(*of_today(meaning.pair)) if isinstance(meaning, Reference) else None
+        known = Reference(*current_name(meaning.pair)) if isinstance(meaning, Reference) else None
         return known if known is not None and known.pair in self.family.policies.values() else None
 
     @property

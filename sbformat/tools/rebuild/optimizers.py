@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.constants import PTH_SUFFIX
 from sbformat.errors import UnsupportedError
 from sbformat.globals.releases import ONE_NETWORK_OPTIMIZER
-from sbformat.globals.renamed import of_today
+from sbformat.globals.renamed import current_name
 from sbformat.policies.optimizers import ONLINE_NETWORKS, optimized_parameters
 from sbformat.pth.values import TensorInfo
 from sbformat.tools.rebuild.networks import parameters
@@ -290,7 +290,7 @@ def optimizer_class(job: Job) -> Pair | None:
         return None
     given = job.arguments.get("optimizer_class", Reference(*ADAM))
     function = given.function if isinstance(given, Partial) else given
-    pair = of_today(function.pair) if isinstance(function, Reference) else None
+    pair = current_name(function.pair) if isinstance(function, Reference) else None
     return pair if pair in OPTIMIZERS else None
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, escape
-from sbformat.globals.renamed import of_today
+from sbformat.globals.renamed import current_name
 from sbformat.pkl.tree import Call, Global
 from sbformat.policies import POLICIES
 from sbformat.tools.rebuild.allowed import harm_of
@@ -260,9 +260,9 @@ def _accepted(job: Job, owner: object, name: str) -> Mapping[str, Any] | None:
     if not job.is_of_sb3 or (owner is not None and pair is None):
         return None
     if name == "optimizer_kwargs":
-        made = ADAM if pair is None else of_today(pair)
+        made = ADAM if pair is None else current_name(pair)
         return keywords_of(made) if made in OPTIMIZERS else None
-    return EXTRACTORS.get(default_extractor(job.policy) if pair is None else of_today(pair))
+    return EXTRACTORS.get(default_extractor(job.policy) if pair is None else current_name(pair))
 
 
 def default_extractor(policy: Reference | None) -> Pair:

@@ -10,7 +10,7 @@ from sbformat.errors import UnsupportedError
 from sbformat.formats.vecnormalize.attributes import library_of
 from sbformat.formats.vecnormalize.entries import read_entries
 from sbformat.formats.vecnormalize.reading import WHOLE_FILE, parts_of, parts_value
-from sbformat.globals.releases import NEWEST, target_of
+from sbformat.globals.releases import NEWEST, parse_target
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.tools.rebuild.report import RebuildReport, Row
 from sbformat.values import encode
@@ -56,7 +56,7 @@ def rebuild_vecnormalize(
     :raises UnsupportedError: for another target, or when it is something else
     :raises SbformatError: when it cannot be read
     """
-    release = target_of(target)
+    release = parse_target(target)
     found = parts_of(source, limits)
     if isinstance(found, dict):
         value, rows = _of_parts(found, release)
