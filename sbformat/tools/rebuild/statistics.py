@@ -9,7 +9,7 @@ from sbformat.constants import SETTINGS_ENTRY
 from sbformat.errors import UnsupportedError
 from sbformat.formats.vecnormalize.attributes import library_of
 from sbformat.formats.vecnormalize.entries import read_entries
-from sbformat.formats.vecnormalize.reading import WHOLE_FILE, parts_of, parts_value
+from sbformat.formats.vecnormalize.reading import WHOLE_FILE, make_vecnormalize, read_parts
 from sbformat.globals.releases import NEWEST, parse_target
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.tools.rebuild.report import RebuildReport, Row
@@ -57,7 +57,7 @@ def rebuild_vecnormalize(
     :raises SbformatError: when it cannot be read
     """
     release = parse_target(target)
-    found = parts_of(source, limits)
+    found = read_parts(source, limits)
     if isinstance(found, dict):
         value, rows = _of_parts(found, release)
     else:
@@ -68,7 +68,7 @@ def rebuild_vecnormalize(
 
 
 def _of_parts(parts: dict[str, Instance], release: Target) -> tuple[VecNormalize, list[Row]]:
-    value, _ = _writable(parts_value(parts), release)
+    value, _ = _writable(make_vecnormalize(parts), release)
     if WHOLE_FILE in parts:
         return value, [
             _row(name, part, parts[WHOLE_FILE], value) for name, part in parts[WHOLE_FILE].attributes.items()
