@@ -38,7 +38,7 @@ print(json.dumps(found))
 """
 
 
-def installed(names: Iterable[str]) -> dict[str, str]:
+def find_installed(names: Iterable[str]) -> dict[str, str]:
     """Return the versions of the installed modules; a child process looks, as that may import their parents."""
     done = subprocess.run([sys.executable, "-c", FIND, *names], cwd=ROOT, capture_output=True, check=True)
     found: dict[str, str] = json.loads(done.stdout)
@@ -68,7 +68,7 @@ class Bench:
         self.measure, self.against = "", against
         self.curves: list[Curve] = []
         self.env = environment(str(folder / "bytecode"))
-        self.versions = installed((*MODULES, "numpy", "stable_baselines3", "matplotlib"))
+        self.versions = find_installed((*MODULES, "numpy", "stable_baselines3", "matplotlib"))
         self.workers: dict[str, Worker] = {}
         self.agreeing: dict[str, list[str]] = {}
         self.able: list[str] = []
@@ -227,6 +227,6 @@ class Bench:
         return [*command_line(), *arguments]
 
 
-def paired(ran: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, float]]:
+def pair_by_round(ran: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, float]]:
     """Return the seconds of processes by round."""
     return {name: {str(at): one.seconds for at, one in enumerate(runs)} for name, runs in ran.items()}

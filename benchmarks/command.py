@@ -46,14 +46,14 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def chosen(options: argparse.Namespace, made: argparse.ArgumentParser) -> list[str]:
+def select_measures(options: argparse.Namespace, made: argparse.ArgumentParser) -> list[str]:
     """Return the names of the measurements to make."""
     if options.instructions or options.against:
         return ["instructions"]
     names = [name for name in options.only.split(",") if name]
     for name in names:
         if name not in MEASURES:
-            made.error(f"there is no measure {name!r}; there is {', '.join(MEASURES)}")
+            made.error(f"unknown measurement {name!r}; available: {', '.join(MEASURES)}")
     return names or [name for name, measure in MEASURES.items() if measure.is_default]
 
 
@@ -64,7 +64,7 @@ def tell(text: str) -> None:
         sys.stderr.flush()
 
 
-def taken(bench: Bench, names: Sequence[str]) -> list[Line]:
+def run_measures(bench: Bench, names: Sequence[str]) -> list[Line]:
     """Make the measurements one after the other; one that fails becomes a line with its error."""
     lines = []
     for name in names:
@@ -86,21 +86,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for measure in MEASURES.values():
             print(f"{measure.name:15} {measure.about}{'' if measure.is_default else '; only when it is named'}")
         return 0
-    names = chosen(options, made)
+    names = select_measures(options, made)
     rounds = max(1, options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS))
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         bench = Bench(folder.resolve(), rounds=rounds, is_quick=options.quick, tell=tell, against=options.against)
         try:
-            lines = taken(bench, names)
+            lines = run_measures(bench, names)
         finally:
             bench.close()
-    written(bench, lines, options)
+    write_results(bench, lines, options)
     return 0
 
 
-def written(bench: Bench, lines: Sequence[Line], options: argparse.Namespace) -> None:
+def write_results(bench: Bench, lines: Sequence[Line], options: argparse.Namespace) -> None:
     """Print the table, and write the documents and the plot."""
     about = report.environment(bench.versions, len(bench.archives))
     print(report.text(lines))

@@ -7,11 +7,11 @@ import os
 import statistics
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.bench import paired
+from benchmarks.bench import pair_by_round
 from benchmarks.files import SMALL, TEMPLATE
 from benchmarks.processes import Failed
 from benchmarks.reading import MB, READ, peaks
-from benchmarks.results import Line, compared
+from benchmarks.results import Line, compare
 from benchmarks.rivals import IDEAL, US
 
 if TYPE_CHECKING:
@@ -46,19 +46,19 @@ def open_large(bench: Bench) -> list[Line]:
     else:
         lost[IDEAL] = "not installed"
     ran, _ = bench.whole(commands, bench.rounds)
-    told = {name: [json.loads(one.output) for one in runs] for name, runs in ran.items()}
+    reports = {name: [json.loads(one.output) for one in runs] for name, runs in ran.items()}
     lines = []
     for of, at in (("time, the first", 0), ("time, again", 1)):
         samples = {
             name: {str(turn): one["seconds"][at] for turn, one in enumerate(rows)}
-            for name, rows in told.items()
+            for name, rows in reports.items()
             if name != FLOOR
         }
-        lines += compared(bench.measure, samples, us=US, missing=lost, of=of, note=note)
+        lines += compare(bench.measure, samples, us=US, missing=lost, of=of, note=note)
         if at == 0:
             ours = statistics.median(samples[US].values())
             lines.append(Line(bench.measure, of, "s", ours, limit=0.005, note=note))
-    own, floor = (int(statistics.median(one["anonymous"] for one in told[name])) for name in (US, FLOOR))
+    own, floor = (int(statistics.median(one["anonymous"] for one in reports[name])) for name in (US, FLOOR))
     return [*lines, above_floor(bench, own, floor, 8 * MB)]
 
 
@@ -72,11 +72,11 @@ def read_large(bench: Bench) -> list[Line]:
     path, note = large(bench)
     names = [US, "torch"]
     lost = bench.missing(["torch"])
-    samples = taken(bench, "policy", path, [name for name in names if name not in lost], is_held=False)
+    samples = time_calls(bench, "policy", path, [name for name in names if name not in lost], is_held=False)
     commands = {name: bench.python(READ, name, path) for name in samples}
     ran, _ = bench.whole(commands, 1)
     goals = {"torch": 0.6}
-    return compared(bench.measure, samples, us=US, goals=goals, peaks=peaks(ran), missing=lost, note=note)
+    return compare(bench.measure, samples, us=US, goals=goals, peaks=peaks(ran), missing=lost, note=note)
 
 
 def write_large(bench: Bench) -> list[Line]:
@@ -86,12 +86,12 @@ def write_large(bench: Bench) -> list[Line]:
     if lost:
         names = [US]
     output = str(bench.folder / "written.zip")
-    samples = taken(bench, "write", path, names, is_held=False, output=output)
-    lines = compared(bench.measure, samples, us=US, goals={"torch": 1.2}, missing=lost, note=note)
+    samples = time_calls(bench, "write", path, names, is_held=False, output=output)
+    lines = compare(bench.measure, samples, us=US, goals={"torch": 1.2}, missing=lost, note=note)
     return [line._replace(note=f"{line.note}; ours is on the disk, and read again") for line in lines]
 
 
-def taken(
+def time_calls(
     bench: Bench, task: str, path: str, names: Sequence[str], *, is_held: bool, output: str = ""
 ) -> dict[str, dict[str, float]]:
     """Measure the seconds of single calls in turn; the workers are ended afterwards, which frees their memory."""
@@ -142,7 +142,7 @@ def command_large(bench: Bench, verb: str, goals: dict[str, float], limit: int |
     watched, _ = bench.whole({US: commands[US], FLOOR: bench.python(FLOOR)}, 2, before=before, is_sampled=True)
     before()
     own, floor = (highest(watched[name]) for name in (US, FLOOR))
-    lines = compared(bench.measure, paired(ran), us=US, goals=goals, peaks=peaks(ran), missing=failed, note=note)
+    lines = compare(bench.measure, pair_by_round(ran), us=US, goals=goals, peaks=peaks(ran), missing=failed, note=note)
     return [*lines, above_floor(bench, own, floor, limit)]
 
 

@@ -23,7 +23,7 @@ class Measure(NamedTuple):
     """Whether a run without ``--only`` includes it."""
 
 
-def grown(bench: Bench) -> list[Line]:
+def measure_growth(bench: Bench) -> list[Line]:
     """Measure growth, and keep the curves for the plot."""
     bench.curves = growth.curves(bench)
     return growth.lines(bench.measure, bench.curves)
@@ -49,7 +49,7 @@ MEASURES: Final = {
         Measure("write-large", "write of 512 MiB", large.write_large),
         Measure("extract-large", "whole process: 512 MiB to safetensors", large.extract_large),
         Measure("convert-large", "whole process: 512 MiB converted to safetensors", large.convert_large),
-        Measure("growth", "how the cost grows; draws the plot", grown),
+        Measure("growth", "how the cost grows; draws the plot", measure_growth),
         Measure("instructions", "instructions of the hot paths, by valgrind", instructions.instructions),
         Measure("replay-buffer", "a replay buffer of 2 GiB, extracted; needs SB3", replay.replay_buffer, False),
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.bench import MANY, paired
+from benchmarks.bench import MANY, pair_by_round
 from benchmarks.files import TEMPLATE
 from benchmarks.processes import Failed
-from benchmarks.results import FASTEST, Line, compared
+from benchmarks.results import FASTEST, Line, compare
 from benchmarks.rivals import IDEAL, READERS, US
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def cold(bench: Bench, paths: list[str], rounds: int, goals: Mapping[str, float]
     ran, failed = bench.whole(commands, rounds, slow=dict.fromkeys(SLOW, SLOW_ROUNDS))
     lost = {**bench.missing(READERS), **failed}
     found = peaks(ran)
-    lines = compared(
-        bench.measure, paired(ran), us=US, goals=goals, rivals=RIVALS, peaks=found, missing=lost, note=note
+    lines = compare(
+        bench.measure, pair_by_round(ran), us=US, goals=goals, rivals=RIVALS, peaks=found, missing=lost, note=note
     )  # fmt: skip
     if len(paths) == 1:
         lines.append(Line(bench.measure, "peak RSS", "B", found[US], limit=30 * MB))
@@ -120,7 +120,7 @@ def warm_policy(bench: Bench) -> list[Line]:
     lost = {**bench.missing(READERS), **failed}
     goals = {"torch": 0.25, FASTEST: 0.90}
     note = f"{len(paths)} archives"
-    return compared(bench.measure, samples, us=US, goals=goals, rivals=RIVALS, missing=lost, note=note)
+    return compare(bench.measure, samples, us=US, goals=goals, rivals=RIVALS, missing=lost, note=note)
 
 
 def warm_optimizer(bench: Bench) -> list[Line]:
@@ -129,7 +129,7 @@ def warm_optimizer(bench: Bench) -> list[Line]:
     samples, failed = in_turn(bench, "optimizer", files, rounds=bench.rounds)
     lost = {name: why for name, why in bench.missing(READERS).items() if name in RIVALS}
     note = f"{len(paths)} archives"
-    return compared(
+    return compare(
         bench.measure, samples, us=US, goals={"torch": 0.35}, rivals=RIVALS, missing={**lost, **failed}, note=note
     )
 
@@ -157,4 +157,4 @@ def by_round(bench: Bench, task: str, files: Files, note: str) -> list[Line]:
         for name, values in samples.items():
             found[name].update({str(turn): seconds for seconds in values.values()})
     lost = {**{name: why for name, why in bench.missing(READERS).items() if name in files}, **lost}
-    return compared(bench.measure, found, us=US, rivals=RIVALS, missing=lost, note=note)
+    return compare(bench.measure, found, us=US, rivals=RIVALS, missing=lost, note=note)

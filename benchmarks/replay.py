@@ -54,21 +54,21 @@ def replay_buffer(bench: Bench) -> list[Line]:
     if "stable_baselines3" not in bench.versions:
         return [Line(bench.measure, "time", "s", None, note="stable_baselines3 is not installed")]
     size = GIB // 32 if bench.is_quick else 2 * GIB
-    path = made(bench, size // (2 * ROW))
+    path = make_buffer(bench, size // (2 * ROW))
     note = f"{os.path.getsize(path) / GIB:.2f} GiB, its largest array {size / 2 / GIB:.2f} GiB"
     lines = []
     for output in ("made.safetensors", "made.npz", "made"):
         target = bench.folder / output
         bench.tell(f"{bench.measure}: {output}")
-        lines.append(taken(bench, f"to {output}", bench.sbformat("extract", path, "-o", str(target)), note))
+        lines.append(measure_process(bench, f"to {output}", bench.sbformat("extract", path, "-o", str(target)), note))
         if target.is_dir():
             shutil.rmtree(target)
         else:
             target.unlink()
-    return [*lines, taken(bench, "its episodes", bench.python(READ, path), note)]
+    return [*lines, measure_process(bench, "its episodes", bench.python(READ, path), note)]
 
 
-def made(bench: Bench, rows: int) -> str:
+def make_buffer(bench: Bench, rows: int) -> str:
     """Return the file of the buffer, which SB3 writes."""
     path = Path(bench.folder) / f"replay-buffer-{rows}.pkl"
     if not path.exists():
@@ -79,7 +79,7 @@ def made(bench: Bench, rows: int) -> str:
     return str(path)
 
 
-def taken(bench: Bench, of: str, command: list[str], note: str) -> Line:
+def measure_process(bench: Bench, of: str, command: list[str], note: str) -> Line:
     """Measure one whole process."""
     ran = run(command, bench.env)
     return Line(bench.measure, of, "s", ran.seconds, our_peak=ran.peak, note=note)

@@ -97,11 +97,11 @@ def text(lines: Sequence[Line]) -> str:
     for row in rows:
         name, row[0] = row[0], "" if row[0] == before else row[0]
         before = name
-        made.append("  ".join(aligned(cell, width, head) for cell, width, head in zip(row, widths, HEADER)).rstrip())
+        made.append("  ".join(align_cell(cell, width, head) for cell, width, head in zip(row, widths, HEADER)).rstrip())
     return "\n".join(made) + "\n"
 
 
-def aligned(cell: str, width: int, head: str) -> str:
+def align_cell(cell: str, width: int, head: str) -> str:
     """Pad a cell to its column: numbers to the right."""
     return cell.rjust(width) if head in RIGHT else cell.ljust(width)
 

@@ -67,7 +67,7 @@ def ratios(ours: Mapping[str, float], theirs: Mapping[str, float]) -> Spread | N
     return spread(paired) if paired else None
 
 
-def compared(
+def compare(
     measure: str,
     samples: Samples,
     *,

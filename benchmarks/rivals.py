@@ -38,7 +38,7 @@ class Scanner(NamedTuple):
     scan: Callable[[Any], Any]
 
 
-def opened(source: Any) -> Any:
+def open_outer_zip(source: Any) -> Any:
     """Open the outer zip as SB3 does."""
     import io
     import zipfile
@@ -48,7 +48,7 @@ def opened(source: Any) -> Any:
 
 def entry_bytes(source: Any, entry: str) -> bytes:
     """Return the bytes of a ``.pth`` entry; the standard library checks the CRC."""
-    with opened(source) as archive:
+    with open_outer_zip(source) as archive:
         return archive.read(f"{entry}.pth")
 
 
@@ -136,7 +136,7 @@ def scan_with_picklescan(source: Any) -> Any:
 
     from picklescan.scanner import scan_bytes
 
-    with opened(source) as archive:
+    with open_outer_zip(source) as archive:
         names = [name for name in archive.namelist() if name.endswith(".pth")]
         return [scan_bytes(io.BytesIO(archive.read(name)), name, ".pth") for name in names]
 
@@ -150,7 +150,7 @@ def scan_with_fickling(source: Any) -> Any:
     from fickling.fickle import Pickled
 
     found = []
-    with opened(source) as archive:
+    with open_outer_zip(source) as archive:
         for name in archive.namelist():
             if name.endswith(".pth"):
                 with zipfile.ZipFile(io.BytesIO(archive.read(name))) as inner:

@@ -134,6 +134,6 @@ TASKS: Final[dict[str, Callable[[str, Any, str], Callable[[], object]]]] = {
 }
 
 
-def prepared(subject: str, task: str, path: str, *, is_held: bool, output: str = "") -> Callable[[], object]:
+def prepare_task(subject: str, task: str, path: str, *, is_held: bool, output: str = "") -> Callable[[], object]:
     """Return the function to call: over the bytes of the file in memory, or over its path."""
     return TASKS[task](subject, Path(path).read_bytes() if is_held else path, output)

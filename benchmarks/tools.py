@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.bench import MANY, paired
+from benchmarks.bench import MANY, pair_by_round
 from benchmarks.files import TEMPLATE
 from benchmarks.processes import Failed, run
 from benchmarks.reading import MB, in_turn, peaks
-from benchmarks.results import Line, compared
+from benchmarks.results import Line, compare
 from benchmarks.rivals import SCANNERS, US
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def inspect(bench: Bench) -> list[Line]:
     }
     ran, _ = bench.whole(commands, bench.rounds + 4)
     found = peaks(ran)
-    lines = compared(bench.measure, paired(ran), us=US, goals={FLOOR: 5.0}, peaks=found)
+    lines = compare(bench.measure, pair_by_round(ran), us=US, goals={FLOOR: 5.0}, peaks=found)
     return [*lines, Line(bench.measure, "peak RSS", "B", found[US], limit=20 * MB)]
 
 
@@ -41,7 +41,7 @@ def scan(bench: Bench) -> list[Line]:
     paths = {path: path for path in bench.agreed("policy")}
     files = {name: paths for name in SCANNERS if name not in lost}
     samples, failed = in_turn(bench, "scan", files, rounds=max(2, bench.rounds // 2), calls=2)
-    lines = compared(bench.measure, samples, us=US, missing={**lost, **failed}, note=f"{len(paths)} archives")
+    lines = compare(bench.measure, samples, us=US, missing={**lost, **failed}, note=f"{len(paths)} archives")
     lines = [line._replace(note=f"{line.note}; it looks into {SCANNERS[line.rival].looks_into}") for line in lines]
     return [*lines, absolute(bench, samples[US], 0.015)]
 
@@ -95,4 +95,4 @@ def jobs(bench: Bench, command: Sequence[str]) -> list[Line]:
     commands = {name: bench.sbformat(*command, *name.split(), *paths) for name in ("--jobs 2", "--jobs 1")}
     ran, _ = bench.whole(commands, max(3, bench.rounds // 2), accepted=ANY_VERDICT)
     note = f"{len(paths)} archives; ours is with --jobs 2"
-    return compared(bench.measure, paired(ran), us="--jobs 2", peaks=peaks(ran), note=note)
+    return compare(bench.measure, pair_by_round(ran), us="--jobs 2", peaks=peaks(ran), note=note)

@@ -13,13 +13,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.tasks import prepared
+from benchmarks.tasks import prepare_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-def timed(call: Callable[[], object]) -> float:
+def time_call(call: Callable[[], object]) -> float:
     """Return the seconds of one call, the release of its result included."""
     begun = time.perf_counter()
     call()
@@ -47,23 +47,23 @@ def digest(value: Any) -> str:
     return made.hexdigest()
 
 
-def answered(subject: str, asked: dict[str, Any], last: list[Any]) -> dict[str, Any]:
+def answer_question(subject: str, question: dict[str, Any], last: list[Any]) -> dict[str, Any]:
     """Perform a task; the last prepared one is kept, because the next question is often the same."""
-    output = asked.get("output", "")
-    question = [asked["task"], asked["path"], asked["is_held"], output]
-    if last[:1] != [question]:
+    output = question.get("output", "")
+    key = [question["task"], question["path"], question["is_held"], output]
+    if last[:1] != [key]:
         last.clear()  # so that two files are never in memory
-        task, path, is_held, _ = question
-        last[:] = [question, prepared(subject, task, path, is_held=is_held, output=output)]
+        task, path, is_held, _ = key
+        last[:] = [key, prepare_task(subject, task, path, is_held=is_held, output=output)]
     call = last[1]
-    if asked.get("is_digest"):
+    if question.get("is_digest"):
         return {"digest": digest(call())}
     seconds = []
-    for _ in range(asked["calls"]):
+    for _ in range(question["calls"]):
         if output and os.path.exists(output):
             os.remove(output)
             os.sync()  # so that the disk has finished the previous one
-        seconds.append(timed(call))
+        seconds.append(time_call(call))
     return {"seconds": seconds}
 
 
@@ -74,7 +74,7 @@ def main(subject: str) -> None:
     last: list[Any] = []
     for line in sys.stdin:
         try:
-            answer = answered(subject, json.loads(line), last)
+            answer = answer_question(subject, json.loads(line), last)
         except Exception as error:  # noqa: BLE001 -- any exception of a rival is its answer
             answer = {"error": f"{type(error).__name__}: {error}"[:200]}
         answers.write(json.dumps(answer) + "\n")

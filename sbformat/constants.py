@@ -1,6 +1,6 @@
-"""Names, markers and signatures of the format, each under the section of FORMAT.md that gives it.
+"""Names, markers and signatures that more than one package uses, by section of FORMAT.md.
 
-The only constants that more than one room needs; it imports nothing.
+This module imports nothing of the package.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ POLICY_ENTRY: Final = "policy.pth"
 PTH_SUFFIX: Final = ".pth"
 ENTROPY_LEARNERS: Final = frozenset({"SAC", "TQC", "CrossQ"})  # algorithms that can learn the entropy coefficient
 ENTROPY_OPTIMIZER: Final = "ent_coef_optimizer"  # of these, where the coefficient is learned
-TORCH_VARIABLES: Final = frozenset({"log_ent_coef", "ent_coef_tensor"})  # all that pytorch_variables.pth ever names
-OPTIMIZER_WORD: Final = "optimizer"  # in the names of all state dicts that are an optimizer's, and of no others
-PLAIN_ENTRIES: Final = frozenset({DATA_ENTRY, VERSION_ENTRY, SYSTEM_INFO_ENTRY})  # those that are no torch files
+TORCH_VARIABLES: Final = frozenset({"log_ent_coef", "ent_coef_tensor"})  # the only names in pytorch_variables.pth
+OPTIMIZER_WORD: Final = "optimizer"  # in the names of the state dicts of optimizers, and of no others
+PLAIN_ENTRIES: Final = frozenset({DATA_ENTRY, VERSION_ENTRY, SYSTEM_INFO_ENTRY})  # entries that are not torch files
 
-# SB2 zips and npz files are told from SB3 archives by these.
+# Entries that identify SB2 zips and npz files.
 SB2_PARAMETERS_ENTRY: Final = "parameters"
 SB2_PARAMETER_LIST_ENTRY: Final = "parameter_list"
 
@@ -69,4 +69,4 @@ ARRAYS_ENTRY: Final = "vecnormalize.safetensors"
 # -- FORMAT.md 14, scanning ---------------------------------------------------------------------------
 
 PICKLE_SUFFIXES: Final = (".pkl", ".pickle", ".p", ".pck", ".pcl", ".dill", ".joblib")
-"""14.2: how the names of pickles end, for whoever loads them."""
+"""Suffixes of files that programs load as pickles (14.2)."""

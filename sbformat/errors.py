@@ -1,9 +1,8 @@
-"""Every error that sbformat raises about a file: one class a layer, one outcome word a class.
+"""Every error that sbformat raises about a file: one class for each layer, one outcome word for each class.
 
-Errors are values: the facts are keyword fields, the text is made in ``__str__``. A low layer raises
-with an offset; whoever knows the entry's name adds it on the way up with :meth:`FormatError.within`.
-The text is bounded and everything in it is printable, whatever the file holds. This module imports
-nothing of the package.
+Errors are values: the facts are keyword fields, and ``__str__`` makes the text. A low layer raises with an offset; a
+caller that knows the entry's name adds it with :meth:`SbformatError.within`. The text is bounded and printable,
+whatever the file contains. This module imports nothing of the package.
 """
 
 from __future__ import annotations
@@ -14,21 +13,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 MESSAGE_BYTES: Final = 2048
-"""A message is cut to this many bytes: no file decides how long an error is."""
+"""Longer messages are truncated: no file decides how long an error is."""
 
 _SHOWN_CHARACTERS: Final = 200
 _SHOWN_BITS: Final = 200
 _COMPARED: Final = 60
-"""Characters of a name that are compared with others: the time grows with their square."""
+"""Number of characters of a name that are compared with others: the time grows with its square."""
 _BIDI: Final = frozenset("\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def escape(text: str, limit: int = _SHOWN_CHARACTERS) -> str:
-    """Make text that came from a file fit for a terminal.
+    """Escape text from a file for a terminal.
 
-    :param text: any text; lone surrogates are fine
-    :param limit: the most characters of it to show
-    :return: printable text; what is not printable stands as a backslash escape
+    :param text: any text, also with lone surrogates
+    :param limit: number of characters after which it is truncated
+    :return: printable text, with backslash escapes for other characters
     """
     cut = text[:limit]
     if not (cut.isascii() and cut.isprintable()):
@@ -39,10 +38,10 @@ def escape(text: str, limit: int = _SHOWN_CHARACTERS) -> str:
 
 
 def quote(name: object, limit: int = _SHOWN_CHARACTERS) -> str:
-    """Like :func:`escape`, within single quotes: for names inside a sentence.
+    """Escape a name from a file and put it in single quotes, for use inside a sentence.
 
-    What is no text is named by its type unless it is short by nature: containers may be deep or hold
-    themselves, and Python refuses to spell long numbers.
+    Containers are named by their type, because they may be deep or contain themselves; so are long numbers, which
+    Python refuses to convert to text.
     """
     if isinstance(name, (list, tuple, dict, set, frozenset, bytearray, bytes)):
         return f"a {type(name).__name__.lower()}"
@@ -61,15 +60,23 @@ def _bounded(text: str) -> str:
 
 
 class SbformatError(Exception):
-    """Whatever is wrong with a file. ``outcome`` is the word for it in reports and test vectors."""
+    """Base class of all errors about a file. ``outcome`` is the word for it in reports and test vectors.
+
+    ::
+
+        try:
+            sbformat.read("agent.zip").parameters["policy"]
+        except sbformat.SbformatError as error:
+            print(error.outcome, error.entry, error.offset, error.message)
+    """
 
     outcome: ClassVar[str] = "failure"
 
     entry: str | None
-    """The entry of the archive it happened in, once known; a slash leads into an inner zip."""
+    """Name of the archive's entry, if known; a slash separates it from a record of an inner zip."""
 
     offset: int | None
-    """Where, in bytes from the start of that entry (or of the file), when known."""
+    """Position in bytes from the start of that entry, or of the file, if known."""
 
     message: str
 
@@ -80,7 +87,7 @@ class SbformatError(Exception):
         self.offset = offset
 
     def within(self, entry: str) -> SbformatError:
-        """Put the entry's name in front of what is known already; return the same error.
+        """Add the name of the entry in front of the one that is known; return the same error.
 
         :param entry: the name to add
         """
@@ -88,7 +95,7 @@ class SbformatError(Exception):
         return self
 
     def again(self) -> SbformatError:
-        """Return an equal error to raise or keep: without a traceback, which would hold what failed."""
+        """Return an equal error to raise or keep; it has no traceback, which would keep the failed values in memory."""
         return _rebuild(type(self), dict(self.__dict__))
 
     def __str__(self) -> str:
@@ -102,49 +109,49 @@ class SbformatError(Exception):
 
 
 def _rebuild(cls: type[SbformatError], fields: dict[str, Any]) -> SbformatError:
-    """Make an error again in another process (copies and process pools need it)."""
+    """Construct an error from its fields, as copies and process pools need it."""
     error = cls.__new__(cls, fields["message"])
     error.__dict__.update(fields)
     return error
 
 
 class FormatError(SbformatError, ValueError):
-    """The bytes break the format. The subclass says which layer refused them."""
+    """The bytes break the format; the subclass says which layer rejected them."""
 
 
 class ContainerError(FormatError):
-    """The zip layer, outer or inner (FORMAT.md 2)."""
+    """An error in a zip, outer or inner (FORMAT.md 2)."""
 
     outcome = "container failure"
 
 
 class DataError(FormatError):
-    """The JSON entry ``data``, the version or the system info (FORMAT.md 3, 4)."""
+    """An error in the JSON entry ``data``, the version or the system info (FORMAT.md 3, 4)."""
 
     outcome = "data failure"
 
 
 class PickleError(FormatError):
-    """A pickle stream: opcodes, lengths, stack (FORMAT.md 5)."""
+    """An error in a pickle stream: opcodes, lengths, stack (FORMAT.md 5)."""
 
     outcome = "pickle failure"
 
     is_cut_short: bool = False
-    """Could more bytes mend it? Whoever read only a part of a file tries again with more."""
+    """More bytes might correct it; a caller that read only a part of a file tries again with more."""
 
 
 class TensorError(FormatError):
-    """A ``.pth`` entry: records, storages, geometry (FORMAT.md 6, 7)."""
+    """An error in a ``.pth`` entry: records, storages, shapes and strides (FORMAT.md 6, 7)."""
 
     outcome = "tensor failure"
 
 
 class LimitError(SbformatError):
-    """A limit of :class:`sbformat.Limits` would be passed.
+    """A file needs more than a limit of :class:`sbformat.Limits` allows.
 
     :param limit: the field of ``Limits``
     :param allowed: its value
-    :param actual: what the file asks for, as far as it was counted
+    :param actual: what the file needs, as far as it was counted
     """
 
     outcome = "limit exceeded"
@@ -157,7 +164,7 @@ class LimitError(SbformatError):
         self, limit: str, *, allowed: int, actual: int, entry: str | None = None, offset: int | None = None
     ) -> None:
         message = (
-            f"needs {limit} = {actual:,} or more, allowed are {allowed:,}; if you trust the size, "
+            f"expected {limit} <= {allowed:,}, got {actual:,} or more; if you trust the size, "
             f"pass limits=Limits({limit}=...) or --limit {limit}=..."
         )
         super().__init__(message, entry=entry, offset=offset)
@@ -167,15 +174,15 @@ class LimitError(SbformatError):
 
 
 class UnsupportedError(SbformatError):
-    """Well formed, as far as was looked, but outside what sbformat decodes."""
+    """A file that may be well formed, but that sbformat does not decode."""
 
     outcome = "unsupported"
 
 
 class ValidationError(SbformatError, ValueError):
-    """``validate`` found errors; ``problems`` holds all of them.
+    """``validate`` found errors.
 
-    :param problems: every problem, errors and information alike
+    :param problems: all problems, errors and information alike
     """
 
     outcome = "invalid"
@@ -188,10 +195,11 @@ class ValidationError(SbformatError, ValueError):
 
 
 class MissingEntryError(SbformatError, KeyError):
-    """A name that is not there; the message suggests the nearest one that is.
+    """A name that does not exist; the message suggests the closest one that does.
 
-    :param name: what was asked for
-    :param present: the names there are
+    :param name: the requested name
+    :param present: the available names
+    :param what: the kind of thing that has the name
     """
 
     outcome = "missing"
@@ -208,7 +216,7 @@ class MissingEntryError(SbformatError, KeyError):
             message += f"; did you mean {quote(close[0])}?"
         elif known:
             listed = ", ".join(quote(k, 60) for k in known[:8])
-            message += f"; there is {listed}" + (", \u2026" if len(known) > 8 else "")
+            message += f"; available: {listed}" + (", \u2026" if len(known) > 8 else "")
         super().__init__(message)
         self.name = name
 

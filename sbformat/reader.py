@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sbformat.archive.archive import Archive, Options
+from sbformat.archive.archive import Archive
+from sbformat.archive.entries import ReadOptions
 from sbformat.errors import SbformatError, UnsupportedError, quote
 from sbformat.formats.opener import open_archive
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
@@ -104,11 +105,11 @@ def read_in_place(
     return open_archive(source, Budget(limits), options, in_memory=False)
 
 
-def _options(on_unknown: OnUnknown, **others: bool) -> Options:
+def _options(on_unknown: OnUnknown, **others: bool) -> ReadOptions:
     if on_unknown not in _ON_UNKNOWN:
         message = f"on_unknown must be one of {', '.join(_ON_UNKNOWN)}, not {on_unknown!r}"
         raise ValueError(message)
-    return Options(on_unknown, **others)
+    return ReadOptions(on_unknown, **others)
 
 
 def reads(
@@ -146,7 +147,7 @@ def read_parameters(
     :raises SbformatError: when one of them is broken; ask for the others by name then
     """
     archive = read(source, limits=limits, unchecked_crc=unchecked_crc, copy=copy)
-    archive.require_torch()
+    archive.refuse_sbx()
     parameters = archive.parameters
     if isinstance(entries, str):
         entries = [entries]
@@ -185,7 +186,7 @@ def safe_open(
     options = _options(on_unknown, unchecked_crc=unchecked_crc, check_crc=False)
     budget = Budget(limits)
     archive = open_archive(source, budget, options, mapped=mmap)
-    return TensorFile(archive, archive.state_dict_entry(entry))
+    return TensorFile(archive, archive.find_state_dict(entry))
 
 
 class TensorFile:

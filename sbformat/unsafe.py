@@ -1,12 +1,12 @@
-"""The one module that unpickles: for those who insist. Nothing imports it; importing it is the only way to it.
+"""Unpickle serialized values: the only module that executes something that a file names. No other module imports it.
 
-:func:`unpickle` runs a blob through the standard unpickler with an exact list of names that it may import. Before
-that the blob is decoded without running anything, and refused as a whole when it asks for more, or calls a name of the
-default list with something that :mod:`sbformat.values` does not recognize: numpy and torch take pointers, positions and
-shapes as they come. While it runs, the unpickler checks every name again. It is weaker than :mod:`sbformat.values`,
-which gives the values of known blobs with nothing run at all: what is on the list *is* imported and called.
+:func:`unpickle` passes a pickle to the standard unpickler, with an exact list of names that it may import. Before that,
+the pickle is decoded without executing anything, and refused if it uses other names, or calls a name of the default
+list with arguments that :mod:`sbformat.values` does not recognize: numpy and torch do not check pointers, offsets and
+shapes. While the unpickler runs, it checks every name again. :mod:`sbformat.values` is safer, because it decodes known
+values without executing anything; here, the names on the list *are* imported and called.
 
-Full trust runs a file's own code. It has to be spelled out, in words that a reviewer will notice::
+Trusting a file executes its own code. That requires an argument which a reviewer will notice::
 
     from sbformat import unsafe
     unsafe.unpickle(archive.data["learning_rate"], trust=unsafe.I_TRUST_THIS_FILE)
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import io
 import pickle
-from copy import deepcopy
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -25,29 +24,31 @@ from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError, escape, quote
 from sbformat.globals.references import REFERENCES
 from sbformat.globals.spaces import SPACE_REFERENCES
+from sbformat.immutable import thaw
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl import Call, Dict, Extension, Global, Update, decode_pickle
 from sbformat.pkl.disassembly import opcodes
 from sbformat.pkl.state import FIX_IMPORTS_BELOW, rename
 from sbformat.pkl.tree import walk
+from sbformat.reader import as_archive
 from sbformat.values import decode_tree
 from sbformat.values.hashing import find_key_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from sbformat.archive.archive import Archive
     from sbformat.globals.torch import Pair
     from sbformat.pkl import Node, Pickle
+    from sbformat.reader import ArchiveLike
 
 I_TRUST_THIS_FILE: Final = "this file may run any code as me"
-"""What ``trust`` has to be for a blob to be unpickled without a list."""
+"""The value of ``trust`` that unpickles without a list."""
 
 UNPICKLE_LIMITS: Final = DEFAULT_LIMITS._replace(pickle_nodes=20_000)
-"""CPython hashes nested tuples on the C stack, which 200,000 of them end; real blobs without code build 710 values."""
+"""CPython hashes nested tuples recursively, and 200,000 of them overflow the C stack; real values need 710 nodes."""
 
-_SHOWN: Final = 12
-"""Refusals that a message spells out."""
+_REASONS_SHOWN: Final = 12
+"""Reasons for a refusal that a message lists."""
 
 # -- what may be imported, and called ------------------------------------------------------------------
 
@@ -57,7 +58,7 @@ _ENUMS: Final[frozenset[Pair]] = frozenset({
     ("stable_baselines3.common.type_aliases", "TrainFrequencyUnit"),
     ("stable_baselines3.her.goal_selection_strategy", "GoalSelectionStrategy"),
 })  # fmt: skip
-"""Their members exist once in a process: no file may change one."""
+"""Enumerations, whose members exist once in a process, so that no file may change one."""
 
 _PLAIN: Final[frozenset[Pair]] = (
     frozenset(
@@ -73,7 +74,7 @@ _PLAIN: Final[frozenset[Pair]] = (
     )
     | SPACE_REFERENCES
 )
-"""Objects that are their attributes: BUILD gives them a dict of these, never slots, which would call setters."""
+"""Plain objects: BUILD sets their attributes from a dict, never from slots, which would call setters."""
 
 _NUMPY: Final[frozenset[Pair]] = frozenset({
     ("numpy", "dtype"),
@@ -113,12 +114,12 @@ _BUILDERS: Final[frozenset[Pair]] = (
         ("stable_baselines3.common.type_aliases", "TrainFreq"),
     }
 )
-"""What SB3's own types are built with; all else on the ready list may be named, and not called."""
+"""The names that build SB3's own types; the other names of :data:`SB3_TYPES` may be referred to, but not called."""
 
 SB3_TYPES: Final[frozenset[Pair]] = REFERENCES | _BUILDERS
-"""The ready list: spaces, arrays, scalars, random states, schedules (the classes), action noise, TrainFreq, RNNStates,
-tensors, and references to the classes of :mod:`sbformat.globals.references`. Functions by value are not on it: what
-makes one can make any."""
+"""The default list: spaces, arrays, scalars, random states, schedule classes, action noise, TrainFreq, RNNStates,
+tensors, and references to the classes of :mod:`sbformat.globals.references`. Functions pickled by value are not on it,
+because a name that creates one function can create any."""
 
 _NAMED_ONLY: Final = SB3_TYPES - _BUILDERS
 
@@ -126,11 +127,11 @@ _DROPPING: Final = ("POP", "POP_MARK")
 
 
 class NotAllowedError(UnsupportedError):
-    """A blob asks for more than the list allows; nothing of it was imported or run.
+    """A serialized value uses more than the list allows; nothing was imported or executed.
 
-    :param names: the dotted names outside the list, sorted
-    :param reasons: what else is refused, as sentences' ends
-    :param type: the blob's ``:type:``
+    :param names: dotted names that are not on the list
+    :param reasons: other reasons for the refusal, as clauses
+    :param type: the ``:type:`` of the value
     """
 
     names: tuple[str, ...]
@@ -138,17 +139,19 @@ class NotAllowedError(UnsupportedError):
     def __init__(self, names: Iterable[str], reasons: Iterable[str], type: str | None) -> None:  # noqa: A002 -- SB3's word
         self.names = tuple(sorted(set(names)))
         parts = [f"it imports {quote(name)}" for name in self.names] + sorted(set(reasons))
-        listed = "; ".join(parts[:_SHOWN]) + (f"; and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else "")
+        listed = "; ".join(parts[:_REASONS_SHOWN])
+        if len(parts) > _REASONS_SHOWN:
+            listed += f"; and {len(parts) - _REASONS_SHOWN} more"
         advice = "pass allow=SB3_TYPES | {...} with the names that you know"
         if any(name.startswith("cloudpickle") for name in self.names):
-            advice = "a function or class by value needs full trust"
+            advice = "pass trust=I_TRUST_THIS_FILE, which a function or class pickled by value requires"
         super().__init__(
-            f"{quote(type or 'a blob', 80)} was not unpickled, and nothing of it was run: {listed}. "
-            f"sbformat.values.decode shows what it holds without running it; to run it, {advice}"
+            f"{quote(type or 'a value', 80)} was not unpickled, and nothing was executed: {listed}. "
+            f"sbformat.values.decode decodes it without executing it; to execute it, {advice}"
         )
 
 
-# -- the doors -----------------------------------------------------------------------------------------
+# -- public functions ----------------------------------------------------------------------------------
 
 
 def unpickle(
@@ -158,75 +161,87 @@ def unpickle(
     trust: str | None = None,
     limits: Limits = UNPICKLE_LIMITS,
 ) -> Any:
-    """Unpickle a blob, importing and calling what it names.
+    """Unpickle a serialized value: import and call the names in it.
+
+    Example::
+
+        from sbformat import unsafe
+        space = unsafe.unpickle(archive.data["observation_space"])  # a gymnasium.spaces.Box
 
     :param serialized: a value of ``archive.data``
-    :param allow: the names it may import: pairs of module and name, or ``"module.name"``; exact. Yours may be
-        called with anything; those of :data:`SB3_TYPES` only as :mod:`sbformat.values` recognises them
-    :param trust: :data:`I_TRUST_THIS_FILE` runs whatever the blob holds, and ``allow`` is not asked
-    :param limits: what it may ask for before it is run
-    :raises NotAllowedError: when it names, computes or changes more than that; nothing was run then
-    :raises PickleError: when it is no pickle; nothing was run then
-    :raises LimitError: when it asks for more than allowed; nothing was run then
-    :raises UnsupportedError: when it fails while it runs, on this machine; the cause is chained
+    :param allow: the exact names that the pickle may import, as pairs of module and name or as ``"module.name"``. Your
+        own names may be called with any arguments; those of :data:`SB3_TYPES` only with arguments that
+        :mod:`sbformat.values` recognizes
+    :param trust: :data:`I_TRUST_THIS_FILE` executes everything in the pickle, and ignores ``allow``
+    :param limits: what the pickle may use before it is executed
+    :raises NotAllowedError: when it names, computes or changes more than that; nothing was executed
+    :raises PickleError: when it is not a pickle; nothing was executed
+    :raises LimitError: when it exceeds a limit; nothing was executed
+    :raises UnsupportedError: when executing it fails on this machine; the cause is chained
     """
     if not isinstance(serialized, Serialized):
-        message = f"unpickle takes a Serialized, not a {type(serialized).__name__}"
+        message = f"expected a Serialized, a value of archive.data, got {type(serialized).__name__}"
         raise TypeError(message)
     if _is_trusted(trust):
-        Budget(limits).spend("blob_bytes", len(serialized.pickle))
-        return _run(serialized, lambda: pickle.loads(serialized.pickle))  # noqa: S301 -- asked for in words
+        limits.check("blob_bytes", len(serialized.pickle))
+        return _run(serialized, lambda: pickle.loads(serialized.pickle))  # noqa: S301 -- the caller trusts the file in so many words
     return _unpickle(serialized, _exact_pairs(allow), limits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A key of ``data`` that was not deserialised."""
+    """Why the value of a key of ``data`` could not be unpickled."""
 
     type: str | None
-    """Its ``:type:``."""
+    """The ``:type:`` of the value."""
     error: str
-    """The class of what went wrong: of the library's error when it failed while it ran, of sbformat's when refused."""
+    """The class of the error: that of the library when executing the pickle failed, otherwise one of sbformat."""
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedData:
-    """``data`` as SB3's loader would have it."""
+    """``data`` as SB3 loads it."""
 
     data: dict[str, Any]
-    """Every key but the failed ones, in order."""
+    """Every key that did not fail, in order."""
     failures: dict[str, Failure]
+    """The keys that failed."""
 
 
 def load_data(
-    archive: Archive,
+    source: ArchiveLike,
     custom_objects: Mapping[str, Any] | None = None,
     *,
     allow: Iterable[Pair | str] = SB3_TYPES,
     trust: str | None = None,
     limits: Limits = UNPICKLE_LIMITS,
 ) -> LoadedData:
-    """Load ``data`` as SB3's ``json_to_data`` does, except that one bad object never stops the others.
+    """Load ``data`` as SB3's ``json_to_data`` does, except that one failing value does not stop the others.
 
-    :param archive: what ``sbformat.read`` gave
-    :param custom_objects: by key, what to take instead; such a key is not deserialised, and one that the
-        archive lacks is left out
+    Example::
+
+        loaded = unsafe.load_data("agent.zip", custom_objects={"lr_schedule": lambda _: 3e-4})
+        loaded.data["observation_space"], loaded.failures
+
+    :param source: an archive, or what :func:`sbformat.read` takes
+    :param custom_objects: replacements for values, by key, which are used instead of unpickling; a key that ``data``
+        does not contain is ignored
     :param allow: as for :func:`unpickle`
     :param trust: as for :func:`unpickle`
-    :param limits: as for :func:`unpickle`, for each blob
-    :return: the values, and for each that was dropped why; SB3 drops a key and warns at RuntimeError,
-        TypeError and AttributeError, and gives up at any other
-    :raises SbformatError: when there is no ``data`` that can be read
+    :param limits: as for :func:`unpickle`, for each value
+    :return: the values, and the reason for each that failed. SB3 itself drops a key and warns at RuntimeError,
+        TypeError and AttributeError, and fails at other errors
+    :raises SbformatError: when ``data`` cannot be read
     """
     if custom_objects is not None and not isinstance(custom_objects, dict):
-        message = "custom_objects must be a dict or None"
+        message = f"expected custom_objects to be a dict or None, got {type(custom_objects).__name__}"
         raise ValueError(message)
     _is_trusted(trust)
     pairs = _exact_pairs(allow)
     data: dict[str, Any] = {}
     failures: dict[str, Failure] = {}
-    for key, value in archive.data.items():
+    for key, value in as_archive(source).data.items():
         if custom_objects is not None and key in custom_objects:
             data[key] = custom_objects[key]
         elif isinstance(value, Serialized):
@@ -236,7 +251,7 @@ def load_data(
                 kind = type(error.__cause__ or error).__name__
                 failures[key] = Failure(type=value.type, error=kind, message=str(error))
         else:
-            data[key] = deepcopy(value)  # the archive keeps its own
+            data[key] = thaw(value)
     return LoadedData(data=data, failures=failures)
 
 
@@ -244,7 +259,9 @@ def _is_trusted(trust: str | None) -> bool:
     if trust is None:
         return False
     if trust != I_TRUST_THIS_FILE:
-        message = f"trust must be None or unsafe.I_TRUST_THIS_FILE, which says: {I_TRUST_THIS_FILE}"
+        message = (
+            f"expected trust to be None or unsafe.I_TRUST_THIS_FILE ({I_TRUST_THIS_FILE!r}), got {quote(trust, 80)}"
+        )
         raise ValueError(message)
     return True
 
@@ -253,20 +270,20 @@ def _exact_pairs(allow: Iterable[Pair | str]) -> frozenset[Pair]:
     if allow is SB3_TYPES:
         return SB3_TYPES
     if isinstance(allow, str):
-        message = "allow takes several names: put the one into a set"
+        message = "expected a collection of names for allow, got one text; put it into a set"
         raise TypeError(message)
     pairs = [tuple(name.rpartition(".")[::2]) if isinstance(name, str) else name for name in allow]
     for pair in pairs:
         if not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(part, str) and part for part in pair)):
-            message = f"allow takes pairs of module and name, or 'module.name', not {quote(pair)}"
+            message = f"expected pairs of module and name, or 'module.name', for allow, got {quote(pair)}"
             raise ValueError(message)
         if "." in pair[1]:
-            message = f"allow takes names that stand in a module itself, and {quote(pair[1])} lies deeper"
+            message = f"expected names at the top level of a module for allow, got {quote(pair[1])}"
             raise ValueError(message)
     return frozenset(pairs)  # type: ignore[arg-type]
 
 
-# -- before anything runs ------------------------------------------------------------------------------
+# -- checks before anything is executed ----------------------------------------------------------------
 
 
 def _unpickle(serialized: Serialized, allow: frozenset[Pair], limits: Limits) -> object:
@@ -274,44 +291,44 @@ def _unpickle(serialized: Serialized, allow: frozenset[Pair], limits: Limits) ->
     budget.spend("blob_bytes", len(serialized.pickle))
     decoded = decode_pickle(serialized.pickle, budget)
     names = [str(step) for step in decoded.log if isinstance(step, Global) and step.pair not in allow]
-    reasons = [reason for step in decoded.log if (reason := _refusal(step)) is not None]
+    reasons = [reason for step in decoded.log if (reason := _find_refusal(step)) is not None]
     if not names and not reasons:
-        reasons = [*_not_recognised(decoded, budget), *_hashing_refusals(decoded, limits)]
+        reasons = [*_iter_unrecognized(decoded, budget), *_iter_key_faults(decoded, limits)]
         reasons += [f"in it {flag}" for flag in decoded.flags]
         if any(line.name in _DROPPING for line in opcodes(serialized.pickle)):
-            reasons.append("it makes a value and drops it")
+            reasons.append("it creates a value and discards it")
     if names or reasons:
         raise NotAllowedError(names, reasons, serialized.type)
     unpickler = _Unpickler(serialized.pickle, allow, is_renamed=decoded.protocol < FIX_IMPORTS_BELOW)
     return _run(serialized, unpickler.load)
 
 
-def _refusal(step: Node | Update) -> str | None:
-    """Return why a step of the log must not be taken even when its names are allowed, or None."""
+def _find_refusal(step: Node | Update) -> str | None:
+    """Return why a row of the log is refused even when its names are allowed, or None."""
     if isinstance(step, Update):
         if isinstance(step.target, Global):
             return f"it changes {quote(step.target)} itself"
-        return None if isinstance(step.target, Call) else "it changes what it computes"
+        return None if isinstance(step.target, Call) else "it changes a value that it computes"
     if isinstance(step, Extension):
-        return "it names something by an extension code"
+        return "it imports a name by an extension code"
     if not isinstance(step, Call):
         return None
     if step.how == "STACK_GLOBAL":
         return "it computes the name of an import"
     if not isinstance(step.func, Global):
-        return "it calls what it computes"
+        return "it calls a value that it computes"
     if not isinstance(step.args, tuple) or not (step.kwargs is None or isinstance(step.kwargs, Dict)):
         return f"it computes the arguments of {quote(step.func)}"
     if step.func.pair in _NAMED_ONLY:
-        return f"it calls {quote(step.func)}, which may only be named"
+        return f"it calls {quote(step.func)}, which may only be referred to"
     return None
 
 
-def _not_recognised(decoded: Pickle, budget: Budget) -> Iterator[str]:
-    """Yield what the ready list's callables are given that their libraries do not write.
+def _iter_unrecognized(decoded: Pickle, budget: Budget) -> Iterator[str]:
+    """Yield the calls of names of :data:`SB3_TYPES` with arguments that their libraries do not write.
 
-    numpy and torch take most of it as it comes, pointers and positions included: what :mod:`sbformat.values` checks is
-    checked here, for names of the ready list. A plain object of those may hold what a name of the caller's own makes.
+    numpy and torch do not check pointers and offsets among them, and :mod:`sbformat.values` does. The attributes of a
+    plain object may contain values that the caller's own names create.
     """
     _, decoder = decode_tree(decoded, budget, checks_unread=True)
     calls = [step for step in decoded.log if isinstance(step, Call)]
@@ -323,9 +340,9 @@ def _not_recognised(decoded: Pickle, budget: Budget) -> Iterator[str]:
         if id(call) in decoder.understood or pair not in SB3_TYPES:
             continue
         if not (has_own and pair in _PLAIN and _is_plain(call)):
-            doubt = decoder.issues.get(id(call))
-            why = f": {doubt.message}" if doubt is not None and doubt.message else ""
-            yield f"it calls {quote(call.func)} with what no pickler writes for SB3's types{why}"
+            issue = decoder.issues.get(id(call))
+            why = f": {issue.message}" if issue is not None and issue.message else ""
+            yield f"it calls {quote(call.func)} with arguments that no pickler writes for SB3's types{why}"
 
 
 def _pair_of(call: Call) -> Pair:
@@ -333,7 +350,7 @@ def _pair_of(call: Call) -> Pair:
 
 
 def _is_plain(call: Call) -> bool:
-    """Say whether an object is made without arguments and given attributes, never slots, which would call setters."""
+    """Return whether an object is created without arguments, and only has attributes set, never slots (setters)."""
     states = [update.value for update in call.updates or () if update.how == "BUILD"]
     return (
         (call.how, call.args) == ("NEWOBJ", ())
@@ -342,22 +359,22 @@ def _is_plain(call: Call) -> bool:
     )
 
 
-def _hashing_refusals(decoded: Pickle, limits: Limits) -> Iterator[str]:
-    """Yield what is wrong with keys of dicts and members of sets, which the unpickler hashes."""
+def _iter_key_faults(decoded: Pickle, limits: Limits) -> Iterator[str]:
+    """Yield what is wrong with the keys of dicts and the members of sets, which the unpickler hashes."""
     fault = find_key_fault(walk([decoded.value, *decoded.log, *decoded.discarded]), limits)
     if fault is not None:
         yield fault
 
 
-# -- while it runs -------------------------------------------------------------------------------------
+# -- execution -----------------------------------------------------------------------------------------
 
 
 class _Unpickler(pickle.Unpickler):
-    """The standard one, which imports what is on the list and nothing else.
+    """The standard unpickler, restricted to the names on a list.
 
     :param data: the pickle
-    :param allow: the list
-    :param is_renamed: are its names those of Python 2, as below protocol 3?
+    :param allow: the names
+    :param is_renamed: whether the pickle uses the names of Python 2, as protocols below 3 do
     """
 
     def __init__(self, data: bytes, allow: frozenset[Pair], *, is_renamed: bool) -> None:
@@ -375,17 +392,17 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _load_tensor_bytes(raw: bytes) -> object:
-    """Load the legacy stream that a tensor in a blob holds its storage in; torch's own function runs any pickle."""
+    """Load the legacy stream that contains the storage of a tensor; torch's own function executes any pickle in it."""
     return import_module("torch").load(io.BytesIO(raw), weights_only=True)
 
 
 def _run(serialized: Serialized, load: Callable[[], object]) -> object:
-    """Unpickle; whatever the file's libraries raise becomes one error."""
+    """Unpickle; any error of the libraries becomes an :class:`UnsupportedError`."""
     try:
         return load()
     except SbformatError:
         raise
     except Exception as error:
-        what = f"unpickling {quote(serialized.type or 'a blob', 80)} failed"
+        what = f"unpickling {quote(serialized.type or 'a value', 80)} failed"
         message = f"{what}: {type(error).__name__}: {escape(str(error))}"
         raise UnsupportedError(message) from error

@@ -13,7 +13,7 @@ from io import BytesIO
 from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.archive.archive import Archive
-from sbformat.archive.kinds import refuse, sniff_zip
+from sbformat.archive.kinds import detect_zip_kind, refuse_kind
 from sbformat.constants import (
     DATA_ENTRY,
     OPTIMIZER_WORD,
@@ -145,7 +145,7 @@ def _write_entries(
     encoded = set()
     for name in _in_order(archive.entries):
         try:
-            member, is_new = archive.encoded(name, reencode=reencode)
+            member, is_new = archive.encode_entry(name, reencode=reencode)
             if is_new:
                 encoded.add(name)
             writer.add(member._replace(chunks=_to_write(member.chunks, member.size, progress)))
@@ -200,9 +200,9 @@ def _check(source: Source, archive: Archive, encoded: frozenset[str], *, check_c
     if list(container) != _in_order(archive.entries):
         message = "what was written does not hold the entries that it should"
         raise ContainerError(message)
-    kind = sniff_zip(container.entries)
+    kind = detect_zip_kind(container.entries)
     if kind != "sb3":
-        refuse(kind, source, container.entries)
+        refuse_kind(kind, source, container.entries)
     again = Archive(container, kind, budget)
     for name in container:
         if name in encoded and name in PLAIN_ENTRIES:

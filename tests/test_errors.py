@@ -138,7 +138,7 @@ def test_a_missing_name_suggests_the_nearest_one() -> None:
 
 
 def test_without_a_near_one_the_names_there_are_get_listed_up_to_eight() -> None:
-    assert str(MissingEntryError("zzz", present=["a", "b"])) == "there is no entry 'zzz'; there is 'a', 'b'"
+    assert str(MissingEntryError("zzz", present=["a", "b"])) == "there is no entry 'zzz'; available: 'a', 'b'"
     many = str(MissingEntryError("zzz", present=[f"name{i}" for i in range(20)], what="tensor"))
     assert many.startswith("there is no tensor 'zzz'")
     assert "'name7'" in many

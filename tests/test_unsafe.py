@@ -158,9 +158,9 @@ def test_a_list_of_ones_own_is_exact(canary: None, allow: Any) -> None:
 
 @pytest.mark.parametrize("allow", [{("a", "b.c")}, {"name"}, {("a", "b", "c")}, {1}, {("", "b")}])
 def test_a_list_of_anything_but_exact_names_is_refused(allow: Any) -> None:
-    with pytest.raises(ValueError, match="allow takes"):
+    with pytest.raises(ValueError, match="for allow, got"):
         unpickle(blob(None), allow=allow)
-    with pytest.raises(ValueError, match="allow takes"):
+    with pytest.raises(ValueError, match="for allow, got"):
         load_data(archive(), allow=allow)
 
 
@@ -170,7 +170,7 @@ def test_one_name_is_no_list() -> None:
 
 
 def test_only_a_serialized_is_taken() -> None:
-    with pytest.raises(TypeError, match="not a bytes"):
+    with pytest.raises(TypeError, match="got bytes"):
         unpickle(b"N.")  # type: ignore[arg-type]
 
 
@@ -222,7 +222,7 @@ def test_a_name_outside_the_list_is_refused_before_anything_runs(idle: None, val
         unpickle(blob(value))
     assert caught.value.names == (name,)
     assert name in str(caught.value)
-    assert "nothing of it was run" in str(caught.value)
+    assert "nothing was executed" in str(caught.value)
 
 
 def test_every_name_outside_the_list_is_told() -> None:
@@ -234,7 +234,7 @@ def test_every_name_outside_the_list_is_told() -> None:
 
 
 def test_a_function_by_value_is_refused_with_the_way_to_look_at_it() -> None:
-    with pytest.raises(NotAllowedError, match=r"values\.decode.*full trust"):
+    with pytest.raises(NotAllowedError, match=r"values\.decode.*I_TRUST_THIS_FILE"):
         unpickle(blob(OUTSIDE["function"][0]))
 
 
@@ -243,17 +243,17 @@ DTYPE = ("numpy", "dtype")
 STATE = (3, "<", None, None, None, -1, -1, 0)
 SUCH = {
     "computed-import": (b"\x80\x04cnumpy\nfloat32\ncnumpy\nint8\n\x93.", "computes the name"),
-    "computed-call": (Call("REDUCE", call("collections", "OrderedDict"), ()), "calls what it computes"),
+    "computed-call": (Call("REDUCE", call("collections", "OrderedDict"), ()), "calls a value that it computes"),
     "computed-arguments": (
         Call("REDUCE", Global("collections", "deque"), call("collections", "deque")), "computes the arguments",
     ),
     "extension": (b"\x80\x02\x82\x01.", "extension code"),
     "build-on-a-class": (changed(Global("collections", "OrderedDict"), "BUILD", Dict([("a", 1)])), "itself"),
     "set-on-a-class": (changed(Global("collections", "deque"), "APPENDS", [1]), "itself"),
-    "algorithm": (call("stable_baselines3.ppo.ppo", "PPO", "MlpPolicy", "canary:Env"), "may only be named"),
-    "policy": (call("stable_baselines3.common.policies", "ActorCriticPolicy"), "may only be named"),
-    "type": (call("builtins", "type", "X", (), Dict()), "may only be named"),
-    "module": (call("torch.nn.modules.linear", "Linear", 1, 1, how="NEWOBJ"), "may only be named"),
+    "algorithm": (call("stable_baselines3.ppo.ppo", "PPO", "MlpPolicy", "canary:Env"), "may only be referred to"),
+    "policy": (call("stable_baselines3.common.policies", "ActorCriticPolicy"), "may only be referred to"),
+    "type": (call("builtins", "type", "X", (), Dict()), "may only be referred to"),
+    "module": (call("torch.nn.modules.linear", "Linear", 1, 1, how="NEWOBJ"), "may only be referred to"),
     "enum-member": (changed(call(*ENUM, "step"), "BUILD", Dict([("value", 1)])), "no pickler writes"),
     "slots": (
         changed(call("stable_baselines3.common.utils", "FloatSchedule", how="NEWOBJ"), "BUILD",

@@ -339,7 +339,7 @@ MADE: Final = sbformat.reads(build_zips.sb3_archive())
     ("made", "error", "words"),
     [
         (MADE.without(*MADE.entries), sbformat.ContainerError, "at least one entry"),
-        (MADE.without("data", "policy.pth", "_stable_baselines3_version"), sbformat.UnsupportedError, "no archive"),
+        (MADE.without("data", "policy.pth", "_stable_baselines3_version"), sbformat.UnsupportedError, "got a zip"),
         (
             MADE.replace(extra={"parameters": b"", "parameter_list": b""}),
             sbformat.UnsupportedError,
@@ -672,7 +672,7 @@ def test_new_refuses_data_that_asks_for_another_network() -> None:
     with pytest.raises(ValidationError, match="expected the shape") as caught:
         sbformat.new(template, {}, data={"policy_kwargs": {"net_arch": [32]}})
     assert "policy:action_net.weight" in {row.loc for row in caught.value.problems}
-    with pytest.raises(ValidationError, match="takes no argument"):
+    with pytest.raises(ValidationError, match="has no argument"):
         sbformat.new(template, {}, data={"policy_kwargs": {"wat": 1}})
     broken = template.replace(data={**template.data, "policy_kwargs": {"net_arch": [32]}})
     assert sbformat.new(broken, {}, data={"gamma": 0.5}).data["gamma"] == 0.5
@@ -755,7 +755,7 @@ def test_an_array_that_changes_while_it_is_written_gives_a_whole_file() -> None:
 
 @pytest.mark.parametrize("name", ["policy.pth", "a.pth"])
 def test_a_state_dict_is_named_without_its_suffix(name: str) -> None:
-    with pytest.raises(sbformat.ContainerError, match="no state dict's name"):
+    with pytest.raises(sbformat.ContainerError, match="expected the name of a state dict"):
         sbformat.read(PPO).replace(parameters={name: {"x": np.ones(1)}})
 
 

@@ -1,6 +1,6 @@
-"""Which algorithm wrote an archive: inferred, for no entry says it (FORMAT.md 4.3).
+"""Inference of the algorithm that wrote an archive, which no entry names (FORMAT.md 4.3).
 
-The keys of ``data`` are specific to the algorithm but for three pairs; ``policy_class`` tells PPO from
+The keys of ``data`` are specific to the algorithm except for three pairs; ``policy_class`` distinguishes PPO from
 its relatives. Source: the ``__init__`` of each algorithm in SB3 and sb3-contrib.
 """
 
@@ -18,15 +18,19 @@ if TYPE_CHECKING:
 
 
 class Algorithm(NamedTuple):
-    """What the archive's content says of the algorithm that wrote it."""
+    """The algorithm that wrote an archive.
+
+    >>> archive.algorithm
+    Algorithm(name='PPO', certain=True, evidence=('policy_class is ...', 'data has n_epochs'))
+    """
 
     name: str | None
     """``PPO``, ``A2C``, ``DQN``, ``SAC``, ``TD3``, ``DDPG``, ``HER``, ``TQC``, ``QRDQN``, ``TRPO``,
-    ``MaskablePPO``, ``RecurrentPPO``, ``ARS``, ``CrossQ``; None when nothing tells."""
+    ``MaskablePPO``, ``RecurrentPPO``, ``ARS``, ``CrossQ``; None if unknown."""
     certain: bool
-    """False when another algorithm writes the same."""
+    """False if another algorithm writes the same."""
     evidence: tuple[str, ...]
-    """What it was concluded from."""
+    """Sentences that say what it was inferred from."""
 
 
 _SIGNATURES: Final = (
@@ -43,7 +47,7 @@ _SIGNATURES: Final = (
     ("PPO", ("n_epochs",)),
     ("A2C", ("n_steps", "gae_lambda", "vf_coef")),
 )
-"""Keys of ``data`` that an algorithm writes, most specific first."""
+"""Keys of ``data`` by the algorithm that writes them, the most specific ones first."""
 
 _POLICY_PACKAGES: Final = {
     "stable_baselines3.dqn.policies": "DQN",
@@ -62,21 +66,21 @@ _POLICY_PACKAGES: Final = {
     "sb3_contrib.ars.policies": "ARS",
     "sb3_contrib.crossq.policies": "CrossQ",
 }
-"""The module of a policy class that comes with an algorithm; a user's own class lies elsewhere."""
+"""The modules of the algorithms' own policy classes; a user's class is in another module."""
 
 _REFERENCE_BYTES: Final = 4096
-"""No reference to a class is longer; what is holds something else, and is not looked into."""
+"""Longer blobs are not references to a class, and are not decoded."""
 
 _PPO_RELATIVES: Final = frozenset({"MaskablePPO", "RecurrentPPO"})
 _DDPG_VALUES: Final = {"policy_delay": 1, "target_noise_clip": 0.0}
-"""What DDPG, a TD3 without its tricks, fixes."""
+"""Settings of TD3 that DDPG, a TD3 without its tricks, fixes."""
 
 _A2C_WITH_PPO_KEYS: Final = "_current_progress"
-"""A key of SB3 0.6 only, where A2C was a PPO with one epoch."""
+"""A key that only SB3 0.6 wrote, where A2C was a PPO with one epoch."""
 
 
 def class_reference(value: object) -> str | None:
-    """Return the dotted name of a class that a blob refers to, or None when it holds anything else.
+    """Return the dotted name of the class that a blob refers to; None if it is anything else.
 
     :param value: a value of ``data``
     """
@@ -91,16 +95,16 @@ def class_reference(value: object) -> str | None:
 
 _SBX_CLASS: Final = re.compile(r"<class 'sbx\.(?P<package>\w+)\.[\w.]+'>|sbx\.(?P<module>\w+)\.[\w.]+")
 _SBX_NAMES: Final = {"crossq": "CrossQ"}
-"""Those that are not upper case as a whole."""
+"""Names that are not all upper case."""
 
 
 def sbx_algorithm(data: Mapping[str, Any]) -> str | None:
-    """Return the algorithm of SBX (Stable Baselines Jax) that wrote ``data``, or None when another library did.
+    """Return the algorithm of SBX (Stable Baselines Jax) that wrote ``data``; None if another library wrote it.
 
-    SBX saves as SB3 does, but its weights: they are a part of the pickled policy, and there is no ``policy.pth``.
+    SBX saves like SB3, except that the weights are a part of the pickled policy: there is no ``policy.pth``.
     Source: sbx ``common/off_policy_algorithm.py`` and ``common/on_policy_algorithm.py``, ``_excluded_save_params``.
 
-    :param data: as :func:`sbformat.data.loads` gives it
+    :param data: the result of :func:`sbformat.data.loads`
     """
     policy = data.get("policy")
     texts = [class_reference(data.get("policy_class")), policy.type if isinstance(policy, Serialized) else None]
@@ -113,24 +117,24 @@ def sbx_algorithm(data: Mapping[str, Any]) -> str | None:
 
 
 def refuse_sbx(data: Mapping[str, Any]) -> None:
-    """Refuse what SBX wrote where weights are needed.
+    """Refuse ``data`` that SBX wrote.
 
-    :raises UnsupportedError: when it did
+    :raises UnsupportedError: if it did
     """
     algorithm = sbx_algorithm(data)
     if algorithm is not None:
         message = (
-            f"an archive of SBX (Stable Baselines Jax), {algorithm}: its weights are JAX arrays in the pickled policy, "
-            f"not in a .pth, and sbformat does not read them"
+            f"expected weights in a .pth, got an archive of SBX (Stable Baselines Jax), {algorithm}: its weights are "
+            "JAX arrays in the pickled policy, which sbformat does not read"
         )
         raise UnsupportedError(message)
 
 
 def infer(data: Mapping[str, Any], entries: tuple[str, ...] = ()) -> Algorithm:
-    """Conclude the algorithm from ``data`` and the names of the entries.
+    """Infer the algorithm from ``data`` and the names of the entries.
 
-    :param data: as :func:`sbformat.data.loads` gives it
-    :param entries: of the archive; they tell something when ``data`` does not
+    :param data: the result of :func:`sbformat.data.loads`
+    :param entries: the names of the entries, used if ``data`` is not enough
     """
     policy = class_reference(data.get("policy_class"))
     package = policy.rpartition(".")[0] if policy else ""
@@ -149,7 +153,7 @@ def infer(data: Mapping[str, Any], entries: tuple[str, ...] = ()) -> Algorithm:
 
 
 def _refine(name: str, by_class: str | None, data: Mapping[str, Any], evidence: list[str]) -> Algorithm:
-    """Tell apart the algorithms that write the same keys."""
+    """Distinguish the algorithms that write the same keys."""
     certain = True
     if name == "PPO" and by_class in _PPO_RELATIVES:
         return Algorithm(by_class, certain, tuple(evidence))
@@ -176,7 +180,7 @@ def _refine(name: str, by_class: str | None, data: Mapping[str, Any], evidence: 
 
 
 def _from_entries(entries: tuple[str, ...], evidence: list[str]) -> Algorithm:
-    """Without keys: the optimizers name the family at most."""
+    """Infer the family of algorithms from the names of the optimizers."""
     names = set(entries)
     if "ent_coef_optimizer.pth" in names:
         return Algorithm("SAC", False, (*evidence, "there is ent_coef_optimizer.pth; TQC and CrossQ write it too"))

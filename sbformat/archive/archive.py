@@ -1,15 +1,17 @@
-"""``Archive``: an SB3 archive as a value; each entry is decoded when it is first asked for.
+"""``Archive``: an SB3 archive as an immutable value.
 
-An edit gives another archive, which shares what was not edited. One bad entry breaks only itself: its error is raised
-whenever it is asked for, the others are read.
+Each entry is decoded at its first access. One bad entry breaks only itself: its error is raised at every access, the
+others can be read. An edit returns another archive, which shares everything that was not edited.
 """
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from sbformat import pth
+from sbformat.archive.entries import EncodedEntry, ReadOptions
 from sbformat.archive.lazy import Lazy
 from sbformat.archive.state_dicts import decode_entry
 from sbformat.constants import (
@@ -32,10 +34,10 @@ if TYPE_CHECKING:
     from types import EllipsisType
 
     from sbformat.archive.algorithm import Algorithm
+    from sbformat.archive.edited_entries import Content
     from sbformat.archive.entries import Entries
     from sbformat.archive.hyperparameters import Hyperparameter
     from sbformat.archive.kinds import Kind
-    from sbformat.archive.overlay import Content
     from sbformat.archive.system_info import SystemInfo
     from sbformat.container.records import Entry
     from sbformat.limits import Limits
@@ -45,74 +47,84 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _VARIABLES_ENTRIES: Final = (PYTORCH_VARIABLES_ENTRY, TENSORS_ENTRY)
-
-
-class Options(NamedTuple):
-    """How entries are decoded; see :func:`sbformat.read`."""
-
-    on_unknown: OnUnknown = "error"
-    unchecked_crc: bool = False
-    copy: bool = False
-    check_crc: bool = True
-    """Check the CRC of a ``.pth`` as a whole, besides those of the records that are handed out."""
-
-
-class Encoded(NamedTuple):
-    """An entry as it is to be written."""
-
-    member: Member
-    is_new: bool
-    """It differs from what was read: replaced or added."""
+_DEFAULT_OPTIONS: Final = ReadOptions()
 
 
 class Archive:
-    """An archive, read.
+    """An archive that was read. :func:`sbformat.read` returns one.
 
-    :param entries: where its entries come from
-    :param kind: what the file was, as :func:`sbformat.archive.kinds.sniff` tells
-    :param budget: the operation's; each entry is charged once
+    >>> archive = sbformat.read("ppo_cartpole.zip")
+    >>> archive.data["gamma"], archive.decode("observation_space").shape
+    (0.99, (4,))
+    >>> archive.parameters["policy"].to_numpy()["action_net.bias"].shape
+    (2,)
+    >>> edited = archive.replace(data={**archive.data, "gamma": 0.98})
+
+    :param entries: the bytes of its entries
+    :param kind: the kind of the file, as :func:`sbformat.archive.kinds.detect_kind` returns it
+    :param budget: the budget of the operation; each entry is charged once
     :param options: how entries are decoded
     """
 
-    __slots__ = ("_budget", "_cache", "_entries", "_options", "contents", "format", "state_dicts")
+    __slots__ = ("_budget", "_cache", "_contents", "_entries", "_kind", "_options", "_state_dicts")
 
-    format: Kind
-    """``sb3``, ``folder`` (an unzipped one), ``torch-zip``, ``torch-legacy`` (a lone ``.pth``), ``data-json`` (a bare
-    ``data``); of the other formats ``sb2-zip``, ``sb2-pickle``, ``vecnormalize``, ``running-mean-std`` and
-    ``replay-buffer``."""
-    contents: tuple[str, ...]
-    """What there is to report and to compare, as names of entries."""
-    state_dicts: tuple[str, ...]
-    """The full names of the entries that are state dicts: ``policy.pth``."""
     plain_entries: ClassVar[frozenset[str]] = PLAIN_ENTRIES
-    """Names of entries that are neither state dicts nor unknown."""
+    """The names of entries that are neither state dicts nor ``extra``."""
 
-    def __init__(self, entries: Entries, kind: Kind, budget: Budget, options: Options = Options()) -> None:  # noqa: B008 -- immutable
+    def __init__(self, entries: Entries, kind: Kind, budget: Budget, options: ReadOptions = _DEFAULT_OPTIONS) -> None:
         self._entries = entries
         self._budget = budget
         self._options = options
         self._cache: dict[str, Any] = {}
-        self.format = kind
-        self.contents = tuple(entries.entries)
-        self.state_dicts = tuple(filter(is_state_dict, self.contents))
+        """By the name of the entry: its value, or the error that decoding it raised."""
+        self._kind = kind
+        self._contents = tuple(entries.entries)
+        self._state_dicts = tuple(filter(is_state_dict, self._contents))
 
     def __repr__(self) -> str:
         return f"<Archive {self.format} {' '.join(self.entries)!r:.200}>"
 
+    # -- the file -------------------------------------------------------------------------------------
+
+    @property
+    def format(self) -> Kind:
+        """The kind of the file.
+
+        ``sb3``, ``folder`` (an unzipped archive), ``torch-zip`` or ``torch-legacy`` (a single ``.pth``), ``data-json``
+        (a single ``data``); of the other formats ``sb2-zip``, ``sb2-pickle``, ``policy-file``, ``vecnormalize``,
+        ``running-mean-std``, ``replay-buffer``, ``safetensors`` and ``npz``.
+        """
+        return self._kind
+
+    @property
+    def contents(self) -> tuple[str, ...]:
+        """The names of everything that is reported and compared; of a single pickle these are parts of one file."""
+        return self._contents
+
+    @property
+    def state_dicts(self) -> tuple[str, ...]:
+        """The full names of the state dicts, such as ``policy.pth``."""
+        return self._state_dicts
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        """Every entry by name, in the order of the file, with its stored and its inflated size in bytes."""
+        return MappingProxyType(self._entries.entries)
+
     @property
     def limits(self) -> Limits:
-        """What it may ask for."""
+        """The limits that it is read with."""
         return self._budget.limits
 
     @property
     def on_unknown(self) -> OnUnknown:
-        """What was asked for constructors that are not known; see :func:`sbformat.read`."""
+        """How unknown constructors are treated; see :func:`sbformat.read`."""
         return self._options.on_unknown
 
     @property
-    def entries(self) -> Mapping[str, Entry]:
-        """Every entry by name, in order, with its size as stored and inflated."""
-        return self._entries.entries
+    def notes(self) -> tuple[str, ...]:
+        """Sentences for the user about how the file was read."""
+        return ()
 
     @property
     def stored_entries(self) -> Entries:
@@ -120,11 +132,11 @@ class Archive:
         return self._entries
 
     def stream(self, name: str) -> Iterator[memoryview | bytes]:
-        """Yield an entry's bytes in chunks, verbatim; its CRC is checked after the last."""
+        """Yield an entry's bytes in chunks, unchanged; its CRC is checked after the last one."""
         return self._entries.stream(name)
 
     def raw(self, name: str) -> memoryview:
-        """Return an entry's bytes, or as they are stored when they cannot be had otherwise."""
+        """Return an entry's bytes; if they cannot be read, as they are stored, unchecked."""
         try:
             return self._entries.read(name)
         except SbformatError:
@@ -133,26 +145,25 @@ class Archive:
     # -- entries --------------------------------------------------------------------------------------
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """What a person should know of how it was read, in sentences."""
-        return ()
-
-    @property
     def data(self) -> Mapping[str, Any]:
-        """``data``: JSON values and :class:`~sbformat.Serialized`, in the order of the file (FORMAT.md 3).
+        """The hyper-parameters: JSON values and :class:`~sbformat.Serialized`, in the order of the file (FORMAT.md 3).
 
-        :raises MissingEntryError: when there is none
-        :raises DataError: when it breaks the format
+        They cannot be changed, nested lists and dicts included; use :meth:`replace`.
+
+        :raises MissingEntryError: if the archive has no ``data``
+        :raises DataError: if it breaks the format
         """
         from sbformat.data import decode
 
-        return self._once(DATA_ENTRY, lambda name: decode(self._entries.read(name, limit="json_bytes"), self._budget))
+        return self._decode_once(
+            DATA_ENTRY, lambda name: decode(self._entries.read(name, limit="json_bytes"), self._budget)
+        )
 
     @property
     def parameters(self) -> Mapping[str, StateDict]:
         """The state dicts by SB3's names: ``policy``, ``policy.optimizer``, ``actor.optimizer``, ...
 
-        Each is decoded at its first access, which raises what is wrong with it (FORMAT.md 1.2, 6, 7).
+        Each is decoded at its first access, which raises its errors (FORMAT.md 1.2, 6, 7).
         """
         variables = self._variables_entry
         names = {name.removesuffix(PTH_SUFFIX): name for name in self.state_dicts if name != variables}
@@ -160,7 +171,7 @@ class Archive:
 
     @property
     def pytorch_variables(self) -> StateDict | None:
-        """``pytorch_variables.pth``, or ``tensors.pth`` of SB3 <= 0.8; None without."""
+        """``pytorch_variables.pth``, or ``tensors.pth`` of SB3 <= 0.8; None if it is missing."""
         name = self._variables_entry
         return None if name is None else self.state_dict(name)
 
@@ -170,95 +181,91 @@ class Archive:
 
     @property
     def stable_baselines3_version(self) -> str | None:
-        """The release that wrote it; None before 0.9.0 (FORMAT.md 4.1)."""
+        """The SB3 release that wrote it; None before 0.9.0 (FORMAT.md 4.1)."""
         if VERSION_ENTRY not in self.entries:
             return None
         from sbformat.archive.system_info import parse_version
 
-        return self._once(
+        return self._decode_once(
             VERSION_ENTRY, lambda name: parse_version(bytes(self._entries.read(name, limit="version_bytes")))
         )
 
     @property
     def system_info(self) -> SystemInfo | None:
-        """``system_info.txt``: its fields and its text; None before 1.3.0 (FORMAT.md 4.2)."""
+        """The fields and the text of ``system_info.txt``; None before 1.3.0 (FORMAT.md 4.2)."""
         if SYSTEM_INFO_ENTRY not in self.entries:
             return None
         from sbformat.archive.system_info import parse_system_info
 
-        return self._once(
+        return self._decode_once(
             SYSTEM_INFO_ENTRY,
             lambda name: parse_system_info(bytes(self._entries.read(name, limit="system_info_bytes"))),
         )
 
     @property
     def extra(self) -> Mapping[str, bytes]:
-        """Every other entry, verbatim; SB3 ignores them."""
+        """The bytes of every other entry; SB3 ignores them."""
         known = {*self.plain_entries, *self.state_dicts}
         names = {name: name for name in self.entries if name not in known}
-        return Lazy(names, lambda name: self._once(name, lambda n: bytes(self._entries.read(n))), "extra entry")
+        return Lazy(names, lambda name: self._decode_once(name, lambda n: bytes(self._entries.read(n))), "extra entry")
 
     @property
     def algorithm(self) -> Algorithm:
-        """Which algorithm wrote it, how certain that is, and what tells so (FORMAT.md 4.3)."""
+        """The algorithm that wrote it, whether that is certain, and the evidence (FORMAT.md 4.3)."""
         from sbformat.archive.algorithm import infer
 
         return infer(self.data if DATA_ENTRY in self.entries else {}, tuple(self.entries))
 
     # -- decoding -------------------------------------------------------------------------------------
 
-    def state_dict_entry(self, name: str, *, others: tuple[str, ...] = ()) -> str:
-        """Return the entry that is meant by SB3's name of a state dict; of one alone, ``policy`` means that.
+    def find_state_dict(self, name: str, *, others: tuple[str, ...] = ()) -> str:
+        """Return the full name of a state dict's entry. If there is only one, ``policy`` means that one.
 
-        :param name: ``policy``, ``policy.optimizer``, ...
-        :param others: what else could have been asked for
-        :raises MissingEntryError: when there is no such state dict
+        :param name: SB3's name: ``policy``, ``policy.optimizer``, ...
+        :param others: other valid names, for the error message
+        :raises MissingEntryError: if there is no such state dict
         """
         names = {entry.removesuffix(PTH_SUFFIX): entry for entry in self.state_dicts}
         if name in names:
             return names[name]
         if len(names) == 1 and name + PTH_SUFFIX == POLICY_ENTRY:
             return next(iter(names.values()))
-        self.require_torch()
+        self.refuse_sbx()
         raise MissingEntryError(name, present=[*names, *others], what="state dict")
 
     def state_dict(self, name: str) -> StateDict:
-        """Return the state dict of an entry by its full name, ``policy.pth``.
+        """Decode a state dict by the full name of its entry, ``policy.pth``.
 
-        :raises MissingEntryError: when there is none
-        :raises SbformatError: what is wrong with it
+        :raises MissingEntryError: if there is no such entry
+        :raises SbformatError: if it cannot be decoded
         """
-        return self._once(name, self._decode_state_dict)
+        return self._decode_once(name, self._decode_state_dict)
 
     def decode_plain(self, name: str) -> object:
-        """Decode ``data``, the version or the system info by the entry's full name.
+        """Decode ``data``, the version or the system info by the full name of the entry.
 
-        :raises SbformatError: what is wrong with it
+        :raises SbformatError: if it cannot be decoded
         """
         if name == DATA_ENTRY:
             return self.data
         return self.stable_baselines3_version if name == VERSION_ENTRY else self.system_info
 
     def _decode_state_dict(self, name: str) -> StateDict:
-        on_unknown, unchecked_crc, copy, check_crc = self._options
-        state_dict = decode_entry(
-            self._entries, name, self._budget,
-            on_unknown=on_unknown, unchecked_crc=unchecked_crc, copy=copy, check_crc=check_crc,
-        )  # fmt: skip
+        state_dict = decode_entry(self._entries, name, self._budget, **self._options._asdict())
         state_dict.entry = name
         return state_dict
 
     def check(self) -> None:
-        """Check the CRCs of entries that were decoded but are not in memory; those of others were checked before.
+        """Check the CRCs of entries whose tensors were read from the disk one by one.
 
-        Call it after everything that is needed was read, and before the result counts; it reads the rest of the bytes.
+        Call it after the last tensor was read, before its bytes are relied on: it reads the rest of each entry.
 
-        :raises ContainerError: when one is wrong
+        :raises ContainerError: if a CRC is wrong
         """
         self._entries.check_deferred(self.entries.keys())
 
-    def _once(self, name: str, decode: Callable[[str], T]) -> T:
-        """Decode an entry once, and remember the value or the error."""
+    def _decode_once(self, name: str, decode: Callable[[str], T]) -> T:
+        """Decode an entry at the first call; keep the value or the error for the others."""
         if name not in self._cache:
             try:
                 self._require(name)
@@ -275,49 +282,58 @@ class Archive:
 
     def _require(self, name: str) -> None:
         if name not in self.entries and is_state_dict(name):
-            self.require_torch()
+            self.refuse_sbx()
         self._entries.entry(name)
 
-    def require_torch(self) -> None:
-        """Refuse an archive of SBX, whose weights are not in a ``.pth``.
+    def refuse_sbx(self) -> None:
+        """Refuse an archive of SBX, which stores its weights elsewhere than in a ``.pth``.
 
-        :raises UnsupportedError: when it is one
+        :raises UnsupportedError: if it is one
         """
         from sbformat.archive.algorithm import refuse_sbx
 
         if DATA_ENTRY in self.contents and not self.state_dicts:
-            with contextlib.suppress(FormatError, LimitError):  # whoever asks for data is told
+            with contextlib.suppress(FormatError, LimitError):  # raised again where data is read
                 refuse_sbx(self.data)
 
-    # -- what blobs mean ------------------------------------------------------------------------------
+    # -- values ---------------------------------------------------------------------------------------
 
     def decode(self, key: str) -> Any:
-        """Return what a value of ``data`` means: JSON as it is, a blob decoded without running it (FORMAT.md 13).
+        """Return the meaning of a value of ``data``: JSON unchanged, a blob decoded without running it (FORMAT.md 13).
 
-        :param key: of ``data``
-        :return: as :func:`sbformat.values.decode` gives it
-        :raises MissingEntryError: when ``data`` has no such key
-        :raises PickleError: when the blob is no pickle
-        :raises LimitError: when it asks for more than allowed
+        The result is made anew at each call; changing it does not change the archive.
+
+        >>> archive.decode("clip_range")
+        <Constant schedule 0.2>
+
+        :param key: a key of ``data``
+        :return: see :func:`sbformat.values.decode`
+        :raises MissingEntryError: if ``data`` has no such key
+        :raises PickleError: if the blob is not a pickle
+        :raises LimitError: if it needs more than allowed
         """
-        from sbformat.archive.hyperparameters import decoded
+        from sbformat.archive.hyperparameters import decode_value
 
         data = self.data
         if key not in data:
             raise MissingEntryError(key, present=data, what="key of data")
-        return decoded(data[key], self._budget.fork())
+        return decode_value(data[key], self._budget.fork())
 
     def hyperparameters(self) -> dict[str, Hyperparameter]:
-        """Return all of ``data``, decoded, in its order; a blob that cannot be decoded stays as it is."""
-        from sbformat.archive.hyperparameters import hyperparameter
+        """Decode all of ``data``, in its order; a blob that cannot be decoded is returned as it is.
+
+        >>> archive.hyperparameters()["gamma"]
+        <Hyperparameter 0.99, json>
+        """
+        from sbformat.archive.hyperparameters import decode_hyperparameter
 
         data, budget = self.data, self._budget.fork()
-        return {key: hyperparameter(value, budget) for key, value in data.items()}
+        return {key: decode_hyperparameter(value, budget) for key, value in data.items()}
 
     # -- edits ----------------------------------------------------------------------------------------
 
-    def require_own(self) -> None:
-        """Refuse what is no archive of Stable-Baselines3: only those are edited and written."""
+    def require_writable(self) -> None:
+        """Refuse files of other formats: only archives of Stable-Baselines3 can be edited and written."""
 
     def replace(
         self,
@@ -329,41 +345,42 @@ class Archive:
         system_info: str | EllipsisType | None = ...,
         extra: Mapping[str, bytes | None] | None = None,
     ) -> Archive:
-        """Return an archive with some entries replaced; every other one is kept, and written, byte for byte.
+        """Return an archive with some entries replaced; all others are kept, and written, byte for byte.
 
-        An entry is replaced as a whole, None removes it, and ``...``,
-        the default, keeps it: ``replace(data={**archive.data, "gamma": 0.98})``, ``replace(parameters={"policy":
-        weights, "policy.optimizer": None})``.
+        An entry is replaced as a whole, None removes it, and ``...``, the default, keeps it.
 
-        :param data: all of ``data``, as :attr:`data` gives it
-        :param parameters: by SB3's names; a state dict, or arrays as :meth:`StateDict.to_numpy` gives them, which are
+        >>> archive.replace(data={**archive.data, "gamma": 0.98})
+        >>> archive.replace(parameters={"policy": weights, "policy.optimizer": None})
+
+        :param data: all of ``data``, in the form of :attr:`data`
+        :param parameters: by SB3's names: state dicts, or arrays in the form of :meth:`StateDict.to_numpy`, which are
             referred to, not copied. Those that are not named are kept.
-        :param pytorch_variables: as one of ``parameters``
-        :param stable_baselines3_version: the release to name
-        :param system_info: its text
+        :param pytorch_variables: a state dict or arrays
+        :param stable_baselines3_version: the SB3 release
+        :param system_info: the text of ``system_info.txt``
         :param extra: bytes by entry name; those that are not named are kept
-        :raises DataError: for values that JSON cannot hold
-        :raises UnsupportedError: for values that a ``.pth`` cannot hold
-        :raises ContainerError: for names that no entry can have
-        :raises MissingEntryError: for a state dict or extra entry that is to be removed and is not there
+        :raises DataError: for values that JSON cannot represent
+        :raises UnsupportedError: for values that a ``.pth`` cannot represent, and for files of other formats
+        :raises ContainerError: for invalid entry names
+        :raises MissingEntryError: for a state dict or extra entry to remove that does not exist
         """
-        from sbformat.archive.edits import replaced
+        from sbformat.archive.edits import encode_edits
 
-        variables = self._variables_entry or PYTORCH_VARIABLES_ENTRY
         plain = {DATA_ENTRY: data, VERSION_ENTRY: stable_baselines3_version, SYSTEM_INFO_ENTRY: system_info}
         state_dicts = {name + PTH_SUFFIX: value for name, value in (parameters or {}).items()}
+        variables = self._variables_entry or PYTORCH_VARIABLES_ENTRY
         if pytorch_variables is None and variables not in self.entries:
             if state_dicts.get(variables) is not None:
                 del state_dicts[variables]
         elif pytorch_variables is not ...:
             state_dicts[variables] = pytorch_variables
-        return self.with_entries(replaced(self._entries, self.limits, plain, state_dicts, extra or {}))
+        return self.with_entries(encode_edits(self._entries, self.limits, plain, state_dicts, extra or {}))
 
     def without(self, *names: str) -> Archive:
-        """Return an archive that lacks some entries.
+        """Return an archive without some entries.
 
         :param names: full names, ``system_info.txt``
-        :raises MissingEntryError: when there is no such entry
+        :raises MissingEntryError: if there is no such entry
         """
         for name in names:
             self._entries.entry(name)
@@ -371,39 +388,39 @@ class Archive:
 
     def with_entries(self, changes: dict[str, Content]) -> Archive:
         """Return an archive with entries replaced by their full names; None removes one."""
-        from sbformat.archive.overlay import Overlay
+        from sbformat.archive.edited_entries import EditedEntries
 
-        self.require_own()
-        kept = {
+        self.require_writable()
+        changes = {
             name: content
             for name, content in changes.items()
             if not (content is not None and content is self._cache.get(name))
             and (content is not None or name in self.entries)
         }
-        made = Archive(Overlay(self._entries, kept), self.format, Budget(self.limits), self._options)
-        made._cache = {name: value for name, value in self._cache.items() if name not in kept}
-        for name, content in kept.items():
+        edited = Archive(EditedEntries(self._entries, changes), self.format, Budget(self.limits), self._options)
+        edited._cache = {name: value for name, value in self._cache.items() if name not in changes}
+        for name, content in changes.items():
             if isinstance(content, pth.StateDict):
-                made._cache[name] = content.named(name)
-        return made
+                edited._cache[name] = content.named(name)
+        return edited
 
-    def encoded(self, name: str, *, reencode: bool = False) -> Encoded:
-        """Return an entry's bytes as they are to be written.
+    def encode_entry(self, name: str, *, reencode: bool = False) -> EncodedEntry:
+        """Return the bytes of an entry as they are written.
 
-        :param name: of an entry
-        :param reencode: make the bytes anew from the values
-        :raises SbformatError: when it has to be decoded, and cannot be
+        :param name: the full name
+        :param reencode: encode its values again instead of copying its bytes
+        :raises SbformatError: if it has to be decoded, and cannot be
         """
-        self.require_own()
+        self.require_writable()
         if name == DATA_ENTRY and reencode:
             from sbformat.archive.edits import dump_data
 
             content = dump_data(self.data)
-            return Encoded(Member(name, len(content), lambda: (content,)), is_new=True)
+            return EncodedEntry(Member(name, len(content), lambda: (content,)), is_new=True)
         if reencode and is_state_dict(name):
-            made = pth.encode_pth(self.state_dict(name))
-            return Encoded(Member(name, made.size, made.chunks, made.crc), is_new=True)
-        return Encoded(self._entries.member(name), self._entries.is_new(name))
+            encoded = pth.encode_pth(self.state_dict(name))
+            return EncodedEntry(Member(name, encoded.size, encoded.chunks, encoded.crc), is_new=True)
+        return EncodedEntry(self._entries.member(name), self._entries.is_new(name))
 
     def __copy__(self) -> Archive:
         """Return the same archive: nothing in it can be changed."""
@@ -417,25 +434,24 @@ class Archive:
     __hash__ = None  # type: ignore[assignment]
 
     def __eq__(self, other: object) -> bool:
-        """Equal by value (FORMAT.md 9).
+        """Compare by value (FORMAT.md 9).
 
-        ``data`` by value and order of keys, tensors bit for bit, everything else, and what cannot be
-        decoded, by its bytes. Zip headers, dates and compression do not count.
+        ``data`` by value and order of keys, tensors bit for bit, everything else, and what cannot be decoded, by its
+        bytes. Zip headers, dates and compression do not count.
         """
         if not isinstance(other, Archive):
             return NotImplemented
-        if set(self.contents) != set(other.contents):
-            return False
-        return all(self._same_entry(other, name) for name in self.contents)
+        return set(self.contents) == set(other.contents) and all(
+            _is_same_entry(self, other, name) for name in self.contents
+        )
 
-    def _same_entry(self, other: Archive, name: str) -> bool:
-        if name == DATA_ENTRY or name in self.state_dicts:
+
+def _is_same_entry(one: Archive, other: Archive, name: str) -> bool:
+    with contextlib.suppress(SbformatError):
+        if name == DATA_ENTRY:
             from sbformat.data import equal_json
 
-            try:
-                if name == DATA_ENTRY:
-                    return equal_json(self.data, other.data)
-                return self.state_dict(name) == other.state_dict(name)
-            except SbformatError:
-                pass
-        return self.raw(name) == other.raw(name)
+            return equal_json(one.data, other.data)
+        if name in one.state_dicts:
+            return one.state_dict(name) == other.state_dict(name)
+    return one.raw(name) == other.raw(name)

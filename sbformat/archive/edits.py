@@ -1,4 +1,4 @@
-"""What an archive is asked to become: new contents of entries, checked before anything is made of them."""
+"""``Archive.replace``: the arguments are checked and encoded here."""
 
 from __future__ import annotations
 
@@ -15,75 +15,78 @@ from sbformat.errors import ContainerError, SbformatError, quote
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from sbformat.archive.edited_entries import Content
     from sbformat.archive.entries import Entries
-    from sbformat.archive.overlay import Content
     from sbformat.limits import Limits
 
 T = TypeVar("T")
 
 
-def replaced(
+def encode_edits(
     entries: Entries,
     limits: Limits,
     plain: Mapping[str, Any],
     state_dicts: Mapping[str, Any],
     extra: Mapping[str, bytes | None],
 ) -> dict[str, Content]:
-    """Return the new contents that :meth:`Archive.replace` is asked for, by full names; None removes an entry.
+    """Return the new contents of entries by their full names; None removes an entry.
 
-    :param entries: what is edited
-    :param limits: of the archive
-    :param plain: ``data``, the version's text, that of the system info; ``...`` keeps one
+    :param entries: the entries to edit
+    :param limits: the archive's
+    :param plain: ``data``, the text of the version and of the system info; ``...`` keeps one
     :param state_dicts: state dicts, or arrays
     :param extra: bytes
-    :raises SbformatError: as :meth:`Archive.replace` says
+    :raises SbformatError: see :meth:`Archive.replace`
     """
     changes: dict[str, Content] = {}
     for name, value in plain.items():
-        if value is not ...:
-            changes[name] = None if value is None else dump_data(value) if name == DATA_ENTRY else _text(name, value)
+        if value is None:
+            changes[name] = None
+        elif value is not ...:
+            changes[name] = dump_data(value) if name == DATA_ENTRY else _encode_text(name, value)
     for name, value in state_dicts.items():
-        changes[name] = _state_dict(entries, limits, name, value)
+        changes[name] = _convert_state_dict(entries, limits, name, value)
     for name, content in extra.items():
         if name in PLAIN_ENTRIES or is_state_dict(name):
-            message = f"{quote(name)} is no extra entry: SB3 has a meaning for it"
+            message = f"expected the name of an extra entry, got {quote(name)}, which SB3 itself reads"
             raise ContainerError(message)
         if content is None:
-            entries.entry(name)  # what is to be removed must be there
-        changes[name] = content if content is None else bytes(memoryview(content))  # a number has no bytes
+            entries.entry(name)  # raises if it does not exist
+        changes[name] = content if content is None else bytes(memoryview(content))  # memoryview refuses a number
     return changes
 
 
 def dump_data(data: Mapping[str, Any]) -> bytes:
-    """Return ``data`` as it is written.
+    """Encode ``data``.
 
-    :raises DataError: for values that JSON cannot hold
+    :raises DataError: for values that JSON cannot represent
     """
-    return _within(DATA_ENTRY, dumps, data)
+    return _call_within(DATA_ENTRY, dumps, data)
 
 
-def _text(name: str, text: str) -> bytes:
-    """The text of an entry that is one, which a reader has to understand."""
+def _encode_text(name: str, text: str) -> bytes:
+    """Encode a text entry, and check that a reader can parse it."""
     raw = text.encode("utf-8", "surrogatepass")
-    _within(name, parse_version if name == VERSION_ENTRY else parse_system_info, raw)
+    _call_within(name, parse_version if name == VERSION_ENTRY else parse_system_info, raw)
     return raw
 
 
-def _state_dict(entries: Entries, limits: Limits, name: str, value: Any) -> Content:
+def _convert_state_dict(entries: Entries, limits: Limits, name: str, value: Any) -> Content:
     if value is None:
         entries.entry(name)
     if not is_state_dict(name) or name.endswith(PTH_SUFFIX * 2):
-        message = f"{quote(name.removesuffix(PTH_SUFFIX))} is no state dict's name: SB3's have no {PTH_SUFFIX}"
+        stem = name.removesuffix(PTH_SUFFIX)
+        message = f"expected the name of a state dict, without folder and {PTH_SUFFIX}, got {quote(stem)}"
         raise ContainerError(message)
     if value is None or isinstance(value, pth.StateDict):
         return value
-    return _within(name, partial(pth.StateDict.from_arrays, limits=limits), value)
+    return _call_within(name, partial(pth.StateDict.from_arrays, limits=limits), value)
 
 
-def _within(name: str, make: Callable[[Any], T], value: object) -> T:
-    """Make an entry's content; what is wrong with it is told with the entry's name."""
+def _call_within(name: str, function: Callable[[Any], T], value: object) -> T:
+    """Call a function; add the entry's name to its error."""
     try:
-        return make(value)
+        return function(value)
     except SbformatError as error:
         if error.entry is None:
             error.within(name)

@@ -1,8 +1,8 @@
-"""The interface of an archive's entries, wherever they are stored."""
+"""``Entries``: the interface to the bytes of an archive's entries, and how they are decoded and encoded."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -11,10 +11,15 @@ if TYPE_CHECKING:
     from sbformat.container.records import Entry, Member
     from sbformat.io.source import Source
     from sbformat.limits import LimitName
+    from sbformat.pth.values import OnUnknown
 
 
 class Entries(Protocol):
-    """A :class:`~sbformat.container.reader.Container`, separate files, or either with some entries replaced."""
+    """The entries of an archive.
+
+    A :class:`~sbformat.container.reader.Container` (a zip), :class:`~sbformat.archive.folder.FileEntries` (files
+    outside a zip), or :class:`~sbformat.archive.edited_entries.EditedEntries` (either, with some entries replaced).
+    """
 
     entries: dict[str, Entry]
 
@@ -39,3 +44,21 @@ class Entries(Protocol):
 
     def check_deferred(self, names: Collection[str]) -> None:
         """Check the CRCs of those entries among ``names`` for which :meth:`check_zip` deferred it."""
+
+
+class ReadOptions(NamedTuple):
+    """How entries are decoded; see :func:`sbformat.read`."""
+
+    on_unknown: OnUnknown = "error"
+    unchecked_crc: bool = False
+    copy: bool = False
+    check_crc: bool = True
+    """Check the CRC of a ``.pth`` entry as a whole, in addition to those of the records that are read."""
+
+
+class EncodedEntry(NamedTuple):
+    """An entry as it is written."""
+
+    member: Member
+    is_new: bool
+    """It differs from what was read: it was replaced, added or encoded again."""

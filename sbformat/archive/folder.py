@@ -1,6 +1,6 @@
-"""Entries that lie outside any zip: an unzipped archive, a lone ``.pth``, a bare ``data``.
+"""``FileEntries``: entries outside a zip, of an unzipped archive, a single ``.pth`` or a single ``data``.
 
-The same interface as :class:`~sbformat.container.reader.Container`, without its CRCs: there are none.
+The same interface as :class:`~sbformat.container.reader.Container`, without CRCs: nothing stores them.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from sbformat.errors import ContainerError, MissingEntryError
 from sbformat.io.source import LARGE_FILE_BYTES, BytesSource, FileSource, iter_views, open_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from sbformat.container.reader import Container
     from sbformat.io.source import Path, Source
     from sbformat.limits import Budget, LimitName
 
 
-class LooseEntries:
-    """Named sources.
+class FileEntries:
+    """Entries by name, each with its own source.
 
     :param sources: the bytes of each entry, in order
-    :param budget: the operation's
+    :param budget: the budget of the operation
     """
 
     __slots__ = ("_budget", "_sources", "entries")
@@ -51,7 +51,7 @@ class LooseEntries:
         return len(self.entries)
 
     def entry(self, name: str) -> Entry:
-        """Return what is known of an entry."""
+        """Return the size of an entry."""
         try:
             return self.entries[name]
         except KeyError:
@@ -66,23 +66,23 @@ class LooseEntries:
         return self.view(name)
 
     def view(self, name: str) -> memoryview:
-        """Return an entry's bytes; nothing checks them."""
+        """Return an entry's bytes."""
         size = self.entry(name).size
         return self._sources[name].view(0, size)
 
-    def is_new(self, name: str) -> bool:  # noqa: ARG002 -- an overlay's entries can be
-        """Say whether an entry was made here, not read."""
+    def is_new(self, name: str) -> bool:  # noqa: ARG002 -- edited ones can be
+        """Return whether an entry was replaced or added: never."""
         return False
 
     def raw(self, name: str) -> memoryview:
-        """Return an entry's bytes, as :meth:`view` does: nothing is compressed here."""
+        """Return an entry's bytes; none is compressed."""
         return self.view(name)
 
     def stream(self, name: str, chunk_bytes: int | None = None) -> Iterator[memoryview | bytes]:
         """Yield an entry's bytes in chunks."""
         size = self.entry(name).size
         source = self._sources[name]
-        if isinstance(source, _Later):
+        if isinstance(source, _LazySource):
             source = BytesSource(source.view(0, size))
         return iter_views(source, 0, size, chunk_bytes)
 
@@ -112,18 +112,18 @@ def open_folder(
     mapped: bool = False,
     in_memory: bool = True,
     follows: Callable[[str], bool] = lambda _: True,
-) -> LooseEntries:
+) -> FileEntries:
     """Open a folder that an archive was unzipped into: the files directly in it.
 
-    Folders, files whose names start with a dot, and those with names that no archive could have belong to
-    something else and are left out. So do links, but for those with the names of SB3's entries, as a download cache has
-    them: what else a link leads to shall not get into an archive.
+    Subfolders, files whose names start with a dot, and files whose names are invalid as entry names are left out. Links
+    are left out as well, except those named like SB3's entries, which download caches make: no other file that a link
+    points to may become a part of an archive.
 
     :param path: the folder
-    :param budget: the operation's
+    :param budget: the budget of the operation
     :param mapped: map the files instead of reading them
     :param in_memory: False leaves the bytes of large files on the disk
-    :param follows: says whether to follow a link that has the name of an entry
+    :param follows: returns whether to follow a link named like an entry
     :raises ContainerError: for names that differ only in case
     :raises LimitError: for more files than an archive may have entries
     """
@@ -131,27 +131,27 @@ def open_folder(
         files = sorted(
             (item.name, item.path)
             for item in found
-            if item.is_file(follow_symlinks=is_read(item.name) and (not item.is_symlink() or follows(item.path)))
+            if item.is_file(follow_symlinks=is_sb3_name(item.name) and (not item.is_symlink() or follows(item.path)))
             and not item.name.startswith(".")
         )
     names = [name for name, _ in files if is_entry_name(name)]
     budget.spend("outer_entries", len(names))
     check_paths(names)
-    paths, read_now = dict(files), _known(names)
+    paths, read_now = dict(files), frozenset(filter(is_sb3_name, names))
     sources: dict[str, Source] = {}
     for name in names:
         if name not in read_now:
-            sources[name] = _Later(paths[name])
+            sources[name] = _LazySource(paths[name])
         elif in_memory or os.stat(paths[name]).st_size <= LARGE_FILE_BYTES:
             sources[name] = open_source(paths[name], mapped=mapped, budget=budget)
         else:
             sources[name] = FileSource(paths[name], limits=budget.limits)
     budget.grant(sum(source.size for source in sources.values()))
-    return LooseEntries(sources, budget)
+    return FileEntries(sources, budget)
 
 
 def is_entry_name(name: str) -> bool:
-    """Say whether a file's name can be that of an entry (FORMAT.md 2.6)."""
+    """Return whether a file's name is valid as an entry name (FORMAT.md 2.6)."""
     try:
         check_path(check_name(os.fsencode(name)))
     except ContainerError:
@@ -159,18 +159,13 @@ def is_entry_name(name: str) -> bool:
     return True
 
 
-def is_read(name: str) -> bool:
-    """Say whether SB3 reads a file of this name."""
+def is_sb3_name(name: str) -> bool:
+    """Return whether SB3 reads a file of this name."""
     return name in PLAIN_ENTRIES or name.endswith(PTH_SUFFIX)
 
 
-def _known(names: Iterable[str]) -> frozenset[str]:
-    """Return the names that SB3 knows: they are read at once, others when they are asked for."""
-    return frozenset(filter(is_read, names))
-
-
-class _Later:
-    """A file that is not opened before it is asked for: it lies beside an archive, and may be anything."""
+class _LazySource:
+    """A file that is opened at each read: it is beside the entries of an archive, and may be of any kind."""
 
     __slots__ = ("_path", "size")
 
@@ -179,5 +174,5 @@ class _Later:
         self.size = os.stat(path).st_size
 
     def view(self, offset: int, length: int) -> memoryview:
-        """Return ``length`` bytes from ``offset``, as they are now."""
+        """Return ``length`` bytes from ``offset``, read now."""
         return open_source(self._path).view(offset, length)

@@ -1,4 +1,4 @@
-"""Values of ``data`` as people know them: JSON as it is, blobs decoded without running them (FORMAT.md 13)."""
+"""Decoded values of ``data``: JSON unchanged, blobs decoded without running them (FORMAT.md 13)."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ if TYPE_CHECKING:
 
 
 class Hyperparameter(NamedTuple):
-    """A value of ``data``, and how it was obtained."""
+    """A value of ``data``, and how it was decoded."""
 
     value: Any
-    """A JSON value, a decoded one, or what could not be decoded: a node of :mod:`sbformat.pkl.tree`, or
-    :class:`~sbformat.Serialized` when it is no pickle."""
+    """A JSON value, a decoded one, or, if it could not be decoded, a node of :mod:`sbformat.pkl.tree`, or
+    :class:`~sbformat.Serialized` if it is not a pickle."""
     how: Literal["json", "decoded", "opaque"]
     why: str | None
-    """Why it is opaque."""
+    """The reason if it is opaque."""
 
     def __repr__(self) -> str:
-        """In a line: shared parts would make a value's own repr as long as a file likes."""
+        """Return one line: with shared parts, the repr of a value can be as long as a file wants."""
         return f"<Hyperparameter {render_line(self.value)}, {self.how}{f': {escape(self.why)}' if self.why else ''}>"
 
 
-def decoded(value: object, budget: Budget) -> Any:
-    """Return what a value of ``data`` means.
+def decode_value(value: object, budget: Budget) -> Any:
+    """Decode a value of ``data``.
 
-    :param value: JSON, or a blob
-    :param budget: the operation's
-    :raises PickleError: when a blob is no pickle
-    :raises LimitError: when it asks for more than allowed
+    :param value: JSON, of which a mutable copy is returned, or a blob
+    :param budget: the budget of the operation
+    :raises PickleError: if a blob is not a pickle
+    :raises LimitError: if it needs more than allowed
     """
     return decode_blob(value.pickle, budget) if isinstance(value, Serialized) else thaw(value)
 
 
-def hyperparameter(value: object, budget: Budget) -> Hyperparameter:
-    """Return a value of ``data`` with how it was obtained; what cannot be decoded stays as it is."""
+def decode_hyperparameter(value: object, budget: Budget) -> Hyperparameter:
+    """Decode a value of ``data``; if that fails, it is returned unchanged, with the reason."""
     if not isinstance(value, Serialized):
         return Hyperparameter(thaw(value), "json", None)
     try:
-        meaning = decoded(value, budget)
+        decoded = decode_value(value, budget)
     except SbformatError as error:
         return Hyperparameter(value, "opaque", f"{error.outcome}: {error.message}")
-    if isinstance(meaning, Node):
-        return Hyperparameter(meaning, "opaque", "its constructor is not known")
-    return Hyperparameter(meaning, "decoded", None)
+    if isinstance(decoded, Node):
+        return Hyperparameter(decoded, "opaque", "its constructor is not known")
+    return Hyperparameter(decoded, "decoded", None)

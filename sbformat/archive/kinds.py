@@ -1,4 +1,4 @@
-"""What a file is: a closed set of kinds, told from its first bytes and, for zips, its names."""
+"""The kind of a file, detected from its first bytes and, for zips, from the names of its members."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ Kind: TypeAlias = Literal[
     "running-mean-std", "replay-buffer", "safetensors", "npz", "pickle", "zip", "lfs-pointer", "html", "text", "empty",
     "empty-zip", "unknown",
 ]  # fmt: skip
-"""What a pickle is of is told by what is in it: ``sbformat.formats.pickled.kind_of``."""
+"""The kinds of pickles are detected from their contents: ``sbformat.formats.pickled.classify_pickle``."""
 STATISTICS: Final[frozenset[Kind]] = frozenset({"vecnormalize", "running-mean-std"})
-"""Kinds of files that hold what observations were normalised with."""
+"""Kinds of files with normalisation statistics."""
 OBJECTS: Final[frozenset[Kind]] = STATISTICS | {"replay-buffer"}
-"""Kinds of files that hold one object, and no agent."""
+"""Kinds of files with one object that is not an agent."""
 
 _HEAD_BYTES: Final = 512
 _LFS: Final = b"version https://git-lfs"
@@ -42,8 +42,8 @@ _MAGIC_WITHIN: Final = 32
 _TORCH_RECORDS: Final = (PICKLE_RECORD, TORCH_VERSION_RECORD, TORCH_VERSION_RECORD_OLD, TORCHSCRIPT_RECORD)
 
 
-def sniff(source: Source) -> Kind:
-    """Tell what a file is from its first bytes; a zip is only told to be one.
+def detect_kind(source: Source) -> Kind:
+    """Detect the kind of a file from its first bytes; for a zip, :func:`detect_zip_kind` knows more.
 
     :param source: the bytes
     """
@@ -69,10 +69,10 @@ def sniff(source: Source) -> Kind:
 
 
 def is_safetensors(head: bytes, size: int) -> bool:
-    """Say whether a file begins as a ``.safetensors``: the length of its header, and JSON.
+    """Return whether a file starts like a ``.safetensors``: the length of its header, then JSON.
 
     :param head: its first bytes
-    :param size: of all of it
+    :param size: the size of the file, in bytes
     """
     length = int.from_bytes(head[:8], "little")
     return head[8:9] == b"{" and 2 <= length <= size - 8 and b'"' in head[9:16]
@@ -82,10 +82,10 @@ def _is_text(head: bytes) -> bool:
     return all(byte >= 0x20 or byte in b"\t\r\n\f" for byte in head)
 
 
-def sniff_zip(names: Collection[str]) -> Kind:
-    """Tell what a zip is from the names of its members.
+def detect_zip_kind(names: Collection[str]) -> Kind:
+    """Detect the kind of a zip from the names of its members.
 
-    :param names: in the order of the directory
+    :param names: the names, in the order of the directory
     """
     if SB2_PARAMETERS_ENTRY in names and SB2_PARAMETER_LIST_ENTRY in names:
         return "sb2-zip"
@@ -96,7 +96,7 @@ def sniff_zip(names: Collection[str]) -> Kind:
     ):
         return "sb3"
     root = next(iter(names)).partition("/")[0]
-    folded = {name.casefold() for name in names}  # as torch looks records up: a difference in case is for it to refuse
+    folded = {name.casefold() for name in names}  # torch ignores case here, too
     if any(f"{root}/{record}".casefold() in folded for record in _TORCH_RECORDS):
         return "torch-zip"
     if all(name.endswith(".npy") for name in names):
@@ -104,30 +104,30 @@ def sniff_zip(names: Collection[str]) -> Kind:
     return "zip"
 
 
-def refuse(kind: Kind, source: Source, names: Collection[str] = ()) -> NoReturn:
-    """Say in one sentence why a file of this kind is not read.
+def refuse_kind(kind: Kind, source: Source, names: Collection[str] = ()) -> NoReturn:
+    """Raise an error that says why a file of this kind is not read.
 
-    :raises UnsupportedError: for kinds that are well formed but something else
-    :raises ContainerError: for no archive at all
+    :raises UnsupportedError: for valid files of another format
+    :raises ContainerError: for other files
     """
     head = bytes(source.view(0, min(source.size, 40))).decode("utf-8", "replace")
     if kind in ("empty", "empty-zip", "text", "html", "unknown"):
         message = {
-            "empty": "the file is empty",
-            "html": f"an HTML page, not an archive: the download went wrong; it starts with {quote(head)}",
-            "text": f"a text file, not an archive: it starts with {quote(head)}",
-            "empty-zip": "a zip with nothing in it",
-            "unknown": f"no archive: it starts with {quote(head)}, a zip with 'PK'",
+            "empty": "expected an archive, got an empty file",
+            "html": f"expected an archive, got an HTML page (a failed download?); it starts with {quote(head)}",
+            "text": f"expected an archive, got a text file that starts with {quote(head)}",
+            "empty-zip": "expected an archive, got an empty zip",
+            "unknown": f"expected an archive, got a file that starts with {quote(head)} (a zip starts with 'PK')",
         }[kind]
         raise ContainerError(message, offset=0)
     raise UnsupportedError(_SOMETHING_ELSE.get(kind) or _other_zip(names))
 
 
 _SOMETHING_ELSE: Final[dict[Kind, str]] = {
-    "lfs-pointer": "a Git LFS pointer, not the file it points to: fetch that with 'git lfs pull'",
-    "npz": "a numpy .npz file, not an archive of Stable-Baselines3",
-    "safetensors": "a .safetensors file, not an archive of Stable-Baselines3",
-    "sb2-zip": "an archive of Stable Baselines 2 (TensorFlow), not of Stable-Baselines3",
+    "lfs-pointer": "expected an archive, got a Git LFS pointer to one: fetch the file with 'git lfs pull'",
+    "npz": "expected an archive of Stable-Baselines3, got a .npz file of numpy",
+    "safetensors": "expected an archive of Stable-Baselines3, got a .safetensors file",
+    "sb2-zip": "expected an archive of Stable-Baselines3, got one of Stable Baselines 2 (TensorFlow)",
 }
 
 
@@ -137,7 +137,7 @@ def _other_zip(names: Collection[str]) -> str:
     for folder in folders:
         if f"{folder}/{DATA_ENTRY}" in names:
             return (
-                f"a zip whose archive lies in a folder, {quote(folder)}: SB3 needs 'data' at the top; unzip it "
-                f"and read the folder"
+                f"expected 'data' at the top of the zip, as SB3 does, got an archive in the folder {quote(folder)}; "
+                f"unzip it and read that folder"
             )
-    return f"a zip, but no archive of Stable-Baselines3: there is no 'data' and no '.pth' in it, but {shown}"
+    return f"expected an archive of Stable-Baselines3, with 'data' or a '.pth', got a zip of {shown}"

@@ -1,4 +1,4 @@
-"""A mapping whose values are made when they are looked up."""
+"""A mapping whose values are decoded at their lookup."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 class Lazy(Mapping[str, T]):
-    """Names that are decoded when they are looked up.
+    """A read-only mapping that calls ``decode`` at every lookup.
 
-    :param names: what is asked for, and what is handed to ``decode``
-    :param decode: gives the value
-    :param what: the values' kind, for the error that there is none
+    :param names: the keys, each with the argument for ``decode``
+    :param decode: returns a value
+    :param what: the noun for a value in error messages, ``state dict``
     """
 
     __slots__ = ("_decode", "_names", "_what")

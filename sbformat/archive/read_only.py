@@ -1,4 +1,4 @@
-"""Archives of other formats in the shape of SB3's: read like those, never written."""
+"""``ReadOnlyArchive``: other formats with the interface of an archive; they can be read and not written."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from sbformat.archive.archive import Archive
 from sbformat.errors import UnsupportedError
 
 
-class ForeignArchive(Archive):
-    """What Stable Baselines 2 and lone pickles have in common: nothing here writes them (FORMAT.md 16)."""
+class ReadOnlyArchive(Archive):
+    """The base class of Stable Baselines 2 files, single pickles and files of arrays (FORMAT.md 16)."""
 
     __slots__ = ()
 
-    def require_own(self) -> None:
-        """Refuse.
+    def require_writable(self) -> None:
+        """Raise.
 
         :raises UnsupportedError: always
         """
-        message = (
-            f"only archives of Stable-Baselines3 are edited and written, and this is a file of the kind {self.format}"
-        )
+        message = f"expected an archive of Stable-Baselines3 to edit or write, got a file of the kind {self.format}"
         raise UnsupportedError(message)

@@ -12,21 +12,25 @@ if TYPE_CHECKING:
 
 
 class SystemInfo(NamedTuple):
-    """``system_info.txt``: what the agent was saved with."""
+    """The system that an agent was saved on, from ``system_info.txt``.
+
+    >>> archive.system_info.fields["PyTorch"]
+    '2.3.1+cpu'
+    """
 
     fields: Mapping[str, str]
     """``OS``, ``Python``, ``Stable-Baselines3``, ``PyTorch``, ``GPU Enabled``, ``Numpy``, ``Cloudpickle``,
-    ``Gymnasium``, ``OpenAI Gym``, as far as the release wrote them, as text."""
+    ``Gymnasium``, ``OpenAI Gym``, as far as the release wrote them; the values are text."""
     text: str
-    """All of it as it stands."""
+    """The whole entry."""
 
 
 def parse_system_info(raw: bytes) -> SystemInfo:
-    """Parse the lines ``Key: value``, with the bullet of SB3 >= 1.7 or without.
+    """Parse the lines ``Key: value``, with the bullet of SB3 >= 1.7 or without; other lines are kept in ``text``.
 
-    :raises DataError: when it is not UTF-8; lines of any other form stay in ``text`` only
+    :raises DataError: if it is not UTF-8
     """
-    text = _decode(raw)
+    text = _decode_text(raw)
     fields: dict[str, str] = {}
     for line in text.splitlines():
         key, separator, value = line.removeprefix("- ").partition(": ")
@@ -36,20 +40,20 @@ def parse_system_info(raw: bytes) -> SystemInfo:
 
 
 def parse_version(raw: bytes) -> str:
-    """Return the version, a PEP 440 one in every real archive, without white space around it.
+    """Return the version without surrounding white space; it is a PEP 440 version in every real archive.
 
-    :raises DataError: when it is not printable ASCII
+    :raises DataError: if it is not printable ASCII
     """
-    text = _decode(raw).strip()
+    text = _decode_text(raw).strip()
     if not (text.isascii() and text.isprintable()):
-        message = "the version is not printable ASCII"
+        message = "expected a version in printable ASCII, got other characters"
         raise DataError(message)
     return text
 
 
-def _decode(raw: bytes) -> str:
+def _decode_text(raw: bytes) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        message = f"it is not UTF-8: {error.reason}"
+        message = f"expected UTF-8: {error.reason}"
         raise DataError(message, offset=error.start) from None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from sbformat.arrayfiles.npy import read_header
-from sbformat.arrayfiles.safetensors import check_shape, dtype_of, read_rows
+from sbformat.arrayfiles.safetensors import check_shape, dtype_of, parse_header
 from sbformat.container.reader import Container
 from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
 from sbformat.io.source import open_source
@@ -77,7 +77,7 @@ def read_safetensors(
     budget = Budget(limits)
     opened = open_source(source, budget=budget)
     budget.grant(opened.size)
-    rows, metadata, start = read_rows(opened, budget)
+    rows, metadata, start = parse_header(opened, budget)
     arrays = {}
     for name, (dtype, shape, (begin, end)) in rows.items():
         try:

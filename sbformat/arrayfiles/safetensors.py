@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _LENGTH_BYTES: Final = 8
 _METADATA: Final = "__metadata__"
+_ROW_KEYS: Final = ("dtype", "shape", "data_offsets")
 CODES: Final = {
     "uint64": "U64", "int64": "I64", "float64": "F64", "complex64": "C64", "float32": "F32", "uint32": "U32",
     "int32": "I32", "bfloat16": "BF16", "float16": "F16", "uint16": "U16", "int16": "I16",
@@ -37,7 +38,7 @@ first, so that all are aligned."""
 _DTYPES: Final = {code: name for name, code in CODES.items()}
 
 
-def tensors_in_place(
+def describe_tensors(
     path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[dict[str, TensorInfo], dict[str, str]]:
     """Describe the tensors of a ``.safetensors`` file, whose bytes stay there, and return its metadata.
@@ -57,7 +58,7 @@ def read_tensors(opened: Source, budget: Budget) -> tuple[dict[str, TensorInfo],
     :param opened: the file
     :param budget: the operation's
     """
-    rows, metadata, start = read_rows(opened, budget)
+    rows, metadata, start = parse_header(opened, budget)
     tensors = {}
     for name, (dtype, shape, (begin, end)) in rows.items():
         try:
@@ -85,14 +86,14 @@ def check_safetensors(path: str | os.PathLike[str]) -> None:
 
     :raises ContainerError: when its tensors do not cover its bytes, or it cannot be read
     """
-    read_rows(FileSource(path, limits=_ANY_HEADER), Budget(_ANY_HEADER))
+    parse_header(FileSource(path, limits=_ANY_HEADER), Budget(_ANY_HEADER))
 
 
 Row: TypeAlias = "tuple[str, tuple[int, ...], tuple[int, int]]"
 """A tensor's dtype as the format names it, its shape, and its span in the bytes behind the header."""
 
 
-def read_rows(opened: Source, budget: Budget) -> tuple[dict[str, Row], dict[str, str], int]:
+def parse_header(opened: Source, budget: Budget) -> tuple[dict[str, Row], dict[str, str], int]:
     """Return the tensors, as they stand one behind the other, the metadata, and where the bytes begin.
 
     :raises ContainerError: when it is damaged: tensors must cover the bytes without hole and overlap
@@ -124,13 +125,13 @@ def _refuse(message: str) -> NoReturn:
 def _row(name: str, row: object) -> Row:
     """A tensor's dtype, shape and span of bytes, each of the type that it must have."""
     if type(row) is not dict:
-        _refuse(f"{quote(name)} is no description of a tensor")
-    dtype, shape, span = (row.get(key, ()) for key in ("dtype", "shape", "data_offsets"))
+        _refuse(f"expected an object that describes the tensor {quote(name)}")
+    dtype, shape, span = (row.get(key, ()) for key in _ROW_KEYS)
     if type(dtype) is not str or not _are_sizes(shape) or not _are_sizes(span) or len(span) != 2:
-        _refuse(f"{quote(name)} has no dtype, shape and offsets")
+        _refuse(f"expected a text, sizes and two offsets as {', '.join(_ROW_KEYS)} of {quote(name)}")
     begin, end = span
     if begin > end:
-        _refuse(f"{quote(name)} ends before it begins")
+        _refuse(f"the offsets of {quote(name)} end before they begin")
     return dtype, tuple(shape), (begin, end)
 
 

@@ -46,7 +46,7 @@ _RESERVED: Final = "__metadata__"
 _FIXED_DATE: Final = (1980, 1, 1, 0, 0, 0)
 
 
-def format_of(path: str | os.PathLike[str]) -> ExportFormat:
+def detect_format(path: str | os.PathLike[str]) -> ExportFormat:
     """Tell the format from a path's suffix: ``.safetensors``, ``.npz``, none or a slash for a folder.
 
     :raises UnsupportedError: for any other suffix
@@ -66,7 +66,7 @@ def format_of(path: str | os.PathLike[str]) -> ExportFormat:
     raise UnsupportedError(message)
 
 
-def export(
+def write_arrays(
     arrays: Mapping[str, Any],
     path: str | os.PathLike[str],
     *,
@@ -79,7 +79,7 @@ def export(
 
     :param arrays: by name; every one a numpy array, an :class:`~sbformat.pth.array_streams.ArrayStream`, or bytes,
         which count as an array of them
-    :param path: its suffix tells the format, see :func:`format_of`
+    :param path: its suffix tells the format, see :func:`detect_format`
     :param metadata: text that a ``.safetensors`` keeps in its header; the others have no place for it
     :param overwrite: replace what is there
     :param progress: called with the bytes of an array as they are written
@@ -91,13 +91,13 @@ def export(
     for name, array in arrays.items():
         streams[name] = _stream(name, array)
         _check_text(name)
-    kind = format_of(path)
+    kind = detect_format(path)
     write = {"safetensors": _safetensors, "npz": _npz, "npy-folder": _npy_folder}[kind]
     write(_Job(streams, path, dict(metadata or {}), overwrite, progress or _nothing, check or _nothing))
 
 
 class _Job(NamedTuple):
-    """What :func:`export` was asked for, checked."""
+    """What :func:`write_arrays` was asked for, checked."""
 
     arrays: dict[str, ArrayStream]
     path: str | os.PathLike[str]
@@ -118,7 +118,7 @@ def _nothing(*_: int) -> None:
     """What is called where nobody asked to be."""
 
 
-def stream_of_bytes(size: int, chunks: Callable[[], Iterable[Chunk]]) -> ArrayStream:
+def bytes_stream(size: int, chunks: Callable[[], Iterable[Chunk]]) -> ArrayStream:
     """Return bytes as an array of them.
 
     :param size: how many
@@ -137,7 +137,7 @@ def _stream(name: str, array: object) -> ArrayStream:
     if isinstance(array, ArrayStream):
         return array
     if isinstance(array, bytes):
-        return stream_of_bytes(len(array), lambda: (array,))
+        return bytes_stream(len(array), lambda: (array,))
     import numpy as np
 
     from sbformat.pth.arrays import c_order, little

@@ -1,6 +1,30 @@
-"""The structure of a zip: end records, central directory, local headers that tile the file.
+"""Check the structure of a zip: end records, central directory, and local headers that tile the file.
 
-The grammar of FORMAT.md 2.1 to 2.5, read in that order; no member's bytes are touched.
+Theory of operation
+-------------------
+In: a source. Out: the entries by name, or a ``ContainerError`` with the position of the first fault. No byte of a
+member is read. Python's ``zipfile`` believes the central directory alone, and finds it by searching; so a file can have
+bytes that only other programs see. Here each byte of the file has exactly one meaning (FORMAT.md 2.1 to 2.5):
+
+1. The first four bytes are the signature of a local header, so nothing precedes the zip.
+2. The last end signature in the file is that of the end record, and its comment ends the file: nothing follows.
+3. With a zip64 locator directly before it, and a zip64 end record directly before that, 64-bit fields replace the
+   sentinels; all others are equal.
+4. The directory ends where the end records start, and its records fill it exactly.
+5. The local headers, sorted by offset, tile the file: the first is at 0, and from each to the next (from the last to
+   the directory) there is the header with its name and extras, the member's bytes as the directory gives their size,
+   and a descriptor if flag 8 is set; nothing else. This excludes gaps, overlaps, and hidden or shared members.
+6. Each local header agrees with its record in name, flags, method, CRC and sizes.
+
+Example: ``data`` with 2 bytes and ``policy.pth`` with 10, both stored::
+
+      0  local header "data"        30 + 4 bytes, no extras
+     34  {}                         the size in the directory is 2, so the next header is at 36
+     36  local header "policy.pth"  30 + 10
+     76  0123456789                 ends at 86, where the directory starts
+     86  record "data"              46 + 4, offset of the local header 0
+    136  record "policy.pth"        46 + 10, offset 36
+    192  end record                 22: 2 entries; directory of 106 bytes at 86; 86 + 106 = 192
 """
 
 from __future__ import annotations
@@ -50,7 +74,7 @@ _LARGEST_COMMENT: Final = 0xFFFF
 _LARGEST_OVERHEAD: Final = LOCAL.size + 2 * 0xFFFF + DESCRIPTOR64.size
 _FLAGS_ALLOWED: Final = 0x2 | 0x4 | FLAG_DESCRIPTOR | FLAG_UTF8  # deflate level, descriptor, UTF-8 names
 _TORCH_PADDING: Final = EXTRA_TORCH_PADDING.to_bytes(2, "little")
-_EXTRA_UNICODE_PATH: Final = 0x7075  # a second name for the entry: some readers believe it
+_EXTRA_UNICODE_PATH: Final = 0x7075  # a second name for the entry, which some readers use
 _MODE_TYPE: Final = 0o170000
 
 _CENTRAL_SIZE: Final = CENTRAL.size
@@ -58,21 +82,22 @@ _LOCAL_SIZE: Final = LOCAL.size
 _EXTRA_SIZE: Final = EXTRA.size
 _DESCRIPTOR_SIZE: Final = DESCRIPTOR.size
 
-_entry: Final = partial(tuple.__new__, Entry)  # half the price of Entry(...), once a record
+_entry: Final = partial(tuple.__new__, Entry)  # takes half the time of Entry(...), once for each record
 
 _Central: TypeAlias = tuple[bytes, int, int, int, int, int, int]
 """A record of the central directory: name, offset of the local header, compressed and inflated size, CRC,
-method, flags. A plain tuple: it lives for microseconds, and there are as many as tensors."""
+method, flags. A plain tuple, because it is short-lived and there are as many as tensors."""
 
 
 def read_layout(source: Source, budget: Budget, entry_limit: LimitName) -> dict[str, Entry]:
     """Read and check the whole structure.
 
     :param source: the zip
-    :param budget: the operation's
+    :param budget: of the operation
     :param entry_limit: the field of ``Limits`` that caps the number of entries
     :return: the members by name, in the order of the directory
-    :raises ContainerError: when it breaks a rule
+    :raises ContainerError: when the structure breaks a rule
+    :raises LimitError: for too many entries, or too large a directory
     """
     return _match_local_headers(source, _read_directory(source, budget, entry_limit))
 
@@ -89,33 +114,33 @@ def _read_directory(source: Source, budget: Budget, entry_limit: LimitName) -> t
     size = source.size
     head = bytes(source.view(0, min(4, size)))
     if head != LOCAL_SIGNATURE:
-        _refuse("not a zip: it does not start with a local header" if size else "the file is empty", 0)
+        _refuse("expected a zip, which starts with a local header" if size else "the file is empty", 0)
     end = _find_end(source)
     _, disk, start_disk, count_here, count, length, start, _ = END.unpack(source.view(end, END.size))
     if disk or start_disk:
-        _refuse("the zip is split over several disks", end)
+        _refuse(f"expected a zip on one disk, got disk numbers {disk} and {start_disk}", end)
     if count_here != count:
-        _refuse(f"the end record counts {count_here} entries on this disk but {count} in all", end)
+        _refuse(f"expected equal numbers of entries on this disk and in total, got {count_here} and {count}", end)
     count, length, start, stop = _apply_zip64(source, end, count, length, start)
     if start + length != stop:
-        _refuse(f"the directory claims bytes {start} to {start + length}, the end records start at {stop}", end)
+        _refuse(f"expected the directory to end at byte {stop}, where the end records start, got {start + length}", end)
     if count * CENTRAL.size > length:
-        _refuse(f"{count} entries cannot fit in a directory of {length} bytes", end)
+        _refuse(f"a directory of {length} bytes is too small for {count} entries", end)
     budget.spend(entry_limit, count, offset=end)
     budget.spend("directory_bytes", length, offset=end)
     return _read_central(bytes(source.view(start, length)), count, start), start
 
 
 def _find_end(source: Source) -> int:
-    """Find the end record: the last signature in the file, whose comment ends it (FORMAT.md 2.1).
+    """Return the position of the end record: its signature is the last one in the file, and its comment ends the file.
 
-    Its comment may hold no second signature, so no other signature can begin an end record: one inside
-    a member, as every inner zip has, is that member's bytes.
+    The comment must not contain a signature (FORMAT.md 2.1); so an earlier signature, as every inner zip has one, is
+    never taken for the end record.
     """
     size = source.size
     at = size - END.size
     if at < 0:
-        _refuse(f"cut short: {size} bytes hold no zip", size)
+        _refuse(f"expected a zip of at least {END.size} bytes, got {size}: the file is truncated", size)
     if bytes(source.view(at, 4)) == END_SIGNATURE:
         last = at
     else:
@@ -123,59 +148,66 @@ def _find_end(source: Source) -> int:
         found = bytes(source.view(start, size - start)).rfind(END_SIGNATURE)
         last = start + found
         if found < 0 or last > at:
-            _refuse("no end record ends this file: it is cut short or has bytes behind it", size)
+            _refuse("expected an end record at the end of the file: it is truncated, or bytes were appended", size)
     comment_size = int.from_bytes(source.view(last + END.size - 2, 2), "little")
     if last + END.size + comment_size != size:
-        _refuse("the last end record does not end this file: it is cut short or has bytes behind it", last)
+        _refuse("expected the file to end with its last end record: it is truncated, or bytes were appended", last)
     return last
 
 
 def _apply_zip64(source: Source, end: int, count: int, length: int, start: int) -> tuple[int, int, int, int]:
-    """Read the zip64 end record when there is one (FORMAT.md 2.2); return count, length, start, stop."""
+    """Read the zip64 end record, if there is one (FORMAT.md 2.2).
+
+    :return: number of entries, length and start of the directory, and where it has to end
+    """
     at = end - ZIP64_LOCATOR.size
     signature, disk, record_at, disks = b"", 0, 0, 0
     if at >= 0:
         signature, disk, record_at, disks = ZIP64_LOCATOR.unpack(source.view(at, ZIP64_LOCATOR.size))
     if signature != ZIP64_LOCATOR_SIGNATURE:
         if count == MAX16 or MAX32 in (length, start):
-            _refuse("the end record points to a zip64 record that is not there", end)
+            _refuse("expected a zip64 end record, because a field of the end record is all ones, got none", end)
         return count, length, start, end
     if disk or disks > 1:
-        _refuse("the zip is split over several disks", at)
+        _refuse(f"expected a zip on one disk, got disk number {disk} of {disks}", at)
     stop = at - ZIP64_END.size
     if record_at != stop or stop < 0:
-        _refuse(f"the zip64 record must end at its locator, but is said to start at {record_at}", at)
+        _refuse(f"expected the zip64 end record at byte {stop}, directly before its locator, got {record_at}", at)
     record = ZIP64_END.unpack(source.view(stop, ZIP64_END.size))
     signature, record_size, _, _, disk, start_disk, count_here, count64, length64, start64 = record
     if signature != ZIP64_END_SIGNATURE or record_size != ZIP64_END.size - 12:
-        _refuse("there is no zip64 record of 56 bytes before its locator", stop)
+        _refuse(f"expected a zip64 end record of {ZIP64_END.size} bytes directly before its locator", stop)
     if disk or start_disk or count_here != count64:
-        _refuse("the zip64 record contradicts itself on disks or entries", stop)
+        _refuse(
+            "expected a zip64 end record for one disk with equal numbers of entries, got "
+            f"disk numbers {disk} and {start_disk}, {count_here} and {count64} entries",
+            stop,
+        )
     for narrow, wide, sentinel in ((count, count64, MAX16), (length, length64, MAX32), (start, start64, MAX32)):
         if narrow not in (sentinel, wide):
-            _refuse(f"the end record says {narrow} where the zip64 record says {wide}", end)
+            _refuse(f"expected {wide} in the end record, as in the zip64 end record, got {narrow}", end)
     return count64, length64, start64, stop
 
 
 def _read_central(directory: bytes, count: int, start: int) -> list[_Central]:
-    """Read the directory's records; they use it up exactly (FORMAT.md 2.3)."""
-    records = []
+    """Read the records of the directory; they fill it exactly (FORMAT.md 2.3)."""
+    records: list[_Central] = []
     at = 0
     size = len(directory)
     for _ in range(count):
         if size - at < _CENTRAL_SIZE:
-            _refuse("the directory ends within a record", start + at)
+            _refuse(f"expected {count} records in the directory, got {len(records)} and {size - at} bytes", start + at)
         (
             signature, _, _, flags, method, _, _, crc, compressed, inflated,
             name_size, extra_size, comment_size, disk, _, attributes, offset,
         ) = CENTRAL.unpack_from(directory, at)  # fmt: skip
         if signature != CENTRAL_SIGNATURE:
-            _refuse("a record of the directory has a wrong signature", start + at)
+            _refuse(f"expected the signature of a directory record, got {bytes(signature)!r}", start + at)
         name_at = at + _CENTRAL_SIZE
         extra_at = name_at + name_size
         following = extra_at + extra_size + comment_size
         if following > size:
-            _refuse("the directory ends within a record", start + at)
+            _refuse(f"expected a record of {following - at} bytes, got {size - at}: the directory ends", start + at)
         name = directory[name_at:extra_at]
         zip64 = None
         if extra_size:
@@ -189,56 +221,57 @@ def _read_central(directory: bytes, count: int, start: int) -> list[_Central]:
         records.append((name, offset, compressed, inflated, crc, method, flags))
         at = following
     if at != size:
-        _refuse(f"{size - at} bytes of the directory belong to no record", start + at)
+        _refuse(f"expected {count} records to fill the directory, got {size - at} bytes more", start + at)
     return records
 
 
 def _check_central(flags: int, method: int, disk: int, compressed: int, inflated: int, offset: int) -> None:
     if flags & ~_FLAGS_ALLOWED:
-        _refuse(f"a member has flags {flags:#06x}: encrypted or otherwise outside the format", offset)
+        _refuse(f"unsupported flags {flags:#06x}: only {_FLAGS_ALLOWED:#06x} are read, so no encryption", offset)
     if method not in (STORED, DEFLATED):
-        _refuse(f"a member has compression method {method}; only stored and deflated are read", offset)
+        _refuse(f"expected compression method 0 (stored) or 8 (deflated), got {method}", offset)
     if method == STORED and compressed != inflated:
-        _refuse(f"a stored member claims {compressed} bytes stored and {inflated} inflated", offset)
+        _refuse(f"expected equal sizes of a stored member, got {compressed} compressed and {inflated} inflated", offset)
     if disk:
-        _refuse("a member is on another disk", offset)
+        _refuse(f"expected a member on disk 0, got disk {disk}", offset)
 
 
 def _check_kind(name: bytes, attributes: int, offset: int) -> None:
-    """Refuse links and devices, whatever system the record names (FORMAT.md 2.6)."""
+    """Refuse links, devices, and folders without a final slash, for every system that made the zip (FORMAT.md 2.6)."""
     kind = attributes >> 16 & _MODE_TYPE
-    if attributes & DOS_FOLDER and not name.endswith(b"/"):
-        _refuse(f"{quote(name.decode('utf-8', 'replace'))} is not a regular file: its attributes say folder", offset)
-    expected = MODE_FOLDER if name.endswith(b"/") else MODE_FILE
-    if kind not in (0, expected):
-        _refuse(f"the member {quote(name.decode('utf-8', 'replace'))} is not a regular file", offset)
+    is_folder = name.endswith(b"/")
+    if kind not in (0, MODE_FOLDER if is_folder else MODE_FILE) or (attributes & DOS_FOLDER and not is_folder):
+        shown = quote(name.decode("utf-8", "replace"))
+        expected = "a folder" if is_folder else "a regular file"
+        _refuse(f"expected attributes of {expected} for {shown}, got {attributes:#010x}", offset)
 
 
 def _widen(narrow: tuple[int, int, int], zip64: bytes | None, offset: int) -> tuple[int, ...]:
     """Replace the sentinels among size, compressed size and offset, in that order (FORMAT.md 2.4)."""
     sentinels = sum(value == MAX32 for value in narrow)
     if zip64 is None or len(zip64) != 8 * sentinels or not sentinels:
-        _refuse("a member's zip64 sizes are not those that its record asks for", offset)
+        size = "none" if zip64 is None else len(zip64)
+        _refuse(f"expected a zip64 extra of {8 * sentinels} bytes, got {size}", offset)
     wide = iter(Struct(f"<{sentinels}Q").unpack(zip64))
     return tuple(next(wide) if value == MAX32 else value for value in narrow)
 
 
 def _read_extras(extras: bytes, name: bytes, offset: int) -> bytes | None:
-    """Check that extra fields are well formed and none stands twice; return the zip64 one."""
+    """Check that extra fields are well formed and that none is repeated; return the zip64 one."""
     at = 0
     seen: set[int] = set()
     zip64 = None
     while at < len(extras):
         if len(extras) - at < EXTRA.size:
-            _refuse("an extra field is cut short", offset + at)
+            _refuse(f"expected an extra field of at least {EXTRA.size} bytes, got {len(extras) - at}", offset + at)
         kind, size = EXTRA.unpack_from(extras, at)
         value = extras[at + 4 : at + 4 + size]
         if len(value) != size:
-            _refuse("an extra field is cut short", offset + at)
+            _refuse(f"expected {size} bytes in the extra field {kind:#06x}, got {len(value)}", offset + at)
         if kind in seen and kind != EXTRA_TORCH_PADDING:
-            _refuse(f"the extra field {kind:#06x} stands twice", offset + at)
+            _refuse(f"the extra field {kind:#06x} is repeated", offset + at)
         if kind == _EXTRA_UNICODE_PATH and value[5:] != name:
-            _refuse("an extra field gives the member a second name", offset + at)
+            _refuse(f"the extra field {kind:#06x} gives the member another name", offset + at)
         seen.add(kind)
         if kind == EXTRA_ZIP64:
             zip64 = value
@@ -253,16 +286,16 @@ def _match_local_headers(source: Source, directory: tuple[list[_Central], int]) 
     """Check that the local headers tile the file and agree with the directory; return the entries."""
     records, stop = directory
     if not records:
-        _refuse("the directory names no member", stop)
+        _refuse("expected at least one member, got none", stop)
     offsets = [record[1] for record in records]
     boundaries = sorted(offsets)
     if boundaries[0] != 0:
-        _refuse(f"the first local header is not at the start, but at {boundaries[0]}", boundaries[0])
+        _refuse(f"expected the first local header at byte 0, got {boundaries[0]}", boundaries[0])
     boundaries.append(stop)
     found: list[Entry] = []
     if boundaries[:-1] == offsets:
         found = [_match_local(source, record, end) for record, end in zip(records, boundaries[1:])]
-    else:  # in the order of the file, which need not be in memory
+    else:  # read in the order of the file, which may be on disk
         order = sorted(range(len(offsets)), key=offsets.__getitem__)
         matched = [(index, _match_local(source, records[index], end)) for index, end in zip(order, boundaries[1:])]
         found = [entry for _, entry in sorted(matched)]
@@ -270,21 +303,21 @@ def _match_local_headers(source: Source, directory: tuple[list[_Central], int]) 
     for entry in found:
         name = entry[0]
         if name in entries:
-            _refuse(f"two members are named {quote(name)}", entry.offset)
+            _refuse(f"there are two members named {quote(name)}", entry.offset)
         entries[name] = entry
     return entries
 
 
-def _shown(record: _Central) -> str:
+def _quote_name(record: _Central) -> str:
     return quote(record[0].decode("utf-8", "replace"))
 
 
 def _match_local(source: Source, record: _Central, following: int) -> Entry:
-    """Check one local header against its record; what it heads must end where the next one begins."""
+    """Check one local header against its record; the member must end at ``following``, where the next header starts."""
     raw_name, offset, stored, inflated, crc, method, flags = record
     overhead = following - offset - stored  # the header, its name and extras, and a descriptor
     if not _LOCAL_SIZE <= overhead <= _LARGEST_OVERHEAD:
-        _refuse(f"{_shown(record)} does not end where the next header begins", offset)
+        _refuse(f"{_quote_name(record)} does not end where the next header or the directory starts", offset)
     head = bytes(source.view(offset, overhead))
     (
         signature, _, local_flags, local_method, _, _, local_crc, local_stored, local_inflated, name_size, extra_size,
@@ -298,10 +331,10 @@ def _match_local(source: Source, record: _Central, following: int) -> Entry:
         or local_flags != flags
         or local_method != method
     ):
-        _refuse(f"the local header of {_shown(record)} differs from the directory, or is none", offset)
+        _refuse(f"the local header of {_quote_name(record)} is missing or differs from the directory", offset)
     if (
         extra_size
-        and not (  # as torch pads nearly every record: one field of that kind
+        and not (  # fast path: torch pads nearly every record with one field of this kind
             extra_size >= _EXTRA_SIZE
             and head[extra_at : extra_at + 2] == _TORCH_PADDING
             and head[extra_at + 2] | head[extra_at + 3] << 8 == extra_size - _EXTRA_SIZE
@@ -314,33 +347,37 @@ def _match_local(source: Source, record: _Central, following: int) -> Entry:
     if (local_crc != crc or local_stored != stored or local_inflated != inflated) and (
         local_crc or local_stored or local_inflated or not described
     ):
-        _refuse(f"the local header of {_shown(record)} differs from the directory in CRC or sizes", offset)
+        _refuse(f"the local header of {_quote_name(record)} differs from the directory in CRC or sizes", offset)
     trailer = overhead - data_at
     if described:
         layout = DESCRIPTOR if trailer == _DESCRIPTOR_SIZE and stored <= MAX32 >= inflated else DESCRIPTOR64
         if source.view(following - trailer, trailer) != layout.pack(DESCRIPTOR_SIGNATURE, crc, stored, inflated):
-            _refuse(f"no data descriptor that agrees with the directory follows {_shown(record)}", following - trailer)
+            message = f"expected a data descriptor after {_quote_name(record)} that equals the directory"
+            _refuse(message, following - trailer)
     elif trailer:
-        _refuse(f"{trailer} bytes lie between {_shown(record)} and what follows", following - trailer)
+        _refuse(
+            f"expected the next header or the directory after {_quote_name(record)}, got {trailer} other bytes",
+            following - trailer,
+        )
     name = check_name(raw_name, offset)
     if (inflated or stored) and name[-1] == "/":
-        _refuse(f"the folder {quote(name)} has content", offset)
+        _refuse(f"expected the folder {quote(name)} to be empty, got {inflated} bytes", offset)
     return _entry((name, offset, offset + data_at, stored, inflated, crc, method))
 
 
 def _local_sizes(compressed: int, size: int, zip64: bytes, record: _Central) -> tuple[int, int]:
-    """Return compressed and inflated size as the local header and its zip64 extra give them.
+    """Return compressed and inflated size of a local header with a zip64 extra.
 
-    The extra holds both sizes, the header's own offset (torch, past 4 GiB), or all three. When both fields of the
-    header are sentinels the sizes replace them (Python >= 3.11), else they are redundant but equal (Python before
-    3.11.4); with a descriptor each may be 0 (torch gives the size, and 0 for the compressed one).
+    The extra has both sizes, the offset of the header itself (torch, past 4 GiB), or all three. When both size fields
+    of the header are sentinels, the sizes of the extra replace them (Python >= 3.11); otherwise they are redundant but
+    equal (Python before 3.11.4). With a descriptor each may be 0 (torch writes the size, and 0 for the compressed one).
     """
     _, offset, stored, inflated, *_, flags = record
     sizes, place = (b"", zip64) if len(zip64) == 8 else (zip64[:16], zip64[16:])
     if len(zip64) not in (8, 16, 24):
-        _refuse(f"the zip64 extra of {_shown(record)} must hold both sizes, its offset, or all three", offset)
+        _refuse(f"expected a zip64 extra of 8, 16 or 24 bytes for {_quote_name(record)}, got {len(zip64)}", offset)
     if place and int.from_bytes(place, "little") != offset:
-        _refuse(f"the zip64 extra of {_shown(record)} says another offset than its own", offset)
+        _refuse(f"expected offset {offset} in the zip64 extra of {_quote_name(record)}, got another", offset)
     if not sizes:
         return compressed, size
     wide_size, wide_compressed = Struct("<2Q").unpack(sizes)
@@ -348,5 +385,5 @@ def _local_sizes(compressed: int, size: int, zip64: bytes, record: _Central) -> 
         return wide_compressed, wide_size
     unknown = 0 if flags & FLAG_DESCRIPTOR else None
     if wide_size not in (inflated, unknown) or wide_compressed not in (stored, unknown):
-        _refuse(f"the zip64 extra of {_shown(record)} differs from the directory", offset)
+        _refuse(f"the zip64 extra of {_quote_name(record)} differs from the directory", offset)
     return compressed, size

@@ -1,4 +1,4 @@
-"""Which names a member of a zip may have, and what an entry's name tells (FORMAT.md 1.2, 2.6)."""
+"""Check the names of zip members, and recognize entries by name (FORMAT.md 1.2, 2.6)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 NAME_BYTES: Final = 1024
 _SHORT: Final = 64
-"""Names up to here are remembered when they are found good: SB3's and torch's are the same few in every file."""
+"""Names up to this length are cached when they are valid: SB3 and torch write the same few in every file."""
 
 _BIDI_AND_SEPARATORS: Final = "[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 _STRAY_PARTS: Final = r"(?m)^/|^[A-Za-z]:|\\|//|(?:^|/)\.\.?(?:/|$)"
-"""What no name of a record may hold, in a list of names by lines."""
+"""Matches what no name of a record may contain, in a list of names with one on each line."""
 _DEVICES: Final = frozenset({"con", "prn", "aux", "nul", "conin$", "conout$"})
 _NUMBERED_DEVICES: Final = ("com", "lpt")
 _DEVICE_NUMBERS: Final = frozenset("0123456789\u00b9\u00b2\u00b3")
@@ -29,15 +29,15 @@ def _refuse(message: str, offset: int | None) -> NoReturn:
 
 
 def is_state_dict(name: str) -> bool:
-    """Say whether SB3 would load this entry with torch: a ``.pth`` at the top level."""
+    """Return whether SB3 would load this entry with torch: a ``.pth`` at the top level."""
     return name.endswith(PTH_SUFFIX) and "/" not in name and name != PTH_SUFFIX
 
 
 def check_name(raw: bytes, offset: int | None = None) -> str:
     """Decode a member's name and check it.
 
-    :param raw: the name as the zip has it
-    :param offset: where it stands, for the message
+    :param raw: the name as it is stored
+    :param offset: its position, for the message
     :raises ContainerError: when it breaks FORMAT.md 2.6
     """
     return (len(raw) <= _SHORT and _good_name(raw)) or _checked_name(raw, offset)
@@ -53,7 +53,7 @@ def _good_name(raw: bytes) -> str | None:
 
 def _checked_name(raw: bytes, offset: int | None) -> str:
     if not 1 <= len(raw) <= NAME_BYTES:
-        _refuse(f"a member's name has {len(raw)} bytes; 1 to {NAME_BYTES} are allowed", offset)
+        _refuse(f"expected a name of 1 to {NAME_BYTES} bytes, got {len(raw)}", offset)
     try:
         name = raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -70,7 +70,7 @@ def _is_plain(name: str) -> bool:
 
 
 def encode_name(name: str) -> bytes:
-    """Return the bytes of a name that a member is to have.
+    """Return the bytes of the name for a new member.
 
     :raises ContainerError: when it breaks the rules of FORMAT.md 2.6 for every name
     """
@@ -83,17 +83,17 @@ def encode_name(name: str) -> bytes:
 
 
 def encode_path(name: str) -> bytes:
-    """Like :func:`encode_name`, by the path rules as well."""
+    """Return the bytes of a name that also follows the path rules."""
     raw = encode_name(name)
     check_path(name)
     return raw
 
 
 def check_path(name: str, offset: int | None = None) -> None:
-    """Check that a name is safe to create on any file system, as it stands and normalised.
+    """Check that a name is safe to create on any file system, as it is and normalized.
 
     :param name: a name that passed :func:`check_name`
-    :raises ContainerError: when it leaves its folder, or some system would read it otherwise
+    :raises ContainerError: when it is outside its folder, or some system would give it another meaning
     """
     if len(name) > _SHORT or not _is_good_path(name):
         _check_path(name, offset)
@@ -116,26 +116,26 @@ def _check_path(name: str, offset: int | None) -> None:
         _check_parts(unicodedata.normalize("NFKC", name), name, offset)
 
 
-def _check_parts(name: str, shown: str, offset: int | None) -> None:
+def _check_parts(name: str, original: str, offset: int | None) -> None:
     if "\\" in name or ":" in name or name.startswith("/"):
-        _refuse(f"the name {quote(shown)} is a path out of its folder", offset)
+        _refuse(f"the name {quote(original)} is a path outside its folder", offset)
     for part in name.removesuffix("/").split("/"):
         if part in ("", ".", "..") or part[-1] in ". ":
-            _refuse(f"the name {quote(shown)} has a part that is empty, a dot or ends with a dot or space", offset)
+            _refuse(f"the name {quote(original)} has a part that is empty, a dot or ends with a dot or space", offset)
         if part[0] in "cpanlCPANL" and _is_device(part):
-            _refuse(f"the name {quote(shown)} is a device on Windows", offset)
+            _refuse(f"the name {quote(original)} is a device on Windows", offset)
 
 
 def _is_device(part: str) -> bool:
-    """Windows reads a device in a name whatever its case and suffix: ``NUL.txt``, ``com1 .pth``."""
+    """Return whether Windows opens a device for a name, in any case and with any suffix: ``NUL.txt``, ``com1 .pth``."""
     stem = part.partition(".")[0].rstrip().lower()
     return stem in _DEVICES or (stem[:3] in _NUMBERED_DEVICES and len(stem) == 4 and stem[3] in _DEVICE_NUMBERS)
 
 
 def check_records(names: Iterable[str]) -> None:
-    """Check the names of a torch zip's records: as paths, none leaves the folder that it is unpacked into.
+    """Check the names of a torch zip's records: as paths, all are in the folder that the zip is unpacked into.
 
-    What a file is saved as becomes the name of that folder, so colons, device names and trailing dots are in use.
+    The name of the file when it was saved is the name of that folder, so colons, device names and trailing dots occur.
 
     :param names: names that passed :func:`check_name`
     :raises ContainerError: for a name that is absolute, or has a part that is empty, ``.`` or ``..`` (FORMAT.md 2.6)
@@ -148,25 +148,25 @@ def check_records(names: Iterable[str]) -> None:
     found = re.search(_STRAY_PARTS, joined)
     if found:
         name = joined[joined.rfind("\n", 0, found.end()) + 1 :].partition("\n")[0]
-        _refuse(f"the record {quote(name)} is a path out of its folder, or has a part that is empty or a dot", None)
+        _refuse(f"the record {quote(name)} is a path outside its folder, or has a part that is empty or a dot", None)
 
 
 def check_paths(names: Iterable[str]) -> None:
-    """Check names against each other: no two meet on a file system that folds case or normalises.
+    """Check names against each other: no two are the same path on a file system that folds case or normalizes.
 
     :param names: names that passed :func:`check_name`
-    :raises ContainerError: for two that meet, or a file that lies under another file
+    :raises ContainerError: for two equal paths, or a file whose parent folder is another file
     """
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(_fold(name.removesuffix("/")), name)
         if other is not name:
-            _refuse(f"the names {quote(other)} and {quote(name)} meet when case is folded", None)
+            _refuse(f"the names {quote(other)} and {quote(name)} are equal when case is folded", None)
     for folded, name in seen.items():
         parent = folded.rpartition("/")[0]
         while parent:
             if parent in seen and not seen[parent].endswith("/"):
-                _refuse(f"the member {quote(name)} lies under the file {quote(seen[parent])}", None)
+                _refuse(f"the member {quote(name)} is inside the file {quote(seen[parent])}", None)
             parent = parent.rpartition("/")[0]
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.algorithm import Algorithm
 from sbformat.archive.archive import Archive
-from sbformat.archive.folder import LooseEntries
-from sbformat.archive.read_only import ForeignArchive
+from sbformat.archive.folder import FileEntries
+from sbformat.archive.read_only import ReadOnlyArchive
 from sbformat.arrayfiles.safetensors import read_tensors
 from sbformat.container.names import encode_path, is_state_dict
 from sbformat.data import parse_object
@@ -27,8 +27,7 @@ from sbformat.pth.portable import from_portable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sbformat.archive.archive import Options
-    from sbformat.archive.entries import Entries
+    from sbformat.archive.entries import Entries, ReadOptions
     from sbformat.archive.kinds import Kind
     from sbformat.container.reader import Container
     from sbformat.io.source import Source
@@ -42,7 +41,7 @@ ARRAYS: Final = "arrays"
 _NPY_SUFFIX: Final = ".npy"
 
 
-class ArrayFile(ForeignArchive):
+class ArrayFile(ReadOnlyArchive):
     """Arrays alone: a state dict of one level.
 
     :param entries: the file alone
@@ -60,10 +59,10 @@ class ArrayFile(ForeignArchive):
         kind: Kind,
         tensors: Callable[[], Mapping[str, TensorInfo]],
         budget: Budget,
-        options: Options,
+        options: ReadOptions,
     ) -> None:
         super().__init__(entries, kind, budget, options)
-        self.contents = self.state_dicts = (ARRAYS,)
+        self._contents = self._state_dicts = (ARRAYS,)
         self._tensors = tensors
 
     @property
@@ -90,7 +89,7 @@ class ArrayFile(ForeignArchive):
         return state_dict
 
 
-def open_safetensors(opened: Source, entries: Entries, budget: Budget, options: Options) -> Archive:
+def open_safetensors(opened: Source, entries: Entries, budget: Budget, options: ReadOptions) -> Archive:
     """Open a ``.safetensors`` file.
 
     :param opened: the file
@@ -100,13 +99,13 @@ def open_safetensors(opened: Source, entries: Entries, budget: Budget, options: 
     :raises ContainerError: when it is damaged
     """
     tensors, metadata = read_tensors(opened, budget)
-    document = document_of(metadata.get(METADATA_KEY), budget.limits)
+    document = decode_description(metadata.get(METADATA_KEY), budget.limits)
     if document is None:
         return ArrayFile(entries, "safetensors", lambda: tensors, budget, options)
-    return archive_of(document, tensors, budget.limits, options)
+    return build_archive(document, tensors, budget.limits, options)
 
 
-def open_npz(container: Container, entries: Entries, budget: Budget, options: Options) -> ArrayFile:
+def open_npz(container: Container, entries: Entries, budget: Budget, options: ReadOptions) -> ArrayFile:
     """Open a ``.npz`` file; the arguments are as those of :func:`open_safetensors`."""
 
     def tensors() -> dict[str, TensorInfo]:
@@ -120,7 +119,7 @@ def open_npz(container: Container, entries: Entries, budget: Budget, options: Op
 # -- the description of an archive --------------------------------------------------------------------
 
 
-def document_of(text: str | None, limits: Limits) -> list[dict[str, Any]] | None:
+def decode_description(text: str | None, limits: Limits) -> list[dict[str, Any]] | None:
     """The description of an archive in a file's metadata; None when the file holds plain arrays."""
     if text is None:
         return None
@@ -137,11 +136,11 @@ def document_of(text: str | None, limits: Limits) -> list[dict[str, Any]] | None
     return rows
 
 
-def archive_of(
+def build_archive(
     rows: list[dict[str, Any]],
     tensors: Mapping[str, TensorInfo],
     limits: Limits,
-    options: Options | None = None,
+    options: ReadOptions | None = None,
 ) -> Archive:
     """Return the archive that a file describes.
 
@@ -151,12 +150,12 @@ def archive_of(
     :param options: how entries are decoded
     """
     budget = Budget(limits)
-    kept, made = contents_of(rows, tensors, budget)
-    archive = Archive(LooseEntries(kept, budget), "sb3", budget, *([options] if options else []))
+    kept, made = build_contents(rows, tensors, budget)
+    archive = Archive(FileEntries(kept, budget), "sb3", budget, *([options] if options else []))
     return archive.with_entries(dict(made))
 
 
-def contents_of(
+def build_contents(
     rows: list[dict[str, Any]], tensors: Mapping[str, TensorInfo], budget: Budget
 ) -> tuple[dict[str, Source], dict[str, StateDict]]:
     """Return the entries that a file describes: those that it holds as bytes or text, and state dicts."""

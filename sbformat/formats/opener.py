@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from sbformat.archive.archive import Archive, Options
-from sbformat.archive.kinds import refuse, sniff, sniff_zip
+from sbformat.archive.archive import Archive
+from sbformat.archive.entries import ReadOptions
+from sbformat.archive.kinds import detect_kind, detect_zip_kind, refuse_kind
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
 from sbformat.container.names import is_state_dict
 from sbformat.container.reader import Container
@@ -30,13 +31,13 @@ _DATA_KEYS: Final = ("policy_class", "observation_space", "action_space")
 _LARGE: Final[frozenset[Kind]] = frozenset({"pickle"})
 """What is always left in the file when it is large; others are held."""
 _LARGE_IN_PLACE: Final[frozenset[Kind]] = frozenset({"pickle", "zip", "safetensors"})
-_DEFAULT_OPTIONS: Final = Options()
+_DEFAULT_OPTIONS: Final = ReadOptions()
 
 
 def open_archive(
     source: SourceLike,
     budget: Budget,
-    options: Options = _DEFAULT_OPTIONS,
+    options: ReadOptions = _DEFAULT_OPTIONS,
     *,
     mapped: bool = False,
     in_memory: bool = True,
@@ -58,12 +59,12 @@ def open_archive(
         folder = open_folder(source, budget, mapped=mapped, in_memory=in_memory)
         if not any(name == DATA_ENTRY or is_state_dict(name) for name in folder):
             raise MissingEntryError(DATA_ENTRY, present=folder)
-        if sniff_zip(folder.entries) == "sb2-zip":
+        if detect_zip_kind(folder.entries) == "sb2-zip":
             return _sb2_zip(folder, budget, options)
         return Archive(folder, "folder", budget, options)
     opened = _large(source, budget, in_place) or open_source(source, mapped=mapped, budget=budget)
     budget.grant(opened.size)
-    kind = sniff(opened)
+    kind = detect_kind(opened)
     if kind == "zip":
         return _open_zip(opened, source, budget, options)
     if kind == "torch-legacy":
@@ -77,7 +78,7 @@ def open_archive(
         return open_safetensors(opened, _alone(_pickle_name(source, kind), opened, budget), budget, options)
     if kind == "pickle":
         return _open_pickle(opened, source, budget, options)
-    return refuse(kind, opened)
+    return refuse_kind(kind, opened)
 
 
 def _require_keys(opened: Source, budget: Budget) -> None:
@@ -101,14 +102,14 @@ def _require_keys(opened: Source, budget: Budget) -> None:
 
 def _alone(name: str, opened: Source, budget: Budget) -> Entries:
     """A file that is one entry."""
-    from sbformat.archive.folder import LooseEntries
+    from sbformat.archive.folder import FileEntries
 
-    return LooseEntries({name: opened}, budget)
+    return FileEntries({name: opened}, budget)
 
 
-def _open_zip(opened: Source, source: SourceLike, budget: Budget, options: Options) -> Archive:
+def _open_zip(opened: Source, source: SourceLike, budget: Budget, options: ReadOptions) -> Archive:
     container = Container(opened, budget=budget, names="record", entry_limit="inner_entries")
-    kind = sniff_zip(container.entries)
+    kind = detect_zip_kind(container.entries)
     if kind == "torch-zip":
         return _open_pth(opened, kind, source, budget, options)
     if kind == "npz":
@@ -116,31 +117,31 @@ def _open_zip(opened: Source, source: SourceLike, budget: Budget, options: Optio
 
         return open_npz(container, _alone(_pickle_name(source, kind), opened, budget), budget, options)
     if kind not in ("sb3", "sb2-zip"):
-        refuse(kind, opened, container.entries)
+        refuse_kind(kind, opened, container.entries)
     budget.spend("outer_entries", len(container))
     container.require_paths()
     return Archive(container, kind, budget, options) if kind == "sb3" else _sb2_zip(container, budget, options)
 
 
-def _open_pth(opened: Source, kind: Kind, source: SourceLike, budget: Budget, options: Options) -> Archive:
+def _open_pth(opened: Source, kind: Kind, source: SourceLike, budget: Budget, options: ReadOptions) -> Archive:
     from sbformat.formats.pickled.policy_file import open_policy_file
 
     entries = _alone(_pth_name(source), opened, budget)
     return open_policy_file(opened, entries, budget, options) or Archive(entries, kind, budget, options)
 
 
-def _sb2_zip(entries: Entries, budget: Budget, options: Options) -> Archive:
+def _sb2_zip(entries: Entries, budget: Budget, options: ReadOptions) -> Archive:
     from sbformat.formats.sb2.zips import Sb2Zip
 
     return Sb2Zip(entries, budget, options)
 
 
-def _open_pickle(opened: Source, source: SourceLike, budget: Budget, options: Options) -> Archive:
-    from sbformat.formats.pickled import PickledArchive, kind_of
+def _open_pickle(opened: Source, source: SourceLike, budget: Budget, options: ReadOptions) -> Archive:
+    from sbformat.formats.pickled import PickledArchive, classify_pickle
     from sbformat.formats.sb2.pickles import Sb2Pickle
 
     pickle = _decoded(opened, budget)
-    kind = kind_of(pickle)
+    kind = classify_pickle(pickle)
     entries = _alone(_pickle_name(source), opened, budget)
     if kind == "sb2-pickle":
         return Sb2Pickle(entries, pickle, budget, options)
@@ -148,13 +149,13 @@ def _open_pickle(opened: Source, source: SourceLike, budget: Budget, options: Op
 
 
 def _decoded(opened: Source, budget: Budget) -> Pickle:
-    from sbformat.formats.pickled import refuse_odd
+    from sbformat.formats.pickled import require_plain_pickle
 
     if not isinstance(opened, FileSource):
-        return refuse_odd(decode_pickle(opened.view(0, opened.size), budget))
+        return require_plain_pickle(decode_pickle(opened.view(0, opened.size), budget))
     from sbformat.pkl.out_of_core import decode_large
 
-    return refuse_odd(decode_large(opened, budget))
+    return require_plain_pickle(decode_large(opened, budget))
 
 
 def _large(source: SourceLike, budget: Budget, kinds: frozenset[Kind]) -> FileSource | None:
@@ -163,7 +164,7 @@ def _large(source: SourceLike, budget: Budget, kinds: frozenset[Kind]) -> FileSo
     :param kinds: the kinds that stay in the file; None is returned for others
     """
     opened = open_large(source, limits=budget.limits)
-    return opened if opened is not None and sniff(opened) in kinds else None
+    return opened if opened is not None and detect_kind(opened) in kinds else None
 
 
 def _pickle_name(source: SourceLike, otherwise: str = _PICKLE_NAME) -> str:

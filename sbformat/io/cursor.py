@@ -1,7 +1,6 @@
-"""Bounded reads: every read names what it wants, and none comes back short.
+"""Read fields one after the other from bytes; a read of more bytes than are left is an error that names the field.
 
-For the layouts that are read field by field (zip extras, the legacy torch stream). The pickle machine
-keeps its own position, for speed, and the same promise.
+The legacy torch stream and ``.npy`` headers are read this way.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ class Cursor:
 
     :param view: the bytes
     :param failure: the error class of the layer that reads
-    :param offset: where ``view`` begins, for messages
+    :param offset: position of ``view`` in the entry, for messages
     """
 
     __slots__ = ("_failure", "_offset", "position", "view")
@@ -36,13 +35,13 @@ class Cursor:
     def take(self, size: int, what: str) -> memoryview | bytes:
         """Take the next bytes.
 
-        :param size: how many
-        :param what: what they are, for the message
-        :raises FormatError: when fewer are left; ``failure`` says which
+        :param size: number of bytes
+        :param what: name of the field, for the message
+        :raises FormatError: of the class ``failure``, when fewer are left
         """
         start = self.position
         if not 0 <= size <= len(self.view) - start:
-            message = f"{what}: needs {size} bytes, {len(self.view) - start} are left"
+            message = f"{what}: expected {size} bytes, got {len(self.view) - start}"
             raise self._failure(message, offset=self._offset + start)
         self.position = start + size
         return self.view[start : start + size]

@@ -1,6 +1,6 @@
 """Pickles as inert trees: decoded without importing, calling or hashing anything (FORMAT.md 5), and encoded (12.3).
 
-What encodes is loaded when it is asked for: most who read never write.
+The encoder is imported when it is first used: most programs only read.
 """
 
 from typing import TYPE_CHECKING

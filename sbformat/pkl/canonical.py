@@ -1,4 +1,4 @@
-"""How single values are spelled in a pickle: leaves, names, and what a protocol has no opcode for (FORMAT.md 12.3)."""
+"""The canonical encoding of single values: leaves, names, and types without an opcode (FORMAT.md 12.3)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ INT4_PACK: Final = Struct("<i").pack
 _FLOAT8: Final = Struct(">d").pack
 LEAVES: Final = frozenset({type(None), bool, int, float})
 _VALUES: Final = LEAVES | {str, bytes, bytearray, tuple, list, Dict, Set, FrozenSet}
-"""What nothing can call, and what is no arguments but for a tuple."""
+"""Types that cannot be called, nor be arguments, except tuple."""
 
 
 def refuse(message: str) -> NoReturn:
-    """Raise for what no pickle can say."""
+    """Raise the error for a value that a pickle cannot encode."""
     raise PickleError(message)
 
 
@@ -42,7 +42,7 @@ def _bytes_as_text(value: bytes) -> Call:
     return Call("REDUCE", Global("_codecs", "encode"), (value.decode("latin-1"), "latin1"))
 
 
-SPELLED: Final[dict[type, Callable[[Any], Call]]] = {
+WITHOUT_OPCODE: Final[dict[type, Callable[[Any], Call]]] = {
     bytes: _bytes_as_text,
     bytearray: lambda value: (
         _called("bytearray", value.decode("latin-1"), "latin-1") if value else _called("bytearray")
@@ -77,36 +77,36 @@ def leaf(value: Any) -> bytes:
 
 
 def name_lines(name: Global, protocol: int) -> bytes:
-    """Module and name as two lines, in Python 2's spelling below protocol 3 (FORMAT.md 5.4)."""
+    """Return module and name as two lines, below protocol 3 with their names in Python 2 (FORMAT.md 5.4)."""
     module, attribute = pair = name.pair
     if protocol < FIX_IMPORTS_BELOW:
         old = REVERSE_NAME_MAPPING.get(pair) or (REVERSE_IMPORT_MAPPING.get(module, module), attribute)
-        spelling = next((known for known in (old, pair) if rename(*known) == pair), None)
-        if spelling is None:
-            refuse(f"protocol {protocol} cannot say the name {quote(name)}: it is read as Python 2's")
-        module, attribute = spelling
+        renamed = next((known for known in (old, pair) if rename(*known) == pair), None)
+        if renamed is None:
+            refuse(f"protocol {protocol} cannot encode the name {quote(name)}: it would be read as a name of Python 2")
+        module, attribute = renamed
     text = f"{module}\n{attribute}\n"
     if text.count("\n") != 2:
-        refuse(f"protocol {protocol} has no opcode for a name that holds a newline: {quote(name)}")
+        refuse(f"protocol {protocol} has no opcode for a name that contains a newline: {quote(name)}")
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:
-        refuse(f"protocol {protocol} has no opcode for a name that holds a lone surrogate: {quote(name)}")
+        refuse(f"protocol {protocol} has no opcode for a name that contains a lone surrogate: {quote(name)}")
 
 
 def check_call(call: Call) -> None:
-    """Refuse a call that no reader takes (FORMAT.md 5.1), or reads as something else."""
+    """Refuse a call that no unpickler accepts (FORMAT.md 5.1), or that it reads as something else."""
     how, func, args = call.how, call.func, call.args
     if how == "STACK_GLOBAL":
         parts = args if type(args) is tuple and len(args) == 2 else (None,)
         if any(type(part) in _VALUES - {str} for part in parts) or set(map(type, parts)) == {str}:
-            refuse("a computed name is made of two texts or nodes, at least one of them a node")
+            refuse("expected two texts or nodes for a computed name, at least one of them a node")
         return
     if type(func) in _VALUES or (type(args) in _VALUES and type(args) is not tuple):
-        refuse(f"{how} calls a node, with a tuple or a node")
+        refuse(f"expected a node for {how} to call, and a tuple or node of arguments")
     if how == "NEWOBJ_EX" and type(call.kwargs) in _VALUES and type(call.kwargs) is not Dict:
-        refuse("NEWOBJ_EX takes a dict or a node as keywords")
+        refuse("expected a dict or node of keywords for NEWOBJ_EX")
     if how in ("INST", "OBJ") and type(args) is not tuple:
-        refuse(f"{how} calls with arguments that stand on the stack")
+        refuse(f"expected a tuple of arguments for {how}")
     if how == "INST" and (type(func) is not Global or func.updates):
-        refuse("INST calls a name that was not changed")
+        refuse("expected a name without changes for INST to call")

@@ -1,4 +1,4 @@
-"""A pickle for people: its opcodes with their offsets, or its inert tree, a line each, escaped and bounded."""
+"""Text views of a pickle: its opcodes with their offsets, or its inert tree, one per line, escaped and bounded."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ class Line(NamedTuple):
     offset: int
     name: str
     argument: str
-    """As text, escaped and shortened; empty without one."""
+    """The argument as text, escaped and shortened; empty if the opcode has none."""
 
 
 def opcodes(data: bytes) -> Iterator[Line]:
     """Yield the opcodes of a pickle up to its STOP.
 
-    :param data: the pickle, and whatever follows it
-    :raises PickleError: at a byte that is no opcode, or where an argument is cut short
+    :param data: the pickle, and the bytes that follow it
+    :raises PickleError: at a byte that is not an opcode, or where an argument is cut short
     """
     position = 0
     while True:
         row = BY_CODE.get(data[position]) if position < len(data) else None
         if row is None:
-            message = f"{data[position]:#04x} is no pickle opcode" if position < len(data) else "there is no STOP"
+            got = f"{data[position]:#04x}" if position < len(data) else "the end of the pickle"
+            message = f"expected a pickle opcode, got {got}"
             raise PickleError(message, offset=position)
         try:
             argument, after = _argument(row.argument, data, position + 1)
@@ -89,12 +90,12 @@ def _raw(raw: bytes | bytearray) -> str:
 
 
 def tree(pickle: Pickle, most: int = 10_000) -> Iterator[str]:
-    """Yield an inert tree, a value a line, indented by its depth; what stands twice is shown once and numbered.
+    """Yield an inert tree, one value per line, indented by its depth. A value that occurs twice is numbered.
 
-    Calls whose result the value does not hold follow it: they are made all the same.
+    Calls whose result is not part of the value follow it: an unpickler executes them, too.
 
-    :param pickle: decoded
-    :param most: lines before the rest is left out
+    :param pickle: the decoded pickle
+    :param most: the number of lines after which the rest is omitted
     """
     numbers: dict[int, int] = {}
     todo: list[tuple[int, str, object]] = [(0, "and then ", call) for call in reversed(_dropped(pickle))]
@@ -117,15 +118,15 @@ def tree(pickle: Pickle, most: int = 10_000) -> Iterator[str]:
 
 
 def _dropped(pickle: Pickle) -> list[Call]:
-    """The calls that the value does not hold, in order, but for those that another of them holds."""
-    held: set[int] = set()
-    for _ in walk(pickle.value, held):
+    """Return the calls that are not part of the value, in order, except those that are part of another of them."""
+    seen: set[int] = set()
+    for _ in walk(pickle.value, seen):
         pass
     dropped: list[Call] = []
     for node in reversed(pickle.log):
-        if isinstance(node, Call) and id(node) not in held:
+        if isinstance(node, Call) and id(node) not in seen:
             dropped.append(node)
-            for _ in walk(node, held):
+            for _ in walk(node, seen):
                 pass
     return dropped[::-1]
 
@@ -175,7 +176,7 @@ def _parts(node: object) -> list[tuple[str, object]]:
 
 
 def _pairs(pairs: object) -> list[tuple[str, object]]:
-    """Pairs with plain keys as ``key: value``; others as a line each."""
+    """Return pairs with plain keys as ``key: value``, and the parts of other pairs as two."""
     parts: list[tuple[str, object]] = []
     for key, value in pairs:  # type: ignore[attr-defined]
         if isinstance(key, (Node, list, tuple)):

@@ -1,9 +1,19 @@
-"""The inert tree to a pickle: the mirror of ``decode`` (FORMAT.md 12.3).
+"""Encode an inert tree as a pickle, the mirror of ``decode`` (FORMAT.md 12.3).
 
-Protocol 2 is what a ``.pth`` holds, and only opcodes are written that torch's ``weights_only`` unpickler knows, as far
-as the tree allows; protocol 4 is for blobs, 5 for those with bytearrays that are to stay plain. Equal trees give equal
-bytes: text and names are put into the memo when they are needed a second time, whoever holds them, tuples when the tree
-holds the same one twice, other values always, as picklers do.
+Theory of operation: in goes a tree, out come the bytes of one pickle. The tree is walked twice, with a stack of
+iterators instead of recursion. The first pass counts how often each value occurs, the second writes. Equal trees give
+equal bytes: text and names get a memo entry when they occur a second time, tuples when the tree contains the same one
+twice, other values always, as picklers do.
+
+For example, ``{"a": ["a"]}`` is written with protocol 4 as::
+
+    EMPTY_DICT MEMOIZE(0)                      a dict may contain itself: first the empty dict, then its items
+    SHORT_BINUNICODE "a" MEMOIZE(1)            "a" occurs twice, so it gets a memo entry
+    EMPTY_LIST MEMOIZE(2) BINGET 1 APPEND
+    SETITEM STOP
+
+Protocol 2 is for ``.pth`` files: as far as the tree allows, only opcodes that torch's ``weights_only`` unpickler knows.
+Protocol 4 is for blobs, 5 for blobs with bytearrays.
 """
 
 from __future__ import annotations
@@ -18,8 +28,8 @@ from sbformat.pkl.canonical import (
     LEAVES,
     MAX8,
     MAX16,
-    SPELLED,
     UINT2,
+    WITHOUT_OPCODE,
     check_call,
     leaf,
     name_lines,
@@ -34,10 +44,10 @@ if TYPE_CHECKING:
 
 Protocol: TypeAlias = Literal[2, 4, 5]
 Steps: TypeAlias = "Iterator[object]"
-"""Writes a value's opcodes, and yields each part where it has to be written."""
+"""A generator that writes the opcodes of a value, and yields each part where it has to be written."""
 
 _BATCH: Final = 1000
-"""Items between two marks, as CPython's pickler has it: the stack stays small."""
+"""Items after one mark, as in CPython's pickler: the stack stays small."""
 _MAX32: Final = 0xFFFFFFFF
 _UINT4: Final = Struct("<I").pack
 _UINT8: Final = Struct("<Q").pack
@@ -47,12 +57,15 @@ _ON_DEMAND: Final = frozenset({str, tuple, Global, FrozenSet})
 
 
 def dumps(tree: object, *, protocol: Protocol = 4) -> bytes:
-    """Encode an inert tree: the mirror of :func:`sbformat.pkl.loads`.
+    r"""Encode an inert tree, the mirror of :func:`sbformat.pkl.loads`.
+
+    >>> dumps([1, None])
+    b'\x80\x04]\x94(K\x01Ne.'
 
     :param tree: plain values and nodes of :mod:`sbformat.pkl.tree`
     :param protocol: 2, 4 or 5
     :raises PickleError: as in :func:`encode_pickle`
-    :raises TypeError: for a value that is no part of a tree
+    :raises TypeError: for a value that cannot be part of a tree
     """
     return encode_pickle(tree, protocol=protocol)
 
@@ -68,17 +81,17 @@ def encode_pickle(
 
     :param tree: plain values and nodes of :mod:`sbformat.pkl.tree`; parts that are shared stay shared
     :param protocol: 2, 4 or 5
-    :param reduce: called once with each value of another type; returns what stands for it, which may hold such values
-        again, as a pickler's ``reducer_override`` does
-    :param setters: calls that are made of a node, and whose result is dropped, by the ``id()`` of that node: how
-        cloudpickle gives functions and classes their state
-    :return: one pickle; decoding it gives an equal tree, but for what the protocol spells as a call: bytearrays below
-        5, bytes and sets in 2
-    :raises PickleError: for names, calls and numbers that the protocol cannot say or a reader would refuse
-    :raises TypeError: for a value that is no part of a tree, without ``reduce``
+    :param reduce: called once with each value of another type; returns a tree to write instead, which may contain such
+        values again, like a pickler's ``reducer_override``
+    :param setters: calls that follow a node and whose result is dropped, by the ``id()`` of the node; cloudpickle sets
+        the state of functions and classes in this way
+    :return: one pickle. Decoding it gives an equal tree, except for types that the protocol encodes as calls:
+        bytearrays below 5, bytes and sets in 2
+    :raises PickleError: for names, calls and numbers that the protocol cannot encode or a reader would refuse
+    :raises TypeError: for a value that cannot be part of a tree, without ``reduce``
     """
     if protocol not in _PROTOCOLS:
-        message = f"protocol must be one of {', '.join(map(str, _PROTOCOLS))}, not {protocol!r}"
+        message = f"expected one of the protocols {', '.join(map(str, _PROTOCOLS))}, got {protocol!r}"
         raise ValueError(message)
     counter = _Pass(protocol, reduce, None, setters or {})
     counter.run(tree)
@@ -86,7 +99,7 @@ def encode_pickle(
 
 
 def _key(value: object) -> object:
-    """What makes two values one in the memo: text, bytes and names by what they say, others by identity."""
+    """Return the key of a value in the memo: text, bytes and names are equal by value, others by identity."""
     kind = type(value)
     if kind is str or kind is bytes:
         return value
@@ -96,7 +109,7 @@ def _key(value: object) -> object:
 
 
 def _bytes(value: bytes) -> bytes:
-    """Write bytes as often as they are met: numpy has two arrays of one text write into the same memory."""
+    """Encode bytes, without a memo entry: numpy lets two arrays of the same bytes object share their memory."""
     if len(value) <= MAX8:
         return CODE["SHORT_BINBYTES"] + bytes([len(value)]) + value
     if len(value) <= _MAX32:
@@ -105,9 +118,9 @@ def _bytes(value: bytes) -> bytes:
 
 
 class _Pass:
-    """One walk over the tree. The first counts how often each value is met, the second writes.
+    """One walk over the tree. The first counts how often each value occurs, the second writes.
 
-    :param counted: the first pass; None for that itself
+    :param counted: the first pass; None in the first pass
     """
 
     def __init__(
@@ -121,19 +134,19 @@ class _Pass:
         self.setters = setters
         self.counted = counted
         self.met: dict[object, int] = {}
-        """How often a value was met, by its key."""
+        """The number of occurrences of a value, by its key."""
         self.memo: dict[object, int | None] = {}
-        """The memo's index of a value; None for one that is needed once."""
+        """The memo index of a value; None for a value that occurs once."""
         self.indexes = 0
         self.open: dict[object, int] = {}
         self.reduce = reduce
         self.writers = _PROTOCOLS[protocol]
         self.reduced: dict[object, tuple[object, object]] = counted.reduced if counted else {}
-        """What stands for a value of another type, and that value itself, so that no other gets its ``id()``."""
+        """The tree that replaces a value of another type, and the value, to keep it and its ``id()`` alive."""
         self.out = bytearray()
 
     def run(self, tree: object) -> bytes:
-        """Walk the tree with a stack of its own, and return the pickle."""
+        """Walk the tree without recursion, and return the pickle."""
         self.out += CODE["PROTO"] + bytes([self.protocol])
         todo: list[Steps] = [iter((tree,))]
         while todo:
@@ -148,7 +161,7 @@ class _Pass:
         return bytes(self.out)
 
     def save(self, value: object) -> Steps | None:
-        """Write a leaf, or what the memo holds, at once; return the steps of anything else."""
+        """Write a leaf or a reference to the memo; return the steps that write any other value."""
         kind = type(value)
         if kind in LEAVES or (kind is tuple and not value):
             self.out += leaf(value)
@@ -158,7 +171,7 @@ class _Pass:
             return None
         write = self.writers.get(kind)
         if write is None:
-            return self.save(self._stand_in(value))
+            return self.save(self._replace(value))
         key = _key(value)
         if self.counted is None:
             self.met[key] = self.met.get(key, 0) + 1
@@ -168,17 +181,17 @@ class _Pass:
             return None
         self.open[key] = self.open.get(key, 0) + 1
         if self.open[key] > _TWICE:
-            refuse("a value holds itself in a way that no pickle can say")
+            refuse("a value contains itself in a way that a pickle cannot encode")
         return write(self, value)
 
-    def _stand_in(self, value: object) -> object:
-        """Return what stands for a value that has no opcode, the same in both passes."""
+    def _replace(self, value: object) -> object:
+        """Return the tree that replaces a value without an opcode, the same in both passes."""
         key = _key(value)
         known = self.reduced.get(key)
         if known is None:
-            spell = SPELLED.get(type(value)) or self.reduce
+            spell = WITHOUT_OPCODE.get(type(value)) or self.reduce
             if spell is None:
-                message = f"an inert tree holds no {type(value).__name__}"
+                message = f"an inert tree cannot contain a {type(value).__name__}"
                 raise TypeError(message)
             known = self.reduced[key] = spell(value), value
         return known[0]
@@ -186,9 +199,10 @@ class _Pass:
     # -- memo -----------------------------------------------------------------------------------------
 
     def put(self, value: object) -> None:
-        """Put what was just written into the memo: text, tuples and names if they are needed again, all else always.
+        """Store the value that was just written in the memo: text, tuples and names only if they occur again.
 
-        As picklers do, though nothing may get it: scanners take a pickle that gets much and puts little for a bomb.
+        Other values are always stored, as by picklers, even if nothing refers to them: scanners consider a pickle with
+        many references and few memo entries a bomb.
         """
         key = _key(value)
         if self.counted is not None and type(value) in _ON_DEMAND and self.counted.met.get(key, 0) < _TWICE:
@@ -209,8 +223,8 @@ class _Pass:
         else:
             self.out += CODE["LONG_BINGET"] + _UINT4(index)
 
-    def taken(self, value: object, parts: int) -> bool:
-        """Say whether a part that holds this value wrote it already; then drop the parts and take that one."""
+    def is_written(self, value: object, parts: int) -> bool:
+        """Return whether one of its parts contains this value and wrote it; then drop the parts and refer to it."""
         index = self.memo.get(_key(value))
         if index is None:
             return False
@@ -221,7 +235,7 @@ class _Pass:
     # -- text and bytes -------------------------------------------------------------------------------
 
     def save_text(self, value: str) -> Steps:
-        """Unicode text; surrogates pass."""
+        """Write text; lone surrogates are allowed."""
         raw = value.encode("utf-8", "surrogatepass")
         if self.protocol >= 4 and len(raw) <= MAX8:
             self.out += CODE["SHORT_BINUNICODE"] + bytes([len(raw)])
@@ -230,13 +244,13 @@ class _Pass:
         elif self.protocol >= 4:
             self.out += CODE["BINUNICODE8"] + _UINT8(len(raw))
         else:
-            refuse("protocol 2 holds no text of 4 GiB")
+            refuse("protocol 2 cannot encode a text of 4 GiB")
         self.out += raw
         self.put(value)
         yield from ()
 
     def save_bytearray(self, value: bytearray) -> Steps:
-        """A bytearray, since protocol 5."""
+        """Write a bytearray (protocol 5)."""
         self.out += CODE["BYTEARRAY8"] + _UINT8(len(value)) + value
         self.put(value)
         yield from ()
@@ -244,53 +258,53 @@ class _Pass:
     # -- containers -----------------------------------------------------------------------------------
 
     def save_tuple(self, value: tuple[object, ...]) -> Steps:
-        """Up to three items have opcodes of their own."""
+        """Write a tuple; there are opcodes for up to three items."""
         if len(value) >= len(_TUPLES):
             return self.save_marked(value, "TUPLE")
         return self.save_short_tuple(value)
 
     def save_short_tuple(self, value: tuple[object, ...]) -> Steps:
-        """No mark."""
+        """Write a tuple without a mark."""
         yield from value
-        if not self.taken(value, len(value)):
+        if not self.is_written(value, len(value)):
             self.out += CODE[_TUPLES[len(value)]]
             self.put(value)
 
     def save_marked(self, value: tuple[object, ...], opcode: str) -> Steps:
-        """Items behind a mark, made into one value when they are all there."""
+        """Write items after a mark, and the opcode that makes one value of them."""
         self.out += CODE["MARK"]
         yield from value
         if self.memo.get(_key(value)) is None:
             self.out += CODE[opcode]
             self.put(value)
-        else:  # a part of it held it, and wrote it
+        else:  # one of its parts contained it, and wrote it
             self.out += CODE["POP_MARK"]
-            self.taken(value, 0)
+            self.is_written(value, 0)
 
     def save_list(self, value: list[object]) -> Steps:
-        """Empty first, then filled: it may hold itself."""
+        """Write a list, first empty, then its items: it may contain itself."""
         self.out += CODE["EMPTY_LIST"]
         self.put(value)
         yield from self.batches(value, "APPENDS", "APPEND")
 
     def save_dict(self, value: Dict) -> Steps:
-        """As a list."""
+        """Write a dict in the same way."""
         self.out += CODE["EMPTY_DICT"]
         self.put(value)
         yield from self.batches(value, "SETITEMS", "SETITEM")
 
     def save_set(self, value: Set) -> Steps:
-        """As a list."""
+        """Write a set in the same way."""
         self.out += CODE["EMPTY_SET"]
         self.put(value)
         yield from self.batches(value, "ADDITEMS", None)
 
     def save_frozenset(self, value: FrozenSet) -> Steps:
-        """As a tuple."""
+        """Write a frozenset in the same way as a tuple."""
         return self.save_marked(value, "FROZENSET")
 
     def batches(self, items: Any, many: str, one: str | None, batch: int = _BATCH) -> Steps:
-        """Write items, or pairs, between marks."""
+        """Write items or pairs in batches, each after a mark."""
         for start in range(0, len(items), batch):
             part = items[start : start + batch]
             is_alone = len(part) == 1 and one is not None
@@ -307,7 +321,7 @@ class _Pass:
     # -- nodes ----------------------------------------------------------------------------------------
 
     def save_global(self, value: Global) -> Steps:
-        """A name; below protocol 3 as Python 2 knew it."""
+        """Write a name; below protocol 3 with its name in Python 2."""
         if self.protocol >= 4:
             yield value.module
             yield value.name
@@ -318,7 +332,7 @@ class _Pass:
         yield from self.updates(value)
 
     def save_call(self, value: Call) -> Steps:
-        """The opcode that decoding found, on its parts; then the changes."""
+        """Write the parts of a call, its opcode, and then its changes."""
         how = value.how
         check_call(value)
         if how in ("INST", "OBJ"):
@@ -326,9 +340,9 @@ class _Pass:
             if how == "OBJ":
                 yield value.func
             yield from value.args  # type: ignore[misc]
-            if self.memo.get(_key(value)) is not None:  # an argument of it held it, and wrote it
+            if self.memo.get(_key(value)) is not None:  # one of its arguments contained it, and wrote it
                 self.out += CODE["POP_MARK"]
-                self.taken(value, 0)
+                self.is_written(value, 0)
                 return
             self.out += CODE[how] + (name_lines(value.func, self.protocol) if how == "INST" else b"")  # type: ignore[arg-type]
         else:
@@ -340,23 +354,23 @@ class _Pass:
             if self.protocol < 4 and how in ("NEWOBJ_EX", "STACK_GLOBAL"):
                 refuse(f"protocol {self.protocol} has no {how}")
             yield from parts
-            if self.taken(value, len(parts)):
+            if self.is_written(value, len(parts)):
                 return
             self.out += CODE[how]
         self.put(value)
         yield from self.updates(value)
 
     def save_persistent(self, value: Persistent) -> Steps:
-        """A reference; its id is a value like any other."""
+        """Write a persistent reference; its id is a value like any other."""
         yield value.id
-        if self.taken(value, 1):
+        if self.is_written(value, 1):
             return
         self.out += CODE["BINPERSID"]
         self.put(value)
         yield from self.updates(value)
 
     def save_extension(self, value: Extension) -> Steps:
-        """A number of the extension registry."""
+        """Write a number of the extension registry."""
         code = value.code
         if 0 < code <= MAX8:
             self.out += CODE["EXT1"] + bytes([code])
@@ -365,12 +379,12 @@ class _Pass:
         elif MAX16 < code < INT4.stop:
             self.out += CODE["EXT4"] + INT4_PACK(code)
         else:
-            refuse(f"{code} is no extension code")
+            refuse(f"expected an extension code above 0 and below 2**31, got {code}")
         self.put(value)
         yield from self.updates(value)
 
     def updates(self, value: Node) -> Steps:
-        """What was done to a node, each change by one opcode: a method is called as often as it was."""
+        """Write the changes of a node, one opcode for each: the same number of method calls."""
         for update in value.updates or ():
             yield from self._update(update)
         for setter in self.setters.get(id(value), ()):
@@ -408,4 +422,4 @@ _WRITERS: Final[dict[type, Callable[[_Pass, Any], Steps]]] = {
     FrozenSet: _Pass.save_frozenset,
 }
 _PROTOCOLS: Final = {2: _OLD_WRITERS, 4: _WRITERS, 5: {**_WRITERS, bytearray: _Pass.save_bytearray}}
-"""What has opcodes of its own, by protocol."""
+"""The types that have opcodes, with their writers, by protocol."""

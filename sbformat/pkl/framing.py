@@ -1,16 +1,15 @@
-"""What unpicklers read when a frame ends inside an argument (FORMAT.md 5.1).
+"""How unpicklers differ when a frame ends inside an argument (FORMAT.md 5.1).
 
-A FRAME announces how many bytes follow that belong together, and every opcode with its argument is meant to be in one
-frame. When an argument reaches past the end of a frame, unpicklers differ:
+FRAME gives the length of the bytes that follow and belong together. Every opcode and its argument should be in one
+frame. When an argument extends beyond the end of a frame, unpicklers differ:
 
-* the one in pure Python fails;
-* CPython's C unpickler, given bytes, pays no attention to frames: the argument goes on behind the end of the frame;
-* the C unpickler on a file, as torch calls it, holds the frame in a buffer: it drops the rest of the buffer and takes
-  the argument from what follows the frame. After STOP it leaves the file at the end of the frame.
+* CPython's unpickler in Python fails;
+* its unpickler in C, when it reads bytes, ignores frames: the argument continues after the end of the frame;
+* its unpickler in C, when it reads a file, as torch does, keeps the frame in a buffer. It drops the rest of the buffer,
+  and reads the argument from the bytes after the frame. After STOP it leaves the file at the end of the frame.
 
-So ``95 | 05 .. | 58 "ab"`` and a frame that ends between the opcode ``58`` and its length has one length for the second
-reading and another for the third. A scan judges each. Only the layout of opcodes is looked at here; the machine in
-``decode`` executes what a reading gives.
+So if a frame ends between the opcode ``58`` and its length, the second unpickler reads another length than the third. A
+scan judges each reading. This module only uses the layout of opcodes; ``machine`` executes the bytes of a reading.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ _FRAME: Final = 0x95
 _STOP: Final = 0x2E
 _SIZES: Final = {"": 0, "u1": 1, "u2": 2, "u4": 4, "i4": 4, "u8": 8, "f8": 8}
 _MOST_CROSSINGS: Final = 1
-"""Frames that end inside an argument, in one reading. No pickler writes any; each doubles the number of readings."""
+"""The most frames that end inside an argument, in one reading. Picklers write none; each doubles the readings."""
 
 
 class Reading(NamedTuple):
-    """The bytes that an unpickler executes, frames passed over."""
+    """The bytes that an unpickler executes, without frames."""
 
     data: bytes
     starts: tuple[tuple[int, int], ...]
-    """Where each run of ``data`` begins, in ``data`` and in the pickle."""
+    """The start of each part of ``data``, in ``data`` and in the pickle."""
     end: int | None
-    """Where in the pickle an unpickler stops reading: after STOP, or at the end of its frame. None without a STOP."""
+    """The position where the unpickler stops: after STOP, or at the end of its frame. None without STOP."""
 
     def position(self, at: int) -> int:
         """Return the position in the pickle of a position in ``data``."""
@@ -42,18 +41,18 @@ class Reading(NamedTuple):
 
 
 class Readings(NamedTuple):
-    """Each way to read a pickle whose frames are wrong."""
+    """All readings of a pickle whose frames are wrong."""
 
     readings: tuple[Reading, ...]
     is_complete: bool
-    """False when there are more than are looked at."""
+    """False if there are more readings than these."""
 
 
 def readings(data: bytes, most: int) -> Readings:
-    """Return each way to read a pickle, by what is done where a frame ends inside an argument.
+    """Return all readings of a pickle, which differ where a frame ends inside an argument.
 
-    :param data: the pickle, and whatever follows it
-    :param most: opcodes that are looked at
+    :param data: the pickle, and the bytes that follow it
+    :param most: the most opcodes to read, of all readings together
     """
     paths = [_Path(data)]
     found: list[Reading] = []
@@ -77,13 +76,13 @@ def readings(data: bytes, most: int) -> Readings:
 
 
 class _Path:
-    """One way through the opcodes: the runs of bytes that it takes."""
+    """One reading of the opcodes: the parts of the pickle that it consists of."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.position = 0
         self.opcode = 0
-        """Where the opcode that is looked at is."""
+        """The position of the current opcode."""
         self.start = 0
         self.runs: list[tuple[int, int]] = []
         self.frame_end: int | None = None
@@ -91,10 +90,10 @@ class _Path:
         self.crossings = 0
         self.is_framed = False
         self.fork: _Path | None = None
-        """The other way, after an argument that reaches past the end of a frame."""
+        """The other reading, after an argument that extends beyond the end of a frame."""
 
     def step(self) -> bool:
-        """Pass over one opcode with its argument; say whether another may follow."""
+        """Skip one opcode and its argument; return whether another may follow."""
         if self.position == self.frame_end:
             self.frame_end = None
         if self.position >= len(self.data):
@@ -139,16 +138,16 @@ class _Path:
     def _enter(self, size: int) -> bool:
         self.is_framed = True
         if size > len(self.data) - self.position:
-            return True  # the C unpickler fails, the other one goes on
+            return True  # the unpickler in C fails, the other one continues
         if self.frame_end is not None and self.position + size <= self.frame_end:
-            return True  # it is in the buffer already
+            return True  # it is already in the buffer
         if self.frame_end is not None:
             self._cross()
         self.frame_end = self.position + size
         return True
 
     def _cross(self) -> None:
-        """Drop what is left of the frame; on another path the same opcode is read as if there were no frame."""
+        """Drop the rest of the frame; on another path, read the same opcode as if there were no frame."""
         self.crossings += 1
         self.fork = _Path(self.data)
         self.fork.position, self.fork.start, self.fork.runs = self.opcode, self.start, list(self.runs)
@@ -158,7 +157,7 @@ class _Path:
         self.frame_end = None
 
     def reading(self) -> Reading:
-        """Return the bytes of the runs, one after another."""
+        """Return the parts, joined."""
         pieces, starts, size = [], [], 0
         for start, stop in (*self.runs, (self.start, self.position)):
             pieces.append(self.data[start:stop])

@@ -1,8 +1,8 @@
 """The less frequent opcodes, one function each, in the order of the table in ``opcodes``.
 
-Contract: take the state and the position behind the opcode's byte, return the position behind its
-argument. IndexError and struct.error stand for a pickle that ends early or takes from an empty stack;
-``decode`` turns them into PickleError in one place.
+Contract: a handler receives the state and the position after the opcode's byte, and returns the position after its
+argument. It lets IndexError and struct.error pass, which mean that the pickle ends early or the stack is empty;
+``Machine.run`` turns them into PickleErrors.
 """
 
 from __future__ import annotations
@@ -23,29 +23,24 @@ if TYPE_CHECKING:
 HIGHEST_PROTOCOL: Final = 5
 
 _INT4: Final = Struct("<i").unpack_from
-_UINT4: Final = Struct("<I").unpack_from
 _UINT8: Final = Struct("<Q").unpack_from
 
-# Compiled when first used: text opcodes are rare, and compiling costs more than reading an archive.
+# Compiled when first used: text opcodes are rare, and compiling takes longer than reading an archive.
 _INT: Final = rb"0|-?[1-9][0-9]*"
 _FLOAT: Final = rb"(?i)-?(?:inf|nan|[0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]{1,4})?)"
 _BAD_ESCAPE: Final = rb"""\\(?!['"nrt]|x[0-9a-fA-F]{2})"""
-_ODD_DIGITS: Final = 4000  # of a number that no pickler writes: CPython itself takes few more
+_ODD_DIGITS: Final = 4000  # the most digits of a number that no pickler writes: CPython accepts few more
 _ESCAPES: Final = {
     b"\n": b"", b"\\": b"\\", b"'": b"'", b'"': b'"', b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r",
     b"t": b"\t", b"v": b"\v",
 }  # fmt: skip
 _INFINITIES: Final = (float("inf"), float("-inf"))
-_LINE_DIGITS: Final = 600  # below the least cap on digits that an interpreter can be given
+_LINE_DIGITS: Final = 600  # below the lowest limit on digits that an interpreter can be configured with
 
 
 def _pop(state: State, position: int) -> int:
-    if not state.stack:
-        state.pop_mark()
-        return position
-    value = state.stack.pop()
-    if type(value) in REFERRED:
-        state.discarded.append(value)
+    """Remove the mark. POP of a value is executed in the loop."""
+    state.pop_mark()
     return position
 
 
@@ -60,15 +55,15 @@ def _dup(state: State, position: int) -> int:
 
 
 def _odd(state: State, text: bytes, parse: Callable[[bytes], object]) -> object:
-    """Return what CPython makes of a number that no pickler writes, up to a NUL; None where it refuses it, too."""
+    """Return CPython's value of a number that no pickler writes, up to a NUL; None if CPython refuses it, too."""
     if not state.is_lenient:
         return None
     text = text.partition(b"\0")[0].strip()
     try:
-        value = parse(text) if len(text) <= _ODD_DIGITS else 0  # what it is changes nothing of what follows
+        value = parse(text) if len(text) <= _ODD_DIGITS else 0  # its value has no effect on what follows
     except ValueError:
         return None
-    state.is_odd = True
+    state.notes.is_odd = True
     return value
 
 
@@ -79,7 +74,7 @@ def _float(state: State, position: int) -> int:
         if odd is not None:
             state.stack.append(odd)
             return position
-        message = f"{quote(text.decode('latin-1'))} is no float"
+        message = f"expected a float, got {quote(text.decode('latin-1'))}"
         raise PickleError(message, offset=position)
     state.stack.append(float(text))
     return position
@@ -91,15 +86,15 @@ def _whole(state: State, text: bytes, position: int) -> int:
         odd = _odd(state, text, _any_base)
         if isinstance(odd, int):
             return odd
-        message = f"{quote(text.decode('latin-1'))} is no integer"
+        message = f"expected an integer, got {quote(text.decode('latin-1'))}"
         if is_long:
-            message = f"a number of {len(text)} decimal digits; a pickler writes long ones in binary"
+            message = f"expected at most {_LINE_DIGITS} decimal digits (longer integers are binary), got {len(text)}"
         raise PickleError(message, offset=position)
     return int(text)
 
 
 def _any_base(text: bytes) -> int:
-    """Read a number as C's strtol and Python's int do, whichever takes it; nothing is 0."""
+    """Return a number as C's strtol or Python's int reads it; no digits are 0."""
     try:
         return int(text or b"0", 0)
     except ValueError:
@@ -129,13 +124,13 @@ def _persid(state: State, position: int) -> int:
     return position
 
 
-def _is_escaped(body: bytes) -> bool:
-    """Say whether every backslash starts an escape that Python 2 wrote, in time and memory linear in the text."""
+def _is_well_escaped(body: bytes) -> bool:
+    """Return whether every backslash starts an escape that Python 2 wrote, in linear time and memory."""
     return not re.search(_BAD_ESCAPE, body.replace(b"\\\\", b"  "))
 
 
-def _unescaped(body: bytes) -> bytes:
-    """Read the escapes of a text as Python 2 did, those among them that it never wrote."""
+def _unescape(body: bytes) -> bytes:
+    """Replace the escapes of a text as Python 2 does, including those that it never wrote."""
     return re.sub(rb"(?s)\\(x[0-9a-fA-F]{2}|[0-7]{1,3}|.)", _escape, body)
 
 
@@ -152,11 +147,11 @@ def _string(state: State, position: int) -> int:
     text, position = state.line(position)
     body = text[1:-1]
     is_quoted = len(text) >= 2 and text[:1] in (b"'", b'"') and text[:1] == text[-1:]
-    if is_quoted and not _is_escaped(body):
-        is_quoted = state.is_odd = state.is_lenient
-        body = _unescaped(body).replace(b"\\", b"\\\\")
+    if is_quoted and not _is_well_escaped(body):
+        is_quoted = state.notes.is_odd = state.is_lenient
+        body = _unescape(body).replace(b"\\", b"\\\\")
     if not is_quoted:
-        message = "a STRING is not quoted, or holds an escape that Python 2 never wrote"
+        message = "expected a quoted STRING with the escapes of Python 2, got another one"
         raise PickleError(message, offset=position)
     raw = codecs.escape_decode(body)[0]  # as CPython's own load_string
     state.stack.append(state.text(raw))
@@ -198,7 +193,7 @@ def _global(state: State, position: int) -> int:
     end = data.find(b"\n", position)
     stop = data.find(b"\n", end + 1)
     if end < 0 or stop < 0:
-        message = "a text argument has no end"
+        message = "expected a line of text, got no newline"
         raise cut_short(message, position if end < 0 else end + 1)
     state.push_call(make_global(state, data[position:end].decode(), data[end + 1 : stop].decode()))
     return stop + 1
@@ -226,15 +221,10 @@ def _get(state: State, position: int) -> int:
 
 
 def _inst(state: State, position: int) -> int:
-    position = _global(state, position)  # the unpickler in Python imports before it looks for the mark
+    position = _global(state, position)  # CPython's unpickler in Python imports before it looks for the mark
     func = state.stack.pop()
     state.push_call(make_call("INST", func, tuple(state.pop_mark())))
     return position
-
-
-def _long_binget(state: State, position: int) -> int:
-    state.stack.append(state.refer(state.get(_UINT4(state.data, position)[0])))
-    return position + 4
 
 
 def _list(state: State, position: int) -> int:
@@ -259,15 +249,10 @@ def _put(state: State, position: int) -> int:
     return position
 
 
-def _long_binput(state: State, position: int) -> int:
-    state.put(_UINT4(state.data, position)[0], state.stack[-1])
-    return position + 4
-
-
 def _proto(state: State, position: int) -> int:
     protocol = state.data[position]
     if protocol > HIGHEST_PROTOCOL:
-        message = f"protocol {protocol} is not known; 0 to {HIGHEST_PROTOCOL} are"
+        message = f"expected protocol 0 to {HIGHEST_PROTOCOL}, got {protocol}"
         raise PickleError(message, offset=position)
     state.protocol = protocol
     return position + 1
@@ -281,7 +266,7 @@ def _newobj(state: State, position: int) -> int:
 
 def _extension(state: State, position: int, code: int, size: int) -> int:
     if code <= 0:
-        message = f"{code} is no extension code"
+        message = f"expected an extension code above 0, got {code}"
         raise PickleError(message, offset=position)
     state.push_call(Extension(code))
     return position + size
@@ -370,7 +355,7 @@ def _newobj_ex(state: State, position: int) -> int:
     kwargs = state.stack.pop()
     args = state.stack.pop()
     if not isinstance(kwargs, (Dict, Node)):
-        message = f"NEWOBJ_EX with keywords of type {type(kwargs).__name__.lower()}, not a dict"
+        message = f"expected a dict of keywords for NEWOBJ_EX, got a {type(kwargs).__name__.lower()}"
         raise PickleError(message, offset=position)
     state.push_call(make_call("NEWOBJ_EX", state.stack.pop(), args, kwargs))
     return position
@@ -384,7 +369,7 @@ def _stack_global(state: State, position: int) -> int:
     elif isinstance(module, (str, Node)) and isinstance(name, (str, Node)):
         state.push_call(Call("STACK_GLOBAL", None, (module, name)))
     else:
-        message = "STACK_GLOBAL takes a module and a name that are not text"
+        message = "expected texts for the module and name of STACK_GLOBAL, got other values"
         raise PickleError(message, offset=position)
     return position
 
@@ -404,18 +389,18 @@ def _bytearray8(state: State, position: int) -> int:
 
 
 def _next_buffer(state: State, position: int) -> NoReturn:  # noqa: ARG001 -- the handlers' signature
-    message = "the pickle refers to an out-of-band buffer, which no archive holds"
+    message = "the pickle refers to an out-of-band buffer, which no archive contains"
     raise PickleError(message, offset=position)
 
 
 def _readonly_buffer(state: State, position: int) -> int:
     buffer = state.stack[-1]
     if type(buffer) is bytearray:
-        state.stack[-1] = state.frozen(buffer)
+        state.stack[-1] = state.freeze(buffer)
     elif type(buffer) is Unread:
-        state.stack[-1] = buffer.frozen()
+        state.stack[-1] = buffer.freeze()
     elif not isinstance(buffer, (bytes, Node)):
-        message = f"READONLY_BUFFER on a value of type {type(buffer).__name__.lower()}"
+        message = f"expected a buffer for READONLY_BUFFER, got a {type(buffer).__name__.lower()}"
         raise PickleError(message, offset=position)
     return position
 
@@ -423,9 +408,9 @@ def _readonly_buffer(state: State, position: int) -> int:
 IN_LINE: Final = frozenset({
     "BINPUT", "MEMOIZE", "BINGET", "BININT1", "BINUNICODE", "MARK", "REDUCE", "TUPLE", "EMPTY_TUPLE", "EMPTY_DICT",
     "NEWFALSE", "BINPERSID", "TUPLE1", "TUPLE2", "SHORT_BINUNICODE", "BINFLOAT", "SETITEM", "SETITEMS", "BININT2",
-    "NONE", "STOP",
+    "NONE", "STOP", "LONG_BINPUT", "LONG_BINGET",
 })  # fmt: skip
-"""Opcodes that the loop executes itself; each other one has a function of its name above."""
+"""Opcodes that ``machine`` executes in its loop. Every other one has a function of its name above."""
 
 HANDLERS: Final[dict[int, Callable[[State, int], int]]] = {
     code: globals()[f"_{row.name.lower()}"] for code, row in BY_CODE.items() if row.name not in IN_LINE

@@ -1,4 +1,4 @@
-"""Pickles decoded as far as they go, in each way in which unpicklers read them: what a scan judges (FORMAT.md 14.1)."""
+"""Pickles decoded as far as possible, in every way in which unpicklers read them, for scans (FORMAT.md 14.1)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.errors import LimitError, SbformatError
-from sbformat.pkl.decode import Machine
 from sbformat.pkl.framing import Reading, readings
+from sbformat.pkl.machine import Machine
 
 if TYPE_CHECKING:
     from sbformat.limits import Budget
@@ -18,29 +18,29 @@ _FRAME: Final = b"\x95"
 
 
 class Attempt(NamedTuple):
-    """What a pickle says as far as it can be read: what precedes a fault is imported and called all the same."""
+    """A pickle as far as it can be read: an unpickler imports and calls what precedes a fault."""
 
     pickle: Pickle | None
     log: list[Node | Update]
     error: SbformatError | None
     reached: int
-    """How many bytes were read."""
+    """The number of bytes that were read."""
     built: int = 0
-    """How many composite values were made."""
+    """The number of composite values."""
     ends: tuple[int, ...] = ()
-    """Where another pickle may begin: after STOP, and at the end of a frame that reaches past it."""
+    """Positions where another pickle may start: after STOP, and at the end of a frame that extends beyond it."""
     faults: tuple[str, ...] = ()
-    """What CPython refuses, though it was read."""
+    """What CPython refuses, although it was read here."""
     changes: tuple[tuple[object, int], ...] = ()
-    """Plain values that were changed late, with the length of the log at that moment."""
+    """Plain values that were changed after a second reference, with the length of the log at that moment."""
     is_uncertain: bool = False
-    """A plain value was changed in a way that is not followed."""
+    """A plain value was changed in a way that is not followed here."""
     is_ambiguous: bool = False
-    """There are more ways to read its frames than are followed."""
+    """There are more ways to read its frames than those in ``others``."""
     reading: Reading | None = None
-    """The bytes that were executed, when they are not those of the pickle in order."""
+    """The bytes that were executed, if they are not those of the pickle in order."""
     others: tuple[Attempt, ...] = ()
-    """What other unpicklers read, where a frame is wrong."""
+    """The readings of other unpicklers, where a frame is wrong."""
 
     @property
     def readings(self) -> tuple[Attempt, ...]:
@@ -49,19 +49,19 @@ class Attempt(NamedTuple):
 
     @property
     def all_ends(self) -> list[int]:
-        """Where another pickle may begin after any of the readings, in order."""
+        """Positions where another pickle may start after any of the readings, in order."""
         return sorted({end for reading in self.readings for end in reading.ends})
 
 
 def attempt(data: bytes, budget: Budget, *, encoding: str = "ascii") -> Attempt:
-    """Decode one pickle from the start of ``data`` as far as it goes; nothing is raised for what is wrong with it.
+    """Decode one pickle from the start of ``data`` as far as possible; faults are returned, not raised.
 
-    Where a frame is wrong, each way in which an unpickler may go on is decoded too. Numbers and texts are read as
-    CPython reads them, also where no pickler writes them so.
+    Where a frame is wrong, each way in which an unpickler may continue is decoded, too. Numbers and texts are read as
+    CPython reads them, even in forms that no pickler writes.
 
-    :param data: the pickle, and whatever follows it
-    :param budget: the operation's
-    :param encoding: as in :func:`decode_pickle`
+    :param data: the pickle, and the bytes that follow it
+    :param budget: the budget of the operation
+    :param encoding: as in :func:`~sbformat.pkl.decode.decode_pickle`
     """
     try:
         budget.spend("pickle_bytes", len(data))
@@ -69,7 +69,7 @@ def attempt(data: bytes, budget: Budget, *, encoding: str = "ascii") -> Attempt:
         return Attempt(None, [], error, 0)
     found = _attempt(data, budget, encoding)
     if found.error is None or isinstance(found.error, LimitError) or _FRAME not in data:
-        return found  # where a frame is wrong, the first reading ends there, before any limit
+        return found  # where a frame is wrong, the first reading ends, before any limit
     ways = readings(data, budget.limits.pickle_opcodes)
     others = [_attempt(way.data, budget, encoding, way) for way in ways.readings]
     is_more = [other for other in others if other.log or other.pickle is not None]
@@ -77,12 +77,12 @@ def attempt(data: bytes, budget: Budget, *, encoding: str = "ascii") -> Attempt:
 
 
 def trace(data: bytes, found: Attempt, budget: Budget, *, encoding: str = "ascii") -> list[int]:
-    """Return the offset of the opcode behind each row of an attempt's log.
+    """Return the offset of the opcode that caused each row of an attempt's log.
 
-    :param data: what the attempt was made on
+    :param data: the bytes of the attempt
     :param found: the attempt
-    :param budget: the operation's
-    :param encoding: of the attempt
+    :param budget: the budget of the operation
+    :param encoding: the encoding of the attempt
     """
     offsets: list[int] = []
     read = data if found.reading is None else found.reading.data
@@ -119,15 +119,15 @@ def _attempt(data: bytes, budget: Budget, encoding: str, reading: Reading | None
         reached=reached,
         built=machine.built,
         ends=tuple(sorted(ends)),
-        faults=tuple(dict.fromkeys(machine.faults)),
-        changes=tuple(machine.changes),
-        is_uncertain=machine.is_uncertain,
+        faults=tuple(dict.fromkeys(machine.notes.faults)),
+        changes=tuple(machine.notes.changes),
+        is_uncertain=machine.notes.is_uncertain,
         reading=reading,
     )
 
 
 class _Trace(list["Node | Update"]):
-    """A log that notes where the machine stands whenever it would grow, and keeps no rows."""
+    """A log that notes the machine's position instead of each row."""
 
     def __init__(self, machine: Machine, offsets: list[int]) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
 """The table of the 68 pickle opcodes, protocols 0 to 5 (FORMAT.md 5.1).
 
-One row an opcode: its byte, its name in CPython's ``pickletools``, the protocol that brought it, how
-its argument is laid out, and what it does to the stack (``before -- after``, ``|`` is a mark). The
-machine in ``decode`` and every lister of opcodes read this table.
+One row for each opcode: its byte, its name in CPython's ``pickletools``, the protocol that introduced it, the layout
+of its argument, and its effect on the stack (``before -- after``, ``|`` is a mark). The handlers of the machine, the
+encoder and the disassembler use this table.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ class Opcode(NamedTuple):
     name: str
     protocol: int
     argument: str
-    """"" none; u1 u2 u4 u8 i4 f8: a number; line, line2: text lines; s1 s4 s8: bytes after a length
-    of that many bytes, unsigned; i4s: after a signed one."""
+    """Empty: no argument. u1 u2 u4 u8 i4 f8: a number. line, line2: one line of text, or two. s1 s4 s8: bytes after an
+    unsigned length of 1, 4 or 8 bytes. i4s: bytes after a signed length of 4 bytes."""
     effect: str
 
 

@@ -18,7 +18,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import PickleError, SbformatError
-from sbformat.pkl.decode import Machine
+from sbformat.pkl.machine import Machine
 from sbformat.pkl.opcodes import OPCODES
 from sbformat.pkl.tree import Dict, Unread
 

@@ -1,12 +1,13 @@
-"""The inert tree: what a pickle says, with nothing imported, called or hashed (FORMAT.md 5.2).
+"""The inert tree: the content of a pickle, with nothing imported, called or hashed (FORMAT.md 5.2).
 
-None, bool, int, float, str, bytes, bytearray, tuple and list stand for themselves; bytes that are too many to hold
-may stand as :class:`Unread`. Everything else is one of the small nodes below. A tree may share parts and may hold
-itself: walk it with a visited set, never by recursion.
+None, bool, int, float, str, bytes, bytearray, tuple and list are themselves; bytes that are too many to keep in memory
+may be :class:`Unread`. Everything else is one of the small nodes below. A tree may share parts and may contain itself:
+walk it with a visited set, never by recursion.
 """
 
 from __future__ import annotations
 
+from _weakref import ref  # the module weakref takes a millisecond to import
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ UpdateHow: TypeAlias = Literal["BUILD", "APPENDS", "SETITEMS", "ADDITEMS"]
 
 
 class Dict(list[tuple[object, object]]):
-    """A dict as the pairs that were set, in order; repeated keys stay as they came."""
+    """A dict as the pairs that were set, in order, including repeated keys."""
 
     __slots__ = ()
 
@@ -46,9 +47,9 @@ class FrozenSet(tuple[object, ...]):
 
 
 class Node:
-    """What only the real unpickler could turn into a value, with what was done to it afterwards."""
+    """A value that only the real unpickler could create, with the changes that were made to it afterwards."""
 
-    __slots__ = ("updates",)
+    __slots__ = ("__weakref__", "updates")
 
     updates: list[Update] | None
     """BUILD, APPENDS, SETITEMS and ADDITEMS on this node, in order; None when there were none."""
@@ -58,15 +59,27 @@ class Node:
 
 
 class Update:
-    """One change to a node: an opcode that would run a method of whatever the node stands for."""
+    """One change of a node: an opcode that would call a method of the value that the node describes."""
 
-    __slots__ = ("how", "target", "value")
+    __slots__ = ("_target", "how", "value")
 
     def __init__(self, how: UpdateHow, target: Node, value: object) -> None:
         self.how = how
-        self.target = target
+        self._target = ref(target)
         self.value = value
         """BUILD: the state. APPENDS, ADDITEMS: a list of items. SETITEMS: a list of pairs."""
+
+    @property
+    def target(self) -> Node:
+        """The node that is changed, as long as its tree is in memory.
+
+        A weak reference: the node refers to its updates, and a tree with cycles would wait for the garbage collector.
+        """
+        target = self._target()
+        if target is None:
+            message = "the tree of this update is gone"
+            raise ReferenceError(message)
+        return target
 
     def __repr__(self) -> str:
         return f"<{self.how} on {self.target!r}>"
@@ -105,7 +118,7 @@ class Global(Node):
 
 
 class Call(Node):
-    """A call that nobody makes.
+    """A call that is not executed.
 
     ``how`` is the opcode. For STACK_GLOBAL (a name that is itself computed) ``func`` is None and ``args``
     are module and name.
@@ -118,7 +131,7 @@ class Call(Node):
         self.how = how
         self.func = func
         self.args = args
-        """A tuple, or a node that would have to give one."""
+        """A tuple, or a node whose value would have to be one."""
         self.kwargs = kwargs
         """NEWOBJ_EX only: a :class:`Dict` or a node."""
 
@@ -128,7 +141,7 @@ class Call(Node):
 
 
 class Persistent(Node):
-    """A reference that the format resolves by itself: in a ``.pth``, a storage."""
+    """A reference that the file format resolves: in a ``.pth``, a storage."""
 
     __slots__ = ("id",)
 
@@ -141,7 +154,7 @@ class Persistent(Node):
 
 
 class Extension(Node):
-    """A name by its number in the ``copyreg`` extension registry, which is never asked."""
+    """A name by its number in the ``copyreg`` extension registry, which is never used."""
 
     __slots__ = ("code",)
 
@@ -154,14 +167,14 @@ class Extension(Node):
 
 
 class Unread:
-    """Bytes that stay where they are until somebody asks: a payload too large to hold with the tree.
+    """Bytes that stay in the file until they are requested, because they are too many to keep in memory.
 
-    Equal to itself only: comparing what it stands for would read it.
+    An object is equal to itself only: to compare the bytes would be to read them.
 
-    :param source: where they are
-    :param offset: of the first
-    :param size: how many
-    :param is_bytearray: whether a bytearray stood in the pickle, not bytes
+    :param source: the file
+    :param offset: the offset of the first byte
+    :param size: the number of bytes
+    :param is_bytearray: whether the pickle contains a bytearray, not bytes
     """
 
     __slots__ = ("is_bytearray", "offset", "size", "source")
@@ -177,7 +190,7 @@ class Unread:
 
     def __getitem__(self, run: slice) -> Unread:
         if not isinstance(run, slice) or run.step not in (None, 1):
-            message = "of unread bytes there are only runs"
+            message = "expected a slice with step 1 of unread bytes"
             raise TypeError(message)
         start, stop, _ = run.indices(self.size)
         return Unread(self.source, self.offset + start, max(stop - start, 0))
@@ -186,25 +199,25 @@ class Unread:
         return self.read()
 
     def view(self) -> memoryview:
-        """Return all of them, copied no more than the source has to.
+        """Return all of the bytes, copied only if the source has to copy.
 
-        :raises ContainerError: when the file has changed since
+        :raises ContainerError: when the file has changed
         """
         return self.source.view(self.offset, self.size)
 
     def read(self) -> bytes:
-        """Return all of them as bytes, copied no more than the source has to."""
+        """Return all of them as bytes, copied only if necessary."""
         view = self.view()
-        held = view.obj
-        return held if type(held) is bytes and len(held) == len(view) else bytes(view)
+        owner = view.obj
+        return owner if type(owner) is bytes and len(owner) == len(view) else bytes(view)
 
     def chunks(self, size: int = 1 << 20) -> Iterator[memoryview]:
-        """Yield them in pieces of ``size``, the last one shorter."""
+        """Yield the bytes in chunks of ``size``; the last one may be shorter."""
         for start in range(0, self.size, size):
             yield self.source.view(self.offset + start, min(size, self.size - start))
 
-    def frozen(self) -> Unread:
-        """Return the same as bytes, whatever stood in the pickle."""
+    def freeze(self) -> Unread:
+        """Return the same bytes as an object that is not a bytearray."""
         return Unread(self.source, self.offset, self.size) if self.is_bytearray else self
 
     def __repr__(self) -> str:
@@ -214,9 +227,9 @@ class Unread:
 def walk(root: object, seen: set[int] | None = None) -> Iterator[object]:
     """Yield every composite value and node of a tree once, parents before children.
 
-    Iterative, with a visited set: shared parts and cycles cost nothing twice.
+    It is iterative, with a visited set: shared parts and cycles are visited once.
 
-    :param seen: the ``id()`` of what to pass over; what is yielded joins it
+    :param seen: the ``id()`` of each value to skip; those of the values that are yielded are added
     """
     seen = set() if seen is None else seen
     todo = [root]
@@ -230,7 +243,7 @@ def walk(root: object, seen: set[int] | None = None) -> Iterator[object]:
 
 
 def children(value: object) -> list[object]:
-    """Return the parts of a composite value or node, in the order in which they were saved."""
+    """Return the parts of a composite value or node, in the order of the pickle."""
     if isinstance(value, Dict):
         return [part for pair in value for part in pair]
     if isinstance(value, (list, tuple)):

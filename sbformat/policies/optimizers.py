@@ -22,7 +22,7 @@ ONLINE_NETWORKS: Final = {"stable_baselines3.dqn.policies": "q_net.", "sb3_contr
 """The prefix of the online network, by the module of the policy; these policies also have a target network."""
 _SHARES_WITH_CRITIC: Final = "stable_baselines3.td3.policies"
 """The module of policies whose critic optimizer includes a features extractor that is shared with the actor."""
-_MOMENTS: Final = frozenset(
+_PARAMETER_SHAPED: Final = frozenset(
     """
     exp_avg exp_avg_sq max_exp_avg_sq exp_inf square_avg grad_avg momentum_buffer sum acc_delta prev ax
     """.split()  # noqa: SIM905 -- a name a line is no better
@@ -42,9 +42,11 @@ def find_optimizer_mismatches(archive: Archive, match: NetworkMatch) -> Iterator
             lists = optimized_parameters(match.agent, match.parameters, name)
             options = [[parameter.shape for parameter in parameters] for parameters in lists]
         tree: Any = archive.parameters[name].tree if options else None
-        if not _is_optimizer(tree):
+        if not is_optimizer_tree(tree):
             continue
         groups = tree["param_groups"]
+        if any(type(number) is not int for group in groups for number in group["params"]):
+            continue
         counts = [len(group["params"]) for group in groups]
         shapes = next((option for option in options if [len(option)] == counts), None)
         entry = name + PTH_SUFFIX
@@ -52,28 +54,26 @@ def find_optimizer_mismatches(archive: Archive, match: NetworkMatch) -> Iterator
             yield entry, Mismatch("param_groups", "count", (len(options[0]),), tuple(counts), KWARGS)
             continue
         for number, shape in zip(groups[0]["params"], shapes):
-            for word, moment in _list_moments(tree["state"], number):
-                if tuple(moment.shape) != tuple(shape):
-                    place = f"state/[{number}]/{word}"
-                    yield entry, Mismatch(place, "shape", tuple(map(int, shape)), tuple(moment.shape), "policy.pth")
+            for item, tensor in _list_state_tensors(tree["state"], number):
+                if tuple(tensor.shape) != tuple(shape):
+                    place = f"state/[{number}]/{item}"
+                    yield entry, Mismatch(place, "shape", tuple(map(int, shape)), tuple(tensor.shape), "policy.pth")
 
 
-def _list_moments(state: dict[Any, Any], number: object) -> Iterator[tuple[str, TensorInfo]]:
-    moments = state.get(number)
-    for word, moment in moments.items() if isinstance(moments, dict) else ():
-        if type(word) is str and word in _MOMENTS and isinstance(moment, TensorInfo):
-            yield word, moment
+def _list_state_tensors(state: dict[Any, Any], number: object) -> Iterator[tuple[str, TensorInfo]]:
+    items = state.get(number)
+    for item, tensor in items.items() if isinstance(items, dict) else ():
+        if type(item) is str and item in _PARAMETER_SHAPED and isinstance(tensor, TensorInfo):
+            yield item, tensor
 
 
-def _is_optimizer(tree: Any) -> bool:
-    if not isinstance(tree, dict) or not isinstance(tree.get("state"), dict):
-        return False
-    groups = tree.get("param_groups")
-    return isinstance(groups, list) and all(
-        isinstance(group, dict)
-        and isinstance(group.get("params"), list)
-        and all(type(number) is int for number in group["params"])
-        for group in groups
+def is_optimizer_tree(tree: Any) -> bool:
+    """Return whether a tree has the structure of an optimizer's state dict: ``state`` and ``param_groups``."""
+    return (
+        isinstance(tree, dict)
+        and isinstance(tree.get("state"), dict)
+        and isinstance(tree.get("param_groups"), list)
+        and all(isinstance(group, dict) and isinstance(group.get("params"), list) for group in tree["param_groups"])
     )
 
 

@@ -51,7 +51,7 @@ class _Frame:
 _PLAIN: Final = frozenset({str, int, float, bool, type(None), bytes})
 
 
-def build_values(pickle: Pickle, scope: Scope, on_unknown: OnUnknown) -> object:  # noqa: C901, PLR0912 -- once a value
+def build_values(pickle: Pickle, scope: Scope, on_unknown: OnUnknown) -> object:  # noqa: C901, PLR0912, PLR0915
     """Turn the inert tree into containers and leaves: depth first, with a stack of its own.
 
     Parts that the pickle shares are made once and stay shared; what holds itself is refused. Depth is
@@ -63,22 +63,32 @@ def build_values(pickle: Pickle, scope: Scope, on_unknown: OnUnknown) -> object:
     opened: set[int] = set()
     frame = _Frame(None, [pickle.value], list)
     frames = [frame]
+    plain = _PLAIN
     deepest = scope.limits.value_depth
     longest_key = scope.limits.tensor_name_bytes // 4  # characters that surely fit
+    func: object = None
+    make = None  # what the last call's name makes: one name rebuilds nearly all tensors
     while True:
         parts = frame.parts
         for at in range(frame.at, len(parts)):
             node = parts[at]
-            if type(node) in _PLAIN:
+            kind = type(node)
+            if kind in plain:
                 continue
             is_shared = id(node) in shared
             if is_shared and id(node) in done:
                 value, height = done[id(node)]
             else:
                 height = 0
-                if type(node) is Call:
-                    value = _visit_call(node, scope, on_unknown)
-                elif type(node) is Dict and (flat := _flat(node, longest_key)) is not None:
+                if kind is Call:
+                    if node.func is not func:
+                        func = node.func
+                        make = _constructor(func)
+                    if make is not None and not node.updates and node.how == "REDUCE" and type(node.args) is tuple:
+                        value = make(scope, node.args)
+                    else:
+                        value = _visit_call(node, scope, on_unknown)
+                elif kind is Dict and (flat := _flat(node, longest_key)) is not None:
                     value = flat
                     height = 1
                 else:
@@ -99,7 +109,8 @@ def build_values(pickle: Pickle, scope: Scope, on_unknown: OnUnknown) -> object:
             if height:
                 if len(frames) + height - 1 > deepest:
                     scope.budget.spend("value_depth", len(frames) + height - 1)
-                frame.height = max(frame.height, height + 1)
+                if frame.height <= height:
+                    frame.height = height + 1
         else:
             frames.pop()
             if not frames:
@@ -168,6 +179,14 @@ def _visit_call(node: Call, scope: Scope, on_unknown: OnUnknown) -> object:
     from sbformat.pkl.numpy import array_info
 
     return array_info(node)
+
+
+def _constructor(func: object) -> Callable[[Scope, tuple[object, ...]], object] | None:
+    """Return what makes the values of calls of a name, when those need no more than their arguments."""
+    if type(func) is not Global or func.updates:
+        return None
+    role, make = _ROLES.get(func.pair, _NO_ROLE)
+    return None if role in _COPYING else make
 
 
 _NO_ROLE: Final = None, None
@@ -262,12 +281,14 @@ def _keys(pairs: Dict, scope: Scope) -> list[Any]:
     Text is hashed with a salt, and whole numbers 0..n-1 cannot collide; of others, which a file could
     choose so that they do, only few are allowed. No key may stand twice.
     """
-    keys: list[Any] = [_key(key) if type(key) in (Call, tuple) else key for key, _ in pairs]
+    keys: list[Any] = [key for key, _ in pairs]
+    texts = keys
     if set(map(type, keys)) != _TEXT:
+        keys = [_key(key) if type(key) in (Call, tuple) else key for key in keys]
         _check_other_keys(keys, scope)
-    allowed = scope.budget.limits.tensor_name_bytes
-    for key in keys:
-        if type(key) is str and len(key) * 4 > allowed:
+        texts = [key for key in keys if type(key) is str]
+    if 4 * max(map(len, texts), default=0) > scope.limits.tensor_name_bytes:
+        for key in texts:
             scope.budget.spend("tensor_name_bytes", len(key.encode("utf-8", "surrogatepass")))
     if len(set(keys)) != len(keys):
         _refuse("a key stands twice in one dict")

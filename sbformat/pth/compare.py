@@ -99,12 +99,12 @@ def _same_tensor(left: TensorInfo, right: TensorInfo, first: Budget, second: Bud
 
 def _compare_spelled(left: object, right: object) -> _Pairs:
     """Values in an inert node, and the call that protocol 2 spells one as when it is written again."""
-    from sbformat.pkl.canonical import SPELLED
+    from sbformat.pkl.canonical import WITHOUT_OPCODE
 
-    if type(left) is Call and type(right) in SPELLED:
-        return [(left, SPELLED[type(right)](right))]
-    if type(right) is Call and type(left) in SPELLED:
-        return [(SPELLED[type(left)](left), right)]
+    if type(left) is Call and type(right) in WITHOUT_OPCODE:
+        return [(left, WITHOUT_OPCODE[type(right)](right))]
+    if type(right) is Call and type(left) in WITHOUT_OPCODE:
+        return [(WITHOUT_OPCODE[type(left)](left), right)]
     return None
 
 

@@ -7,8 +7,7 @@ than the grammar says, so nothing recurses.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.errors import UnsupportedError, quote
 from sbformat.globals.torch import (
@@ -36,9 +35,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-_info: Final = partial(tuple.__new__, TensorInfo)  # half the price of TensorInfo(...), once a tensor
+_new: Final = tuple.__new__  # half the price of calling the class, once a tensor
 _DIFFERENTIABLE: Final = frozenset(name for name in DTYPES if name.startswith(("float", "bfloat", "complex")))
 _VIEW_TIMES_STORAGE: Final = 4
+_ONE_DIGIT: Final = 2**30 - 1
+"""The largest number that CPython compares fast."""
 _TENSOR_ATTRIBUTES: Final = frozenset(
     {
         "H", "T", "_backward_hooks", "_base", "_cdata", "_grad", "_grad_fn", "_post_accumulate_grad_hooks", "_version",
@@ -51,11 +52,14 @@ _ORDERED_DICT: Final = ("collections", "OrderedDict")
 PLAIN: Final = frozenset(name for name in DTYPES if name not in QUANTIZED)
 
 
-def _no_hooks(value: object) -> None:
+def _no_hooks(scope: Scope, value: object) -> None:
     """Backward hooks are functions: torch writes an empty OrderedDict for none."""
     if type(value) is Call and value.args == () and not value.updates:
         func = value.func
+        if func is scope.ordered_dict:
+            return
         if type(func) is Global and func.pair == _ORDERED_DICT and not func.updates:
+            scope.ordered_dict = func
             return
     message = "a tensor was saved with backward hooks, which are code"
     raise UnsupportedError(message)
@@ -88,61 +92,33 @@ def _strided(
     """Check offset, shape and strides against the storage; every number is a whole one, none a bool."""
     if type(shape) is not tuple or type(strides) is not tuple or len(shape) != len(strides):
         refuse("a tensor's shape and strides are not tuples of one length")
-    if type(offset) is not int or not 0 <= offset < INT64:
+    if type(offset) is not int or offset < 0 or offset >= INT64:
         refuse("a tensor's offset is not a whole number >= 0")
     if len(shape) > scope.limits.tensor_rank:
         scope.budget.spend("tensor_rank", len(shape))
     numel = 1
-    reach = 0
-    for size, stride in zip(shape, strides):
-        if type(size) is not int or type(stride) is not int or not 0 <= size < INT64 or not 0 <= stride < INT64:
+    reach = axis = 0
+    for size in shape:
+        stride = strides[axis]
+        axis += 1  # noqa: SIM113 -- zip and enumerate take as long as the checks
+        if type(size) is not int or type(stride) is not int or size < 0 or stride < 0:
+            refuse("a tensor's shape or strides are not whole numbers >= 0")
+        if (size > _ONE_DIGIT or stride > _ONE_DIGIT) and max(size, stride) >= INT64:
             refuse("a tensor's shape or strides are not whole numbers >= 0")
         numel *= size
         reach += (size - 1) * stride
-    return fitted(scope, storage, dtype, offset, shape, strides, (numel, reach), requires_grad)
-
-
-def extent_of(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
-    """Return how many items a shape has, and how far the last lies behind the first.
-
-    :param shape: whole numbers >= 0
-    :param strides: as many
-    """
-    numel = 1
-    reach = 0
-    for size, stride in zip(shape, strides):
-        numel *= size
-        reach += (size - 1) * stride
-    return numel, reach
-
-
-def fitted(
-    scope: Scope,
-    storage: Storage,
-    dtype: str,
-    offset: int,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    extent: tuple[int, int],
-    requires_grad: object,
-) -> TensorInfo:
-    """Check that a tensor lies in its storage.
-
-    :param extent: of its shape and strides, as :func:`extent_of` gives it
-    """
-    numel, reach = extent
     scope.tensors += 1
-    available = storage.numel if storage.dtype else storage.nbytes // DTYPES[dtype].itemsize
     scope.items += numel
+    available = storage.numel if storage.dtype else storage.nbytes // DTYPES[dtype].itemsize
     if not numel:
         _check_empty(shape)
     elif offset + reach >= available:
         refuse(f"a tensor of shape {shape} at {offset} ends at element {offset + reach} of {available} in its storage")
-    if numel > _VIEW_TIMES_STORAGE * available:
+    if numel > available and numel > _VIEW_TIMES_STORAGE * available:
         scope.expanded += numel
     if requires_grad is not False:
         _check_gradient(dtype, requires_grad)
-    return _info((dtype, shape, strides, offset, storage, requires_grad, False, False, False, None))
+    return _new(TensorInfo, (dtype, shape, strides, offset, storage, requires_grad, False, False, False, None))
 
 
 def _check_gradient(dtype: str, requires_grad: object) -> None:
@@ -162,18 +138,22 @@ def _check_empty(shape: tuple[int, ...]) -> None:
 def _tensor(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
     reference, offset, shape, strides = arguments(args, "_rebuild_tensor", (4,))
     storage = scope.storage(reference)
-    return _strided(scope, storage, _typed(storage), offset, shape, strides, False)
+    if storage.dtype not in PLAIN:
+        _refuse_dtype(storage.dtype)
+    return _strided(scope, storage, storage.dtype, offset, shape, strides, False)
 
 
 def _tensor_v2(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
-    if len(args) == 7:
-        return _with_bits(_tensor_v2(scope, args[:6]), args[6])
     if len(args) != 6:
+        if len(args) == 7:
+            return _with_bits(_tensor_v2(scope, args[:6]), args[6])
         arguments(args, "_rebuild_tensor_v2", (6, 7))
     reference, offset, shape, strides, requires_grad, hooks = args
     storage = scope.storage(reference)
-    _no_hooks(hooks)
-    dtype = storage.dtype if storage.dtype in PLAIN else _typed(storage)
+    _no_hooks(scope, hooks)
+    dtype = storage.dtype
+    if dtype not in PLAIN:
+        _refuse_dtype(dtype)
     return _strided(scope, storage, dtype, offset, shape, strides, requires_grad)
 
 
@@ -182,7 +162,7 @@ def _tensor_v3(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
         return _with_bits(_tensor_v3(scope, args[:7]), args[7])
     reference, offset, shape, strides, requires_grad, hooks, kind = arguments(args, "_rebuild_tensor_v3", (7,))
     storage = scope.storage(reference)
-    _no_hooks(hooks)
+    _no_hooks(scope, hooks)
     dtype = dtype_of(kind)
     if storage.dtype not in ("", dtype):
         refuse(f"a tensor of {dtype} lies in a storage of {storage.dtype}")
@@ -191,13 +171,10 @@ def _tensor_v3(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
     return _strided(scope, storage, dtype, offset, shape, strides, requires_grad)
 
 
-def _typed(storage: Storage) -> str:
-    dtype = storage.dtype
+def _refuse_dtype(dtype: str) -> NoReturn:
     if not dtype:
         refuse("a tensor names no dtype, and neither does its untyped storage")
-    if dtype in QUANTIZED:
-        refuse(f"a tensor over a storage of {dtype} has no scale")
-    return dtype
+    refuse(f"a tensor over a storage of {dtype} has no scale")
 
 
 def _with_bits(info: TensorInfo, metadata: object) -> TensorInfo:
@@ -261,7 +238,7 @@ def _attributes(scope: Scope, value: object) -> dict[str, object]:
 
 def _parameter(scope: Scope, args: tuple[object, ...]) -> Any:
     data, requires_grad, hooks = arguments(args, "_rebuild_parameter", (3,))
-    _no_hooks(hooks)
+    _no_hooks(scope, hooks)
     made = _plain_tensor(scope, data)
     learns = flag(requires_grad, "requires_grad")
     _check_gradient(_items_of(made).dtype, requires_grad)
@@ -307,7 +284,7 @@ def _from_type_v2(scope: Scope, args: tuple[object, ...]) -> object:
 def _qtensor(scope: Scope, args: tuple[object, ...]) -> QuantizedTensor:
     storage, offset, shape, strides, scheme, requires_grad, hooks = arguments(args, "_rebuild_qtensor", (7,))
     found = scope.storage(storage)
-    _no_hooks(hooks)
+    _no_hooks(scope, hooks)
     if found.dtype not in QUANTIZED:
         refuse(f"a quantized tensor lies in a storage of {found.dtype or 'no dtype'}")
     info = _strided(scope, found, found.dtype, offset, shape, strides, requires_grad)

@@ -39,7 +39,10 @@ class Scope:
     :param id_items: items of a persistent id: 5 in the zip, 6 in the legacy stream
     """
 
-    __slots__ = ("_open_storage", "_storages", "budget", "copied", "expanded", "id_items", "items", "limits", "tensors")
+    __slots__ = (
+        "_open_storage", "_storages", "budget", "copied", "expanded", "id_items", "items", "limits", "ordered_dict",
+        "tensors",
+    )  # fmt: skip
 
     def __init__(self, budget: Budget, open_storage: Callable[..., Storage], id_items: int) -> None:
         self.budget = budget
@@ -52,6 +55,8 @@ class Scope:
         """Of all tensors."""
         self.expanded = 0
         """Of those that are larger than four times their storage."""
+        self.ordered_dict: Global | None = None
+        """The node of ``collections.OrderedDict`` that the last tensor's hooks referred to: mostly one for all."""
         self._open_storage = open_storage
         self._storages: dict[str | tuple[str, object], Storage] = {}
 
@@ -78,14 +83,9 @@ class Scope:
         if type(reference) is not Persistent or reference.updates:
             _refuse("a tensor has something else where its storage belongs")
         parts = reference.id
-        if type(parts) is StorageId:
-            return parts.storage
-        if type(parts) is tuple and parts[:1] == ("module",):
-            message = "a whole nn.Module was pickled, which only its own code can read"
-            raise UnsupportedError(message)
         if type(parts) is not tuple or len(parts) != self.id_items or parts[0] != "storage":
-            _refuse(f"a persistent id is not ('storage', class, key, location, numel) of {self.id_items} items")
-        _, cls, key, location, numel = parts[:5]
+            return self._other_id(parts)
+        _, cls, key, location, numel = parts if self.id_items == 5 else parts[:5]
         view = parts[5] if self.id_items == 6 else None
         dtype = STORAGES.get(cls.pair) if type(cls) is Global and not cls.updates else None
         if dtype is None:
@@ -97,10 +97,6 @@ class Scope:
             _refuse("a persistent id has a key, location or size of a wrong type")
         if view is not None:
             _check_view(view)
-        return self.named_storage(key, dtype, numel, location, view)
-
-    def named_storage(self, key: str, dtype: str, numel: int, location: str, view: object = None) -> Storage:
-        """Return the storage of a key: whoever names it names the same one."""
         name = key if view is None else (key, view)
         storage = self._storages.get(name)
         if storage is None:
@@ -110,6 +106,15 @@ class Scope:
         elif view is None and storage.numel != numel:
             _refuse(f"the storage {quote(key)} is named with two sizes")
         return storage
+
+    def _other_id(self, parts: object) -> Storage:
+        """Return the storage of an id that was resolved before; refuse every other."""
+        if type(parts) is StorageId:
+            return parts.storage
+        if type(parts) is tuple and parts[:1] == ("module",):
+            message = "a whole nn.Module was pickled, which only its own code can read"
+            raise UnsupportedError(message)
+        _refuse(f"a persistent id is not ('storage', class, key, location, numel) of {self.id_items} items")
 
     def check_totals(self) -> None:
         """Charge the tensors, once all are described: the limits of the pickle bound them meanwhile.

@@ -5,7 +5,6 @@ What their pickles say becomes values in ``build``.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -22,6 +21,7 @@ from sbformat.constants import (
 )
 from sbformat.container.names import check_records
 from sbformat.container.reader import Container
+from sbformat.container.records import STORED
 from sbformat.errors import SbformatError, TensorError, UnsupportedError, quote
 from sbformat.io.source import BytesSource
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
@@ -34,7 +34,7 @@ from sbformat.pth.state_dict import StateDict
 from sbformat.pth.values import OnUnknown, Storage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from sbformat.io.source import Source
     from sbformat.pkl.decode import Pickle
@@ -109,11 +109,14 @@ def decode_zip(
 ) -> StateDict:
     """Decode an opened torch zip."""
     data, new_scope, name = _opened(container, budget)
-    with _within(name):
+    try:
         pickle = decode_pickle(data, budget, encoding="utf-8")
         if pickle.flags:
             _refuse("; ".join(pickle.flags))
         return StateDict(build_values(pickle, new_scope(), on_unknown), budget, copy=copy)
+    except SbformatError as error:
+        _name_record(error, name)
+        raise
 
 
 def open_pth(data: memoryview, budget: Budget, *, unchecked_crc: bool = False) -> tuple[Pickle, Scope]:
@@ -136,8 +139,11 @@ def open_legacy(data: memoryview, budget: Budget) -> tuple[Pickle, Scope]:
 def open_zip(container: Container, budget: Budget) -> tuple[Pickle, Scope, str]:
     """Return the pickle of an opened torch zip, the scope that finds its storages, and its record's name."""
     data, new_scope, name = _opened(container, budget)
-    with _within(name):
+    try:
         return decode_pickle(data, budget, encoding="utf-8"), new_scope(), name
+    except SbformatError as error:
+        _name_record(error, name)
+        raise
 
 
 def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[[], Scope], str]:
@@ -146,16 +152,23 @@ def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[
     _check_version(container, root)
     byte_order = _byte_order(container, root)
     folder = root + STORAGE_FOLDER
+    pickle_name = root + PICKLE_RECORD
+    records = container.entries
+    load = container.read
+    is_stored = records[pickle_name].method == STORED and not container.is_inflated(pickle_name)
+    is_plain = container.is_in_memory and is_stored
 
     def open_storage(key: str, dtype: str, numel: int, location: str, _view: object) -> Storage:
         name = folder + key
-        record = container.entries.get(name)
+        record = records.get(name)
         if record is None:
             _refuse(f"the storage {quote(key)} has no record")
-        if container.is_inflated(name):
-            storage: Storage = InflatedStorage(key, dtype, numel, location, byte_order, container, name)
+        if is_plain and record.method == STORED:  # nearly always
+            storage: Storage = Storage(key, dtype, numel, location, byte_order, load, name)
+        elif container.is_inflated(name):
+            storage = InflatedStorage(key, dtype, numel, location, byte_order, container, name)
         elif container.is_in_memory:
-            storage = Storage(key, dtype, numel, location, byte_order, container.read, name)
+            storage = Storage(key, dtype, numel, location, byte_order, load, name)
         else:
             storage = RecordStorage(key, dtype, numel, location, byte_order, container, name)
         if storage.nbytes != record.size:
@@ -163,21 +176,18 @@ def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[
             _refuse(f"the storage {quote(key)} is {numel} x {itemsize} bytes, its record has {record.size}")
         return storage
 
-    pickle_name = root + PICKLE_RECORD
-    with _within(pickle_name):
-        data = container.read(pickle_name, limit="pickle_bytes")
+    try:
+        data = load(pickle_name, limit="pickle_bytes")
+    except SbformatError as error:
+        _name_record(error, pickle_name)
+        raise
     return data, partial(Scope, budget, open_storage, _ID_ITEMS), pickle_name
 
 
-@contextmanager
-def _within(name: str) -> Iterator[None]:
-    """Add the record to errors that name none."""
-    try:
-        yield
-    except SbformatError as error:
-        if error.entry is None:
-            error.within(name)
-        raise
+def _name_record(error: SbformatError, name: str) -> None:
+    """Add the record to an error that names none."""
+    if error.entry is None:
+        error.within(name)
 
 
 def is_torch_zip(source: Source) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from sbformat.errors import DataError, UnsupportedError, quote
 from sbformat.globals.torch import DTYPES, LAYOUTS, MEMORY_FORMATS
-from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
+from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pth.addresses import other_keys, segment
 from sbformat.pth.values import DEVICE_INDEXES, Device, DTypeName, Layout, MemoryFormat, Size, TensorInfo
 
@@ -160,7 +160,7 @@ class _Scope(NamedTuple):
 
     tensors: Mapping[str, TensorInfo]
     used: set[str]
-    budget: Budget
+    limits: Limits
 
 
 def from_portable(
@@ -175,7 +175,7 @@ def from_portable(
     :raises DataError: when it is not that
     """
     try:
-        return _value(value, _Scope(tensors, set() if used is None else used, Budget(limits)))
+        return _value(value, _Scope(tensors, set() if used is None else used, limits))
     except RecursionError:
         return _refuse("it is nested too deep")
 
@@ -206,7 +206,7 @@ def _items(value: object) -> list[Any]:
 
 def _check_keys(keys: list[Any], scope: _Scope) -> None:
     """Cap the keys that a file could choose to have one hash, as the decoder of a ``.pth`` does."""
-    scope.budget.spend("other_keys", len(other_keys(keys)))
+    scope.limits.check("other_keys", len(other_keys(keys)))
 
 
 def _pairs(value: object, scope: _Scope) -> list[tuple[Any, Any]]:

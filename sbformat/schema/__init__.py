@@ -121,7 +121,7 @@ def iter_problems(
     if DATA_ENTRY in archive.contents:
         try:
             data = archive.data
-            archive.require_torch()
+            archive.refuse_sbx()
         except UnsupportedError as error:
             yield Problem(POLICY_ENTRY, "", "missing-entry", "error", error.message)
             return

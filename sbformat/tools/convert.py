@@ -106,7 +106,7 @@ def convert(
         entries = tuple(found.entries)
         tensors, as_bytes = _write_safetensors(found, output, overwrite=overwrite)
     elif kind == "pth":
-        name = found.state_dict_entry(entry.removesuffix(PTH_SUFFIX))
+        name = found.find_state_dict(entry.removesuffix(PTH_SUFFIX))
         entries, state_dict = (name,), found.state_dict(name)
         tensors = len(state_dict.tensors())
         try:
@@ -150,9 +150,11 @@ def _write_arrays(
     if kind == "pth":
         write_pth(state_dict, output, overwrite=overwrite, progress=progress)
     else:
-        from sbformat.arrayfiles.writer import export
+        from sbformat.arrayfiles.writer import write_arrays
 
-        export({name: state_dict.stream_of(state_dict.tree[name]) for name in arrays}, output, overwrite=overwrite)
+        write_arrays(
+            {name: state_dict.stream_of(state_dict.tree[name]) for name in arrays}, output, overwrite=overwrite
+        )
 
 
 # -- an archive as safetensors ------------------------------------------------------------------------
@@ -162,13 +164,13 @@ def _write_safetensors(
     archive: Archive, output: str | os.PathLike[str], *, overwrite: bool
 ) -> tuple[int, tuple[str, ...]]:
     """Write all of an archive: tensors by address, everything else in the metadata or as bytes."""
-    from sbformat.arrayfiles.writer import export
+    from sbformat.arrayfiles.writer import write_arrays
 
     made = _PortableArchive(archive)
     for name in archive.entries:
         made.add(name)
     document = json.dumps({"version": PORTABLE_VERSION, "entries": made.rows})
-    export(made.arrays, output, metadata={METADATA_KEY: document}, overwrite=overwrite, check=archive.check)
+    write_arrays(made.arrays, output, metadata={METADATA_KEY: document}, overwrite=overwrite, check=archive.check)
     return made.tensors, tuple(made.as_bytes)
 
 
@@ -187,7 +189,7 @@ class _PortableArchive:
 
     def add(self, name: str) -> None:
         """Add an entry: a state dict as tensors and text as text if the limits allow it, everything else as bytes."""
-        from sbformat.arrayfiles.writer import stream_of_bytes
+        from sbformat.arrayfiles.writer import bytes_stream
 
         if is_state_dict(name):
             row, arrays = self._convert_state_dict(name)
@@ -195,8 +197,8 @@ class _PortableArchive:
             row, arrays = self._convert_text(name), {}
         if row is None or not self._reserve(row, arrays):
             self.as_bytes.append(name)
-            member = self._archive.encoded(name).member
-            self.arrays[name] = stream_of_bytes(member.size, member.chunks)
+            member = self._archive.encode_entry(name).member
+            self.arrays[name] = bytes_stream(member.size, member.chunks)
             self.rows.append({"name": name})
             return
         self.rows.append(row)
@@ -220,7 +222,7 @@ class _PortableArchive:
         return {"name": name, "tree": tree}, streams
 
     def _convert_text(self, name: str) -> dict[str, Any] | None:
-        member = self._archive.encoded(name).member
+        member = self._archive.encode_entry(name).member
         if member.size > _TEXT_BYTES:
             return None
         content = b"".join(member.chunks())

@@ -83,7 +83,7 @@ def edit(
     :raises UnsupportedError: for files of other formats, which are only read
     """
     archive = as_archive(source, limits=limits)
-    archive.require_own()
+    archive.require_writable()
     before = set(_iter_errors(archive))
     edited = archive
     pairs = list(assign.items() if isinstance(assign, Mapping) else assign)

@@ -8,7 +8,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.arrayfiles.writer import export, format_of
+from sbformat.arrayfiles.writer import detect_format, write_arrays
 from sbformat.constants import POLICY_ENTRY, PTH_SUFFIX
 from sbformat.errors import MissingEntryError, TensorError
 from sbformat.limits import DEFAULT_LIMITS, Limits
@@ -72,7 +72,7 @@ def extract(
     :raises FileExistsError: when the output exists and ``overwrite`` is False
     """
     archive = as_archive(source, limits=limits, on_unknown="inert", in_place=True)
-    kind = format_of(output)
+    kind = detect_format(output)
     facts: dict[str, Any] = {"entry": entry, "stable_baselines3_version": archive.stable_baselines3_version}
     separator = "/" if kind == "npy-folder" else ":"
     arrays: dict[str, Any] = {}
@@ -95,7 +95,7 @@ def extract(
     if not arrays and present:
         raise MissingEntryError(tensors, present=present, what="tensor that matches")
     metadata = {"sbformat": json.dumps(facts)}  # one key: safetensors does not keep the order of several
-    export(arrays, output, metadata=metadata, overwrite=overwrite, progress=progress, check=archive.check)
+    write_arrays(arrays, output, metadata=metadata, overwrite=overwrite, progress=progress, check=archive.check)
     nbytes = sum(array.nbytes for array in arrays.values())
     return ExtractReport(os.fspath(output), kind, tuple(arrays), nbytes, left_behind)
 
@@ -137,9 +137,9 @@ def _describe_replay_buffer(archive: Archive, tensors: str) -> tuple[dict[str, A
 def _select_state_dicts(archive: Archive, entry: str) -> Iterator[tuple[str, StateDict]]:
     names = archive.state_dicts
     if not names:
-        archive.require_torch()
+        archive.refuse_sbx()
         raise MissingEntryError(POLICY_ENTRY, present=archive.entries, what="state dict")
     if entry != ALL_ENTRIES:
-        names = (archive.state_dict_entry(entry, others=(ALL_ENTRIES,)),)
+        names = (archive.find_state_dict(entry, others=(ALL_ENTRIES,)),)
     for name in names:
         yield name.removesuffix(PTH_SUFFIX), archive.state_dict(name)

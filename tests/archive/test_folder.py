@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sbformat.archive.folder import LooseEntries, open_folder
+from sbformat.archive.folder import FileEntries, open_folder
 from sbformat.container.reader import Entry
 from sbformat.errors import ContainerError, LimitError, MissingEntryError
 from sbformat.io.source import BytesSource
@@ -18,8 +18,8 @@ from sbformat.limits import Budget, Limits
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")
 
 
-def loose(**sources: bytes) -> LooseEntries:
-    return LooseEntries({name: BytesSource(data) for name, data in sources.items()}, Budget(Limits(version_bytes=3)))
+def loose(**sources: bytes) -> FileEntries:
+    return FileEntries({name: BytesSource(data) for name, data in sources.items()}, Budget(Limits(version_bytes=3)))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 import sbformat
 from sbformat.data import Serialized
 from sbformat.immutable import FrozenDict, FrozenList, freeze, thaw
-from tests.helpers import bundled
+from tests.helpers.bundled import PPO
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,7 +109,7 @@ def test_a_deep_copy_can_be_changed(thawed: Callable[[Any], Any]) -> None:
 # -- archives -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", sorted(bundled.PPO.parent.glob("*.zip")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(PPO.parent.glob("*.zip")), ids=lambda path: path.stem)
 def test_nothing_in_data_can_be_changed(path: Any) -> None:
     archive = sbformat.read(path)
     found: list[Any] = [archive.data]
@@ -122,7 +122,7 @@ def test_nothing_in_data_can_be_changed(path: Any) -> None:
 
 
 def test_the_message_gives_the_way_to_edit() -> None:
-    archive = sbformat.read(bundled.PPO)
+    archive = sbformat.read(PPO)
     with pytest.raises(TypeError, match="gamma") as caught:
         archive.data["gamma"] = 0.98  # type: ignore[index]
     edited = eval(str(caught.value).partition("; make another one with ")[2], {"archive": archive})  # noqa: S307 -- ours
@@ -130,7 +130,7 @@ def test_the_message_gives_the_way_to_edit() -> None:
 
 
 def test_fields_of_the_system_info_cannot_be_changed() -> None:
-    info = sbformat.read(bundled.PPO).system_info
+    info = sbformat.read(PPO).system_info
     assert info is not None
     assert info.fields["OS"]
     with pytest.raises(TypeError):
@@ -147,7 +147,7 @@ def test_hints_of_a_blob_of_ones_own_cannot_be_changed() -> None:
 
 def test_what_is_decoded_is_the_callers() -> None:
     """``decode`` gives values made anew; ``data`` does not change with them."""
-    archive = sbformat.read(bundled.PPO)
+    archive = sbformat.read(PPO)
     archive = archive.replace(data={**archive.data, "policy_kwargs": {"net_arch": [8]}})
     for made in (archive.decode("policy_kwargs"), archive.hyperparameters()["policy_kwargs"].value):
         assert type(made) is dict

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.generators.build_zips import POLICY, is_terminal_safe, sb3_archive, state_dict_zip
-from sbformat.archive.kinds import Kind, refuse, sniff, sniff_zip
+from sbformat.archive.kinds import Kind, detect_kind, detect_zip_kind, refuse_kind
 from sbformat.container.reader import Container
 from sbformat.errors import ContainerError, SbformatError, UnsupportedError
 from sbformat.io.source import BytesSource
@@ -58,12 +58,12 @@ HEADS: list[tuple[bytes, Kind]] = [
 
 @pytest.mark.parametrize(("head", "kind"), HEADS, ids=lambda value: repr(value)[:40])
 def test_a_file_is_told_by_its_first_bytes(head: bytes, kind: Kind) -> None:
-    assert sniff(BytesSource(head)) == kind
+    assert detect_kind(BytesSource(head)) == kind
 
 
 @given(st.binary(max_size=40))
 def test_any_bytes_have_a_kind_of_the_closed_set(head: bytes) -> None:
-    assert sniff(BytesSource(head)) in get_args(Kind)
+    assert detect_kind(BytesSource(head)) in get_args(Kind)
 
 
 @pytest.mark.parametrize(
@@ -96,17 +96,17 @@ def test_any_bytes_have_a_kind_of_the_closed_set(head: bytes) -> None:
     ],
 )
 def test_a_zip_is_told_by_the_names_of_its_members(names: list[str], kind: Kind) -> None:
-    assert sniff_zip(names) == kind
-    assert sniff_zip(dict.fromkeys(names)) == kind
+    assert detect_zip_kind(names) == kind
+    assert detect_zip_kind(dict.fromkeys(names)) == kind
 
 
 def test_what_numpy_and_zipfile_write_is_told_by_its_names() -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as opened:
         opened.writestr("arr_0.npy", b"")
-    assert sniff_zip(Container(file.getvalue()).entries) == "npz"
-    assert sniff_zip(Container(sb3_archive()).entries) == "sb3"
-    assert sniff_zip(Container(state_dict_zip(POLICY)).entries) == "torch-zip"
+    assert detect_zip_kind(Container(file.getvalue()).entries) == "npz"
+    assert detect_zip_kind(Container(sb3_archive()).entries) == "sb3"
+    assert detect_zip_kind(Container(state_dict_zip(POLICY)).entries) == "torch-zip"
 
 
 # -- refusals -----------------------------------------------------------------------------------------
@@ -114,13 +114,13 @@ def test_what_numpy_and_zipfile_write_is_told_by_its_names() -> None:
 
 def refusal(kind: Kind, head: bytes = b"", names: tuple[str, ...] = ()) -> SbformatError:
     with pytest.raises(SbformatError) as caught:
-        refuse(kind, BytesSource(head), names)
+        refuse_kind(kind, BytesSource(head), names)
     assert is_terminal_safe(str(caught.value))
     return caught.value
 
 
 @pytest.mark.parametrize(
-    ("kind", "word"), [("empty", "empty"), ("text", "text"), ("html", "download went wrong"), ("unknown", "no archive")]
+    ("kind", "word"), [("empty", "empty"), ("text", "text"), ("html", "download"), ("unknown", "starts with 'PK'")]
 )
 def test_what_is_no_archive_at_all_is_a_container_error(kind: Kind, word: str) -> None:
     error = refusal(kind, b"some bytes")
@@ -134,7 +134,7 @@ def test_what_is_no_archive_at_all_is_a_container_error(kind: Kind, word: str) -
         ("lfs-pointer", "git lfs pull"),
         ("sb2-zip", "Stable Baselines 2"),
         ("npz", "npz"),
-        ("zip", "no 'data'"),
+        ("zip", "with 'data' or a '.pth'"),
     ],
 )
 def test_what_is_something_else_is_unsupported(kind: Kind, word: str) -> None:
@@ -144,7 +144,7 @@ def test_what_is_something_else_is_unsupported(kind: Kind, word: str) -> None:
 
 
 def test_an_archive_in_a_folder_of_a_zip_is_told_how_to_be_read() -> None:
-    assert "lies in a folder, 'agent'" in str(refusal("zip", names=("README.md", "agent/data", "agent/policy.pth")))
+    assert "in the folder 'agent'" in str(refusal("zip", names=("README.md", "agent/data", "agent/policy.pth")))
 
 
 def test_of_several_archives_in_folders_the_first_is_named() -> None:

@@ -56,7 +56,7 @@ def test_keys_and_values_are_stripped_and_values_may_be_empty_or_hold_colons() -
 
 @pytest.mark.parametrize(("raw", "offset"), [(b"\xff", 0), (b"OS: caf\xe9\n", 7), (b"OS: \xed\xa0\x80", 4)])
 def test_system_info_that_is_not_utf8_is_refused_at_its_byte(raw: bytes, offset: int) -> None:
-    with pytest.raises(DataError, match="not UTF-8") as caught:
+    with pytest.raises(DataError, match="expected UTF-8") as caught:
         parse_system_info(raw)
     assert caught.value.offset == offset
 
@@ -76,7 +76,7 @@ def test_a_version_that_is_not_is_refused(raw: str) -> None:
 
 @pytest.mark.parametrize("raw", [b"\xff", b"2.3\xa0", b"\xfe\xff\x002"])
 def test_a_version_that_is_not_utf8_is_refused(raw: bytes) -> None:
-    with pytest.raises(DataError, match="not UTF-8"):
+    with pytest.raises(DataError, match="expected UTF-8"):
         parse_version(raw)
 
 

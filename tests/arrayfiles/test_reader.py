@@ -224,7 +224,7 @@ def test_dtypes_that_not_every_library_has_are_read(tmp_path: Path, dtype: str, 
 
 
 def test_padding_and_unknown_facts_are_read_over(tmp_path: Path) -> None:
-    text = json.dumps({"a": row(note="mine"), "__metadata__": {}}).encode() + b"    "
+    text = json.dumps({"a": row(note="mine", **{":serialized:": "AAAA"}), "__metadata__": {}}).encode() + b"    "
     assert read_safetensors(forged(tmp_path, text))[0]["a"].tolist() == [0, 0]
 
 
@@ -237,7 +237,7 @@ def test_padding_and_unknown_facts_are_read_over(tmp_path: Path) -> None:
         ({"a": row(), "b": row(span=[4, 12])}, bytes(12), ContainerError, "cover"),
         ({"a": row(), "b": row(span=[12, 20])}, bytes(20), ContainerError, "cover"),
         ({"a": row(), "b": row()}, bytes(8), ContainerError, "cover"),
-        ({"a": row(span=[8, 0])}, bytes(8), ContainerError, "ends before"),
+        ({"a": row(span=[8, 0])}, bytes(8), ContainerError, "end before"),
         ({"a": row(span=[0, 8, 8])}, bytes(8), ContainerError, "offsets"),
         ({"a": row(span=[False, 8])}, bytes(8), ContainerError, "offsets"),
         ({"a": row(shape=[-2])}, bytes(8), ContainerError, "offsets"),
@@ -245,8 +245,7 @@ def test_padding_and_unknown_facts_are_read_over(tmp_path: Path) -> None:
         ({"a": row(shape="2")}, bytes(8), ContainerError, "offsets"),
         ({"a": row(dtype=None)}, bytes(8), ContainerError, "offsets"),
         ({"a": {}}, b"", ContainerError, "offsets"),
-        ({"a": 1}, b"", ContainerError, "no description"),
-        ({"a": row(**{":serialized:": "AAAA"})}, bytes(8), ContainerError, "no description"),
+        ({"a": 1}, b"", ContainerError, "expected an object that"),
         ({"a": row(shape=[3])}, bytes(8), TensorError, "asks for 12 bytes"),
         ({"a": row(shape=[2**62] * 20)}, bytes(8), TensorError, r"asks for 2\^"),
         ({"a": row(shape=[1] * 33)}, bytes(8), LimitError, "tensor_rank"),
@@ -262,7 +261,7 @@ def test_padding_and_unknown_facts_are_read_over(tmp_path: Path) -> None:
         (b"{'a': 1}", b"", ContainerError, "JSON"),
         (b"\xff\xfe", b"", ContainerError, "UTF-8"),
         (b'{"' + b"\x1b[31m" * 90 + b'": 1}', b"", ContainerError, "JSON"),
-        (b'{"\\u001b[31m\\ud800": 1}', b"", ContainerError, "no description"),
+        (b'{"\\u001b[31m\\ud800": 1}', b"", ContainerError, "expected an object that"),
     ],
 )
 def test_hostile_safetensors_is_refused(

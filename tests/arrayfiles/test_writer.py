@@ -1,4 +1,4 @@
-"""export, extract and atomic: files that are whole or not there."""
+"""write_arrays, extract and atomic: files that are whole or not there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from safetensors.numpy import load_file, save
 
 import sbformat
-from sbformat.arrayfiles.writer import export, format_of
+from sbformat.arrayfiles.writer import detect_format, write_arrays
 from sbformat.errors import UnsupportedError
 from sbformat.io.atomic import new_file, new_folder
 from sbformat.pth import StateDict, TensorInfo
@@ -105,7 +105,7 @@ def test_a_folder_with_anything_else_is_not_replaced(tmp_path: Path) -> None:
 
 
 def test_the_suffix_tells_the_format(tmp_path: Path) -> None:
-    assert [format_of(name) for name in ("a.safetensors", "a.npz", "a", "a.b/")] == [
+    assert [detect_format(name) for name in ("a.safetensors", "a.npz", "a", "a.b/")] == [
         "safetensors", "npz", "npy-folder", "npy-folder",
     ]  # fmt: skip
     with pytest.raises(sbformat.UnsupportedError, match="suffix"):
@@ -131,13 +131,13 @@ def test_what_a_format_cannot_hold_is_refused_before_anything_is_written(
     tmp_path: Path, arrays: dict[str, np.ndarray], name: str, words: str
 ) -> None:
     with pytest.raises(sbformat.UnsupportedError, match=words):
-        export(arrays, tmp_path / name)
+        write_arrays(arrays, tmp_path / name)
     assert os.listdir(tmp_path) == []
 
 
 def test_npz_holds_the_names_that_savez_cannot(tmp_path: Path) -> None:
     arrays = {"file": np.arange(2), "allow_pickle": np.arange(3), "a/b:c": np.array(1, "f4")}
-    export(arrays, tmp_path / "o.npz")
+    write_arrays(arrays, tmp_path / "o.npz")
     assert {key: value.tolist() for key, value in load(tmp_path / "o.npz").items()} == {
         key: value.tolist() for key, value in arrays.items()
     }
@@ -149,7 +149,7 @@ def test_safetensors_holds_bfloat16_strided_and_zero_dim(tmp_path: Path) -> None
         "t": np.arange(6, dtype="f4").reshape(2, 3).T,
         "z": np.array(2.5, "f4"),
     }
-    export(arrays, tmp_path / "o.safetensors", metadata={"entry": "policy"})
+    write_arrays(arrays, tmp_path / "o.safetensors", metadata={"entry": "policy"})
     from safetensors import safe_open
 
     with safe_open(tmp_path / "o.safetensors", "np") as file:
@@ -165,10 +165,10 @@ def test_what_numpy_lacks_is_written_without_the_extra(tmp_path: Path, monkeypat
     monkeypatch.delitem(pth_arrays._NUMPY_DTYPES, "bfloat16", raising=False)
     storage = Storage("0", "bfloat16", 6, "cpu", "little", lambda _: memoryview(bytes(range(12))), "0")
     state = tensors().with_tree({"a": TensorInfo("bfloat16", (2, 3), (3, 1), 0, storage)})
-    export({"a": state.stream("a")}, tmp_path / "o.safetensors")
+    write_arrays({"a": state.stream("a")}, tmp_path / "o.safetensors")
     assert (tmp_path / "o.safetensors").read_bytes().endswith(bytes(range(12)))
     with pytest.raises(UnsupportedError, match="bfloat16, which .npy cannot name"):
-        export({"a": state.stream("a")}, tmp_path / "o.npz")
+        write_arrays({"a": state.stream("a")}, tmp_path / "o.npz")
     turned = state.with_tree({"a": TensorInfo("bfloat16", (2, 3), (1, 2), 0, storage)})
     with pytest.raises(UnsupportedError, match=r"sbformat\[dtypes\]"):
         turned.stream("a")
@@ -202,7 +202,7 @@ def test_the_mode_is_kept_and_links_are_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["o.safetensors", "o.npz"])
 def test_a_new_file_has_the_mode_that_any_new_file_has(tmp_path: Path, name: str) -> None:
     (tmp_path / "plain").write_text("")
-    export({"a": np.zeros(1)}, tmp_path / name)
+    write_arrays({"a": np.zeros(1)}, tmp_path / name)
     assert stat.S_IMODE((tmp_path / name).stat().st_mode) == stat.S_IMODE((tmp_path / "plain").stat().st_mode)
 
 
@@ -237,11 +237,11 @@ def test_a_folder_is_replaced_only_when_it_is_one_of_arrays(tmp_path: Path) -> N
     (target / "link").symlink_to(elsewhere)
     for overwrite in (False, True):
         with pytest.raises(FileExistsError):
-            export({"a": np.zeros(1)}, target, overwrite=overwrite)
+            write_arrays({"a": np.zeros(1)}, target, overwrite=overwrite)
     assert (target / "link").is_symlink()
     assert (elsewhere / "a.npy").read_text() == "mine"
     (target / "link").unlink()
-    export({"a": np.zeros(1)}, target)
+    write_arrays({"a": np.zeros(1)}, target)
     assert os.listdir(target) == ["a.npy"]
 
 
@@ -249,17 +249,17 @@ def test_a_folder_is_replaced_only_when_it_is_one_of_arrays(tmp_path: Path) -> N
 @pytest.mark.parametrize("output", ["o.safetensors", "o.npz", "o"])
 def test_names_that_no_file_can_hold_are_refused(tmp_path: Path, name: str, output: str) -> None:
     with pytest.raises(sbformat.UnsupportedError):
-        export({name: np.zeros(1)}, tmp_path / output)
+        write_arrays({name: np.zeros(1)}, tmp_path / output)
     assert os.listdir(tmp_path) == []
 
 
 def test_a_folder_gets_no_terminal_commands_as_names(tmp_path: Path) -> None:
     with pytest.raises(sbformat.UnsupportedError):
-        export({"a\x1b[31m": np.zeros(1)}, tmp_path / "o")
+        write_arrays({"a\x1b[31m": np.zeros(1)}, tmp_path / "o")
 
 
 def test_a_long_name_leaves_room_for_a_temporary(tmp_path: Path) -> None:
-    export({"a": np.zeros(1)}, tmp_path / ("\U0001f916" * 62 + ".npz"))
+    write_arrays({"a": np.zeros(1)}, tmp_path / ("\U0001f916" * 62 + ".npz"))
     assert len(os.listdir(tmp_path)) == 1
 
 
@@ -286,16 +286,16 @@ def test_safetensors_are_those_of_the_library_byte_for_byte(tmp_path: Path) -> N
     arrays |= {name: np.arange(8).astype(name).reshape(2, 4) for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")}
     arrays['"\\\n\x01\x7f\u2028/'] = np.zeros(2)
     metadata = {"k": 'a "\u00e9" \n'}
-    export(arrays, tmp_path / "o.safetensors", metadata=metadata)
+    write_arrays(arrays, tmp_path / "o.safetensors", metadata=metadata)
     expected = save({name: np.asarray(array, order="C") for name, array in arrays.items()}, metadata)
     assert (tmp_path / "o.safetensors").read_bytes() == expected
-    export({}, tmp_path / "none.safetensors", metadata=metadata)
+    write_arrays({}, tmp_path / "none.safetensors", metadata=metadata)
     assert (tmp_path / "none.safetensors").read_bytes() == save({}, metadata)
 
 
 def test_npy_are_those_of_numpy_byte_for_byte(tmp_path: Path) -> None:
     arrays = {**many(), "text": np.array(["ab", "c"]), "date": np.array(["2020-01-01"], "M8[D]")}
-    export(arrays, tmp_path / "o.npz")
+    write_arrays(arrays, tmp_path / "o.npz")
     with zipfile.ZipFile(tmp_path / "o.npz") as file:
         for name, array in arrays.items():
             expected = io.BytesIO()
@@ -306,7 +306,7 @@ def test_npy_are_those_of_numpy_byte_for_byte(tmp_path: Path) -> None:
 def test_other_byte_orders_become_little_endian(tmp_path: Path) -> None:
     array = np.arange(6, dtype=">i4").reshape(2, 3)
     for name in ("o.safetensors", "o.npz"):
-        export({"a": array, "t": array.T}, tmp_path / name)
+        write_arrays({"a": array, "t": array.T}, tmp_path / name)
         found = load(tmp_path / name)
         assert found["a"].tolist() == array.tolist()
         assert found["t"].tolist() == array.T.tolist()
@@ -315,7 +315,7 @@ def test_other_byte_orders_become_little_endian(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["o.safetensors", "o.npz", "o"])
 def test_objects_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(sbformat.UnsupportedError):
-        export({"a": np.array([{}])}, tmp_path / name)
+        write_arrays({"a": np.array([{}])}, tmp_path / name)
     assert os.listdir(tmp_path) == []
 
 
@@ -335,9 +335,9 @@ def tensors() -> StateDict:
 def test_a_stream_writes_what_its_array_does(tmp_path: Path, name: str) -> None:
     state = tensors()
     paths = list(state.tensors())
-    export({path: state.stream(path) for path in paths}, tmp_path / name)
+    write_arrays({path: state.stream(path) for path in paths}, tmp_path / name)
     (tmp_path / "whole").mkdir()
-    export({path: np.asarray(state.array(path)) for path in paths}, tmp_path / "whole" / name)
+    write_arrays({path: np.asarray(state.array(path)) for path in paths}, tmp_path / "whole" / name)
     if name == "o":
         for path in paths:
             assert (tmp_path / name / f"{path}.npy").read_bytes() == (
@@ -360,7 +360,7 @@ def test_big_endian_storages_are_swapped_in_pieces(tmp_path: Path) -> None:
     raw = np.arange(600_000, dtype=">f4")
     storage = Storage("0", "float32", raw.size, "cpu", "big", lambda _: memoryview(raw.tobytes()), "0")
     state = tensors().with_tree({"a": TensorInfo("float32", (300_000, 2), (2, 1), 0, storage)})
-    export({"a": state.stream("a")}, tmp_path / "o.npz")
+    write_arrays({"a": state.stream("a")}, tmp_path / "o.npz")
     assert np.array_equal(load(tmp_path / "o.npz")["a"], raw.reshape(-1, 2))
 
 
@@ -369,7 +369,7 @@ def test_bytes_that_are_wrong_leave_no_file_behind(tmp_path: Path) -> None:
     state = tensors().with_tree({"a": TensorInfo("bool", (3,), (1,), 0, storage)}).named("policy.pth")
     for name in ("o.safetensors", "o.npz", "o"):
         with pytest.raises(sbformat.TensorError, match=r"policy\.pth: the bool storage"):
-            export({"a": state.stream("a")}, tmp_path / name)
+            write_arrays({"a": state.stream("a")}, tmp_path / name)
     assert os.listdir(tmp_path) == []
 
 

@@ -37,8 +37,8 @@ from sbformat.limits import Budget, Limits
 ONE = Member(b"data", b"{}")
 TWO = Member(b"policy.pth", b"0123456789")
 CHUNK = CHUNK_BYTES
-END = "end record"
-LOCAL = "local header|does not end where|lie between"
+END = "end record|truncated"
+LOCAL = "local header|does not end where|expected the next header or the directory after"
 """What messages about the structure speak of: which of its rules is met first is not the format's business."""
 
 
@@ -333,17 +333,21 @@ def test_what_is_accepted_after_random_changes_reads_the_same_with_zipfile(made:
 def test_few_bytes_are_no_zip(size: int) -> None:
     refused(
         (b"PK\x03\x04" + bytes(18))[:size],
-        "empty" if not size else "not a zip" if size < 4 else "cut short|no end record",
+        "empty"
+        if not size
+        else "expected a zip, which starts"
+        if size < 4
+        else "expected a zip of at least 22 bytes|expected an end record",
     )
 
 
 @pytest.mark.parametrize("head", [b"PK\x05\x06", b"PK\x01\x02", b"PK\x03\x05", b"\x80\x02}.", b"GIF8", b"\0\0\0\0"])
 def test_a_zip_starts_with_a_local_header(head: bytes) -> None:
-    assert refused(head + build_zip(ONE)[4:], "does not start with a local header").offset == 0
+    assert refused(head + build_zip(ONE)[4:], "which starts with a local header").offset == 0
 
 
 def test_an_empty_zip_is_no_archive() -> None:
-    refused(build_zip(), "does not start with a local header")
+    refused(build_zip(), "which starts with a local header")
 
 
 @pytest.mark.parametrize("prefix", [b"MZ", b"PK\x03\x04", b"#!/bin/sh\n", build_zip(ONE)])
@@ -392,23 +396,23 @@ def test_two_end_records_that_both_end_the_file_are_refused() -> None:
 @pytest.mark.parametrize(
     ("forged", "match"),
     [
-        ({"disk": 1}, "several disks"),
-        ({"start_disk": 1}, "several disks"),
-        ({"disk": MAX16, "start_disk": MAX16}, "several disks"),
-        ({"count_here": 1}, "counts 1 entries on this disk but 2"),
-        ({"count": 3}, "counts 2 entries on this disk but 3"),
-        ({"count": 1, "count_here": 1}, "belong to no record"),
-        ({"count": 3, "count_here": 3}, "cannot fit|ends within"),
-        ({"count": 0, "count_here": 0}, "belong to no record|cannot fit"),
-        ({"count": 60_000, "count_here": 60_000}, "cannot fit"),
-        ({"count": MAX16, "count_here": MAX16}, "zip64 record that is not there"),
-        ({"length": MAX32}, "zip64 record that is not there"),
-        ({"start": MAX32}, "zip64 record that is not there"),
-        ({"length": 0}, "directory claims"),
-        ({"start": 0}, "directory claims"),
-        ({"start": 0, "length": 0}, "directory claims"),
-        ({"length": MAX32 - 1}, "directory claims"),
-        ({"start": MAX32 - 1}, "directory claims"),
+        ({"disk": 1}, "disk numbers 1 and 0"),
+        ({"start_disk": 1}, "disk numbers 0 and 1"),
+        ({"disk": MAX16, "start_disk": MAX16}, "disk numbers 65535 and 65535"),
+        ({"count_here": 1}, "on this disk and in total, got 1 and 2"),
+        ({"count": 3}, "on this disk and in total, got 2 and 3"),
+        ({"count": 1, "count_here": 1}, "1 records to fill the directory, got 56 bytes more"),
+        ({"count": 3, "count_here": 3}, "too small for 3|expected 3 records"),
+        ({"count": 0, "count_here": 0}, "0 records to fill the directory, got 106 bytes more"),
+        ({"count": 60_000, "count_here": 60_000}, "too small for 60000"),
+        ({"count": MAX16, "count_here": MAX16}, "expected a zip64 end record, .* got none"),
+        ({"length": MAX32}, "expected a zip64 end record, .* got none"),
+        ({"start": MAX32}, "expected a zip64 end record, .* got none"),
+        ({"length": 0}, "expected the directory to end at byte"),
+        ({"start": 0}, "expected the directory to end at byte"),
+        ({"start": 0, "length": 0}, "expected the directory to end at byte"),
+        ({"length": MAX32 - 1}, "expected the directory to end at byte"),
+        ({"start": MAX32 - 1}, "expected the directory to end at byte"),
     ],
     ids=str,
 )
@@ -418,24 +422,24 @@ def test_a_forged_end_record_is_refused(forged: Forged, match: str) -> None:
 
 
 def test_the_directory_ends_where_the_end_record_starts() -> None:
-    refused(build_zip(ONE, behind_directory=b"\0"), "directory claims")
-    refused(build_zip(ONE, behind_directory=b"\0" * 56, zip64=True), "directory claims")
+    refused(build_zip(ONE, behind_directory=b"\0"), "expected the directory to end at byte")
+    refused(build_zip(ONE, behind_directory=b"\0" * 56, zip64=True), "expected the directory to end at byte")
 
 
 @pytest.mark.parametrize(
     ("forged", "match"),
     [
-        ({"signature": b"PK\x06\x05"}, "no zip64 record"),
-        ({"record_size": 43}, "no zip64 record"),
-        ({"record_size": 45}, "no zip64 record"),
-        ({"record_size": 2**64 - 1}, "no zip64 record"),
-        ({"disk": 1}, "contradicts itself"),
-        ({"start_disk": 1}, "contradicts itself"),
-        ({"count_here": 1}, "contradicts itself"),
-        ({"count": 3}, "contradicts itself"),
-        ({"count": 1, "count_here": 1}, "end record says 2 where the zip64 record says 1"),
-        ({"length": 1}, "where the zip64 record says 1"),
-        ({"start": 1}, "where the zip64 record says 1"),
+        ({"signature": b"PK\x06\x05"}, "expected a zip64 end record of 56 bytes"),
+        ({"record_size": 43}, "expected a zip64 end record of 56 bytes"),
+        ({"record_size": 45}, "expected a zip64 end record of 56 bytes"),
+        ({"record_size": 2**64 - 1}, "expected a zip64 end record of 56 bytes"),
+        ({"disk": 1}, "disk numbers 1 and 0, 2 and 2 entries"),
+        ({"start_disk": 1}, "disk numbers 0 and 1, 2 and 2 entries"),
+        ({"count_here": 1}, "disk numbers 0 and 0, 1 and 2 entries"),
+        ({"count": 3}, "disk numbers 0 and 0, 2 and 3 entries"),
+        ({"count": 1, "count_here": 1}, "expected 1 in the end record, as in the zip64 end record, got 2"),
+        ({"length": 1}, "expected 1 in the end record"),
+        ({"start": 1}, "expected 1 in the end record"),
     ],
     ids=str,
 )
@@ -446,11 +450,11 @@ def test_a_forged_zip64_record_is_refused(forged: Forged, match: str) -> None:
 @pytest.mark.parametrize(
     ("forged", "match"),
     [
-        ({"disk": 1}, "several disks"),
-        ({"disks": 2}, "several disks"),
-        ({"record_at": 0}, "must end at its locator"),
-        ({"record_at": 2**64 - 1}, "must end at its locator"),
-        ({"signature": b"PK\x06\x08"}, "directory claims"),
+        ({"disk": 1}, "disk number 1 of 1"),
+        ({"disks": 2}, "disk number 0 of 2"),
+        ({"record_at": 0}, "directly before its locator, got 0"),
+        ({"record_at": 2**64 - 1}, "directly before its locator, got 18446744073709551615"),
+        ({"signature": b"PK\x06\x08"}, "expected the directory to end at byte"),
     ],
     ids=str,
 )
@@ -464,13 +468,16 @@ def test_absurd_numbers_in_the_zip64_record_are_refused_before_anything_is_made(
     fields: tuple[str, ...], value: int
 ) -> None:
     end = {"count": MAX16, "count_here": MAX16, "length": MAX32, "start": MAX32}
-    refused(build_zip(ONE, zip64=True, end=end, zip64_end=dict.fromkeys(fields, value)), "claims|cannot fit")
+    refused(
+        build_zip(ONE, zip64=True, end=end, zip64_end=dict.fromkeys(fields, value)),
+        "expected the directory to end at byte|too small for",
+    )
 
 
 def test_a_locator_without_room_for_its_record_is_refused() -> None:
     locator = struct.pack("<4sIQI", b"PK\x06\x07", 0, 0, 1)
     end = struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, 0, 0, 0, 0, 0)
-    refused(b"PK\x03\x04" + locator + end, "must end at its locator")
+    refused(b"PK\x03\x04" + locator + end, "directly before its locator, got 0")
 
 
 # -- the directory ------------------------------------------------------------------------------------
@@ -479,30 +486,30 @@ def test_a_locator_without_room_for_its_record_is_refused() -> None:
 @pytest.mark.parametrize(
     ("forged", "match"),
     [
-        ({"signature": b"PK\x01\x03"}, "wrong signature"),
-        ({"flags": 0x1}, "flags 0x0001: encrypted"),
+        ({"signature": b"PK\x01\x03"}, "expected the signature of a directory record"),
+        ({"flags": 0x1}, "unsupported flags 0x0001"),
         ({"flags": 0x20}, "flags 0x0020"),
         ({"flags": 0x40}, "flags 0x0040"),
         ({"flags": 0x2000}, "flags 0x2000"),
-        ({"method": 1}, "method 1; only"),
-        ({"method": 9}, "method 9; only"),
-        ({"method": 12}, "method 12; only"),
-        ({"method": 14}, "method 14; only"),
-        ({"method": 93}, "method 93; only"),
-        ({"method": 99}, "method 99; only"),
-        ({"size": 11}, "stored member claims 10 bytes stored and 11"),
-        ({"compressed": 9}, "stored member claims 9"),
-        ({"disk": 1}, "another disk"),
-        ({"disk": MAX16}, "another disk"),
-        ({"size": MAX32, "compressed": MAX32}, "zip64 sizes"),
-        ({"offset": MAX32}, "zip64 sizes"),
+        ({"method": 1}, r"\(deflated\), got 1$"),
+        ({"method": 9}, r"\(deflated\), got 9$"),
+        ({"method": 12}, r"\(deflated\), got 12$"),
+        ({"method": 14}, r"\(deflated\), got 14$"),
+        ({"method": 93}, r"\(deflated\), got 93$"),
+        ({"method": 99}, r"\(deflated\), got 99$"),
+        ({"size": 11}, "stored member, got 10 compressed and 11 inflated"),
+        ({"compressed": 9}, "stored member, got 9 compressed"),
+        ({"disk": 1}, "expected a member on disk 0"),
+        ({"disk": MAX16}, "expected a member on disk 0"),
+        ({"size": MAX32, "compressed": MAX32}, "expected a zip64 extra of"),
+        ({"offset": MAX32}, "expected a zip64 extra of"),
         ({"name_size": 9}, "record"),
-        ({"name_size": 11}, "directory ends within a record"),
-        ({"name_size": MAX16}, "directory ends within a record"),
-        ({"extra_size": 1}, "directory ends within a record"),
-        ({"extra_size": MAX16}, "directory ends within a record"),
-        ({"comment_size": 1}, "directory ends within a record"),
-        ({"comment_size": MAX16}, "directory ends within a record"),
+        ({"name_size": 11}, "the directory ends"),
+        ({"name_size": MAX16}, "the directory ends"),
+        ({"extra_size": 1}, "the directory ends"),
+        ({"extra_size": MAX16}, "the directory ends"),
+        ({"comment_size": 1}, "the directory ends"),
+        ({"comment_size": MAX16}, "the directory ends"),
     ],
     ids=str,
 )
@@ -528,7 +535,10 @@ def test_any_other_flag_is_refused_even_when_both_headers_have_it(flag: int) -> 
     ],
 )
 def test_the_zip64_extra_of_the_directory_holds_what_its_record_asks_for(central_extra: bytes, forged: Forged) -> None:
-    refused(build_zip(ONE, Member(TWO.name, TWO.data, central_extra=central_extra, central=forged)), "zip64 sizes")
+    refused(
+        build_zip(ONE, Member(TWO.name, TWO.data, central_extra=central_extra, central=forged)),
+        "expected a zip64 extra of",
+    )
 
 
 @pytest.mark.parametrize("value", [9, 11, 2**64 - 1])
@@ -541,18 +551,18 @@ def test_wide_sizes_are_held_to_the_file_too(value: int) -> None:
 @pytest.mark.parametrize(
     ("extra", "match"),
     [
-        (b"\x55", "cut short"),
-        (b"\x55\x54\x01", "cut short"),
-        (b"\x55\x54\x05\x00abcd", "cut short"),
-        (b"\x55\x54\xff\xffabcd", "cut short"),
-        (extra_field(0x5455, b"a") + b"\0", "cut short"),
-        (extra_field(0x5455, b"a") * 2, "0x5455 stands twice"),
-        (zip64_field(10, 10) * 2, "stands twice"),
-        (extra_field(0x7075, b"\x01" + struct.pack("<I", zlib.crc32(TWO.name)) + b"other"), "second name"),
-        (extra_field(0x7075, b""), "second name"),
-        (extra_field(0x7075, b"\x01\0\0\0\0"), "second name"),
-        (extra_field(0x7075, b"\x01\0\0\0\0" + TWO.name + b"\0"), "second name"),
-        (pad(4) + b"\x01\x00", "cut short"),
+        (b"\x55", "extra field .* got"),
+        (b"\x55\x54\x01", "extra field .* got"),
+        (b"\x55\x54\x05\x00abcd", "extra field .* got"),
+        (b"\x55\x54\xff\xffabcd", "extra field .* got"),
+        (extra_field(0x5455, b"a") + b"\0", "extra field .* got"),
+        (extra_field(0x5455, b"a") * 2, "0x5455 is repeated"),
+        (zip64_field(10, 10) * 2, "is repeated"),
+        (extra_field(0x7075, b"\x01" + struct.pack("<I", zlib.crc32(TWO.name)) + b"other"), "another name"),
+        (extra_field(0x7075, b""), "another name"),
+        (extra_field(0x7075, b"\x01\0\0\0\0"), "another name"),
+        (extra_field(0x7075, b"\x01\0\0\0\0" + TWO.name + b"\0"), "another name"),
+        (pad(4) + b"\x01\x00", "extra field .* got"),
     ],
 )
 def test_extra_fields_are_well_formed_and_none_stands_twice(side: str, extra: bytes, match: str) -> None:
@@ -570,7 +580,7 @@ def test_names_are_printable_utf8_of_1_to_1024_bytes(name: bytes) -> None:
 
 
 def test_two_members_of_one_name_are_refused() -> None:
-    refused(build_zip(ONE, Member(b"data", b"[]")), "two members are named 'data'")
+    refused(build_zip(ONE, Member(b"data", b"[]")), "two members named 'data'")
     refused(build_zip(ONE, order=[0, 0]), LOCAL + "|two members")
 
 
@@ -586,7 +596,7 @@ def test_names_of_an_archive_are_fit_to_be_paths_and_names_of_records_need_not_b
 @pytest.mark.parametrize("names", [(b"data", b"DATA"), (b"a", b"a/b"), ("\u00e9".encode(), "e\u0301".encode())])
 def test_names_of_an_archive_do_not_meet(names: tuple[bytes, bytes]) -> None:
     made = build_zip(*[Member(name, flags=UTF8_FLAG) for name in names])
-    refused(made, "meet|lies under")
+    refused(made, "are equal when case is folded|is inside the file")
     assert len(records(made)) == 2
 
 
@@ -599,22 +609,24 @@ def test_names_are_utf8_whatever_their_flag_says(flags: int) -> None:
 @pytest.mark.parametrize("system", [3, 19])
 def test_links_devices_and_folders_without_a_slash_are_refused(kind: int, system: int) -> None:
     member = Member(b"data", b"{}", central={"made_by": system << 8, "attributes": (kind | 0o644) << 16})
-    refused(build_zip(member), "'data' is not a regular file")
+    refused(build_zip(member), "attributes of a regular file for 'data'")
 
 
 def test_a_file_with_a_slash_behind_its_name_is_refused() -> None:
-    refused(build_zip(Member(b"folder/", central={"attributes": 0o100644 << 16})), "not a regular file")
+    refused(
+        build_zip(Member(b"folder/", central={"attributes": 0o100644 << 16})), "attributes of a folder for 'folder/'"
+    )
 
 
 @pytest.mark.parametrize("system", [0, 3, 10])
 def test_a_file_that_dos_attributes_call_a_folder_is_refused_since_torch_would_read_nothing(system: int) -> None:
     member = Member(b"archive/data/0", bytes(8), central={"made_by": system << 8, "attributes": 0x10})
-    refused(build_zip(member), "not a regular file", names="record")
+    refused(build_zip(member), "attributes of a regular file", names="record")
 
 
 @pytest.mark.parametrize("member", [Member(b"folder/", b"x"), Member(b"folder/", b"", method=DEFLATED)])
 def test_a_folder_with_content_is_refused(member: Member) -> None:
-    refused(build_zip(member), "'folder/' has content")
+    refused(build_zip(member), "the folder 'folder/' to be empty")
 
 
 # -- local headers ------------------------------------------------------------------------------------
@@ -647,7 +659,7 @@ def test_a_folder_with_content_is_refused(member: Member) -> None:
 @pytest.mark.parametrize("first", [True, False])
 def test_a_forged_local_header_is_refused(forged: Forged, match: str, first: bool) -> None:  # noqa: FBT001
     if first and "signature" in forged:
-        match = "does not start with"
+        match = "which starts with"
     member = Member(TWO.name, TWO.data, local=forged)
     assert refused(build_zip(*((member, ONE) if first else (ONE, member))), match).offset is not None
 
@@ -659,14 +671,14 @@ def test_the_local_name_equals_the_directorys(name: bytes) -> None:
 
 def test_gaps_between_members_are_refused() -> None:
     gap = Member(b"data", b"{}", behind=b"\0")
-    refused(build_zip(gap, TWO), "1 bytes lie between 'data' and what follows")
-    refused(build_zip(TWO, gap), "1 bytes lie between 'data' and what follows")
+    refused(build_zip(gap, TWO), "after 'data', got 1 other bytes")
+    refused(build_zip(TWO, gap), "after 'data', got 1 other bytes")
 
 
 def test_a_hidden_member_between_two_is_refused() -> None:
     hidden = Member(b"policy.pth", b"hidden")
     cover = Member(b"data", b"{}", behind=hidden.local_header() + hidden.content())
-    refused(build_zip(cover, TWO), "lie between 'data' and what follows")
+    refused(build_zip(cover, TWO), "after 'data', got .* other bytes")
 
 
 def test_a_member_inside_another_is_refused() -> None:
@@ -708,12 +720,12 @@ def test_torch_writes_size_zero_and_offset_into_the_local_extra_past_4_gib(extra
 @pytest.mark.parametrize(
     ("extra", "local", "match"),
     [
-        (zip64_field(10), {"compressed": MAX32, "size": MAX32}, "says another offset"),
+        (zip64_field(10), {"compressed": MAX32, "size": MAX32}, "expected offset 36 in the zip64 extra"),
         (zip64_field(36), {"compressed": MAX32, "size": MAX32}, "differs"),
-        (zip64_field(10, 10, 0), {"compressed": MAX32, "size": MAX32}, "says another offset"),
+        (zip64_field(10, 10, 0), {"compressed": MAX32, "size": MAX32}, "expected offset 36 in the zip64 extra"),
         (zip64_field(9, 10, 36), {}, "differs"),
-        (zip64_field(10, 10, 36, 0), {}, "must hold both sizes"),
-        (extra_field(1, b""), {}, "must hold both sizes"),
+        (zip64_field(10, 10, 36, 0), {}, "expected a zip64 extra of 8, 16 or 24 bytes"),
+        (extra_field(1, b""), {}, "expected a zip64 extra of 8, 16 or 24 bytes"),
         (zip64_field(11, 11), {"compressed": MAX32, "size": MAX32}, "differs"),
         (zip64_field(9, 10), {"compressed": MAX32, "size": MAX32}, "differs"),
         (zip64_field(9, 10), {}, "zip64 extra of 'policy.pth' differs"),
@@ -760,16 +772,16 @@ def descriptor(layout: str = "<4s3I", **forged: Any) -> bytes:
 @pytest.mark.parametrize("last", [True, False])
 def test_a_descriptor_that_does_not_agree_with_the_directory_is_refused(bad: bytes, last: bool) -> None:  # noqa: FBT001
     member = Member(TWO.name, TWO.data, descriptor=bad)
-    refused(build_zip(*((ONE, member) if last else (member, ONE))), "no data descriptor that agrees")
+    refused(build_zip(*((ONE, member) if last else (member, ONE))), "expected a data descriptor after")
 
 
 def test_a_missing_descriptor_is_refused() -> None:
     zeros = {"crc": 0, "compressed": 0, "size": 0}
-    refused(build_zip(Member(TWO.name, TWO.data, flags=0x8, local=zeros)), "no data descriptor")
+    refused(build_zip(Member(TWO.name, TWO.data, flags=0x8, local=zeros)), "expected a data descriptor after")
 
 
 def test_a_descriptor_without_its_flag_is_refused() -> None:
-    refused(build_zip(Member(TWO.name, TWO.data, behind=descriptor())), "16 bytes lie between")
+    refused(build_zip(Member(TWO.name, TWO.data, behind=descriptor())), "got 16 other bytes")
 
 
 # -- member bytes -------------------------------------------------------------------------------------

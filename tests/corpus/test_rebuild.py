@@ -16,7 +16,7 @@ import pytest
 import sbformat
 from sbformat import Serialized, UnsupportedError
 from sbformat.tools.rebuild import rebuild
-from sbformat.tools.rebuild.encode import is_private, texts
+from sbformat.tools.rebuild.encode import is_private, iter_texts
 from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, SHARED, told
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def check_blobs(made: Archive) -> None:
             for dotted in names_in(value.pickle) - GLOBALS:
                 assert is_class(dotted), (key, dotted)
         if key != "tensorboard_log":
-            assert not [text for text in texts(made.decode(key)) if is_private(text)], key
+            assert not [text for text in iter_texts(made.decode(key)) if is_private(text)], key
     assert "system_info.txt" not in made.entries
     assert made.data.get("tensorboard_log") is None
 

@@ -11,7 +11,7 @@ import pytest
 
 import sbformat
 from sbformat import pkl
-from sbformat.archive.kinds import sniff
+from sbformat.archive.kinds import detect_kind
 from sbformat.cli import main
 from sbformat.data import Serialized
 from sbformat.io.source import BytesSource
@@ -80,7 +80,7 @@ def safetensors(header: dict[str, object], body: bytes = b"", *, length: int = 0
 @pytest.mark.parametrize("length", [0x80 + 256 * protocol for protocol in range(6)])
 def test_a_header_whose_length_begins_as_a_pickle_does(length: int) -> None:
     data = safetensors({"a": {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}}, b"ab", length=length)
-    assert sniff(BytesSource(data)) == "safetensors"
+    assert detect_kind(BytesSource(data)) == "safetensors"
     assert bytes(sbformat.read_parameters(data)["arrays"]["a"]) == b"ab"
     assert sbformat.scan(data).verdict == "clean"
 

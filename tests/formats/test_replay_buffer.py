@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import sbformat
 from sbformat.arrayfiles.reader import read_arrays
-from sbformat.arrayfiles.writer import export
+from sbformat.arrayfiles.writer import write_arrays
 from sbformat.errors import LimitError, MissingEntryError, SbformatError, TensorError, UnsupportedError
 from sbformat.formats.replay_buffer import ENDS, Episode, ReplayBuffer, is_of_sb3, read_replay_buffer
 from sbformat.limits import Limits
@@ -114,7 +114,7 @@ def test_arrays_of_another_byte_order_are_not_kept_either(tmp_path: Path, monkey
     state = sbformat.read(path).parameters["replay_buffer"]
     assert np.array_equal(state["rewards"], rewards)
     assert state.info("rewards").storage.swapped == {}
-    export({"a": state.stream("rewards")}, tmp_path / "o.npz")
+    write_arrays({"a": state.stream("rewards")}, tmp_path / "o.npz")
     assert np.array_equal(read_arrays(tmp_path / "o.npz")["a"], rewards)
 
 

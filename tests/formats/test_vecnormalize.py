@@ -663,7 +663,7 @@ def test_a_space_that_not_every_release_has_is_left_out() -> None:
     assert value.action_space is None
     assert report.target == "2.3.2"
     assert [row.instead for row in report.rows if row.key == "action_space"] == [
-        "the wrapped environment's own; no shape is checked"
+        "the space of the wrapped environment, without a check of shapes"
     ]
     assert read(writes_vecnormalize(value, target="2.3")) == value
 

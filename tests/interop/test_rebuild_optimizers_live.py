@@ -18,7 +18,7 @@ from sbformat import pth
 from sbformat.pkl import Global
 from sbformat.policies.activations import ACTIVATIONS
 from sbformat.tools.rebuild import rebuild
-from sbformat.tools.rebuild.optimizer_options import OPTIMIZERS, fits_parameter, keywords_of, misfits_of_group
+from sbformat.tools.rebuild.optimizer_options import OPTIMIZERS, find_wrong_options, fits_parameter, list_keywords
 from tests.helpers.build_blobs import partial
 from tests.helpers.bundled import SAC
 from tests.helpers.old_archives import blob, with_keys
@@ -49,14 +49,14 @@ def stepped(pair: tuple[str, str], **options: Any) -> tuple[Any, Any]:
 @pytest.mark.parametrize("pair", OPTIMIZERS)
 @pytest.mark.parametrize("option", [{}, {"amsgrad": True}, {"momentum": 0.5}, {"centered": True}])
 def test_what_torch_saves_is_what_the_table_asks_for(pair: tuple[str, str], option: dict[str, Any]) -> None:
-    if not set(option) <= keywords_of(pair).keys():
+    if not set(option) <= list_keywords(pair).keys():
         return
     optimizer, _ = stepped(pair, **option)
     stream = io.BytesIO()
     torch.save(optimizer.state_dict(), stream)
     tree: Any = pth.loads(stream.getvalue()).tree
     (group,) = tree["param_groups"]
-    assert misfits_of_group(OPTIMIZERS[pair], group) == []
+    assert find_wrong_options(OPTIMIZERS[pair], group) == []
     assert fits_parameter(OPTIMIZERS[pair], group, tree["state"].get(0, {}), (2, 3))
     if OPTIMIZERS[pair].state:
         assert not fits_parameter(OPTIMIZERS[pair], group, tree["state"][0], (3, 2))
@@ -70,7 +70,7 @@ def test_torch_steps_on_with_the_defaults_of_the_table(pair: tuple[str, str]) ->
     parameter.grad = torch.ones(2, 3)
     optimizer.step()
     assert not torch.equal(before, parameter)
-    for name in keywords_of(pair):
+    for name in list_keywords(pair):
         assert name in inspect.signature(named(pair).__init__).parameters
 
 

@@ -23,7 +23,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from stable_baselines3.her import HerReplayBuffer
 
 import sbformat
-from sbformat.arrayfiles.writer import export
+from sbformat.arrayfiles.writer import write_arrays
 from sbformat.formats.replay_buffer import Episode, read_replay_buffer
 from sbformat.tools.extract import extract
 from sbformat.tools.scan import scan
@@ -224,7 +224,7 @@ def test_scan_says_that_they_are_clean(tmp_path: Path, case: str) -> None:
 def test_what_is_extracted_is_what_export_writes_of_real_arrays(tmp_path: Path, name: str) -> None:
     real, _ = collected(tmp_path / "buffer.pkl", "dict", 2, 400)
     extract(sbformat.read(tmp_path / "buffer.pkl"), tmp_path / name)
-    export(as_arrays(vars(real)), tmp_path / f"real-{name}")
+    write_arrays(as_arrays(vars(real)), tmp_path / f"real-{name}")
     if name == "o":
         written = tmp_path / name / "observations" / "a.npy"
         assert written.read_bytes() == (tmp_path / "real-o" / "observations" / "a.npy").read_bytes()

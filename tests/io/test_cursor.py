@@ -27,7 +27,7 @@ def test_taking_nothing_is_always_possible() -> None:
 def test_a_short_read_names_what_was_wanted_and_where(failure: type[FormatError]) -> None:
     cursor = Cursor(b"abc", failure, offset=100)
     cursor.take(1, "a byte")
-    with pytest.raises(failure, match="storage size: needs 8 bytes, 2 are left") as caught:
+    with pytest.raises(failure, match="storage size: expected 8 bytes, got 2") as caught:
         cursor.take(8, "storage size")
     assert caught.value.offset == 101
 

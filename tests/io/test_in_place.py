@@ -155,7 +155,7 @@ def test_plain_safetensors_are_taken_from_their_file(tmp_path: Path, whole: byte
 
 def test_bools_of_a_safetensors_file_are_looked_at(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
-    sbformat.arrayfiles.writer.export({"flags": np.ones(100, bool)}, path)  # type: ignore[attr-defined]
+    sbformat.arrayfiles.writer.write_arrays({"flags": np.ones(100, bool)}, path)  # type: ignore[attr-defined]
     path.write_bytes(path.read_bytes()[:-1] + b"\2")
     with pytest.raises(sbformat.TensorError, match="other than 0 and 1"):
         convert(read_in_place(path), tmp_path / "y.pth")
@@ -377,13 +377,13 @@ def test_a_file_that_changes_before_it_is_read_again(
     """What is described first is read again when it is written."""
     path = tmp_path / "x.zip"
     path.write_bytes(whole)
-    export = sbformat.arrayfiles.writer.export
+    write_arrays = sbformat.arrayfiles.writer.write_arrays
 
     def changed(*args: Any, **options: Any) -> None:
         change(path)
-        export(*args, **options)
+        write_arrays(*args, **options)
 
-    monkeypatch.setattr(sbformat.arrayfiles.writer, "export", changed)
+    monkeypatch.setattr(sbformat.arrayfiles.writer, "write_arrays", changed)
     with pytest.raises(sbformat.ContainerError, match="has changed since"):
         convert(read_in_place(path), tmp_path / "y.safetensors")
     assert os.listdir(tmp_path) == ["x.zip"]

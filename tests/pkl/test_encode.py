@@ -393,10 +393,10 @@ def test_cpython_reads_what_holds_itself(kind: str) -> None:
 def test_what_is_made_of_itself_is_refused() -> None:
     node = Call("REDUCE", Global("m", "n"), ())
     node.args = (node,)
-    refused(node, "holds itself")
+    refused(node, "contains itself")
     reference = Persistent(None)
     reference.id = reference
-    refused(reference, "holds itself")
+    refused(reference, "contains itself")
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -597,13 +597,13 @@ def test_names_beyond_ascii_and_dotted_ones() -> None:
 @pytest.mark.parametrize("value", [1j, object(), {}, {1}, OrderedDict(), range(3), memoryview(b""), type])
 def test_what_is_no_part_of_a_tree_is_a_type_error(value: Any) -> None:
     for protocol in PROTOCOLS:
-        with pytest.raises(TypeError, match="an inert tree holds no"):
+        with pytest.raises(TypeError, match="an inert tree cannot contain"):
             encode_pickle([value], protocol=protocol)
 
 
 @pytest.mark.parametrize("protocol", [0, 1, 3, 6, -1])
 def test_other_protocols_are_refused(protocol: Any) -> None:
-    with pytest.raises(ValueError, match="protocol must be one of 2, 4, 5"):
+    with pytest.raises(ValueError, match="expected one of the protocols 2, 4, 5"):
         encode_pickle(None, protocol=protocol)
 
 
@@ -702,7 +702,7 @@ def test_any_tree_comes_back_with_what_it_shares_and_with_its_log(protocol: Any,
     try:
         raw = encode_pickle(tree, protocol=protocol)
     except PickleError as error:
-        assert "holds itself" in str(error)  # noqa: PT017 -- most trees are encoded
+        assert "contains itself" in str(error)  # noqa: PT017 -- most trees are encoded
         return
     round_trip(tree, protocol)
     assert encode_pickle(tree, protocol=protocol) == raw

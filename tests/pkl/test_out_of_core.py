@@ -191,7 +191,7 @@ def test_large_bytes_stay_where_they_are() -> None:
 def test_a_buffer_that_is_made_readonly_is_bytes() -> None:
     found: Any = large(b"\x80\x05" + BYTEARRAY + b"\x94\x98h\0\x86.").value
     assert [part.is_bytearray for part in found] == [False, True]
-    assert found[0].frozen() is found[0]
+    assert found[0].freeze() is found[0]
 
 
 def test_bytes_that_are_left_out_do_not_count() -> None:

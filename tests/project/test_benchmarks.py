@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 sys.path.append(str(ROOT))  # benchmarks is run from the root, not installed
 
 from benchmarks import command, files, growth, hot_paths, lazy_unpickler, measures, processes, report, results, rivals
-from benchmarks.tasks import TASKS, prepared
+from benchmarks.tasks import TASKS, prepare_task
 from benchmarks.worker import digest
 
 
@@ -33,7 +33,7 @@ def test_every_measure_is_listed_once(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_measure_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         command.main(["--only", "cold-two"])
-    assert "there is no measure 'cold-two'" in capsys.readouterr().err
+    assert "unknown measurement 'cold-two'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("archive", "entry"), [(PPO, "policy"), (PPO, "policy.optimizer"), (SAC, "policy")])
@@ -73,12 +73,12 @@ def test_the_ideal_holds_the_same_arrays(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_held", [True, False], ids=["bytes", "path"])
 def test_our_tasks_do_something(task: str, is_held: bool) -> None:  # noqa: FBT001 -- a parameter of the test
     assert task in TASKS
-    assert prepared(rivals.US, task, str(PPO), is_held=is_held)() is not None
+    assert prepare_task(rivals.US, task, str(PPO), is_held=is_held)() is not None
 
 
 def test_what_is_written_for_the_measure_is_the_archive(tmp_path: Path) -> None:
     output = tmp_path / "written.zip"
-    prepared(rivals.US, "write", str(PPO), is_held=False, output=str(output))()
+    prepare_task(rivals.US, "write", str(PPO), is_held=False, output=str(output))()
     written, original = sbformat.read(output), sbformat.read(PPO)
     assert digest(written.parameters["policy"].to_numpy()) == digest(original.parameters["policy"].to_numpy())
 
@@ -124,7 +124,7 @@ def test_a_worker_answers_and_says_why_it_cannot(tmp_path: Path) -> None:
 def lines() -> list[results.Line]:
     samples = {"us": {"1": 1.0, "2": 2.0}, "slow": {"1": 4.0, "2": 4.0}, "quick": {"1": 1.0, "2": 1.0}}
     goals = {"slow": 0.5, results.FASTEST: 0.9, "absent": 1.0}
-    made = results.compared(
+    made = results.compare(
         "m", samples, us="us", goals=goals, rivals=("slow", "quick"), missing={"absent": "not installed"}
     )
     return [*made, results.Line("m", "peak RSS", "B", 2e6, limit=3e6)]
@@ -138,7 +138,7 @@ def test_goals_are_judged_by_the_median_ratio() -> None:
 
 
 def test_pairs_that_only_one_has_do_not_count() -> None:
-    [line] = results.compared("m", {"us": {"1": 1.0, "2": 9.0}, "them": {"1": 2.0}}, us="us")
+    [line] = results.compare("m", {"us": {"1": 1.0, "2": 9.0}, "them": {"1": 2.0}}, us="us")
     assert line.ratio == results.Spread(0.5, 0.5, 0.5)
     assert line.note == "1 of 2 pairs"
 

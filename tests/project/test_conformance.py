@@ -1,4 +1,4 @@
-"""The conformance suite: its vectors stand for rules, are what their programs make, and are answered as they say."""
+"""The conformance suite: vectors test rules, are what their generators write, and have the expected results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VECTORS: Final[list[dict[str, Any]]] = MANIFEST["vectors"]
 NODE: Final = shutil.which("node")
 
 
-def spaced(text: str) -> str:
+def normalize_spaces(text: str) -> str:
     return " ".join(text.split())
 
 
@@ -40,19 +40,19 @@ def sections() -> dict[str, str]:
         if heading := re.match(r"#+ (\d+(?:\.\d+)?) ", line):
             number = heading[1]
         found.setdefault(number, []).append(line)
-    return {number: spaced(" ".join(lines)) for number, lines in found.items()}
+    return {number: normalize_spaces(" ".join(lines)) for number, lines in found.items()}
 
 
-# -- the vectors are what they should be --------------------------------------------------------------
+# -- the vectors and their rules ----------------------------------------------------------------------
 
 
-def test_the_programs_make_exactly_these_vectors() -> None:
+def test_the_generators_write_exactly_these_vectors() -> None:
     wanted = generate.generate_files()
     assert generate.existing_files() == wanted.keys()
     assert [file for file, data in wanted.items() if (HERE / file).read_bytes() != data] == []
 
 
-def test_the_manifest_keeps_to_its_schema() -> None:
+def test_the_manifest_is_valid_by_its_schema() -> None:
     schema = json.loads((HERE / "manifest.schema.json").read_bytes())
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(MANIFEST, schema)
@@ -70,7 +70,7 @@ def test_every_layer_has_vectors() -> None:
 
 
 def test_every_vector_quotes_its_section() -> None:
-    assert [v["name"] for v in VECTORS if spaced(v["sentence"]) not in sections().get(v["section"], "")] == []
+    assert [v["name"] for v in VECTORS if normalize_spaces(v["sentence"]) not in sections().get(v["section"], "")] == []
 
 
 ONE_SIDED: Final = {
@@ -102,7 +102,7 @@ ONE_SIDED: Final = {
 
 
 def rules(number: str) -> list[str]:
-    """The sentences of a section that say MUST."""
+    """The sentences of a section that contain MUST."""
     return [
         part
         for part in re.split(r"(?<=[.;:]) (?=[^a-z]|a reader|all |they |it )", sections()[number])
@@ -111,15 +111,15 @@ def rules(number: str) -> list[str]:
 
 
 PROVED: Final = (*range(1, 9), 14, 16, 17, 18)
-"""The sections that speak of readers, and that a decoder is asked about."""
+"""The sections with rules for readers that a decoder can show."""
 
 
 @pytest.mark.parametrize("number", [number for number in sections() if number and int(number.split(".")[0]) in PROVED])
 def test_every_must_has_a_vector_on_each_side(number: str) -> None:
-    """A vector stands for a sentence when it quotes a part of it, or more than it."""
+    """A vector tests a sentence if it quotes a part of it, or text that contains it."""
     missing = []
     for sentence in rules(number):
-        quoting = [v for v in VECTORS if v["section"] == number and _meets(sentence, spaced(v["sentence"]))]
+        quoting = [v for v in VECTORS if v["section"] == number and _overlap(sentence, normalize_spaces(v["sentence"]))]
         sides = {"outcome" in vector for vector in quoting}
         excused = any(words in sentence for words in ONE_SIDED)
         if len(sides) < (0 if excused else 2):
@@ -127,8 +127,8 @@ def test_every_must_has_a_vector_on_each_side(number: str) -> None:
     assert missing == []
 
 
-def _meets(sentence: str, quote: str) -> bool:
-    """Do they share a piece long enough to be said of one thing?"""
+def _overlap(sentence: str, quote: str) -> bool:
+    """Say whether the quote and the sentence overlap."""
     return (
         quote in sentence
         or sentence in quote
@@ -139,12 +139,12 @@ def _meets(sentence: str, quote: str) -> bool:
     )
 
 
-# -- they are answered as they say --------------------------------------------------------------------
+# -- results ------------------------------------------------------------------------------------------
 
 
 @cache
-def answered() -> tuple[dict[str, Any], float]:
-    """What a child with lowered ceilings made of every vector, and how slow the machine was."""
+def run_vectors_in_child() -> tuple[dict[str, Any], float]:
+    """The results of a child process with lowered resource limits, and how slow the machine was."""
     before = pace()
     child = [sys.executable, str(ROOT / "tests" / "children" / "decode_vectors.py")]
     path = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(HERE / "harness" / "python")])}
@@ -153,14 +153,14 @@ def answered() -> tuple[dict[str, Any], float]:
     return json.loads(done.stdout), max(before, pace())
 
 
-def test_every_vector_is_answered_as_it_says() -> None:
-    rows = answered()[0]["rows"]
+def test_every_vector_has_the_expected_result() -> None:
+    rows = run_vectors_in_child()[0]["rows"]
     assert [row["name"] for row in rows] == [vector["name"] for vector in VECTORS]
     assert {row["name"]: row["wrong"] for row in rows if row["wrong"]} == {}
 
 
 def test_no_vector_costs_more_than_a_hostile_file_may() -> None:
-    report, slowness = answered()
+    report, slowness = run_vectors_in_child()
     for row in report["rows"]:
         assert row["seconds"] <= SECONDS * slowness, row
         assert row["grown"] <= 3 * row["size"] + BASE_BYTES, row
@@ -168,7 +168,7 @@ def test_no_vector_costs_more_than_a_hostile_file_may() -> None:
 
 
 def test_no_vector_changes_the_process() -> None:
-    report, _ = answered()
+    report, _ = run_vectors_in_child()
     assert report["changed"] == []
     assert report["modules"] == []
 
@@ -176,20 +176,20 @@ def test_no_vector_changes_the_process() -> None:
 # -- the runner ---------------------------------------------------------------------------------------
 
 
-def ran(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run_runner(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(HERE / "run.py"), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
 
 
 def harness(name: str) -> str:
-    """The command of one of our own decoders or encoders."""
+    """The command of a decoder or encoder of this repository."""
     if name.endswith(".js"):
         return f"{NODE} {HERE / 'harness' / 'javascript' / name}"
     return f"{sys.executable} {HERE / 'harness' / 'python' / name}"
 
 
-def test_our_own_decoder_and_encoder_keep_to_the_protocol() -> None:
-    done = ran("--decoder", harness("decode.py"), "--encoder", harness("encode.py"), "--only", "system-info")
+def test_the_decoder_and_encoder_follow_the_protocol() -> None:
+    done = run_runner("--decoder", harness("decode.py"), "--encoder", harness("encode.py"), "--only", "system-info")
     assert done.returncode == 0, done.stdout
     assert re.search(r"^all +[1-9][0-9]* +0 +0 +0 +0$", done.stdout, re.MULTILINE)
     assert "encode" in done.stdout
@@ -198,8 +198,8 @@ def test_our_own_decoder_and_encoder_keep_to_the_protocol() -> None:
 @pytest.mark.skipif(NODE is None, reason="node is not installed")
 @pytest.mark.parametrize("part", ["entry-", "names-", "json-key", "pickle-frame", "storage-key", "legacy-key"])
 def test_a_decoder_in_another_language_agrees(part: str) -> None:
-    """A part of the vectors, here; ``.ci/run`` has it answer all."""
-    done = ran("--decoder", harness("decode.js"), "--only", part)
+    """Some of the vectors; ``.ci/run`` runs all."""
+    done = run_runner("--decoder", harness("decode.js"), "--only", part)
     assert done.returncode == 0, done.stdout
     assert re.search(r"^all +[1-9]", done.stdout, re.MULTILINE)
 
@@ -221,7 +221,7 @@ BROKEN: Final = {
 @pytest.mark.parametrize("what", BROKEN)
 def test_a_broken_decoder_fails(what: str) -> None:
     decoder = f'{sys.executable} -c "{BROKEN[what].replace(chr(34), chr(92) + chr(34))}"'
-    done = ran("--decoder", decoder, "--only", "file-", "--timeout", "3")
+    done = run_runner("--decoder", decoder, "--only", "file-", "--timeout", "3")
     assert done.returncode == 1, done.stdout
     if what not in ("that refuses everything", "that accepts anything", "that ends with 0 when it refuses"):
         assert "crash" in done.stdout
@@ -256,24 +256,24 @@ decode.json_value = lambda value: old(dict(reversed(value.items())))
 def test_a_decoder_with_one_fault_fails(what: str, tmp_path: Any) -> None:
     program = tmp_path / "decode_wrong.py"
     program.write_text(WRAPPED.format(folder=str(HERE / "harness" / "python"), fault=FAULTS[what]), encoding="utf-8")
-    done = ran("--decoder", f"{sys.executable} {program}", "--only", "form-")
+    done = run_runner("--decoder", f"{sys.executable} {program}", "--only", "form-")
     assert done.returncode == 1, done.stdout
     assert "crash" not in done.stdout.splitlines()[0]
 
 
 def test_an_expected_failure_that_passes_fails_the_run() -> None:
     decoder = harness("decode.py")
-    assert ran("--decoder", decoder, "--only", "file-empty", "--xfail", "file-empty").returncode == 1
+    assert run_runner("--decoder", decoder, "--only", "file-empty", "--xfail", "file-empty").returncode == 1
     wrong = f'{sys.executable} -c "{BROKEN["that accepts anything"]}"'
     expected = [word for v in VECTORS if "file-empty" in v["name"] for word in ("--xfail", v["name"])]
-    assert ran("--decoder", wrong, "--only", "file-empty", *expected).returncode == 0
+    assert run_runner("--decoder", wrong, "--only", "file-empty", *expected).returncode == 0
 
 
-def test_features_are_skipped_and_unknown_words_are_told() -> None:
+def test_features_are_skipped_and_unknown_words_are_reported() -> None:
     decoder = f'{sys.executable} -c "{BROKEN["that accepts anything"]}"'
-    nothing = ran("--decoder", decoder, "--only", "scan-archive", "--skip-feature", "scan")
+    nothing = run_runner("--decoder", decoder, "--only", "scan-archive", "--skip-feature", "scan")
     assert nothing.returncode == 1  # a run of no vectors proves nothing
     for words in (["--skip-feature", "legcy"], ["--xfail", "no-such-vector"], []):
-        done = ran(*(["--decoder", decoder] if words else []), *words)
+        done = run_runner(*(["--decoder", decoder] if words else []), *words)
         assert done.returncode == 2, words
-    assert "legacy" in ran("--decoder", decoder, "--skip-feature", "legcy").stderr
+    assert "legacy" in run_runner("--decoder", decoder, "--skip-feature", "legcy").stderr

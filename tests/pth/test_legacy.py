@@ -198,9 +198,9 @@ def test_a_count_that_differs_from_the_tensors_is_refused(count: int) -> None:
 
 def test_a_storage_that_is_cut_short_is_refused() -> None:
     tree = {"w": tensor(whole(), (8,))}
-    refuses(TensorError, "needs 32 bytes, 31 are left", legacy_stream(tree, [Run("0", 8, EIGHT[:-1])]))
+    refuses(TensorError, "expected 32 bytes, got 31", legacy_stream(tree, [Run("0", 8, EIGHT[:-1])]))
     huge = {"w": tensor(whole(2**62), (8,))}
-    refuses(TensorError, "bytes, 32 are left", legacy_stream(huge, [Run("0", 2**62, EIGHT)]))
+    refuses(TensorError, "bytes, got 32", legacy_stream(huge, [Run("0", 2**62, EIGHT)]))
 
 
 @pytest.mark.parametrize("tail", [b"\0", b".", EIGHT])

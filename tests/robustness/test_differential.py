@@ -181,7 +181,7 @@ STRICTER_THAN_JSON: Final = (
 
 def reason(message: str) -> str:
     """The rule that a message speaks of."""
-    if "needs " in message and "allowed are" in message:
+    if "expected " in message and "or more; if you trust the size" in message:
         return "a limit"
     if "not an object" in message:
         return "not an object"

@@ -486,7 +486,7 @@ def test_nothing_is_written_over_unasked(capsys: Capture, tmp_path: Path, statis
     assert run(capsys, *arguments, "--force")[0] == 0
     for there, other in ((model, out), (out, model)):
         there.write_text("mine")
-        assert "exists already" in failure(capsys, "unbundle", made, "-o", model, "--vecnormalize", out)["message"]
+        assert "file exists" in failure(capsys, "unbundle", made, "-o", model, "--vecnormalize", out)["message"]
         assert there.read_text() == "mine"
         assert not other.exists()
         there.unlink()
@@ -498,8 +498,14 @@ def test_no_output_is_an_input(capsys: Capture, tmp_path: Path, statistics: Path
     source = tmp_path / "in.zip"
     source.write_bytes(PPO.read_bytes())
     arguments = ("--vecnormalize", statistics, "--force")
-    assert "the output is the input" in failure(capsys, *BUNDLE, source, *arguments, "-o", source)["message"]
-    assert "the output is the input" in failure(capsys, *BUNDLE, source, *arguments, "-o", statistics)["message"]
+    assert (
+        "the output and the input are the same file"
+        in failure(capsys, *BUNDLE, source, *arguments, "-o", source)["message"]
+    )
+    assert (
+        "the output and the input are the same file"
+        in failure(capsys, *BUNDLE, source, *arguments, "-o", statistics)["message"]
+    )
     made = tmp_path / "bundle.zip"
     assert run(capsys, *BUNDLE, source, *arguments, "-o", made)[0] == 0
     for model, out in ((made, tmp_path / "o.pkl"), (tmp_path / "m.zip", made), (tmp_path / "x", tmp_path / "x")):
@@ -538,9 +544,12 @@ def test_statistics_are_rebuilt_by_the_command(capsys: Capture, tmp_path: Path) 
     assert status == 0
     assert "VecNormalize" in text
     assert "--force overwrites it" in failure(capsys, "rebuild", source, "-o", out)["message"]
-    assert "the output is the input" in failure(capsys, "rebuild", source, "-o", source, "--force")["message"]
+    assert (
+        "the output and the input are the same file"
+        in failure(capsys, "rebuild", source, "-o", source, "--force")["message"]
+    )
     for option in ("--algorithm=PPO", "--keep-system-info", "--set=gamma=1", "--on-unknown=keep"):
-        assert "is for archives" in failure(capsys, "rebuild", source, "-o", out, "--force", option)["message"]
+        assert "applies to archives only" in failure(capsys, "rebuild", source, "-o", out, "--force", option)["message"]
     failure(capsys, "rebuild", source, "-o", tmp_path / "other.pkl", "--target", "1.8")
     assert sorted(os.listdir(tmp_path)) == ["out.pkl", "vecnormalize.pkl"]
 

@@ -1,4 +1,4 @@
-"""What lies beside an archive, as the protocol prints it: normalisation statistics and replay buffers."""
+"""Files that accompany an archive, in the form of the protocol: normalization statistics and replay buffers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def statistics(source: bytes, limits: sbformat.Limits) -> dict[str, Any]:
-    """The statistics of a pickle or a bundle, as the two entries of a bundle hold them."""
+    """The statistics of a pickle or a bundle, in the form of the two entries of a bundle."""
     made = write_entries(sbformat.read_vecnormalize(source, limits=limits), limits)
     settings = json.loads(json.dumps(json.loads(made[SETTINGS_ENTRY]), sort_keys=True))
     arrays, _ = read_safetensors(made[ARRAYS_ENTRY], limits=limits)

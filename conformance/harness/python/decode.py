@@ -1,4 +1,4 @@
-"""The decoder of the conformance protocol over ``sbformat``: an archive on standard input, tagged JSON out."""
+"""A decoder for the conformance protocol that uses ``sbformat``: reads an archive, prints tagged JSON."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from tagged import Nodes, StateDicts, digest, json_value
 
 import sbformat
-from sbformat.archive.folder import LooseEntries
-from sbformat.archive.kinds import sniff
-from sbformat.archive.read_only import ForeignArchive
+from sbformat.archive.folder import FileEntries
+from sbformat.archive.kinds import detect_kind
+from sbformat.archive.read_only import ReadOnlyArchive
 from sbformat.constants import DATA_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.container.names import is_state_dict
 from sbformat.errors import MissingEntryError, UnsupportedError
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 FORMS: Final = {"sb3": "zip", "torch-zip": "pth", "torch-legacy": "pth", "data-json": "data"}
 FLAGS: Final = {"values are": "values", "marks are": "marks", "a value is changed": "changed", "a frame": "frame"}
-"""How the sentences of ``Pickle.flags`` begin, and the protocol's word for each."""
+"""The start of each sentence of ``Pickle.flags``, and the protocol's word for it."""
 
 
 def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
-    """Decode all of a file, or what the arguments ask for."""
+    """Decode a file completely, or the part that the arguments select."""
     asked = _arguments(arguments)
     limits = sbformat.Limits(**{name: int(value) for name, value in (pair.split("=", 1) for pair in asked.limit)})
     if asked.scan:
@@ -37,24 +37,24 @@ def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
         rules = sorted({finding.rule for finding in report.findings})
         return {"verdict": report.verdict, "reason": report.reason, "rules": rules}
     if asked.statistics or asked.replay_buffer:
-        import companions  # archives need no numpy
+        import companions  # other archives do not need numpy
 
         return (companions.statistics if asked.statistics else companions.replay_buffer)(source, limits)
-    is_pickle = sniff(BytesSource(source)) == "pickle"
+    is_pickle = detect_kind(BytesSource(source)) == "pickle"
     if is_pickle and not asked.other_formats:
         message = "a bare pickle"
         raise UnsupportedError(message)
-    if sniff(BytesSource(source)) == "data-json":  # the entry alone, whatever its keys
+    if detect_kind(BytesSource(source)) == "data-json":  # the entry alone, whatever its keys
         budget = Budget(limits)
-        archive = sbformat.Archive(LooseEntries({DATA_ENTRY: BytesSource(source)}, budget), "data-json", budget)
+        archive = sbformat.Archive(FileEntries({DATA_ENTRY: BytesSource(source)}, budget), "data-json", budget)
     else:
         archive = sbformat.reads(source, limits=limits, unchecked_crc=asked.unchecked_crc)
-    if isinstance(archive, ForeignArchive) and not asked.other_formats:
+    if isinstance(archive, ReadOnlyArchive) and not asked.other_formats:
         message = f"a file of the kind {archive.format}"
         raise UnsupportedError(message)
     if asked.algorithm:
         return {"algorithm": archive.algorithm.name, "certain": archive.algorithm.certain}
-    if isinstance(archive, ForeignArchive):
+    if isinstance(archive, ReadOnlyArchive):
         return _other_format(archive)
     if asked.blob is not None:
         return _blob(archive, asked.blob)
@@ -94,12 +94,12 @@ def _entry(archive: sbformat.Archive, name: str) -> Any:
 
 def _state_dict(archive: sbformat.Archive, name: str) -> Any:
     state_dict = archive.state_dict(name)
-    state_dict.tensors()  # counts the values by path, which shared containers could make any number of
+    state_dict.tensors()  # checks the number of values by path, which shared containers can make arbitrarily large
     return StateDicts(archive.limits).value(state_dict.tree)
 
 
-def _other_format(archive: ForeignArchive) -> dict[str, Any]:
-    """A file by sections 16 to 18: what is plain in its ``data``, and its state dict."""
+def _other_format(archive: ReadOnlyArchive) -> dict[str, Any]:
+    """A file by sections 16 to 18: the plain values of its ``data``, and its state dict."""
     entries: list[list[Any]] = []
     for name in archive.contents:
         if name in archive.state_dicts:
@@ -132,7 +132,7 @@ def _blob(archive: sbformat.Archive, key: str) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Decode standard input; 0 when it was accepted, 1 when it was refused."""
+    """Decode standard input; return 0 if it was accepted, 1 if it was refused."""
     try:
         answer, code = decode(sys.stdin.buffer.read(), sys.argv[1:]), 0
     except sbformat.SbformatError as error:

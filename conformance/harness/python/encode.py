@@ -1,4 +1,4 @@
-"""The encoder of the conformance protocol over ``sbformat``: tagged JSON on standard input, an archive out."""
+"""An encoder for the conformance protocol that uses ``sbformat``: reads tagged JSON, writes an archive."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 from untagged import content, json_value, state_dict
 
 import sbformat
-from sbformat.archive.archive import Archive, Options
-from sbformat.archive.folder import LooseEntries
+from sbformat.archive.archive import Archive
+from sbformat.archive.entries import ReadOptions
+from sbformat.archive.folder import FileEntries
 from sbformat.constants import DATA_ENTRY, PTH_SUFFIX, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.container.names import is_state_dict
 from sbformat.limits import Budget
@@ -19,14 +20,14 @@ from sbformat.limits import Budget
 def encode(document: dict[str, Any]) -> bytes:
     """Write the archive that a document describes."""
     budget = Budget()
-    archive = Archive(LooseEntries({}, budget), "sb3", budget, Options())
+    archive = Archive(FileEntries({}, budget), "sb3", budget, ReadOptions())
     for name, value in document["entries"]:
         archive = with_entry(archive, name, value)
     return sbformat.writes(archive)
 
 
 def with_entry(archive: Archive, name: str, value: Any) -> Archive:
-    """An archive with one entry more."""
+    """Add one entry to an archive."""
     if name == DATA_ENTRY:
         return archive.replace(data=json_value(value))
     if name == VERSION_ENTRY:
@@ -40,7 +41,7 @@ def with_entry(archive: Archive, name: str, value: Any) -> Archive:
 
 
 def main() -> int:
-    """Encode standard input; 0 when it was written, 1 when it was refused."""
+    """Encode standard input; return 0 if the archive was written, 1 if the input was refused."""
     try:
         made = encode(json.loads(sys.stdin.buffer.read()))
     except sbformat.SbformatError as error:

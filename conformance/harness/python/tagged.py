@@ -1,4 +1,4 @@
-"""Decoded values as the tagged JSON of the conformance protocol (``conformance/README.md``)."""
+"""Convert decoded values to the tagged JSON of the conformance protocol (``conformance/README.md``)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 EXACT: Final = 2**53
-"""Whole numbers below this are JSON numbers."""
+"""Integers below this are JSON numbers."""
 
 
 def digest(data: bytes | memoryview) -> str:
@@ -44,7 +44,7 @@ def hexadecimal(number: float) -> str:
 
 
 def scalar(value: Any) -> Any:
-    """A value without parts; a TypeError when it is none."""
+    """Tag a value without parts; raises TypeError for other values."""
     kind = type(value)
     if value is None or kind in (bool, str):
         return value
@@ -78,11 +78,11 @@ def json_value(value: Any) -> Any:
 
 
 class Inert:
-    """What stands for a node that is kept as it is: the protocol says only that there is one."""
+    """Represents an inert node: the protocol only prints that there is one."""
 
 
 def _plain(value: Any) -> Any:
-    """An attribute with its nodes marked: attributes are kept inert."""
+    """Replace the nodes in an attribute by markers: attributes are inert."""
     if isinstance(value, Dict):
         return {key: _plain(part) for key, part in value}
     if isinstance(value, dict):
@@ -101,7 +101,7 @@ class StateDicts:
         self._budget = Budget(limits)
 
     def value(self, value: Any) -> Any:
-        """Tag one value; the tree is at most ``value_depth`` deep, and holds no cycle."""
+        """Tag one value; the tree is at most ``value_depth`` deep, and contains no cycle."""
         kind = type(value)
         if kind in (list, tuple, set, frozenset):
             return {kind.__name__: [self.value(part) for part in value]}
@@ -172,22 +172,22 @@ def _flags(tensor: TensorInfo | MetaTensor) -> dict[str, bool]:
 
 def items(info: TensorInfo, budget: Budget) -> bytes:
     """The items of a tensor in C order, little-endian."""
-    import numpy as np  # archives without tensors need none
+    import numpy as np  # archives without tensors do not need it
 
     from sbformat.pth.arrays import to_array
 
-    if DTYPES[info.dtype].numpy.startswith("ml_dtypes."):  # an extra, which nobody needs for the bytes
+    if DTYPES[info.dtype].numpy.startswith("ml_dtypes."):  # an extra, which is not required for the bytes
         size = DTYPES[info.dtype].itemsize
         array = to_array(info._replace(dtype=f"uint{8 * size}", neg=False), budget)
         return little_endian(array ^ array.dtype.type(1 << (8 * size - 1)) if info.neg else array)
     array = to_array(info, budget)
-    if info.dtype == "complex32":  # numpy's complex64 holds each item exactly, so halves come back as they were
+    if info.dtype == "complex32":  # numpy's complex64 represents each item exactly, so the halves are restored exactly
         array = np.ascontiguousarray(array).reshape(-1).view(np.float32).astype(np.float16)
     return little_endian(array)
 
 
 def array_value(array: np.ndarray) -> dict[str, Any]:
-    """An array of numpy."""
+    """A numpy array."""
     facts = {"dtype": array.dtype.name, "shape": list(array.shape)}
     return {"array": {**facts, "sha256": digest(little_endian(array))}}
 
@@ -201,7 +201,7 @@ def little_endian(array: np.ndarray) -> bytes:
 
 
 class Nodes:
-    """The nodes of an inert tree, numbered as they are first referred to."""
+    """The nodes of an inert tree, numbered in the order of the first reference."""
 
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}
@@ -223,7 +223,7 @@ class Nodes:
         return {"changed": self.reference(row.target)} if isinstance(row, Update) else self.reference(row)
 
     def all(self) -> list[Any]:
-        """All nodes that can be reached from what was referred to."""
+        """All nodes that are reachable from the references so far."""
         made: list[Any] = []
         while len(made) < len(self._found):
             made.append(self._node(self._found[len(made)]))

@@ -1,4 +1,4 @@
-"""Tagged JSON with contents, as the conformance protocol gives it to an encoder, as values."""
+"""Convert tagged JSON with contents, the input of an encoder, to values."""
 
 from __future__ import annotations
 

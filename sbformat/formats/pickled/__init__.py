@@ -5,6 +5,6 @@ and texts stand in ``data``, and so does all else, as the pickle of that part al
 """
 
 from sbformat.formats.pickled.archive import PickledArchive
-from sbformat.formats.pickled.kinds import kind_of, refuse_odd
+from sbformat.formats.pickled.kinds import classify_pickle, require_plain_pickle
 
-__all__ = ["PickledArchive", "kind_of", "refuse_odd"]
+__all__ = ["PickledArchive", "classify_pickle", "require_plain_pickle"]

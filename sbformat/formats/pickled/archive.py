@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.archive.algorithm import Algorithm
-from sbformat.archive.read_only import ForeignArchive
+from sbformat.archive.read_only import ReadOnlyArchive
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import MissingEntryError, SbformatError
 from sbformat.formats.pickled.arrays import Tensors, holds_arrays
-from sbformat.formats.pickled.data import DataOf
+from sbformat.formats.pickled.data import DataBuilder
 from sbformat.formats.pickled.kinds import attributes_of, class_of
 from sbformat.immutable import freeze
 from sbformat.pkl.tree import Call
@@ -20,8 +20,7 @@ from sbformat.values.types import Instance, Reference
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from sbformat.archive.archive import Options
-    from sbformat.archive.entries import Entries
+    from sbformat.archive.entries import Entries, ReadOptions
     from sbformat.archive.kinds import Kind
     from sbformat.limits import Budget
     from sbformat.pkl.decode import Pickle
@@ -37,11 +36,11 @@ ARRAYS: Final[dict[Kind, str]] = {
 """The name of the state dict that the arrays make."""
 
 
-class PickledArchive(ForeignArchive):
+class PickledArchive(ReadOnlyArchive):
     """A file that is one pickle.
 
     :param entries: the file alone
-    :param kind: as :func:`sbformat.formats.pickled.kind_of` tells
+    :param kind: as :func:`sbformat.formats.pickled.classify_pickle` tells
     :param pickle: decoded
     :param budget: the operation's
     :param options: how entries are decoded
@@ -49,10 +48,10 @@ class PickledArchive(ForeignArchive):
 
     __slots__ = ("_known", "_pickle")
 
-    def __init__(self, entries: Entries, kind: Kind, pickle: Pickle, budget: Budget, options: Options) -> None:
+    def __init__(self, entries: Entries, kind: Kind, pickle: Pickle, budget: Budget, options: ReadOptions) -> None:
         super().__init__(entries, kind, budget, options)
-        self.contents = (DATA_ENTRY, ARRAYS[kind])
-        self.state_dicts = (ARRAYS[kind],)
+        self._contents = (DATA_ENTRY, ARRAYS[kind])
+        self._state_dicts = (ARRAYS[kind],)
         self._pickle = pickle
         self._known: tuple[Any, Decoder] | SbformatError | None = None
 
@@ -76,7 +75,7 @@ class PickledArchive(ForeignArchive):
 
         :raises PickleError: when its names are no text
         """
-        return self._once(DATA_ENTRY, lambda _: freeze(self._data()))
+        return self._decode_once(DATA_ENTRY, lambda _: freeze(self._data()))
 
     @property
     def algorithm(self) -> Algorithm:
@@ -115,7 +114,7 @@ class PickledArchive(ForeignArchive):
 
     def _data_of(self, pairs: Iterable[tuple[object, object]]) -> dict[str, Any]:
         """Return some parts of the pickle as ``data`` has them."""
-        return DataOf(self._pickle, self._understood()[1], self._budget).made(pairs)
+        return DataBuilder(self._pickle, self._understood()[1], self._budget).made(pairs)
 
     def _data(self) -> dict[str, Any]:
         if self.format == "running-mean-std":

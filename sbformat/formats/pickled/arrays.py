@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import TensorError, quote
-from sbformat.limits import Budget
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Unread
 from sbformat.pth import TensorInfo
 from sbformat.pth.file_storage import UnreadStorage
 from sbformat.pth.numpy_tensors import tensor_info
 from sbformat.values.types import Instance
+
+if TYPE_CHECKING:
+    from sbformat.limits import Budget
 
 _STATISTICS: Final = "RunningMeanStd"
 _SHARED: Final = 8
@@ -84,5 +86,5 @@ class Tensors:
         self._items += known[1].nbytes
         excess = self._items - _SHARED * self._distinct
         if excess > 0:
-            Budget(self._budget.limits).spend("expanded_items", excess)
+            self._budget.limits.check("expanded_items", excess)
         return known[1]

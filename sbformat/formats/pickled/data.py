@@ -39,7 +39,7 @@ class _NoJson(Exception):  # noqa: N818 -- a word within this module, never rais
     """JSON has no word for it."""
 
 
-class DataOf:
+class DataBuilder:
     """One pickle whose parts become ``data``.
 
     :param pickle: decoded

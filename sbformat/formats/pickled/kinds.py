@@ -24,7 +24,7 @@ _RECONSTRUCTOR: Final = ("copyreg", "_reconstructor")
 _OBJECT: Final = ("builtins", "object")
 
 
-def kind_of(pickle: Pickle) -> Kind:
+def classify_pickle(pickle: Pickle) -> Kind:
     """Tell what a pickle is of.
 
     :raises UnsupportedError: when it is of nothing that belongs to an agent
@@ -54,7 +54,7 @@ def _known_kind(made: Global) -> Kind | None:
     return "replay-buffer" if made.name.endswith(_BUFFER) else _CLASSES.get(made.name)
 
 
-def refuse_odd(pickle: Pickle) -> Pickle:
+def require_plain_pickle(pickle: Pickle) -> Pickle:
     """Return a pickle that pickle.load reads as it is read here.
 
     :raises PickleError: for one that leaves values behind, or changes a part after it was used: unpicklers disagree

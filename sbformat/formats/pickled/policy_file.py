@@ -20,8 +20,7 @@ from sbformat.pth.decode import is_torch_zip, open_legacy, open_records, open_zi
 from sbformat.values import decode_tree
 
 if TYPE_CHECKING:
-    from sbformat.archive.archive import Options
-    from sbformat.archive.entries import Entries
+    from sbformat.archive.entries import Entries, ReadOptions
     from sbformat.io.source import Source
     from sbformat.pkl.decode import Pickle
     from sbformat.pth.context import Scope
@@ -45,7 +44,7 @@ class PolicyFile(PickledArchive):
 
     __slots__ = ("_scope",)
 
-    def __init__(self, entries: Entries, pickle: Pickle, scope: Scope, budget: Budget, options: Options) -> None:
+    def __init__(self, entries: Entries, pickle: Pickle, scope: Scope, budget: Budget, options: ReadOptions) -> None:
         super().__init__(entries, "policy-file", pickle, budget, options)
         self._scope = scope
 
@@ -66,7 +65,7 @@ class PolicyFile(PickledArchive):
         return state_dict
 
 
-def open_policy_file(opened: Source, entries: Entries, budget: Budget, options: Options) -> PolicyFile | None:
+def open_policy_file(opened: Source, entries: Entries, budget: Budget, options: ReadOptions) -> PolicyFile | None:
     """Open a torch file as that of ``policy.save()``; None when it is another, or cannot be decoded.
 
     :param opened: the torch file

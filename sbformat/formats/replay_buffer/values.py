@@ -111,7 +111,7 @@ class ReplayBuffer:
             [episode.length for episode in buffer.episodes() if episode.end == "terminated"]
         """
         table = self.episode_table()
-        Budget(self.limits).spend("reported_values", len(table["env"]))
+        self.limits.check("reported_values", len(table["env"]))
         columns = [table[name].tolist() for name in ("env", "start", "length", "end")]
         return [Episode(env, start, length, ENDS[end]) for env, start, length, end in zip(*columns)]
 

@@ -17,8 +17,7 @@ from sbformat.pkl.numpy import ArrayInfo
 
 if TYPE_CHECKING:
     from sbformat.archive.algorithm import Algorithm
-    from sbformat.archive.archive import Options
-    from sbformat.archive.entries import Entries
+    from sbformat.archive.entries import Entries, ReadOptions
     from sbformat.limits import Budget
     from sbformat.pkl.decode import Pickle
     from sbformat.pth import StateDict
@@ -37,7 +36,7 @@ class Sb2Pickle(PickledArchive):
 
     __slots__ = ("_naming",)
 
-    def __init__(self, entries: Entries, pickle: Pickle, budget: Budget, options: Options) -> None:
+    def __init__(self, entries: Entries, pickle: Pickle, budget: Budget, options: ReadOptions) -> None:
         super().__init__(entries, "sb2-pickle", pickle, budget, options)
         self._naming: Names | None = None
 

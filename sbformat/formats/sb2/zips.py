@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from sbformat import data as data_entry
-from sbformat.archive.read_only import ForeignArchive
+from sbformat.archive.read_only import ReadOnlyArchive
 from sbformat.arrayfiles.npy import HEAD_BYTES, read_header
 from sbformat.constants import DATA_ENTRY, SB2_PARAMETER_LIST_ENTRY, SB2_PARAMETERS_ENTRY
 from sbformat.container.reader import Container
@@ -24,15 +24,14 @@ from sbformat.pth.numpy_tensors import tensor_info
 
 if TYPE_CHECKING:
     from sbformat.archive.algorithm import Algorithm
-    from sbformat.archive.archive import Options
-    from sbformat.archive.entries import Entries
+    from sbformat.archive.entries import Entries, ReadOptions
     from sbformat.limits import Budget
     from sbformat.pth import TensorInfo
 
 _NPY_SUFFIX: Final = ".npy"
 
 
-class Sb2Zip(ForeignArchive):
+class Sb2Zip(ReadOnlyArchive):
     """A zip of Stable Baselines 2; its one state dict is ``parameters``.
 
     :param entries: of the zip
@@ -44,10 +43,10 @@ class Sb2Zip(ForeignArchive):
 
     plain_entries: ClassVar[frozenset[str]] = frozenset({DATA_ENTRY, SB2_PARAMETER_LIST_ENTRY})
 
-    def __init__(self, entries: Entries, budget: Budget, options: Options) -> None:
+    def __init__(self, entries: Entries, budget: Budget, options: ReadOptions) -> None:
         super().__init__(entries, "sb2-zip", budget, options)
-        self.contents = tuple(name for name in self.contents if name != SB2_PARAMETER_LIST_ENTRY)
-        self.state_dicts = (SB2_PARAMETERS_ENTRY,)
+        self._contents = tuple(name for name in self.contents if name != SB2_PARAMETER_LIST_ENTRY)
+        self._state_dicts = (SB2_PARAMETERS_ENTRY,)
 
     @property
     def parameter_list(self) -> list[str]:
@@ -55,7 +54,7 @@ class Sb2Zip(ForeignArchive):
 
         :raises DataError: when it is no list of names
         """
-        return self._once(SB2_PARAMETER_LIST_ENTRY, self._names)
+        return self._decode_once(SB2_PARAMETER_LIST_ENTRY, self._names)
 
     @property
     def algorithm(self) -> Algorithm:

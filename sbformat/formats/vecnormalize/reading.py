@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from sbformat.archive.kinds import refuse, sniff
+from sbformat.archive.kinds import detect_kind, refuse_kind
 from sbformat.constants import SETTINGS_ENTRY
 from sbformat.errors import MissingEntryError, SbformatError, TensorError, UnsupportedError, quote
 from sbformat.formats.opener import open_archive
-from sbformat.formats.pickled import refuse_odd
+from sbformat.formats.pickled import require_plain_pickle
 from sbformat.formats.vecnormalize.attributes import class_of, library_of, statistics_of, vecnormalize_of
 from sbformat.formats.vecnormalize.entries import read_entries
 from sbformat.formats.vecnormalize.values import RunningMeanStd, VecNormalize
@@ -70,14 +70,14 @@ def read_parts(source: SourceLike, limits: Limits) -> dict[str, Instance] | Arch
             return _read_folder(os.fsdecode(source), limits)
         name = os.path.basename(os.fsdecode(source))
     opened = open_source(source, budget=Budget(limits))
-    kind = sniff(opened)
+    kind = detect_kind(opened)
     if kind == "zip":
         return open_archive(opened.view(0, opened.size), Budget(limits))
     if kind != "pickle":
         if kind in _ELSEWHERE:
             message = "expected a pickle of a VecNormalize, or a bundle"
             raise UnsupportedError(message)
-        refuse(kind, opened)
+        refuse_kind(kind, opened)
     found = read_pickle(opened, limits)
     return {WHOLE_FILE if class_of(found) == "VecNormalize" else find_file_name(found, name): found}
 
@@ -89,7 +89,7 @@ def read_pickle(opened: BytesSource, limits: Limits) -> Instance:
     """
     budget = Budget(limits)
     budget.grant(opened.size)
-    pickle = refuse_odd(decode_pickle(opened.view(0, opened.size), budget))
+    pickle = require_plain_pickle(decode_pickle(opened.view(0, opened.size), budget))
     value, decoder = decode_tree(pickle, budget)
     if not class_of(value):
         doubts = [doubt.message for doubt in decoder.issues.values()]

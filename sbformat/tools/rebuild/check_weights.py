@@ -1,4 +1,4 @@
-"""Whether SB3 can load the result, as far as the table of expected shapes tells (FORMAT.md 15.3)."""
+"""Whether SB3 can load the new weights: their names and shapes against the network that it makes (FORMAT.md 15.3)."""
 
 from __future__ import annotations
 
@@ -14,78 +14,80 @@ from sbformat.values.types import Space
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbformat.tools.rebuild.context import Job
-    from sbformat.tools.rebuild.networks import Network
+    from sbformat.tools.rebuild.context import RebuildContext
+    from sbformat.tools.rebuild.network import Network
 
-_SHOWN: Final = 3
-_BROUGHT: Final = ("policy_class", "policy_kwargs", "observation_space", "action_space")
-"""What decides on the network: a value that the loader brings is not known here."""
+_MAX_MISMATCHES: Final = 3
+_DECIDE_ON_NETWORK: Final = ("policy_class", "policy_kwargs", "observation_space", "action_space")
+"""Keys that decide on the network: one that is supplied at load is not known here."""
 
 
-def check_fit(job: Job, network: Network, data: Mapping[str, Any]) -> NetworkMatch | None:
-    """Return the network that SB3 makes, or None when it is not known.
+def check_weights(context: RebuildContext, network: Network, data: Mapping[str, Any]) -> NetworkMatch | None:
+    """Return the network that SB3 makes from the new ``data``, or None when it is not known.
 
     :param network: the policy's tensors in the result
     :param data: of the result
     :raises UnsupportedError: when SB3 cannot make the network, when the tensors do not fit it, and when the policy was
-        replaced and nothing says that they do
+        replaced and it is not known whether they fit
     """
-    if job.options.given.intersection(_BROUGHT) or job.policy is None or job.arguments is None:
+    policy = context.sb3_policy
+    if policy is None or context.policy_arguments is None:
+        return None
+    if context.options.supplied_at_load.intersection(_DECIDE_ON_NETWORK):
         return None
     try:
-        agent = result_agent(job, data)
+        agent = _make_agent(context, data)
         parameters = list_parameters(agent)
     except NetworkError as error:
-        raise UnsupportedError(_advise(job, f"SB3 cannot make its network: {error.message}")) from None
+        raise UnsupportedError(_advise(context, f"SB3 cannot make its network: {error.message}")) from None
     except SbformatError as error:
-        if job.replaced_policy:
-            raise UnsupportedError(_advise(job, error.message)) from None
+        if context.why_policy_replaced:
+            raise UnsupportedError(_advise(context, error.message)) from None
         return None
     expected = {parameter.name: parameter.shape for parameter in parameters}
     actual = {tensor.name: tuple(tensor.info.shape) for tensor in network.tensors}
     mismatches = find_mismatches(expected, actual)
     if mismatches:
-        shown = "; ".join(mismatch.message for mismatch in mismatches[:_SHOWN])
-        more = f"; and {len(mismatches) - _SHOWN} more" if len(mismatches) > _SHOWN else ""
-        problem = f"its weights do not fit {job.policy.name}: {shown}{more}"
-        raise UnsupportedError(_advise(job, problem), entry=POLICY_ENTRY)
+        shown = "; ".join(mismatch.message for mismatch in mismatches[:_MAX_MISMATCHES])
+        more = f"; and {len(mismatches) - _MAX_MISMATCHES} more" if len(mismatches) > _MAX_MISMATCHES else ""
+        problem = f"its weights do not fit {policy.name}: {shown}{more}"
+        raise UnsupportedError(_advise(context, problem), entry=POLICY_ENTRY)
     return NetworkMatch(agent, parameters, mismatches)
 
 
-def result_agent(job: Job, data: Mapping[str, Any]) -> Agent:
+def _make_agent(context: RebuildContext, data: Mapping[str, Any]) -> Agent:
     """Return what decides on the network of the result.
 
     :param data: of the result
-    :raises UnsupportedError: when a part of it is not known
+    :raises UnsupportedError: when a part is not known
     """
-    space = job.meaning("observation_space") if job.hindsight is None else job.hindsight.space
+    space = context.decode("observation_space") if context.her_observation is None else context.her_observation.space
     use_sde = data.get("use_sde")
-    if isinstance(use_sde, Serialized):  # copied as it was
-        use_sde = job.meaning("use_sde")
-    policy: Any = job.policy
-    arguments: Any = job.arguments
-    actions = job.meaning("action_space")
+    if isinstance(use_sde, Serialized):  # copied unchanged
+        use_sde = context.decode("use_sde")
+    policy: Any = context.sb3_policy
+    arguments: Any = context.policy_arguments
+    actions = context.decode("action_space")
     if not isinstance(space, Space) or not isinstance(actions, Space):
         message = "one of its spaces is not known"
         raise UnsupportedError(message)
-    return Agent(
-        policy.pair, space, actions, arguments, is_true(use_sde, "use_sde"), (job.target.major, job.target.minor)
-    )
+    release = (context.target.major, context.target.minor)
+    return Agent(policy.pair, space, actions, arguments, is_true(use_sde, "use_sde"), release)
 
 
-def _advise(job: Job, problem: str) -> str:
-    """Say what was dropped from the policy, and which options help."""
-    lost = [
+def _advise(context: RebuildContext, problem: str) -> str:
+    """Return a problem with what was dropped from the policy before it, and the options that help after it."""
+    dropped = [
         f"{row.key}: {row.message}"
-        for row in job.rows
+        for row in context.rows
         if row.action == "dropped" and row.is_finding and row.key and row.key.startswith("policy_")
     ]
-    if job.replaced_policy:
-        others = [line for line in lost if not line.startswith("policy_class:")]
-        lost = [f"policy_class: {job.replaced_policy}", *others]
+    if context.why_policy_replaced:
+        others = [line for line in dropped if not line.startswith("policy_class:")]
+        dropped = [f"policy_class: {context.why_policy_replaced}", *others]
     options = (
-        "--allow NAME (allow=[NAME]) keeps a class that is named, --policy-class NAME (policy_class=NAME) takes one of "
-        "SB3's own, --set policy_kwargs=JSON (assign={'policy_kwargs': ...}) gives its arguments; "
-        "sbformat.sb3.load takes both as custom_objects"
+        "--allow NAME (allow=[NAME]) keeps a class by its name, --policy-class NAME (policy_class=NAME) uses one of "
+        "SB3's own, --set policy_kwargs=JSON (assign={'policy_kwargs': ...}) sets its arguments; "
+        "sbformat.sb3.load accepts both as custom_objects"
     )
-    return "; ".join([*lost, f"SB3 could not load the result: {problem}", options])
+    return "; ".join([*dropped, f"SB3 could not load the result: {problem}", options])

@@ -1,4 +1,8 @@
-"""``data`` anew: each key kept, translated or dropped, with a row that says so (FORMAT.md 15.1, 15.2)."""
+"""``data`` for the target: each key is rebuilt by the handler for it, which adds its row (FORMAT.md 15.1, 15.2).
+
+A handler gets the context, the key, and the value as the archive has it; it returns what the new ``data`` contains, or
+``DROPPED``. ``_HANDLERS`` has those of single keys; ``_find_handler`` chooses one for any other key.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +18,15 @@ from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Node
 from sbformat.policies.entropy import fixed_coefficient, initial_coefficient
 from sbformat.schema import known_keys
-from sbformat.tools.rebuild import buffers, policies, releases
+from sbformat.tools.rebuild import buffers, releases
 from sbformat.tools.rebuild.check_data import check_data
 from sbformat.tools.rebuild.context import DROPPED
 from sbformat.tools.rebuild.defaults import describe_default
-from sbformat.tools.rebuild.encode import PRIVATE, is_private, parts, texts, written
+from sbformat.tools.rebuild.encode import PRIVATE, encode_value, is_private, iter_parts, iter_texts
+from sbformat.tools.rebuild.policy_class import rebuild_policy_class
+from sbformat.tools.rebuild.policy_kwargs import add_required_arguments, check_assigned, rebuild_policy_kwargs
 from sbformat.tools.rebuild.roles import HER_BUFFER
-from sbformat.tools.rebuild.schedules import rebuilt_schedule
+from sbformat.tools.rebuild.schedules import rebuild_schedule
 from sbformat.values.render import render_line
 from sbformat.values.types import (
     Box,
@@ -41,165 +47,175 @@ from sbformat.values.types import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sbformat.tools.rebuild.context import Job
+    from sbformat.tools.rebuild.context import RebuildContext
 
 _SPACES: Final = ("observation_space", "action_space")
-_UNIT: Final = Reference("stable_baselines3.common.type_aliases", "TrainFrequencyUnit")
+_FREQUENCY_UNIT: Final = Reference("stable_baselines3.common.type_aliases", "TrainFrequencyUnit")
 _CALLABLES: Final = (Reference, Function, Partial, Schedule, Instance, Node, CarriedClass)
 
 
-def rebuilt_data(job: Job) -> dict[str, Any]:
-    """Return all of ``data`` for the target; every key of the archive gets a row.
+def rebuild_data(context: RebuildContext) -> dict[str, Any]:
+    """Return ``data`` for the target; every key of the archive gets a row.
 
-    :raises UnsupportedError: for what SB3 cannot do without and that cannot be written anew
+    :raises UnsupportedError: when SB3 needs a value that cannot be rebuilt
     """
+    options = context.options
     made: dict[str, Any] = {}
-    for key, value in thaw(job.archive.data).items():
-        if key in job.options.given:
-            job.told("translated", "null: the loader brings a value", key=key)
+    for key, value in thaw(context.archive.data).items():
+        if key in options.supplied_at_load:
+            context.report("translated", "null: the value is supplied when SB3 loads it", key=key)
             result = None
-        elif key in job.replaced:
-            job.told("translated", "another value was given", key=key)
-            result = job.replaced[key]
-            _note_arguments(job, key)
+        elif key in context.assigned:
+            context.report("translated", "another value was assigned", key=key)
+            result = context.assigned[key]
+            _note_policy_arguments(context, key)
         else:
-            handler = _handler(job, key)
-            if handler in _LEFT_OUT or key in releases.METHODS:
-                _refuse_unknown(job, key, value)
-            result = handler(job, key, value)
+            handler = _find_handler(context, key)
+            if handler in _DROPPING_HANDLERS or key in releases.METHODS:
+                _refuse_unknown(context, key, value)
+            result = handler(context, key, value)
         if result is not DROPPED:
             made[releases.RENAMED.get(key, key)] = result
-    for key, value in job.replaced.items():
+    for key, value in context.assigned.items():
         if key not in made:
-            job.told("translated", "was given", key=key)
+            context.report("translated", "was assigned", key=key)
             made[key] = value
-            _note_arguments(job, key)
-    made.update(dict.fromkeys(job.options.given - made.keys()))
-    if job.options.policy_class is not None and "policy_class" not in made:
-        made["policy_class"] = policies.policy_class(job, "policy_class", None)
-    check_data(job, made)
-    _complete(job, made)
+            _note_policy_arguments(context, key)
+    made.update(dict.fromkeys(options.supplied_at_load - made.keys()))
+    if options.policy_class is not None and "policy_class" not in made:
+        made["policy_class"] = rebuild_policy_class(context, "policy_class", None)
+    check_data(context, made)
+    _add_missing(context, made)
     return made
 
 
-def _note_arguments(job: Job, key: str) -> None:
-    """Note the policy's arguments when they are among the values that were given.
+def _note_policy_arguments(context: RebuildContext, key: str) -> None:
+    """Note the policy's arguments when they were assigned.
 
-    :raises UnsupportedError: for one that SB3 cannot use
+    :raises UnsupportedError: for an argument that SB3 does not accept
     """
     if key == "policy_kwargs":
-        given = job.replaced[key]
-        job.arguments = given if type(given) is dict else None
+        given = context.assigned[key]
+        context.policy_arguments = given if type(given) is dict else None
         if type(given) is dict:
-            policies.check_given(job, key, given)
+            check_assigned(context, key, given)
 
 
-def _handler(job: Job, key: str) -> Callable[[Job, str, Any], Any]:
+def _find_handler(context: RebuildContext, key: str) -> Callable[[RebuildContext, str, Any], Any]:
     if key in _HANDLERS:
         return _HANDLERS[key]
-    if releases.RENAMED.get(key) in job.archive.data:
-        return _replaced
-    if key in releases.REMOVED or (key in releases.A2C_OF_0_6 and job.is_a2c_of_0_6):
-        return _removed
+    if releases.RENAMED.get(key) in context.archive.data:
+        return _drop_renamed
+    if key in releases.REMOVED or (key in releases.A2C_OF_0_6 and _is_a2c_of_0_6(context)):
+        return _drop_removed
     if key in releases.EXCLUDED:
-        return _excluded
-    return rebuilt_schedule if key in releases.SCHEDULES else _plain
+        return _drop_excluded
+    return rebuild_schedule if key in releases.SCHEDULES else _rebuild_plain
+
+
+def _is_a2c_of_0_6(context: RebuildContext) -> bool:
+    """Return whether SB3 0.6 wrote it, where A2C was a subclass of PPO and saved its keys."""
+    return context.algorithm == "A2C" and "_current_progress" in context.archive.data
 
 
 # -- any value ----------------------------------------------------------------------------------------
 
 
-def _plain(job: Job, key: str, value: Any) -> Any:
-    """A value that SB3 takes as it is."""
+def _rebuild_plain(context: RebuildContext, key: str, value: Any) -> Any:
+    """Return a value without code, which SB3 sets on the agent."""
     if key in releases.METHODS:
-        return job.dropped(key, "a part of the algorithm itself, which it would take the place of")
-    is_known = key in known_keys(job.algorithm) or key in releases.RENAMED
+        return context.drop(key, "the name of a method of the algorithm, which it would replace")
+    is_known = key in known_keys(context.algorithm) or key in releases.RENAMED
     try:
-        meaning = job.meaning(key)
-        result = written(meaning, job.target) if isinstance(value, Serialized) else value
+        meaning = context.decode(key)
+        result = encode_value(meaning, context.target) if isinstance(value, Serialized) else value
     except UnsupportedError as error:
-        return job.unknown(key, value, error.message)
-    found = _parts(meaning)
+        return context.handle_unknown(key, value, error.message)
+    found = _list_parts(meaning)
     if any(isinstance(part, _CALLABLES) for part in found):
-        return job.unknown(key, value, "something to call under a key where SB3 keeps a value")
-    if is_private(key) or any(map(is_private, texts(meaning))):
-        return job.dropped(key, PRIVATE)
-    if key not in releases.TEXTS and any(isinstance(part, (str, bytes, bytearray)) for part in found):
-        instead = describe_default(job.algorithm, key) if is_known else None
-        return job.dropped(key, "it holds a text of whoever trained it, and SB3 has none there", instead)
-    if not is_known and any(isinstance(part, Value) or _is_text_in_numbers(part) for part in found):
-        return job.dropped(key, "an object, or an array of bytes, under a key where SB3 keeps none")
+        return context.handle_unknown(key, value, "something that can be called, where SB3 has a plain value")
+    if is_private(key) or any(map(is_private, iter_texts(meaning))):
+        return context.drop(key, PRIVATE)
+    if key not in releases.TEXT_KEYS and any(isinstance(part, (str, bytes, bytearray)) for part in found):
+        instead = describe_default(context.algorithm, key) if is_known else None
+        return context.drop(key, "it contains a text of the author, where SB3 has none", instead)
+    if not is_known and any(isinstance(part, Value) or _is_byte_array(part) for part in found):
+        return context.drop(key, "an object, or an array of bytes, under a key that SB3 does not have")
     name = releases.RENAMED.get(key)
     if name is not None:
-        job.told("translated", f"is {name} now", key=key)
+        context.report("translated", f"is {name} now", key=key)
     elif isinstance(value, Serialized):
-        job.told("translated", _line(meaning), key=key)
+        context.report("translated", _describe(meaning), key=key)
     else:
-        job.told("kept", "" if is_known else "no key of SB3: it becomes an attribute of the agent", key=key)
+        message = "" if is_known else "not a key of SB3: it becomes an attribute of the agent"
+        context.report("kept", message, key=key)
     return result
 
 
-def _is_text_in_numbers(part: object) -> bool:
+def _is_byte_array(part: object) -> bool:
+    """Return whether a part is an array that could encode a text."""
     return isinstance(part, ArrayInfo) and part.dtype in ("|u1", "|i1")
 
 
-def _parts(value: object) -> list[object]:
-    """A value and all that is in it, but for what numbers, names and their like are made of."""
-    return list(parts(value, (ArrayInfo, Reference, EnumMember, DType)))
+def _list_parts(value: object) -> list[object]:
+    """Return a value and everything in it, except the parts of arrays, names and the like."""
+    return list(iter_parts(value, (ArrayInfo, Reference, EnumMember, DType)))
 
 
-def _line(meaning: object) -> str:
+def _describe(meaning: object) -> str:
     return escape(render_line(meaning), 200)
 
 
-def _removed(job: Job, key: str, value: object) -> Any:  # noqa: ARG001
+def _drop_removed(context: RebuildContext, key: str, value: object) -> Any:  # noqa: ARG001
     if key not in releases.REMOVED:
-        return job.dropped(key, "a key of PPO, which A2C wrote in SB3 0.6", is_finding=False)
-    if key == "model_class" and job.lost:
-        message = f"HER's goals cannot be told from the observation: {job.lost}"
-        return job.dropped(key, message, "a plain replay buffer", is_finding=True)
-    if key in releases.HER_KEPT and job.hindsight is not None:
-        job.told("translated", releases.REMOVED[key], key=key)
+        return context.drop(key, "a key of PPO, which A2C also saved in SB3 0.6", is_finding=False)
+    if key == "model_class" and context.why_no_her_observation:
+        message = f"HER's goals cannot be separated from the observation: {context.why_no_her_observation}"
+        return context.drop(key, message, "a plain replay buffer", is_finding=True)
+    if key in releases.HER_KEPT and context.her_observation is not None:
+        context.report("translated", releases.REMOVED[key], key=key)
         return DROPPED
-    return job.dropped(key, releases.REMOVED[key])
+    return context.drop(key, releases.REMOVED[key])
 
 
-def _replaced(job: Job, key: str, value: object) -> Any:  # noqa: ARG001
-    return job.dropped(key, f"{releases.RENAMED[key]} is there too, and is what SB3 reads")
+def _drop_renamed(context: RebuildContext, key: str, value: object) -> Any:  # noqa: ARG001
+    return context.drop(key, f"there is also {releases.RENAMED[key]}, its new name, which SB3 reads")
 
 
-def _excluded(job: Job, key: str, value: object) -> Any:
-    if value is None:  # DQN before 2.0 had a null in the place of an actor
-        return job.dropped(key, "null where SB3 has an object of its own, which it would take the place of")
-    return job.dropped(key, "SB3 never saves it of its own accord: it would take the place of the agent's own")
+def _drop_excluded(context: RebuildContext, key: str, value: object) -> Any:
+    if value is None:  # DQN before 2.0 saved null for its actor
+        return context.drop(key, "null would replace an object of the agent")
+    return context.drop(key, "SB3 does not save it: it would replace an object of the agent")
 
 
-def _made_anew(job: Job, key: str, value: object) -> Any:
-    """A value that SB3's ``load`` writes over, whatever stands there."""
+def _drop_recreated(context: RebuildContext, key: str, value: object) -> Any:
+    """Leave out a blob that SB3's ``load`` creates again, whatever the archive has."""
     if not isinstance(value, Serialized):
-        return _plain(job, key, value)
-    source = f"what SB3 makes of {releases.MADE_ANEW[key]}"
+        return _rebuild_plain(context, key, value)
+    instead = f"what SB3 creates from {releases.RECREATED[key]}"
     try:
-        meaning = job.meaning(key)
+        meaning = context.decode(key)
     except UnsupportedError as error:
-        return job.dropped(key, error.message, source)
-    if any(_is_code(part) for part in _parts(meaning)):
-        return job.dropped(key, _line(meaning), source)
-    job.told("translated", f"left out for {source}, whatever it was: {_line(meaning)}", key=key)
+        return context.drop(key, error.message, instead)
+    if any(_is_code(part) for part in _list_parts(meaning)):
+        return context.drop(key, _describe(meaning), instead)
+    context.report(
+        "translated", f"left out: SB3 creates it from {releases.RECREATED[key]}; was {_describe(meaning)}", key=key
+    )
     return DROPPED
 
 
-def _refuse_unknown(job: Job, key: str, value: object) -> None:
-    """Note what is unknown or code under a key that is left out anyway, when the caller asks for an error."""
-    if job.options.on_unknown != "error" or not isinstance(value, Serialized):
+def _refuse_unknown(context: RebuildContext, key: str, value: object) -> None:
+    """Note what is unknown or code under a key that is dropped anyway, for ``on_unknown="error"``."""
+    if context.options.on_unknown != "error" or not isinstance(value, Serialized):
         return
     try:
-        meaning = job.meaning(key)
+        meaning = context.decode(key)
     except UnsupportedError as error:
-        job.refused.append(f"{escape(key)}: {error.message}")
+        context.refused.append(f"{escape(key)}: {error.message}")
         return
-    if any(_is_code(part) for part in _parts(meaning)):
-        job.refused.append(f"{escape(key)}: {_line(meaning)} is not known")
+    if any(_is_code(part) for part in _list_parts(meaning)):
+        context.refused.append(f"{escape(key)}: {_describe(meaning)}")
 
 
 def _is_code(part: object) -> bool:
@@ -207,166 +223,165 @@ def _is_code(part: object) -> bool:
     return is_function or isinstance(part, (Node, CarriedClass, CarriedObject))
 
 
-def _tensorboard_log(job: Job, key: str, value: object) -> Any:
-    if value is None:
-        job.told("kept", "", key=key)
-        return None
-    if not job.options.keep_system_info or not isinstance(value, str) or ADDRESS.search(value):
-        job.dropped(key, "where whoever trained it kept logs", "null: no logs")
-        return None
-    job.told("kept", "", key=key)
-    return value
+def _rebuild_tensorboard_log(context: RebuildContext, key: str, value: object) -> Any:
+    is_kept = context.options.keep_system_info and isinstance(value, str) and not ADDRESS.search(value)
+    if value is None or is_kept:
+        context.report("kept", "", key=key)
+        return value
+    context.drop(key, "a path of the author's logs", "null: no logs")
+    return None
 
 
-# -- spaces, numbers -----------------------------------------------------------------------
+# -- spaces, numbers ----------------------------------------------------------------------------------
 
 
-def _space(job: Job, key: str, value: object) -> Any:
-    """A space, as gymnasium's; SB3 loads nothing without one."""
+def _rebuild_space(context: RebuildContext, key: str, value: object) -> Any:
+    """Return a space of gymnasium; SB3 loads no agent without one."""
     try:
-        meaning = job.meaning(key)
+        meaning = context.decode(key)
         if not isinstance(meaning, Space):
-            message = f"{_line(meaning)} is no space that is known"
+            message = f"{_describe(meaning)} is not a known space"
             raise UnsupportedError(message)
-        result = written(meaning, job.target)
+        result = encode_value(meaning, context.target)
     except UnsupportedError as error:
-        if job.options.on_unknown == "keep":
-            return job.unknown(key, value, error.message)
+        if context.options.on_unknown == "keep":
+            return context.handle_unknown(key, value, error.message)
         message = f"{key}: {error.message}; SB3 loads no agent without it"
         raise UnsupportedError(message, entry="data") from None
-    if key == "observation_space" and job.hindsight is not None:
-        job.told(
-            "translated", "the Dict space of observation and goals, which HER concatenated before SB3 1.1", key=key
-        )
-        return written(job.hindsight.space, job.target)
-    moved = "a space of gym, gymnasium's now" if meaning.library == "gym" else "written anew"
-    random = "" if meaning.random is None else "; its random generator starts anew"
-    job.told("translated", f"{_line(meaning)}: {moved}{random}", key=key)
+    if key == "observation_space" and context.her_observation is not None:
+        message = "the Dict space of observation and goals, which HER concatenated before SB3 1.1"
+        context.report("translated", message, key=key)
+        return encode_value(context.her_observation.space, context.target)
+    form = "a space of gymnasium instead of gym" if meaning.library == "gym" else "encoded again"
+    random = "" if meaning.random is None else "; with a new random generator"
+    context.report("translated", f"{_describe(meaning)}: {form}{random}", key=key)
     return result
 
 
-def _train_freq(job: Job, key: str, value: object) -> Any:
-    """``train_freq``, with what ``n_episodes_rollout`` said before SB3 1.0."""
-    episodes = job.archive.data.get("n_episodes_rollout")
+def _rebuild_train_freq(context: RebuildContext, key: str, value: object) -> Any:
+    """Return ``train_freq``, which includes ``n_episodes_rollout`` since SB3 1.0."""
+    episodes = context.archive.data.get("n_episodes_rollout")
     if type(value) is list and len(value) == 2 and type(value[0]) is int and value[1] in ("step", "episode"):
-        job.told("translated", f"every {value[0]} {value[1]}", key=key)  # SB3 takes a pair, and JSON has none
-        return written(TrainFreq(value[0], EnumMember(_UNIT, value[1])), job.target)
+        context.report("translated", f"every {value[0]} {value[1]}", key=key)  # SB3 accepts a tuple, JSON has lists
+        return encode_value(TrainFreq(value[0], EnumMember(_FREQUENCY_UNIT, value[1])), context.target)
     if value is None:
-        return job.unknown(key, value, "expected a number of steps or episodes", "every step")
+        return context.handle_unknown(key, value, "expected a number of steps or episodes", "every step")
     if type(value) is not int or type(episodes) is not int:
-        return _plain(job, key, value)
+        return _rebuild_plain(context, key, value)
     unit, frequency = ("episode", episodes) if episodes > 0 else ("step", value)
-    meaning = TrainFreq(frequency, EnumMember(_UNIT, unit))
-    job.told("translated", f"{_line(meaning)}, from train_freq {value} and n_episodes_rollout {episodes}", key=key)
-    return written(meaning, job.target)
+    meaning = TrainFreq(frequency, EnumMember(_FREQUENCY_UNIT, unit))
+    message = f"{_describe(meaning)}, from train_freq {value} and n_episodes_rollout {episodes}"
+    context.report("translated", message, key=key)
+    return encode_value(meaning, context.target)
 
 
-def _target_update_interval(job: Job, key: str, value: object) -> Any:
-    """Steps between updates of the target network, which some releases saved divided by the number of environments."""
-    count = job.archive.data.get("n_envs")
-    since, until = releases.DIVIDED_INTERVAL.get(job.algorithm, ((0, 0), (0, 0)))
-    if since <= job.source < until and type(value) is int and type(count) is int and count > 1:
-        message = f"{value * count}: SB3 {job.source[0]}.{job.source[1]} saved it divided by its {count} environments"
-        job.told("translated", message, key=key)
+def _rebuild_target_update_interval(context: RebuildContext, key: str, value: object) -> Any:
+    """Return the steps between updates of the target network; some releases saved them divided by ``n_envs``."""
+    count = context.archive.data.get("n_envs")
+    since, until = releases.DIVIDED_INTERVAL.get(context.algorithm, ((0, 0), (0, 0)))
+    source = context.source_release
+    if since <= source < until and type(value) is int and type(count) is int and count > 1:
+        message = f"{value * count}: SB3 {source[0]}.{source[1]} saved it divided by its {count} environments"
+        context.report("translated", message, key=key)
         return value * count
-    return _plain(job, key, value)
+    return _rebuild_plain(context, key, value)
 
 
-def _entropy_coefficient(job: Job, key: str, value: Any) -> Any:
-    """``ent_coef``: a number, or ``auto`` with where it begins for those that learn it."""
-    meaning = job.readable(key)
-    default = describe_default(job.algorithm, key)
-    if job.algorithm not in ENTROPY_LEARNERS:
+def _rebuild_entropy_coefficient(context: RebuildContext, key: str, value: Any) -> Any:
+    """Return ``ent_coef``: a number, or ``auto`` with an initial value where the algorithm learns it."""
+    meaning = context.decode_or_none(key)
+    default = describe_default(context.algorithm, key)
+    if context.algorithm not in ENTROPY_LEARNERS:
         if isinstance(meaning, (int, float, ArrayInfo)):
-            return _plain(job, key, value)
-        return job.unknown(key, value, "expected a number", default, was=meaning)
+            return _rebuild_plain(context, key, value)
+        return context.handle_unknown(key, value, "expected a number", default, was=meaning)
     fixed = fixed_coefficient(meaning)
     if fixed is not None and isinstance(meaning, str):
-        job.told("translated", f"{fixed}, which SB3 makes of the text", key=key)
+        context.report("translated", f"{fixed}, the number of the text", key=key)
         return fixed
     if fixed is not None or initial_coefficient(meaning) is not None:
-        return _plain(job, key, value)
+        return _rebuild_plain(context, key, value)
     message = "expected a number of at least 0 or auto"
-    if not isinstance(value, Serialized):  # not unknown but wrong: the optimizer and the tensor are of auto
-        if job.options.on_unknown == "error":
-            job.refused.append(f"{key}: {message}")
-        return job.dropped(key, message, default, was=meaning)
-    return job.unknown(key, value, message, default, was=meaning)
+    if not isinstance(value, Serialized):  # wrong, not unknown: the default's optimizer and tensor are made for auto
+        if context.options.on_unknown == "error":
+            context.refused.append(f"{key}: {message}")
+        return context.drop(key, message, default, was=meaning)
+    return context.handle_unknown(key, value, message, default, was=meaning)
 
 
-def _target_entropy(job: Job, key: str, value: Any) -> Any:
-    """A number; SB3 makes ``auto`` one when it begins to train, and not when it loads."""
-    meaning = job.readable(key)
+def _rebuild_target_entropy(context: RebuildContext, key: str, value: Any) -> Any:
+    """Return a number; SB3 computes that of ``auto`` in the constructor, and not when it loads."""
+    meaning = context.decode_or_none(key)
     if isinstance(meaning, (int, float, ArrayInfo)):
-        return _plain(job, key, value)
-    space = job.readable("action_space")
+        return _rebuild_plain(context, key, value)
+    space = context.decode_or_none("action_space")
     number = -float(math.prod(space.shape)) if isinstance(space, Box) else 0.0
     if meaning == "auto":
-        job.told("translated", f"{number}, which is what auto means", key=key)
+        context.report("translated", f"{number}, the value of auto", key=key)
     else:
-        job.dropped(key, "expected a number or auto", str(number), was=meaning)
+        context.drop(key, "expected a number or auto", str(number), was=meaning)
     return number
 
 
-def _count(job: Job, key: str, value: object) -> Any:
-    """``n_envs``, which SB3 loads nothing without."""
+def _rebuild_env_count(context: RebuildContext, key: str, value: object) -> Any:
+    """Return ``n_envs``, which SB3's ``load`` needs."""
     if type(value) is int and value > 0:
-        return _plain(job, key, value)
-    job.dropped(key, "expected a number of environments", "1", was=job.readable(key))
+        return _rebuild_plain(context, key, value)
+    context.drop(key, "expected a number of environments", "1", was=context.decode_or_none(key))
     return 1
 
 
-# -- what has to be there -----------------------------------------------------------------------------
+# -- what later releases need -------------------------------------------------------------------------
 
 
-def _complete(job: Job, made: dict[str, Any]) -> None:
-    """Add what later releases need to do the same."""
-    if job.facts and "policy_kwargs" not in made:
-        job.arguments = policies.told_facts(job, {})
-        made["policy_kwargs"] = written(job.arguments, job.target)
-    if job.hindsight is not None:
-        made["replay_buffer_class"] = written(Reference(*HER_BUFFER), job.target)
-        made["replay_buffer_kwargs"] = _goals(job)
-        job.told("translated", "HerReplayBuffer, which HER is since SB3 1.1", key="replay_buffer_class")
-        job.told("translated", escape(str(made["replay_buffer_kwargs"])), key="replay_buffer_kwargs")
+def _add_missing(context: RebuildContext, made: dict[str, Any]) -> None:
+    """Add the keys and arguments that later releases need so that they do the same."""
+    if context.required_arguments and "policy_kwargs" not in made:
+        context.policy_arguments = add_required_arguments(context, {})
+        made["policy_kwargs"] = encode_value(context.policy_arguments, context.target)
+    if context.her_observation is not None:
+        made["replay_buffer_class"] = encode_value(Reference(*HER_BUFFER), context.target)
+        made["replay_buffer_kwargs"] = _make_her_kwargs(context)
+        context.report("translated", "HerReplayBuffer, which HER is since SB3 1.1", key="replay_buffer_class")
+        context.report("translated", escape(str(made["replay_buffer_kwargs"])), key="replay_buffer_kwargs")
     if made.get("optimize_memory_usage") is True:
         arguments = made.get("replay_buffer_kwargs")
         if (arguments is None or type(arguments) is dict) and "handle_timeout_termination" not in (arguments or {}):
             made["replay_buffer_kwargs"] = {**(arguments or {}), "handle_timeout_termination": False}
-            message = (
-                "False: with optimize_memory_usage, SB3 since 1.1 takes nothing else, and before it did nothing else"
-            )
-            job.told("translated", message, key="replay_buffer_kwargs/handle_timeout_termination")
+            message = "False: required with optimize_memory_usage since SB3 1.1, and the only behaviour before"
+            context.report("translated", message, key="replay_buffer_kwargs/handle_timeout_termination")
 
 
-def _goals(job: Job) -> dict[str, Any]:
+def _make_her_kwargs(context: RebuildContext) -> dict[str, Any]:
     """Return HerReplayBuffer's arguments, from the keys of an archive of HER."""
-    given = {name: job.archive.decode(name) for name in releases.HER_KEPT if name in job.archive.data}
+    given = {name: context.archive.decode(name) for name in releases.HER_KEPT if name in context.archive.data}
     made: dict[str, Any] = {}
     if type(given.get("n_sampled_goal")) is int:
         made["n_sampled_goal"] = given["n_sampled_goal"]
     if "goal_selection_strategy" in given:
         value = given["goal_selection_strategy"]
-        made["goal_selection_strategy"] = buffers.strategy(job, "goal_selection_strategy", value)
+        made["goal_selection_strategy"] = buffers.rebuild_goal_strategy(context, "goal_selection_strategy", value)
     return made
 
 
-_HANDLERS: Final[dict[str, Callable[[Job, str, Any], Any]]] = {
-    **dict.fromkeys(_SPACES, _space),
-    **dict.fromkeys(releases.MADE_ANEW, _made_anew),
-    "policy_class": policies.policy_class,
-    "policy_kwargs": policies.policy_kwargs,
-    "tensorboard_log": _tensorboard_log,
-    "train_freq": _train_freq,
-    "ent_coef": _entropy_coefficient,
-    "target_entropy": _target_entropy,
-    "n_envs": _count,
-    "target_update_interval": _target_update_interval,
-    "replay_buffer_class": buffers.buffer_class,
-    "rollout_buffer_class": buffers.buffer_class,
-    "replay_buffer_kwargs": buffers.buffer_kwargs,
-    "rollout_buffer_kwargs": buffers.buffer_kwargs,
-    "action_noise": buffers.action_noise,
+_HANDLERS: Final[dict[str, Callable[[RebuildContext, str, Any], Any]]] = {
+    **dict.fromkeys(_SPACES, _rebuild_space),
+    **dict.fromkeys(releases.RECREATED, _drop_recreated),
+    "policy_class": rebuild_policy_class,
+    "policy_kwargs": rebuild_policy_kwargs,
+    "tensorboard_log": _rebuild_tensorboard_log,
+    "train_freq": _rebuild_train_freq,
+    "ent_coef": _rebuild_entropy_coefficient,
+    "target_entropy": _rebuild_target_entropy,
+    "n_envs": _rebuild_env_count,
+    "target_update_interval": _rebuild_target_update_interval,
+    "replay_buffer_class": buffers.rebuild_buffer_class,
+    "rollout_buffer_class": buffers.rebuild_buffer_class,
+    "replay_buffer_kwargs": buffers.rebuild_buffer_kwargs,
+    "rollout_buffer_kwargs": buffers.rebuild_buffer_kwargs,
+    "action_noise": buffers.rebuild_action_noise,
 }
-_LEFT_OUT: Final = frozenset({_made_anew, _removed, _replaced, _excluded, _tensorboard_log})
-"""Handlers whose result never has the value of a blob."""
+_DROPPING_HANDLERS: Final = frozenset(
+    {_drop_recreated, _drop_removed, _drop_renamed, _drop_excluded, _rebuild_tensorboard_log}
+)
+"""Handlers whose result never contains the value of a blob."""

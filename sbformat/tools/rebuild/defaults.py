@@ -1,4 +1,4 @@
-"""What the constructors of SB3 2 and sb3-contrib 2 set where ``data`` has no value (FORMAT.md 15.2)."""
+"""The values that the constructors of SB3 2 and sb3-contrib 2 set when ``data`` has none (FORMAT.md 15.2)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Q: Final[Mapping[str, Any]] = {
     "exploration_initial_eps": 1.0, "exploration_rate": 0.0,
 }  # fmt: skip
 
-CONSTRUCTED: Final[Mapping[str, Mapping[str, Any]]] = {
+CONSTRUCTOR_VALUES: Final[Mapping[str, Mapping[str, Any]]] = {
     "PPO": _ON_POLICY,
     "MaskablePPO": _ON_POLICY,
     "RecurrentPPO": {**_ON_POLICY, "n_steps": 128, "batch_size": 128},
@@ -50,10 +50,10 @@ CONSTRUCTED: Final[Mapping[str, Mapping[str, Any]]] = {
         **_COMMON, "n_delta": 8, "delta_std": 0.05, "zero_policy": True, "alive_bonus_offset": 0, "n_eval_episodes": 1,
     },
 }  # fmt: skip
-"""By algorithm and key of ``data``."""
+"""Values by algorithm and key of ``data``."""
 
 
 def describe_default(algorithm: str, key: str) -> str:
-    """Say what SB3 uses when a key is missing from ``data``."""
-    values = CONSTRUCTED[algorithm]
+    """Return what SB3 uses when a key is missing from ``data``, for the report."""
+    values = CONSTRUCTOR_VALUES[algorithm]
     return f"{values[key]}, the default of {algorithm}" if key in values else f"the default of {algorithm}"

@@ -1,4 +1,4 @@
-"""Values to what ``data`` holds: JSON where SB3 takes it, else a blob of our own (FORMAT.md 13.7, 15.2)."""
+"""Values to what ``data`` contains: JSON where SB3 accepts it, else a new blob (FORMAT.md 13.7, 15.2)."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from sbformat.globals.releases import Target
     from sbformat.globals.torch import Pair
 
-_DEEPEST_JSON: Final = 20
-_MOST_JSON: Final = 100_000
-_MOST_TEXT: Final = 1 << 20
+_MAX_JSON_DEPTH: Final = 20
+_MAX_JSON_NODES: Final = 100_000
+_MAX_JSON_TEXT: Final = 1 << 20
 _EXACT_INTEGERS: Final = 2**63
 _SPACES: Final[Mapping[type, str]] = {
     Box: "box.Box",
@@ -45,7 +45,7 @@ _SPACES: Final[Mapping[type, str]] = {
 }
 _SCHEDULES: Final[Mapping[type, str]] = {FloatSchedule: "FloatSchedule", LinearSchedule: "LinearSchedule"}
 
-PRIVATE: Final = "it holds a path or an address of whoever trained it"
+PRIVATE: Final = "it contains a path or an address of the author"
 _PATH: Final = re.compile(
     r"""
     (?<![\w.])/[^\s/]                                     # an absolute path, however short
@@ -58,15 +58,15 @@ _PATH: Final = re.compile(
 
 
 def is_private(text: str) -> bool:
-    """Say whether a text holds an absolute path, or an address with a user or host."""
+    """Return whether a text contains an absolute path, or an address with a user or host."""
     return _PATH.search(text) is not None
 
 
-def parts(value: object, closed: tuple[type, ...], *, with_keys: bool = False) -> Iterator[object]:
-    """Yield a value and all that is in it, each once.
+def iter_parts(value: object, closed: tuple[type, ...], *, with_keys: bool = False) -> Iterator[object]:
+    """Yield a value and everything in it, each part once.
 
-    :param closed: types that are not looked into
-    :param with_keys: yield the keys of dicts too
+    :param closed: types whose parts are not yielded
+    :param with_keys: whether to yield the keys of dicts
     """
     todo = [value]
     seen: set[int] = set()
@@ -83,46 +83,46 @@ def parts(value: object, closed: tuple[type, ...], *, with_keys: bool = False) -
             todo.extend(part)
 
 
-def texts(value: object) -> Iterator[str]:
-    """Yield every text in a value, each once, and what bytes would be as one; keys included."""
-    for part in parts(value, (ArrayInfo, Reference), with_keys=True):  # numbers, and names that are known
+def iter_texts(value: object) -> Iterator[str]:
+    """Yield every text in a value, each once: keys included, and bytes as latin-1."""
+    for part in iter_parts(value, (ArrayInfo, Reference), with_keys=True):  # these contain numbers and known names
         if isinstance(part, str):
             yield part
         elif isinstance(part, (bytes, bytearray)):
             yield part.decode("latin-1")
 
 
-def written(value: object, target: Target, *, foreign: frozenset[Pair] = frozenset()) -> Any:
-    """Return what ``data`` holds for a value: plain JSON when that gives it back, else a blob.
+def encode_value(value: object, target: Target, *, foreign: frozenset[Pair] = frozenset()) -> Any:
+    """Return what ``data`` contains for a value: plain JSON if that decodes to the same value, else a blob.
 
-    :param value: as :func:`sbformat.values.decode` gives it
-    :param foreign: names outside SB3 that may stand in it
-    :raises UnsupportedError: when it has no form without code
+    :param value: as :func:`sbformat.values.decode` returns it
+    :param foreign: names outside SB3 that it may contain
+    :raises UnsupportedError: when it cannot be encoded without code
     """
     if isinstance(value, ArrayInfo) and value.is_scalar:
-        return written(value.to_numpy().item(), target)
+        return encode_value(value.to_numpy().item(), target)
     if _is_json(value):
         return value
-    return Serialized(_type_of(value), encode(value, target, foreign=foreign), _hints(value))
+    return Serialized(_describe_type(value), encode(value, target, foreign=foreign), _make_hints(value))
 
 
 def _is_json(value: object) -> bool:
-    """Say whether JSON gives a value back; what shares so many parts that it would not fit stays a blob."""
+    """Return whether JSON decodes to the same value; a value with shared parts stays a blob."""
     todo = [(value, 0)]
     size = 0
     seen: set[int] = set()
-    for _ in range(_MOST_JSON):
+    for _ in range(_MAX_JSON_NODES):
         if not todo:
-            return size <= _MOST_TEXT
+            return size <= _MAX_JSON_TEXT
         part, depth = todo.pop()
         if isinstance(part, (dict, list)):
-            if id(part) in seen:  # JSON would write it as often as it is met
+            if id(part) in seen:  # JSON would repeat it
                 return False
             seen.add(id(part))
         size += len(part) if type(part) is str else 0
         if part is None or type(part) in (bool, float, str) or (type(part) is int and abs(part) < _EXACT_INTEGERS):
             continue
-        if depth > _DEEPEST_JSON:
+        if depth > _MAX_JSON_DEPTH:
             return False
         if type(part) is dict and all(type(key) is str and not key.startswith(":") for key in part):
             todo.extend((inner, depth + 1) for inner in part.values())
@@ -133,8 +133,8 @@ def _is_json(value: object) -> bool:
     return False
 
 
-def _type_of(value: object) -> str:
-    """What SB3 writes as ``:type:``."""
+def _describe_type(value: object) -> str:
+    """Return what SB3 writes as ``:type:``."""
     name = type(value).__name__
     if isinstance(value, ArrayInfo):
         name = "numpy.ndarray"
@@ -153,8 +153,8 @@ def _type_of(value: object) -> str:
     return f"<class '{name}'>"
 
 
-def _hints(value: object) -> dict[str, Any]:
-    """The siblings that people and catalogues read: nothing loads them."""
+def _make_hints(value: object) -> dict[str, Any]:
+    """Return the other fields beside the blob: people and catalogues read them, and SB3 does not load them."""
     if isinstance(value, Reference):
         return {"__module__": current_name(value.pair)[0]}
     if isinstance(value, (Box, MultiBinary)):

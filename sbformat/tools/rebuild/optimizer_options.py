@@ -1,9 +1,9 @@
-"""What each optimizer keeps in its state dict: options of a group, and the state of a parameter (FORMAT.md 15.5).
+"""What each optimizer of torch stores: the options of a group, and the state of a parameter (FORMAT.md 15.5).
 
 Sources: ``torch/optim/*.py`` of torch 1.11 to 2.13 (``defaults``, ``__setstate__``, ``step``), SB3
 ``common/sb2_compat/rmsprop_tf_like.py``.
-``load_state_dict`` puts the saved groups in the place of its own, whatever they have; ``__setstate__`` adds the options
-that later releases of torch brought, and ``step`` raises for those that are still missing.
+``load_state_dict`` replaces its own groups with the saved ones without a check; ``__setstate__`` adds the options that
+later releases of torch introduced, and ``step`` raises for options that are still missing.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ Shape: TypeAlias = Literal["scalar", "parameter"]
 
 
 class OptimizerClass(NamedTuple):
-    """What a class of optimizer needs."""
+    """What a class of optimizer stores."""
 
     defaults: Mapping[str, Any]
-    """The options that ``step`` reads and that no release of torch adds by itself, with the constructor's defaults."""
+    """The options that ``step`` reads and that torch does not add by itself, with the defaults of the constructor."""
     state: Mapping[str, Shape]
-    """What a parameter that was stepped has: a number or tensor without dimensions, or one of the parameter's shape."""
+    """The state of a parameter after its first step: numbers (``scalar``) or tensors of the parameter's shape."""
     on_demand: Mapping[str, str] = {}
-    """More of the parameter's shape, each with the option that asks for it."""
+    """Further tensors of the parameter's shape, each with the option that enables it."""
     keywords: frozenset[str] = frozenset()
-    """Arguments of the constructor besides the defaults."""
+    """Further arguments of the constructor."""
 
 
 _FLAGS: Final = frozenset({"foreach", "maximize", "capturable", "differentiable"})
@@ -64,7 +64,7 @@ OPTIMIZERS: Final[Mapping[Pair, OptimizerClass]] = {
     ("stable_baselines3.common.sb2_compat.rmsprop_tf_like", "RMSpropTFLike"): _RMSPROP,
     ("torch.optim.sgd", "SGD"): OptimizerClass(
         {"lr": 1e-3, "momentum": 0, "dampening": 0, "weight_decay": 0},
-        {},  # it makes a momentum_buffer where there is none
+        {},  # a missing momentum_buffer is created
         keywords=(_FLAGS - {"capturable"}) | {"fused", "nesterov"},
     ),
     ("torch.optim.adadelta", "Adadelta"): OptimizerClass(
@@ -103,48 +103,48 @@ OPTIMIZERS: Final[Mapping[Pair, OptimizerClass]] = {
         keywords=_FLAGS,
     ),
 }
-"""The optimizers that SB3 can be given. LBFGS and SparseAdam cannot take its steps, Muon not its biases, and Adafactor
-is younger than the oldest target's torch."""
+"""The optimizers that SB3 can use. LBFGS and SparseAdam do not work with its training step, Muon does not support
+biases, and Adafactor is newer than the oldest target's torch."""
 
 
-def keywords_of(pair: Pair) -> dict[str, Any]:
-    """Return the arguments that a class takes beside the learning rate, with their defaults; None for a flag."""
+def list_keywords(pair: Pair) -> dict[str, Any]:
+    """Return the arguments of a class other than the learning rate, with their defaults; None for a flag."""
     optimizer = OPTIMIZERS[pair]
     known = {**dict.fromkeys(optimizer.keywords), **optimizer.defaults}
     return {name: default for name, default in known.items() if name != "lr"}
 
 
-def fits_number(value: object) -> bool:
-    """Say whether a value is a number of Python or numpy."""
+def is_number(value: object) -> bool:
+    """Return whether a value is a number of Python or numpy."""
     is_scalar = isinstance(value, ArrayInfo) and value.is_scalar and value.dtype[1] in "fiu"
     return is_scalar or type(value) in (int, float)
 
 
 def fits_option(name: str, value: Any, default: object) -> bool:
-    """Say whether an option has a value of its default's kind.
+    """Return whether an option has a value of the same kind as its default.
 
     :param default: of the constructor; None for a flag
     """
     value = value.to_numpy().item() if isinstance(value, ArrayInfo) and value.is_scalar else value
     if name == "lr":  # SB3 sets it before each update
         return type(value) in (int, float)
-    if name == "differentiable":  # no parameter of SB3 can be stepped so
+    if name == "differentiable":  # SB3 cannot train with it
         return not value
     if default is None:
         return value is None or type(value) is bool
     if type(default) is tuple:
         is_pair = type(value) in (list, tuple) and len(value) == len(default)
-        is_fine = is_pair and all(map(_is_number, value))
+        is_fine = is_pair and all(map(_is_nonnegative, value))
         return is_fine and (name != "betas" or max(value) < 1)
-    return _is_number(value)
+    return _is_nonnegative(value)
 
 
-def _is_number(value: object) -> bool:
+def _is_nonnegative(value: object) -> bool:
     return type(value) in (int, float) and 0 <= value < math.inf  # type: ignore[operator]
 
 
-def misfits_of_group(optimizer: OptimizerClass, group: Mapping[str, Any]) -> list[str]:
-    """Return the options that a group lacks, or whose values are of another kind than the class takes."""
+def find_wrong_options(optimizer: OptimizerClass, group: Mapping[str, Any]) -> list[str]:
+    """Return the options that a group lacks, and those whose values are of another kind."""
     lacking = [name for name in optimizer.defaults if name not in group]
     known = {**dict.fromkeys(optimizer.keywords), **optimizer.defaults}
     wrong = [name for name, default in known.items() if name in group and not fits_option(name, group[name], default)]
@@ -154,11 +154,11 @@ def misfits_of_group(optimizer: OptimizerClass, group: Mapping[str, Any]) -> lis
 def fits_parameter(
     optimizer: OptimizerClass, group: Mapping[str, Any], state: Mapping[str, Any], shape: tuple[int, ...] | None
 ) -> bool:
-    """Say whether the state of a parameter is one that ``step`` can go on from.
+    """Return whether ``step`` can continue from the state of a parameter.
 
-    :param group: the options
-    :param state: of the parameter; empty before its first step
-    :param shape: of the parameter; None when it is not known
+    :param group: the options of its group
+    :param state: the state of the parameter; empty before its first step
+    :param shape: the parameter's shape; None when it is not known
     """
     if not state:
         return True

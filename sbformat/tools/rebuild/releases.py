@@ -1,14 +1,16 @@
-"""What changed between the releases of SB3 and sb3-contrib, as far as an archive shows it (FORMAT.md 15.2).
+"""What changed between the releases of SB3 and sb3-contrib, as far as archives contain it (FORMAT.md 15.2).
 
-Sources: the packages of SB3 0.6 to 2.9 and sb3-contrib 0.10 to 2.9, read: ``common/base_class.py``, ``common/*_policy_
-algorithm.py``, the constructors of every algorithm, policy and buffer, and their changelogs.
+Sources: the packages of SB3 0.6 to 2.9 and sb3-contrib 0.10 to 2.9: ``common/base_class.py``,
+``common/*_policy_algorithm.py``, the constructors of every algorithm, policy and buffer, and their changelogs.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sbformat.policies.extractors import is_image
 from sbformat.schema import known_keys
+from sbformat.values.types import DictSpace, Reference, Space
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,14 +19,21 @@ if TYPE_CHECKING:
 
 
 class Family(NamedTuple):
-    """What an algorithm has in common with others."""
+    """What an algorithm shares with others."""
 
     kind: str
-    """``actor_critic`` (one network for both), ``q`` (a Q-network), ``critics`` (actor and critics), ``ars``."""
+    """``actor_critic`` (one network for both), ``q`` (a Q-network), ``critics`` (an actor and critics), or ``ars``."""
     policies: Mapping[str, Pair]
-    """The policy classes by their short names."""
+    """The policy classes by SB3's short names: ``MlpPolicy``, ..."""
     learning_rate: float
-    """The constructor's default."""
+    """The default of the constructor."""
+
+    def find_standard_policy(self, space: object) -> Reference | None:
+        """Return the policy class that SB3 itself has for an observation space, or None."""
+        has_image = isinstance(space, Space) and is_image(space, is_normalized=False)
+        kind = "MultiInput" if isinstance(space, DictSpace) else "Cnn" if has_image else "Mlp"
+        pair = next((pair for alias, pair in self.policies.items() if alias.startswith(kind)), None)
+        return None if pair is None else Reference(*pair)
 
 
 def _policies(module: str, **classes: str) -> dict[str, Pair]:
@@ -68,7 +77,7 @@ ALGORITHMS: Final[dict[str, Family]] = {
         "ars", _policies("sb3_contrib.ars.policies", Mlp="ARSPolicy", Linear="ARSLinearPolicy"), 2e-2
     ),
 }  # fmt: skip
-"""Every algorithm that the targets have."""
+"""The algorithms of the targets, by name."""
 
 # -- keys of data -------------------------------------------------------------------------------------
 
@@ -76,9 +85,9 @@ RENAMED: Final = {
     "_current_progress": "_current_progress_remaining",  # 0.8
     "_last_dones": "_last_episode_starts",  # 1.1
 }
-"""Keys that have another name now."""
+"""Keys that were renamed, with the release that did it."""
 
-MADE_ANEW: Final = {
+RECREATED: Final = {
     "lr_schedule": "learning_rate",
     "exploration_schedule": "exploration_initial_eps, exploration_final_eps and exploration_fraction",
     "batch_norm_stats": "the critics",
@@ -90,7 +99,7 @@ MADE_ANEW: Final = {
     "weights": "the policy",
     "_last_lstm_states": "zeros",
 }
-"""Blobs that SB3's ``load`` writes over, and what it makes them from."""
+"""Keys whose values SB3's ``load`` creates again, and what it creates them from."""
 
 REMOVED: Final = {
     "tb_writer": "removed in SB3 0.8",
@@ -100,9 +109,9 @@ REMOVED: Final = {
     "n_sampled_goal": "part of replay_buffer_kwargs since SB3 1.1",
     "goal_selection_strategy": "part of replay_buffer_kwargs since SB3 1.1",
     "online_sampling": "removed in SB3 2.0: goals are always sampled online",
-    "max_episode_length": "removed in SB3 2.0: episodes are told by where they end",
+    "max_episode_length": "removed in SB3 2.0: the replay buffer records where episodes end",
 }
-"""Keys that no target has."""
+"""Keys that no target has, and what became of them."""
 
 METHODS: Final = frozenset(
     """
@@ -115,13 +124,13 @@ METHODS: Final = frozenset(
     set_random_seed train
     """.split()  # noqa: SIM905 -- a name a line is no better
 )
-"""What the algorithms define: a key of that name would take its place on the agent."""
+"""Methods and properties of the algorithms: a key with such a name would replace it on the agent."""
 
-TEXTS: Final = frozenset({"ent_coef", "target_entropy"})
-"""Keys whose value SB3 itself has as a text."""
+TEXT_KEYS: Final = frozenset({"ent_coef", "target_entropy"})
+"""Keys whose value can be a text in SB3."""
 
 HER_KEPT: Final = ("model_class", "n_sampled_goal", "goal_selection_strategy")
-"""Keys of HER before SB3 1.1 whose meaning lives on elsewhere."""
+"""Keys of HER before SB3 1.1 whose meaning moved to other keys."""
 
 EXCLUDED: Final = frozenset(
     {
@@ -130,17 +139,17 @@ EXCLUDED: Final = frozenset(
         "_vec_normalize_env", "_logger", "_custom_logger",
     }
 )  # fmt: skip
-"""Attributes that SB3 leaves out when it saves: an archive that has them would put them in the place of its own."""
+"""Attributes that SB3 does not save: a key with such a name would replace the agent's own."""
 
 A2C_OF_0_6: Final = frozenset({"batch_size", "n_epochs", "clip_range", "clip_range_vf", "target_kl"})
-"""Keys of PPO that A2C wrote in SB3 0.6, where it was one."""
+"""Keys of PPO that A2C also wrote in SB3 0.6, where it was a subclass of PPO."""
 
 DIVIDED_INTERVAL: Final = {"DQN": ((1, 4), (2, 0)), "QRDQN": ((2, 0), (2, 4))}
-"""Releases that saved ``target_update_interval`` divided by ``n_envs``: since, and until."""
+"""The first release that saved ``target_update_interval`` divided by ``n_envs``, and the first that did not again."""
 
 SCHEDULES: Final = frozenset({"learning_rate", "clip_range", "clip_range_vf", "delta_std_schedule"})
-DEFAULTS: Final = {"clip_range": "0.2", "clip_range_vf": "no clipping", "delta_std_schedule": "0.05"}
-"""The constructors' defaults of what may have to be dropped."""
+SCHEDULE_DEFAULTS: Final = {"clip_range": "0.2", "clip_range_vf": "no clipping", "delta_std_schedule": "0.05"}
+"""The defaults of the constructors, except for ``learning_rate``."""
 
 
 _BOOKKEEPING: Final = frozenset(
@@ -153,17 +162,17 @@ _BOOKKEEPING: Final = frozenset(
 
 
 def is_hyperparameter(key: str, algorithm: str) -> bool:
-    """Say whether a key of ``data`` is one that the algorithm trains with, or makes its networks from."""
+    """Return whether the algorithm trains with a key of ``data``, or makes its networks from it."""
     return (
         key in known_keys(algorithm)
         and not key.startswith("_")
-        and not (key in _BOOKKEEPING or key in EXCLUDED or key in REMOVED or key in MADE_ANEW)
+        and not (key in _BOOKKEEPING or key in EXCLUDED or key in REMOVED or key in RECREATED)
     )
 
 
 # -- buffers ------------------------------------------------------------------------------------------
 
 GOAL_STRATEGIES: Final = ("future", "final", "episode")
-"""``GoalSelectionStrategy`` by its values."""
+"""The names of ``GoalSelectionStrategy``, by value."""
 HER_REMOVED: Final = ("online_sampling", "max_episode_length", "replay_buffer")
-"""Arguments of HerReplayBuffer that SB3 2.0 does not take."""
+"""Arguments of HerReplayBuffer that SB3 2.0 removed."""

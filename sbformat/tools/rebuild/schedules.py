@@ -1,4 +1,4 @@
-"""Schedules of ``data``: a number where they are constant, else SB3's own, or one that is allowed (FORMAT.md 15.2)."""
+"""Schedules of ``data``: a number if they are constant, else SB3's own, or one that is allowed (FORMAT.md 15.2)."""
 
 from __future__ import annotations
 
@@ -7,84 +7,92 @@ from typing import TYPE_CHECKING, Any
 
 from sbformat.errors import UnsupportedError, escape
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.tools.rebuild import policies, releases
-from sbformat.tools.rebuild.encode import written
+from sbformat.tools.rebuild.allowed import describe_unknown
+from sbformat.tools.rebuild.encode import encode_value
+from sbformat.tools.rebuild.releases import SCHEDULE_DEFAULTS
 from sbformat.values.render import render_line
 from sbformat.values.types import ConstantSchedule, FloatSchedule, Function, LinearSchedule, Partial, Reference
 
 if TYPE_CHECKING:
-    from sbformat.tools.rebuild.context import Job
+    from sbformat.tools.rebuild.context import RebuildContext
 
 
-def rebuilt_schedule(job: Job, key: str, value: object) -> Any:
-    """Return a number, or a schedule that is known."""
-    default = releases.DEFAULTS.get(key, f"{job.family.learning_rate}, the default of {job.algorithm}")
+def rebuild_schedule(context: RebuildContext, key: str, value: object) -> Any:
+    """Return a number, or a known schedule, as ``data`` contains it.
+
+    :param value: as the archive has it
+    """
+    default = SCHEDULE_DEFAULTS.get(key, f"{context.family.learning_rate}, the default of {context.algorithm}")
     try:
-        meaning = job.meaning(key)
+        meaning = context.decode(key)
         if (meaning is None and key == "clip_range_vf") or type(meaning) in (int, float):
             _check_rate(meaning)
-            job.told("kept", "", key=key)
+            context.report("kept", "", key=key)
             return meaning
-        return _written_schedule(job, key, job.allowed.value(key, meaning))
+        return _encode_schedule(context, key, context.allowed.replace_names(key, meaning))
     except UnsupportedError as error:
-        last = f"; its last value was {job.last_rate}" if key == "learning_rate" and job.last_rate is not None else ""
-        return job.unknown(key, value, f"{error.message}{last}; --set {key}=NUMBER gives one", default)
+        rate = context.last_learning_rate
+        last = f"; its last value was {rate}" if key == "learning_rate" and rate is not None else ""
+        message = f"{error.message}{last}; --set {key}=NUMBER (assign={{'{key}': NUMBER}}) sets one"
+        return context.handle_unknown(key, value, message, default)
 
 
-def _written_schedule(job: Job, key: str, meaning: object) -> Any:
+def _encode_schedule(context: RebuildContext, key: str, meaning: object) -> Any:
+    shown = escape(render_line(meaning), 200)
     schedule = meaning.schedule if isinstance(meaning, Function) and meaning.schedule is not None else meaning
-    if _is_allowed(job, schedule):
-        result = written(schedule, job.target, foreign=job.allowed.pairs)
-        job.told("kept", f"{escape(render_line(meaning), 200)}, which is allowed: the loader imports it", key=key)
+    if _is_allowed(context, schedule):
+        result = encode_value(schedule, context.target, foreign=context.allowed.pairs)
+        context.report("kept", f"{shown} is allowed: the loader imports it", key=key)
         return result
-    constant = _constant(schedule)
+    constant = _find_constant(schedule)
     _check_rate(constant)
-    if constant is not None and key != "delta_std_schedule":  # ARS takes that one as it stands, and calls it
-        job.told("translated", f"{escape(render_line(meaning), 200)}: {constant}", key=key)
+    if constant is not None and key != "delta_std_schedule":  # ARS calls that one without a check
+        context.report("translated", f"{shown}: {constant}", key=key)
         return constant
-    if not _is_schedule(schedule):
+    if not _is_known(schedule):
         while isinstance(schedule, FloatSchedule):
             schedule = schedule.schedule
-        raise UnsupportedError(policies.describe_unknown(schedule, "a schedule"))
-    result = written(schedule, job.target)
-    job.told("translated", escape(render_line(meaning), 200), key=key)
+        raise UnsupportedError(describe_unknown(schedule, "a schedule"))
+    result = encode_value(schedule, context.target)
+    context.report("translated", shown, key=key)
     return result
 
 
 def _check_rate(value: float | None) -> None:
-    """Check that torch takes a number as a learning rate.
+    """Check that torch accepts a number as a learning rate.
 
-    :raises UnsupportedError: when it is negative, infinite or no number
+    :raises UnsupportedError: when it is negative, infinite or NaN
     """
     if value is not None and not 0 <= value < math.inf:
         message = f"expected a number of at least 0, got {value}"
         raise UnsupportedError(message)
 
 
-def _is_allowed(job: Job, schedule: object) -> bool:
+def _is_allowed(context: RebuildContext, schedule: object) -> bool:
     while isinstance(schedule, FloatSchedule):
         schedule = schedule.schedule
     function = schedule.function if isinstance(schedule, Partial) else schedule
-    return isinstance(function, Reference) and function.pair in job.allowed.pairs
+    return isinstance(function, Reference) and function.pair in context.allowed.pairs
 
 
-def _is_schedule(schedule: object) -> bool:
-    """Say whether a schedule, and each one in it, is known and made of numbers."""
-    inner = _innermost(schedule)
+def _is_known(schedule: object) -> bool:
+    """Return whether a schedule, and each one in it, is known and consists of numbers."""
+    inner = _unwrap(schedule)
     if isinstance(inner, LinearSchedule):
         return all(type(value) in (int, float) for value in inner)
-    return _constant(inner) is not None
+    return _find_constant(inner) is not None
 
 
-def _innermost(schedule: object) -> object:
+def _unwrap(schedule: object) -> object:
+    """Return the innermost schedule."""
     while isinstance(schedule, (FloatSchedule, Function)):
         schedule = schedule.schedule
     return schedule
 
 
-def _constant(schedule: object) -> float | None:
-    """The number that a schedule always gives."""
-    schedule = _innermost(schedule)
+def _find_constant(schedule: object) -> float | None:
+    """Return the number that a schedule always returns, or None."""
+    schedule = _unwrap(schedule)
     if isinstance(schedule, ConstantSchedule):
         schedule = schedule.value
     if isinstance(schedule, ArrayInfo) and schedule.is_scalar and schedule.dtype[1] in "fiu":

@@ -1,4 +1,4 @@
-"""``rebuild_vecnormalize``: statistics of any release, or of SB2, as today's ``vecnormalize.pkl`` (FORMAT.md 17.4)."""
+"""``rebuild_vecnormalize``: statistics of any release, or of SB2, for today's SB3 (FORMAT.md 17.4)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sbformat.values.types import Instance
 
 KIND: Final = "VecNormalize"
-"""What loads the result: it stands in the place of the algorithm."""
+"""The class that loads the result, reported as the algorithm."""
 _SPACES: Final = ("observation_space", "action_space")
 _STATISTICS: Final = ("obs_rms", "ret_rms")
 _RENAMED: Final = {
@@ -32,11 +32,11 @@ _RENAMED: Final = {
     "old_rews": ("old_reward", "is old_reward in SB3"),
 }
 _OF_ENVIRONMENT: Final = frozenset({"reset_infos", "_seeds", "_options", "render_mode", "metadata"})
-_INSTEAD: Final = "the wrapped environment's own; no shape is checked"
+_INSTEAD: Final = "the space of the wrapped environment, without a check of shapes"
 
 
 class RebuiltStatistics(NamedTuple):
-    """What :func:`rebuild_vecnormalize` returns."""
+    """The result of :func:`rebuild_vecnormalize`, a pair."""
 
     vecnormalize: VecNormalize
     """For :func:`sbformat.write_vecnormalize`."""
@@ -46,32 +46,35 @@ class RebuiltStatistics(NamedTuple):
 def rebuild_vecnormalize(
     source: SourceLike, *, target: str | Target = NEWEST, limits: Limits = DEFAULT_LIMITS
 ) -> RebuiltStatistics:
-    """Return statistics that the target's SB3 loads, and an account of every attribute.
+    """Return statistics that the target's SB3 loads, and a report with a row for every attribute (FORMAT.md 17.4).
 
-    What the pickle meant is written anew: numbers, flags, arrays and spaces, those of gym as gymnasium's.
+    The pickle is decoded without running it; spaces of gym become gymnasium's::
+
+        statistics, report = sbformat.rebuild_vecnormalize("vecnormalize-2020.pkl")
+        sbformat.write_vecnormalize(statistics, "vecnormalize.pkl")
 
     :param source: as in :func:`sbformat.read_vecnormalize`
     :param target: a release of SB3, ``2.0`` to ``2.9``
     :param limits: as in :func:`sbformat.read_vecnormalize`
-    :raises UnsupportedError: for another target, or when it is something else
+    :raises UnsupportedError: for another target, and for a source that is not statistics
     :raises SbformatError: when it cannot be read
     """
     release = parse_target(target)
     found = read_parts(source, limits)
     if isinstance(found, dict):
-        value, rows = _of_parts(found, release)
+        value, rows = _rebuild_parts(found, release)
     else:
-        value, changed = _writable(read_entries(found), release)
+        value, changed = _drop_unwritable_spaces(read_entries(found), release)
         rows = [Row(SETTINGS_ENTRY, None, "translated", "a pickle of SB3's VecNormalize")]
         rows += [_space_row(SETTINGS_ENTRY, name, None, value) for name in changed]
     return RebuiltStatistics(value, RebuildReport(KIND, None, release.version, tuple(rows), ()))
 
 
-def _of_parts(parts: dict[str, Instance], release: Target) -> tuple[VecNormalize, list[Row]]:
-    value, _ = _writable(make_vecnormalize(parts), release)
+def _rebuild_parts(parts: dict[str, Instance], release: Target) -> tuple[VecNormalize, list[Row]]:
+    value, _ = _drop_unwritable_spaces(make_vecnormalize(parts), release)
     if WHOLE_FILE in parts:
         return value, [
-            _row(name, part, parts[WHOLE_FILE], value) for name, part in parts[WHOLE_FILE].attributes.items()
+            _attribute_row(name, part, parts[WHOLE_FILE], value) for name, part in parts[WHOLE_FILE].attributes.items()
         ]
     rows = [Row(name, None, "translated", f"{name.removesuffix('.pkl')} of SB3's VecNormalize") for name in parts]
     settings = (
@@ -80,16 +83,16 @@ def _of_parts(parts: dict[str, Instance], release: Target) -> tuple[VecNormalize
     rows += [
         Row(next(iter(parts)), name, "dropped", "SB2 saved no spaces with its statistics", _INSTEAD) for name in _SPACES
     ]
-    rows.append(Row(next(iter(parts)), "settings", "translated", f"SB2's defaults, which no file says: {settings}"))
+    rows.append(Row(next(iter(parts)), "settings", "translated", f"SB2's defaults, which it does not save: {settings}"))
     for name in _STATISTICS:
         if getattr(value, name) is None:
             what = "norm_obs" if name == "obs_rms" else "norm_reward"
-            rows.append(Row(next(iter(parts)), what, "translated", f"false: there is no {name}"))
+            rows.append(Row(next(iter(parts)), what, "translated", f"false: {name} is missing"))
     return value, rows
 
 
-def _writable(value: VecNormalize, release: Target) -> tuple[VecNormalize, list[str]]:
-    """Leave out spaces that have no form which every release reads, and say which."""
+def _drop_unwritable_spaces(value: VecNormalize, release: Target) -> tuple[VecNormalize, list[str]]:
+    """Leave out spaces that the target cannot load; return the rest, and the names of those."""
     lost = []
     for name in _SPACES:
         try:
@@ -100,40 +103,38 @@ def _writable(value: VecNormalize, release: Target) -> tuple[VecNormalize, list[
     return replace(value, **without), lost
 
 
-def _row(name: str, part: Any, whole: Instance, value: VecNormalize) -> Row:
-    """Tell what became of an attribute."""
+def _attribute_row(name: str, part: Any, whole: Instance, value: VecNormalize) -> Row:
+    """Return the row of an attribute."""
     if name in _OF_ENVIRONMENT:
-        return _told(name, "dropped", "of the environment that was wrapped", "the next one's")
+        return _make_row(name, "dropped", "it belongs to the wrapped environment", "that of the next environment")
     if name in _SPACES:
         return _space_row(WHOLE_FILE, name, part, value)
     if name == "obs_spaces":
         if isinstance(value.observation_space, DictSpace):
             return _space_row(WHOLE_FILE, name, whole.attributes.get("observation_space"), value)
-        return _told(name, "dropped", "only a Dict has parts")
+        return _make_row(name, "dropped", "only a Dict space has parts")
     if name in _RENAMED:
         today, how = _RENAMED[name]
-        return _told(name, "dropped", f"{today} says it") if today in whole.attributes else _renamed(name, part, how)
+        if today in whole.attributes:
+            return _make_row(name, "dropped", f"there is also {today}, its new name")
+        return _make_row(name, "translated", how) if part is not None else _make_row(name, "dropped", "it is empty")
     if name in ("old_obs", "old_reward") and part is not None and getattr(value, name) is None:
-        return _told(name, "dropped", "it is made of something else than arrays", "nothing before the next reset")
+        return _make_row(name, "dropped", "it does not consist of arrays", "nothing until the next reset")
     if name in _STATISTICS and part is not None and library_of(whole) != "stable_baselines3":
-        return _told(name, "translated", "SB3's RunningMeanStd, with the same numbers")
-    return _told(name, "kept", "")
-
-
-def _renamed(name: str, part: object, how: str) -> Row:
-    return _told(name, "translated", how) if part is not None else _told(name, "dropped", "there is nothing in it")
+        return _make_row(name, "translated", "SB3's RunningMeanStd, with the same numbers")
+    return _make_row(name, "kept", "")
 
 
 def _space_row(entry: str, name: str, part: Any, value: VecNormalize) -> Row:
     found: Any = value.observation_space if name == "obs_spaces" else getattr(value, name)
     if found is None:
-        why = "a space that is not known" if part is not None else "a space that not every release has"
+        why = "the space is not known" if part is not None else "the target release does not have such a space"
         return Row(entry, name, "dropped", why, _INSTEAD)
     if found.library == "gym":
-        return Row(entry, name, "translated", "the same in gymnasium", None)
+        return Row(entry, name, "translated", "a space of gymnasium instead of gym", None)
     is_random = getattr(part, "random", None) is not None
     return Row(entry, name, "kept", "without its random generator" if is_random else "")
 
 
-def _told(name: str, action: Action, message: str, instead: str | None = None) -> Row:
+def _make_row(name: str, action: Action, message: str, instead: str | None = None) -> Row:
     return Row(WHOLE_FILE, name, action, message, instead)

@@ -1,4 +1,4 @@
-"""Tensors of a rebuilt state dict: copies of their own, other columns, other devices; no numpy."""
+"""Tensors of a rebuilt state dict: copies in new storages, selected columns, all on the CPU; without numpy."""
 
 from __future__ import annotations
 
@@ -17,30 +17,29 @@ if TYPE_CHECKING:
 _CPU: Final = "cpu"
 
 
-def storage_of(data: bytes, dtype: str) -> Storage:
-    """Return a storage of bytes that are here, little-endian."""
+def make_storage(data: bytes, dtype: str) -> Storage:
+    """Return a storage of little-endian bytes in memory."""
     numel = len(data) // DTYPES[dtype].itemsize
     return Storage("0", dtype, numel, _CPU, "little", lambda _: memoryview(data), "")
 
 
-def scalar(value: float) -> TensorInfo:
-    """Return a float32 tensor without dimensions, as torch >= 1.12 counts an optimizer's steps."""
-    return TensorInfo("float32", (), (), 0, storage_of(struct.pack("<f", value), "float32"))
+def make_scalar(value: float) -> TensorInfo:
+    """Return a float32 tensor without dimensions; torch >= 1.12 counts an optimizer's steps in one."""
+    return TensorInfo("float32", (), (), 0, make_storage(struct.pack("<f", value), "float32"))
 
 
-class Copies:
-    """Equal tensors over storages of their own; what shared memory shares its copy, and bytes are read when written."""
+class StorageCopies:
+    """Copies of tensors in new storages on the CPU, read when they are written; shared memory stays shared."""
 
     def __init__(self) -> None:
         self._storages: dict[int, tuple[Storage, Storage]] = {}
-        """The copy, and the storage itself, so that no other gets its ``id()``."""
+        """The copy by the ``id()`` of the storage, and the storage itself, so that no other gets its ``id()``."""
 
-    def tensor(self, info: TensorInfo) -> TensorInfo:
+    def copy(self, info: TensorInfo) -> TensorInfo:
         """Return a copy of a tensor."""
-        return info._replace(storage=self.storage(info.storage))
+        return info._replace(storage=self._copy_storage(info.storage))
 
-    def storage(self, storage: Storage) -> Storage:
-        """Return the copy of a storage, on the CPU."""
+    def _copy_storage(self, storage: Storage) -> Storage:
         if id(storage) not in self._storages:
             copy = Storage(
                 storage.key, storage.dtype, storage.numel, _CPU, storage.byte_order, lambda _: storage.bytes(), ""
@@ -49,18 +48,20 @@ class Copies:
         return self._storages[id(storage)][0]
 
 
-def with_columns(info: TensorInfo, columns: Sequence[int | None]) -> TensorInfo:
-    """Return a matrix with other columns: each one of the old ones, or zeros.
+def select_columns(info: TensorInfo, columns: Sequence[int | None]) -> TensorInfo:
+    """Return a matrix with the given columns.
 
     :param info: a contiguous matrix
-    :param columns: by their numbers in the old matrix; None for zeros
-    :raises UnsupportedError: for any other tensor
+    :param columns: the numbers of old columns; None for zeros
+    :raises UnsupportedError: when it is not a contiguous little-endian matrix
     """
     rows, width = info.shape
     size = DTYPES[info.dtype].itemsize
     is_whole = 0 < rows * width <= info.storage.numel and info.storage.dtype == info.dtype
     if not is_whole or info.strides != (width, 1) or info.storage.byte_order != "little" or info.conj or info.neg:
-        message = f"a layer of the dtype {quote(info.dtype)} does not lie in memory row by row"
+        message = (
+            f"expected a contiguous little-endian matrix, got a layer of the dtype {quote(info.dtype)} in another form"
+        )
         raise UnsupportedError(message)
     data = info.storage.bytes()[info.offset * size :]
     made = bytearray()
@@ -72,40 +73,41 @@ def with_columns(info: TensorInfo, columns: Sequence[int | None]) -> TensorInfo:
         shape=(rows, len(columns)),
         strides=(len(columns), 1),
         offset=0,
-        storage=storage_of(bytes(made), info.dtype),
+        storage=make_storage(bytes(made), info.dtype),
     )
 
 
-class Moved:
-    """Trees with every tensor on the CPU, and numbers of numpy as Python's; what shared memory still does."""
+class CpuCopies:
+    """Copies of trees with every tensor on the CPU, and numpy's scalars as Python numbers; shared memory stays so."""
 
     def __init__(self) -> None:
-        self._copies = Copies()
+        self._storages = StorageCopies()
         self._made: dict[int, tuple[Any, Any]] = {}
+        """The copy by the ``id()`` of the original, and the original, so that no other gets its ``id()``."""
 
-    def value(self, value: Any) -> Any:
-        """Return a tree anew."""
+    def copy(self, value: Any) -> Any:
+        """Return the copy of a tree."""
         known = self._made.get(id(value))
         if known is not None:
             return known[0]
-        made = self._value(value)
+        made = self._copy(value)
         if made is not value:
             self._made[id(value)] = made, value
         return made
 
-    def _value(self, value: Any) -> Any:
+    def _copy(self, value: Any) -> Any:
         if type(value) in (dict, OrderedDict):
-            made = type(value)((key, self.value(part)) for key, part in value.items())
+            made = type(value)((key, self.copy(part)) for key, part in value.items())
             if hasattr(value, "_metadata"):
                 made._metadata = value._metadata  # noqa: SLF001 -- torch's own name
             return made
         if type(value) in (list, tuple):
-            return type(value)([self.value(part) for part in value])
+            return type(value)([self.copy(part) for part in value])
         if isinstance(value, TensorInfo):
-            moved = value if value.storage.location == _CPU else self._copies.tensor(value)
+            moved = value if value.storage.location == _CPU else self._storages.copy(value)
             return moved._replace(state=None)
         if isinstance(value, (SparseTensor, QuantizedTensor)):
-            return type(value)(*(self.value(part) for part in value))
+            return type(value)(*(self.copy(part) for part in value))
         if isinstance(value, ArrayInfo) and value.is_scalar:
             return value.to_numpy().item()
         return Device(_CPU) if isinstance(value, Device) else value

@@ -11,8 +11,8 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from sbformat.archive.archive import Archive
-from sbformat.archive.folder import LooseEntries, is_read, open_folder
-from sbformat.archive.kinds import sniff
+from sbformat.archive.folder import FileEntries, is_sb3_name, open_folder
+from sbformat.archive.kinds import detect_kind
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.globals.dangerous import explain_danger
 from sbformat.io.source import open_large, open_source
@@ -133,7 +133,7 @@ def _scan_file(source: SourceLike, scanner: FileScanner, *, is_sidecar: bool = F
         return _make_report(scanner, "unknown", None, 0), b""
     view = opened.view(0, opened.size)
     scanner.grant(opened.size)
-    kind = sniff(opened)
+    kind = detect_kind(opened)
     scanner.scan_content(view, _FILE, is_sidecar=is_sidecar)
     kind = scanner.format or kind if kind == "zip" else kind
     return _make_report(scanner, kind, hashlib.sha256(view).hexdigest(), opened.size), bytes(view[:_HEAD_BYTES])
@@ -169,12 +169,12 @@ def _open_large(source: SourceLike, limits: Limits) -> Source | None:
 
 def _scan_folder(folder: str, scanner: FileScanner, roots: tuple[str, ...]) -> ScanReport:
     """Scan the entries of an unzipped archive, and every other file below."""
-    entries = LooseEntries({}, scanner.budget)
+    entries = FileEntries({}, scanner.budget)
     tree = list_tree(folder, roots, set(), finds_archives=False)
     for error in tree.unreadable.values():
         raise error
     with os.scandir(folder) as items:
-        is_archive = any(is_read(item.name) for item in items)
+        is_archive = any(is_sb3_name(item.name) for item in items)
     if is_archive:
         try:
             entries = open_folder(folder, scanner.budget, follows=lambda path: is_within(path, roots))
@@ -186,13 +186,13 @@ def _scan_folder(folder: str, scanner: FileScanner, roots: tuple[str, ...]) -> S
     skipped = [row for row in tree.skipped if _relative_name(row.path, folder) not in top]
     for row in skipped:
         name = _relative_name(row.path, folder)
-        if row.reason == "link-out" and is_read(name):
+        if row.reason == "link-out" and is_sb3_name(name):
             message = "a link out of the folder: SB3 reads the file that it leads to, which was not examined"
             scanner.add(Location(name).finding("unknown-entry", message))
     for path in tree.files:
         name = _relative_name(path, folder)
         if name in top:
-            head = b"" if is_read(name) else bytes(entries.view(name)[:_HEAD_BYTES])
+            head = b"" if is_sb3_name(name) else bytes(entries.view(name)[:_HEAD_BYTES])
         elif is_large_and_unknown(path, scanner.budget.limits):
             skipped.append(Skipped(path, "large"))
             continue

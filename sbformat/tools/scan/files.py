@@ -39,8 +39,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from sbformat.archive.folder import LooseEntries
-from sbformat.archive.kinds import is_safetensors, sniff, sniff_zip
+from sbformat.archive.folder import FileEntries
+from sbformat.archive.kinds import detect_kind, detect_zip_kind, is_safetensors
 from sbformat.archive.system_info import parse_system_info, parse_version
 from sbformat.constants import (
     ARRAYS_ENTRY,
@@ -139,7 +139,7 @@ class FileScanner(TorchScanner):
 
     def _scan_other(self, data: memoryview, location: Location, depth: int, *, is_sidecar: bool) -> None:
         """Scan what is neither a zip nor a pickle: text is plain data, anything else is unknown."""
-        kind = sniff(BytesSource(data))
+        kind = detect_kind(BytesSource(data))
         is_file = not depth and not is_sidecar
         if kind == "data-json" and (is_file or recover.contains_blob_key(data)):
             self.scan_data(data, location, depth)
@@ -160,16 +160,16 @@ class FileScanner(TorchScanner):
     def _scan_safetensors(self, data: memoryview, location: Location, depth: int) -> None:
         """Scan a ``.safetensors`` file: arrays, and the entries of the archive that it was made of."""
         from sbformat.arrayfiles.safetensors import read_tensors
-        from sbformat.formats.array_files import METADATA_KEY, contents_of, document_of
+        from sbformat.formats.array_files import METADATA_KEY, build_contents, decode_description
 
         try:
             tensors, metadata = read_tensors(BytesSource(data), self.budget)
-            document = document_of(metadata.get(METADATA_KEY), self.budget.limits)
-            kept = contents_of(document, tensors, self.budget)[0] if document is not None else {}
+            document = decode_description(metadata.get(METADATA_KEY), self.budget.limits)
+            kept = build_contents(document, tensors, self.budget)[0] if document is not None else {}
         except SbformatError as error:
             self.add(location.broken(error))
             return
-        self.scan_entries(LooseEntries(kept, self.budget), location, depth)
+        self.scan_entries(FileEntries(kept, self.budget), location, depth)
 
     def _scan_tar(self, data: memoryview, location: Location, depth: int) -> None:
         """Scan a tar of torch before 0.1.10, which ``torch.load`` still unpickles."""
@@ -197,7 +197,7 @@ class FileScanner(TorchScanner):
             self.add(location.broken(error))
             self._scan_recovered(first_bytes(data), location, depth)
             return
-        kind = sniff_zip(container.entries)
+        kind = detect_zip_kind(container.entries)
         self.format = self.format or kind
         if kind == "torch-zip":
             self.scan_torch_zip(container, location, depth)

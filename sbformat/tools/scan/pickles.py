@@ -1,9 +1,9 @@
 """Find and judge pickles: serialized values, streams of several pickles, and pickles within pickles (FORMAT.md 14.2).
 
-Bytes that begin with the PROTO opcode are tried as a pickle, and so are all others: pickles of the protocols 0 and 1
-have no mark. Text and numbers begin like a pickle by chance, but seldom go on like one, so an attempt counts as a
-pickle when it reaches STOP or imports something (:func:`_looks_like_pickle`). After a pickle another may follow; and
-every bytes object in a pickle is examined in the same way, after the pickle itself.
+Any bytes may be a pickle, because pickles of the protocols 0 and 1 have no mark. Text and numbers can begin like one by
+chance but seldom continue like one, so bytes count as a pickle when the machine reaches STOP or an import
+(:func:`_looks_like_pickle` has the exact rules). Another pickle may follow. Every bytes object in a pickle is examined
+in the same way, after the pickle itself.
 """
 
 from __future__ import annotations
