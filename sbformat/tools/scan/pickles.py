@@ -68,10 +68,9 @@ class PickleScanner(ABC):
         self._bytes_left = _EXTRA_BYTES
         self._seen: set[tuple[Location, bytes]] = set()
 
-    def add(self, finding: Finding) -> None:
-        """Add a finding; beyond a thousand of one verdict they are only counted."""
-        if self.counter.count(finding.verdict, finding.reason):
-            self.findings.append(finding)
+    def add(self, *findings: Finding) -> None:
+        """Add findings; beyond a thousand of one verdict they are only counted."""
+        self.findings += [row for row in findings if self.counter.count(row.verdict, row.reason)]
 
     # -- how much is examined: a small file may contain itself thousands of times ----------------------
 
@@ -231,8 +230,7 @@ class PickleScanner(ABC):
         self.imports |= judged.imports
         self.counter.omitted += judged.omitted
         self.counter.is_harmful = self.counter.is_harmful or judged.is_harmful
-        for finding in judged.findings:
-            self.add(finding)
+        self.add(*judged.findings)
         seen: set[int] = set()
         for composite in judged.parts:
             for part in children(composite):
