@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 import sbformat
 from sbformat import pkl
 from sbformat.data import Serialized
-from sbformat.globals.recognized import PLAIN_OBJECTS
+from sbformat.globals.constructors import PLAIN_OBJECTS
 from sbformat.schema import iter_problems, load_schema
 from tests.helpers.build_blobs import array, discrete, new, tree
 from tests.helpers.bundled import zipped
