@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from sbformat.constants import LEGACY_MAGIC_BYTES, LOCAL_SIGNATURE
 from sbformat.container.inflate import InflatedSource
 from sbformat.errors import LimitError, PickleError, SbformatError, TensorError
-from sbformat.globals.dangerous import reason
+from sbformat.globals.dangerous import explain_danger
 from sbformat.limits import Budget
 from sbformat.pkl import Attempt, attempt
 from sbformat.pkl.numpy import encoded_bytes
@@ -308,7 +308,7 @@ def _is_unlikely_by_chance(node: Node | Update) -> bool:
     """Return whether text or numbers seldom decode to a row: a call, or a name that is harmful or changed."""
     if isinstance(node, Update):
         return isinstance(node.target, Global)
-    return isinstance(node, Call) or (isinstance(node, Global) and reason(node.pair) is not None)
+    return isinstance(node, Call) or (isinstance(node, Global) and explain_danger(node.pair) is not None)
 
 
 def _exceeds_limit(error: SbformatError | None, *, is_cut: bool) -> bool:
