@@ -20,11 +20,11 @@ import sbformat
 from conformance.generators import build_pth, build_zips
 from sbformat import Archive, Limits, StateDict, ValidationError, pth
 from tests.helpers.bundled import PPO, SAC, changed, entries, with_data, zipped
-from tests.helpers.shared_files import DAMAGED, SHARED, told
+from tests.helpers.shared_files import DAMAGED, SHARED, summarize_counts
 
 COUNTS: Final[Counter[str]] = Counter()
 
-_summary = told(COUNTS, "test_writer.py wrote")
+_summary = summarize_counts(COUNTS, "test_writer.py wrote")
 
 
 def members(data: bytes) -> dict[str, bytes]:
