@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
 from conformance.generators.build_zips import is_terminal_safe
 from sbformat.errors import LimitError
-from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
+from sbformat.limits import DEFAULT_LIMITS, Budget, LimitName, Limits
 
 MIB = 1024 * 1024
 RUNNING_TOTALS = ("total_bytes", "memory_bytes", "blobs_bytes", "expanded_items", "reported_values")
@@ -49,6 +51,25 @@ def test_one_limit_is_changed_by_keyword_and_the_others_keep_their_defaults() ->
     limits = Limits(json_depth=3)
     assert limits.json_depth == 3
     assert limits._replace(json_depth=DEFAULT_LIMITS.json_depth) == DEFAULT_LIMITS
+
+
+def test_a_type_checker_knows_the_names_of_all_limits() -> None:
+    assert get_args(LimitName) == Limits._fields
+
+
+def test_only_fields_that_differ_from_the_defaults_are_shown() -> None:
+    """So that the signatures of the public functions stay readable."""
+    assert repr(Limits()) == "Limits()"
+    assert repr(Limits(json_depth=3, ratio=DEFAULT_LIMITS.ratio)) == "Limits(json_depth=3)"
+
+
+@pytest.mark.parametrize("limit", Limits._fields)
+def test_one_number_is_compared_without_a_budget(limit: LimitName) -> None:
+    limits = Limits(**{limit: 10})
+    limits.check(limit, 10)
+    with pytest.raises(LimitError) as caught:
+        limits.check(limit, 11, offset=7)
+    assert (caught.value.limit, caught.value.allowed, caught.value.actual, caught.value.offset) == (limit, 10, 11, 7)
 
 
 def test_limits_cannot_be_changed_in_place() -> None:

@@ -1,7 +1,7 @@
 """The command line: ``sbformat inspect | validate | scan | extract | diff | edit | convert | rebuild | bundle | ...``.
 
-Each command is a module with ``configure(subparsers)`` and ``run(args) -> int``. Exit status: 0 fine,
-1 findings, 2 could not.
+Each command is a module with ``configure(subparsers)`` and ``run(args) -> int``. Exit status: 0 success,
+1 findings, 2 failure.
 """
 
 from __future__ import annotations
@@ -31,34 +31,36 @@ class _Formatter(argparse.HelpFormatter):
         super().__init__(prog, max_help_position=32, width=96)
 
 
-def build_parser(asked: str | None = None) -> argparse.ArgumentParser:
+def build_parser(first: str | None = None) -> argparse.ArgumentParser:
     """Return the parser of the whole command line.
 
-    :param asked: the first argument: when it is a command, the others are neither loaded nor configured
+    :param first: the first argument: if it is a command, the modules of the other commands are not imported
     """
     parser = argparse.ArgumentParser(
         prog="sbformat",
         description="Read, check, scan, compare, edit, convert, rebuild and bundle Stable-Baselines3 archives. "
         "Nothing in a file is ever run.",
-        epilog="Exit status: 0 fine, 1 findings, 2 could not.",
+        epilog="Exit status: 0 success, 1 findings, 2 failure.",
         formatter_class=_Formatter,
     )
     parser.add_argument("--version", action="version", version=f"sbformat {sbformat.__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (asked,) if asked in _COMMANDS else _COMMANDS:
+    for command in (first,) if first in _COMMANDS else _COMMANDS:
         import_module(f"sbformat.cli.{command}").configure(_Subparsers(subparsers))
     return parser
 
 
 class _Subparsers:
-    """Adds commands whose help looks alike."""
+    """Adds commands whose help has the same form and ends with an example."""
 
     def __init__(self, subparsers: Any) -> None:
         self._subparsers = subparsers
 
-    def add_parser(self, name: str, **kwargs: Any) -> argparse.ArgumentParser:
-        made: argparse.ArgumentParser = self._subparsers.add_parser(name, formatter_class=_Formatter, **kwargs)
-        return made
+    def add_parser(self, name: str, *, example: str, **kwargs: Any) -> argparse.ArgumentParser:
+        parser: argparse.ArgumentParser = self._subparsers.add_parser(
+            name, epilog=f"Example: {example}", formatter_class=_Formatter, **kwargs
+        )
+        return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -22,28 +22,28 @@ def add_set_option(parser: argparse.ArgumentParser, text: str) -> None:
 def _assignment(text: str) -> tuple[str, str]:
     key, separator, value = text.partition("=")
     if not separator or not key:
-        message = f"{escape(text)} is not KEY=JSON"
+        message = f"expected KEY=JSON, got {escape(text)}"
         raise argparse.ArgumentTypeError(message)
     return key, value
 
 
-def assignments(args: argparse.Namespace, limits: Limits) -> list[tuple[str, Any]]:
-    """Return the keys that the command line gives, with their values, read by the rules of ``data``.
+def parse_assignments(args: argparse.Namespace, limits: Limits) -> list[tuple[str, Any]]:
+    """Return the keys and values that the command line gives, parsed by the rules of ``data``.
 
-    :raises DataError: for a text that is no JSON value
+    :raises DataError: for a text that is not a JSON value
     """
-    return [(key, _parsed(key, text, limits)) for key, text in args.set]
+    return [(key, _parse_value(key, text, limits)) for key, text in args.set]
 
 
-def _parsed(key: str, text: str, limits: Limits) -> Any:
+def _parse_value(key: str, text: str, limits: Limits) -> Any:
     from sbformat.data import loads
 
     try:
         found = loads(b'{"":%b\n}' % text.encode("utf-8", "surrogatepass"), limits=limits)
     except DataError as error:
         message = (
-            f"{escape(key)}: {escape(text)} is no JSON value ({error.message}); "
-            f"a text stands in double quotes: --set '{escape(key)}=\"...\"'"
+            f"{escape(key)}: {escape(text)} is not a JSON value ({error.message}); "
+            f"put a text in double quotes: --set '{escape(key)}=\"...\"'"
         )
         raise DataError(message) from None
     if len(found) != 1:

@@ -1,4 +1,4 @@
-"""What the commands share: their common options, the files they are given, and how one is read."""
+"""Options that the commands share, the files on a command line, and how one is read."""
 
 from __future__ import annotations
 
@@ -25,23 +25,21 @@ EXIT_FINE: Final = 0
 EXIT_FINDINGS: Final = 1
 EXIT_COULD_NOT: Final = 2
 COULD_NOT_OPEN: Final = "cannot open"
-"""The outcome of a path that the operating system refuses."""
+"""Outcome of a path that the operating system cannot open."""
 PROCESS_ENDED: Final = "process ended"
-"""The outcome of a file whose process the operating system ended."""
+"""Outcome of a file whose worker process was killed."""
 
 
 def add_reading_options(parser: argparse.ArgumentParser) -> None:
-    """Add what every command that reads archives takes."""
+    """Add the options of every command that reads archives."""
     add_common_options(parser)
-    parser.add_argument(
-        "--unchecked-crc", action="store_true", help="read a .pth that torch saved without CRCs all the same"
-    )
+    parser.add_argument("--unchecked-crc", action="store_true", help="also read a .pth that torch saved without CRCs")
 
 
 def add_common_options(parser: argparse.ArgumentParser, *other_formats: str) -> None:
-    """Add what every command takes.
+    """Add the options of every command.
 
-    :param other_formats: what the command can print besides text and JSON
+    :param other_formats: output formats besides text and JSON
     """
     formats = ("text", "json", *other_formats)
     words = ("text for people (default)", "JSON", *(word.upper() for word in other_formats))
@@ -55,40 +53,40 @@ def _limit(text: str) -> tuple[str, int]:
     name, _, value = text.partition("=")
     name = name.replace("-", "_")
     if name not in Limits._fields:
-        message = f"no limit is named {escape(name)}; there are {', '.join(Limits._fields)}"
+        message = f"unknown limit {escape(name)}; available: {', '.join(Limits._fields)}"
         raise argparse.ArgumentTypeError(message)
     try:
         number = int(value.replace("_", ""))
     except ValueError:
-        message = f"{escape(value)} is no whole number"
+        message = f"expected a whole number, got {escape(value)}"
         raise argparse.ArgumentTypeError(message) from None
     if name in _DEPTHS and number > _DEEPEST:
-        message = f"{name} can be {_DEEPEST} at most: no report is nested deeper"
+        message = f"{name} can be at most {_DEEPEST}: reports are not nested deeper"
         raise argparse.ArgumentTypeError(message)
     return name, number
 
 
 def read_archive(path: str, args: argparse.Namespace, on_unknown: OnUnknown = "error") -> Archive:
-    """Read an archive as the command line asks."""
+    """Read an archive with the options of the command line."""
     from sbformat.reader import read
 
-    return read(path, limits=limits(args), on_unknown=on_unknown, unchecked_crc=args.unchecked_crc)
+    return read(path, limits=make_limits(args), on_unknown=on_unknown, unchecked_crc=args.unchecked_crc)
 
 
 def read_in_place(path: str, args: argparse.Namespace, on_unknown: OnUnknown = "error") -> Archive:
-    """Read an archive as the command line asks, without holding it when it is large."""
+    """Read an archive with the options of the command line; a large one stays in its file."""
     from sbformat.reader import read_in_place
 
-    return read_in_place(path, limits=limits(args), on_unknown=on_unknown, unchecked_crc=args.unchecked_crc)
+    return read_in_place(path, limits=make_limits(args), on_unknown=on_unknown, unchecked_crc=args.unchecked_crc)
 
 
-def limits(args: argparse.Namespace) -> Limits:
-    """Return the limits that the command line asks for."""
+def make_limits(args: argparse.Namespace) -> Limits:
+    """Return the limits that the command line gives."""
     return Limits()._replace(**dict(args.limit))
 
 
-def named(path: str, work: Callable[[], T]) -> T:
-    """Do the work on a second file: what goes wrong there names it."""
+def name_in_errors(path: str, work: Callable[[], T]) -> T:
+    """Call ``work``, which reads a second file; the text of an error names that file."""
     try:
         return work()
     except SbformatError as error:
@@ -97,30 +95,30 @@ def named(path: str, work: Callable[[], T]) -> T:
         raise
 
 
-def found(path: str) -> str:
-    """Return the file that a path means: ``name`` falls back to ``name.zip``, as when it is read."""
+def resolve_path(path: str) -> str:
+    """Return the file at a path: ``name`` falls back to ``name.zip``, as in SB3."""
     return path if os.path.exists(path) else f"{path}.zip"
 
 
-def refuse_same(path: str, output: str, *, hint: str = "") -> None:
-    """Refuse an output that is the file that a path means.
+def refuse_same_file(path: str, output: str, *, hint: str = "") -> None:
+    """Check that an output is not the input.
 
-    :raises UnsupportedError: when it is
+    :raises UnsupportedError: when both are the same file
     """
-    path = found(path)
+    path = resolve_path(path)
     if not os.path.exists(path) or not os.path.exists(output):
         return
     folder = os.path.dirname(os.path.realpath(output))
     if os.path.isdir(path) and os.path.isfile(output) and os.path.samefile(path, folder):
-        message = f"the output is a file of the input{hint}"
+        message = f"the output is a file inside the input folder{hint}"
         raise UnsupportedError(message)
     if os.path.samefile(path, output):
-        message = f"the output is the input{hint}"
+        message = f"the output and the input are the same file{hint}"
         raise UnsupportedError(message)
 
 
-def expand(paths: Iterable[str]) -> Iterator[str]:
-    """Yield the files to read: a folder stands for the archives below it, unless it is one itself."""
+def expand_paths(paths: Iterable[str]) -> Iterator[str]:
+    """Yield the files to read: of a folder the archives below it, unless it is an unzipped archive."""
     for path in paths:
         if not os.path.isdir(path) or os.path.isfile(os.path.join(path, DATA_ENTRY)):
             yield path
@@ -139,11 +137,11 @@ def expand(paths: Iterable[str]) -> Iterator[str]:
                     found = True
                     yield file
         if not found:
-            yield path  # to be told that it is no archive
+            yield path  # reading it gives the error
 
 
-def guarded(path: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Do the work on one file; what goes wrong becomes its report, so that the rest goes on."""
+def report_errors(path: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Call ``work`` on one file and return its report; an error becomes the report, so that other files are read."""
     try:
         return {"path": path, "outcome": "ok", **work()}
     except ValidationError as error:
@@ -152,7 +150,7 @@ def guarded(path: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     except SbformatError as error:
         return {"path": path, "outcome": error.outcome, "message": str(error)}
     except MemoryError:
-        message = "this machine has not the memory that it asks for"
+        message = "out of memory: this machine has less than the file needs"
         return {"path": path, "outcome": LimitError.outcome, "message": message}
     except OSError as error:
         other = f"{escape(str(error.filename), 1000)}: " if error.filename not in (None, path) else ""

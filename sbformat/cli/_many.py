@@ -1,4 +1,4 @@
-"""What commands that report on many files share: ``--jobs``, the processes, and what becomes of a file lost to one."""
+"""Commands on many files: ``--jobs``, and the work on each file in several processes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ R = TypeVar("R")
 
 _MANY_FILES: Final = 32
 _MANY_BYTES: Final = 1 << 26
-"""Below both, starting processes may take as long as they save: 30 ms, and 2 to 9 ms an archive of a small policy."""
+"""Below both limits, starting processes (30 ms) takes as long as they save (2 to 9 ms an archive)."""
 _MOST_JOBS: Final = 1024
 
 
 def add_jobs_option(parser: argparse.ArgumentParser) -> None:
-    """Add how many processes share the work."""
+    """Add the option for the number of processes."""
     parser.add_argument(
         "--jobs", type=_jobs, metavar="N", help="processes for many files; one for each processor by default"
     )
@@ -30,12 +30,12 @@ def add_jobs_option(parser: argparse.ArgumentParser) -> None:
 
 def _jobs(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= _MOST_JOBS:
-        message = f"{escape(text)} is no number from 1 to {_MOST_JOBS}"
+        message = f"expected a number from 1 to {_MOST_JOBS}, got {escape(text)}"
         raise argparse.ArgumentTypeError(message)
     return int(text)
 
 
-def each(
+def map_files(
     work: Callable[[str], R],
     paths: Sequence[str],
     args: argparse.Namespace,
@@ -43,29 +43,30 @@ def each(
     lost: Callable[[dict[str, Any]], R],
     done: str,
 ) -> Iterator[R]:
-    """Return what the work makes of each file, in their order, in as many processes as the command line asks for.
+    """Call ``work`` on each file and return the results in the order of the files.
 
-    They start at once: to be called before a bar is shown, and after what the work imports, which they then share.
+    Processes start immediately: call this before a progress bar starts a thread, and after importing what ``work``
+    imports, which forked processes then share.
 
-    :param work: what it makes can be pickled and is small: a report, and nothing of the file
+    :param work: its result is picklable and small: a report
     :param paths: the files
-    :param lost: makes the same of the report of a file whose process died
-    :param done: what is done to a file, as a participle
+    :param lost: gives the result for the report of a file whose process was killed
+    :param done: the verb of the work as a participle, for that report: ``scanned``
     """
-    message = f"the process that {done} it was ended from outside: it may need more memory than there is"
+    message = f"the process that {done} it was killed: it may need more memory than this machine has"
     return _workers.map_in_order(
         work,
         paths,
-        processes=min(args.jobs or _workers.processors(), len(paths)) if _is_much(paths) else 1,
+        processes=min(args.jobs or _workers.processors(), len(paths)) if _is_worth_processes(paths) else 1,
         lost=lambda path: lost({"path": path, "outcome": _files.PROCESS_ENDED, "message": message}),
     )
 
 
-def _is_much(paths: Sequence[str]) -> bool:
+def _is_worth_processes(paths: Sequence[str]) -> bool:
     if len(paths) >= _MANY_FILES:
         return True
     size = 0
     for path in paths:
-        with contextlib.suppress(OSError):  # whoever opens it tells why it cannot be
-            size += os.stat(_files.found(path)).st_size
+        with contextlib.suppress(OSError):  # opening it gives the error
+            size += os.stat(_files.resolve_path(path)).st_size
     return size >= _MANY_BYTES

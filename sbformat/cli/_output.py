@@ -1,6 +1,6 @@
-"""Text for people and JSON for machines. rich is imported only when text goes to a terminal.
+"""Output: text for people and JSON for machines; rich is imported only when text goes to a terminal.
 
-Everything shown is escaped: no file chooses the bytes of a terminal (FORMAT.md 10).
+Everything printed is escaped: no file decides which bytes a terminal receives (FORMAT.md 10).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _MANY_BYTES: Final = 1 << 26
 _ROWS: Final = 1000
 
 
-def size(nbytes: int) -> str:
-    """Say a number of bytes for people."""
+def format_size(nbytes: int) -> str:
+    """Return a number of bytes with its unit, ``1.5 KiB``."""
     value = float(nbytes)
     for unit in _UNITS:
         if value < 1024 or unit == _UNITS[-1]:
@@ -40,20 +40,25 @@ def size(nbytes: int) -> str:
     return str(nbytes)
 
 
+def count_noun(count: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun, ``1 tensor`` or ``2 tensors``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural or noun + 's'}"
+
+
 def print_json(command: str, files: Sequence[dict[str, Any] | str], **others: Any) -> None:
     """Print one document by ``schema/report.schema.json``.
 
-    :param files: reports, or what :func:`rendered` made of them
-    :param others: what the document holds besides
+    :param files: reports, or texts of :func:`render_report`
+    :param others: other members of the document
     """
-    reports = [file if isinstance(file, str) else rendered(file) for file in files]
+    reports = [file if isinstance(file, str) else render_report(file) for file in files]
     document = _dumps({"command": command, "report_version": REPORT_VERSION, **others, "files": []})
     text = f"[{_REPORT_LINE}{f',{_REPORT_LINE}'.join(reports)}{_REPORT_LINE[:-2]}]" if reports else "[]"
     sys.stdout.write(f"{document.removesuffix(_NO_FILES)}{text}{_NO_FILES.removeprefix('[]')}\n")
 
 
-def rendered(report: dict[str, Any]) -> str:
-    """Return the report of a file as the text that it is in the document: many are made where the files are read."""
+def render_report(report: dict[str, Any]) -> str:
+    """Return the report of one file as it is in the document; workers render their reports in parallel."""
     return _dumps(report).replace("\n", _REPORT_LINE)
 
 
@@ -63,22 +68,22 @@ def print_document(document: dict[str, Any]) -> None:
 
 
 def _dumps(value: object) -> str:
-    return json.dumps(_finite(value), indent=2, allow_nan=False)
+    return json.dumps(_name_non_finite(value), indent=2, allow_nan=False)
 
 
-def _finite(value: Any) -> Any:
-    """Spell NaN and the infinities as text: JSON has no word for them. Depth is capped by the readers."""
+def _name_non_finite(value: Any) -> Any:
+    """Replace NaN and the infinities, which JSON does not have, by texts. The readers limit the depth."""
     if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
+        return {key: _name_non_finite(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(part) for part in value]
+        return [_name_non_finite(part) for part in value]
     if isinstance(value, float) and not math.isfinite(value):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
     return value
 
 
-def shortened(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
-    """Cut a table that nobody would read: no file chooses how much is printed."""
+def shorten_rows(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+    """Return the first rows of a long table: a file does not decide how much is printed."""
     if len(rows) <= _ROWS:
         return rows
     return [*rows[:_ROWS], (f"\u2026 and {len(rows) - _ROWS:,} more", *[""] * (len(rows[0]) - 1))]
@@ -92,7 +97,7 @@ VERDICT_STYLES: Final = {
     "dangerous (not known)": "bold dark_orange",
     "dangerous (harmful)": "bold white on red",
 }
-"""How a terminal shows the verdict of a scan, in the first column of a table."""
+"""Styles of a scan's verdicts on a terminal, in the first column of a table."""
 
 
 class Plain:
@@ -103,7 +108,7 @@ class Plain:
         self.line(text)
 
     def line(self, text: str = "") -> None:
-        """Print one line that is safe already."""
+        """Print a line that is already escaped."""
         encoding = sys.stdout.encoding or "utf-8"
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
@@ -116,12 +121,16 @@ class Plain:
         right: Sequence[int] = (),
         longest: int = _CELL,
     ) -> None:
-        """Print a table; ``right`` are the columns of numbers, ``longest`` is how much of a cell is shown."""
+        """Print a table.
+
+        :param right: columns that are right-aligned
+        :param longest: characters of a cell at most
+        """
         if rows:
-            self.draw(title, header, [[escape(cell, longest) for cell in row] for row in shortened(rows)], right)
+            self.draw(title, header, [[escape(cell, longest) for cell in row] for row in shorten_rows(rows)], right)
 
     def draw(self, title: str, header: Sequence[str], rows: list[list[str]], right: Sequence[int]) -> None:
-        """Print a table whose cells are safe already."""
+        """Print a table whose cells are already escaped."""
         cells = [list(header), *rows] if header else rows
         self.line(f"\n  {title}")
         widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
@@ -148,13 +157,13 @@ class Rich(Plain):
         self._console.print(Text(text, style="bold"))
 
     def line(self, text: str = "") -> None:
-        """Print one line that is safe already."""
+        """Print a line that is already escaped."""
         from rich.text import Text
 
         self._console.print(Text(text))
 
     def draw(self, title: str, header: Sequence[str], rows: list[list[str]], right: Sequence[int]) -> None:
-        """Print a table whose cells are safe already."""
+        """Print a table whose cells are already escaped."""
         from rich import box
         from rich.table import Table
         from rich.text import Text
@@ -174,61 +183,63 @@ class Rich(Plain):
         self._console.print(table)
 
 
-Shown: TypeAlias = "list[tuple[Any, ...]]"
-"""What a :class:`Recorder` was told to print."""
+Recorded: TypeAlias = "list[tuple[Any, ...]]"
+"""What a :class:`Recorder` keeps: the name of a method of :class:`Plain`, and its arguments."""
 
 
 class Recorder(Plain):
-    """Text that another process prints."""
+    """Text kept in memory, which another process prints."""
 
     def __init__(self) -> None:
-        self.shown: Shown = []
+        self.recorded: Recorded = []
 
     def heading(self, text: str) -> None:
         """Keep the name of a file."""
-        self.shown.append(("heading", text))
+        self.recorded.append(("heading", text))
 
     def line(self, text: str = "") -> None:
-        """Keep one line that is safe already."""
-        self.shown.append(("line", text))
+        """Keep a line that is already escaped."""
+        self.recorded.append(("line", text))
 
     def draw(self, title: str, header: Sequence[str], rows: list[list[str]], right: Sequence[int]) -> None:
         """Keep a table."""
-        self.shown.append(("draw", title, header, rows, right))
+        self.recorded.append(("draw", title, header, rows, right))
 
 
-def print_shown(printer: Plain, shown: Iterable[tuple[Any, ...]]) -> None:
-    """Print what was recorded."""
+def print_recorded(printer: Plain, shown: Iterable[tuple[Any, ...]]) -> None:
+    """Print what a :class:`Recorder` kept."""
     for name, *values in shown:
         getattr(printer, name)(*values)
 
 
 def print_failure(printer: Plain, report: dict[str, Any]) -> None:
-    """Print the report of a file that something went wrong with; all that does not fit, one a line."""
+    """Print the report of a file that failed: its error, or a table of its problems."""
     head = f"{escape(report['path'], 1000)}: {report['outcome']}"
     rows = report.get("problems", [])
     if len(rows) < _LISTED:
         printer.line(f"{head}: {report['message']}")
         return
-    printer.line(f"{head}: {len(rows)} things do not fit")
-    printer.table("what does not fit", ("where", "what", "how"), [tuple(map(str, row.values())) for row in rows])
+    printer.line(f"{head}: {len(rows)} problems")
+    printer.table("problems", ("where", "kind", "problem"), [tuple(map(str, row.values())) for row in rows])
 
 
-def show(args: argparse.Namespace, report: dict[str, Any], print_text: Callable[[Plain, dict[str, Any]], None]) -> None:
-    """Print the report of a command that works on one file, as was asked for.
+def print_report(
+    args: argparse.Namespace, report: dict[str, Any], print_text: Callable[[Plain, dict[str, Any]], None]
+) -> None:
+    """Print the report of a command on one file, as text or JSON.
 
-    :param print_text: called when nothing went wrong, and text is wanted
+    :param print_text: prints a report without an error as text
     """
     if args.format == "json":
         print_json(args.command, [report])
     elif report["outcome"] == "ok":
-        print_text(printer(), report)
+        print_text(make_printer(), report)
     else:
-        print_failure(printer(), report)
+        print_failure(make_printer(), report)
 
 
-def printer() -> Plain:
-    """Return the printer for wherever standard output goes."""
+def make_printer() -> Plain:
+    """Return the printer for standard output: rich on a terminal, plain text elsewhere."""
     if sys.stdout.isatty():
         with contextlib.suppress(ImportError):
             return Rich()
@@ -237,10 +248,10 @@ def printer() -> Plain:
 
 @contextlib.contextmanager
 def progress(label: str, total: int) -> Iterator[Callable[[str], None]]:
-    """Show a bar on the terminal while many things are done; silent elsewhere and for few.
+    """Show a progress bar for many items on a terminal; nothing elsewhere or for few.
 
-    :param label: what is done
-    :param total: how many there are
+    :param label: the text beside the bar
+    :param total: the number at the end
     """
     with _bar(label, total, shown=total >= _LONG_WORK) as advance:
         yield lambda _: advance(1)
@@ -248,10 +259,10 @@ def progress(label: str, total: int) -> Iterator[Callable[[str], None]]:
 
 @contextlib.contextmanager
 def bytes_progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar on the terminal while many bytes are written; silent elsewhere and for few.
+    """Show a progress bar for many bytes on a terminal; nothing elsewhere or for few.
 
-    :param label: what is done
-    :param total: how many there are
+    :param label: the text beside the bar
+    :param total: the number at the end
     """
     with _bar(label, total, shown=total >= _MANY_BYTES) as advance:
         yield advance

@@ -1,4 +1,4 @@
-"""Which files the paths of a command line stand for, and what is passed over in its folders."""
+"""Find the files that the paths of a command line name, and those in its folders that are skipped."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 
 class Found(NamedTuple):
-    """What the paths of a command line stand for."""
+    """The files that the paths of a command line name."""
 
     paths: list[str]
-    """Files, and folders that are an archive; in an order that does not depend on the system."""
+    """Files, and folders that are an unzipped archive, in the same order on every system."""
     roots: dict[str, tuple[str, ...]]
-    """For each path that was found in a folder, the folders that its links may lead to."""
+    """For each path that was found in a folder, the folders that its links may point into."""
     names: dict[str, list[str]]
     """Other names of files."""
     skipped: list[Skipped]
-    """Files of folders that have no verdict, each with its reason."""
+    """Files in folders that are not judged, each with its reason."""
 
 
-def find(paths: Iterable[str]) -> Found:
-    """Find the files to look into.
+def find_files(paths: Iterable[str]) -> Found:
+    """Find the files to scan.
 
-    A file that is named is one of them, whatever it is, also through a link. Of a folder so is every file below, each
+    A file that is named is scanned, whatever it is, also through a link. In a folder every file below is scanned, each
     once; see :mod:`sbformat.tools.scan.folders`.
 
     :param paths: files and folders
@@ -38,7 +38,7 @@ def find(paths: Iterable[str]) -> Found:
     paths, found, seen = list(paths), Found([], {}, {}, []), set()
     for path in paths:
         if not os.path.isdir(path):
-            with contextlib.suppress(OSError):  # whoever opens it tells
+            with contextlib.suppress(OSError):  # opening it gives the error
                 status = os.stat(path)
                 seen.add((status.st_dev, status.st_ino))
     for path in paths:

@@ -46,7 +46,7 @@ def map_in_order(work: Callable[[T], R], items: Iterable[T], *, processes: int, 
     :param items: consumed as results are taken
     :param processes: how many; with one, the work is done in this process
     :param lost: gives the result of an item whose process was killed each time
-    :raises Exception: what ``work`` raised
+    :raises Exception: any error that ``work`` raises
     """
     if processes <= 1:
         return map(work, items)

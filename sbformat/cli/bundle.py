@@ -22,6 +22,7 @@ def configure(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "bundle",
+        example="sbformat bundle agent.zip --vecnormalize vecnormalize.pkl -o bundle.zip",
         help="put the statistics of a VecNormalize into an archive",
         description="Write an archive that also holds the statistics of a vecnormalize.pkl, in two more entries of "
         "plain JSON and safetensors. SB3 loads the agent from it as before; sbformat unbundle gives both files back.",
@@ -36,16 +37,18 @@ def configure(subparsers: Any) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the archive to write")
     parser.add_argument("--force", action="store_true", help="overwrite OUT, and statistics that FILE has already")
     parser.add_argument(
-        "--allow-mismatch", action="store_true", help="take statistics of another shape than the agent's observations"
+        "--allow-mismatch",
+        action="store_true",
+        help="accept statistics whose shape is not that of the agent's observations",
     )
     _files.add_reading_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Bundle; 2 when it could not."""
-    report = _files.guarded(args.path, lambda: _bundle(args))
-    _output.show(args, report, _print_text)
+    """Bundle; return 2 when it failed."""
+    report = _files.report_errors(args.path, lambda: _bundle(args))
+    _output.print_report(args, report, _print_text)
     return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT
 
 
@@ -56,35 +59,35 @@ def _bundle(args: argparse.Namespace) -> dict[str, Any]:
     from sbformat.writer import write
 
     for path in (args.path, args.vecnormalize):
-        _files.refuse_same(path, args.output)
-    limits = _files.limits(args)
-    statistics = _files.named(args.vecnormalize, lambda: read_vecnormalize(args.vecnormalize, limits=limits))
+        _files.refuse_same_file(path, args.output)
+    limits = _files.make_limits(args)
+    statistics = _files.name_in_errors(args.vecnormalize, lambda: read_vecnormalize(args.vecnormalize, limits=limits))
     archive = _files.read_archive(args.path, args)
     made = bundle(archive, statistics, overwrite=args.force, allow_mismatch=args.allow_mismatch)
     with _output.bytes_progress("writing", sum(entry.size for entry in made.entries.values())) as advance:
         write(made, args.output, overwrite=args.force, progress=advance)
     entries = [{"entry": name, "nbytes": made.entries[name].size} for name in ENTRIES]
-    return {"output": args.output, "entries": entries, "vecnormalize": described(statistics)}
+    return {"output": args.output, "entries": entries, "vecnormalize": describe_statistics(statistics)}
 
 
-def described(value: VecNormalize) -> dict[str, Any]:
-    """Return what a report says of statistics."""
+def describe_statistics(value: VecNormalize) -> dict[str, Any]:
+    """Return the settings and shapes of statistics, as a report has them."""
     found = value.obs_rms
     observations = found if isinstance(found, dict) else {} if found is None else {None: found}
-    rows = [_row("obs_rms", key, part) for key, part in observations.items()]
+    rows = [_describe_moments("obs_rms", key, part) for key, part in observations.items()]
     if value.ret_rms is not None:
-        rows.append(_row("ret_rms", None, value.ret_rms))
+        rows.append(_describe_moments("ret_rms", None, value.ret_rms))
     keys = value.norm_obs_keys
     settings = {name: getattr(value, name) for name in _SETTINGS}
     return {**settings, "norm_obs_keys": keys if keys is None else list(keys), "statistics": rows}
 
 
-def _row(name: str, key: str | None, part: RunningMeanStd) -> dict[str, Any]:
+def _describe_moments(name: str, key: str | None, part: RunningMeanStd) -> dict[str, Any]:
     return {"name": name, "key": key, "shape": list(part.shape), "count": part.count}
 
 
 def print_statistics(printer: _output.Plain, found: dict[str, Any]) -> None:
-    """Print what :func:`described` said, a line each."""
+    """Print the shapes of :func:`describe_statistics`, one a line."""
     for row in found["statistics"]:
         of = f" of {escape(row['key'])}" if row["key"] is not None else ""
         shape = " x ".join(map(str, row["shape"])) or "one number"
@@ -93,5 +96,5 @@ def print_statistics(printer: _output.Plain, found: dict[str, Any]) -> None:
 
 def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
     nbytes = sum(row["nbytes"] for row in report["entries"])
-    printer.line(f"{escape(report['output'], 1000)}: with the statistics, {_output.size(nbytes)}")
+    printer.line(f"{escape(report['output'], 1000)}: with the statistics, {_output.format_size(nbytes)}")
     print_statistics(printer, report["vecnormalize"])

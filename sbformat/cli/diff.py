@@ -1,4 +1,4 @@
-"""``sbformat diff``: what differs between two archives."""
+"""``sbformat diff``: compare two archives."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ def configure(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "diff",
-        help="show what differs between two archives",
+        example="sbformat diff before.zip after.zip",
+        help="compare two archives",
         description="Compare two archives: hyper-parameters, tensors (dtype, shape, values), entries and versions. "
         "Exit status 1 when they differ.",
     )
     parser.add_argument("path", metavar="A", help="an archive or a .pth file")
-    parser.add_argument("other", metavar="B", help="the one to compare it with")
+    parser.add_argument("other", metavar="B", help="the archive to compare it with")
     _files.add_reading_options(parser)
     parser.set_defaults(run=run)
 
@@ -35,23 +36,23 @@ def run(args: argparse.Namespace) -> int:
         from sbformat.tools.diff import diff
 
         old = _files.read_archive(args.path, args, on_unknown="inert")
-        new = _files.named(args.other, lambda: _files.read_archive(args.other, args, on_unknown="inert"))
+        new = _files.name_in_errors(args.other, lambda: _files.read_archive(args.other, args, on_unknown="inert"))
         report = diff(old, new)
         return {
             "other": args.other,
             "equal": not report.changes,
-            "changes": change_rows(report.changes),
+            "changes": list_changes(report.changes),
             "state_dicts": [row._asdict() for row in report.state_dicts],
         }
 
-    report = _files.guarded(args.path, work)
-    _output.show(args, report, _print_text)
+    report = _files.report_errors(args.path, work)
+    _output.print_report(args, report, _print_text)
     if report["outcome"] != "ok":
         return _files.EXIT_COULD_NOT
     return _files.EXIT_FINE if report["equal"] else _files.EXIT_FINDINGS
 
 
-def change_rows(changes: Any) -> list[dict[str, Any]]:
+def list_changes(changes: Any) -> list[dict[str, Any]]:
     """Return changes as a report has them."""
     return [change._asdict() for change in changes]
 
@@ -63,10 +64,10 @@ def print_changes(printer: _output.Plain, changes: list[dict[str, Any]]) -> None
         cells = (row["loc"] or "(all of it)", row["kind"], row["message"])
         tables.setdefault(row["entry"], []).append(cells)
     for entry, rows in tables.items():
-        printer.table(escape(entry), ("where", "what", "how"), _gathered(rows))
+        printer.table(escape(entry), ("where", "what", "how"), _shorten_changes(rows))
 
 
-def _gathered(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+def _shorten_changes(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
     """Name only some of many tensors that came or went: dropping an optimizer removes all that it held."""
     left = Counter(kind for _, kind, _ in rows)
     many = {kind for kind in ("added", "removed") if left[kind] > _LISTED}
@@ -85,7 +86,7 @@ def _gathered(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
 def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
     path = escape(report["path"], 1000)
     count = len(report["changes"])
-    what = "equal" if report["equal"] else f"{count} difference{'' if count == 1 else 's'}"
+    what = "equal" if report["equal"] else _output.count_noun(count, "difference")
     printer.line(f"{path} -> {escape(report['other'], 1000)}: {what}")
     print_changes(printer, report["changes"])
     rows = [

@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _output
-from sbformat.cli._assignments import add_set_option, assignments
-from sbformat.cli.diff import change_rows, print_changes
+from sbformat.cli._assignments import add_set_option, parse_assignments
+from sbformat.cli.diff import list_changes, print_changes
 from sbformat.errors import UnsupportedError, escape, quote
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def configure(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "edit",
+        example="sbformat edit agent.zip -o edited.zip --set gamma=0.98",
         help="change hyper-parameters, weights or entries",
         description="Write an archive with other hyper-parameters, weights or entries. What is not edited is copied "
         "byte for byte; the output is read again before it takes its name. Exit status 1 when SB3 could no longer "
@@ -39,10 +40,10 @@ def configure(subparsers: Any) -> None:
     parser.add_argument(
         "--drop-optimizer", action="store_true", help="empty the optimizers' states; SB3 still loads it"
     )
-    parser.add_argument("--drop", action="append", default=[], metavar="ENTRY", help="leave an entry out; repeatable")
-    parser.add_argument("--unknown-keys", action="store_true", help="let --set add keys that SB3 does not know")
+    parser.add_argument("--drop", action="append", default=[], metavar="ENTRY", help="remove an entry; repeatable")
+    parser.add_argument("--unknown-keys", action="store_true", help="allow --set to add keys that SB3 does not have")
     parser.add_argument(
-        "--allow-mismatch", action="store_true", help="write it although its weights do not fit the new data"
+        "--allow-mismatch", action="store_true", help="write it even if its weights do not fit the new data"
     )
     parser.add_argument("--force", action="store_true", help="overwrite OUT")
     _files.add_reading_options(parser)
@@ -50,14 +51,14 @@ def configure(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Edit; 1 when SB3 could not load what was written, 2 when it could not."""
+    """Edit; return 1 when SB3 could not load the result, 2 when nothing could be written."""
     if not (args.set or args.unset or args.weights or args.drop_optimizer or args.drop):
-        args.refuse("nothing to edit: give --set, --unset, --weights, --drop-optimizer or --drop")
-    report = _files.guarded(args.path, lambda: _edit(args))
-    _output.show(args, report, _print_text)
+        args.refuse("nothing to edit: expected --set, --unset, --weights, --drop-optimizer or --drop")
+    report = _files.report_errors(args.path, lambda: _edit(args))
+    _output.print_report(args, report, _print_text)
     if report["outcome"] != "ok":
         if args.format != "json" and any(row["kind"] == "mismatch" for row in report.get("problems", ())):
-            _output.printer().line("nothing was written; --allow-mismatch writes it all the same")
+            _output.make_printer().line("nothing was written; --allow-mismatch writes it anyway")
         return _files.EXIT_COULD_NOT
     return _files.EXIT_FINDINGS if report["problems"] else _files.EXIT_FINE
 
@@ -67,19 +68,19 @@ def _edit(args: argparse.Namespace) -> dict[str, Any]:
     from sbformat.tools.edit import edit
     from sbformat.writer import write
 
-    output = _files.found(args.path) if args.in_place else args.output
+    output = _files.resolve_path(args.path) if args.in_place else args.output
     if not args.in_place:
-        _files.refuse_same(args.path, output, hint="; --in-place writes over it")
+        _files.refuse_same_file(args.path, output, hint="; --in-place writes over it")
     if os.path.splitext(output)[1] in _OTHER_SUFFIXES:
-        message = f"{quote(output)}: an edit gives an archive, a .zip; sbformat convert makes other files of it"
+        message = f"{quote(output)}: sbformat edit writes archives (.zip); sbformat convert writes the other formats"
         raise UnsupportedError(message)
     archive = _files.read_archive(args.path, args)
     if args.in_place and archive.format != "sb3":
-        message = "--in-place is for archives: this would become one; write it to another file with -o"
+        message = "--in-place needs an archive; write the edited archive to another file with -o"
         raise UnsupportedError(message)
     edited, problems = edit(
         archive,
-        assign=assignments(args, _files.limits(args)),
+        assign=parse_assignments(args, _files.make_limits(args)),
         unset=args.unset,
         weights=_weights(args),
         drop_optimizer=args.drop_optimizer,
@@ -87,8 +88,8 @@ def _edit(args: argparse.Namespace) -> dict[str, Any]:
         unknown_keys=args.unknown_keys,
         allow_mismatch=args.allow_mismatch,
     )
-    changes = change_rows(diff(archive, edited).changes)
-    with _output.bytes_progress("writing", _total(edited)) as advance:
+    changes = list_changes(diff(archive, edited).changes)
+    with _output.bytes_progress("writing", _count_bytes(edited)) as advance:
         write(edited, output, overwrite=args.in_place or args.force, progress=advance)
     return {
         "output": os.fspath(output),
@@ -102,16 +103,16 @@ def _weights(args: argparse.Namespace) -> dict[str, Any] | None:
         return None
     from sbformat.arrayfiles.reader import read_arrays
 
-    return _files.named(args.weights, lambda: read_arrays(args.weights, limits=_files.limits(args)))
+    return _files.name_in_errors(args.weights, lambda: read_arrays(args.weights, limits=_files.make_limits(args)))
 
 
-def _total(archive: Archive) -> int:
+def _count_bytes(archive: Archive) -> int:
     return sum(entry.size for entry in archive.entries.values())
 
 
 def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
     count = len(report["changes"])
-    printer.line(f"{escape(report['output'], 1000)}: {count} change{'' if count == 1 else 's'}")
+    printer.line(f"{escape(report['output'], 1000)}: {_output.count_noun(count, 'change')}")
     print_changes(printer, report["changes"])
     for row in report["problems"]:
-        printer.line(f"  now an error: {escape(row['entry'])}: {escape(row['message'], 600)}")
+        printer.line(f"  new error: {escape(row['entry'])}: {escape(row['message'], 600)}")

@@ -1,4 +1,4 @@
-"""``sbformat extract``: the weights, for whoever has no torch."""
+"""``sbformat extract``: write tensors to files that need no torch."""
 
 from __future__ import annotations
 
@@ -15,41 +15,48 @@ def configure(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "extract",
+        example="sbformat extract agent.zip -o policy.safetensors",
         help="write tensors to .safetensors, .npz or .npy files",
         description="Write the tensors of a state dict to a .safetensors or .npz file, or to a folder of .npy files.",
     )
     parser.add_argument("path", metavar="FILE", help="an archive or a .pth file")
-    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="its suffix tells the format")
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="OUT",
+        help="the suffix selects the format: .safetensors, .npz, or a folder of .npy",
+    )
     parser.add_argument(
         "--entry", default="policy", metavar="NAME", help="policy (default), policy.optimizer, ..., or all"
     )
     parser.add_argument("--tensors", default="*", metavar="GLOB", help="only tensors whose path matches")
-    parser.add_argument("--force", action="store_true", help="overwrite what is there")
+    parser.add_argument("--force", action="store_true", help="overwrite OUT")
     _files.add_reading_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Extract; 2 when it could not."""
+    """Extract tensors; return 2 when it failed."""
 
     def work() -> dict[str, Any]:
         from sbformat.tools.extract import extract
 
-        _files.refuse_same(args.path, args.output)
+        _files.refuse_same_file(args.path, args.output)
         archive = _files.read_in_place(args.path, args, on_unknown="inert")
-        with _output.bytes_progress("extracting", _byte_count(archive, args.entry)) as advance:
+        with _output.bytes_progress("extracting", _count_bytes(archive, args.entry)) as advance:
             report = extract(
                 archive, args.output, entry=args.entry, tensors=args.tensors, overwrite=args.force, progress=advance
             )
         return report._asdict()
 
-    report = _files.guarded(args.path, work)
-    _output.show(args, report, _print_text)
+    report = _files.report_errors(args.path, work)
+    _output.print_report(args, report, _print_text)
     return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT
 
 
-def _byte_count(archive: Any, entry: str) -> int:
-    """Bytes of the tensors at most: which ones match is not asked before they are."""
+def _count_bytes(archive: Any, entry: str) -> int:
+    """Return the bytes of all tensors of the entry, for the progress bar."""
     from sbformat.errors import SbformatError
 
     try:
@@ -62,8 +69,9 @@ def _byte_count(archive: Any, entry: str) -> int:
 
 def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
     count = len(report["tensors"])
-    printer.line(
-        f"{escape(report['output'], 1000)}: {count} tensor{'' if count == 1 else 's'}, {_output.size(report['nbytes'])}"
-    )
+    size = _output.format_size(report["nbytes"])
+    printer.line(f"{escape(report['output'], 1000)}: {_output.count_noun(count, 'tensor')}, {size}")
     if report["left_behind"]:
-        printer.line(f"  {report['left_behind']} values that are no tensors (learning rates, step counts) stay behind")
+        printer.line(
+            f"  not written: {report['left_behind']} values that are not tensors (learning rates, step counts)"
+        )

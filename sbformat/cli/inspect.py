@@ -1,4 +1,4 @@
-"""``sbformat inspect``: all that is in an archive, at a glance."""
+"""``sbformat inspect``: the contents of archives."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def configure(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "inspect",
-        help="show what is in archives",
+        example="sbformat inspect agent.zip",
+        help="show the contents of archives",
         description="Show version, algorithm, policy class, system, hyper-parameters, entries and tensors.",
     )
     parser.add_argument("paths", nargs="+", metavar="FILE", help="archives, .pth and .pkl files, or folders of them")
@@ -61,36 +62,36 @@ def configure(subparsers: Any) -> None:
     parser.set_defaults(run=run)
 
 
-class Inspected(NamedTuple):
-    """What a process sends back of a file: text, and nothing that must be made of its values again."""
+class InspectResult(NamedTuple):
+    """Result of a worker process for one file: the rendered text, which is small and picklable."""
 
     status: int
     json: str | None
-    shown: _output.Shown
+    shown: _output.Recorded
 
 
 def run(args: argparse.Namespace) -> int:
-    """Inspect each file; 1 when an entry is broken, 2 when a file could not be read."""
+    """Inspect each file; return 1 when an entry is broken, 2 when a file could not be read."""
     import sbformat.reader
-    import sbformat.tools.inspect  # noqa: F401 -- the processes need not load it
+    import sbformat.tools.inspect  # noqa: F401 -- imported before processes are forked
 
     status = _files.EXIT_FINE
     reports: list[str] = []
-    printer = _output.Plain() if args.format == "json" else _output.printer()
-    lost = partial(_inspected, report=None, args=args)
-    paths = list(_files.expand(args.paths))
-    for done in _many.each(partial(inspect_one, args=args), paths, args, lost=lost, done="inspected"):
+    printer = _output.Plain() if args.format == "json" else _output.make_printer()
+    lost = partial(_make_result, report=None, args=args)
+    paths = list(_files.expand_paths(args.paths))
+    for done in _many.map_files(partial(inspect_one, args=args), paths, args, lost=lost, done="inspected"):
         status = max(status, done.status)
         if done.json is not None:
             reports.append(done.json)
-        _output.print_shown(printer, done.shown)
+        _output.print_recorded(printer, done.shown)
     if args.format == "json":
         _output.print_json("inspect", reports)
     return status
 
 
-def inspect_one(path: str, args: argparse.Namespace) -> Inspected:
-    """Inspect one file; also what each process does."""
+def inspect_one(path: str, args: argparse.Namespace) -> InspectResult:
+    """Inspect one file; runs in a worker process when there are many."""
     from sbformat.tools.inspect import inspect
 
     found: list[InspectReport] = []
@@ -98,23 +99,23 @@ def inspect_one(path: str, args: argparse.Namespace) -> Inspected:
     def work() -> dict[str, Any]:
         archive = _files.read_archive(path, args, on_unknown="inert")
         found.append(inspect(archive))
-        return _asked(archive, args)
+        return _describe_requested(archive, args)
 
-    outcome = _files.guarded(path, work)
-    return _inspected(outcome, found[0] if found and outcome["outcome"] == "ok" else None, args)
+    outcome = _files.report_errors(path, work)
+    return _make_result(outcome, found[0] if found and outcome["outcome"] == "ok" else None, args)
 
 
-def _inspected(outcome: dict[str, Any], report: InspectReport | None, args: argparse.Namespace) -> Inspected:
+def _make_result(outcome: dict[str, Any], report: InspectReport | None, args: argparse.Namespace) -> InspectResult:
     status = _files.EXIT_FINE
     if report is None:
         status = _files.EXIT_COULD_NOT
     elif report.broken:
         status = _files.EXIT_FINDINGS
     if args.format == "json":
-        return Inspected(status, _output.rendered({**outcome, **(_to_json(report) if report else {})}), [])
+        return InspectResult(status, _output.render_report({**outcome, **(_to_json(report) if report else {})}), [])
     recorder = _output.Recorder()
     _print_text(recorder, outcome, report, brief=args.brief)
-    return Inspected(status, None, recorder.shown)
+    return InspectResult(status, None, recorder.recorded)
 
 
 # -- JSON ---------------------------------------------------------------------------------------------
@@ -127,7 +128,7 @@ def _to_json(report: InspectReport) -> dict[str, Any]:
         "algorithm": report.algorithm._asdict() if report.algorithm is not None else None,
         "policy_class": report.policy_class,
         "system_info": report.system_info,
-        "data": None if report.hyperparameters is None else _data_json(report),
+        "data": None if report.hyperparameters is None else _render_data(report),
         "entries": [
             {
                 "name": entry.name,
@@ -138,25 +139,25 @@ def _to_json(report: InspectReport) -> dict[str, Any]:
             }
             for entry in report.entries
         ],
-        "state_dicts": [_state_dict_json(state_dict) for state_dict in report.state_dicts],
+        "state_dicts": [_render_state_dict(state_dict) for state_dict in report.state_dicts],
         "extra": list(report.extra),
         "notes": list(report.notes),
         "broken": [row._asdict() for row in report.broken],
     }
 
 
-def _state_dict_json(report: StateDictReport) -> dict[str, Any]:
+def _render_state_dict(report: StateDictReport) -> dict[str, Any]:
     return {
         "name": report.name,
         "numel": report.numel,
         "nbytes": report.nbytes,
         "tensors": [row._asdict() for row in report.tensors],
-        "values": {path: _leaf_json(value) for path, value in report.values.items()},
+        "values": {path: _render_leaf(value) for path, value in report.values.items()},
     }
 
 
-def _data_json(report: InspectReport) -> dict[str, Any]:
-    """The values of ``data``; a blob as its type and size and what it means, never its bytes."""
+def _render_data(report: InspectReport) -> dict[str, Any]:
+    """Return the values of ``data``; a blob as its type, size and decoded value, never its bytes."""
     made: dict[str, Any] = {}
     for key, value in (report.data or {}).items():
         made[key] = value
@@ -168,18 +169,18 @@ def _data_json(report: InspectReport) -> dict[str, Any]:
     return made
 
 
-def _asked(archive: Archive, args: argparse.Namespace) -> dict[str, Any]:
-    """What is shown only when it is asked for: the system beside this one, and the insides of blobs."""
-    asked: dict[str, Any] = {}
+def _describe_requested(archive: Archive, args: argparse.Namespace) -> dict[str, Any]:
+    """Return the parts of a report that options request: the comparison of systems, and the contents of blobs."""
+    parts: dict[str, Any] = {}
     if args.system:
-        asked["system"] = [row._asdict() for row in sbformat.compare_system(archive)]
+        parts["system"] = [row._asdict() for row in sbformat.compare_system(archive)]
     if args.blobs:
-        asked["blobs"] = [_blob(archive, key, is_listed=args.opcodes) for key in args.blobs]
-    return asked
+        parts["blobs"] = [_describe_blob(archive, key, with_opcodes=args.opcodes) for key in args.blobs]
+    return parts
 
 
-def _blob(archive: Archive, key: str, *, is_listed: bool) -> dict[str, Any]:
-    """One blob's inert tree, or its opcodes as far as they can be read."""
+def _describe_blob(archive: Archive, key: str, *, with_opcodes: bool) -> dict[str, Any]:
+    """Return the inert tree of a blob, or its opcodes up to the first that cannot be read."""
     from sbformat.pkl.disassembly import opcodes, tree
 
     value = archive.data.get(key)
@@ -189,17 +190,17 @@ def _blob(archive: Archive, key: str, *, is_listed: bool) -> dict[str, Any]:
     rows: list[Any] = []
     broken = None
     try:
-        if is_listed:
+        if with_opcodes:
             rows.extend(row._asdict() for row in opcodes(value.pickle))
         else:
             rows.extend(tree(pkl.decode_pickle(value.pickle, Budget(archive.limits))))
     except SbformatError as error:
         broken = f"{error.outcome}: {error.message}"
-    return {"key": key, "opcodes" if is_listed else "lines": rows, "broken": broken}
+    return {"key": key, "opcodes" if with_opcodes else "lines": rows, "broken": broken}
 
 
-def _leaf_json(value: object) -> object:
-    """A value of a state dict that is no tensor."""
+def _render_leaf(value: object) -> object:
+    """Return a value of a state dict that is not a tensor."""
     if value is None or type(value) in (bool, float):
         return value
     if type(value) is int and value.bit_length() <= _JSON_BITS:
@@ -208,16 +209,16 @@ def _leaf_json(value: object) -> object:
         return value
     if value in ({}, [], ()):
         return value
-    return {"type": type(value).__name__, "text": _shown(value)}
+    return {"type": type(value).__name__, "text": _describe_value(value)}
 
 
-def _shown(value: object) -> str:
+def _describe_value(value: object) -> str:
     if isinstance(value, (bytes, bytearray)):
         return f"{len(value)} bytes"
     if isinstance(value, (set, frozenset)):
         return f"{len(value)} items"
     if isinstance(value, int):
-        return f"a number of {value.bit_length()} bits"
+        return f"an integer of {value.bit_length()} bits"
     return escape(value if isinstance(value, str) else repr(value))
 
 
@@ -229,35 +230,38 @@ def _print_text(printer: _output.Plain, outcome: dict[str, Any], report: Inspect
     if report is None:
         printer.line(f"  {outcome['outcome']}: {outcome['message']}\n")
         return
-    printer.table("summary", (), _summary(report))
+    printer.table("summary", (), _list_summary(report))
     if report.system_info:
         printer.table("system info", (), list(report.system_info.items()))
     if report.hyperparameters is not None:
-        rows = [(key, _data_text(value)) for key, value in report.hyperparameters.items()]
+        rows = [(key, _render_data_value(value)) for key, value in report.hyperparameters.items()]
         printer.table("attributes" if report.format in OBJECTS else "hyper-parameters (data)", (), rows)
     printer.table(
         "entries",
         ("name", "size", "stored as"),
-        [(row.name, _output.size(row.size), _method(row.size, row.compressed_size)) for row in report.entries],
+        [
+            (row.name, _output.format_size(row.size), _describe_method(row.size, row.compressed_size))
+            for row in report.entries
+        ],
         right=(1,),
     )
     for state_dict in report.state_dicts:
         _print_state_dict(printer, state_dict, brief=brief)
     printer.table("broken", ("entry", "outcome", "why"), [tuple(row) for row in report.broken])
-    _print_asked(printer, outcome)
+    _print_requested(printer, outcome)
     printer.line()
 
 
-def _method(inflated: int, compressed: int) -> str:
-    return "stored" if inflated == compressed else f"deflated, {_output.size(compressed)}"
+def _describe_method(inflated: int, compressed: int) -> str:
+    return "stored" if inflated == compressed else f"deflated, {_output.format_size(compressed)}"
 
 
-def _summary(report: InspectReport) -> list[tuple[str, str]]:
+def _list_summary(report: InspectReport) -> list[tuple[str, str]]:
     rows = [("format", _KINDS.get(report.format, report.format))]
     if report.stable_baselines3_version is not None:
         rows.append(("SB3 version", report.stable_baselines3_version))
     elif report.format in ("sb3", "folder"):
-        rows.append(("SB3 version", "not written (SB3 before 0.9.0 wrote none)"))
+        rows.append(("SB3 version", "not stored (SB3 before 0.9.0 did not write it)"))
     if report.algorithm is not None:
         name = report.algorithm.name or "unknown"
         rows.append(("algorithm", name if report.algorithm.certain else f"{name} (not certain)"))
@@ -271,16 +275,16 @@ def _summary(report: InspectReport) -> list[tuple[str, str]]:
     return rows
 
 
-def _data_text(found: Hyperparameter) -> str:
+def _render_data_value(found: Hyperparameter) -> str:
     value = found.value
     if found.how == "json":
         return value if isinstance(value, str) else json.dumps(value)
     if isinstance(value, Serialized):
-        return f"{value.type}, pickled, {_output.size(len(value.pickle))}: {found.why}"
+        return f"{value.type}, pickled, {_output.format_size(len(value.pickle))}: {found.why}"
     return render_line(value)
 
 
-def _print_asked(printer: _output.Plain, outcome: dict[str, Any]) -> None:
+def _print_requested(printer: _output.Plain, outcome: dict[str, Any]) -> None:
     rows = [
         (row["name"], row["saved"] or "", row["here"] or "", "matters" if row["matters"] else "", row["why"])
         for row in outcome.get("system", ())
@@ -299,8 +303,8 @@ def _print_asked(printer: _output.Plain, outcome: dict[str, Any]) -> None:
 def _print_state_dict(printer: _output.Plain, report: StateDictReport, *, brief: bool) -> None:
     count = len(report.tensors)
     title = (
-        f"{report.name}: {count} tensor{'' if count == 1 else 's'}, {report.numel:,} items, "
-        f"{_output.size(report.nbytes)}"
+        f"{report.name}: {_output.count_noun(count, 'tensor')}, {report.numel:,} items, "
+        f"{_output.format_size(report.nbytes)}"
     )
     if brief or not report.tensors:
         printer.line(f"\n  {title}")
@@ -312,5 +316,7 @@ def _print_state_dict(printer: _output.Plain, report: StateDictReport, *, brief:
         notes += [row.location] if row.location not in (None, "cpu") else []
         notes += [f"shares {row.shares_storage_with}"] if row.shares_storage_with else []
         shape = " x ".join(map(str, row.shape)) or "scalar"
-        rows.append((row.name or "(the whole entry)", row.dtype, shape, _output.size(row.nbytes), ", ".join(notes)))
+        rows.append(
+            (row.name or "(the whole entry)", row.dtype, shape, _output.format_size(row.nbytes), ", ".join(notes))
+        )
     printer.table(title, ("tensor", "dtype", "shape", "size", ""), rows, right=(3,))

@@ -1,4 +1,4 @@
-"""``sbformat rebuild``: an old or a stranger's archive, or statistics, as one that today's SB3 loads."""
+"""``sbformat rebuild``: write an archive or statistics anew, so that today's SB3 loads them and runs nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from sbformat.cli import _files, _output
-from sbformat.cli._assignments import add_set_option, assignments
+from sbformat.cli._assignments import add_set_option, parse_assignments
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import argparse
 
 _STATISTICS: Final = "VecNormalize"
-"""Stands in the place of the algorithm."""
+"""In a report on statistics, the value of ``algorithm``."""
 
 
 def configure(subparsers: Any) -> None:
@@ -23,12 +23,13 @@ def configure(subparsers: Any) -> None:
 
     parser = subparsers.add_parser(
         "rebuild",
-        help="make an old or a stranger's archive load in today's SB3",
+        example="sbformat rebuild old.zip -o agent.zip --target 2.9",
+        help="make an archive that is old or not trusted load in today's SB3",
         description="Write an archive that the target's SB3 loads whole and that runs nothing: every pickle in it is "
-        "written anew from what the old one meant. What is not known, or carries code, is dropped and said, with what "
-        "SB3 uses instead; so are paths, logs and the description of the author's machine. A policy class that is not "
-        "known is replaced by SB3's own where all weights fit it; where they do not, nothing is written. Exit status 1 "
-        "says that the agent computes or trains with something else now.",
+        "written anew from the decoded value of the old one. Values that are not known, or carry code, are dropped and "
+        "reported, with the value that SB3 uses instead; so are paths, logs and the author's system information. A "
+        "policy class that is not known is replaced by SB3's own if all weights fit it; otherwise nothing is written. "
+        "Exit status 1 says that the agent now computes or trains with something else.",
     )
     parser.add_argument(
         "path",
@@ -49,7 +50,7 @@ def configure(subparsers: Any) -> None:
         "--on-unknown",
         choices=("drop", "keep", "error"),
         default="drop",
-        help="what is not known: drop it (default), keep it as it is, so that the result is not clean, or refuse",
+        help="values that are not known: drop (default), keep (the result is then not clean), or refuse",
     )
     parser.add_argument(
         "--policy-class", metavar="NAME", help="another policy: MlpPolicy, MultiInputPolicy, my.policies.MyPolicy, ..."
@@ -69,9 +70,9 @@ def configure(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Rebuild; 1 when the agent computes or trains with something else now, 2 when it could not."""
-    report = _files.guarded(args.path, lambda: _rebuild(args))
-    _output.show(args, report, _print_text)
+    """Rebuild; return 1 when the agent now computes or trains with something else, 2 when nothing could be written."""
+    report = _files.report_errors(args.path, lambda: _rebuild(args))
+    _output.print_report(args, report, _print_text)
     if report["outcome"] != "ok":
         return _files.EXIT_COULD_NOT
     return _files.EXIT_FINDINGS if any(row["is_finding"] for row in report["rows"]) else _files.EXIT_FINE
@@ -81,7 +82,7 @@ def _rebuild(args: argparse.Namespace) -> dict[str, Any]:
     from sbformat.tools.rebuild import rebuild
     from sbformat.writer import write
 
-    _files.refuse_same(args.path, args.output)
+    _files.refuse_same_file(args.path, args.output)
     if _is_statistics(args.path, args):
         return _rebuild_statistics(args)
     archive, report = rebuild(
@@ -91,7 +92,7 @@ def _rebuild(args: argparse.Namespace) -> dict[str, Any]:
         on_unknown=args.on_unknown,
         policy_class=args.policy_class,
         allow=args.allow,
-        assign=dict(assignments(args, _files.limits(args))),
+        assign=dict(parse_assignments(args, _files.make_limits(args))),
         keep_system_info=args.keep_system_info,
     )
     total = sum(entry.size for entry in archive.entries.values())
@@ -101,7 +102,7 @@ def _rebuild(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _is_statistics(path: str, args: argparse.Namespace) -> bool:
-    """Say whether a path leads to statistics, or to a folder of them, and to no archive."""
+    """Return whether a path is a file or folder of statistics rather than an archive."""
     from sbformat.archive.kinds import STATISTICS, detect_kind
     from sbformat.formats.vecnormalize.reading import folder_files
     from sbformat.io.source import FileSource
@@ -119,17 +120,17 @@ def _rebuild_statistics(args: argparse.Namespace) -> dict[str, Any]:
     from sbformat.formats.vecnormalize import write_vecnormalize
     from sbformat.tools.rebuild import rebuild_vecnormalize
 
-    asked = [option for option, value in _options(args).items() if value]
-    if asked:
-        message = f"{asked[0]} is for archives, and these are statistics"
+    given = [option for option, value in _archive_options(args).items() if value]
+    if given:
+        message = f"{given[0]} applies to archives only, and this file holds statistics"
         raise UnsupportedError(message)
-    value, report = rebuild_vecnormalize(args.path, target=args.target, limits=_files.limits(args))
+    value, report = rebuild_vecnormalize(args.path, target=args.target, limits=_files.make_limits(args))
     write_vecnormalize(value, args.output, target=args.target, overwrite=args.force)
     return {"output": args.output, **report.to_json()}
 
 
-def _options(args: argparse.Namespace) -> dict[str, object]:
-    """What is asked for that statistics do not have."""
+def _archive_options(args: argparse.Namespace) -> dict[str, object]:
+    """Return the options that apply to archives only."""
     return {
         "--algorithm": args.algorithm,
         "--policy-class": args.policy_class,
@@ -146,26 +147,26 @@ def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
     counts = ", ".join(f"{report['counts'][action]} {action}" for action in get_args(Action))
     written = f"SB3 {report['written_by']}" if report["written_by"] else "SB3 before 0.9"
     if report["algorithm"] == _STATISTICS:
-        written = "SB3"  # its pickles do not say of which release they are
+        written = "SB3"  # its pickles do not name a release
     printer.line(f"{escape(report['output'], 1000)}: {report['algorithm']}, {written} -> {report['target']}: {counts}")
     for action in ("translated", "dropped"):
-        rows = [(_place(row), _told(row)) for row in report["rows"] if row["action"] == action]
+        rows = [(_render_place(row), _render_message(row)) for row in report["rows"] if row["action"] == action]
         printer.table(action, ("where", "how" if action == "translated" else "why"), rows, longest=240)
-    found = [_place(row) for row in report["rows"] if row["is_finding"]]
+    found = [_render_place(row) for row in report["rows"] if row["is_finding"]]
     if found:
-        printer.line(f"\n  The agent computes or trains with something else now: {', '.join(found)}")
+        printer.line(f"\n  The agent now computes or trains with something else: {', '.join(found)}")
     if report["requires"]:
-        printer.line("\n  The loader imports, and trusts:")
+        printer.line("\n  The loader imports and trusts:")
         for required in report["requires"]:
             printer.line(f"    {escape(required['name'], 200)} ({escape(required['key'])})")
 
 
-def _place(row: dict[str, Any]) -> str:
+def _render_place(row: dict[str, Any]) -> str:
     if row["key"] is None:
         return str(row["entry"])
     return str(row["key"]) if row["entry"] == DATA_ENTRY else f"{row['entry']}:{row['key']}"
 
 
-def _told(row: dict[str, Any]) -> str:
+def _render_message(row: dict[str, Any]) -> str:
     instead = f" (instead: {row['instead']})" if row["instead"] else ""
     return f"{row['message']}{instead}"

@@ -1,4 +1,4 @@
-"""``sbformat scan``: what loading files would run, import or not understand."""
+"""``sbformat scan``: what loading a file would run or import."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def configure(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "scan",
-        help="tell what loading files would run, import or not understand",
-        description="Look into every pickle in archives, .pth files, pickles, bare data files, unzipped archives and "
+        example="sbformat scan --fail-on dangerous models/",
+        help="show what loading files would run or import",
+        description="Examine every pickle in archives, .pth files, pickles, bare data files, unzipped archives and "
         "trees of files, and give each file a verdict: clean, unknown, code, broken or dangerous. In a tree, hidden "
         "folders included, every file is examined, whatever its name; files without a verdict are counted, each with "
         "its reason. Links out of the tree are not followed. Exit status 1 when a verdict reaches --fail-on, 2 when "
@@ -40,10 +41,10 @@ def configure(subparsers: Any) -> None:
         choices=VERDICTS[1:],
         default=VERDICTS[1],
         metavar="LEVEL",
-        help="the least verdict that gives exit status 1: unknown (default), code, broken or dangerous",
+        help="the lowest verdict with exit status 1: unknown (default), code, broken or dangerous",
     )
     parser.add_argument(
-        "--allow", action="append", default=[], metavar="NAME", help="take a dotted name for known; repeatable"
+        "--allow", action="append", default=[], metavar="NAME", help="treat a dotted name as known; repeatable"
     )
     parser.add_argument(
         "--list-skipped", action="store_true", help="list the files of folders that have no verdict, with the reasons"
@@ -55,18 +56,18 @@ def configure(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Scan each file; 1 when a verdict reaches the level, 2 when a file could not be read."""
-    import sbformat.tools.scan  # noqa: F401 -- the processes need not load it
+    import sbformat.tools.scan  # noqa: F401 -- imported before processes are forked
     from sbformat.cli import _tree
 
-    limits = _files.limits(args)
+    limits = _files.make_limits(args)
     if args.allow:
         _check_allowed(args)
-    found = _tree.find(args.paths)
+    found = _tree.find_files(args.paths)
     work = partial(
         scan_one, roots=found.roots, limits=limits, allow=tuple(args.allow), lists_imports=args.format == "json"
     )
     reports, skipped = [], [row._asdict() for row in found.skipped]
-    done = _many.each(work, found.paths, args, lost=lambda report: report, done="scanned")
+    done = _many.map_files(work, found.paths, args, lost=lambda report: report, done="scanned")
     with _output.progress("scanning", len(found.paths)) as advance:
         for report in done:
             advance(report["path"])
@@ -78,24 +79,24 @@ def run(args: argparse.Namespace) -> int:
             if report["outcome"] == "ok":
                 report["names"] = found.names.get(report["path"], [])
             reports.append(report)
-    status = _status(reports, args.fail_on)
-    summary = _summarise(skipped, is_listed=args.list_skipped)
+    status = _exit_status(reports, args.fail_on)
+    summary = _count_skipped(skipped, with_files=args.list_skipped)
     if args.format == "json":
         _output.print_json("scan", reports, skipped=summary)
     elif args.format == "sarif":
         _print_sarif(reports, summary, status)
     else:
-        _print_text(_output.printer(), reports, summary)
+        _print_text(_output.make_printer(), reports, summary)
     return status
 
 
-def _summarise(skipped: list[dict[str, str]], *, is_listed: bool) -> dict[str, Any]:
+def _count_skipped(skipped: list[dict[str, str]], *, with_files: bool) -> dict[str, Any]:
     """Count the files without a verdict by their reasons, and list them where that is wanted."""
     from sbformat.tools.scan.report import SKIP_REASONS
 
     counts = Counter(row["reason"] for row in skipped)
     summary: dict[str, Any] = {"counts": {reason: counts[reason] for reason in SKIP_REASONS if counts[reason]}}
-    if is_listed:
+    if with_files:
         summary["files"] = sorted(skipped, key=lambda row: row["path"])
     return summary
 
@@ -113,10 +114,10 @@ def _check_allowed(args: argparse.Namespace) -> None:
 def scan_one(
     path: str, *, roots: dict[str, tuple[str, ...]], limits: Limits, allow: tuple[str, ...], lists_imports: bool
 ) -> dict[str, Any]:
-    """Scan one file; also what each process does.
+    """Scan one file; runs in a worker process when there are many.
 
     :param roots: of files that were found in a folder, where links may lead to
-    :param lists_imports: they are most of what a report holds, and there may be many reports
+    :param lists_imports: keep the list of imports, which is most of a report
     :return: the file's report, as JSON has it; or, under ``skipped_as``, why it has no verdict
     """
     from sbformat.tools.scan import scan, scan_in_tree
@@ -127,13 +128,13 @@ def scan_one(
         done = scan_in_tree(path, roots[path], limits=limits, allow=allow)
         return {"skipped_as": done} if isinstance(done, str) else _to_json(done)
 
-    report = _files.guarded(path, work)
+    report = _files.report_errors(path, work)
     if not lists_imports:
         report.pop("imports", None)
     return report
 
 
-def _status(reports: list[dict[str, Any]], fail_on: str) -> int:
+def _exit_status(reports: list[dict[str, Any]], fail_on: str) -> int:
     if not reports or any(report["outcome"] != "ok" for report in reports):
         return _files.EXIT_COULD_NOT
     worst = max((VERDICTS.index(report["verdict"]) for report in reports), default=0)
@@ -187,24 +188,27 @@ def _print_text(printer: _output.Plain, reports: list[dict[str, Any]], skipped: 
         else:
             _output.print_failure(printer, report)
     if len(reports) != 1 or skipped["counts"]:
-        printer.line(_summary(reports))
+        printer.line(_list_summary(reports))
     if skipped["counts"]:
-        printer.line(f"without a verdict: {_reasons(skipped)}")
+        printer.line(f"without a verdict: {_render_skipped(skipped)}")
     for row in skipped.get("files", ()):
         printer.line(f"  {row['reason']}: {escape(row['path'], 1000)}")
     if not reports:
-        printer.line("nothing to judge: there is no archive, torch file or pickle")
+        printer.line("nothing to judge: no archive, torch file or pickle was found")
 
 
 def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
     digest = f" (sha256 {report['sha256'][:_SHOWN_DIGITS]}\u2026)" if report["sha256"] else ""
-    printer.heading(f"{escape(report['path'], 1000)}: {_verdict(report)}{digest}")
+    printer.heading(f"{escape(report['path'], 1000)}: {_render_verdict(report)}{digest}")
     for name in report["names"]:
         printer.line(f"    also {escape(name, 1000)}")
     if not report["findings"]:
         return
     worst_first = sorted(report["findings"], key=lambda row: (-VERDICTS.index(row["verdict"]), row["reason"] or "not"))
-    rows = [(_verdict(row), _where(row), row["rule"], _names(row), row["message"]) for row in worst_first]
+    rows = [
+        (_render_verdict(row), _render_location(row), row["rule"], _render_names(row), row["message"])
+        for row in worst_first
+    ]
     header = ("verdict", "where", "rule", "names", "why")
     printer.table("findings", header, rows, longest=_SENTENCE)
     if report["omitted"]:
@@ -212,31 +216,31 @@ def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
     printer.line()
 
 
-def _verdict(row: dict[str, Any]) -> str:
-    """Return a verdict in words; of what is dangerous, whether it is known to do harm or only not known."""
+def _render_verdict(row: dict[str, Any]) -> str:
+    """Return a verdict; of ``dangerous`` with its reason: harmful, or not known."""
     word: str = row["verdict"]
     return word if word != "dangerous" else f"{word} ({row['reason'].replace('-', ' ')})"
 
 
-def _where(row: dict[str, Any]) -> str:
+def _render_location(row: dict[str, Any]) -> str:
     place = ":".join(filter(None, (row["entry"], row["key"]))) or "(the file)"
     return escape(place, _CELL) + ("" if row["offset"] is None else f" at byte {row['offset']}")
 
 
-def _names(row: dict[str, Any]) -> str:
+def _render_names(row: dict[str, Any]) -> str:
     shown = [escape(name, _CELL) for name in row["names"][:_SHOWN_NAMES]]
     more = len(row["names"]) - len(shown)
     return ", ".join(shown) + (f", \u2026 {more} more" if more else "")
 
 
-def _summary(reports: list[dict[str, Any]]) -> str:
-    counts = Counter(_verdict(report) if "verdict" in report else "not read" for report in reports)
-    parts = [f"{len(reports):,} file{'' if len(reports) == 1 else 's'}"]
+def _list_summary(reports: list[dict[str, Any]]) -> str:
+    counts = Counter(_render_verdict(report) if "verdict" in report else "not read" for report in reports)
+    parts = [_output.count_noun(len(reports), "file")]
     parts += [f"{counts[word]:,} {word}" for word in (*_output.VERDICT_STYLES, "not read") if counts[word]]
     return ", ".join(parts)
 
 
-def _reasons(skipped: dict[str, Any]) -> str:
+def _render_skipped(skipped: dict[str, Any]) -> str:
     from sbformat.tools.scan.report import SKIP_REASONS
 
     counts = skipped["counts"]

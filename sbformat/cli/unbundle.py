@@ -1,4 +1,4 @@
-"""``sbformat unbundle``: the archive and the ``vecnormalize.pkl`` out of a bundle."""
+"""``sbformat unbundle``: split a bundle into the archive and its ``vecnormalize.pkl``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from sbformat.cli import _files, _output
-from sbformat.cli.bundle import described, print_statistics
+from sbformat.cli.bundle import describe_statistics, print_statistics
 from sbformat.errors import UnsupportedError, escape
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ def configure(subparsers: Any) -> None:
 
     parser = subparsers.add_parser(
         "unbundle",
+        example="sbformat unbundle bundle.zip -o agent.zip --vecnormalize vecnormalize.pkl",
         help="take the statistics of a VecNormalize out of a bundle",
         description="Write the archive that a bundle was made of, every entry byte for byte, and a vecnormalize.pkl "
         "that VecNormalize.load of the target's SB3 takes. Both files are written, or none.",
@@ -35,9 +36,9 @@ def configure(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Unbundle; 2 when it could not."""
-    report = _files.guarded(args.path, lambda: _unbundle(args))
-    _output.show(args, report, _print_text)
+    """Unbundle; return 2 when it failed."""
+    report = _files.report_errors(args.path, lambda: _unbundle(args))
+    _output.print_report(args, report, _print_text)
     return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT
 
 
@@ -57,21 +58,25 @@ def _unbundle(args: argparse.Namespace) -> dict[str, Any]:
         total = sum(entry.size for entry in archive.entries.values())
         with _output.bytes_progress("writing", total) as advance:
             write(archive, args.output, overwrite=args.force, progress=advance)
-    return {"output": args.output, "statistics_output": args.vecnormalize, "vecnormalize": described(statistics)}
+    return {
+        "output": args.output,
+        "statistics_output": args.vecnormalize,
+        "vecnormalize": describe_statistics(statistics),
+    }
 
 
 def _check_outputs(args: argparse.Namespace) -> None:
-    """Refuse outputs that would take each other's place, or what is there, before anything is written.
+    """Check the paths of the outputs before anything is written.
 
-    :raises FileExistsError: when one of them exists
-    :raises UnsupportedError: when two of the three files are one
+    :raises FileExistsError: when one exists
+    :raises UnsupportedError: when two of the three paths are the same file
     """
     for output in (args.output, args.vecnormalize):
-        _files.refuse_same(args.path, output)
+        _files.refuse_same_file(args.path, output)
         if not args.force and os.path.lexists(output):
-            raise FileExistsError(17, "exists already", output)
+            raise FileExistsError(17, "file exists", output)
     if os.path.realpath(args.output) == os.path.realpath(args.vecnormalize):
-        message = "the archive and the statistics cannot be one file"
+        message = "the archive and the statistics need different files"
         raise UnsupportedError(message)
 
 

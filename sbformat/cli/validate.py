@@ -1,4 +1,4 @@
-"""``sbformat validate``: whether an archive keeps the schema and the rules."""
+"""``sbformat validate``: check archives against the schema and the rules."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ def configure(subparsers: Any) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "validate",
+        example="sbformat validate models/",
         help="check archives against the schema and the rules",
         description="Decode every entry, check every CRC, check data against its JSON Schema and the entries "
         "against each other.",
@@ -27,14 +28,14 @@ def configure(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Validate each file; 1 when one has errors, 2 when one could not be read."""
+    """Validate each file; return 1 when one has errors, 2 when one could not be read."""
     from sbformat.schema import known_keys
 
-    paths = list(_files.expand(args.paths))
+    paths = list(_files.expand_paths(args.paths))
     if len(paths) > 1:
-        known_keys(None)  # loads jsonschema, so that the processes need not
+        known_keys(None)  # imports jsonschema before processes are forked
     reports = []
-    found = _many.each(partial(validate_one, args=args), paths, args, lost=lambda report: report, done="validated")
+    found = _many.map_files(partial(validate_one, args=args), paths, args, lost=lambda report: report, done="validated")
     with _output.progress("validating", len(paths)) as advance:
         for report in found:
             reports.append(report)
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def validate_one(path: str, args: argparse.Namespace) -> dict[str, Any]:
-    """Validate one file; also what each process does.
+    """Validate one file; runs in a worker process when there are many.
 
     :return: the file's report, as JSON has it
     """
@@ -61,20 +62,20 @@ def validate_one(path: str, args: argparse.Namespace) -> dict[str, Any]:
             "problems": [row._asdict() for row in problems],
         }
 
-    return _files.guarded(path, work)
+    return _files.report_errors(path, work)
 
 
 def _print_text(reports: list[dict[str, Any]]) -> None:
-    printer = _output.printer()
+    printer = _output.make_printer()
     for report in reports:
         path = escape(report["path"], 1000)
         if "problems" not in report:
             printer.line(f"{path}: {report['outcome']}: {report['message']}")
             continue
-        printer.line(f"{path}: {report['outcome']}")
+        printer.line(f"{path}: {'valid' if report['outcome'] == 'ok' else report['outcome']}")
         for row in report["problems"]:
             place = escape(row["entry"]) + (f" {row['loc']}" if row["loc"] else "")
             printer.line(f"  {row['level']}: {place}: {escape(row['message'], 600)} [{row['kind']}]")
     errors = sum(report["outcome"] != "ok" for report in reports)
     if len(reports) > 1:
-        printer.line(f"{len(reports)} files, {len(reports) - errors} ok, {errors} not")
+        printer.line(f"{len(reports):,} files: {len(reports) - errors:,} valid, {errors:,} invalid")

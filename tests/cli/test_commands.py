@@ -131,7 +131,7 @@ def test_validate_says_what_is_wrong(capsys: pytest.CaptureFixture[str], tmp_pat
     status, out = run(capsys, "validate", path, PPO)
     assert status == 1
     assert "/gamma" in out
-    assert "1 ok, 1 not" in out
+    assert "2 files: 1 valid, 1 invalid" in out
     path.write_bytes(with_data(lambda data: data.update(mine=1)))
     assert run(capsys, "validate", path)[0] == 0
 
@@ -169,7 +169,7 @@ def test_too_little_memory_is_one_line(
     assert status == 2
     assert (report["outcome"], report["message"]) == (
         "limit exceeded",
-        "this machine has not the memory that it asks for",
+        "out of memory: this machine has less than the file needs",
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -269,7 +269,7 @@ def test_a_lost_file_is_reported(
     monkeypatch.setattr(_workers, "map_in_order", in_order)
     status, out = run(capsys, command, PPO, SAC, "--format", words)
     assert status == 2
-    assert f"the process that {done} it was ended from outside" in out
+    assert f"the process that {done} it was killed" in out
     if words == "json":
         REPORT.validate(json.loads(out))
         assert [report["outcome"] for report in json.loads(out)["files"]] == ["process ended", "ok"]
@@ -280,7 +280,7 @@ def test_a_lost_file_is_reported(
 def test_a_number_of_processes_is_one(capsys: pytest.CaptureFixture[str], command: str, number: str) -> None:
     with pytest.raises(SystemExit):
         main([command, str(PPO), "--jobs", number])
-    assert f"argument --jobs: {number} is no number from 1 to 1024" in capsys.readouterr().err
+    assert f"argument --jobs: expected a number from 1 to 1024, got {number}" in capsys.readouterr().err
 
 
 # -- output -------------------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ REPORTS: list[dict[str, Any]] = [
 def test_reports_rendered_apart_are_one_document(capsys: pytest.CaptureFixture[str], count: int) -> None:
     files = REPORTS[:count]
     whole = json.dumps({"command": "inspect", "report_version": 1, "files": files}, indent=2) + "\n"
-    for given in (files, list(map(_output.rendered, files))):
+    for given in (files, list(map(_output.render_report, files))):
         _output.print_json("inspect", given)
         assert capsys.readouterr().out == whole
 

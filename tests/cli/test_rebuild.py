@@ -45,7 +45,7 @@ def test_what_was_asked_for_is_passed_on(capsys: Capture, tmp_path: Path) -> Non
     found = {row["key"]: row["was"] for row in report["rows"] if row["is_finding"]}
     assert found == {"learning_rate": "not known: <REDUCE os.system>", "policy_class": "mine.Mine"}
     text = run(capsys, "rebuild", source, "-o", out, "--force")[1]
-    assert "The agent computes or trains with something else now: policy_class, learning_rate" in text
+    assert "The agent now computes or trains with something else: policy_class, learning_rate" in text
     allowed = ["--allow", "mine.Mine", "--allow", "mine.Other", "--set", "learning_rate=0.5", "--force"]
     status, (report,) = run_json(capsys, "rebuild", source, "-o", out, *allowed)
     assert (status, report["requires"]) == (0, [{"key": "policy_class", "name": "mine.Mine"}])
@@ -109,7 +109,10 @@ def test_a_policy_that_fits_no_class_is_refused_and_nothing_is_written(capsys: C
 def test_neither_the_input_nor_another_file_is_written_over(capsys: Capture, tmp_path: Path) -> None:
     source = tmp_path / "in.zip"
     source.write_bytes(OLD.read_bytes())
-    assert "the output is the input" in failure(capsys, "rebuild", source, "-o", source, "--force")["message"]
+    assert (
+        "the output and the input are the same file"
+        in failure(capsys, "rebuild", source, "-o", source, "--force")["message"]
+    )
     other = tmp_path / "other.zip"
     other.write_text("mine")
     assert "--force overwrites it" in failure(capsys, "rebuild", source, "-o", other)["message"]

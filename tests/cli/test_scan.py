@@ -283,7 +283,7 @@ def test_a_tree_with_nothing_in_it(capsys: pytest.CaptureFixture[str], tmp_path:
     status, text = run(capsys, "scan", tmp_path)
     assert status == 2
     assert text.startswith("0 files\nwithout a verdict: 1 other file that contains nothing to judge")
-    assert text.endswith("nothing to judge: there is no archive, torch file or pickle\n")
+    assert text.endswith("nothing to judge: no archive, torch file or pickle was found\n")
     assert run_json(capsys, "scan", tmp_path) == (2, [])
 
 
@@ -583,4 +583,4 @@ def read_or_end(file: int) -> bytes:
 def test_a_device_has_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     status, (device, archive) = run_json(capsys, "scan", "/dev/zero", PPO)
     assert (status, device["outcome"], archive["verdict"]) == (2, "unsupported", "clean")
-    assert "neither a file, a folder nor a pipe" in run(capsys, "scan", "/dev/zero")[1]
+    assert "expected a file, a folder or a pipe" in run(capsys, "scan", "/dev/zero")[1]

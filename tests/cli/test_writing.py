@@ -141,7 +141,7 @@ def test_edit_tells_what_sb3_will_miss(capsys: Capture, ppo: Path, tmp_path: Pat
     assert status == 1
     assert {row["kind"] for row in report["problems"]} == {"missing-key", "missing-entry"}
     out = run(capsys, *args, "--force")[1]
-    assert out.count("now an error") == 2
+    assert out.count("new error") == 2
     assert run(capsys, "validate", tmp_path / "o.zip")[0] == 1
 
 
@@ -149,16 +149,16 @@ def test_edit_tells_what_sb3_will_miss(capsys: Capture, ppo: Path, tmp_path: Pat
     ("option", "words"),
     [
         ("gamma=high", "double quotes"),
-        ("gamma=", "no JSON"),
-        ("gamma=1}", "no JSON"),
-        ("gamma=1,", "no JSON"),
+        ("gamma=", "is not a JSON value"),
+        ("gamma=1}", "is not a JSON value"),
+        ("gamma=1,", "is not a JSON value"),
         ('gamma=1,"seed":2', "more than one"),
         ('gamma=1,"":2', "twice"),
         ('policy_kwargs={"a":1,"a":2}', "twice"),
         ("gamma=" + "[" * 100 + "]" * 100, "json_depth"),
         ("seed=" + "9" * 5000, "json_digits"),
         ('lr_schedule={":serialized:": "a"}', "base64"),
-        ('policy_kwargs="\x01"', "no JSON"),
+        ('policy_kwargs="\x01"', "is not a JSON value"),
         ("gamma=\udcff", "UTF-8"),
         ("gama=1", "did you mean 'gamma'"),
         ('gamma="high"', "/gamma"),
@@ -285,7 +285,7 @@ def test_in_place_finds_the_file_that_is_read(capsys: Capture, ppo: Path, tmp_pa
     assert os.listdir(tmp_path) == ["in.zip"]
     for command in (["edit", "--set", "gamma=0.5"], ["convert"]):
         report = failure(capsys, command[0], tmp_path / "in", *command[1:], "-o", ppo, "--force")
-        assert "the output is the input" in report["message"]
+        assert "are the same file" in report["message"]
 
 
 def test_in_place_is_for_archives(capsys: Capture, tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ def test_what_is_there_stays_unless_forced(capsys: Capture, ppo: Path, tmp_path:
         assert run(capsys, *command, "-o", out, "--force")[0] == 0
         out.write_text("mine")
     for command in (["edit", ppo, "--set", "gamma=0.5"], ["convert", ppo]):
-        assert "the output is the input" in failure(capsys, *command, "-o", ppo, "--force")["message"]
+        assert "are the same file" in failure(capsys, *command, "-o", ppo, "--force")["message"]
     assert ppo.read_bytes() == PPO.read_bytes()
     failure(capsys, "edit", ppo, "--set", "gamma=0.5", "-o", tmp_path / "no" / "o.zip")
     failure(capsys, "edit", ppo, "--set", "gamma=0.5", "-o", tmp_path, "--force")
@@ -382,7 +382,7 @@ def test_convert_tells_what_is_held_as_bytes(capsys: Capture, ppo: Path, tmp_pat
     ppo.write_bytes(changed(policy_optimizer_pth=b"junk"))
     status, out = run(capsys, "convert", ppo, "-o", tmp_path / "m.safetensors")
     assert status == 0
-    assert "policy.optimizer.pth is held as its bytes" in out
+    assert "policy.optimizer.pth is stored as bytes" in out
 
 
 def test_convert_writes_one_state_dict(capsys: Capture, ppo: Path, tmp_path: Path) -> None:

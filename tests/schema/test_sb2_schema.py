@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 import sbformat
 from sbformat import pkl
 from sbformat.data import Serialized
-from sbformat.globals.recognized import PLAIN_OBJECTS
+from sbformat.globals.constructors import PLAIN_OBJECTS
 from sbformat.schema import iter_problems, load_schema
 from tests.helpers.build_blobs import array, discrete, new, tree
 from tests.helpers.bundled import zipped
@@ -30,10 +30,10 @@ from tests.helpers.sb2_keys import (
     releases,
     written,
 )
-from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, told
+from tests.helpers.shared_files import CORPUS, SHARED, generated_files, summarize_counts
 
 COUNTED: Final[Counter[str]] = Counter()
-_summary = told(COUNTED, "test_sb2_schema.py validated")
+_summary = summarize_counts(COUNTED, "test_sb2_schema.py validated")
 
 SB2: Final = load_schema("sb2-data")["$defs"]
 PICKLED: Final = load_schema("pickled")["$defs"]
@@ -145,26 +145,29 @@ def test_a_wrong_type_is_found_at_its_key(algorithm: str) -> None:
         found = errors({**data, key: WRONG_FOR_ALL})
         assert {row.loc.split("/")[1] for row in found} == {key}
         assert len(found) == len(set(found))
-        assert all("stands where" in row.message and row.kind in ("type", "value") for row in found)
+        assert all(
+            row.message.startswith("expected ") and ", got " in row.message and row.kind in ("type", "value")
+            for row in found
+        )
 
 
 @pytest.mark.parametrize(
     ("algorithm", "key", "value", "message"),
     [
-        ("A2C", "gamma", 1.5, "the number 1.5 stands where"),
-        ("A2C", "n_steps", 0, "the number 0 stands where"),
-        ("A2C", "lr_schedule", "quadratic", 'the text \'quadratic\' stands where "linear" or "constant"'),
-        ("ACKTR", "gae_lambda", -1, "the number -1 stands where"),
-        ("ACKTR", "lam", -2, "the number -2 stands where a number >= -1 <= 1 or a serialized value belongs"),
+        ("A2C", "gamma", 1.5, "expected a number in [0, 1] or a serialized value, got 1.5"),
+        ("A2C", "n_steps", 0, "or a serialized value, got 0"),
+        ("A2C", "lr_schedule", "quadratic", 'expected "linear", "constant", "double_linear_con"'),
+        ("ACKTR", "gae_lambda", -1, "expected null, a number in [0, 1] or a serialized value, got -1"),
+        ("ACKTR", "lam", -2, "expected a number in [-1, 1] or a serialized value, got -2"),
         ("DDPG", "observation_range", [1.0], "an array of 1 items"),
-        ("DDPG", "param_noise", 0.2, "the number 0.2"),
-        ("DQN", "exploration_final_eps", 2, "the number 2"),
-        ("PPO1", "schedule", "middle_drop", 'where "linear" or "constant" belongs'),
-        ("PPO2", "cliprange", -0.2, "the number -0.2"),
-        ("SAC", "ent_coef", "auto_0.1", 'where a number >= 0 or "auto" or a serialized value belongs'),
-        ("TRPO", "using_gail", 0, "the number 0"),
-        ("HER", "policy_delay", "2", "the text '2'"),
-        ("HER", "goal_selection_strategy", "past", "the text 'past'"),
+        ("DDPG", "param_noise", 0.2, "got 0.2"),
+        ("DQN", "exploration_final_eps", 2, "got 2"),
+        ("PPO1", "schedule", "middle_drop", 'expected "linear" or "constant", got \'middle_drop\''),
+        ("PPO2", "cliprange", -0.2, "got -0.2"),
+        ("SAC", "ent_coef", "auto_0.1", "expected a number >= 0, \"auto\" or a serialized value, got 'auto_0.1'"),
+        ("TRPO", "using_gail", 0, "got 0"),
+        ("HER", "policy_delay", "2", "got '2'"),
+        ("HER", "goal_selection_strategy", "past", "got 'past'"),
     ],
 )
 def test_ranges_are_checked(algorithm: str, key: str, value: Any, message: str) -> None:
@@ -194,7 +197,7 @@ def test_what_sb2_takes_is_allowed(algorithm: str, key: str, value: Any) -> None
 def test_unknown_keys_are_information() -> None:
     (problem,) = sbformat.validate({**last_data("TD3"), "mine": 1})
     assert (problem.kind, problem.level, problem.loc) == ("unknown-key", "info", "/mine")
-    assert problem.message == "'mine' is no key that TD3 of Stable Baselines 2 writes"
+    assert problem.message == "TD3 of Stable Baselines 2 writes no key 'mine'"
 
 
 @pytest.mark.parametrize("key", ["observation_space", "action_space"])
@@ -205,7 +208,7 @@ def test_keys_that_load_needs(algorithm: str, key: str) -> None:
     (problem,) = errors(data)
     assert (problem.kind, problem.message) == (
         "missing-key",
-        f"there is no {key}, and the load of Stable Baselines 2 needs it",
+        f"the key {key} is missing; the load of Stable Baselines 2 needs it",
     )
 
 
@@ -357,23 +360,38 @@ def test_objects_have_no_problems(source: bytes, kind: str) -> None:
 @pytest.mark.parametrize(
     ("source", "kind", "place", "message"),
     [
-        (normalize(gamma=2), "type", ("data", "/gamma"), "the number 2 stands where"),
-        (normalize(training="yes"), "type", ("data", "/training"), "the text 'yes' stands where"),
-        (normalize(without="epsilon"), "missing-key", ("data", ""), "there is no epsilon, and every release writes it"),
-        (buffer(pos=-1), "type", ("data", "/pos"), "the number -1 stands where"),
-        (buffer(without="full"), "missing-key", ("data", ""), "there is no full, and every release writes it"),
-        (pkl.dumps(tree(statistics(without=("var",)))), "missing-key", ("statistics", ""), "a running mean has no var"),
+        (normalize(gamma=2), "type", ("data", "/gamma"), "expected a number in [0, 1] or a serialized value, got 2"),
+        (
+            normalize(training="yes"),
+            "type",
+            ("data", "/training"),
+            "expected true, false or a serialized value, got 'yes'",
+        ),
+        (
+            normalize(without="epsilon"),
+            "missing-key",
+            ("data", ""),
+            "the key epsilon is missing; every release writes it",
+        ),
+        (buffer(pos=-1), "type", ("data", "/pos"), "expected an integer >= 0 or a serialized value, got -1"),
+        (buffer(without="full"), "missing-key", ("data", ""), "the key full is missing; every release writes it"),
+        (
+            pkl.dumps(tree(statistics(without=("var",)))),
+            "missing-key",
+            ("statistics", ""),
+            "the var of a running mean is missing",
+        ),
         (
             normalize(ret_rms=statistics((), without=("count",))),
             "missing-key",
             ("statistics", ""),
-            "'ret_rms' has no count",
+            "the count of 'ret_rms' is missing",
         ),
         (
             normalize(obs_rms={"a": statistics(var=array((3,), bytes(24), "f8"))}),
             "value",
             ("statistics", ""),
-            "the mean of 'obs_rms/a' has the shape (2,), its variance (3,)",
+            "expected a variance of the same shape as the mean of 'obs_rms/a', (2,), got (3,)",
         ),
         (normalize(obs_rms=statistics(mean="x")), "unreadable", ("statistics", ""), "tensor failure"),
     ],
@@ -397,7 +415,7 @@ def files() -> list[Path]:
     path = CORPUS / "manifest.json"
     rows = json.loads(path.read_text("utf-8")) if path.exists() else []
     kinds = ("sb2zip", "sb2pkl", "sb2rms", "vecnormalize")
-    generated = [*GENERATED.glob("*/*.pkl"), *GENERATED.glob("sb2/*.zip")]
+    generated = [*generated_files("*.pkl", "[0-9]*", "sb2"), *generated_files("*.zip", "sb2")]
     return [CORPUS / row["file"] for row in rows if row["kind"] in kinds] + sorted(generated)
 
 

@@ -150,7 +150,7 @@ def test_odd_keys_have_names_of_their_own() -> None:
     value = VecNormalize(obs_rms=dict.fromkeys(keys, part), ret_rms=RunningMeanStd(np.zeros(()), np.ones(()), 1.0))
     assert unbundle(bundle(sbformat.read(PPO), value)).vecnormalize == value
     lone = VecNormalize(obs_rms={"\ud800": part}, norm_reward=False)
-    with pytest.raises(UnsupportedError, match="no text"):
+    with pytest.raises(UnsupportedError, match="not valid UTF-8"):
         bundle(sbformat.read(PPO), lone)
 
 
@@ -194,14 +194,14 @@ def test_a_space_that_cannot_be_held_exactly_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="exactly"):
         bundle(sbformat.read(PPO), VecNormalize(norm_obs=False, norm_reward=False, action_space=space))
     numbers = held([1j], "<c8")
-    with pytest.raises(UnsupportedError, match="no plain numbers"):
+    with pytest.raises(UnsupportedError, match="expected an array of plain numbers"):
         bundle(
             sbformat.read(PPO),
             VecNormalize(
                 norm_obs=False, norm_reward=False, action_space=Box("gym", (1,), "<c8", numbers, numbers, None)
             ),
         )
-    with pytest.raises(UnsupportedError, match="safetensors cannot hold"):
+    with pytest.raises(UnsupportedError, match="that safetensors supports"):
         bundle(sbformat.read(PPO), VecNormalize(norm_obs=False, norm_reward=False, old_obs=np.array([1j])))
 
 
@@ -325,7 +325,7 @@ def test_what_a_float32_does_not_hold_is_no_bound() -> None:
 
 
 def test_a_later_version_is_told() -> None:
-    with pytest.raises(UnsupportedError, match="later version"):
+    with pytest.raises(UnsupportedError, match="got a later one"):
         unbundle(changed(put("format_version", to=2)))
 
 
@@ -486,7 +486,7 @@ def test_nothing_is_written_over_unasked(capsys: Capture, tmp_path: Path, statis
     assert run(capsys, *arguments, "--force")[0] == 0
     for there, other in ((model, out), (out, model)):
         there.write_text("mine")
-        assert "exists already" in failure(capsys, "unbundle", made, "-o", model, "--vecnormalize", out)["message"]
+        assert "file exists" in failure(capsys, "unbundle", made, "-o", model, "--vecnormalize", out)["message"]
         assert there.read_text() == "mine"
         assert not other.exists()
         there.unlink()
@@ -498,8 +498,14 @@ def test_no_output_is_an_input(capsys: Capture, tmp_path: Path, statistics: Path
     source = tmp_path / "in.zip"
     source.write_bytes(PPO.read_bytes())
     arguments = ("--vecnormalize", statistics, "--force")
-    assert "the output is the input" in failure(capsys, *BUNDLE, source, *arguments, "-o", source)["message"]
-    assert "the output is the input" in failure(capsys, *BUNDLE, source, *arguments, "-o", statistics)["message"]
+    assert (
+        "the output and the input are the same file"
+        in failure(capsys, *BUNDLE, source, *arguments, "-o", source)["message"]
+    )
+    assert (
+        "the output and the input are the same file"
+        in failure(capsys, *BUNDLE, source, *arguments, "-o", statistics)["message"]
+    )
     made = tmp_path / "bundle.zip"
     assert run(capsys, *BUNDLE, source, *arguments, "-o", made)[0] == 0
     for model, out in ((made, tmp_path / "o.pkl"), (tmp_path / "m.zip", made), (tmp_path / "x", tmp_path / "x")):
@@ -538,9 +544,12 @@ def test_statistics_are_rebuilt_by_the_command(capsys: Capture, tmp_path: Path) 
     assert status == 0
     assert "VecNormalize" in text
     assert "--force overwrites it" in failure(capsys, "rebuild", source, "-o", out)["message"]
-    assert "the output is the input" in failure(capsys, "rebuild", source, "-o", source, "--force")["message"]
+    assert (
+        "the output and the input are the same file"
+        in failure(capsys, "rebuild", source, "-o", source, "--force")["message"]
+    )
     for option in ("--algorithm=PPO", "--keep-system-info", "--set=gamma=1", "--on-unknown=keep"):
-        assert "is for archives" in failure(capsys, "rebuild", source, "-o", out, "--force", option)["message"]
+        assert "applies to archives only" in failure(capsys, "rebuild", source, "-o", out, "--force", option)["message"]
     failure(capsys, "rebuild", source, "-o", tmp_path / "other.pkl", "--target", "1.8")
     assert sorted(os.listdir(tmp_path)) == ["out.pkl", "vecnormalize.pkl"]
 

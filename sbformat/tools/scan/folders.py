@@ -83,7 +83,7 @@ def list_tree(top: str, roots: tuple[str, ...], seen: set[FileId], *, finds_arch
     """
     walk = _Walk(roots, seen, finds_archives=finds_archives)
     walk.list_folder(top)
-    return Tree(walk.files, walk.unreadable, walk.names, walk.skipped)
+    return walk.tree
 
 
 class _Walk:
@@ -93,10 +93,7 @@ class _Walk:
         self._finds_archives = finds_archives
         self._listed: dict[FileId, str] = {}
         self._links: list[tuple[str, bool]] = []
-        self.files: list[str] = []
-        self.unreadable: dict[str, OSError] = {}
-        self.names: dict[str, list[str]] = {}
-        self.skipped: list[Skipped] = []
+        self.tree = Tree([], {}, {}, [])
 
     def list_folder(self, top: str) -> None:
         """List all folders from here down; links come last, when all files with a name of their own are known."""
@@ -107,10 +104,10 @@ class _Walk:
                 with os.scandir(here) as scanned:
                     items = sorted(scanned, key=lambda item: item.name)
             except OSError as error:
-                self.unreadable[here] = error
+                self.tree.unreadable[here] = error
                 continue
             if self._finds_archives and not is_in_archive and self._is_archive(items):
-                self.files.append(here)
+                self.tree.files.append(here)
                 is_in_archive = True
             below = []
             for item in items:
@@ -130,18 +127,18 @@ class _Walk:
         key = status.st_dev, status.st_ino
         if not stat.S_ISREG(status.st_mode):
             if not is_in_archive:
-                self.skipped.append(Skipped(path, "special"))
+                self.tree.skipped.append(Skipped(path, "special"))
         elif is_in_archive:
             self._seen.add(key)
         elif key in self._listed:
-            self.names.setdefault(self._listed[key], []).append(path)
-            self.skipped.append(Skipped(path, "link"))
+            self.tree.names.setdefault(self._listed[key], []).append(path)
+            self.tree.skipped.append(Skipped(path, "link"))
         elif key in self._seen:
-            self.skipped.append(Skipped(path, "link"))
+            self.tree.skipped.append(Skipped(path, "link"))
         else:
             self._seen.add(key)
             self._listed[key] = path
-            self.files.append(path)
+            self.tree.files.append(path)
 
     def _resolve(self, path: str, *, is_in_archive: bool) -> None:
         try:
@@ -152,11 +149,11 @@ class _Walk:
             if status is not None and is_within(path, self._roots):
                 self._add(path, status, is_in_archive=True)
         elif status is None:
-            self.skipped.append(Skipped(path, "broken-link"))
+            self.tree.skipped.append(Skipped(path, "broken-link"))
         elif not is_within(path, self._roots):
-            self.skipped.append(Skipped(path, "link-out"))
+            self.tree.skipped.append(Skipped(path, "link-out"))
         elif stat.S_ISDIR(status.st_mode):
-            self.skipped.append(Skipped(path, "link"))
+            self.tree.skipped.append(Skipped(path, "link"))
         else:
             self._add(path, status, is_in_archive=False)
 

@@ -55,7 +55,7 @@ PATIENCE: Final = 20
 CHILD: Final = """
 import json, sys
 import sbformat
-from hostile_child import ask, files
+from tests.children.read_hostile_pth import ask, files
 rows = []
 for data in files():
     found = []

@@ -14,7 +14,7 @@ import pytest
 import sbformat
 from conformance.generators.build_pth import MAGIC, SYSTEM, dumps, make_zip, text, whole
 from sbformat import pth
-from sbformat.cli._tree import find
+from sbformat.cli._tree import find_files
 from sbformat.errors import TensorError
 from sbformat.limits import Limits
 from tests.helpers import bundled
@@ -57,7 +57,7 @@ def dangerous(source: bytes | str | os.PathLike[str]) -> ScanReport:
 
 def files_of(folder: Path) -> list[str]:
     """What ``scan`` of a tree looks into, from there."""
-    return sorted(os.path.relpath(path, folder) for path in find([os.fspath(folder)]).paths)
+    return sorted(os.path.relpath(path, folder) for path in find_files([os.fspath(folder)]).paths)
 
 
 # -- names of another system's entries, and the key of a blob as JSON can spell it ---------------------
@@ -155,7 +155,7 @@ def test_a_stream_of_torch_that_is_a_tar(sum_of: str, is_fourth: bool) -> None: 
     dangerous(made)
     dangerous(bundled.changed(policy_pth=made))
     if not is_fourth:
-        with pytest.raises(TensorError, match="third pickle holds more"):
+        with pytest.raises(TensorError, match="third pickle contains more"):
             pth.loads(made)
 
 

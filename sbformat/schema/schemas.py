@@ -1,6 +1,6 @@
-"""Which schema is for what, and where it lies: beside the package, or inside its wheel.
+"""The JSON Schemas of ``data``: one for SB3, one for Stable Baselines 2, one for single objects (pickles).
 
-One for SB3, one for Stable Baselines 2, one for objects that are a file of their own.
+The files are in the top-level folder ``schema/``, and in the wheel inside the package.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _DEFINITIONS: Final = "#/$defs/"
 _PACKAGE: Final = Path(__file__).parent.parent
 
 
-class Family(NamedTuple):
-    """What one schema is for."""
+class DataSchema(NamedTuple):
+    """A schema, and the rules that it does not contain."""
 
-    schema: str
-    """Its name, as :func:`load_schema` takes it."""
+    name: str
+    """The argument of :func:`load_schema`."""
     root: str
-    """The definition of what all have in common."""
+    """The definition of the keys that all algorithms share."""
     writer: str
-    """Whose keys they are."""
-    needed: Mapping[str, tuple[str, ...]]
-    """Keys that must be there, by definition; those of the root for every one."""
-    why: str
-    """Why they must."""
+    """The library that writes these keys."""
+    required: Mapping[str, tuple[str, ...]]
+    """The required keys by definition; those of the root are required of all."""
+    reason: str
+    """Why they are required."""
 
 
-SB3: Final = Family(
+SB3: Final = DataSchema(
     "data",
     "BaseAlgorithm",
     "SB3 or sb3-contrib",
@@ -44,7 +44,7 @@ SB3: Final = Family(
     "SB3's load needs it",
 )
 """Without those keys ``load`` of every SB3 release raises; all others fall back to defaults (FORMAT.md 3.3)."""
-SB2: Final = Family(
+SB2: Final = DataSchema(
     "sb2-data",
     "BaseRLModel",
     "Stable Baselines 2",
@@ -54,7 +54,7 @@ SB2: Final = Family(
     },
     "the load of Stable Baselines 2 needs it",
 )
-PICKLED: Final = Family(
+PICKLED: Final = DataSchema(
     "pickled",
     "Pickled",
     "SB3 or Stable Baselines 2",
@@ -73,7 +73,7 @@ OBJECTS: Final = {
     "replay-buffer": "ReplayBuffer",
     "policy-file": "PolicyFile",
 }
-"""The definition of each kind of file that is one object."""
+"""The definition of each kind of file that contains a single object."""
 
 
 def load_schema(name: str) -> dict[str, Any]:
@@ -91,19 +91,19 @@ def _text(name: str) -> str:
     return found.read_text("utf-8")
 
 
-def family(archive: Archive) -> tuple[Family, str | None]:
+def choose_schema(archive: Archive) -> tuple[DataSchema, str | None]:
     """Return the schema of an archive's ``data``, and the name of its definition."""
     if archive.format in OBJECTS:
         return PICKLED, OBJECTS[archive.format]
     if archive.format in ("sb2-zip", "sb2-pickle"):
         return SB2, archive.algorithm.name
     if archive.format == "data-json":
-        return family_of(archive.data)
+        return choose_schema_of_data(archive.data)
     return SB3, archive.algorithm.name
 
 
-def family_of(data: Mapping[str, Any]) -> tuple[Family, str | None]:
-    """Return the same for ``data`` alone: SB3 has its policy in ``policy_class``, SB2 in ``policy``."""
+def choose_schema_of_data(data: Mapping[str, Any]) -> tuple[DataSchema, str | None]:
+    """Do the same for ``data`` alone: SB3 writes the policy's class as ``policy_class``, SB2 as ``policy``."""
     if "policy" in data and "policy_class" not in data:
         from sbformat.formats.sb2.algorithms import infer as infer_sb2
 
@@ -114,25 +114,25 @@ def family_of(data: Mapping[str, Any]) -> tuple[Family, str | None]:
 _VALIDATORS: dict[tuple[str, str], tuple[Any, frozenset[str]]] = {}
 
 
-def validator(family: Family, algorithm: str | None) -> tuple[Any, frozenset[str]]:
-    """Return the validator of an algorithm, and the keys its schema knows."""
-    name = algorithm or family.root
-    if (family.schema, name) not in _VALIDATORS:
-        definitions = _definitions(family.schema)
+def make_validator(schema: DataSchema, algorithm: str | None) -> tuple[Any, frozenset[str]]:
+    """Return the validator for an algorithm, and the keys that its schema knows."""
+    name = algorithm or schema.root
+    if (schema.name, name) not in _VALIDATORS:
+        definitions = _definitions(schema.name)
         if name not in definitions:
-            name = family.root
-        schema = {"$ref": f"{family.schema}{_DEFINITIONS}{name}"}
-        _VALIDATORS[family.schema, name] = _validator_class()(schema), frozenset(_known_keys(definitions, name))
-    return _VALIDATORS[family.schema, name]
+            name = schema.root
+        root = {"$ref": f"{schema.name}{_DEFINITIONS}{name}"}
+        _VALIDATORS[schema.name, name] = _validator_class()(root), frozenset(_known_keys(definitions, name))
+    return _VALIDATORS[schema.name, name]
 
 
-_MEANT: dict[str, dict[str, Any]] = {}
-"""The definitions of schemas that are in use, by what refers to them."""
+REFERENCES: dict[str, dict[str, Any]] = {}
+"""The definitions of the schemas in use, by the references to them."""
 
 
 @cache
 def _definitions(schema: str) -> dict[str, Any]:
-    """Return the definitions of a schema, in which every reference names the schema as well."""
+    """Return the definitions of a schema; the schema's name is added to every reference."""
 
     def whole(part: dict[str, Any]) -> dict[str, Any]:
         if "$ref" in part:
@@ -140,16 +140,16 @@ def _definitions(schema: str) -> dict[str, Any]:
         return part
 
     definitions: dict[str, Any] = json.loads(_text(schema), object_hook=whole)["$defs"]
-    _MEANT.update({f"{schema}{_DEFINITIONS}{name}": part for name, part in definitions.items()})
+    REFERENCES.update({f"{schema}{_DEFINITIONS}{name}": part for name, part in definitions.items()})
     return definitions
 
 
 @cache
 def _validator_class() -> Any:
-    """JSON Schema where a tuple is an array, as it is when ``data`` is written.
+    """Return a validator class in which a tuple is an array, as it is when ``data`` is written.
 
-    A reference means a definition of the same schema: to take it from a table saves an eighth of all time over
-    jsonschema's way, which is made for references to anywhere.
+    References are looked up in a table, because all of them are to definitions of the same schema: that takes an
+    eighth less time in total than jsonschema's own resolution.
     """
     from jsonschema import Draft202012Validator, validators
 
@@ -157,7 +157,7 @@ def _validator_class() -> Any:
         return isinstance(value, (list, tuple))
 
     def refer(validator: Any, reference: str, value: object, _: object) -> Iterator[Any]:
-        yield from validator.descend(value, _MEANT[reference])
+        yield from validator.descend(value, REFERENCES[reference])
 
     checker = Draft202012Validator.TYPE_CHECKER.redefine("array", is_array)
     return validators.extend(  # type: ignore[no-untyped-call]
@@ -172,5 +172,5 @@ def _known_keys(definitions: dict[str, Any], name: str) -> Iterator[str]:
 
 
 def known_keys(algorithm: str | None) -> frozenset[str]:
-    """Return the keys of ``data`` that an algorithm wrote in any release of SB3; those that all have, when None."""
-    return validator(SB3, algorithm)[1]
+    """Return the keys of ``data`` that an algorithm writes in any release of SB3; for None, the keys that all write."""
+    return make_validator(SB3, algorithm)[1]

@@ -1,0 +1,64 @@
+"""Check ``data`` against its JSON Schema."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat import data as data_entry
+from sbformat.constants import DATA_ENTRY
+from sbformat.data import Serialized
+from sbformat.errors import escape, quote
+from sbformat.schema.messages import describe_expected, describe_value
+from sbformat.schema.problem import Problem, ProblemKind
+from sbformat.schema.schemas import DataSchema, make_validator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_MOST_UNKNOWN: Final = 100
+_TYPE_KEYWORDS: Final = ("type", "anyOf", "required", "not")
+
+
+def check_data(data: Mapping[str, Any], schema: DataSchema, algorithm: str | None) -> Iterator[Problem]:
+    """Yield the violations of the schema, missing and unknown keys, and non-canonical base64.
+
+    :param data: ``Archive.data``, or a dict of the same form
+    :param schema: the schema of the library that wrote it
+    :param algorithm: the name of its definition for the algorithm; None uses the common one
+    """
+    validator, known = make_validator(schema, algorithm)
+    seen: set[Problem] = set()  # definitions with common ancestors report the same violation
+    for error in validator.iter_errors(data_entry.to_json(data)):
+        problem = _convert_error(error)
+        if problem not in seen:
+            seen.add(problem)
+            yield problem
+    for key in (*schema.required.get(schema.root, ()), *schema.required.get(algorithm or "", ())):
+        if key not in data:
+            yield Problem(DATA_ENTRY, "", "missing-key", "error", f"the key {key} is missing; {schema.reason}")
+    for key, value in data.items():
+        if isinstance(value, Serialized) and not value.is_canonical:
+            message = "expected canonical base64: a decoder stricter than Python's would read other bytes"
+            yield Problem(DATA_ENTRY, _pointer([key]), "base64", "error", message)
+    yield from _report_unknown([key for key in data if key not in known], schema, algorithm)
+
+
+def _report_unknown(keys: list[str], schema: DataSchema, algorithm: str | None) -> Iterator[Problem]:
+    for key in keys[:_MOST_UNKNOWN]:
+        message = f"{algorithm or 'an algorithm'} of {schema.writer} writes no key {quote(key, 80)}"
+        yield Problem(DATA_ENTRY, _pointer([key]), "unknown-key", "info", message)
+    if len(keys) > _MOST_UNKNOWN:
+        message = f"{len(keys) - _MOST_UNKNOWN:,} more keys are unknown"
+        yield Problem(DATA_ENTRY, "", "unknown-key", "info", message)
+
+
+def _pointer(path: list[Any]) -> str:
+    """Return a JSON pointer (RFC 6901)."""
+    return "".join("/" + escape(str(part), 80).replace("~", "~0").replace("/", "~1") for part in path)
+
+
+def _convert_error(error: Any) -> Problem:
+    """Convert a ``jsonschema.ValidationError``."""
+    kind: ProblemKind = "type" if error.validator in _TYPE_KEYWORDS else "value"
+    message = f"expected {describe_expected(error.schema, error.validator)}, got {describe_value(error.instance)}"
+    return Problem(DATA_ENTRY, _pointer(list(error.absolute_path)), kind, "error", message)

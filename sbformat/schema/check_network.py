@@ -1,0 +1,48 @@
+"""Check the policy and its optimizers against the network that ``data`` describes (FORMAT.md 6.8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
+from sbformat.errors import SbformatError, UnsupportedError
+from sbformat.schema.problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sbformat.archive.archive import Archive
+
+_MOST_MISMATCHES: Final = 100
+
+
+def check_network(archive: Archive) -> Iterator[Problem]:
+    """Yield the names and shapes of tensors that differ from those that ``data`` requires.
+
+    :param archive: an archive of SB3
+    """
+    from sbformat.policies import NetworkError, find_contradictions, find_optimizer_mismatches, match_network
+
+    if DATA_ENTRY not in archive.entries or POLICY_ENTRY not in archive.state_dicts:
+        return
+    try:
+        match = match_network(archive)
+        found = [(POLICY_ENTRY, row) for row in match.mismatches]
+        if not found:
+            contradictions = find_contradictions(archive.state_dict(POLICY_ENTRY), match.parameters)
+            found = [*((POLICY_ENTRY, row) for row in contradictions), *find_optimizer_mismatches(archive, match)]
+    except NetworkError as error:
+        if error.key.partition("/")[0] in archive.data:
+            message = f"SB3 cannot make the network: {error.message}"
+            yield Problem(DATA_ENTRY, f"/{error.key}", "mismatch", "error", message)
+        return
+    except UnsupportedError as error:
+        yield Problem(POLICY_ENTRY, "", "unchecked", "info", f"names and shapes are not checked: {error.message}")
+        return
+    except SbformatError:  # check_readable reports entries that cannot be decoded
+        return
+    for entry, row in found[:_MOST_MISMATCHES]:
+        yield Problem(entry, "", "mismatch", "error", row.message)
+    if len(found) > _MOST_MISMATCHES:
+        message = f"{len(found) - _MOST_MISMATCHES:,} more names or shapes do not fit"
+        yield Problem(found[-1][0], "", "mismatch", "error", message)

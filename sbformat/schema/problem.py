@@ -1,0 +1,38 @@
+"""``Problem``: one result of :func:`sbformat.validate`."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypeAlias
+
+ProblemKind: TypeAlias = Literal[
+    "type",
+    "value",
+    "base64",
+    "missing-key",
+    "unknown-key",
+    "missing-entry",
+    "unexpected-entry",
+    "unreadable",
+    "mismatch",
+    "unchecked",
+]
+Level: TypeAlias = Literal["error", "info"]
+
+
+class Problem(NamedTuple):
+    """A violation of the schema or of a rule between entries, or an unknown key.
+
+    >>> next(sbformat.iter_problems({**archive.data, "gamma": 2}))
+    Problem(entry='data', loc='/gamma', kind='type', level='error',
+            message='expected a number in [0, 1] or a serialized value, got 2')
+    """
+
+    entry: str
+    """The name of the entry."""
+    loc: str
+    """A JSON pointer into ``data``; empty for the whole entry."""
+    kind: ProblemKind
+    level: Level
+    """``error``, or ``info`` for what is only unknown."""
+    message: str
+    """A sentence."""
