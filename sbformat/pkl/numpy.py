@@ -29,7 +29,7 @@ ITEM_SIZES: Final = {
 _BYTE_ORDERS: Final = {"<": "<", ">": ">", "|": "|", "=": "<"}
 _RANK: Final = 64
 _PIECE: Final = 1 << 20
-_ODD_BOOLS: Final = "a numpy value of bools holds bytes other than 0 and 1"
+_ODD_BOOLS: Final = "expected only bytes 0 and 1 in a numpy value of bools, got others"
 _PLAIN_STATES: Final = ((None, None, None, -1, -1, 0), (None, None, None, -1, -1, 0, None))
 _STRUCTURE_FLAGS: Final = (0, 16, 128, 144, -128, -112)
 """Of a structure of plain fields, aligned or not; those of objects would have numpy take bytes for pointers."""
@@ -175,7 +175,7 @@ def _check_items(code: str, raw: bytes | memoryview) -> None:
             # by functions of ``codecs``: text codecs by name are imported when they are first used
             (codecs.utf_32_be_decode if code[0] == ">" else codecs.utf_32_le_decode)(raw, "surrogatepass", True)
         except UnicodeDecodeError:
-            _refuse("a numpy text holds a number that is no character")
+            _refuse("expected characters in a numpy text, got a number that is not a character")
 
 
 def _is_reduced(value: object) -> TypeGuard[_Reduced]:
@@ -191,7 +191,7 @@ def _is_reduced(value: object) -> TypeGuard[_Reduced]:
 def _items(value: object) -> bytes | Unread | None:
     """Return the items of an array, which may be left unread; numpy's own state holds no bytearray."""
     if isinstance(value, bytearray) or (isinstance(value, Unread) and value.is_bytearray):
-        _refuse("a numpy value holds its items in a bytearray, which numpy takes from a buffer only")
+        _refuse("expected bytes as the items of a numpy value, got a bytearray")
     return _buffer(value)
 
 
@@ -221,7 +221,7 @@ def latin1_bytes(text: object, encoding: object) -> bytes | None:
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError:
-        _refuse("bytes spelled as text hold a character above 255")
+        _refuse("expected characters up to 255 in text that encodes bytes, got another")
 
 
 def dtype_code(value: object) -> str:
@@ -245,7 +245,7 @@ def dtype_code(value: object) -> str:
 def _dtype_parts(value: object) -> tuple[str, tuple[object, ...] | None]:
     """Return the code and the state of a dtype's call."""
     if not (_is_reduced(value) and value.func == Global(*NUMPY_DTYPE)):
-        _refuse("a numpy value has something else where its dtype belongs")
+        _refuse("expected the dtype of a numpy value, got another value")
     args = value.args
     if not 1 <= len(args) <= 3 or not isinstance(args[0], str) or any(type(arg) not in (bool, int) for arg in args[1:]):
         _refuse("a numpy dtype has unknown arguments")
@@ -255,7 +255,7 @@ def _dtype_parts(value: object) -> tuple[str, tuple[object, ...] | None]:
     if not updates:
         return args[0], None
     if len(args) < 3 or not args[2]:
-        _refuse("a numpy dtype that is no copy is given a state: numpy ignores it")
+        _refuse("a numpy dtype has a state that numpy ignores, as it is not a copy")
     state = updates[0].value
     if not isinstance(state, tuple) or len(state) not in (8, 9):
         _refuse("a numpy dtype has an unknown state")
@@ -264,7 +264,7 @@ def _dtype_parts(value: object) -> tuple[str, tuple[object, ...] | None]:
     if type(state[1]) is not str or state[1] not in _BYTE_ORDERS:
         _refuse("a numpy dtype has fields or an unknown byte order")
     if state[1] == ">" and (args[0][:1] in _UNORDERED or ITEM_SIZES.get(args[0]) == 1):
-        _refuse("a numpy dtype of single bytes is big-endian: numpy takes it for another than its own")
+        _refuse("a numpy dtype of single bytes is big-endian, and so different from numpy's own")
     return args[0], state
 
 
@@ -278,7 +278,7 @@ def wide_dtype(value: object) -> tuple[str, tuple[Field, ...]]:
     if code in ITEM_SIZES:
         return dtype_code(value), ()
     if not re.fullmatch("[USV][0-9]{1,9}", code):
-        message = f"the numpy dtype {quote(code)} is neither numbers nor text"
+        message = f"the numpy dtype {quote(code)} is neither a number nor text"
         raise UnsupportedError(message)
     size = item_size(f"|{code}")
     if state is not None and state[8:] not in ((), (None,)):
@@ -300,7 +300,7 @@ def wide_dtype(value: object) -> tuple[str, tuple[Field, ...]]:
         _refuse("a numpy dtype has an unknown state")
     made = tuple(_field(name, pair, size) for name, pair in zip(names, fields))
     if len({field.name for field in made}) != len(made):
-        _refuse("a numpy dtype has two fields of one name")
+        _refuse("a numpy dtype has two fields with the same name")
     ordered = sorted(made, key=lambda field: field.offset)
     if any(one.offset + item_size(one.dtype) > other.offset for one, other in pairwise(ordered)):
         _refuse("the fields of a numpy dtype overlap")
@@ -314,7 +314,7 @@ def _field(name: object, pair: tuple[object, object], size: int) -> Field:
     dtype, offset = where[:2]
     code = dtype_code(dtype)
     if type(offset) is not int or not 0 <= offset <= size - item_size(code):
-        _refuse("a field of a numpy dtype lies outside it")
+        _refuse("a field of a numpy dtype is outside the dtype")
     return Field(name, code, offset)
 
 
@@ -391,7 +391,7 @@ def _reconstructed(call: _Reduced, *, is_wide: bool) -> ArrayInfo:
         or len(updates) != 1
         or updates[0].how != "BUILD"
     ):
-        _refuse("a numpy array is not rebuilt the way numpy does")
+        _refuse("a numpy array has unknown arguments of _reconstruct")
     state = updates[0].value
     if not isinstance(state, tuple) or len(state) != 5 or not is_flag(state[3]):
         _refuse("a numpy array has an unknown state")
@@ -423,7 +423,7 @@ def _transposed(call: _Reduced) -> ArrayInfo:
 
 def _viewed(dtype: tuple[str, tuple[Field, ...]], shape: object, order: Literal["C", "F"], buffer: object) -> ArrayInfo:
     if not item_size(dtype[0]):
-        _refuse("a numpy array is made from a buffer, and its items have no bytes")
+        _refuse("a numpy array from a buffer has items without bytes")
     return _checked(dtype, shape, order, _buffer(buffer))
 
 
@@ -442,10 +442,10 @@ def _checked(
     code, fields = dtype
     size = checked_numel(shape, item_size(code)) * item_size(code)
     if buffer is None:
-        message = f"a numpy value of dtype {code} does not hold its items as bytes"
+        message = f"expected bytes as the items of a numpy value of dtype {code}, got another value"
         raise UnsupportedError(message)
     if size != len(buffer):
-        _refuse(f"a numpy value of dtype {code} and shape {shape} needs {size} bytes and has {len(buffer)}")
+        _refuse(f"expected {size} bytes for a numpy value of dtype {code} and shape {shape}, got {len(buffer)}")
     if isinstance(buffer, bytes):
         _check_items(code, buffer)
     return ArrayInfo(code, shape, order, buffer, is_scalar, fields)  # type: ignore[arg-type]
@@ -462,7 +462,7 @@ def checked_numel(shape: object, itemsize: int) -> int:
         numel *= length
         extent *= length or 1
     if extent >= 2**63:
-        _refuse(f"a numpy array of shape {shape} is larger than any memory")
+        _refuse(f"a numpy array of shape {shape} is too large for any memory")
     return numel
 
 

@@ -18,7 +18,7 @@ def refuse(message: str) -> NoReturn:
 def arguments(args: tuple[object, ...], what: str, lengths: tuple[int, ...]) -> tuple[Any, ...]:
     """Return arguments of one of these numbers."""
     if len(args) not in lengths:
-        refuse(f"{what} takes {' or '.join(map(str, lengths))} arguments, here are {len(args)}")
+        refuse(f"expected {' or '.join(map(str, lengths))} arguments of {what}, got {len(args)}")
     return args
 
 
@@ -30,14 +30,14 @@ def pair_of(value: object) -> tuple[str, str] | None:
 def flag(value: object, what: str) -> bool:
     """Return a bool that is one."""
     if type(value) is not bool:
-        refuse(f"{what} is not a bool")
+        refuse(f"expected a bool for {what}, got a {type(value).__name__.lower()}")
     return value
 
 
 def whole_numbers(value: object, what: str) -> tuple[int, ...]:
     """Return a shape or strides that are whole numbers."""
     if not isinstance(value, tuple) or any(type(item) is not int or not 0 <= item < INT64 for item in value):
-        refuse(f"a {what} is not a tuple of whole numbers >= 0")
+        refuse(f"expected a tuple of integers >= 0 as a {what}, got another value")
     return value
 
 

@@ -53,7 +53,7 @@ class _BoolStorage(Storage):
 
 def _check_bools(piece: Chunk) -> None:
     if (np.frombuffer(piece, np.uint8) > 1).any():
-        message = "a bool array holds bytes other than 0 and 1"
+        message = "expected only bytes 0 and 1 in a bool array, got others"
         raise TensorError(message)
 
 

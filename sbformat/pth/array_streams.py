@@ -152,6 +152,6 @@ def _run(info: TensorInfo) -> Iterator[Chunk]:
     swap = 1 if info.storage.byte_order == "little" else row.swap
     for piece in info.storage.span(start, start + info.nbytes, swap):
         if info.dtype == _BOOL and bytes(piece).translate(None, b"\0\1"):
-            message = f"the bool storage {info.storage.key!r} holds bytes other than 0 and 1"
+            message = f"expected only bytes 0 and 1 in the bool storage {info.storage.key!r}, got others"
             raise TensorError(message)
         yield piece

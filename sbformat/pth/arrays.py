@@ -91,7 +91,7 @@ def to_array(info: TensorInfo, budget: Budget, *, copies: Copies | None = None) 
     else:
         array = _view(info, _NUMPY_DTYPES.get(name) or numpy_dtype(name), budget, copies)
     if name == "bool" and (array.view(np.uint8) > 1).any():
-        message = f"the bool storage {info.storage.key!r} holds bytes other than 0 and 1"
+        message = f"expected only bytes 0 and 1 in the bool storage {info.storage.key!r}, got others"
         raise TensorError(message)
     if conj or neg:
         budget.inflate(array.nbytes)

@@ -96,7 +96,7 @@ def build_values(pickle: Pickle, scope: Scope, on_unknown: OnUnknown) -> object:
                 if type(value) is _Frame:
                     if is_shared:
                         if id(node) in opened:
-                            _refuse("a value holds itself")
+                            _refuse("a value contains itself")
                         opened.add(id(node))
                     frame.at = at
                     scope.budget.spend("value_depth", len(frames))
@@ -170,7 +170,7 @@ def _visit_call(node: Call, scope: Scope, on_unknown: OnUnknown) -> object:
         scope.copy(_given(node))
     if make is not None:
         if node.updates or type(node.args) is not tuple:
-            _refuse(f"a {role} is changed after it was made, or has computed arguments")
+            _refuse(f"expected plain arguments and no changes for a {role}, got computed arguments or a change")
         return make(scope, node.args)
     if role == "ordered_dict":
         return _ordered_dict(node, scope)
@@ -211,11 +211,11 @@ def _unknown(node: object, scope: Scope, on_unknown: OnUnknown) -> object:
     if on_unknown == "inert":
         scope.resolve(node)
         return node
-    message = f"{_described(node)} is no constructor or name that is known; on_unknown='inert' keeps it as it stands"
+    message = f"{_describe(node)} is not a known constructor or name; on_unknown='inert' keeps its node"
     raise UnsupportedError(message)
 
 
-def _described(node: object) -> str:
+def _describe(node: object) -> str:
     if type(node) is Call and type(node.func) is Global:
         return f"{quote(node.func)}, called here,"
     return quote(node) if type(node) is Global else f"a {type(node).__name__}"
@@ -251,20 +251,20 @@ def _initial_pairs(args: object) -> list[tuple[object, object]]:
         pairs = [tuple(item) if type(item) in (list, tuple) else () for item in args[0]]
         if all(len(pair) == 2 for pair in pairs):
             return pairs
-    _refuse("an OrderedDict is not made of pairs")
+    _refuse("expected pairs for an OrderedDict, got another value")
 
 
 def _metadata_of(update: Update) -> object:
     state = update.value
     if update.how != "BUILD" or type(state) is not Dict or len(state) != 1 or state[0][0] != _METADATA:
-        _refuse("an OrderedDict is given attributes other than _metadata")
+        _refuse("expected no attributes of an OrderedDict except _metadata, got others")
     return state[0][1]
 
 
 def _set_of(node: Call, scope: Scope, kind: Callable[[Any], object]) -> object:
     args = node.args
     if node.updates or type(args) is not tuple or len(args) > 1 or (args and type(args[0]) not in (list, tuple)):
-        _refuse("a set is not made of a list")
+        _refuse("expected a list for a set, got another value")
     return _members(list(args[0]) if args else [], scope, kind)
 
 
@@ -291,7 +291,7 @@ def _keys(pairs: Dict, scope: Scope) -> list[Any]:
         for key in texts:
             scope.budget.spend("tensor_name_bytes", len(key.encode("utf-8", "surrogatepass")))
     if len(set(keys)) != len(keys):
-        _refuse("a key stands twice in one dict")
+        _refuse("a dict has the same key twice")
     return keys
 
 
@@ -316,6 +316,6 @@ def _check_other_key(key: object) -> None:
     parts = key if type(key) is tuple else (key,)
     if len(parts) > _KEY_PARTS or any(type(part) not in _PLAIN for part in parts):
         if isinstance(key, Node):
-            message = f"a dict has {_described(key)} as a key"
+            message = f"a dict has {_describe(key)} as a key"
             raise UnsupportedError(message)
         _refuse(f"a dict has a key of type {type(key).__name__.lower()}")

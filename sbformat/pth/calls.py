@@ -88,7 +88,7 @@ class Calls:
             make = self._kinds.get(kind)
             if make is not None:
                 return make(value)
-        message = f"a .pth cannot hold a {type(value).__name__}"
+        message = f"a .pth cannot contain a {type(value).__name__}"
         raise UnsupportedError(message)
 
     # -- storages -------------------------------------------------------------------------------------
@@ -103,7 +103,9 @@ class Calls:
             known = self._ids[id(storage)] = ("storage", cls, str(key), storage.location, storage.numel)
             self.storages.append((storage, 1 if storage.byte_order == "little" else swap))
         elif swap is not None and storage.byte_order != "little" and self.storages[int(str(known[2]))][1] != swap:
-            message = f"the big-endian storage {quote(storage.key)} holds items of two sizes: no bytes say both"
+            message = (
+                f"the big-endian storage {quote(storage.key)} has items of two sizes, so its bytes cannot be reordered"
+            )
             raise UnsupportedError(message)
         return known
 

@@ -69,10 +69,10 @@ def dtype_of(value: object) -> str:
     """Return the name of a dtype given as ``torch.X``."""
     pair = pair_of(value)
     if pair is None:
-        refuse("a tensor's dtype is no name")
+        refuse("expected a name as the dtype of a tensor, got another value")
     name = DTYPE_NAMES.get(pair)
     if name is None:
-        message = f"{quote(value)} is no dtype that is known"
+        message = f"{quote(value)} is not a known dtype"
         raise UnsupportedError(message)
     return name
 
@@ -91,9 +91,9 @@ def _strided(
 ) -> TensorInfo:
     """Check offset, shape and strides against the storage; every number is a whole one, none a bool."""
     if type(shape) is not tuple or type(strides) is not tuple or len(shape) != len(strides):
-        refuse("a tensor's shape and strides are not tuples of one length")
+        refuse("expected two tuples of the same length as shape and strides of a tensor, got other values")
     if type(offset) is not int or offset < 0 or offset >= INT64:
-        refuse("a tensor's offset is not a whole number >= 0")
+        refuse("expected an integer >= 0 as the offset of a tensor, got another value")
     if len(shape) > scope.limits.tensor_rank:
         scope.budget.spend("tensor_rank", len(shape))
     numel = 1
@@ -102,9 +102,9 @@ def _strided(
         stride = strides[axis]
         axis += 1  # noqa: SIM113 -- zip and enumerate take as long as the checks
         if type(size) is not int or type(stride) is not int or size < 0 or stride < 0:
-            refuse("a tensor's shape or strides are not whole numbers >= 0")
+            refuse("expected integers >= 0 as shape and strides of a tensor, got other values")
         if (size > _ONE_DIGIT or stride > _ONE_DIGIT) and max(size, stride) >= INT64:
-            refuse("a tensor's shape or strides are not whole numbers >= 0")
+            refuse("expected integers >= 0 as shape and strides of a tensor, got other values")
         numel *= size
         reach += (size - 1) * stride
     scope.tensors += 1
@@ -113,7 +113,7 @@ def _strided(
     if not numel:
         _check_empty(shape)
     elif offset + reach >= available:
-        refuse(f"a tensor of shape {shape} at {offset} ends at element {offset + reach} of {available} in its storage")
+        refuse(f"a tensor of shape {shape} at {offset} reaches element {offset + reach} of a storage of {available}")
     if numel > available and numel > _VIEW_TIMES_STORAGE * available:
         scope.expanded += numel
     if requires_grad is not False:
@@ -123,7 +123,7 @@ def _strided(
 
 def _check_gradient(dtype: str, requires_grad: object) -> None:
     if flag(requires_grad, "requires_grad") and dtype not in _DIFFERENTIABLE:
-        refuse(f"a tensor of {dtype} has no gradient to require")
+        refuse(f"a tensor of {dtype} cannot require a gradient")
 
 
 def _check_empty(shape: tuple[int, ...]) -> None:
@@ -132,7 +132,7 @@ def _check_empty(shape: tuple[int, ...]) -> None:
     for size in shape:
         extent *= size or 1
     if extent >= INT64:
-        refuse(f"the shape {shape} is larger than any memory")
+        refuse(f"a tensor of shape {shape} is too large for any memory")
 
 
 def _tensor(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
@@ -165,7 +165,7 @@ def _tensor_v3(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
     _no_hooks(scope, hooks)
     dtype = dtype_of(kind)
     if storage.dtype not in ("", dtype):
-        refuse(f"a tensor of {dtype} lies in a storage of {storage.dtype}")
+        refuse(f"expected a storage of {dtype} for a tensor of {dtype}, got one of {storage.dtype}")
     if dtype in QUANTIZED:
         refuse(f"a tensor of {dtype} has no scale")
     return _strided(scope, storage, dtype, offset, shape, strides, requires_grad)
@@ -173,7 +173,7 @@ def _tensor_v3(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
 
 def _refuse_dtype(dtype: str) -> NoReturn:
     if not dtype:
-        refuse("a tensor names no dtype, and neither does its untyped storage")
+        refuse("expected a dtype for a tensor of an untyped storage, got none")
     refuse(f"a tensor over a storage of {dtype} has no scale")
 
 
@@ -181,13 +181,13 @@ def _with_bits(info: TensorInfo, metadata: object) -> TensorInfo:
     """Apply the conj and neg bits; torch saves no other tensor metadata."""
     bits: dict[object, bool] = {}
     if type(metadata) is not Dict:
-        refuse("a tensor's metadata is not a dict")
+        refuse("expected a dict as the metadata of a tensor, got another value")
     for key, value in metadata:
         if key not in ("conj", "neg") or key in bits:
             message = "a tensor was saved with metadata other than conj and neg"
             raise UnsupportedError(message)
         if value is not True:
-            refuse(f"a tensor has a {key} bit that is not set: torch writes only those that are")
+            refuse(f"expected True for the {key} bit of a tensor, as torch writes no other, got another value")
         bits[key] = True
     if bits.get("conj") and not info.dtype.startswith("complex"):
         refuse(f"a tensor of {info.dtype} has a conj bit")
@@ -209,7 +209,7 @@ def _plain_tensor(scope: Scope, value: object) -> TensorInfo | QuantizedTensor |
         or value.updates
         or type(value.args) is not tuple
     ):
-        refuse("a tensor has something else where a plain tensor belongs")
+        refuse("expected the call of a plain tensor, got another value")
     made: TensorInfo | QuantizedTensor | SparseTensor | MetaTensor = _UNWRAPPED[role](scope, value.args)
     return made
 
@@ -221,12 +221,12 @@ def _strided_tensor(scope: Scope, value: object) -> TensorInfo:
         if args is not None:
             info: TensorInfo = _UNWRAPPED[role](scope, args)
             return info
-    return refuse("a tensor is made of something that is not a strided tensor")
+    return refuse("expected a strided tensor as part of a tensor, got another value")
 
 
 def _attributes(scope: Scope, value: object) -> dict[str, object]:
     if type(value) is not Dict or any(type(key) is not str for key, _ in value):
-        refuse("a tensor was saved with a state that is not a dict of attributes")
+        refuse("expected a dict of attributes as the state of a tensor, got another value")
     attributes = {str(key): item for key, item in value}
     for key in attributes:
         if key.startswith("__") or key in _TENSOR_ATTRIBUTES:
@@ -262,7 +262,7 @@ def _parameter_with_state(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
     *parts, state = arguments(args, "_rebuild_parameter_with_state", (4,))
     made = _parameter(scope, tuple(parts))
     if not isinstance(made, TensorInfo):
-        message = "only a strided tensor is read with attributes"
+        message = "only strided tensors can have attributes"
         raise UnsupportedError(message)
     return made._replace(state=_attributes(scope, state))
 
@@ -276,7 +276,7 @@ def _from_type_v2(scope: Scope, args: tuple[object, ...]) -> object:
         raise UnsupportedError(message)
     info = _UNWRAPPED[role](scope, func_args)
     if type(info) is not TensorInfo:
-        message = "only a strided tensor is read with attributes"
+        message = "only strided tensors can have attributes"
         raise UnsupportedError(message)
     return info._replace(is_parameter=is_parameter, state=_attributes(scope, state))
 
@@ -286,25 +286,25 @@ def _qtensor(scope: Scope, args: tuple[object, ...]) -> QuantizedTensor:
     found = scope.storage(storage)
     _no_hooks(scope, hooks)
     if found.dtype not in QUANTIZED:
-        refuse(f"a quantized tensor lies in a storage of {found.dtype or 'no dtype'}")
+        refuse(f"expected a quantized storage for a quantized tensor, got one of {found.dtype or 'no dtype'}")
     info = _strided(scope, found, found.dtype, offset, shape, strides, requires_grad)
     pair = pair_of(scheme[0]) if type(scheme) is tuple and scheme else None
     if pair not in QUANTIZATION_SCHEMES:
-        refuse("a quantized tensor names no scheme that is known")
+        refuse("expected a known scheme for a quantized tensor, got another value")
     if not QUANTIZATION_SCHEMES[pair]:
         _, scale, zero_point = arguments(scheme, pair[1], (3,))
         if type(scale) is not float or type(zero_point) is not int:
-            refuse("a quantized tensor has a scale or zero point of a wrong type")
+            refuse("expected a float scale and an integer zero point of a quantized tensor, got other values")
         return QuantizedTensor(info, pair[1], scale, zero_point, None)
     _, scales, zero_points, axis = arguments(scheme, pair[1], (4,))
     if type(axis) is not int or not 0 <= axis < len(info.shape):
-        refuse("a quantized tensor has no such axis")
+        refuse("expected one of its dimensions as the axis of a quantized tensor, got another value")
     parts = [_per_channel(scope, part, info.shape[axis]) for part in (scales, zero_points)]
     whole = ("float32",) if pair[1].endswith("float_qparams") else ("int64", "int32", "float32")
     if any(
         isinstance(part, TensorInfo) and part.dtype not in allowed for part, allowed in zip(parts, (_SCALES, whole))
     ):
-        refuse("a quantized tensor has scales or zero points of a dtype that torch never writes")
+        refuse("scales or zero points of a quantized tensor have a dtype that torch never writes")
     return QuantizedTensor(info, pair[1], parts[0], parts[1], axis)
 
 
@@ -312,11 +312,11 @@ def _per_channel(scope: Scope, value: object, channels: int) -> object:
     """Scales or zero points: a tensor, or the list of numbers that torch <= 1.4 wrote."""
     if type(value) is list:
         if len(value) != channels or any(type(item) not in (int, float) for item in value):
-            refuse("a quantized tensor has not one scale and zero point a channel")
+            refuse("expected one scale and zero point for each channel of a quantized tensor, got other values")
         return tuple(value)
     info = _strided_tensor(scope, value)
     if info.shape != (channels,):
-        refuse("a quantized tensor has not one scale and zero point a channel")
+        refuse("expected one scale and zero point for each channel of a quantized tensor, got other values")
     return info
 
 
@@ -324,14 +324,14 @@ def _sparse(scope: Scope, args: tuple[object, ...]) -> SparseTensor:
     layout, data = arguments(args, "_rebuild_sparse_tensor", (2,))
     name = layout_of(layout)
     if type(data) is not tuple:
-        refuse("a sparse tensor's parts are not a tuple")
+        refuse("expected a tuple as the parts of a sparse tensor, got another value")
     if name == "sparse_coo":
         indices, values, shape, *coalesced = arguments(data, name, (3, 4))
         is_coalesced = flag(coalesced[0], "is_coalesced") if coalesced else None
         parts = (_strided_tensor(scope, indices),)
         entries = _strided_tensor(scope, values)
         if len(parts[0].shape) != 2 or parts[0].shape[1:] != entries.shape[:1]:
-            refuse("a sparse tensor has not as many values as indices")
+            refuse("expected as many values as indices in a sparse tensor, got other shapes")
         return SparseTensor(name, size_of(shape), parts, entries, is_coalesced)
     if name == "strided":
         refuse("a sparse tensor has a strided layout")
@@ -346,7 +346,7 @@ def _meta(scope: Scope, args: tuple[object, ...]) -> MetaTensor:
     name = dtype_of(dtype)
     sizes, steps = whole_numbers(shape, "shape"), whole_numbers(strides, "strides")
     if len(sizes) != len(steps):
-        refuse("a meta tensor's shape and strides do not fit each other")
+        refuse("expected shape and strides of the same length for a meta tensor, got different lengths")
     scope.budget.spend("tensor_rank", len(sizes))
     _check_empty(sizes)
     _check_gradient(name, requires_grad)

@@ -81,7 +81,7 @@ class Scope:
     def storage(self, reference: object) -> Storage:
         """Return the storage that a persistent id names: one dtype and size a key (FORMAT.md 6.3)."""
         if type(reference) is not Persistent or reference.updates:
-            _refuse("a tensor has something else where its storage belongs")
+            _refuse("expected a storage for a tensor, got another value")
         parts = reference.id
         if type(parts) is not tuple or len(parts) != self.id_items or parts[0] != "storage":
             return self._other_id(parts)
@@ -90,11 +90,13 @@ class Scope:
         dtype = STORAGES.get(cls.pair) if type(cls) is Global and not cls.updates else None
         if dtype is None:
             if type(cls) is Global and cls.pair in PACKED_STORAGES:
-                message = f"{quote(cls)} holds several items a byte, which numpy cannot"
+                message = f"{quote(cls)} has several items in a byte, which numpy cannot represent"
                 raise UnsupportedError(message)
-            _refuse(f"{quote(cls)} is no storage class that is known")
+            _refuse(f"{quote(cls)} is not a known storage class")
         if type(key) is not str or type(location) is not str or type(numel) is not int or not 0 <= numel < INT64:
-            _refuse("a persistent id has a key, location or size of a wrong type")
+            _refuse(
+                "expected two texts and an integer >= 0 as key, location and size of a persistent id, got other values"
+            )
         if view is not None:
             _check_view(view)
         name = key if view is None else (key, view)
@@ -102,9 +104,9 @@ class Scope:
         if storage is None:
             storage = self._storages[name] = self._open_storage(key, dtype, numel, location, view)
         elif storage.dtype != dtype or storage.location != location:
-            _refuse(f"the storage {quote(key)} is named with two classes or locations")
+            _refuse(f"the storage {quote(key)} is referred to with two classes or locations")
         elif view is None and storage.numel != numel:
-            _refuse(f"the storage {quote(key)} is named with two sizes")
+            _refuse(f"the storage {quote(key)} is referred to with two sizes")
         return storage
 
     def _other_id(self, parts: object) -> Storage:
@@ -112,9 +114,11 @@ class Scope:
         if type(parts) is StorageId:
             return parts.storage
         if type(parts) is tuple and parts[:1] == ("module",):
-            message = "a whole nn.Module was pickled, which only its own code can read"
+            message = "a whole nn.Module was pickled, which only the code of its class can read"
             raise UnsupportedError(message)
-        _refuse(f"a persistent id is not ('storage', class, key, location, numel) of {self.id_items} items")
+        _refuse(
+            f"expected {self.id_items} items ('storage', class, key, location, numel) as a persistent id, got others"
+        )
 
     def check_totals(self) -> None:
         """Charge the tensors, once all are described: the limits of the pickle bound them meanwhile.

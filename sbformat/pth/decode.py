@@ -97,7 +97,9 @@ def decode_pth(
     if bytes(data[_TAR_MAGIC_AT : _TAR_MAGIC_AT + len(_TAR_MAGIC)]) == _TAR_MAGIC:
         message = "this is the tar that torch wrote before 0.1.10; torch.load reads it"
         raise UnsupportedError(message)
-    message = f"neither a torch zip nor a legacy torch file: it starts with {quote(head.decode('latin-1'))}"
+    message = (
+        f"expected a torch zip or a legacy torch file, got a file that starts with {quote(head.decode('latin-1'))}"
+    )
     raise TensorError(message, offset=0)
 
 
@@ -173,7 +175,7 @@ def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[
             storage = RecordStorage(key, dtype, numel, location, byte_order, container, name)
         if storage.nbytes != record.size:
             itemsize = DTYPES[dtype].itemsize if dtype else 1
-            _refuse(f"the storage {quote(key)} is {numel} x {itemsize} bytes, its record has {record.size}")
+            _refuse(f"expected {numel} x {itemsize} bytes for the storage {quote(key)}, got a record of {record.size}")
         return storage
 
     try:
@@ -213,7 +215,7 @@ def _root(container: Container) -> str:
     root = first.partition("/")[0] + "/"
     for name in container:
         if not name.startswith(root):
-            _refuse(f"its records lie in two folders, {quote(root)} and {quote(name)}: this is no torch zip")
+            _refuse(f"expected all records in one folder, got {quote(root)} and {quote(name)}: not a torch zip")
     joined = "\n".join(container)
     if joined != joined.casefold():
         _check_case(container, root)
@@ -221,7 +223,7 @@ def _root(container: Container) -> str:
         message = "this is a TorchScript archive: a program, not a state dict; torch.jit.load reads it"
         raise UnsupportedError(message)
     if root + PICKLE_RECORD not in container:
-        _refuse(f"it has no record {quote(root + PICKLE_RECORD)}: an unfinished save, or no torch zip")
+        _refuse(f"expected a record {quote(root + PICKLE_RECORD)}: saving was interrupted, or this is not a torch zip")
     return root
 
 
@@ -229,10 +231,10 @@ def _check_case(container: Container, root: str) -> None:
     """Refuse names that torch would mix up: it looks records up without regard to case."""
     folded = {name.casefold(): name for name in container}
     if len(folded) != len(container):
-        _refuse("two of its records differ only in case, and torch takes either for the other")
+        _refuse("two of its records differ only in case, which torch ignores")
     for name in _SPECIAL_RECORDS:
         if folded.get((root + name).casefold(), root + name) != root + name:
-            _refuse(f"a record differs only in case from {quote(name)}, and torch takes it for that")
+            _refuse(f"a record differs from {quote(name)} only in case, which torch ignores")
 
 
 def _check_version(container: Container, root: str) -> None:
@@ -240,10 +242,10 @@ def _check_version(container: Container, root: str) -> None:
     if name not in container:
         name = root + TORCH_VERSION_RECORD_OLD
         if name not in container:
-            _refuse(f"it has no record {quote(root + TORCH_VERSION_RECORD)}")
+            _refuse(f"expected a record {quote(root + TORCH_VERSION_RECORD)}")
     text = bytes(container.read(name, limit="version_bytes")).removesuffix(b"\n")
     if not (text.isdigit() and len(text) <= 2 and int(text) in TORCH_VERSIONS):
-        _refuse(f"its format version is {quote(text.decode('latin-1'))}; {TORCH_VERSIONS[0]} to 10 are known")
+        _refuse(f"expected a format version from {TORCH_VERSIONS[0]} to 10, got {quote(text.decode('latin-1'))}")
 
 
 def _byte_order(container: Container, root: str) -> str:
@@ -253,7 +255,7 @@ def _byte_order(container: Container, root: str) -> str:
         return "little"
     text = bytes(container.read(name, limit="version_bytes"))
     if text not in (b"little", b"big"):
-        _refuse(f"its byte order is {quote(text.decode('latin-1'))}, not little or big")
+        _refuse(f"expected the byte order little or big, got {quote(text.decode('latin-1'))}")
     return text.decode("ascii")
 
 

@@ -137,7 +137,7 @@ class FileStorage(_Unkept):
 
     def _checked(self, piece: memoryview) -> memoryview:
         if self._is_bool and bytes(piece).translate(None, b"\0\1"):
-            message = "it is bool and holds bytes other than 0 and 1"
+            message = "expected only bytes 0 and 1 in a bool storage, got others"
             raise TensorError(message)
         return piece
 

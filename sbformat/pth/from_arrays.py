@@ -65,12 +65,12 @@ def as_array(value: Any, path: str) -> np.ndarray:
     :raises UnsupportedError: when it stands for none, by its path
     """
     if np.ma.is_masked(value):
-        message = f"{quote(path)} is a masked array, and a .pth holds no masks"
+        message = f"{quote(path)} is a masked array, and a .pth cannot contain masks"
         raise UnsupportedError(message)
     try:
         return np.asarray(value.detach() if hasattr(value, "detach") else value)
     except (TypeError, ValueError, RuntimeError) as error:
-        message = f"{quote(path)} is no array: {str(error)[:200]}"
+        message = f"{quote(path)} cannot be converted to an array: {str(error)[:200]}"
         raise UnsupportedError(message) from None
 
 
@@ -116,7 +116,7 @@ class _Walk:
         """
         done = self._done.get(id(value))
         if depth + (done[1] if done else 0) > _DEEPEST:
-            message = f"nested more than {_DEEPEST} deep, or holds itself: {quote(path)}"
+            message = f"nested more than {_DEEPEST} levels deep, or contains itself: {quote(path)}"
             raise UnsupportedError(message)
         if done is None:
             made, levels = self._made(value, path, depth)
@@ -222,7 +222,7 @@ def _leaf(value: Any, path: str) -> object:
     for kind in _PLAIN:
         if isinstance(value, kind):
             return kind(_plain_key(item, path) for item in value) if kind in (set, frozenset) else kind(value)
-    message = f"{quote(path)} is a {type(value).__name__}, which a .pth cannot hold"
+    message = f"{quote(path)} is a {type(value).__name__}, which a .pth cannot contain"
     raise UnsupportedError(message)
 
 
@@ -239,7 +239,7 @@ def _plain_part(key: Any, path: str) -> Any:
     for kind in _KEYS:
         if isinstance(key, kind):
             return kind(key) if key is not None else None
-    message = f"{quote(path)} has a key or member of type {type(key).__name__}, which a .pth cannot hold"
+    message = f"{quote(path)} has a key or member of type {type(key).__name__}, which a .pth cannot contain"
     raise UnsupportedError(message)
 
 
@@ -247,7 +247,7 @@ def _as_quantized(info: Any) -> Any:
     """The same integers in a storage of torch's quantized dtype."""
     if info.dtype not in _QUANTIZED:
         if info.dtype not in QUANTIZED:
-            message = f"the integers of a quantized tensor are int8, uint8 or int32, not {info.dtype}"
+            message = f"expected int8, uint8 or int32 as the integers of a quantized tensor, got {info.dtype}"
             raise UnsupportedError(message)
         return info
     old = info.storage

@@ -50,18 +50,18 @@ def _check_head(cursor: Cursor, budget: Budget) -> None:
     """The magic number, the protocol and the writer's system."""
     first = decode_next(cursor, budget)
     if first.value != LEGACY_MAGIC:
-        message = "a pickle, but no torch file: its first value is not torch's magic number"
+        message = "a pickle, but not a torch file: its first value is not torch's magic number"
         raise UnsupportedError(message, offset=0)
     _checked(first, cursor)
     if _plain(cursor, budget) != LEGACY_PROTOCOL:
-        _refuse(f"its protocol is not {LEGACY_PROTOCOL}", cursor.position)
+        _refuse(f"expected {LEGACY_PROTOCOL} as the protocol of the stream, got another value", cursor.position)
     info = _plain(cursor, budget)
     if type(info) is not Dict or {key for key, _ in info if type(key) is str} != _SYSTEM_INFO_KEYS or len(info) != 3:
-        _refuse("its third pickle does not describe the writer's system", cursor.position)
+        _refuse("expected a description of the writer's system as its third pickle, got another value", cursor.position)
     values = [value for _, value in info if type(value) is not Dict]
     values += [value for _, sizes in info if type(sizes) is Dict for pair in sizes for value in pair]
     if any(type(value) not in (int, bool, str) or (type(value) is str and len(value) > _WORD) for value in values):
-        _refuse("its third pickle holds more than numbers about the writer's system", cursor.position)
+        _refuse("its third pickle contains more than numbers about the writer's system", cursor.position)
 
 
 def _plain(cursor: Cursor, budget: Budget) -> object:
@@ -86,13 +86,13 @@ class _Storages:
 
     def __init__(self, cursor: Cursor, keys: object, budget: Budget) -> None:
         if type(keys) is not list or any(type(key) is not str for key in keys):
-            _refuse("its list of storage keys is not a list of text", cursor.position)
+            _refuse("expected a list of texts as storage keys, got another value", cursor.position)
         budget.spend("inner_entries", len(keys))
         self._cursor = cursor
         self._keys: list[str] = keys
         self._listed = frozenset(keys)
         if len(self._listed) != len(keys):
-            _refuse("its list of storage keys names one twice", cursor.position)
+            _refuse("its list of storage keys contains one twice", cursor.position)
         self._dtypes: dict[str, tuple[str, int]] = {}
         self._roots: dict[str, Storage] = {}
         self._runs: dict[str, memoryview] = {}
@@ -104,7 +104,7 @@ class _Storages:
             _refuse(f"the storage {quote(key)} is not in the list of keys", None)
         known = self._dtypes.setdefault(key, (dtype, numel))
         if known != (dtype, numel):
-            _refuse(f"the storage {quote(key)} is named with two dtypes or sizes", None)
+            _refuse(f"the storage {quote(key)} is referred to with two dtypes or sizes", None)
         itemsize = DTYPES[dtype].itemsize if dtype else 1
         root = self._roots.get(key)
         if root is None:
@@ -113,9 +113,11 @@ class _Storages:
             return root
         name, offset, size = view
         if name in self._listed or self._views.setdefault(name, (key, offset, size)) != (key, offset, size):
-            _refuse(f"the view {quote(name)} of the storage {quote(key)} has the name of something else", None)
+            _refuse(
+                f"the view {quote(name)} of the storage {quote(key)} has the key of a storage, or of another view", None
+            )
         if offset + size > numel:
-            _refuse(f"a view of the storage {quote(key)} reaches past it", None)
+            _refuse(f"a view of the storage {quote(key)} extends beyond it", None)
         start, stop = offset * itemsize, (offset + size) * itemsize
         part = Storage(key, dtype, size, location, "little", lambda name: self._runs[name][start:stop], key)
         part.part_of = root, start
@@ -130,7 +132,10 @@ class _Storages:
             dtype, numel = self._dtypes[key]
             count = cursor.uint(_COUNT_BYTES, "a storage's number of elements")
             if count != numel or count >= INT64:
-                _refuse(f"the storage {quote(key)} has {count} elements, its tensors say {numel}", cursor.position)
+                _refuse(
+                    f"expected {numel} elements in the storage {quote(key)}, as its tensors say, got {count}",
+                    cursor.position,
+                )
             itemsize = DTYPES[dtype].itemsize if dtype else 1
             self._runs[key] = memoryview(cursor.take(numel * itemsize, f"the storage {quote(key)}"))
         if cursor.left:

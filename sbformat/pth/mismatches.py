@@ -71,7 +71,7 @@ def leaf_misfits(
             yield _unexpected(path, "value", template if hints > 0 else ())
             hints -= 1
         elif isinstance(template[path], TensorInfo):
-            yield Mismatch(path, "dtype", f"is a {type(value).__name__} where a tensor belongs")
+            yield Mismatch(path, "dtype", f"expected a tensor, got a {type(value).__name__}")
         elif not is_equal(template[path], value):
             yield Mismatch(path, "value", "expected the template's value: only tensors may have others")
 
@@ -96,14 +96,14 @@ def optimizer_misfits(
         wanted, listed = len(_items(theirs.get("params"))), _items(mine.get("params"))
         known.update(key for key in listed if isinstance(key, (int, str)))
         if len(listed) != wanted:
-            message = f"has {len(listed) or 'no'} parameters where {wanted or 'no'} belong"
+            message = f"expected {wanted or 'no'} parameters, got {len(listed) or 'none'}"
             mismatches.append(Mismatch(f"param_groups/[{at}]/params", "shape", message))
         place = f"param_groups/[{at}]/"
         lacking = [key for key in theirs if mine and key not in mine and key != "params"]
         mismatches += [Mismatch(place + segment(key), "missing", "is not given") for key in lacking]
         mismatches += _others(place, "option", {key for key in mine if key not in _ADDED_OPTIONS}, theirs)
     mismatches += [
-        Mismatch(f"state/{segment(key)}", "unexpected", "is the state of no parameter")
+        Mismatch(f"state/{segment(key)}", "unexpected", "does not belong to any parameter")
         for key in _state(given)
         if key not in known
     ]
@@ -116,7 +116,7 @@ def optimizer_misfits(
     if infos and tensors:
         mismatches += check_names(infos, tensors)
         mismatches += [
-            Mismatch(path, "shape", f"has shape {_shape(info)} where {_shape(infos[path])} belongs")
+            Mismatch(path, "shape", f"expected shape {_shape(infos[path])}, got {_shape(info)}")
             for path, info in tensors.items()
             if path in infos and _shape(info) != _shape(infos[path])
         ]

@@ -39,7 +39,7 @@ def tensor_info(
     """
     dtype = _TORCH.get(code.lstrip("<>|="))
     if dtype is None:
-        message = f"an array of the dtype {quote(code, 40)} is none that a state dict can hold"
+        message = f"a state dict cannot contain an array of the dtype {quote(code, 40)}"
         raise UnsupportedError(message)
     numel = 1
     for size in shape:

@@ -69,12 +69,12 @@ class _Split:
         """Return the JSON of one value."""
         self._values += 1 + (len(value) // _TEXT_COST if isinstance(value, (str, bytes, bytearray)) else 0)
         if self._values > _MOST_VALUES:
-            message = "more values than a description should hold"
+            message = "the description has more values than allowed"
             raise UnsupportedError(message)
         if value is None or type(value) in (bool, str):
             return value
         if depth > _DEEPEST:
-            message = "nested too deep for JSON"
+            message = "nested too deeply for JSON"
             raise UnsupportedError(message)
         if type(value) is int:
             return value if abs(value) < _EXACT_INTEGERS else {"int": hex(value)}
@@ -109,7 +109,7 @@ class _Split:
 
     def _tensor(self, info: TensorInfo, path: str) -> dict[str, Any]:
         if info.state is not None or info.dtype == "complex32":
-            message = f"{quote(path)} has attributes, or is of complex32: it has no portable form"
+            message = f"{quote(path)} has attributes, or the dtype complex32, and so no portable form"
             raise UnsupportedError(message)
         view = (id(info.storage), info.dtype, info.offset, info.shape, info.strides, info.conj, info.neg)
         name = self._known.setdefault(view, f"{self._name}:{path}")
@@ -177,20 +177,20 @@ def from_portable(
     try:
         return _value(value, _Scope(tensors, set() if used is None else used, limits))
     except RecursionError:
-        return _refuse("it is nested too deep")
+        return _refuse("it is nested too deeply")
 
 
 def _value(value: object, scope: _Scope) -> Any:
     if value is None or type(value) in (bool, str) or (type(value) is int and abs(value) < _EXACT_INTEGERS):
         return value
-    if type(value) is not dict or not value:
-        _refuse(f"a {type(value).__name__} stands where a tagged value belongs")
+    if not isinstance(value, dict) or not value:
+        _refuse(f"expected a tagged value, got a {type(value).__name__}")
     word, *beside = value
     made = _WORDS.get(word)
     if made is None:
-        _refuse(f"the word {quote(word)} is not known")
+        _refuse(f"{quote(word)} is not a known tag")
     if not _BESIDE.get(word, frozenset()).issuperset(beside):
-        _refuse(f"beside {quote(word)} stands what does not belong there: {quote(beside[0])}")
+        _refuse(f"unexpected key beside {quote(word)}: {quote(beside[0])}")
     return made(value, value[word], scope)
 
 
@@ -199,8 +199,8 @@ def _refuse(message: str) -> NoReturn:
 
 
 def _items(value: object) -> list[Any]:
-    if type(value) is not list:
-        _refuse("an array is missing")
+    if not isinstance(value, list):
+        _refuse("expected a list, got another value")
     return value
 
 
@@ -212,12 +212,12 @@ def _check_keys(keys: list[Any], scope: _Scope) -> None:
 def _pairs(value: object, scope: _Scope) -> list[tuple[Any, Any]]:
     rows = [_items(row) for row in _items(value)]
     if any(len(row) != 2 for row in rows):
-        _refuse("a dict is not made of pairs")
+        _refuse("expected a list of pairs for a dict, got another value")
     made = [(_value(key, scope), _value(part, scope)) for key, part in rows]
     _check_keys([key for key, _ in made], scope)
     try:
         if len(dict(made)) != len(made):
-            _refuse("a key stands twice in one dict")
+            _refuse("a dict has the same key twice")
     except TypeError:
         _refuse("a dict has a container as a key")
     return made
@@ -237,10 +237,10 @@ def _ordered_dict(whole: dict[str, Any], body: object, scope: _Scope) -> Ordered
 def _tensor(whole: dict[str, Any], body: object, scope: _Scope) -> TensorInfo:
     info = scope.tensors.get(body) if type(body) is str else None
     if info is None:
-        _refuse(f"there is no tensor {quote(body)}")
+        _refuse(f"the file has no tensor {quote(body)}")
     flags = {flag: whole.get(flag, False) for flag in _FLAGS}
     if any(type(flag) is not bool for flag in flags.values()):
-        _refuse("a tensor's flags are not booleans")
+        _refuse("expected booleans as the flags of a tensor, got other values")
     scope.used.add(str(body))
     return info._replace(**flags)
 
@@ -250,8 +250,8 @@ def _integer(_: dict[str, Any], body: object, __: object) -> int:
     try:
         made = int(text, 16)
     except ValueError:
-        return _refuse("a long number is not hexadecimal")
-    return made if hex(made) == text else _refuse("a long number is not spelled as Python spells it")
+        return _refuse("expected a long integer in hexadecimal, got another value")
+    return made if hex(made) == text else _refuse("expected a long integer as Python's hex writes it, got another form")
 
 
 def _float(_: dict[str, Any], body: object, __: object) -> float:
@@ -263,16 +263,16 @@ def _number(body: object) -> float:
         return float(body)
     text = _text(body)
     if len(text) != _HEX_DIGITS:
-        _refuse("a float is no number, and not 16 hexadecimal digits")
+        _refuse("expected a number or 16 hexadecimal digits for a float, got another value")
     try:
         return float(_DOUBLE.unpack(bytes.fromhex(text))[0])
     except (ValueError, struct.error):
-        return _refuse("a float is not hexadecimal")
+        return _refuse("expected hexadecimal digits for a float, got other characters")
 
 
 def _text(body: object) -> str:
     if type(body) is not str:
-        _refuse("a text is missing")
+        _refuse("expected a text, got another value")
     return body
 
 
@@ -280,19 +280,19 @@ def _bytes(_: dict[str, Any], body: object, __: object) -> bytes:
     try:
         return base64.b64decode(_text(body), validate=True)
     except (binascii.Error, ValueError):
-        return _refuse("bytes are not base64")
+        return _refuse("expected base64 for bytes, got another text")
 
 
 def _complex(_: dict[str, Any], body: object, __: object) -> complex:
     parts = _items(body)
     if len(parts) != 2:
-        _refuse("a complex number is not two floats")
+        _refuse("expected two floats for a complex number, got other values")
     return complex(_number(parts[0]), _number(parts[1]))
 
 
 def _size(_: dict[str, Any], body: object, __: object) -> Size:
     if any(type(part) is not int or part < 0 for part in _items(body)):
-        _refuse("a size is not made of whole numbers")
+        _refuse("expected integers for a size, got other values")
     return Size(_items(body))
 
 
@@ -303,7 +303,7 @@ def _device(_: dict[str, Any], body: object, __: object) -> Device:
         or type(parts[0]) is not str
         or not (parts[1] is None or (type(parts[1]) is int and parts[1] in DEVICE_INDEXES))
     ):
-        _refuse("a device is not a name and a number")
+        _refuse("expected a text and an integer for a device, got other values")
     return Device(*parts)
 
 
@@ -314,8 +314,8 @@ def _members(kind: Callable[[Any], Any]) -> _Maker:
         try:
             made = kind(members)
         except TypeError:
-            return _refuse("a set has a container as a member")
-        return made if len(made) == len(members) else _refuse("a member stands twice in one set")
+            return _refuse("a set contains a container")
+        return made if len(made) == len(members) else _refuse("a set contains the same member twice")
 
     return make
 
@@ -326,7 +326,11 @@ def _sequence(kind: Callable[[Any], Any]) -> _Maker:
 
 def _named(kind: Callable[[str], Any], known: frozenset[str]) -> _Maker:
     def make(_: dict[str, Any], body: object, __: object) -> Any:
-        return kind(text) if (text := _text(body)) in known else _refuse(f"torch has no {quote(body)} of this kind")
+        return (
+            kind(text)
+            if (text := _text(body)) in known
+            else _refuse(f"{quote(body)} is not a known name of torch for this tag")
+        )
 
     return make
 

@@ -66,7 +66,9 @@ def _same(paths: list[str], arrays: dict[str, np.ndarray]) -> Iterator[Mismatch]
         return
     for path in paths:
         if path in arrays and not _bits_equal(arrays[path], arrays[first]):
-            message = f"contradicts {quote(first)}: they are one tensor in the template, and have other values here"
+            message = (
+                f"contradicts {quote(first)}: they are the same tensor in the template, and have different values here"
+            )
             yield Mismatch(path, "contradiction", message)
         arrays[path] = arrays[first]
 
@@ -97,7 +99,7 @@ def _common(views: list[_View], arrays: dict[str, np.ndarray]) -> Iterator[Misma
         differs = (_bits(items) != _bits(array)).any(-1) & (own > 0)
         if differs.any():
             other = given[own[differs][0] - 1].paths[0]
-            message = f"contradicts {quote(other)}: they overlap in the template, and have other values there"
+            message = f"contradicts {quote(other)}: they overlap in the template, and have different values there"
             yield Mismatch(path, "contradiction", message)
         items[...] = array
         own[...] = number

@@ -104,17 +104,17 @@ def _fitted(path: str, info: Any, value: Any) -> np.ndarray | Mismatch:
         return Mismatch(path, "dtype", error.message)
     if not _is_replaceable(info):
         kind = type(info).__name__ if not isinstance(info, TensorInfo) else info.dtype
-        return Mismatch(path, "dtype", f"the template has a {kind} here, which no array can replace")
+        return Mismatch(path, "dtype", f"the template has a {kind} here, which an array cannot replace")
     if array.shape != info.shape:
-        return Mismatch(path, "shape", f"has shape {array.shape} where {info.shape} belongs")
+        return Mismatch(path, "shape", f"expected shape {info.shape}, got {array.shape}")
     if not _fits(array.dtype, info.dtype):
-        return Mismatch(path, "dtype", f"is {array.dtype}, which does not become {info.dtype}")
+        return Mismatch(path, "dtype", f"expected {info.dtype}, got {array.dtype}, which is not converted")
     if torch_dtype(array.dtype) == info.dtype:
         return array
     with np.errstate(all="ignore"):
         cast = array.astype(numpy_dtype(info.dtype))
         kept = cast == array if _level(info.dtype) == "int" else np.isfinite(cast) | ~np.isfinite(array)
-    return cast if kept.all() else Mismatch(path, "dtype", f"holds numbers that are out of range in {info.dtype}")
+    return cast if kept.all() else Mismatch(path, "dtype", f"contains numbers that are out of range for {info.dtype}")
 
 
 def _fits(dtype: np.dtype[Any], wanted: str) -> bool:

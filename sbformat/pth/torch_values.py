@@ -31,7 +31,7 @@ def _size(scope: Scope, args: tuple[object, ...]) -> Size:  # noqa: ARG001
 def _device(scope: Scope, args: tuple[object, ...]) -> Device:  # noqa: ARG001
     kind, *index = arguments(args, "torch.device", (1, 2))
     if type(kind) is not str or (index and (type(index[0]) is not int or index[0] not in DEVICE_INDEXES)):
-        refuse("torch.device takes a name and a number below 128")
+        refuse("expected a text and an integer below 128 for torch.device, got other values")
     return Device(kind, index[0] if index else None)
 
 
@@ -39,17 +39,17 @@ def layout_of(value: object) -> str:
     """Return the name of a layout."""
     args = reduced(value, "layout")
     if args is None:
-        refuse("a sparse tensor names no layout")
+        refuse("expected the layout of a sparse tensor, got another value")
     return _layout(None, args).name
 
 
 def _layout(scope: Scope | None, args: tuple[object, ...]) -> Layout:  # noqa: ARG001
     (name,) = arguments(args, "_get_layout", (1,))
     if type(name) is not str:
-        refuse("_get_layout takes a name")
+        refuse("expected a text for _get_layout, got another value")
     short = name.removeprefix("torch.")
     if short not in LAYOUTS:
-        message = f"{quote(name)} is no layout that is known"
+        message = f"{quote(name)} is not a known layout"
         raise UnsupportedError(message)
     return Layout(short)
 
@@ -61,7 +61,7 @@ def _bytearray(scope: Scope, args: tuple[object, ...]) -> bytearray:  # noqa: AR
 
     raw = latin1_bytes(*args) if len(args) == 2 else encoded_bytes(arguments(args, "bytearray", (1,))[0])
     if raw is None:
-        refuse("a bytearray is not made of bytes")
+        refuse("expected bytes for a bytearray, got another value")
     return bytearray(raw)
 
 
@@ -70,13 +70,13 @@ def _encode(scope: Scope, args: tuple[object, ...]) -> bytes:  # noqa: ARG001
 
     raw = latin1_bytes(*arguments(args, "_codecs.encode", (2,)))
     if raw is None:
-        refuse("bytes are spelled as no release of torch spells them")
+        refuse("expected latin-1 text that encodes bytes, as torch writes it, got other values")
     return raw
 
 
 def _bytes(scope: Scope, args: tuple[object, ...]) -> bytes:  # noqa: ARG001
     if args != ():
-        message = "bytes are made of something, where protocol 2 makes only empty ones so"
+        message = "expected no arguments of bytes, as protocol 2 writes it for empty bytes, got some"
         raise UnsupportedError(message)
     return b""
 
@@ -84,7 +84,7 @@ def _bytes(scope: Scope, args: tuple[object, ...]) -> bytes:  # noqa: ARG001
 def _complex(scope: Scope, args: tuple[object, ...]) -> complex:  # noqa: ARG001
     real, imaginary = arguments(args, "complex", (2,))
     if type(real) is not float or type(imaginary) is not float:
-        refuse("a complex number is not made of two floats")
+        refuse("expected two floats for a complex number, got other values")
     return complex(real, imaginary)
 
 

@@ -120,7 +120,7 @@ def test_the_suffix_tells_the_format(tmp_path: Path) -> None:
         ({"a": np.zeros(1), "a.npy": np.zeros(1)}, "o.npz", "beside"),
         ({"a": np.zeros(1, ml_dtypes.bfloat16)}, "o.npz", "bfloat16"),
         ({"a": np.zeros(1, ml_dtypes.bfloat16)}, "o", "bfloat16"),
-        ({"A": np.zeros(1), "a": np.zeros(1)}, "o", "meet"),
+        ({"A": np.zeros(1), "a": np.zeros(1)}, "o", "are equal when case is folded"),
         ({"../a": np.zeros(1)}, "o", "file names"),
         ({"a:b": np.zeros(1)}, "o", "file names"),
         ({"nul": np.zeros(1)}, "o", "file names"),

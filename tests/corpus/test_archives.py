@@ -19,7 +19,7 @@ import pytest
 import sbformat
 from sbformat import ContainerError, PickleError, SbformatError, TensorError, UnsupportedError, pth
 from sbformat.pth import Device, DTypeName, Layout, MetaTensor, QuantizedTensor, SparseTensor, StateDict, TensorInfo
-from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, SHARED, told
+from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, SHARED, summarize_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ if not os.path.isdir(SHARED):
 
 READ: Final[Counter[str]] = Counter()
 
-_summary = told(READ, "test_corpus.py read")
+_summary = summarize_counts(READ, "test_corpus.py read")
 
 
 def load(*parts: str) -> Any:
@@ -203,13 +203,13 @@ def test_files_of_policy_save_have_their_weights(path: str) -> None:
 EVERY: Final = ("1.4.0", "1.8.1", "1.13.1", "2.6.0", "2.13.0")
 REFUSED: Final[dict[tuple[str, str], tuple[type[SbformatError], str]]] = {
     **{(release, "torchscript"): (UnsupportedError, "TorchScript") for release in EVERY},
-    **{(release, "torch-memory-format"): (TensorError, "unfinished save") for release in EVERY[1:]},
+    **{(release, "torch-memory-format"): (TensorError, "saving was interrupted") for release in EVERY[1:]},
     **{(release, "nested"): (UnsupportedError, "_rebuild_nested_tensor") for release in ("2.6.0", "2.13.0")},
     **{(release, "nested-jagged"): (UnsupportedError, "NestedTensor") for release in ("2.6.0", "2.13.0")},
     ("1.4.0", "torch-memory-format"): (PickleError, "cut short"),
-    ("1.8.1", "dtype-complex32"): (TensorError, "unfinished save"),
-    ("1.13.1", "dtype-complex32"): (TensorError, "unfinished save"),
-    ("1.13.1", "nested"): (TensorError, "unfinished save"),
+    ("1.8.1", "dtype-complex32"): (TensorError, "saving was interrupted"),
+    ("1.13.1", "dtype-complex32"): (TensorError, "saving was interrupted"),
+    ("1.13.1", "nested"): (TensorError, "saving was interrupted"),
     ("2.13.0", "no-crc32"): (ContainerError, "unchecked_crc=True"),
 }  # fmt: skip
 """Files that must be refused, and why.

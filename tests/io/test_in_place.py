@@ -156,7 +156,7 @@ def test_bools_of_a_safetensors_file_are_looked_at(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     sbformat.arrayfiles.writer.write_arrays({"flags": np.ones(100, bool)}, path)  # type: ignore[attr-defined]
     path.write_bytes(path.read_bytes()[:-1] + b"\2")
-    with pytest.raises(sbformat.TensorError, match="other than 0 and 1"):
+    with pytest.raises(sbformat.TensorError, match="0 and 1"):
         convert(read_in_place(path), tmp_path / "y.pth")
     assert not (tmp_path / "y.pth").exists()
 

@@ -340,14 +340,14 @@ def test_an_array_reads_its_items_when_it_is_made() -> None:
 
 
 def test_an_array_needs_all_its_bytes() -> None:
-    with pytest.raises(TensorError, match="needs 404 bytes and has 400"):
+    with pytest.raises(TensorError, match="expected 404 bytes .* got 400"):
         array_info(an_array("f4", bytes(400), 101))
 
 
 def test_bools_are_checked_when_they_are_read() -> None:
     info = array_info(an_array("b1", b"\0\1\2", 3))
     for use in (info.to_numpy, info.read, lambda: list(info.chunks())):
-        with pytest.raises(TensorError, match="other than 0 and 1"):
+        with pytest.raises(TensorError, match="0 and 1"):
             use()
     assert array_info(an_array("b1", b"\0\1\1", 3)).to_numpy().tolist() == [False, True, True]
 

@@ -509,7 +509,7 @@ def test_inert_calls_of_each_kind(how: str) -> None:
 @pytest.mark.parametrize("value", [object(), range(3), (1.5).__class__, np.float32(1), np.arange(3)])
 def test_a_tree_with_a_foreign_value_is_refused(value: Any) -> None:
     made = StateDict.from_arrays({})
-    with pytest.raises(UnsupportedError, match="a .pth cannot hold a"):
+    with pytest.raises(UnsupportedError, match="a .pth cannot contain a"):
         pth.dumps(made.with_tree({"k": value}))
 
 

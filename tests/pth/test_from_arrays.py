@@ -404,10 +404,10 @@ def test_what_holds_itself_is_refused() -> None:
     for value in (list, dict, OrderedDict):
         made: Any = value()
         made.append(made) if isinstance(made, list) else made.update(k=made)
-        refused({"a": made}, "holds itself", "a/")
+        refused({"a": made}, "contains itself", "a/")
     inner: list[Any] = []
     inner.append((inner,))
-    refused(inner, "holds itself")
+    refused(inner, "contains itself")
 
 
 @pytest.mark.parametrize("kind", ["dict", "list", "tuple"])

@@ -160,7 +160,7 @@ def test_all_that_does_not_fit_is_listed_with_the_nearest_name() -> None:
     ]
     shown = message(made, given)
     assert "did you mean 'net.0.bias'?" in shown
-    assert "has shape (3, 2) where (2, 3) belongs" in shown
+    assert "expected shape (2, 3), got (3, 2)" in shown
     assert "policy.pth" in shown
 
 

@@ -115,7 +115,7 @@ def dtype_call() -> Call:
 
 
 NUMPY: Final[dict[str, Callable[[], Any]]] = {
-    "items in a bytearray": lambda: array((1,), bytearray(4)),
+    "got a bytearray": lambda: array((1,), bytearray(4)),
     "a scalar in a bytearray": lambda: scalar(dtype("f4"), bytearray(4)),  # type: ignore[arg-type]
     "an order of 2": lambda: rebuilt((1, (1,), dtype("f4"), 2, bytes(4))),
     "an order larger than numpy's": lambda: rebuilt((1, (1,), dtype("f4"), 2**40, bytes(4))),

@@ -155,7 +155,7 @@ def test_a_stream_of_torch_that_is_a_tar(sum_of: str, is_fourth: bool) -> None: 
     dangerous(made)
     dangerous(bundled.changed(policy_pth=made))
     if not is_fourth:
-        with pytest.raises(TensorError, match="third pickle holds more"):
+        with pytest.raises(TensorError, match="third pickle contains more"):
             pth.loads(made)
 
 
