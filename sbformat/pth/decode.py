@@ -27,7 +27,7 @@ from sbformat.io.source import BytesSource
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_pickle
 from sbformat.pth.build import build_values
-from sbformat.pth.context import Scope
+from sbformat.pth.context import DecodeContext
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.file_storage import InflatedStorage, RecordStorage
 from sbformat.pth.state_dict import StateDict
@@ -92,8 +92,8 @@ def decode_pth(
         container = open_records(BytesSource(data), budget, unchecked_crc=unchecked_crc)
         return decode_zip(container, budget, on_unknown=on_unknown, copy=copy)
     if head[:1] == _PROTO_BYTE:
-        pickle, scope = open_legacy(data, budget)
-        return StateDict(build_values(pickle, scope, on_unknown), budget, copy=copy)
+        pickle, context = open_legacy(data, budget)
+        return StateDict(build_values(pickle, context, on_unknown), budget, copy=copy)
     if bytes(data[_TAR_MAGIC_AT : _TAR_MAGIC_AT + len(_TAR_MAGIC)]) == _TAR_MAGIC:
         message = "this is the tar that torch wrote before 0.1.10; torch.load reads it"
         raise UnsupportedError(message)
@@ -110,19 +110,19 @@ def decode_zip(
     container: Container, budget: Budget, *, on_unknown: OnUnknown = "error", copy: bool = False
 ) -> StateDict:
     """Decode an opened torch zip."""
-    data, new_scope, name = _opened(container, budget)
+    data, new_context, name = _opened(container, budget)
     try:
         pickle = decode_pickle(data, budget, encoding="utf-8")
         if pickle.flags:
             _refuse("; ".join(pickle.flags))
-        return StateDict(build_values(pickle, new_scope(), on_unknown), budget, copy=copy)
+        return StateDict(build_values(pickle, new_context(), on_unknown), budget, copy=copy)
     except SbformatError as error:
         _name_record(error, name)
         raise
 
 
-def open_pth(data: memoryview, budget: Budget, *, unchecked_crc: bool = False) -> tuple[Pickle, Scope]:
-    """Return what a ``.pth`` pickles, not yet made into values, and the scope that finds its storages.
+def open_pth(data: memoryview, budget: Budget, *, unchecked_crc: bool = False) -> tuple[Pickle, DecodeContext]:
+    """Return what a ``.pth`` pickles, not yet made into values, and the context that finds its storages.
 
     :raises SbformatError: as :func:`decode_pth`
     """
@@ -131,25 +131,25 @@ def open_pth(data: memoryview, budget: Budget, *, unchecked_crc: bool = False) -
     return open_legacy(data, budget)
 
 
-def open_legacy(data: memoryview, budget: Budget) -> tuple[Pickle, Scope]:
+def open_legacy(data: memoryview, budget: Budget) -> tuple[Pickle, DecodeContext]:
     """Return the same of a legacy stream."""
     from sbformat.pth import legacy
 
     return legacy.decode(data, budget)
 
 
-def open_zip(container: Container, budget: Budget) -> tuple[Pickle, Scope, str]:
-    """Return the pickle of an opened torch zip, the scope that finds its storages, and its record's name."""
-    data, new_scope, name = _opened(container, budget)
+def open_zip(container: Container, budget: Budget) -> tuple[Pickle, DecodeContext, str]:
+    """Return the pickle of an opened torch zip, the context that finds its storages, and its record's name."""
+    data, new_context, name = _opened(container, budget)
     try:
-        return decode_pickle(data, budget, encoding="utf-8"), new_scope(), name
+        return decode_pickle(data, budget, encoding="utf-8"), new_context(), name
     except SbformatError as error:
         _name_record(error, name)
         raise
 
 
-def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[[], Scope], str]:
-    """Return the pickle's bytes, what makes a scope to decode it in, and the name of its record."""
+def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[[], DecodeContext], str]:
+    """Return the pickle's bytes, what makes a context to decode it in, and the name of its record."""
     root = _root(container)
     _check_version(container, root)
     byte_order = _byte_order(container, root)
@@ -183,7 +183,7 @@ def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[
     except SbformatError as error:
         _name_record(error, pickle_name)
         raise
-    return data, partial(Scope, budget, open_storage, _ID_ITEMS), pickle_name
+    return data, partial(DecodeContext, budget, open_storage, _ID_ITEMS), pickle_name
 
 
 def _name_record(error: SbformatError, name: str) -> None:

@@ -12,7 +12,7 @@ from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.io.cursor import Cursor
 from sbformat.pkl.decode import decode_next
 from sbformat.pkl.tree import Dict, Persistent, walk
-from sbformat.pth.context import INT64, Scope
+from sbformat.pth.context import INT64, DecodeContext
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import Storage
 
@@ -26,10 +26,10 @@ _WORD: Final = 64
 """No key there is longer: a long text could make the file another format's too, a tar."""
 
 
-def decode(data: memoryview, budget: Budget) -> tuple[Pickle, Scope]:
+def decode(data: memoryview, budget: Budget) -> tuple[Pickle, DecodeContext]:
     """Decode the pickles and find the storages behind them.
 
-    :return: the pickle of the object, and the scope that knows its storages
+    :return: the pickle of the object, and the context that knows its storages
     :raises TensorError: when it is no such stream, or its storages are not where they must be
     """
     cursor = Cursor(data, TensorError)
@@ -38,12 +38,12 @@ def decode(data: memoryview, budget: Budget) -> tuple[Pickle, Scope]:
     if pickle.flags:
         _refuse("; ".join(pickle.flags), cursor.position)
     storages = _Storages(cursor, _plain(cursor, budget), budget)
-    scope = Scope(budget, storages.open, id_items=6)
+    context = DecodeContext(budget, storages.open, id_items=6)
     for node in walk(pickle.value):
         if type(node) is Persistent:
-            scope.storage(node)
+            context.storage(node)
     storages.lay_out()
-    return pickle, scope
+    return pickle, context
 
 
 def _check_head(cursor: Cursor, budget: Budget) -> None:

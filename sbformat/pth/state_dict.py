@@ -1,4 +1,4 @@
-"""``StateDict``: a decoded ``.pth`` entry, with arrays made when they are asked for."""
+"""``StateDict``: a decoded ``.pth`` entry, whose arrays are created on access."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.errors import MissingEntryError, SbformatError
+from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.addresses import segment
@@ -333,3 +333,18 @@ class StateDict(Decoded, Mapping[Any, Any]):
     def array_of(self, info: TensorInfo) -> np.ndarray:
         """Return the array of a tensor of :meth:`tensors`."""
         return self._make(info)  # type: ignore[no-any-return]
+
+
+def clear_optimizer(state_dict: StateDict) -> StateDict:
+    """Return an optimizer's state dict without its optimizer state, which takes two thirds of an archive.
+
+    The parameter groups stay, so that ``load_state_dict``, and with it SB3's ``load``, accepts the result; training
+    continues with a new optimizer state.
+
+    :raises UnsupportedError: when it has no ``state`` and ``param_groups``, and so does not belong to an optimizer
+    """
+    tree: Any = state_dict.tree
+    if not isinstance(tree, dict) or not isinstance(tree.get("state"), dict) or "param_groups" not in tree:
+        message = "expected the state dict of an optimizer, got one without 'state' and 'param_groups'"
+        raise UnsupportedError(message, entry=state_dict.entry)
+    return state_dict.with_tree(type(tree)((key, {} if key == "state" else part) for key, part in tree.items()))
