@@ -1,8 +1,8 @@
-"""The torch constructors that a ``.pth`` may call, and the values they stand for (FORMAT.md 6.3 to 6.6).
+"""The torch constructors that a ``.pth`` may call, and their values (FORMAT.md 6.3 to 6.6).
 
-Contract of the functions in the tables: take the context and the arguments as they stand in the inert
-tree, check every one of them, and return a value of :mod:`sbformat.pth.values`; nothing nests deeper
-than the grammar says, so nothing recurses.
+Contract of the functions in the tables: they receive the context and the arguments from the inert tree, check every
+argument, and return a value of :mod:`sbformat.pth.values`. Tensors nest only as deep as FORMAT.md allows, so nothing
+recurses.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _new: Final = tuple.__new__  # half the price of calling the class, once a tenso
 _DIFFERENTIABLE: Final = frozenset(name for name in DTYPES if name.startswith(("float", "bfloat", "complex")))
 _VIEW_TIMES_STORAGE: Final = 4
 _ONE_DIGIT: Final = 2**30 - 1
-"""The largest number that CPython compares fast."""
+"""The largest integer that CPython compares fast."""
 _TENSOR_ATTRIBUTES: Final = frozenset(
     {
         "H", "T", "_backward_hooks", "_base", "_cdata", "_grad", "_grad_fn", "_post_accumulate_grad_hooks", "_version",
@@ -47,13 +47,13 @@ _TENSOR_ATTRIBUTES: Final = frozenset(
         "name", "names", "nbytes", "ndim", "output_nr", "real", "requires_grad", "retains_grad", "shape", "volatile",
     }
 )  # fmt: skip
-"""Attributes of ``torch.Tensor`` itself: torch refuses to set them, or gives the tensor other values by it."""
+"""Attributes of ``torch.Tensor`` itself: torch refuses to set them, or they change the tensor."""
 _ORDERED_DICT: Final = ("collections", "OrderedDict")
 PLAIN: Final = frozenset(name for name in DTYPES if name not in QUANTIZED)
 
 
 def _no_hooks(context: DecodeContext, value: object) -> None:
-    """Backward hooks are functions: torch writes an empty OrderedDict for none."""
+    """Refuse backward hooks, which are functions; torch writes an empty OrderedDict for none."""
     if type(value) is Call and value.args == () and not value.updates:
         func = value.func
         if func is context.ordered_dict:
@@ -66,7 +66,7 @@ def _no_hooks(context: DecodeContext, value: object) -> None:
 
 
 def dtype_of(value: object) -> str:
-    """Return the name of a dtype given as ``torch.X``."""
+    """Return the name of a dtype from the global ``torch.X``."""
     pair = pair_of(value)
     if pair is None:
         refuse("expected a name as the dtype of a tensor, got another value")
@@ -89,7 +89,7 @@ def _strided(
     strides: object,
     requires_grad: object,
 ) -> TensorInfo:
-    """Check offset, shape and strides against the storage; every number is a whole one, none a bool."""
+    """Check offset, shape and strides against the storage; every number is an int, and not a bool."""
     if type(shape) is not tuple or type(strides) is not tuple or len(shape) != len(strides):
         refuse("expected two tuples of the same length as shape and strides of a tensor, got other values")
     if type(offset) is not int or offset < 0 or offset >= INT64:
@@ -127,7 +127,7 @@ def _check_gradient(dtype: str, requires_grad: object) -> None:
 
 
 def _check_empty(shape: tuple[int, ...]) -> None:
-    """Refuse what numpy does: shapes whose other dimensions multiply past its index type."""
+    """Refuse an empty shape that numpy refuses: its other dimensions have too many items for its index type."""
     extent = 16  # bytes of the largest item
     for size in shape:
         extent *= size or 1
@@ -178,7 +178,7 @@ def _refuse_dtype(dtype: str) -> NoReturn:
 
 
 def _with_bits(info: TensorInfo, metadata: object) -> TensorInfo:
-    """Apply the conj and neg bits; torch saves no other tensor metadata."""
+    """Set the conj and neg bits; torch saves no other metadata of tensors."""
     bits: dict[object, bool] = {}
     if type(metadata) is not Dict:
         refuse("expected a dict as the metadata of a tensor, got another value")
@@ -200,7 +200,7 @@ def _with_bits(info: TensorInfo, metadata: object) -> TensorInfo:
 
 
 def _plain_tensor(context: DecodeContext, value: object) -> TensorInfo | QuantizedTensor | SparseTensor | MetaTensor:
-    """A tensor within another constructor: any kind but those that wrap one again."""
+    """Return a tensor that is an argument: of any kind except those that wrap a tensor themselves."""
     role = CALLS.get(pair_of(value.func) or ("", "")) if type(value) is Call else None
     if (
         role not in _UNWRAPPED
@@ -215,7 +215,7 @@ def _plain_tensor(context: DecodeContext, value: object) -> TensorInfo | Quantiz
 
 
 def _strided_tensor(context: DecodeContext, value: object) -> TensorInfo:
-    """A part of a sparse or quantized tensor: never one of those again."""
+    """Return a part of a sparse or quantized tensor, which must be a strided tensor."""
     for role in _STRIDED:
         args = reduced(value, role)
         if args is not None:
@@ -252,7 +252,7 @@ def _parameter(context: DecodeContext, args: tuple[object, ...]) -> Any:
 
 
 def _items_of(made: TensorInfo | QuantizedTensor | SparseTensor | MetaTensor) -> TensorInfo | MetaTensor:
-    """What says the dtype of a tensor's items."""
+    """Return the part of a tensor that has its dtype."""
     if isinstance(made, QuantizedTensor):
         return made.int_repr  # type: ignore[no-any-return]
     return made.values if isinstance(made, SparseTensor) else made
@@ -309,7 +309,7 @@ def _qtensor(context: DecodeContext, args: tuple[object, ...]) -> QuantizedTenso
 
 
 def _per_channel(context: DecodeContext, value: object, channels: int) -> object:
-    """Scales or zero points: a tensor, or the list of numbers that torch <= 1.4 wrote."""
+    """Return scales or zero points: a tensor, or the list of numbers that torch <= 1.4 wrote."""
     if type(value) is list:
         if len(value) != channels or any(type(item) not in (int, float) for item in value):
             refuse("expected one scale and zero point for each channel of a quantized tensor, got other values")
@@ -364,7 +364,7 @@ _UNWRAPPED: Final[dict[str | None, Callable[[DecodeContext, tuple[object, ...]],
     "sparse": _sparse,
     "meta": _meta,
 }
-"""Tensors that may stand within another constructor."""
+"""Constructors that may be arguments of another one."""
 
 CONSTRUCTORS: Final[dict[str, Callable[[DecodeContext, tuple[object, ...]], object]]] = {
     **{role: function for role, function in _UNWRAPPED.items() if role},
@@ -373,5 +373,4 @@ CONSTRUCTORS: Final[dict[str, Callable[[DecodeContext, tuple[object, ...]], obje
     "from_type_v2": _from_type_v2,
     **SMALL_VALUES,
 }
-"""By role in :data:`sbformat.globals.torch.CALLS`; containers are built by the walker in ``decode``, numpy's
-values in ``numpy_pickles``."""
+"""By role in :data:`sbformat.globals.torch.CALLS`. ``build`` builds containers, ``pkl.numpy`` numpy's values."""

@@ -1,4 +1,4 @@
-"""State dicts as JSON and tensors by name: what a safetensors file can hold (FORMAT.md 12.6).
+"""State dicts as JSON and named tensors, which a safetensors file can contain (FORMAT.md 12.6).
 
 A tree is plain JSON where JSON says it all, and objects of one word where it does not: ``{"tuple": [...]}``. What has
 no word here (sparse and quantized tensors, inert nodes) makes :func:`to_portable` refuse; the entry then travels as
@@ -32,7 +32,7 @@ _EXACT_INTEGERS: Final = 2**53
 _DOUBLE: Final = struct.Struct(">d")
 _HEX_DIGITS: Final = 16
 _MOST_VALUES: Final = 200_000
-"""Values of one tree, where a shared one counts once a place, and a text as one more each 256 characters."""
+"""The most values of one tree. A shared value counts each time, a text once more for each 256 characters."""
 _TEXT_COST: Final = 256
 _NAME_BYTES: Final = 60_000
 _NAMED: Final[dict[str, tuple[Callable[[str], Any], frozenset[str]]]] = {
@@ -48,9 +48,9 @@ def to_portable(state_dict: StateDict, name: str) -> tuple[Any, dict[str, Tensor
 
     Tensors that are the same view of one storage are one, under the first path.
 
-    :param state_dict: what to split
+    :param state_dict: the state dict to split
     :param name: its name in the archive, ``policy``: tensors are called ``policy:path``
-    :raises UnsupportedError: when there is no word for a value of it, or there are too many values
+    :raises UnsupportedError: when a value of it has no tag, or there are too many values
     :raises LimitError: when it has more values by path than ``leaves`` allows
     """
     state_dict.tensors()  # counts its paths, which shared containers could make any number of
@@ -148,7 +148,7 @@ def _join(path: str, part: str) -> str:
 
 
 def _float_text(value: float) -> float | str:
-    """A number where JSON says it exactly, else the 16 hexadecimal digits of the binary64."""
+    """Return a float as a JSON number if that is exact, else as the 16 hexadecimal digits of the binary64."""
     return value if math.isfinite(value) else _DOUBLE.pack(value).hex()
 
 
@@ -156,7 +156,7 @@ def _float_text(value: float) -> float | str:
 
 
 class _Reading(NamedTuple):
-    """What a tree refers to."""
+    """What the JSON refers to."""
 
     tensors: Mapping[str, TensorInfo]
     used: set[str]
@@ -168,10 +168,10 @@ def from_portable(
 ) -> Any:
     """Return the tree that a JSON value and tensors were split from.
 
-    :param value: as :func:`to_portable` gives it, from a file: every word of it is checked
+    :param value: as :func:`to_portable` gives it, from a file: every tag of it is checked
     :param tensors: by name
     :param used: gets the names of the tensors that it refers to
-    :param limits: for dicts and sets whose keys are no text
+    :param limits: for dicts and sets whose keys are not text
     :raises DataError: when it is not that
     """
     try:
@@ -339,7 +339,7 @@ _Maker: TypeAlias = "Callable[[dict[str, Any], object, _Reading], Any]"
 
 _FLAGS: Final = ("requires_grad", "is_parameter")
 _BESIDE: Final = {"tensor": frozenset(_FLAGS), "ordered_dict": frozenset({"_metadata"})}
-"""The keys that may stand beside a word."""
+"""The keys that may occur beside a tag."""
 _WORDS: Final[dict[str, _Maker]] = {
     "dict": _dict,
     "ordered_dict": _ordered_dict,

@@ -1,4 +1,4 @@
-"""torch's small values, and bytes and numbers as protocol 2 spells them (FORMAT.md 6.6)."""
+"""torch's small values, and bytes and numbers as protocol 2 encodes them (FORMAT.md 6.6)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def size_of(value: object) -> Size:
-    """A shape: ``torch.Size((2, 3))``, or the plain tuple."""
+    """Return a shape, which is ``torch.Size((2, 3))`` or the plain tuple."""
     args = reduced(value, "size")
     return Size(whole_numbers(value if args is None else arguments(args, "torch.Size", (1,))[0], "size"))
 
@@ -101,7 +101,7 @@ SMALL_VALUES: Final[dict[str, Callable[[DecodeContext, tuple[object, ...]], obje
 
 
 def named_value(value: Global) -> object:
-    """Return the dtype, memory format or layout that a bare name stands for; None when it is none."""
+    """Return the dtype, memory format or layout of a global; None for any other."""
     if value.updates:
         return None
     if value.pair in DTYPE_NAMES:
