@@ -23,13 +23,13 @@ from sbformat.tools.extract import extract
 from sbformat.tools.scan import scan
 from sbformat.values.types import Box, Reference
 from tests.helpers.build_replay_buffers import BUFFERS, HER, Named, attributes_of, buffer, hindsight_of_old, pickled
-from tests.helpers.shared_files import GENERATED, told
+from tests.helpers.shared_files import GENERATED, summarize_counts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 DECODED: Final[Counter[str]] = Counter()
-_summary = told(DECODED, "test_replay_buffer.py read")
+_summary = summarize_counts(DECODED, "test_replay_buffer.py read")
 
 
 def read(**options: Any) -> ReplayBuffer:

@@ -14,10 +14,10 @@ from sbformat import pkl
 from sbformat.data import Serialized
 from sbformat.formats.sb2.algorithms import SIGNATURES, infer_algorithm
 from tests.helpers.sb2_keys import ALGORITHMS, every_data, last_data, reference
-from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, told
+from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, summarize_counts
 
 COUNTED: Final[Counter[str]] = Counter()
-_summary = told(COUNTED, "test_sb2_algorithms.py inferred")
+_summary = summarize_counts(COUNTED, "test_sb2_algorithms.py inferred")
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from sbformat.values.types import (
     Reference,
 )  # fmt: skip
 from tests.helpers.build_blobs import decode_outcome
-from tests.helpers.shared_files import CORPUS, GENERATED, told
+from tests.helpers.shared_files import CORPUS, GENERATED, summarize_counts
 
 TABLE: Final = Path(__file__).parent / "sb2_lists.txt"
 OFF_POLICY: Final = {"DQN": "deepq", "DDPG": "ddpg", "SAC": "sac", "TD3": "td3"}
@@ -42,7 +42,7 @@ NEWER_NAMES: Final = (("model/logstd:", "model/pi/logstd:"), ("/qf/qf/", "/qf/qf
 CUSTOM: Final = Global("utils", "CustomPolicy")
 
 DECODED: Final[Counter[str]] = Counter()
-_summary = told(DECODED, "test_sb2_orders.py named")
+_summary = summarize_counts(DECODED, "test_sb2_orders.py named")
 
 
 # -- the table ----------------------------------------------------------------------------------------

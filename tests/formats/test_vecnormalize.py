@@ -55,10 +55,10 @@ from tests.helpers.build_statistics import (
     with_keys,
 )
 from tests.helpers.bundled import PPO
-from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, told
+from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, summarize_counts
 
 COUNTED: Final[Counter[str]] = Counter()
-_summary = told(COUNTED, "test_vecnormalize.py read")
+_summary = summarize_counts(COUNTED, "test_vecnormalize.py read")
 
 STATISTICS: Final = RunningMeanStd(np.array(MEAN), np.array(VAR), 100.0001)
 RETURNS: Final = RunningMeanStd(np.array(2.0), np.array(9.0), 100.0001)
