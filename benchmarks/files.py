@@ -47,7 +47,7 @@ def template() -> sbformat.Archive:
 def write_policy(output: str, arrays: dict[str, np.ndarray]) -> None:
     """Write an archive with these weights and without the optimizer, which belongs to other weights."""
     made = template().replace(parameters={"policy": arrays, "policy.optimizer": None})
-    sbformat.write(made, output)
+    sbformat.write(made, output, overwrite=True)
 
 
 def policy(output: str, mebibytes: int) -> None:
@@ -72,7 +72,7 @@ def data(output: str, mebibytes: int) -> None:
     values: dict[str, Any] = {f"history_{at}": numbers[at::10] for at in range(10)}
     for at in range(4):
         values[f"_last_obs_{at}"] = array_blob(half * 3 // 4 // 4)
-    sbformat.write(made.replace(data={**made.data, **values}), output)
+    sbformat.write(made.replace(data={**made.data, **values}), output, overwrite=True)
 
 
 def array_blob(size: int) -> sbformat.Serialized:
@@ -84,12 +84,14 @@ def array_blob(size: int) -> sbformat.Serialized:
 def blob(output: str, kibibytes: int) -> None:
     """Write an archive with one pickle of that many KiB in ``data``."""
     made = template()
-    sbformat.write(made.replace(data={**made.data, BLOB_KEY: array_blob(kibibytes * KIB)}), output)
+    sbformat.write(made.replace(data={**made.data, BLOB_KEY: array_blob(kibibytes * KIB)}), output, overwrite=True)
 
 
 def entries(output: str, count: int) -> None:
     """Write an archive with that many entries that SB3 ignores, after its own."""
-    sbformat.write(template().replace(extra={f"extra/{at}": b"sixteen bytes ok" for at in range(count)}), output)
+    sbformat.write(
+        template().replace(extra={f"extra/{at}": b"sixteen bytes ok" for at in range(count)}), output, overwrite=True
+    )
 
 
 def ideal(output: str, source: str) -> None:

@@ -58,7 +58,7 @@ def write(subject: str, source: Any, output: str) -> Callable[[], object]:
     template = sbformat.read(source)
     weights = sbformat.read(source, copy=True).parameters["policy"].to_numpy()
     if subject == US:
-        return lambda: sbformat.write(template.replace(parameters={"policy": weights}), output)
+        return lambda: sbformat.write(template.replace(parameters={"policy": weights}), output, overwrite=True)
     plain = {name: template.raw(name).tobytes() for name in template.entries if name != "policy.pth"}
     return lambda: write_as_sb3(weights, plain, output, is_synced=subject == "torch, synced")
 

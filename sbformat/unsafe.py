@@ -60,20 +60,14 @@ _ENUMS: Final[frozenset[Pair]] = frozenset({
 })  # fmt: skip
 """Enumerations, whose members exist once in a process, so that no file may change one."""
 
-_PLAIN: Final[frozenset[Pair]] = (
-    frozenset(
-        (f"stable_baselines3.common.{module}", name)
-        for module, name in (
-            ("noise", "NormalActionNoise"),
-            ("noise", "OrnsteinUhlenbeckActionNoise"),
-            ("noise", "VectorizedActionNoise"),
-            ("utils", "ConstantSchedule"),
-            ("utils", "FloatSchedule"),
-            ("utils", "LinearSchedule"),
-        )
-    )
-    | SPACE_REFERENCES
-)
+_PLAIN: Final[frozenset[Pair]] = SPACE_REFERENCES | {
+    ("stable_baselines3.common.noise", "NormalActionNoise"),
+    ("stable_baselines3.common.noise", "OrnsteinUhlenbeckActionNoise"),
+    ("stable_baselines3.common.noise", "VectorizedActionNoise"),
+    ("stable_baselines3.common.utils", "ConstantSchedule"),
+    ("stable_baselines3.common.utils", "FloatSchedule"),
+    ("stable_baselines3.common.utils", "LinearSchedule"),
+}  # fmt: skip
 """Plain objects: BUILD sets their attributes from a dict, never from slots, which would call setters."""
 
 _NUMPY: Final[frozenset[Pair]] = frozenset({

@@ -1,8 +1,10 @@
-"""``write``, ``writes`` and ``new``: the ways out, the mirror of ``reader`` (FORMAT.md 12).
+"""``write``, ``writes`` and ``new``: archives to files, bytes and other archives (FORMAT.md 12).
 
 An archive is written as SB3 writes it: the same order, stored, with fixed dates, so that the same entries give the same
-bytes. What was not edited is copied byte for byte. What is written is read again by the strict reader before it
-counts.
+bytes. Entries that were not edited are copied byte for byte. What was written is read again by the strict reader.
+
+All functions that write a file write it whole or not at all, and have one rule for existing files: they are replaced
+with ``overwrite=True`` only, otherwise a ``FileExistsError`` is raised.
 """
 
 from __future__ import annotations
@@ -53,46 +55,51 @@ def write(
     archive: Archive,
     path: str | os.PathLike[str],
     *,
-    overwrite: bool = True,
+    overwrite: bool = False,
     reencode: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> None:
     """Write an archive to a file, whole or not at all.
 
-    It is written beside the target, synced, read again by the strict reader, and then renamed over it: on any failure
-    the old file is as it was. The target's mode is kept; of a symbolic link, what it points to is replaced. Writing
-    over the archive that was read works. Tensors are streamed: no copy of them is held. Whether SB3 can load it is
-    another question: :func:`sbformat.validate` answers it.
+    It is written to a temporary file beside the target, synced, read again by the strict reader, and renamed; on any
+    failure an existing file is unchanged. Its mode is kept; if it is a symbolic link, the file that the link points to
+    is replaced. The archive may be the one in the target. Tensors are streamed, not copied. :func:`sbformat.validate`
+    checks whether SB3 can load the archive; this function does not.
 
-    :param archive: what to write
-    :param path: the target, exactly: no ``.zip`` is added
-    :param overwrite: False refuses a target that exists
-    :param reencode: make every ``.pth`` and ``data`` anew from its values, instead of copying what was not edited
-    :param progress: called with the number of bytes, each time some were written
-    :raises FileExistsError: when it exists and ``overwrite`` is False
-    :raises OSError: when it cannot be written, or is no regular file
-    :raises SbformatError: when an entry cannot be encoded, or what was written would be refused by
-        :func:`sbformat.read`
+    >>> archive = sbformat.read("ppo.zip")
+    >>> sbformat.write(archive.replace(data={**archive.data, "gamma": 0.98}), "edited.zip")
+
+    :param archive: the archive
+    :param path: the target; no ``.zip`` is added
+    :param overwrite: replace an existing file
+    :param reencode: encode every ``.pth`` and ``data`` again from its values, instead of copying its bytes
+    :param progress: called with the number of bytes each time some were written
+    :raises FileExistsError: if the target exists and ``overwrite`` is False
+    :raises OSError: if it cannot be written, or is not a regular file
+    :raises SbformatError: if an entry cannot be encoded, or :func:`sbformat.read` would refuse the result
     """
     with new_file(path, overwrite=overwrite) as temporary:
         with open_new(temporary) as file:
-            encoded = _write_entries(archive, file, reencode=reencode, progress=_telling(file, progress))
+            encoded = _write_entries(archive, file, reencode=reencode, progress=_report_written(file, progress))
             os.fsync(file.fileno())
-        _check(FileSource(temporary), archive, encoded, check_crcs=True)
+        _verify_output(FileSource(temporary), archive, encoded, check_crcs=True)
         archive.check()
 
 
 def writes(archive: Archive, *, reencode: bool = False) -> bytes:
-    """Return the bytes that :func:`write` writes; the same whenever the entries are the same.
+    """Return the bytes that :func:`write` writes; equal entries give equal bytes.
 
-    :param archive: what to write
-    :param reencode: as in :func:`write`
-    :raises SbformatError: as in :func:`write`
+    >>> sbformat.reads(sbformat.writes(archive)) == archive
+    True
+
+    :param archive: the archive
+    :param reencode: see :func:`write`
+    :raises SbformatError: see :func:`write`
     """
     file = BytesIO()
     encoded = _write_entries(archive, file, reencode=reencode)
     data = file.getvalue()
-    _check(BytesSource(data), archive, encoded, check_crcs=False)
+    _verify_output(BytesSource(data), archive, encoded, check_crcs=False)
     return data
 
 
@@ -100,23 +107,23 @@ def write_pth(
     state_dict: StateDict,
     path: str | os.PathLike[str],
     *,
-    overwrite: bool = True,
+    overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
     check: Callable[[], None] | None = None,
 ) -> None:
-    """Write one state dict to a ``.pth`` file, as :func:`write` does: whole or not at all, streamed, and read again.
+    """Write a state dict to a ``.pth`` file, in the same way as :func:`write`.
 
-    :param state_dict: of an archive, or :meth:`StateDict.from_arrays`
+    :param state_dict: from an archive, or from :meth:`StateDict.from_arrays`
     :param path: the target
-    :param overwrite: as in :func:`write`
-    :param progress: as in :func:`write`
-    :param check: called when all was written, before it takes the target's place; what it raises is raised
-    :raises SbformatError: when it cannot be encoded
+    :param overwrite: replace an existing file
+    :param progress: see :func:`write`
+    :param check: called after the last byte, before the target is replaced; its errors are raised
+    :raises SbformatError: if it cannot be encoded
     """
     made = encode_pth(state_dict)
     with new_file(path, overwrite=overwrite) as temporary:
         with open_new(temporary) as file:
-            for chunk in _to_write(made.chunks, made.size, _telling(file, progress))():
+            for chunk in _prepare_chunks(made.chunks, made.size, _report_written(file, progress))():
                 write_all(file, chunk)
             os.fsync(file.fileno())
         _check_pth(FileSource(temporary), state_dict.new_budget(), "inert").verify_all()
@@ -124,8 +131,8 @@ def write_pth(
             check()
 
 
-def _in_order(names: Iterable[str]) -> list[str]:
-    """SB3's order (FORMAT.md 1.2); optimizers, and what else there is, as they stand."""
+def _sort_entries(names: Iterable[str]) -> list[str]:
+    """Return the names in SB3's order (FORMAT.md 1.2); optimizers and extra entries keep theirs."""
     return sorted(names, key=_rank)
 
 
@@ -143,12 +150,12 @@ def _write_entries(
     """Write the zip; return the names of the entries that were encoded, not copied."""
     writer = ContainerWriter(file)
     encoded = set()
-    for name in _in_order(archive.entries):
+    for name in _sort_entries(archive.entries):
         try:
             member, is_new = archive.encode_entry(name, reencode=reencode)
             if is_new:
                 encoded.add(name)
-            writer.add(member._replace(chunks=_to_write(member.chunks, member.size, progress)))
+            writer.add(member._replace(chunks=_prepare_chunks(member.chunks, member.size, progress)))
         except SbformatError as error:
             if error.entry is None or not f"{error.entry}/".startswith(f"{name}/"):
                 error.within(name)  # a record of a .pth knows its own name only
@@ -160,15 +167,15 @@ def _write_entries(
 _Chunks: TypeAlias = "Callable[[], Chunks]"
 
 
-def _to_write(chunks: _Chunks, size: int, progress: Callable[[int], None] | None) -> _Chunks:
-    """The same chunks: many are made, and summed up, while those before them are written; and reported."""
+def _prepare_chunks(chunks: _Chunks, size: int, progress: Callable[[int], None] | None) -> _Chunks:
+    """Return the chunks with progress reports; large ones are encoded in a thread while others are written."""
     if size >= READ_AHEAD_BYTES:
-        chunks = partial(_made_ahead, chunks)
-    return partial(_reported, chunks, progress) if progress else chunks
+        chunks = partial(_iter_ahead, chunks)
+    return partial(_report_chunks, chunks, progress) if progress else chunks
 
 
-def _telling(file: IO[bytes], progress: Callable[[int], None] | None) -> Callable[[int], None]:
-    """Return what is to be told of bytes that were written."""
+def _report_written(file: IO[bytes], progress: Callable[[int], None] | None) -> Callable[[int], None]:
+    """Return a function to call with the number of bytes that were written."""
     wrote = WriteBack(file).add
 
     def tell(size: int) -> None:
@@ -179,26 +186,26 @@ def _telling(file: IO[bytes], progress: Callable[[int], None] | None) -> Callabl
     return tell
 
 
-def _made_ahead(chunks: _Chunks) -> Iterator[bytes | memoryview]:
+def _iter_ahead(chunks: _Chunks) -> Iterator[bytes | memoryview]:
     return read_ahead(chunks())
 
 
-def _reported(chunks: _Chunks, progress: Callable[[int], None]) -> Iterator[bytes | memoryview]:
+def _report_chunks(chunks: _Chunks, progress: Callable[[int], None]) -> Iterator[bytes | memoryview]:
     for chunk in chunks():
         yield chunk
         progress(len(chunk))
 
 
-def _check(source: Source, archive: Archive, encoded: frozenset[str], *, check_crcs: bool) -> None:
-    """Read what was written by the reader's rules: what it would refuse does not become a file.
+def _verify_output(source: Source, archive: Archive, encoded: frozenset[str], *, check_crcs: bool) -> None:
+    """Read the result with the strict reader, and raise its errors.
 
-    :param encoded: entries whose content was made here; the others are as they were read
+    :param encoded: the names of entries that were encoded; the others are copies
     :param check_crcs: read everything again and check every CRC, to detect what the disk returns differently
     """
     budget = Budget(archive.limits)
     container = Container(source, budget=budget)
-    if list(container) != _in_order(archive.entries):
-        message = "what was written does not hold the entries that it should"
+    if list(container) != _sort_entries(archive.entries):
+        message = "the file that was written does not contain the expected entries"
         raise ContainerError(message)
     kind = detect_zip_kind(container.entries)
     if kind != "sb3":
@@ -230,19 +237,22 @@ def _check_pth(source: Source, budget: Budget, on_unknown: OnUnknown) -> Contain
 
 
 def new(template: Archive, parameters: Mapping[str, Any], *, data: Mapping[str, Any] | None = None) -> Archive:
-    """Return an archive with the template's hyper-parameters and spaces, and weights of your own.
+    """Return an archive with the hyper-parameters and spaces of a template, and other weights.
+
+    >>> weights = sbformat.read_parameters("trained.zip", entries=["policy"])
+    >>> archive = sbformat.new(sbformat.read("template.zip"), weights, data={"num_timesteps": 1_000_000})
 
     :param template: an archive of the same algorithm, spaces and architecture
-    :param parameters: arrays as :func:`sbformat.read_parameters` and SB3's ``get_parameters`` give them:
-        ``{"policy": {name: array}}``, optimizers as well if you have them. Names and shapes must be the template's;
-        dtypes become its dtypes. Optimizers that are not given are emptied: their moments belong to other weights.
-        Against an emptied optimizer only the number of parameters and the groups' options are checked.
-    :param data: keys of ``data`` with other values than the template's
-    :raises ValidationError: when something does not fit: all that does not is in ``problems``. Neither may ``data`` ask
-        for another network than the template's.
+    :param parameters: arrays in the form of :func:`sbformat.read_parameters` and SB3's ``get_parameters``:
+        ``{"policy": {name: array}}``, and optimizers if available. Names and shapes must be the template's; dtypes are
+        converted to its dtypes. The state of other optimizers is emptied, because it belongs to other weights. Of an
+        optimizer whose state is empty in the template only the number of parameters and the options are checked.
+    :param data: new values for keys of ``data``
+    :raises ValidationError: if names, shapes or values do not fit, or ``data`` describes another network than the
+        template's; ``problems`` are all of them
     :raises MissingEntryError: for a state dict that the template does not have
     """
-    made = fit_all(parameters, lambda name, value: _like(template.state_dict(name + PTH_SUFFIX), value))
+    made = fit_all(parameters, lambda name, value: _fit_state_dict(template.state_dict(name + PTH_SUFFIX), value))
     for name in template.parameters:
         if OPTIMIZER_WORD in name and name not in made:
             made[name] = clear_optimizer(template.parameters[name])
@@ -253,9 +263,9 @@ def new(template: Archive, parameters: Mapping[str, Any], *, data: Mapping[str, 
 
 
 def _check_network(template: Archive, made: Archive) -> None:
-    """Refuse ``data`` that asks for another network than the template has, and contradictory names of one tensor.
+    """Refuse ``data`` that describes another network than the template's, and contradictory names of one tensor.
 
-    :raises ValidationError: with what does not fit now and did before
+    :raises ValidationError: for mismatches that the template does not have
     """
     found = _network_misfits(made)
     before = _network_misfits(template) if found else []
@@ -264,7 +274,7 @@ def _check_network(template: Archive, made: Archive) -> None:
 
 
 def _network_misfits(archive: Archive) -> list[Mismatch]:
-    """List what the policy has otherwise than ``data`` asks for; nothing where the network is not known."""
+    """List the differences between the policy and the network of ``data``; none if the network is not known."""
     from sbformat.policies import NetworkError, find_contradictions, match_network
 
     try:
@@ -279,8 +289,8 @@ def _network_misfits(archive: Archive) -> list[Mismatch]:
         return []
 
 
-def _like(template: StateDict, value: Any) -> StateDict:
-    """An optimizer's containers are taken as given, once they fit; other state dicts only lend their arrays."""
+def _fit_state_dict(template: StateDict, value: Any) -> StateDict:
+    """Return an optimizer's state dict as given, if it fits; for others, the template's with the given arrays."""
     given = value if isinstance(value, StateDict) else StateDict.from_arrays(value, like=template)
     if "param_groups" in given:
         return template.like_optimizer(given)

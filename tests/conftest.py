@@ -1,4 +1,4 @@
-"""Hypothesis draws the same examples in every run; what modules tell stands in the summary."""
+"""Hypothesis draws the same examples in every run; modules add lines to its summary."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.helpers.shared_files import TOLD
+from tests.helpers.shared_files import SUMMARY
 
 settings.register_profile("sbformat", derandomize=True, database=None, deadline=None)
 settings.load_profile("sbformat")
@@ -15,13 +15,13 @@ settings.load_profile("sbformat")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Keep what a worker's modules told."""
-    node.config.stash.setdefault(TOLD, []).extend(getattr(node, "workeroutput", {}).get("told", []))
+    """Keep the summary lines of a worker."""
+    node.config.stash.setdefault(SUMMARY, []).extend(getattr(node, "workeroutput", {}).get("summary", []))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Show it all."""
-    for line in sorted(config.stash.get(TOLD, [])):
+    """Print the summary lines."""
+    for line in sorted(config.stash.get(SUMMARY, [])):
         terminalreporter.write_line(line)
 
 

@@ -20,11 +20,11 @@ import sbformat
 from conformance.generators import build_pth, build_zips
 from sbformat import Archive, Limits, StateDict, ValidationError, pth
 from tests.helpers.bundled import PPO, SAC, changed, entries, with_data, zipped
-from tests.helpers.shared_files import DAMAGED, SHARED, told
+from tests.helpers.shared_files import DAMAGED, SHARED, summarize_counts
 
 COUNTS: Final[Counter[str]] = Counter()
 
-_summary = told(COUNTS, "test_writer.py wrote")
+_summary = summarize_counts(COUNTS, "test_writer.py wrote")
 
 
 def members(data: bytes) -> dict[str, bytes]:
@@ -353,7 +353,7 @@ def test_what_the_reader_refuses_does_not_become_a_file(tmp_path: Path, made: Ar
     (tmp_path / "old.zip").write_bytes(b"old")
     for target in ("new.zip", "old.zip"):
         with pytest.raises(error, match=words):
-            sbformat.write(made, tmp_path / target)
+            sbformat.write(made, tmp_path / target, overwrite=True)
     with pytest.raises(error, match=words):
         sbformat.writes(made)
     assert os.listdir(tmp_path) == ["old.zip"]
@@ -365,7 +365,7 @@ def test_reencode_refuses_what_it_cannot_decode_and_names_it(tmp_path: Path) -> 
         archive = sbformat.reads(build_zips.sb3_archive(entries={name: b"[]"}))
         assert members(sbformat.writes(archive))[name] == b"[]"
         with pytest.raises(error) as caught:
-            sbformat.write(archive, tmp_path / "o.zip", reencode=True)
+            sbformat.write(archive, tmp_path / "o.zip", reencode=True, overwrite=True)
         assert caught.value.entry == name
     assert os.listdir(tmp_path) == []
 
@@ -387,14 +387,14 @@ class Location:
 
 @pytest.mark.parametrize("form", [str, Path, Location])
 def test_a_path_may_be_text_or_path_like(tmp_path: Path, form: Any) -> None:
-    sbformat.write(sbformat.read(PPO), form(tmp_path / "agent"))
+    sbformat.write(sbformat.read(PPO), form(tmp_path / "agent"), overwrite=True)
     assert (tmp_path / "agent").read_bytes() == BYTES
     assert os.listdir(tmp_path) == ["agent"]
 
 
 def test_a_relative_path_lies_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    sbformat.write(sbformat.read(PPO), "agent.zip")
+    sbformat.write(sbformat.read(PPO), "agent.zip", overwrite=True)
     assert (tmp_path / "agent.zip").read_bytes() == BYTES
 
 
@@ -402,16 +402,17 @@ def test_a_relative_path_lies_in_the_current_folder(tmp_path: Path, monkeypatch:
 def test_other_targets_are_refused_by_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: Any) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(TypeError):
-        sbformat.write(sbformat.read(PPO), target)
+        sbformat.write(sbformat.read(PPO), target, overwrite=True)
     assert os.listdir(tmp_path) == []
 
 
-def test_overwrite_false_keeps_what_is_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [{}, {"overwrite": False}], ids=["default", "False"])
+def test_an_existing_file_is_not_overwritten_without_being_asked(tmp_path: Path, options: dict[str, bool]) -> None:
     target = tmp_path / "o.zip"
-    sbformat.write(sbformat.read(PPO), target, overwrite=False)
+    sbformat.write(sbformat.read(PPO), target, **options)
     assert target.read_bytes() == BYTES
     with pytest.raises(FileExistsError) as caught:
-        sbformat.write(sbformat.read(SAC), target, overwrite=False)
+        sbformat.write(sbformat.read(SAC), target, **options)
     assert caught.value.filename == str(target)
     assert target.read_bytes() == BYTES
     assert os.listdir(tmp_path) == ["o.zip"]
@@ -428,7 +429,7 @@ def test_the_mode_of_the_target_is_kept(tmp_path: Path, mode: int) -> None:
     def look(_: int) -> None:
         seen.extend(stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob(".*.tmp"))
 
-    sbformat.write(sbformat.read(PPO), target, progress=look)
+    sbformat.write(sbformat.read(PPO), target, progress=look, overwrite=True)
     assert stat.S_IMODE(target.stat().st_mode) == mode
     target.chmod(0o600)
     assert target.read_bytes() == BYTES
@@ -438,7 +439,7 @@ def test_the_mode_of_the_target_is_kept(tmp_path: Path, mode: int) -> None:
 
 def test_a_new_file_has_the_mode_of_any_new_file(tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("")
-    sbformat.write(sbformat.read(PPO), tmp_path / "o.zip")
+    sbformat.write(sbformat.read(PPO), tmp_path / "o.zip", overwrite=True)
     assert (tmp_path / "o.zip").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
@@ -450,7 +451,7 @@ def test_a_link_stays_and_what_it_points_to_is_replaced(tmp_path: Path, is_there
         target.write_bytes(b"old")
     link.symlink_to(Path("models") / "v1.zip")
     second.symlink_to(link)
-    sbformat.write(sbformat.read(PPO), second)
+    sbformat.write(sbformat.read(PPO), second, overwrite=True)
     assert link.is_symlink()
     assert second.is_symlink()
     assert target.read_bytes() == BYTES
@@ -461,7 +462,7 @@ def test_a_link_stays_and_what_it_points_to_is_replaced(tmp_path: Path, is_there
 def test_a_link_to_itself_is_refused(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(OSError, match="loop"):
-        sbformat.write(sbformat.read(PPO), tmp_path / "loop")
+        sbformat.write(sbformat.read(PPO), tmp_path / "loop", overwrite=True)
     assert os.listdir(tmp_path) == ["loop"]
 
 
@@ -469,7 +470,7 @@ def test_a_folder_is_no_target(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for target in (tmp_path / "folder", f"{tmp_path}/folder/"):
         with pytest.raises(OSError, match="regular"):
-            sbformat.write(sbformat.read(PPO), target)
+            sbformat.write(sbformat.read(PPO), target, overwrite=True)
     assert os.listdir(tmp_path) == ["folder"]
     assert os.listdir(tmp_path / "folder") == []
 
@@ -480,7 +481,7 @@ def test_pipes_and_devices_are_no_targets(tmp_path: Path) -> None:
     (tmp_path / "null").symlink_to(os.devnull)
     for target in (tmp_path / "pipe", tmp_path / "null", os.devnull):
         with pytest.raises(OSError, match="regular"):
-            sbformat.write(sbformat.read(PPO), target)
+            sbformat.write(sbformat.read(PPO), target, overwrite=True)
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
     assert sorted(os.listdir(tmp_path)) == ["null", "pipe"]
 
@@ -489,7 +490,7 @@ def test_pipes_and_devices_are_no_targets(tmp_path: Path) -> None:
 def test_an_error_of_the_folder_names_the_target(tmp_path: Path, target: str) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(OSError, match="o.zip") as caught:
-        sbformat.write(sbformat.read(PPO), tmp_path / target)
+        sbformat.write(sbformat.read(PPO), tmp_path / target, overwrite=True)
     assert type(caught.value) in (FileNotFoundError, NotADirectoryError)
     assert ".tmp" not in str(caught.value)
 
@@ -499,8 +500,8 @@ def test_writing_over_the_archive_that_was_read(tmp_path: Path) -> None:
     target.write_bytes(PPO.read_bytes())
     archive = sbformat.read(target)
     edited = archive.replace(data={**archive.data, "gamma": 0.5})
-    sbformat.write(edited, target)
-    sbformat.write(edited.replace(extra={"notes.txt": b"mine"}), target)
+    sbformat.write(edited, target, overwrite=True)
+    sbformat.write(edited.replace(extra={"notes.txt": b"mine"}), target, overwrite=True)
     assert sbformat.read(target).data["gamma"] == 0.5
     assert sbformat.read(target).parameters["policy"] == archive.parameters["policy"]
     assert archive.data["gamma"] == 0.99
@@ -512,8 +513,8 @@ def test_writing_over_an_archive_whose_tensors_are_mapped(tmp_path: Path) -> Non
     with sbformat.safe_open(target) as file:
         weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 -- safetensors' interface
         archive = sbformat.read(target).replace(parameters={"policy": weights, "policy.optimizer": None})
-        sbformat.write(archive, target)
-        sbformat.write(archive, target, reencode=True)
+        sbformat.write(archive, target, overwrite=True)
+        sbformat.write(archive, target, reencode=True, overwrite=True)
         assert all(np.array_equal(file.get_tensor(name), weights[name]) for name in weights)
     expected = sbformat.read(PPO).parameters["policy"].to_numpy()
     found = sbformat.read_parameters(target)
@@ -526,7 +527,7 @@ def test_a_folder_that_was_read_may_hold_the_target(tmp_path: Path) -> None:
         file.extractall(tmp_path)
     (tmp_path / "beside.zip").write_bytes(b"old")
     archive = sbformat.read(tmp_path)
-    sbformat.write(archive, tmp_path / "beside.zip")
+    sbformat.write(archive, tmp_path / "beside.zip", overwrite=True)
     assert sbformat.read(tmp_path / "beside.zip").extra["beside.zip"] == b"old"
 
 
@@ -535,7 +536,7 @@ def test_progress_adds_up_to_the_size_of_the_entries(tmp_path: Path, reencode: b
     told: list[int] = []
     big = {"big": {"w": np.ones(1 << 19)}}
     archive = sbformat.read(PPO).replace(extra={"large.bin": bytes(3 << 20)}, parameters=big)
-    sbformat.write(archive, tmp_path / "o.zip", progress=told.append, reencode=reencode)
+    sbformat.write(archive, tmp_path / "o.zip", progress=told.append, reencode=reencode, overwrite=True)
     assert sum(told) == sum(entry.size for entry in sbformat.read(tmp_path / "o.zip").entries.values())
     assert len(told) > len(archive.entries)
     assert max(told) <= 1 << 22
@@ -545,7 +546,7 @@ def test_write_and_writes_agree(tmp_path: Path) -> None:
     for number, archive in enumerate((sbformat.read(SAC), sbformat.read(SAC).replace(extra={"a": b"b"}))):
         for reencode in (False, True):
             target = tmp_path / f"{number}{reencode}"
-            sbformat.write(archive, target, reencode=reencode)
+            sbformat.write(archive, target, reencode=reencode, overwrite=True)
             assert target.read_bytes() == sbformat.writes(archive, reencode=reencode)
 
 

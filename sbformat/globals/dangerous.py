@@ -1,10 +1,10 @@
 """Names that are known to run, import, open, connect or unpickle, and why (FORMAT.md 14).
 
-They only ever make a verdict worse: what is not listed is unknown, not harmless. So prefixes do here, while what is
-understood goes by exact pairs. The names of numpy 2.4, torch 2.13, gym 0.26, gymnasium 1.4, stable-baselines 2.10,
-stable-baselines3, sb3-contrib and rl-zoo3 2.9 were found by searching their sources for what evaluates, imports, opens,
-runs and unpickles; names of older releases, of the standard library and of other packages were not found so, and are
-no complete list.
+They only ever make a verdict worse: a name that is not listed is unknown, not harmless. So prefixes are allowed here,
+while known names are exact pairs. The names of numpy 2.4, torch 2.13, gym 0.26, gymnasium 1.4, stable-baselines 2.10,
+stable-baselines3, sb3-contrib and rl-zoo3 2.9 were found by searching their sources for functions that
+evaluate, import, open, run and unpickle; the lists for older releases, the standard library and other packages are not
+complete.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ADDRESS: Final = re.compile(r"://|::|^[\\/]{2}")
 """In a path that code opens: an address with a scheme, a chain of them as fsspec opens it, or a UNC path."""
 
 _MODULES: Final[tuple[tuple[str, str], ...]] = (
-    # -- the standard library, by what it gives away --------------------------------------------------
+    # -- the standard library, by effect --------------------------------------------------------------
     (
         "runs commands and reaches files",
         """
@@ -40,13 +40,13 @@ _MODULES: Final[tuple[tuple[str, str], ...]] = (
         """,
     ),
     (
-        "imports what it is told",
+        "imports the module that its argument names",
         """
         antigravity compileall _distutils_hack _frozen_importlib _frozen_importlib_external _imp imp importlib
         modulefinder pkgutil py_compile pyclbr site sitecustomize sysconfig usercustomize zipapp zipimport
         """,
     ),
-    ("imports what it is told, in Python 2", "dl ihooks imputil"),
+    ("imports the module that its argument names, in Python 2", "dl ihooks imputil"),
     ("installs packages or builds them", "distutils ensurepip lib2to3 pip pkg_resources setuptools venv wheel"),
     ("reaches the interpreter and every module", "faulthandler gc sys _testcapi _testinternalcapi tracemalloc"),
     (
@@ -212,7 +212,11 @@ _GADGETS: Final[tuple[tuple[str, str, str], ...]] = (
     # -- anywhere: whoever re-exports them ------------------------------------------------------------
     ("", "runs the code it is given", "eval exec execfile exec_ reexec exec_command"),
     ("", "runs commands", "Popen call_subprocess check_output getoutput getstatusoutput popen system"),
-    ("", "imports what it is told", "__import__ _import_module find_class import_module load_module resolve_name"),
+    (
+        "",
+        "imports the module that its argument names",
+        "__import__ _import_module find_class import_module load_module resolve_name",
+    ),
     ("", "reaches any attribute", "attrgetter delattr getattr methodcaller setattr"),
     ("", "makes functions from code", "CodeType FunctionType LambdaType MethodType"),
     ("", "holds every name of a module", "__builtins__ __dict__ __globals__ __loader__ __spec__"),
@@ -269,7 +273,7 @@ _GADGETS: Final[tuple[tuple[str, str, str], ...]] = (
     ("torch", "opens the file it is given", "PyTorchFileReader PyTorchFileWriter from_file _open_file save"),
     ("torch", "opens the file it is given", "_open_zipfile_reader _open_zipfile_writer _save _legacy_save"),
     ("torch", "changes what later files may hold", "add_safe_globals register_package"),
-    ("torch", "imports what it is told", "_import_dotted_name treespec_loads"),
+    ("torch", "imports the module that its argument names", "_import_dotted_name treespec_loads"),
     ("torch", "compiles what it is given", "GraphModule ScriptModule compile import_ir_module"),
     ("torch", "compiles what it is given", "import_ir_module_from_buffer reduce_graph_module"),
     ("torch", "loads the library it is given", "CUDAPluggableAllocator XPUPluggableAllocator"),
@@ -314,7 +318,7 @@ _GADGETS: Final[tuple[tuple[str, str, str], ...]] = (
 )
 
 GADGETS: Final[dict[Pair, str]] = {(module, name): why for module, why, names in _GADGETS for name in names.split()}
-"""Names of other modules, wherever in the package they stand, and why they are dangerous; an empty module is any."""
+"""Names in other modules and in all below them, and why they are dangerous; an empty module matches any."""
 
 _METHODS: Final[dict[str, str]] = {
     **dict.fromkeys(("apply_", "map_", "apply", "__call__", "callback", "register"), "calls what it is given"),
@@ -334,19 +338,19 @@ _TWINS: Final = {
     "__builtin__": "builtins", "_bz2": "bz2", "_codecs": "codecs", "_functools": "functools", "_io": "io",
     "_lzma": "lzma", "_operator": "operator", "_weakref": "weakref", "copy_reg": "copyreg", "exceptions": "builtins",
 }  # fmt: skip
-"""The other names of modules, of Python 2 and of their part in C."""
+"""Other names of modules: in Python 2, and of their part in C."""
 
 _CARRIED: Final = frozenset({
     "builtins", "cloudpickle", "ctypes", "dill", "importlib", "io", "joblib", "marshal", "nt", "os", "pickle", "posix",
     "pty", "runpy", "shutil", "socket", "subprocess", "sys", "urllib", "webbrowser",
 })  # fmt: skip
-"""Modules that others import: a name that is one of these gives the module itself."""
+"""Modules that others import: one of these as a name refers to the module itself."""
 
 
-def reason(pair: Pair) -> str | None:
-    """Say why a name is dangerous: a short clause whose subject is the name; None when nothing is known against it.
+def explain_danger(pair: Pair) -> str | None:
+    """Return why a name is dangerous, as a clause whose subject is the name; None when it is not listed.
 
-    :param pair: module and name, Python 2 names already renamed or not; the name may be dotted, as protocol 4 has it
+    :param pair: module and name, in Python 2 or 3; the name may be dotted, as in protocol 4
     """
     module, name = pair
     first, *rest = name.split(".")
@@ -358,7 +362,7 @@ def reason(pair: Pair) -> str | None:
 
 
 def _of_path(module: str, name: str, parts: list[str]) -> str | None:
-    """A dotted name leads through classes, when a pickler wrote it, or through the modules that a module imported."""
+    """Check each part of a dotted name, which may lead through the modules that a module imported."""
     found = _of_name(module, name)
     for index, part in enumerate(parts):
         below = ".".join(parts[index + 1 :])
@@ -386,7 +390,7 @@ def _of_name(module: str, name: str) -> str | None:
 
 
 def _upwards(module: str) -> Iterator[str]:
-    """A module and its parents, by the name under which the tables know them."""
+    """Yield a module and its parents, by the names that the tables use."""
     top, dot, below = module.partition(".")
     module = _TWINS.get(top, top) + dot + below
     while module:

@@ -1,23 +1,22 @@
-"""The names that may stand in a blob as a plain value: classes, dtypes and constants that nothing calls there.
+"""Names that may be plain values in a pickle: classes, dtypes and constants that nothing calls there.
 
-What a name needs to be in here:
+Conditions for a name to be listed here:
 
 * It is written by a pickler for a class or a constant itself, not for an instance: the module is the one
   that defines it, in some release; SB3 0.6 to 2.9, sb3-contrib 0.9 to 2.9 and SB2 2.0 to 2.10 were read.
-* Importing its module does what importing that library does, and nothing else.
-* Its constructor, read, starts no process, opens no file or socket, unpickles nothing and imports
-  nothing by a name that it is given: it stays harmless when SB3 calls it in the role it is meant for,
-  as ``policy_kwargs`` has it called for ``activation_fn``. Instances of it are another matter: they are
-  judged by what builds them.
-* It is exact: no prefix, no alias, no dotted name.
+* Importing its module has no effect beyond importing that library.
+* Its constructor was read: it starts no process, opens no file or socket, unpickles nothing and imports
+  nothing by name. So it is harmless when SB3 calls it for its purpose, such as the ``activation_fn`` of
+  ``policy_kwargs``. Instances are judged by their own constructor calls.
+* It is exact: not a prefix, an alias or a dotted name.
 
-Absent on purpose: functions, but for SB2's activations; vectorised environments, wrappers, environments and
+Left out on purpose: functions, except SB2's activations; vectorised environments, wrappers, environments and
 ``Monitor`` (processes, ``CloudpickleWrapper``, files); loggers and callbacks (files); data sets (``numpy.load``);
 storages (files).
 
-:data:`ALGORITHMS` is a table of its own: an algorithm given a text as its environment makes that
-environment, which may import a module by name. SB3 never gives it one in the only role it has in a
-blob, ``model_class`` of HER.
+:data:`ALGORITHMS` is a separate table: an algorithm whose environment is given as text creates that
+environment, which may import a module by name. SB3 does not do so with the only algorithm that it
+pickles, ``model_class`` of HER.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Table = dict[str, str]
-"""Module to the names in it, parted by spaces."""
+"""Modules, each with its names, separated by spaces."""
 
 STABLE_BASELINES3: Final[Table] = {
     "stable_baselines3.common.buffers": (
@@ -139,7 +138,7 @@ TENSORFLOW: Final[Table] = {
     "tensorflow.python.ops.math_ops": "sigmoid tanh",
     "tensorflow.python.ops.nn_ops": "leaky_relu",
 }
-"""The activations that policies of SB2 were given: functions of a tensor."""
+"""Activation functions of SB2 policies: functions of a tensor."""
 
 TORCH: Final[Table] = {
     "torch": "Tensor device",
@@ -176,7 +175,7 @@ TORCH: Final[Table] = {
     ),
     "torch.nn.modules.upsampling": "Upsample UpsamplingBilinear2d UpsamplingNearest2d",
     "torch.nn.parameter": "Parameter",
-    "torch.optim": "Adafactor Muon",  # these two say so of themselves
+    "torch.optim": "Adafactor Muon",  # their __module__
     "torch.optim._adafactor": "Adafactor",
     "torch.optim._muon": "Muon",
     "torch.optim.adadelta": "Adadelta",
@@ -225,7 +224,7 @@ def _pairs(*tables: Mapping[str, str]) -> frozenset[Pair]:
 
 
 ALGORITHMS: Final[frozenset[Pair]] = _pairs(_ALGORITHMS)
-"""Algorithm classes, a part of :data:`REFERENCES`."""
+"""Algorithm classes, a subset of :data:`REFERENCES`."""
 
 REFERENCES: Final[frozenset[Pair]] = (
     _pairs(STABLE_BASELINES3, SB3_CONTRIB, STABLE_BASELINES, TENSORFLOW, TORCH, NUMPY, PYTHON)

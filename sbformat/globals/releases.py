@@ -1,4 +1,4 @@
-"""The releases of SB3 that pickles are written for, and what each of them has (FORMAT.md 13.7).
+"""Releases of SB3 that pickles can be written for, and the classes of each (FORMAT.md 13.7).
 
 Sources: SB3's and sb3-contrib's changelogs and packages, 2.0 to 2.9.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Target(NamedTuple):
-    """A release of SB3, without its patch number; compares as a release does."""
+    """A release of SB3 without its patch number; compares as releases do."""
 
     major: int
     minor: int
@@ -28,8 +28,8 @@ class Target(NamedTuple):
         """Its last patch release."""
         return RELEASES[self]
 
-    def misses(self, pair: Pair) -> str | None:
-        """Say why this release does not have a class, or nothing."""
+    def explain_missing(self, pair: Pair) -> str | None:
+        """Return why this release does not have a class, or None if it has it."""
         if pair in _GONE or pair[0].partition(".")[0] in _OTHER_LIBRARIES:
             return "is in no release of SB3 2"
         since = _SINCE.get(pair)
@@ -52,9 +52,9 @@ RELEASES: Final = {
 NEWEST: Final = max(RELEASES)
 
 SCHEDULE_CLASSES: Final = Target(2, 7)
-"""Since then schedules are objects of SB3's own classes; before, they were functions."""
+"""The first release whose schedules are objects of SB3 classes; before, they were functions."""
 ONE_NETWORK_OPTIMIZER: Final = Target(2, 4)
-"""Since then the optimizer of DQN and QRDQN has the parameters of the online network alone."""
+"""The first release whose optimizer of DQN and QRDQN has the parameters of the online network alone."""
 
 _SINCE: Final[dict[Pair, Target]] = {
     ("stable_baselines3.common.utils", "ConstantSchedule"): SCHEDULE_CLASSES,
@@ -68,7 +68,7 @@ _SINCE: Final[dict[Pair, Target]] = {
         Target(2, 4),
     ),
 }
-"""Classes that the first targets do not have."""
+"""Classes that are missing in earlier targets."""
 _GONE: Final = frozenset(
     {
         ("stable_baselines3.sac.policies", "Critic"),
@@ -76,14 +76,14 @@ _GONE: Final = frozenset(
         ("gymnasium.spaces.oneof", "OneOf"),  # since gymnasium 1.0, and SB3 takes older ones
     }
 )
-"""Classes that no target has, or not every one."""
+"""Classes that no target has, or not with every gymnasium."""
 _OTHER_LIBRARIES: Final = frozenset({"gym", "stable_baselines", "tensorflow"})
 
 
-def target_of(text: str | Target) -> Target:
-    """Return the target of a release's name: ``2.9``, or ``2.9.2``.
+def parse_target(text: str | Target) -> Target:
+    """Return the target that a version such as ``2.9`` or ``2.9.2`` names.
 
-    :raises UnsupportedError: when it is none of SB3 2.0 to the newest that is known
+    :raises UnsupportedError: when it is not a known release of SB3 2
     """
     if isinstance(text, Target):
         target: Target | None = text
@@ -91,6 +91,6 @@ def target_of(text: str | Target) -> Target:
         match = re.fullmatch(r"([1-9])\.(0|[1-9][0-9]?)(?:\.[0-9]{1,2})?", text)
         target = Target(int(match[1]), int(match[2])) if match else None
     if target not in RELEASES:
-        message = f"{quote(str(text), 40)} is no release that can be written for: they are {min(RELEASES)} to {NEWEST}"
+        message = f"{quote(str(text), 40)} is not a target: expected SB3 {min(RELEASES)} to {NEWEST}"
         raise UnsupportedError(message)
     return target

@@ -1,4 +1,4 @@
-"""Classes that have another name in SB3 2: as they are found in archives, and where they are now.
+"""Classes that were renamed: the names in archives, and those in SB3 2 and current gymnasium and numpy.
 
 Sources: SB3 0.6 to 2.0, sb3-contrib 0.10 to 2.0.
 """
@@ -22,12 +22,12 @@ MOVED: Final[dict[Pair, Pair]] = {
         (_POLICIES, name): (_LAYERS, name)  # 0.6
         for name in ("BaseFeaturesExtractor", "FlattenExtractor", "MlpExtractor", "NatureCNN")
     },
-    ("numpy", "bool"): ("numpy", "bool_"),  # numpy 1.24 to 1.26 have no numpy.bool
+    ("numpy", "bool"): ("numpy", "bool_"),  # numpy 1.24 to 1.26 lack numpy.bool
     **RENAMED_SPACES,
 }
-"""Old name to new."""
+"""The current name of each old one."""
 
 
-def of_today(pair: Pair) -> Pair:
-    """Return the name that a class has now."""
+def current_name(pair: Pair) -> Pair:
+    """Return the current name of a class."""
     return MOVED.get(pair, pair)

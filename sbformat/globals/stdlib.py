@@ -21,7 +21,7 @@ BUILTIN_TYPES: Final = frozenset(
         "NotImplementedType", "SimpleNamespace", "TracebackType", "UnionType", "WrapperDescriptorType",
     }
 )  # fmt: skip
-"""The classes in ``types``; its functions are not among them. ``_builtin_type`` looks a name up there."""
+"""The classes in ``types``, without its functions. ``_builtin_type`` looks a name up there."""
 
 _ENUMS: Final = ("Enum", "Flag", "IntEnum", "IntFlag", "ReprEnum", "StrEnum")
 _ENUM_METHODS: Final = ("__new__", "__repr__", "__str__", "__format__", "__reduce_ex__")
@@ -37,7 +37,7 @@ METACLASSES: Final[frozenset[Pair]] = frozenset(
         ("typing", "NamedTupleMeta"), ("typing", "_ProtocolMeta"),
     }
 )  # fmt: skip
-"""What makes a class when it is called; of these alone it is known that they run no code but that of the class."""
+"""Metaclasses that are known to run only code of the class itself."""
 
 NAMES: Final[frozenset[Pair]] = METACLASSES | frozenset(
     {
@@ -60,8 +60,8 @@ NAMES: Final[frozenset[Pair]] = METACLASSES | frozenset(
         )),
     }
 )  # fmt: skip
-"""Names that may be values in a pickle that carries a function or class: their import only defines them, and nothing
-in that pickle calls them."""
+"""Names that may be values in a pickle that contains a function or class by value: importing them only defines them,
+and nothing in that pickle calls them."""
 
 CALLS: Final[dict[Pair, str]] = {
     ("_collections", "_tuplegetter"): "tuple_getter",
@@ -77,7 +77,7 @@ CALLS: Final[dict[Pair, str]] = {
         for module in ("cloudpickle.cloudpickle", "cloudpickle.cloudpickle_fast", "cloudpickle")
     },
 }
-"""What REDUCE may call, beside those of :data:`sbformat.globals.recognized.CALLS`."""
+"""Functions that REDUCE may call there, with their roles."""
 
 _FIELD: Final = (
     "name", "type", "default", "default_factory", "repr", "hash", "init", "compare", "metadata", "kw_only", "doc",
@@ -93,7 +93,7 @@ SLOT_OBJECTS: Final[dict[Pair, tuple[str, ...]]] = {
     ("dataclasses", "_HAS_DEFAULT_FACTORY_CLASS"): (),
     ("dataclasses", "_MISSING_TYPE"): (),
 }  # fmt: skip
-"""Objects of a dataclass that NEWOBJ makes, which are nothing but their slots, and the slots that they have."""
+"""Parts of a dataclass that NEWOBJ creates, which consist of their slots alone, with the names of the slots."""
 
 _DATA_TYPES: Final = ("object", "bool", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "set", "str",
                       "tuple", "Exception")  # fmt: skip

@@ -1,7 +1,6 @@
-"""The one table of exact ``(module, name)`` pairs that sbformat knows, and what each is to a ``.pth``.
+"""The exact ``(module, name)`` pairs that a ``.pth`` may contain, with the role of each (FORMAT.md 5.4).
 
-Exact pairs only: no prefixes, no dotted names (FORMAT.md 5.4). Python 2 names were renamed before a
-name is looked up here. Sources: torch ``_utils.py``, ``_tensor.py``, ``storage.py``,
+Python 2 names are renamed before they are looked up here. Sources: torch ``_utils.py``, ``_tensor.py``, ``storage.py``,
 ``_weights_only_unpickler.py``; numpy ``_core/multiarray``.
 """
 
@@ -37,7 +36,7 @@ CALLS: Final[dict[Pair, PthRole]] = {
     ("builtins", "bytearray"): "bytearray",
     ("builtins", "complex"): "complex",
     ("_codecs", "encode"): "encode",
-    ("builtins", "bytes"): "bytes",  # protocol 2 has no other spelling of b""
+    ("builtins", "bytes"): "bytes",  # protocol 2 writes b"" so
     ("numpy.core.multiarray", "scalar"): "numpy_scalar",
     ("numpy.core._multiarray_umath", "scalar"): "numpy_scalar",  # some builds of numpy 1.16 to 1.19
     ("numpy._core.multiarray", "scalar"): "numpy_scalar",
@@ -47,7 +46,7 @@ CALLS: Final[dict[Pair, PthRole]] = {
     ("numpy.core.numeric", "_frombuffer"): "numpy_array",
     ("numpy._core.numeric", "_frombuffer"): "numpy_array",
 }
-"""What may be called."""
+"""Functions that may be called."""
 
 NUMPY_DTYPE: Final[Pair] = ("numpy", "dtype")
 NUMPY_NDARRAY: Final[Pair] = ("numpy", "ndarray")
@@ -57,7 +56,7 @@ TENSOR_CLASSES: Final[dict[Pair, bool]] = {
     ("torch", "Tensor"): False,
     ("torch.nn.parameter", "Parameter"): True,
 }
-"""Classes whose instances ``_rebuild_from_type_v2`` may give: is it a Parameter?"""
+"""Classes whose instances ``_rebuild_from_type_v2`` may return, and whether each is a Parameter."""
 
 _STORAGE_DTYPES: Final = {
     "DoubleStorage": "float64",
@@ -90,7 +89,7 @@ STORAGE_CLASSES: Final[dict[str, Pair]] = {
     **{dtype: ("torch", name) for name, dtype in _STORAGE_DTYPES.items()},
     "": ("torch.storage", "UntypedStorage"),
 }
-"""The class that is written for a storage of a dtype."""
+"""The class that the writer names for a storage of each dtype."""
 
 DTYPES: Final[dict[Pair, str]] = {
     ("torch", name): name
@@ -107,7 +106,7 @@ MEMORY_FORMATS: Final[dict[Pair, str]] = {
 }
 
 PACKED_STORAGES: Final = frozenset({("torch", "QUInt4x2Storage"), ("torch", "QUInt2x4Storage")})
-"""Storages of several items a byte."""
+"""Storages with several items per byte."""
 
 LAYOUTS: Final = frozenset({"strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"})
 
@@ -118,4 +117,4 @@ QUANTIZATION_SCHEMES: Final[dict[Pair, bool]] = {
     ("torch", "per_channel_symmetric"): True,
     ("torch", "per_channel_affine_float_qparams"): True,
 }
-"""Quantization schemes: one scale a channel?"""
+"""Quantization schemes, and whether each has one scale per channel."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape, quote
-from sbformat.globals.renamed import of_today
+from sbformat.globals.renamed import current_name
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.sizes import (
     NetworkError,
@@ -78,7 +78,7 @@ class Arguments(NamedTuple):
         """
         value = self.values.get(name, Reference(*default))
         if isinstance(value, Reference):
-            return of_today(value.pair)
+            return current_name(value.pair)
         raise unknown_value_error(value, self.key(name))
 
     def nested(self, name: str) -> Arguments:

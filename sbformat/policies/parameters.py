@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape
-from sbformat.globals.renamed import of_today
+from sbformat.globals.renamed import current_name
 from sbformat.pkl.tree import Global
 from sbformat.policies.agents import USE_SDE, Agent
 from sbformat.policies.arguments import KWARGS, Arguments, is_true
@@ -183,7 +183,7 @@ def _read_policy_class(archive: Archive) -> Pair:
     key = "policy_class"
     value = decode_value(archive, key)
     if isinstance(value, Reference):
-        return of_today(value.pair)
+        return current_name(value.pair)
     if isinstance(value, Global) and not value.updates:
         return value.pair
     raise unknown_value_error(value, key)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sbformat.globals.releases import NEWEST, target_of
+from sbformat.globals.releases import NEWEST, parse_target
 from sbformat.limits import DEFAULT_LIMITS, Budget
 from sbformat.pkl.decode import decode_pickle
 from sbformat.values.context import Issue, is_known
@@ -73,7 +73,7 @@ def encode(value: object, target: str | Target = NEWEST, *, foreign: frozenset[P
     """
     from sbformat.values.encoder import encode_value
 
-    return encode_value(value, target_of(target), foreign)
+    return encode_value(value, parse_target(target), foreign)
 
 
 def decode_tree(

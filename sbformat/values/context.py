@@ -37,7 +37,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from sbformat.errors import TensorError, escape
-from sbformat.globals.recognized import CALLS, OBJECTS, PLAIN_OBJECTS
+from sbformat.globals.constructors import CALLS, OBJECTS, PLAIN_OBJECTS
 from sbformat.globals.references import REFERENCES
 from sbformat.globals.stdlib import NAMES, SLOT_OBJECTS
 from sbformat.globals.torch import DTYPES, MEMORY_FORMATS, QUANTIZATION_SCHEMES, STORAGES, TENSOR_CLASSES

@@ -10,10 +10,10 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.globals.recognized import CALLS, PARTIAL_MODULES, PLAIN_OBJECTS
+from sbformat.globals.constructors import CALLS, PARTIAL_MODULES, PLAIN_OBJECTS
 from sbformat.globals.references import ALGORITHMS, REFERENCES
 from sbformat.globals.releases import SCHEDULE_CLASSES
-from sbformat.globals.renamed import of_today
+from sbformat.globals.renamed import current_name
 from sbformat.globals.spaces import SPACE_MODULES
 from sbformat.globals.torch import NUMPY_NDARRAY
 from sbformat.pkl.encode import encode_pickle
@@ -129,12 +129,12 @@ class _Encoder:
     def reference(self, value: Reference) -> Global:
         if value.pair in self._foreign:
             return Global(*value.pair)
-        pair = of_today(value.pair)
+        pair = current_name(value.pair)
         if pair not in REFERENCES:
             _refuse(f"{quote('.'.join(pair))} is not a known class")
         if pair in ALGORITHMS:
             _refuse(f"{'.'.join(pair)} is an algorithm, which constructs the environment that its argument names")
-        missing = self.target.misses(pair)
+        missing = self.target.explain_missing(pair)
         if missing:
             _refuse(f"{'.'.join(pair)} {missing}")
         return Global(*pair)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.globals.dangerous import reason
+from sbformat.globals.dangerous import explain_danger
 from sbformat.pkl.tree import Call, Global
 from sbformat.values.classes import read_setter_state
 from sbformat.values.code import Code, FunctionParts, make_code
@@ -243,7 +243,7 @@ def decode_module(context: Context, node: Call) -> Module:
     if type(name) is not str or node.updates:
         reject("expected the name of a module as the argument of subimport")
     context.accept(node)
-    is_harmless = name.partition(".")[0] in HARMLESS_MODULES and "__" not in name and not reason((name, ""))
+    is_harmless = name.partition(".")[0] in HARMLESS_MODULES and "__" not in name and not explain_danger((name, ""))
     if not is_harmless and name not in _PYTHON_MODULES:
         context.add_issue(node, "module", name)
     return Module(name)

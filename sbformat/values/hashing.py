@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sbformat.globals.recognized import OBJECTS
+from sbformat.globals.constructors import OBJECTS
 from sbformat.globals.spaces import SPACES
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Set, Unread
 from sbformat.values.context import find_role

@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
-from sbformat.globals.recognized import CALLS, PARTIAL_MODULES, PLAIN_OBJECTS
+from sbformat.globals.constructors import CALLS, PARTIAL_MODULES, PLAIN_OBJECTS
 from sbformat.globals.references import REFERENCES
 from sbformat.globals.stdlib import ATTRIBUTES
 from sbformat.pkl.numpy import latin1_bytes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.globals.recognized import GENERICS
+from sbformat.globals.constructors import GENERICS
 from sbformat.globals.stdlib import BUILTIN_TYPES
 from sbformat.pkl.tree import Global, Node
 from sbformat.values import load_hooks

@@ -1,13 +1,13 @@
 """The table of node decoders: from the role of a constructor to the function that decodes its calls.
 
-The role of a name is in :mod:`sbformat.globals.recognized`.
+The role of a name is in :mod:`sbformat.globals.constructors`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sbformat.globals.recognized import OBJECTS, PLAIN_OBJECTS
+from sbformat.globals.constructors import OBJECTS, PLAIN_OBJECTS
 from sbformat.globals.stdlib import SLOT_OBJECTS
 from sbformat.pkl.tree import Call, Global
 from sbformat.pth.constructors import CONSTRUCTORS

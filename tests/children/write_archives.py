@@ -129,7 +129,7 @@ def traced(target: Path, options: dict[str, Any]) -> list[str]:
     def action() -> None:
         watch = Watch(None, "")
         watch.install()
-        sbformat.write(new_archive(), target, **options)
+        sbformat.write(new_archive(), target, **{"overwrite": True, **options})
         calls = list(watch.calls)
         with io.FileIO(writer, "w") as pipe:
             pipe.write(json.dumps(calls).encode())
@@ -161,12 +161,12 @@ def killed(folder: str, options: dict[str, Any], *, is_there: bool) -> dict[str,
 
             def action(number: int = number, how: str = how) -> None:
                 Watch(number, how).install()
-                sbformat.write(new_archive(), target, **options)
+                sbformat.write(new_archive(), target, **{"overwrite": True, **options})
 
             status = in_fork(action)
             row = {"call": calls[number], "number": number, "how": how, "signal": os.WTERMSIG(status)}
             row |= {"target": found(target), "beside": beside(target)}
-            sbformat.write(new_archive(), target)
+            sbformat.write(new_archive(), target, overwrite=True)
             row |= {"after": found(target), "beside_after": beside(target)}
             rows.append(row)
     return {"calls": calls, "rows": rows}
@@ -186,7 +186,7 @@ def no_room(folder: str, sizes: list[int]) -> list[dict[str, Any]]:
     for size in sizes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
         try:
-            sbformat.write(archive, target)
+            sbformat.write(archive, target, overwrite=True)
             outcome = "written"
         except OSError as error:
             outcome = errno.errorcode[error.errno or 0]
@@ -216,7 +216,7 @@ def over_and_over(path: str, which: str) -> int:
         os.set_blocking(0, False)
         count = 0
         while pipe.read(1) != b"":
-            sbformat.write(archive, path)
+            sbformat.write(archive, path, overwrite=True)
             count += 1
     return count
 
@@ -249,7 +249,7 @@ def memory(path: str, mib: int) -> dict[str, Any]:
     forget()
     before, start = peak(), time.perf_counter()
     archive = archive.replace(parameters={"policy": weights})
-    sbformat.write(archive, path)
+    sbformat.write(archive, path, overwrite=True)
     rows["grown"], rows["seconds"] = peak() - before, time.perf_counter() - start
     rows["size"] = os.path.getsize(path)
     with sbformat.safe_open(path) as file:

@@ -19,7 +19,7 @@ import pytest
 import sbformat
 from sbformat import ContainerError, PickleError, SbformatError, TensorError, UnsupportedError, pth
 from sbformat.pth import Device, DTypeName, Layout, MetaTensor, QuantizedTensor, SparseTensor, StateDict, TensorInfo
-from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, SHARED, told
+from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, SHARED, summarize_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ if not os.path.isdir(SHARED):
 
 READ: Final[Counter[str]] = Counter()
 
-_summary = told(READ, "test_corpus.py read")
+_summary = summarize_counts(READ, "test_corpus.py read")
 
 
 def load(*parts: str) -> Any:

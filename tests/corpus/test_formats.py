@@ -21,7 +21,7 @@ from sbformat.cli import main
 from sbformat.schema import load_schema
 from sbformat.tools.diff import diff
 from sbformat.tools.inspect import inspect
-from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, told
+from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, generated_files, summarize_counts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ if not os.path.isdir(SHARED):
     pytest.skip("there is no ../shared beside the project", allow_module_level=True)
 
 READ: Final[Counter[str]] = Counter()
-_summary = told(READ, "test_corpus_family.py read")
+_summary = summarize_counts(READ, "test_corpus_family.py read")
 
 ROWS: Final = [row for row in json.loads((CORPUS / "manifest.json").read_text()) if row["kind"] != "sb3"]
 AGENTS: Final = [row for row in ROWS if row["kind"] in ("sb2zip", "sb2pkl")]
@@ -40,7 +40,7 @@ SB2: Final = sorted((GENERATED / "sb2").glob("*.expected.npz"))
 OBJECTS: Final = sorted(
     path
     for pattern in ("vecnormalize*.pkl", "replaybuffer*.pkl", "*_rms.pkl")
-    for path in GENERATED.glob(f"*/{pattern}")
+    for path in generated_files(pattern, "[0-9]*", "sb2")
 )
 
 

@@ -17,7 +17,7 @@ import sbformat
 from sbformat import Serialized, UnsupportedError
 from sbformat.tools.rebuild import rebuild
 from sbformat.tools.rebuild.encode import is_private, iter_texts
-from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, SHARED, told
+from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, SHARED, summarize_counts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ if not os.path.isdir(SHARED):
     pytest.skip("there is no ../shared beside the project", allow_module_level=True)
 
 COUNTED: Final[Counter[str]] = Counter()
-_summary = told(COUNTED, "test_corpus_rebuild.py:")
+_summary = summarize_counts(COUNTED, "test_corpus_rebuild.py:")
 
 PATHS: Final = [
     *sorted((CORPUS / "sb3").iterdir()),

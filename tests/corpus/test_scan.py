@@ -12,13 +12,13 @@ import sbformat
 from sbformat.data import Serialized
 from sbformat.values import decode
 from sbformat.values.types import Function
-from tests.helpers.shared_files import CORPUS, GENERATED, told
+from tests.helpers.shared_files import CORPUS, GENERATED, summarize_counts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 COUNTS: Counter[str] = Counter()
-summary = told(COUNTS, "test_corpus_scan.py scanned")
+summary = summarize_counts(COUNTS, "test_corpus_scan.py scanned")
 CODE_RULES = {"carried-function", "carried-class"}
 USERS = ("schedules", "lambda", "numpylr", "customextractor")
 """Variants of the generated archives that hold functions or classes of a user."""

@@ -12,7 +12,7 @@ import pytest
 import sbformat
 from sbformat.tools.inspect import inspect
 from tests.helpers.bundled import zipped
-from tests.helpers.shared_files import SHARED, tell
+from tests.helpers.shared_files import SHARED, add_summary_line, generated_files
 
 if not SHARED.is_dir():
     pytest.skip("there is no ../shared beside the project", allow_module_level=True)
@@ -22,7 +22,7 @@ def archives() -> list[Path]:
     """Every SB3 archive that must read."""
     manifest = json.loads((SHARED / "corpus" / "manifest.json").read_text("utf-8"))
     real = [SHARED / "corpus" / row["file"] for row in manifest if row["kind"] == "sb3"]
-    generated = [path for path in sorted((SHARED / "generated").glob("*/*.zip")) if path.parent.name != "sb2"]
+    generated = generated_files("*.zip", "[0-9]*", "extra")
     return real + [path for path in generated if "corrupt" not in path.name]
 
 
@@ -36,7 +36,7 @@ def test_validate_finds_no_error_and_inspect_nothing_broken(request: pytest.Fixt
     reports = [inspect(sbformat.read(path)) for path in archives()]
     assert all(not report.broken for report in reports)
     assert all(report.algorithm is not None and report.algorithm.name for report in reports)
-    tell(request.config, f"corpus: validated {len(reports)} archives, no error, nothing broken")
+    add_summary_line(request.config, f"corpus: validated {len(reports)} archives, no error, nothing broken")
 
 
 @pytest.mark.parametrize("value", [[[{"a": 1}]], 12345.678], ids=["array of arrays of objects", "number"])

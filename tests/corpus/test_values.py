@@ -39,13 +39,13 @@ from sbformat.values.types import (
     TrainFreq,
 )  # fmt: skip
 from tests.helpers.build_blobs import Outcome, decode_outcome
-from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, told
+from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, summarize_counts
 
 if not os.path.isdir(SHARED):
     pytest.skip("there is no ../shared beside the project", allow_module_level=True)
 
 DECODED: Final[Counter[str]] = Counter()
-_summary = told(DECODED, "test_corpus_known.py decoded")
+_summary = summarize_counts(DECODED, "test_corpus_known.py decoded")
 
 
 def load(path: str) -> Any:

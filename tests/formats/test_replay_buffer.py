@@ -23,13 +23,13 @@ from sbformat.tools.extract import extract
 from sbformat.tools.scan import scan
 from sbformat.values.types import Box, Reference
 from tests.helpers.build_replay_buffers import BUFFERS, HER, Named, attributes_of, buffer, hindsight_of_old, pickled
-from tests.helpers.shared_files import GENERATED, told
+from tests.helpers.shared_files import GENERATED, summarize_counts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 DECODED: Final[Counter[str]] = Counter()
-_summary = told(DECODED, "test_replay_buffer.py read")
+_summary = summarize_counts(DECODED, "test_replay_buffer.py read")
 
 
 def read(**options: Any) -> ReplayBuffer:
@@ -270,28 +270,28 @@ def test_hindsight_that_sampled_offline_has_a_buffer_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"pos": 6}, "pos is 6, of 6 rows"),
-        ({"pos": -1}, "pos is out of range"),
-        ({"pos": 2**70}, "pos is"),
-        ({"pos": True}, "pos is out of range"),
-        ({"pos": 1.5}, "pos is out of range"),
-        ({"pos": "x"}, "pos is no number"),
-        ({"full": 2}, "neither true nor false"),
+        ({"pos": 6}, "pos below the 6 rows, got 6"),
+        ({"pos": -1}, "expected an integer >= [01] as pos"),
+        ({"pos": 2**70}, "as pos"),
+        ({"pos": True}, "expected an integer >= [01] as pos"),
+        ({"pos": 1.5}, "expected an integer >= [01] as pos"),
+        ({"pos": "x"}, "expected a number as pos"),
+        ({"full": 2}, "expected a bool as"),
         ({"full": None}, "full is missing"),
-        ({"buffer_size": 0}, "buffer_size is out of range"),
-        ({"buffer_size": 5}, "has the shape"),
-        ({"n_envs": 3}, "has the shape"),
-        ({"n_envs": 0}, "n_envs is out of range"),
-        ({"dones": np.zeros((6, 2, 1), "f4")}, "dones has the shape"),
-        ({"rewards": np.zeros((6, 2, 1), "f4")}, "rewards has the shape"),
-        ({"timeouts": np.zeros((5, 2), "f4")}, "'timeouts' has the shape"),
-        ({"actions": np.zeros((6, 2), "f4")[:5]}, "'actions' has the shape"),
-        ({"actions": np.zeros((6, 1), "f4")}, "'actions' has the shape"),
-        ({"observations": np.float32(3)}, "observations is no array"),
-        ({"next_observations": None}, "next_observations is no array"),
-        ({"dones": "x"}, "dones is no array"),
-        ({"infos": np.array([[{}]])}, "infos has the shape"),
-        ({"name": "NStepReplayBuffer", "n_steps": 0, "gamma": 1.0}, "n_steps is out of range"),
+        ({"buffer_size": 0}, "expected an integer >= [01] as buffer_size"),
+        ({"buffer_size": 5}, "of a shape that begins with"),
+        ({"n_envs": 3}, "of a shape that begins with"),
+        ({"n_envs": 0}, "expected an integer >= [01] as n_envs"),
+        ({"dones": np.zeros((6, 2, 1), "f4")}, "expected dones of shape"),
+        ({"rewards": np.zeros((6, 2, 1), "f4")}, "expected rewards of shape"),
+        ({"timeouts": np.zeros((5, 2), "f4")}, "expected 'timeouts' of a shape"),
+        ({"actions": np.zeros((6, 2), "f4")[:5]}, "expected 'actions' of a shape"),
+        ({"actions": np.zeros((6, 1), "f4")}, "expected 'actions' of a shape"),
+        ({"observations": np.float32(3)}, "expected an array as observations"),
+        ({"next_observations": None}, "expected an array as next_observations"),
+        ({"dones": "x"}, "expected an array as dones"),
+        ({"infos": np.array([[{}]])}, "expected infos of shape"),
+        ({"name": "NStepReplayBuffer", "n_steps": 0, "gamma": 1.0}, "expected an integer >= [01] as n_steps"),
     ],
 )
 def test_what_does_not_fit_is_refused(options: dict[str, Any], words: str) -> None:
@@ -303,18 +303,18 @@ def test_what_does_not_fit_is_refused(options: dict[str, Any], words: str) -> No
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"pos": 4}, "pos is 4, of 4 episodes"),
-        ({"current_idx": 6}, "current_idx more"),
+        ({"pos": 4}, "pos below 4 and"),
+        ({"current_idx": 6}, "current_idx of at most"),
         ({"current_idx": ...}, "current_idx is missing"),
-        ({"max_episode_stored": 5}, "episode_lengths is no array"),
+        ({"max_episode_stored": 5}, "array of integers as episode_lengths"),
         ({"buffer": {"done": np.zeros((4, 5, 1), "f4")}}, "both _buffer and buffer"),
-        ({"max_episode_length": 4}, "episode_lengths are out of range"),
-        ({"episode_lengths": np.array([5, -2, 0, 0])}, "out of range"),
-        ({"episode_lengths": np.zeros(4)}, "no array of whole numbers"),
-        ({"_buffer": {"done": np.zeros((4, 5), "f4")}}, "'done' has the shape"),
-        ({"_buffer": {"done": np.zeros((4, 5, 2), "f4")}}, "no array of ends"),
-        ({"_buffer": {"reward": np.zeros((4, 5, 1), "f4")}}, "no array of ends"),
-        ({"_buffer": {"done": np.zeros((4, 5, 1), "f4"), "x": np.zeros((5, 4), "f4")}}, "'x' has the shape"),
+        ({"max_episode_length": 4}, "expected episode_lengths from"),
+        ({"episode_lengths": np.array([5, -2, 0, 0])}, "expected episode_lengths from"),
+        ({"episode_lengths": np.zeros(4)}, "expected an array of integers as"),
+        ({"_buffer": {"done": np.zeros((4, 5), "f4")}}, "expected 'done' of a shape"),
+        ({"_buffer": {"done": np.zeros((4, 5, 2), "f4")}}, "expected done of shape"),
+        ({"_buffer": {"reward": np.zeros((4, 5, 1), "f4")}}, "expected done of shape"),
+        ({"_buffer": {"done": np.zeros((4, 5, 1), "f4"), "x": np.zeros((5, 4), "f4")}}, "expected 'x' of a shape"),
     ],
 )
 def test_what_does_not_fit_of_episodes_is_refused(options: dict[str, Any], words: str) -> None:
@@ -326,7 +326,7 @@ def test_other_files_are_refused() -> None:
     other = pickled(
         Named("stable_baselines3.common.running_mean_std", "RunningMeanStd", {"mean": 0.0, "var": 1.0, "count": 1.0})
     )
-    with pytest.raises(UnsupportedError, match="no replay buffer"):
+    with pytest.raises(UnsupportedError, match="expected a replay buffer"):
         read_replay_buffer(other)
     with pytest.raises(UnsupportedError):
         read_replay_buffer(b'{"gamma": 0.9}')

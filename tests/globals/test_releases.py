@@ -7,14 +7,14 @@ from typing import Final
 import pytest
 
 from sbformat import UnsupportedError
-from sbformat.globals.releases import RELEASES, Target, target_of
+from sbformat.globals.releases import RELEASES, Target, parse_target
 from sbformat.values import encode
 
 
 def test_a_target_is_a_release_with_its_patch_number_or_without() -> None:
     assert list(RELEASES) == [Target(2, minor) for minor in range(10)]
     for target, version in RELEASES.items():
-        assert target_of(str(target)) == target_of(version) == target_of(target) == target
+        assert parse_target(str(target)) == parse_target(version) == parse_target(target) == target
         assert target.version == version == f"{target}.{version[-1]}"
 
 
@@ -25,8 +25,8 @@ TAKEN: Final = ("2.9e", "2.9" + "x" * 10_000, "2.9.", "2.9\n", "\u0662.\u0669", 
 
 @pytest.mark.parametrize("text", [*NONSENSE, *TAKEN])
 def test_any_other_target_is_refused_with_what_there_is(text: str) -> None:
-    for ask in (target_of, lambda target: encode(None, target)):
-        with pytest.raises(UnsupportedError, match="they are 2.0 to 2.9") as caught:
+    for ask in (parse_target, lambda target: encode(None, target)):
+        with pytest.raises(UnsupportedError, match="expected SB3 2.0 to 2.9") as caught:
             ask(text)
         assert str(caught.value).isprintable()
         assert len(str(caught.value)) < 200

@@ -1,4 +1,4 @@
-"""What may lie beside the project, real archives and generated ones, and how a module tells what it did with them."""
+"""Real and generated archives beside the project, and a summary of what a module did with them."""
 
 from __future__ import annotations
 
@@ -14,30 +14,40 @@ if TYPE_CHECKING:
 SHARED: Final = Path(__file__).parents[3] / "shared"
 CORPUS: Final = SHARED / "corpus"
 GENERATED: Final = SHARED / "generated"
+
+
+def generated_files(pattern: str, *folders: str) -> list[Path]:
+    """Files in folders of the generated archives that are named; other folders there do not matter.
+
+    :param folders: ``[0-9]*`` for those of the releases of SB3, and ``extra``, ``sb2`` or ``torch``
+    """
+    return sorted(path for folder in folders for path in GENERATED.glob(f"{folder}/{pattern}"))
+
+
 DAMAGED: Final = "ppo-corrupt-one-bit.zip"
 """The one generated archive that must be refused."""
 
 
-TOLD: Final = pytest.StashKey[list[str]]()
-"""What the modules told."""
+SUMMARY: Final = pytest.StashKey[list[str]]()
+"""Lines for the summary of the run."""
 
 
-def tell(config: pytest.Config, line: str) -> None:
-    """Have a line stand in the summary of the run; a worker's goes to the process that started it."""
+def add_summary_line(config: pytest.Config, line: str) -> None:
+    """Print a line in the summary of the run; a worker hands it to the process that started it."""
     if hasattr(config, "workeroutput"):
-        config.workeroutput.setdefault("told", []).append(line)
+        config.workeroutput.setdefault("summary", []).append(line)
     else:
-        config.stash.setdefault(TOLD, []).append(line)
+        config.stash.setdefault(SUMMARY, []).append(line)
 
 
-def told(counts: Counter[str], what: str) -> Any:
-    """A fixture that tells the terminal what was counted, whatever pytest captures, when the module ends."""
+def summarize_counts(counts: Counter[str], what: str) -> Any:
+    """Return a fixture that prints what was counted when the module ends."""
 
     @pytest.fixture(scope="module", autouse=True)
     def summary(request: pytest.FixtureRequest) -> Iterator[None]:
         counts.clear()
         yield
         if counts:
-            tell(request.config, f"{what} {', '.join(f'{count:,} {row}' for row, count in counts.items())}")
+            add_summary_line(request.config, f"{what} {', '.join(f'{count:,} {row}' for row, count in counts.items())}")
 
     return summary

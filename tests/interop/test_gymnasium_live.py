@@ -5,10 +5,9 @@ Run with real gymnasium: ``python -m pytest -m interop tests/interop/test_gymnas
 
 from __future__ import annotations
 
-import glob
-import os
 import pickle
 from collections import OrderedDict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ import sbformat
 from sbformat import UnsupportedError
 from sbformat.values.types import SPACE_TYPES, Space
 from tests.helpers.build_blobs import understood
-from tests.helpers.shared_files import GENERATED
+from tests.helpers.shared_files import generated_files
 
 pytestmark = pytest.mark.interop
 
@@ -93,8 +92,8 @@ def test_parts_that_are_shared_stay_shared() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:numpy.core:DeprecationWarning")  # older pickles, when numpy 2 runs them
-@pytest.mark.parametrize("path", sorted(glob.glob(os.path.join(GENERATED, "*", "*.zip"))))
-def test_the_spaces_of_real_archives(path: str) -> None:
+@pytest.mark.parametrize("path", generated_files("*.zip", "[0-9]*", "extra"))
+def test_the_spaces_of_real_archives(path: Path) -> None:
     archive = sbformat.read(path)
     for key in ("observation_space", "action_space"):
         found = archive.decode(key)

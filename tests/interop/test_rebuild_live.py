@@ -24,7 +24,7 @@ import numpy as np
 
 import sbformat
 from sbformat.errors import UnsupportedError
-from tests.helpers.shared_files import told
+from tests.helpers.shared_files import summarize_counts
 from tests.interop import rebuild_oracle as oracle
 from tests.interop.rebuild_envs import sample, steps_of_one_update
 from tests.interop.rebuild_oracle import ARCHIVES, Case, is_any, loadable, name_of
@@ -40,7 +40,7 @@ pytestmark = [
 ]
 
 COUNTED: Final[Counter[str]] = Counter()
-_summary = told(COUNTED, "test_rebuild_live.py:")
+_summary = summarize_counts(COUNTED, "test_rebuild_live.py:")
 REBUILT: Final[dict[str, bool]] = {}
 """By path: whether today's SB3 loaded it rebuilt."""
 

@@ -36,7 +36,7 @@ from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth import TensorInfo
 from sbformat.pth.arrays import to_array
 from sbformat.values import types as values
-from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, SHARED, told
+from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, SHARED, summarize_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +67,7 @@ pytestmark = [
 ]
 
 COUNTED: Final[Counter[str]] = Counter()
-_summary = told(COUNTED, "test_rebuild_targets.py:")
+_summary = summarize_counts(COUNTED, "test_rebuild_targets.py:")
 
 PROGRESS: Final = (1.0, 0.5, 0.0)
 CROSSQ: Final = 4

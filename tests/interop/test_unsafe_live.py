@@ -29,7 +29,7 @@ from conformance.generators.build_zips import sb3_archive
 from sbformat import Serialized, pkl, unsafe
 from sbformat.pkl import Call, Dict
 from tests.helpers.build_blobs import call, change
-from tests.helpers.shared_files import DAMAGED, GENERATED, told
+from tests.helpers.shared_files import DAMAGED, generated_files, summarize_counts
 from tests.test_unsafe_crashes import outcome
 
 if TYPE_CHECKING:
@@ -43,13 +43,9 @@ pytestmark = [
 ]
 
 COUNTED: Final[Counter[str]] = Counter()
-_summary = told(COUNTED, "test_unsafe.py:")
+_summary = summarize_counts(COUNTED, "test_unsafe.py:")
 
-ARCHIVES: Final = [
-    path
-    for path in sorted(GENERATED.glob("*/*.zip"))
-    if path.parent.name not in {"sb2", "torch"} and path.name != DAMAGED
-]
+ARCHIVES: Final = [path for path in generated_files("*.zip", "[0-9]*", "extra") if path.name != DAMAGED]
 
 
 def assert_alike(found: Any, expected: Any) -> None:

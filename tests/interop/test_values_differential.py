@@ -32,7 +32,7 @@ from sbformat.pkl import Call, Dict, FrozenSet, Global, Set
 from sbformat.pkl.tree import walk
 from sbformat.values import types as values
 from tests.helpers.build_blobs import array, call, decode_outcome, dtype
-from tests.helpers.shared_files import told
+from tests.helpers.shared_files import summarize_counts
 from tests.interop.test_values_live import same, same_numbers
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
 
 COUNTED: Final[Counter[str]] = Counter()
-_summary = told(COUNTED, "test_values_differential.py:")
+_summary = summarize_counts(COUNTED, "test_values_differential.py:")
 
 
 def seeded(space: Any) -> Any:

@@ -29,7 +29,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 import sbformat
 from sbformat import bundle, read_vecnormalize, rebuild_vecnormalize, unbundle, write_vecnormalize
-from tests.helpers.shared_files import CORPUS, GENERATED, told
+from tests.helpers.shared_files import CORPUS, generated_files, summarize_counts
 from tests.interop.rebuild_envs import environment, sample
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ TARGETS: Final = {
     if os.environ.get(f"SBFORMAT_SB3_2_{minor}")
 }
 COUNTED: Final[Counter[str]] = Counter()
-_summary = told(COUNTED, "test_vecnormalize_live.py:")
+_summary = summarize_counts(COUNTED, "test_vecnormalize_live.py:")
 
 VECTOR: Final = spaces.Box(np.array([-1, -2, -np.inf], "f4"), np.array([1, 2, np.inf], "f4"))
 WIDE: Final = spaces.Box(-np.inf, np.inf, (2, 2), np.float64)
@@ -176,7 +176,7 @@ def test_statistics_alone_are_loaded(tmp_path: Path) -> None:
 
 # -- files of every release ---------------------------------------------------------------------------
 
-FILES: Final = sorted(glob.glob(str(GENERATED / "*" / "vecnormalize*.pkl"))) + sorted(
+FILES: Final = [str(path) for path in generated_files("vecnormalize*.pkl", "[0-9]*", "sb2")] + sorted(
     path for path in glob.glob(str(CORPUS / "side" / "*vec*normalize*.pkl"))
 )
 

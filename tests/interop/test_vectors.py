@@ -14,7 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tests.helpers.bundled import ROOT
-from tests.helpers.shared_files import tell
+from tests.helpers.shared_files import add_summary_line
 from tests.interop.torch_values import item_bytes
 
 if TYPE_CHECKING:
@@ -86,4 +86,6 @@ def test_torch_reads_the_same_tensors(request: pytest.FixtureRequest) -> None:
         counts["the same tensors"] += 1
     assert different == []
     assert counts["the same tensors"] > 200
-    tell(request.config, f"test_vectors.py {', '.join(f'{count} {what}' for what, count in counts.items())}")
+    add_summary_line(
+        request.config, f"test_vectors.py {', '.join(f'{count} {what}' for what, count in counts.items())}"
+    )

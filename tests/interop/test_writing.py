@@ -37,7 +37,7 @@ from sbformat import Archive, SbformatError, Serialized, pth
 from sbformat.container.names import is_state_dict
 from sbformat.pth import StateDict, clear_optimizer
 from tests.helpers.bundled import ROOT
-from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, SHARED, told
+from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, SHARED, summarize_counts
 from tests.interop.test_sb3 import MODELS, Small
 from tests.interop.test_torch import STRIDED, networks, plain, small_values, strided
 from tests.interop.torch_pairs import assert_alike, assert_equal_values
@@ -56,7 +56,7 @@ HERE: Final = os.path.dirname(os.path.abspath(__file__))
 
 COUNTED: Final[Counter[str]] = Counter()
 
-_summary = told(COUNTED, "test_writing.py:")
+_summary = summarize_counts(COUNTED, "test_writing.py:")
 
 
 @pytest.fixture(scope="module", autouse=True)

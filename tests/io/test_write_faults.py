@@ -150,7 +150,7 @@ class Fault:
 def failure(archive: sbformat.Archive, target: Path, **options: Any) -> BaseException | None:
     """What ends a write; None when it comes to its end."""
     try:
-        sbformat.write(archive, target, **options)
+        sbformat.write(archive, target, **{"overwrite": True, **options})
     except BaseException as error:  # noqa: BLE001 -- interrupts, too
         return error
     return None
@@ -177,10 +177,10 @@ def test_errors_of_the_system_pass_and_leave_the_old_file(
     archive = new_archive()
     with monkeypatch.context() as patch, pytest.raises(OSError, match=os.strerror(code)) as caught:
         patch.setattr(os, name, fault)
-        sbformat.write(archive, target)
+        sbformat.write(archive, target, overwrite=True)
     assert caught.value is fault.error
     assert (found(target), beside(target)) == ("old", [])
-    sbformat.write(archive, target)
+    sbformat.write(archive, target, overwrite=True)
     assert (found(target), beside(target)) == ("new", [])
 
 
@@ -189,7 +189,7 @@ def test_an_error_of_chmod_passes_and_leaves_the_old_file(target: Path, monkeypa
     fault = Fault(os.chmod, 0, errno.EPERM)
     with monkeypatch.context() as patch, pytest.raises(PermissionError) as caught:
         patch.setattr(os, "chmod", fault)
-        sbformat.write(new_archive(), target)
+        sbformat.write(new_archive(), target, overwrite=True)
     assert caught.value is fault.error
     assert (found(target), beside(target)) == ("old", [])
 
@@ -199,14 +199,14 @@ def test_a_file_system_without_modes_is_written_to(tmp_path: Path, monkeypatch: 
         raise PermissionError(errno.EPERM, "no modes here")
 
     monkeypatch.setattr(os, "chmod", refuse)
-    sbformat.write(new_archive(), tmp_path / "o.zip")
+    sbformat.write(new_archive(), tmp_path / "o.zip", overwrite=True)
     assert found(tmp_path / "o.zip") == "new"
 
 
 def test_a_folder_that_cannot_be_synced_is_no_error(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fault = Fault(os.open, 0, errno.EACCES, lambda path: str(path) == str(target.parent))
     monkeypatch.setattr(os, "open", fault)
-    sbformat.write(new_archive(), target)
+    sbformat.write(new_archive(), target, overwrite=True)
     assert fault.is_raised
     assert found(target) == "new"
 
@@ -218,7 +218,7 @@ def test_a_temporary_that_cannot_be_removed_does_not_hide_the_error(
     with monkeypatch.context() as patch, pytest.raises(OSError, match=os.strerror(errno.EIO)) as caught:
         patch.setattr(os, "replace", replace)
         patch.setattr(os, "unlink", unlink)
-        sbformat.write(new_archive(), target)
+        sbformat.write(new_archive(), target, overwrite=True)
     assert caught.value is replace.error
     assert unlink.is_raised
     assert found(target) == "old"
@@ -291,7 +291,7 @@ def test_a_write_that_fails_at_any_call_leaves_the_old_file(
 
 def test_a_file_that_takes_little_at_a_time_is_written_whole(target: Path, unreliable: type[Unreliable]) -> None:
     unreliable.at_most = 7
-    sbformat.write(new_archive(), target)
+    sbformat.write(new_archive(), target, overwrite=True)
     assert (found(target), beside(target)) == ("new", [])
 
 
@@ -310,7 +310,7 @@ def test_what_the_disk_gives_back_otherwise_is_refused(target: Path, monkeypatch
 
     monkeypatch.setattr("sbformat.writer.FileSource", Flipped)
     with pytest.raises(sbformat.SbformatError):
-        sbformat.write(new_archive(), target)
+        sbformat.write(new_archive(), target, overwrite=True)
     assert (found(target), beside(target)) == ("old", [])
 
 
@@ -326,7 +326,7 @@ def test_a_file_that_comes_back_shorter_is_an_error_of_the_system(
 
     monkeypatch.setattr(os, "fsync", cut)
     with pytest.raises((OSError, sbformat.SbformatError)):
-        sbformat.write(new_archive(), target)
+        sbformat.write(new_archive(), target, overwrite=True)
     assert (found(target), beside(target)) == ("old", [])
 
 
@@ -351,7 +351,7 @@ def test_weights_that_change_while_they_are_written_give_a_whole_file_or_none(
     for name in ("writer", "integrity"):
         monkeypatch.setattr(f"sbformat.container.{name}.zlib", Training)
     try:
-        sbformat.write(archive, target)
+        sbformat.write(archive, target, overwrite=True)
     except sbformat.ContainerError:
         assert found(target) == "old"
     else:
@@ -364,7 +364,7 @@ def test_a_folder_that_may_not_be_written_is_an_error(target: Path) -> None:
     target.parent.chmod(0o500)
     try:
         with pytest.raises(PermissionError):
-            sbformat.write(new_archive(), target)
+            sbformat.write(new_archive(), target, overwrite=True)
     finally:
         target.parent.chmod(0o700)
     assert (found(target), beside(target)) == ("old", [])
@@ -403,7 +403,7 @@ def test_a_mapped_reader_sees_the_old_tensors_while_the_file_is_replaced(target:
     with sbformat.safe_open(target) as file:
         first = file.get_tensor("w")
         for archive in (new_archive().replace(parameters={"policy": changed}), new_archive().without("policy.pth")):
-            sbformat.write(archive, target)
+            sbformat.write(archive, target, overwrite=True)
             assert [file.get_tensor(name).tobytes() for name in file.keys()] == expected  # noqa: SIM118
     assert first.tobytes() == expected[0]
     assert "policy" not in sbformat.read(target).parameters
@@ -464,7 +464,7 @@ def test_a_tensor_beyond_32_bits_is_read_back_by_all(tmp_path: Path) -> None:
     archive = sbformat.reads(build_zips.sb3_archive()).replace(
         parameters={"policy": weights, "z": {"w": np.ones(3, "f4")}}
     )
-    sbformat.write(archive, path)
+    sbformat.write(archive, path, overwrite=True)
     sys.stderr.write(f"\n{path.stat().st_size:,} bytes written in {time.perf_counter() - began:.1f} s\n")
     with pytest.raises(sbformat.LimitError, match="total_bytes"):
         sbformat.read(path)
@@ -532,6 +532,6 @@ def test_a_link_that_takes_the_place_of_the_temporary_is_not_followed(
 
     monkeypatch.setattr(sbformat.writer, "open_new", swapped)
     with pytest.raises(OSError, match=os.strerror(errno.ELOOP)):
-        sbformat.write(new_archive(), target)
+        sbformat.write(new_archive(), target, overwrite=True)
     assert victim.read_bytes() == b"mine"
     assert found(target) == "old"

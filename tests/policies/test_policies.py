@@ -25,7 +25,7 @@ from sbformat.tools.edit import edit
 from sbformat.values import encode
 from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Reference, TupleSpace
 from tests.helpers.bundled import PPO, SAC
-from tests.helpers.shared_files import SHARED, tell
+from tests.helpers.shared_files import SHARED, add_summary_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,7 +98,9 @@ def test_every_real_archive_has_what_is_expected(request: pytest.FixtureRequest)
     assert count > 500
     words = ("MyExtractor", "imitation.policies.base.FeedForward32Policy", "sacred.config.custom_containers")
     assert all(any(word in message for word in words) for message in unknown)
-    tell(request.config, f"corpus: {count} policies have the expected names and shapes, {len(unknown)} are not known")
+    add_summary_line(
+        request.config, f"corpus: {count} policies have the expected names and shapes, {len(unknown)} are not known"
+    )
 
 
 def test_a_policy_of_two_layers() -> None:

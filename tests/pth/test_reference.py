@@ -24,7 +24,7 @@ from sbformat.pth.build import build_values
 from sbformat.pth.context import DecodeContext
 from sbformat.pth.values import Storage, TensorInfo
 from tests.helpers.bundled import PPO
-from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, told
+from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, summarize_counts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -295,7 +295,7 @@ def pickle_of(path: Path, entry: str) -> bytes:
 
 
 READ: Final[Counter[str]] = Counter()
-_summary = told(READ, "test_pth_reference.py:")
+_summary = summarize_counts(READ, "test_pth_reference.py:")
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="there is no ../shared beside the project")

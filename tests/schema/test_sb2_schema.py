@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 import sbformat
 from sbformat import pkl
 from sbformat.data import Serialized
-from sbformat.globals.recognized import PLAIN_OBJECTS
+from sbformat.globals.constructors import PLAIN_OBJECTS
 from sbformat.schema import iter_problems, load_schema
 from tests.helpers.build_blobs import array, discrete, new, tree
 from tests.helpers.bundled import zipped
@@ -30,10 +30,10 @@ from tests.helpers.sb2_keys import (
     releases,
     written,
 )
-from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, told
+from tests.helpers.shared_files import CORPUS, SHARED, generated_files, summarize_counts
 
 COUNTED: Final[Counter[str]] = Counter()
-_summary = told(COUNTED, "test_sb2_schema.py validated")
+_summary = summarize_counts(COUNTED, "test_sb2_schema.py validated")
 
 SB2: Final = load_schema("sb2-data")["$defs"]
 PICKLED: Final = load_schema("pickled")["$defs"]
@@ -415,7 +415,7 @@ def files() -> list[Path]:
     path = CORPUS / "manifest.json"
     rows = json.loads(path.read_text("utf-8")) if path.exists() else []
     kinds = ("sb2zip", "sb2pkl", "sb2rms", "vecnormalize")
-    generated = [*GENERATED.glob("*/*.pkl"), *GENERATED.glob("sb2/*.zip")]
+    generated = [*generated_files("*.pkl", "[0-9]*", "sb2"), *generated_files("*.zip", "sb2")]
     return [CORPUS / row["file"] for row in rows if row["kind"] in kinds] + sorted(generated)
 
 

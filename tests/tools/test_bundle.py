@@ -150,7 +150,7 @@ def test_odd_keys_have_names_of_their_own() -> None:
     value = VecNormalize(obs_rms=dict.fromkeys(keys, part), ret_rms=RunningMeanStd(np.zeros(()), np.ones(()), 1.0))
     assert unbundle(bundle(sbformat.read(PPO), value)).vecnormalize == value
     lone = VecNormalize(obs_rms={"\ud800": part}, norm_reward=False)
-    with pytest.raises(UnsupportedError, match="no text"):
+    with pytest.raises(UnsupportedError, match="not valid UTF-8"):
         bundle(sbformat.read(PPO), lone)
 
 
@@ -194,14 +194,14 @@ def test_a_space_that_cannot_be_held_exactly_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="exactly"):
         bundle(sbformat.read(PPO), VecNormalize(norm_obs=False, norm_reward=False, action_space=space))
     numbers = held([1j], "<c8")
-    with pytest.raises(UnsupportedError, match="no plain numbers"):
+    with pytest.raises(UnsupportedError, match="expected an array of plain numbers"):
         bundle(
             sbformat.read(PPO),
             VecNormalize(
                 norm_obs=False, norm_reward=False, action_space=Box("gym", (1,), "<c8", numbers, numbers, None)
             ),
         )
-    with pytest.raises(UnsupportedError, match="safetensors cannot hold"):
+    with pytest.raises(UnsupportedError, match="that safetensors supports"):
         bundle(sbformat.read(PPO), VecNormalize(norm_obs=False, norm_reward=False, old_obs=np.array([1j])))
 
 
@@ -325,7 +325,7 @@ def test_what_a_float32_does_not_hold_is_no_bound() -> None:
 
 
 def test_a_later_version_is_told() -> None:
-    with pytest.raises(UnsupportedError, match="later version"):
+    with pytest.raises(UnsupportedError, match="got a later one"):
         unbundle(changed(put("format_version", to=2)))
 
 

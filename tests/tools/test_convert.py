@@ -46,7 +46,7 @@ from sbformat.tools import convert as module
 from sbformat.tools.convert import ConvertReport, convert
 from sbformat.tools.diff import diff
 from tests.helpers.bundled import PPO, SAC, changed, entries, zipped
-from tests.helpers.shared_files import SHARED, told
+from tests.helpers.shared_files import SHARED, summarize_counts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 BASE: Final = sbformat.read(PPO)
 CONVERTED: Final[Counter[str]] = Counter()
 
-_summary = told(CONVERTED, "test_convert.py converted")
+_summary = summarize_counts(CONVERTED, "test_convert.py converted")
 
 
 def read(path: Path) -> Archive:

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 
 from sbformat import SbformatError, pkl
 from sbformat.data import Serialized
-from sbformat.globals.recognized import CALLS, OBJECTS, PLAIN_OBJECTS
+from sbformat.globals.constructors import CALLS, OBJECTS, PLAIN_OBJECTS
 from sbformat.limits import Budget
 from sbformat.pkl import Call, Dict, Global
 from sbformat.values import decode, decode_blob

@@ -64,10 +64,10 @@ from sbformat.values.types import (
     Value,
 )  # fmt: skip
 from tests.helpers.build_blobs import UTILS, call, decode_outcome, function, new, understood
-from tests.helpers.shared_files import CORPUS, GENERATED, told
+from tests.helpers.shared_files import CORPUS, GENERATED, summarize_counts
 
 COUNTS: Final[Counter[str]] = Counter()
-_summary = told(COUNTS, "test_encoder.py wrote and read again")
+_summary = summarize_counts(COUNTS, "test_encoder.py wrote and read again")
 SB3: Final = "stable_baselines3"
 NOISE: Final = f"{SB3}.common.noise"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import PickleError, UnsupportedError, escape
-from sbformat.globals.recognized import PLAIN_OBJECTS
+from sbformat.globals.constructors import PLAIN_OBJECTS
 from sbformat.pkl.tree import Call, Dict, Global
 from sbformat.values.context import describe_node
 

@@ -1,4 +1,4 @@
-"""The numbers and flags among a replay buffer's attributes, checked."""
+"""Read the numbers and flags among a replay buffer's attributes, with checks."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from sbformat.values.numbers import to_number
 
 
 def refuse(message: str) -> NoReturn:
-    """Refuse a replay buffer: of the sentence only what its ``whose`` says."""
-    message = f"a replay buffer whose {message}"
+    """Raise a :class:`~sbformat.TensorError` about a replay buffer."""
+    message = f"invalid replay buffer: {message}"
     raise TensorError(message)
 
 
-def a_number(attributes: dict[str, Any], name: str) -> int | float:
-    """Return a number, a numpy scalar as Python's."""
+def read_number(attributes: dict[str, Any], name: str) -> int | float:
+    """Return a number; a numpy scalar becomes a Python number."""
     if name not in attributes:
         refuse(f"{name} is missing")
     try:
         return to_number(attributes[name], name)
     except UnrecognizedError:
-        refuse(f"{name} is no number")
+        refuse(f"expected a number as {name}")
 
 
-def a_whole(attributes: dict[str, Any], name: str, least: int) -> int:
-    """Return a whole number of at least ``least``."""
-    found = a_number(attributes, name)
+def read_int(attributes: dict[str, Any], name: str, least: int) -> int:
+    """Return an integer of at least ``least``."""
+    found = read_number(attributes, name)
     if type(found) is not int or not least <= found < 2**63:
-        refuse(f"{name} is out of range")
+        refuse(f"expected an integer >= {least} as {name}")
     return found
 
 
-def a_flag(attributes: dict[str, Any], name: str, *, default: bool | None = None) -> bool:
-    """Return a flag; where it is missing, the default if there is one."""
+def read_flag(attributes: dict[str, Any], name: str, *, default: bool | None = None) -> bool:
+    """Return a flag, or the default when it is missing."""
     if default is not None and name not in attributes:
         return default
-    found = a_number(attributes, name)
+    found = read_number(attributes, name)
     if found not in (0, 1):
-        refuse(f"{name} is neither true nor false")
+        refuse(f"expected a bool as {name}")
     return bool(found)

@@ -1,7 +1,7 @@
-"""Normalisation statistics: ``vecnormalize.pkl``, SB2's ``obs_rms.pkl`` and ``ret_rms.pkl``, bundles (FORMAT.md 17).
+"""Normalization statistics: ``vecnormalize.pkl``, SB2's ``obs_rms.pkl`` and ``ret_rms.pkl``, bundles (FORMAT.md 17).
 
-A pickle of SB3's ``VecNormalize`` runs whatever it names when SB3 loads it. Here it is decoded to a plain value, which
-normalises as SB3 does, and written anew for any SB3 2.
+When SB3 loads a pickle of its ``VecNormalize``, it runs whatever the pickle names. This package decodes it to a plain
+value that normalizes as SB3 does, and writes such values as new pickles for any SB3 2.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["RunningMeanStd", "VecNormalize", "read_vecnormalize", "write_vecnorm
 
 
 def __getattr__(name: str) -> object:
-    """Load what reads and writes when it is asked for: most who read never write."""
+    """Import the reader and the writer when they are first used."""
     if name == "read_vecnormalize":
         from sbformat.formats.vecnormalize import reading
 

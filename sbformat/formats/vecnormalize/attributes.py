@@ -1,4 +1,4 @@
-"""Attributes of a pickled object to values: ``VecNormalize`` and ``RunningMeanStd``, any release (FORMAT.md 17.1)."""
+"""Convert the attributes of a pickled ``VecNormalize`` or ``RunningMeanStd`` of any release (FORMAT.md 17.1)."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from sbformat.formats.vecnormalize.values import Library
 
 Arrays: TypeAlias = "Any | dict[str, Any] | None"
-"""An array of numpy, such arrays by key, or none."""
+"""A numpy array, numpy arrays by key, or None."""
 
 _DEEPEST: Final = 60
-"""Levels of a space and of what it is made of."""
+"""Levels of spaces within a space."""
 _NUMBERS: Final = ("clip_obs", "clip_reward", "gamma", "epsilon")
 _FLAGS: Final = ("training", "norm_obs", "norm_reward")
 
 
 def class_of(value: object) -> str:
-    """Return ``VecNormalize``, ``RunningMeanStd``, or nothing when it is neither, of SB3 or SB2."""
+    """Return ``VecNormalize`` or ``RunningMeanStd`` for an object of SB3 or SB2, or an empty text for others."""
     if not isinstance(value, Instance) or library_of(value) not in LIBRARIES:
         return ""
     return value.type.name if value.type.name in ("VecNormalize", "RunningMeanStd") else ""
 
 
 def library_of(value: Instance) -> Library:
-    """Return the library whose class it is."""
+    """Return the library that defines its class."""
     return value.type.module.partition(".")[0]  # type: ignore[return-value]
 
 
@@ -42,10 +42,10 @@ def statistics_of(value: object, name: str) -> RunningMeanStd:
 
     :param name: of the attribute, for messages
     :raises MissingEntryError: when it lacks one of its three attributes
-    :raises TensorError: when they are not float64 of one shape, and a number
+    :raises TensorError: when mean and variance are not float64 of one shape, or count is not a number
     """
     if class_of(value) != "RunningMeanStd":
-        _refuse(f"{name} is no RunningMeanStd")
+        _refuse(f"expected a RunningMeanStd as {name}")
     held: dict[str, Any] = value.attributes  # type: ignore[attr-defined]
     mean, var = (_floats(_attribute(held, part), f"{name}.{part}") for part in ("mean", "var"))
     count = _number(_attribute(held, "count"), f"{name}.count")
@@ -60,11 +60,11 @@ def vecnormalize_of(value: Instance) -> VecNormalize:
     """Return the value of a ``VecNormalize`` of any release.
 
     :raises MissingEntryError: when it lacks an attribute that every release writes
-    :raises TensorError: when an attribute is of another type or shape than SB3 writes
+    :raises TensorError: when an attribute has a type or shape that SB3 does not write
     """
     held = value.attributes
     if "old_reward" in held and "old_rews" in held:
-        _refuse("there are both old_reward and old_rews")
+        _refuse("expected one of old_reward and old_rews, got both")
     statistics = held.get("obs_rms")
     obs_rms = statistics if statistics is None else _by_key(statistics, "obs_rms", statistics_of)
     returns = held.get("ret_rms")
@@ -98,25 +98,25 @@ def _by_key(value: Any, name: str, make: Any) -> Any:
     if not isinstance(value, dict):
         return make(value, name)
     if any(type(key) is not str for key in value):
-        _refuse(f"a key of {name} is no text")
+        _refuse(f"expected text as the keys of {name}")
     return {key: make(part, f"{name} of {quote(key, 60)}") for key, part in value.items()}
 
 
 def _keys(held: dict[str, Any], obs_rms: object) -> tuple[str, ...] | None:
-    """The keys that are normalised: said since SB3 1.4, which takes all of the space where an older one says none."""
+    """Return the keys that are normalized; before SB3 1.4, which has no such attribute, all keys of the space."""
     if "norm_obs_keys" not in held and isinstance(obs_rms, dict):
         space = held.get("observation_space")
         every = tuple(space.spaces if isinstance(space, DictSpace) else obs_rms)
         if set(every) != set(obs_rms):
-            _refuse("there are statistics of other keys than the space has, and norm_obs_keys is missing")
+            _refuse("the statistics and the space have different keys, and norm_obs_keys is missing")
         return every
     keys = held.get("norm_obs_keys")
     if keys is None:
         if isinstance(obs_rms, dict):
-            _refuse("norm_obs_keys is None beside statistics by key")
+            _refuse("expected norm_obs_keys, since there are statistics by key")
         return None
     if type(keys) not in (list, tuple, set, frozenset) or any(type(key) is not str for key in keys):
-        _refuse("norm_obs_keys are no texts")
+        _refuse("expected text as norm_obs_keys")
     return tuple(keys) if isinstance(keys, (list, tuple)) else tuple(sorted(keys))
 
 
@@ -126,7 +126,7 @@ def _plain_number(value: object, name: str) -> int | float:
     except UnrecognizedError as error:
         raise TensorError(str(error)) from None
     if isinstance(found, bool):
-        _refuse(f"{name} is no number")
+        _refuse(f"expected a number as {name}")
     return found
 
 
@@ -137,7 +137,7 @@ def _number(value: object, name: str) -> float:
 def _whole(value: object, name: str) -> int:
     found = _plain_number(value, name)
     if not isinstance(found, int):
-        _refuse(f"{name} is no whole number")
+        _refuse(f"expected an integer as {name}")
     return found
 
 
@@ -145,21 +145,21 @@ def _flag(value: object, name: str) -> bool:
     if isinstance(value, ArrayInfo) and value.shape == () and value.dtype == "|b1":
         return value.read() != b"\0"
     if type(value) is not bool:
-        _refuse(f"{name} is no bool")
+        _refuse(f"expected a bool as {name}")
     return value
 
 
 def _floats(value: object, name: str) -> Any:
-    """Statistics as SB3 keeps them: float64. Of another dtype they would normalise to other bits."""
+    """Return statistics as float64, the dtype of SB3: with another one the results would differ."""
     if type(value) is float:
         return value
     if not isinstance(value, ArrayInfo) or value.fields or value.dtype[1:] != "f8":
-        _refuse(f"{name} is no array of float64")
+        _refuse(f"expected an array of float64 as {name}")
     return value.to_numpy()
 
 
 def arrays_of(value: object) -> Arrays:
-    """Return the arrays of an observation, or None when it is made of anything else."""
+    """Return the arrays of an observation, or None when it contains anything else."""
     if not isinstance(value, dict):
         return _array(value)
     made = {key: _array(part) for key, part in value.items()}
@@ -179,26 +179,26 @@ def _array(value: object) -> Any:
 
 
 def space_of(value: object) -> Space | None:
-    """Return a space without its random generators, its arrays all in one order; None for what is no known space."""
+    """Return a space without random generators, with arrays in C order; None for a value that is not a known space."""
     if not isinstance(value, Space):
         return None
-    return _Plain().made(value, 0)[0]  # type: ignore[no-any-return]
+    return _Converter().convert(value, 0)[0]  # type: ignore[no-any-return]
 
 
-class _Plain:
-    """One space: parts that are shared stay shared."""
+class _Converter:
+    """Converts one space; shared parts stay shared."""
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[Any, int]] = {}
-        """What was made of a part by its ``id()``, and how many levels it has."""
+        """The converted parts by ``id()``, with the number of levels of each."""
 
-    def made(self, value: Any, depth: int) -> tuple[Any, int]:
-        """Return what is made of a part, and its levels."""
+    def convert(self, value: Any, depth: int) -> tuple[Any, int]:
+        """Return a converted part, and the number of its levels."""
         if id(value) not in self._made:
             levels = [0]
-            found = self._made_of(value, lambda part: self._part(part, depth + 1, levels))
+            found = self._convert_parts(value, lambda part: self._part(part, depth + 1, levels))
             if max(depth, *levels) > _DEEPEST:
-                message = "a space is nested too deep"
+                message = f"a space is nested more than {_DEEPEST} levels deep"
                 raise UnsupportedError(message)
             self._made[id(value)] = found, max(levels) + 1
         return self._made[id(value)]
@@ -207,11 +207,11 @@ class _Plain:
         if depth > _DEEPEST:
             levels.append(depth)
             return None
-        found, height = self.made(value, depth)
+        found, height = self.convert(value, depth)
         levels.append(height)
         return found
 
-    def _made_of(self, value: Any, make: Callable[[Any], Any]) -> Any:
+    def _convert_parts(self, value: Any, make: Callable[[Any], Any]) -> Any:
         if isinstance(value, Space):
             parts = {name: make(getattr(value, name)) for name in value.plain_fields}
             return type(value)(library=value.library, random=None, **parts)
@@ -223,9 +223,9 @@ class _Plain:
 
 
 def _dense(info: ArrayInfo) -> ArrayInfo:
-    """The same items in C order and little-endian."""
+    """Return the same items in C order and little-endian."""
     if info.fields or info.dtype[1:] not in ITEM_SIZES:
-        message = f"a space holds an array of {quote(info.dtype, 40)}, no plain numbers"
+        message = f"expected arrays of plain numbers in a space, got {quote(info.dtype, 40)}"
         raise UnsupportedError(message)
     order = "|" if ITEM_SIZES[info.dtype[1:]] == 1 else "<"
     dtype = order + info.dtype[1:]

@@ -1,6 +1,6 @@
-"""The two entries that a bundle has besides an archive's: settings as JSON, arrays as safetensors (FORMAT.md 17.5).
+"""The two entries that a bundle adds to an archive: settings as JSON, arrays as safetensors (FORMAT.md 17.5).
 
-Plain data of known shape: whoever has a JSON parser and a safetensors reader can read them, and nothing is run.
+They are plain data: a JSON parser and a safetensors reader are enough to read them, and nothing is run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ENTRIES: Final = (SETTINGS_ENTRY, ARRAYS_ENTRY)
 
 FORMAT_VERSION: Final = 1
 _ONE: Final = "array"
-"""Stands where there is one array, or one set of statistics, instead of several by key."""
+"""Written for one array, or one set of statistics, instead of the list of keys of several."""
 _FLAGS: Final = ("training", "norm_obs", "norm_reward")
 _NUMBERS: Final = ("clip_obs", "clip_reward", "gamma", "epsilon")
 _PARTS: Final = ("mean", "var", "count")
@@ -32,19 +32,19 @@ _FIELDS: Final = (
     "old_reward", "observation_space", "action_space",
 )  # fmt: skip
 _ARRAYS: Final = "biuf"
-"""Kinds of numpy's dtypes that safetensors has."""
+"""Kinds of numpy dtypes that safetensors supports."""
 
 
 def has_entries(archive: Archive) -> bool:
-    """Say whether an archive is a bundle: one of the entries is enough."""
+    """Return whether an archive is a bundle: it has at least one of the entries."""
     return any(name in archive.entries for name in ENTRIES)
 
 
 def write_entries(value: VecNormalize, limits: Limits) -> dict[str, bytes]:
-    """Return the entries of a bundle by name; the same bytes for the same value.
+    """Return the entries of a bundle by name; equal values give equal bytes.
 
-    :raises UnsupportedError: for what they cannot hold exactly
-    :raises LimitError: when they would be larger than a reader takes
+    :raises UnsupportedError: for a value that they cannot express exactly
+    :raises LimitError: when they would be larger than a reader accepts
     """
     from safetensors.numpy import save
 
@@ -52,10 +52,10 @@ def write_entries(value: VecNormalize, limits: Limits) -> dict[str, bytes]:
     try:
         made = {SETTINGS_ENTRY: settings, ARRAYS_ENTRY: save(_arrays(value))}
     except UnicodeEncodeError:
-        message = "a key of the observations is no text that safetensors can hold"
+        message = "a key of the observations is not valid UTF-8, which safetensors needs"
         raise UnsupportedError(message) from None
     if not _is_held(value, made, limits):
-        message = "the entries of a bundle cannot hold these statistics exactly"
+        message = "the entries of a bundle cannot express these statistics exactly"
         raise UnsupportedError(message)
     return made
 
@@ -63,18 +63,18 @@ def write_entries(value: VecNormalize, limits: Limits) -> dict[str, bytes]:
 def _is_held(value: VecNormalize, made: dict[str, bytes], limits: Limits) -> bool:
     try:
         return _value(made[SETTINGS_ENTRY], made[ARRAYS_ENTRY], limits) == value
-    except DataError:  # keys that stand twice
+    except DataError:  # duplicate keys
         return False
 
 
 def read_entries(archive: Archive) -> VecNormalize:
     """Return the statistics of a bundle; every field and array is checked.
 
-    :raises MissingEntryError: when one of the two entries is not there
+    :raises MissingEntryError: when one of the two entries is missing
     :raises DataError: when the settings break the format
-    :raises ContainerError: when the arrays are no safetensors
-    :raises TensorError: when arrays are missing, one too many, or do not fit each other
-    :raises LimitError: when they ask for more than allowed
+    :raises ContainerError: when the arrays are not a safetensors file
+    :raises TensorError: when arrays are missing or unknown, or do not fit together
+    :raises LimitError: when they exceed a limit
     """
     for name in ENTRIES:
         if name not in archive.entries:
@@ -104,7 +104,7 @@ def _settings(value: VecNormalize, budget: Budget) -> dict[str, Any]:
 
 
 def _kind(value: object) -> str | list[str] | None:
-    """Whether there is nothing, one, or several by these keys."""
+    """Return None for no array, ``array`` for one, and the keys for several."""
     if value is None:
         return None
     return list(value) if isinstance(value, dict) else _ONE
@@ -112,7 +112,7 @@ def _kind(value: object) -> str | list[str] | None:
 
 def _value(settings: bytes, arrays: bytes, limits: Limits) -> VecNormalize:
     try:
-        found = _checked(parse_object(memoryview(settings), Budget(limits)))
+        found = _check_settings(parse_object(memoryview(settings), Budget(limits)))
         spaces = Budget(limits)
         given = {name: read_space(found[name], spaces) for name in ("observation_space", "action_space")}
         given.update({name: read_number(found[name]) for name in _NUMBERS})
@@ -132,30 +132,30 @@ def _value(settings: bytes, arrays: bytes, limits: Limits) -> VecNormalize:
         raise error.within(ARRAYS_ENTRY) from None
 
 
-def _checked(found: dict[str, Any]) -> dict[str, Any]:
-    """Check the names and types of all fields; those of spaces and numbers are read after."""
+def _check_settings(found: dict[str, Any]) -> dict[str, Any]:
+    """Check the names and types of all fields, except those of spaces and numbers."""
     version = found.get("format_version")
     if type(version) is int and version > FORMAT_VERSION:
-        message = f"a bundle of a later version than {FORMAT_VERSION}"
+        message = f"expected a bundle of version {FORMAT_VERSION}, got a later one"
         raise UnsupportedError(message)
     if set(found) != set(_FIELDS):
         odd = min(set(found) ^ set(_FIELDS))
-        refuse(f"the field {quote(odd, 60)} is {'one too many' if odd in found else 'missing'}")
+        refuse(f"the field {quote(odd, 60)} is {'unknown' if odd in found else 'missing'}")
     if type(version) is not int or version != FORMAT_VERSION:
-        refuse("format_version is no version that there is")
+        refuse(f"expected {FORMAT_VERSION} as format_version")
     if found["library"] not in LIBRARIES:
-        refuse("library is none that has a VecNormalize")
+        refuse(f"expected {' or '.join(LIBRARIES)} as library")
     for name in _FLAGS:
         if type(found[name]) is not bool:
-            refuse(f"{name} is no bool")
+            refuse(f"expected a bool as {name}")
     if found["num_envs"] is not None and type(found["num_envs"]) is not int:
-        refuse("num_envs is no whole number")
+        refuse("expected null or an integer as num_envs")
     for name in ("obs_rms", "ret_rms", "old_obs", "old_reward"):
         several = _are_keys(found[name]) and name.endswith(("obs_rms", "old_obs"))
         if found[name] not in (None, _ONE) and not several:
-            refuse(f"{name} is neither null, '{_ONE}' nor a list of keys")
+            refuse(f"expected null, '{_ONE}' or a list of keys as {name}")
     if found["norm_obs_keys"] is not None and not _are_keys(found["norm_obs_keys"]):
-        refuse("norm_obs_keys is neither null nor a list of keys")
+        refuse("expected null or a list of keys as norm_obs_keys")
     return found
 
 
@@ -167,7 +167,7 @@ def _are_keys(value: Any) -> bool:
 
 
 def _names(base: str, kind: str | list[str] | None) -> dict[str | None, str]:
-    """The names of tensors by key; of one alone by None."""
+    """Return the names of tensors by key, or the name of a single one by None."""
     if kind is None:
         return {}
     return {None: base} if kind == _ONE else {key: f"{base}/{key}" for key in kind}
@@ -187,7 +187,7 @@ def _arrays(value: VecNormalize) -> dict[str, Any]:
         for key, name in _names(base, _kind(held)).items():
             made[name] = np.asarray(held if key is None else held[key], order="C")
             if made[name].dtype.kind not in _ARRAYS:
-                message = f"{base} is {made[name].dtype}, which safetensors cannot hold"
+                message = f"expected {base} of a dtype that safetensors supports, got {made[name].dtype}"
                 raise UnsupportedError(message)
     return made
 
@@ -197,17 +197,17 @@ def _read_arrays(found: dict[str, Any], arrays: bytes, limits: Limits) -> dict[s
 
     held, metadata = read_safetensors(arrays, limits=limits)
     if metadata:
-        message = "there is metadata, which no bundle has"
+        message = "expected arrays without metadata in a bundle"
         raise TensorError(message)
     made: dict[str, Any] = {}
     for base in ("obs_rms", "ret_rms"):
         parts = {key: _read_statistics(held, name) for key, name in _names(base, found[base]).items()}
         made[base] = _by_kind(parts, found[base])
     for base in ("old_obs", "old_reward"):
-        parts = {key: _taken(held, name) for key, name in _names(base, found[base]).items()}
+        parts = {key: _take_array(held, name) for key, name in _names(base, found[base]).items()}
         made[base] = _by_kind(parts, found[base])
     if held:
-        message = f"{quote(next(iter(held)), 60)} is no array of a bundle with these settings"
+        message = f"the array {quote(next(iter(held)), 60)} does not belong to these settings"
         raise TensorError(message)
     return made
 
@@ -216,7 +216,7 @@ def _by_kind(parts: dict[Any, Any], kind: str | list[str] | None) -> Any:
     return None if kind is None else parts[None] if kind == _ONE else parts
 
 
-def _taken(held: dict[str, Any], name: str) -> Any:
+def _take_array(held: dict[str, Any], name: str) -> Any:
     if name not in held:
         message = f"the array {quote(name, 60)} is missing"
         raise TensorError(message)
@@ -224,8 +224,8 @@ def _taken(held: dict[str, Any], name: str) -> Any:
 
 
 def _read_statistics(held: dict[str, Any], name: str) -> RunningMeanStd:
-    mean, var, count = (_taken(held, f"{name}.{part}") for part in _PARTS)
+    mean, var, count = (_take_array(held, f"{name}.{part}") for part in _PARTS)
     if any(array.dtype != "float64" for array in (mean, var, count)) or count.shape != ():
-        message = f"the statistics {quote(name, 60)} are not float64, or their count is no number"
+        message = f"the statistics {quote(name, 60)} are not float64, or their count is not one number"
         raise TensorError(message)
     return RunningMeanStd(mean, var, count[()])

@@ -1,4 +1,4 @@
-"""``read_vecnormalize``: every form that people have normalisation statistics in (FORMAT.md 17.2)."""
+"""``read_vecnormalize``: reads every form of normalization statistics (FORMAT.md 17.2)."""
 
 from __future__ import annotations
 
@@ -25,43 +25,49 @@ if TYPE_CHECKING:
 
 WHOLE_FILE: Final = "vecnormalize.pkl"
 WHOLE_FILES: Final = (WHOLE_FILE, "vec_normalize.pkl")
-"""As rl_zoo3 names it, and as many tutorials and Hub folders do."""
+"""The name in rl_zoo3, and that in many tutorials and Hub folders."""
 OBSERVATIONS_FILE: Final = "obs_rms.pkl"
 RETURNS_FILE: Final = "ret_rms.pkl"
 _ELSEWHERE: Final = ("torch-legacy", "data-json", "safetensors")
 
 
 def read_vecnormalize(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> VecNormalize:
-    """Read normalisation statistics; nothing in the file is run.
+    """Read normalization statistics; nothing in the file is run (FORMAT.md 17).
 
-    A lone ``obs_rms.pkl`` or ``ret_rms.pkl`` of SB2 has statistics of one of the two: what it lacks is not normalised,
-    and the settings are SB2's defaults. Which of them it is tells its name, and its shape where there is none: those of
-    returns have no dimensions.
+    A lone ``obs_rms.pkl`` or ``ret_rms.pkl`` of SB2 has the statistics of observations or of returns: the other is not
+    normalized, and the settings are SB2's defaults. The file's name tells which it is, and without a name its shape:
+    statistics of returns have no dimensions.
 
     :param source: a ``vecnormalize.pkl`` of SB3 or SB2, or one of SB2's two files: a path, bytes, or a binary file
         object; a folder with a ``vecnormalize.pkl``, a ``vec_normalize.pkl`` or SB2's two; an archive that
         :func:`sbformat.bundle` made
-    :param limits: what the file may ask for
+    :param limits: bounds on what the file may use
+    :return: statistics as float64 arrays, settings, and spaces
     :raises OSError: from the path, unchanged
-    :raises MissingEntryError: when a folder or archive has none, or an attribute is missing
-    :raises PickleError: when it is no pickle
-    :raises TensorError: when statistics do not fit each other
-    :raises UnsupportedError: when it is something else
-    :raises LimitError: when it asks for more than allowed
+    :raises MissingEntryError: when a folder or archive has no statistics, or an attribute is missing
+    :raises PickleError: when the file is not a pickle
+    :raises TensorError: when statistics do not fit together
+    :raises UnsupportedError: when the file is something else
+    :raises LimitError: when it exceeds a limit
+
+    Example::
+
+        statistics = sbformat.read_vecnormalize("vecnormalize.pkl")
+        statistics.obs_rms.mean  # float64, of the shape of an observation
     """
-    found = parts_of(source, limits)
-    return parts_value(found) if isinstance(found, dict) else read_entries(found)
+    found = read_parts(source, limits)
+    return make_vecnormalize(found) if isinstance(found, dict) else read_entries(found)
 
 
-def parts_of(source: SourceLike, limits: Limits) -> dict[str, Instance] | Archive:
-    """Return what the files of a source hold, by the name of each; of a bundle the archive.
+def read_parts(source: SourceLike, limits: Limits) -> dict[str, Instance] | Archive:
+    """Return the decoded files of a source by name, or the archive of a bundle.
 
     :raises SbformatError: as :func:`read_vecnormalize`
     """
     name = ""
     if isinstance(source, (str, os.PathLike)):
         if os.path.isdir(source):
-            return _of_folder(os.fsdecode(source), limits)
+            return _read_folder(os.fsdecode(source), limits)
         name = os.path.basename(os.fsdecode(source))
     opened = open_source(source, budget=Budget(limits))
     kind = detect_kind(opened)
@@ -69,15 +75,15 @@ def parts_of(source: SourceLike, limits: Limits) -> dict[str, Instance] | Archiv
         return open_archive(opened.view(0, opened.size), Budget(limits))
     if kind != "pickle":
         if kind in _ELSEWHERE:
-            message = "no VecNormalize: a pickle of one is expected, or a bundle"
+            message = "expected a pickle of a VecNormalize, or a bundle"
             raise UnsupportedError(message)
         refuse_kind(kind, opened)
-    found = pickled(opened, limits)
-    return {WHOLE_FILE if class_of(found) == "VecNormalize" else file_of(found, name): found}
+    found = read_pickle(opened, limits)
+    return {WHOLE_FILE if class_of(found) == "VecNormalize" else find_file_name(found, name): found}
 
 
-def pickled(opened: BytesSource, limits: Limits) -> Instance:
-    """Return the ``VecNormalize`` or ``RunningMeanStd`` that a pickle holds.
+def read_pickle(opened: BytesSource, limits: Limits) -> Instance:
+    """Return the ``VecNormalize`` or ``RunningMeanStd`` in a pickle.
 
     :raises UnsupportedError: when it is something else
     """
@@ -87,21 +93,21 @@ def pickled(opened: BytesSource, limits: Limits) -> Instance:
     value, decoder = decode_tree(pickle, budget)
     if not class_of(value):
         doubts = [doubt.message for doubt in decoder.issues.values()]
-        message = f"a pickle of something else than a VecNormalize{f': {doubts[0]}' if doubts else ''}"
+        message = f"expected a pickle of a VecNormalize{f': {doubts[0]}' if doubts else ''}"
         raise UnsupportedError(message)
     made: Instance = value
     return made
 
 
-def file_of(value: Instance, name: str) -> str:
-    """Tell which of SB2's two files a ``RunningMeanStd`` is of, by the name of its file and its shape.
+def find_file_name(value: Instance, name: str) -> str:
+    """Return which of SB2's two files a ``RunningMeanStd`` is from, by the file's name and the shape.
 
-    :raises TensorError: when the shape is another one than the name says
+    :raises TensorError: when name and shape contradict each other
     """
     has_dimensions = statistics_of(value, "the pickle").shape != ()
     if "ret_rms" in name:
         if has_dimensions:
-            message = "statistics of returns have no dimensions, these have"
+            message = "expected statistics of returns of shape (), got some with dimensions"
             raise TensorError(message)
         return RETURNS_FILE
     return OBSERVATIONS_FILE if has_dimensions or "obs_rms" in name else RETURNS_FILE
@@ -116,7 +122,7 @@ def folder_files(folder: str) -> tuple[str, ...]:
     return ()
 
 
-def _of_folder(folder: str, limits: Limits) -> dict[str, Instance] | Archive:
+def _read_folder(folder: str, limits: Limits) -> dict[str, Instance] | Archive:
     names = folder_files(folder)
     if not names and os.path.isfile(os.path.join(folder, SETTINGS_ENTRY)):
         return open_archive(folder, Budget(limits))
@@ -125,10 +131,10 @@ def _of_folder(folder: str, limits: Limits) -> dict[str, Instance] | Archive:
     made = {}
     for name in names:
         try:
-            found = pickled(open_source(os.path.join(folder, name), budget=Budget(limits)), limits)
+            found = read_pickle(open_source(os.path.join(folder, name), budget=Budget(limits)), limits)
             is_whole = class_of(found) == "VecNormalize"
-            if is_whole != (name in WHOLE_FILES) or (not is_whole and file_of(found, name) != name):
-                message = "the pickle of something else"
+            if is_whole != (name in WHOLE_FILES) or (not is_whole and find_file_name(found, name) != name):
+                message = "expected the pickle that the file is named for"
                 raise UnsupportedError(message)
         except SbformatError as error:
             raise error.within(name) from None
@@ -136,14 +142,14 @@ def _of_folder(folder: str, limits: Limits) -> dict[str, Instance] | Archive:
     return made
 
 
-def parts_value(parts: dict[str, Instance]) -> VecNormalize:
-    """Return the value of what :func:`parts_of` found: a ``VecNormalize``, or SB2's statistics alone."""
+def make_vecnormalize(parts: dict[str, Instance]) -> VecNormalize:
+    """Return the statistics of the files of :func:`read_parts`: of a ``VecNormalize``, or SB2's alone."""
     if WHOLE_FILE in parts:
         return vecnormalize_of(parts[WHOLE_FILE])
     found: dict[str, RunningMeanStd] = {name: statistics_of(value, name) for name, value in parts.items()}
     libraries = {library_of(value) for value in parts.values()}
     if len(libraries) > 1:
-        message = f"the files are of different libraries: {', '.join(sorted(map(quote, libraries)))}"
+        message = f"expected files of one library, got {', '.join(sorted(map(quote, libraries)))}"
         raise UnsupportedError(message)
     return VecNormalize(
         obs_rms=found.get(OBSERVATIONS_FILE),

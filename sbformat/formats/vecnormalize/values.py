@@ -1,4 +1,4 @@
-"""What a file of normalisation statistics says, as a value that normalises like SB3's own (FORMAT.md 17.3)."""
+"""Normalization statistics as values that normalize exactly as SB3 does (FORMAT.md 17.3)."""
 
 from __future__ import annotations
 
@@ -9,36 +9,40 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, Type
 
 from sbformat.errors import MissingEntryError, TensorError, UnsupportedError, escape, quote
 from sbformat.pkl.numpy import ITEM_SIZES
-from sbformat.values.types import Box, DictSpace, Value
+from sbformat.values.types import Box, DictSpace, Space
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from sbformat.values.types import Space
 
 T = TypeVar("T")
 
 Library: TypeAlias = Literal["stable_baselines3", "stable_baselines"]
-"""SB3 or its predecessor, SB2."""
+"""SB3, or its predecessor SB2."""
 LIBRARIES: Final = ("stable_baselines3", "stable_baselines")
 
 _NUMBERS: Final = "biuf"
-"""Kinds of numpy's dtypes that can be normalised."""
-_HELD: Final = "biufc"
-"""Kinds that an observation may be of."""
+"""Kinds of numpy dtypes that can be normalized."""
+_OBSERVATION_KINDS: Final = "biufc"
+"""Kinds of numpy dtypes that an observation may have."""
 _MOST_ENVS: Final = 2**31
-_SHOWN: Final = 8
+_MOST_KEYS: Final = 8
 """Keys in a repr."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RunningMeanStd:
-    """Mean, variance and number of what was seen; equal bit for bit.
+    """Running mean and variance of observations or returns; compares bit for bit (FORMAT.md 17.3).
 
-    :param mean: any shape; becomes a read-only float64 array
-    :param var: of the same shape; kept as it is, be it negative or NaN
-    :param count: how many were seen, plus SB3's 0.0001
-    :raises TensorError: when the two are not numbers of one shape
+    :param mean: array of any shape; becomes read-only float64
+    :param var: array of the same shape; becomes read-only float64, and may be negative or NaN
+    :param count: number of samples, plus the 0.0001 that SB3 starts with
+    :raises TensorError: when mean and variance are not numeric arrays of one shape
+    :raises UnsupportedError: when count is not a number
+
+    Example::
+
+        RunningMeanStd(mean=np.zeros(3), var=np.ones(3), count=100.0).shape  # (3,)
     """
 
     mean: np.ndarray
@@ -46,16 +50,16 @@ class RunningMeanStd:
     count: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mean", _frozen(self.mean, "mean", "float64"))
-        object.__setattr__(self, "var", _frozen(self.var, "var", "float64"))
+        object.__setattr__(self, "mean", _freeze(self.mean, "mean", "float64"))
+        object.__setattr__(self, "var", _freeze(self.var, "var", "float64"))
         object.__setattr__(self, "count", _number(self.count, "count"))
         if self.mean.shape != self.var.shape:
-            message = f"the mean has the shape {self.mean.shape}, the variance {self.var.shape}"
+            message = f"expected mean and variance of one shape, got {self.mean.shape} and {self.var.shape}"
             raise TensorError(message)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of mean and variance."""
+        """Shape of mean and variance."""
         return self.mean.shape
 
     __hash__ = None  # type: ignore[assignment]
@@ -69,42 +73,46 @@ class RunningMeanStd:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class VecNormalize:
-    """Normalisation statistics and settings, as SB3's ``VecNormalize`` has them; equal by value, arrays bit for bit.
+    """Statistics and settings of SB3's ``VecNormalize``; compares by value, arrays bit for bit (FORMAT.md 17.3).
 
-    What it is made of fits together: whatever is to be normalised has statistics, of the shape of its space.
+    The parts are consistent: whatever is normalized has statistics, of the shape of its space.
 
-    :raises TensorError: for shapes that do not fit each other
-    :raises UnsupportedError: for a setting of another type
-    :raises MissingEntryError: when statistics are missing that the flags ask for
+    :raises TensorError: for shapes that do not fit together
+    :raises UnsupportedError: for a setting of the wrong type
+    :raises MissingEntryError: when statistics are missing that ``norm_obs`` or ``norm_reward`` need
+
+    Example::
+
+        statistics = sbformat.read_vecnormalize("vecnormalize.pkl")
+        statistics.normalize_obs(observation)  # float32, as the agent sees it
     """
 
     obs_rms: RunningMeanStd | dict[str, RunningMeanStd] | None = None
-    """Of observations: one, or by key of a Dict space."""
+    """Statistics of observations: one, or one per key of a Dict space."""
     ret_rms: RunningMeanStd | None = None
-    """Of discounted returns: without dimensions."""
+    """Statistics of discounted returns, of shape ``()``."""
     clip_obs: float = 10.0
     clip_reward: float = 10.0
     gamma: float = 0.99
     epsilon: float = 1e-8
     training: bool = True
-    """Whether SB3 goes on updating the statistics."""
+    """Whether SB3 updates the statistics."""
     norm_obs: bool = True
     norm_reward: bool = True
     norm_obs_keys: tuple[str, ...] | None = None
-    """Which keys of a Dict space are normalised; all that have statistics when it is not said. None without keys."""
+    """Keys of a Dict space that are normalized; by default all that have statistics. None for other spaces."""
     num_envs: int | None = None
     observation_space: Space | None = None
-    """A value of :mod:`sbformat.values.types` without its random generator; None where the file has none, or one that
-    is not known."""
+    """The space without its random generator; None when the file has none, or an unknown one."""
     action_space: Space | None = None
     library: Library = "stable_baselines3"
-    """Which one wrote it."""
+    """The library that wrote it."""
     old_obs: np.ndarray | dict[str, np.ndarray] | None = None
-    """The last observation before it was normalised; None when it is neither an array nor arrays by key."""
+    """The last observation before normalization; None when it is neither an array nor arrays by key."""
     old_reward: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        _settle(self)
+        _convert_fields(self)
         _check_statistics(self)
         _check_spaces(self)
 
@@ -116,37 +124,46 @@ class VecNormalize:
     def __repr__(self) -> str:
         shown = self.obs_rms
         if isinstance(shown, dict):
-            keys = ", ".join(escape(key, 40) for key in list(shown)[:_SHOWN])
-            obs = f"{{{keys}{', ...' if len(shown) > _SHOWN else ''}}}"
+            keys = ", ".join(escape(key, 40) for key in list(shown)[:_MOST_KEYS])
+            obs = f"{{{keys}{', ...' if len(shown) > _MOST_KEYS else ''}}}"
         else:
             obs = repr(shown)
         return f"<VecNormalize of {self.library}: obs_rms={obs}, ret_rms={self.ret_rms!r}>"
 
-    # -- as SB3 does it (17.3) ------------------------------------------------------------------------
+    # -- normalization as in SB3 (17.3) ----------------------------------------------------------------
 
     def normalize_obs(self, obs: Any) -> Any:
-        """Return the observation, or a batch of them, as the agent sees it: float32, bit for bit as SB3 2.9.
+        """Return an observation, or a batch of them, as the agent sees it, bit for bit as SB3 2.9.
 
-        :param obs: an array whose last dimensions are those of the statistics, or a dict of such; it is not changed.
-            Keys that are not normalised come back as copies.
-        :raises TensorError: when it is of another shape, or no numbers
-        :raises MissingEntryError: when a key that is normalised is not there
+        :param obs: numeric array whose last dimensions are the shape of the statistics, or a dict of such arrays; it
+            is not changed
+        :return: float32 array of the same shape, clipped to ``[-clip_obs, clip_obs]``; a dict for a dict, with copies
+            of the arrays that are not normalized. Without ``norm_obs`` a copy of the input
+        :raises TensorError: when it has another shape, or is not numeric
+        :raises MissingEntryError: when a key that is normalized is missing
+
+        Example::
+
+            statistics.normalize_obs([1.0, 0.0, 0.0]).dtype  # float32
         """
-        return self._each(obs, self._normalized)
+        return self._each(obs, self._normalize)
 
     def unnormalize_obs(self, obs: Any) -> Any:
-        """Return what :meth:`normalize_obs` made it of, as far as nothing was clipped; not cast, as in SB3.
+        """Invert :meth:`normalize_obs`, except where it clipped; the result is not cast, as in SB3.
 
         :param obs: as in :meth:`normalize_obs`
+        :return: float64 array of the same shape, or a dict of such
         :raises SbformatError: as in :meth:`normalize_obs`
         """
-        return self._each(obs, self._unnormalized)
+        return self._each(obs, self._unnormalize)
 
     def normalize_reward(self, reward: Any) -> Any:
-        """Return rewards as the agent learns from them: float32, bit for bit as SB3 2.9.
+        """Return rewards as the agent is trained on them, bit for bit as SB3 2.9.
 
-        :param reward: an array or a number; it is not changed
-        :raises TensorError: when it is no numbers
+        :param reward: numeric array of any shape, or a number; it is not changed
+        :return: float32 of the same shape, clipped to ``[-clip_reward, clip_reward]``; only cast without
+            ``norm_reward``
+        :raises TensorError: when it is not numeric
         """
         import numpy as np
 
@@ -157,10 +174,10 @@ class VecNormalize:
             return reward.astype(np.float32)
 
     def unnormalize_reward(self, reward: Any) -> Any:
-        """Return what :meth:`normalize_reward` made it of, as far as nothing was clipped; not cast, as in SB3.
+        """Invert :meth:`normalize_reward`, except where it clipped; the result is not cast, as in SB3.
 
         :param reward: as in :meth:`normalize_reward`
-        :raises TensorError: when it is no numbers
+        :raises TensorError: when it is not numeric
         """
         import numpy as np
 
@@ -171,15 +188,15 @@ class VecNormalize:
     def _reward_scale(self) -> Any:
         import numpy as np
 
-        return np.sqrt(_there(self.ret_rms, "ret_rms").var + self.epsilon)
+        return np.sqrt(_require(self.ret_rms, "ret_rms").var + self.epsilon)
 
-    def _normalized(self, obs: Any, statistics: RunningMeanStd) -> Any:
+    def _normalize(self, obs: Any, statistics: RunningMeanStd) -> Any:
         import numpy as np
 
         scaled = (obs - statistics.mean) / np.sqrt(statistics.var + self.epsilon)
         return np.clip(scaled, -self.clip_obs, self.clip_obs).astype(np.float32)
 
-    def _unnormalized(self, obs: Any, statistics: RunningMeanStd) -> Any:
+    def _unnormalize(self, obs: Any, statistics: RunningMeanStd) -> Any:
         import numpy as np
 
         return (obs * np.sqrt(statistics.var + self.epsilon)) + statistics.mean
@@ -190,35 +207,35 @@ class VecNormalize:
         if not self.norm_obs:
             return deepcopy(obs)
         if isinstance(self.obs_rms, dict) != isinstance(obs, dict):
-            told, given = ("arrays by key", "one") if isinstance(self.obs_rms, dict) else ("one array", "a dict")
-            message = f"the statistics are of {told}, the observation is {given}"
+            wanted, given = ("a dict", "an array") if isinstance(self.obs_rms, dict) else ("an array", "a dict")
+            message = f"expected {wanted} as the observation, as the statistics have it, got {given}"
             raise TensorError(message)
-        with np.errstate(all="ignore"):  # as SB3 computes it, whatever the file says
+        with np.errstate(all="ignore"):  # the file chooses the numbers: infinities and NaN are results, as in SB3
             if not isinstance(self.obs_rms, dict):
-                statistics = _there(self.obs_rms, "obs_rms")
-                return change(_fitting(obs, statistics, "the observation"), statistics)
+                statistics = _require(self.obs_rms, "obs_rms")
+                return change(_check_shape(obs, statistics, "the observation"), statistics)
             made = deepcopy(obs)
             for key in self.norm_obs_keys or ():
                 if key not in obs:
                     raise MissingEntryError(key, present=map(str, obs), what="key in the observation")
                 statistics = self.obs_rms[key]
-                made[key] = change(_fitting(obs[key], statistics, f"{quote(key)} of the observation"), statistics)
+                made[key] = change(_check_shape(obs[key], statistics, f"{quote(key)} of the observation"), statistics)
         return made
 
 
-# -- what a value is made of --------------------------------------------------------------------------
+# -- fields -------------------------------------------------------------------------------------------
 
 
-def _settle(value: VecNormalize) -> None:
-    """Give every field its one type."""
+def _convert_fields(value: VecNormalize) -> None:
+    """Convert every field to its type."""
     numbers = {name: _number(getattr(value, name), name) for name in ("clip_obs", "clip_reward", "gamma", "epsilon")}
     for name in ("training", "norm_obs", "norm_reward"):
         if type(getattr(value, name)) is not bool:
-            _refuse(f"{name} is no bool")
+            _refuse(f"expected a bool as {name}, got {type(getattr(value, name)).__name__}")
     if value.library not in LIBRARIES:
-        _refuse(f"{quote(value.library, 40)} is no library that has a VecNormalize")
+        _refuse(f"expected {' or '.join(LIBRARIES)} as library, got {quote(value.library, 40)}")
     if value.num_envs is not None and (type(value.num_envs) is not int or not 0 < value.num_envs < _MOST_ENVS):
-        _refuse("num_envs is no number of environments")
+        _refuse(f"expected an integer from 1 to {_MOST_ENVS - 1} as num_envs")
     obs_rms: Any = value.obs_rms
     if isinstance(obs_rms, Mapping):
         obs_rms = dict(obs_rms)
@@ -226,22 +243,22 @@ def _settle(value: VecNormalize) -> None:
     if keys is None and isinstance(obs_rms, dict):
         keys = tuple(obs_rms)
     if isinstance(keys, str) or any(type(key) is not str for key in (*(keys or ()), *_keys(obs_rms))):
-        _refuse("a key of the observations is no text")
+        _refuse("expected text as the keys of observations")
     made = {
         **numbers,
         "obs_rms": obs_rms,
         "norm_obs_keys": None if keys is None else tuple(keys),
-        "old_obs": _held(value.old_obs, "old_obs"),
-        "old_reward": _held(value.old_reward, "old_reward"),
+        "old_obs": _freeze_arrays(value.old_obs, "old_obs"),
+        "old_reward": _freeze_arrays(value.old_reward, "old_reward"),
     }
     for name, part in made.items():
         object.__setattr__(value, name, part)
 
 
-def _held(value: Any, name: str) -> Any:
+def _freeze_arrays(value: Any, name: str) -> Any:
     if isinstance(value, Mapping):
-        return {key: _frozen(part, name) for key, part in value.items()}
-    return None if value is None else _frozen(value, name)
+        return {key: _freeze(part, name) for key, part in value.items()}
+    return None if value is None else _freeze(value, name)
 
 
 def _keys(value: object) -> tuple[Any, ...]:
@@ -249,27 +266,27 @@ def _keys(value: object) -> tuple[Any, ...]:
 
 
 def _check_statistics(value: VecNormalize) -> None:
-    """Check that there is what the flags ask for."""
+    """Check that the statistics exist that ``norm_obs`` and ``norm_reward`` need."""
     found = value.obs_rms
     parts = found.values() if isinstance(found, dict) else (found,)
     is_by_key = isinstance(found, dict)
     if any(not isinstance(part, RunningMeanStd) and (part is not None or is_by_key) for part in parts):
-        _refuse("obs_rms is no RunningMeanStd, nor some by key")
+        _refuse("expected a RunningMeanStd as obs_rms, or a dict of such")
     if value.ret_rms is not None and not isinstance(value.ret_rms, RunningMeanStd):
-        _refuse("ret_rms is no RunningMeanStd")
+        _refuse("expected a RunningMeanStd as ret_rms")
     if value.norm_obs:
-        _there(found, "obs_rms")
+        _require(found, "obs_rms")
         _check_keys(value.norm_obs_keys, found)
     if value.norm_reward:
-        _there(value.ret_rms, "ret_rms")
+        _require(value.ret_rms, "ret_rms")
     if value.ret_rms is not None and value.ret_rms.shape != ():
-        message = f"the statistics of returns have the shape {value.ret_rms.shape}, not ()"
+        message = f"expected statistics of returns of shape (), got {value.ret_rms.shape}"
         raise TensorError(message)
 
 
 def _check_keys(keys: tuple[str, ...] | None, found: object) -> None:
     if keys is not None and not isinstance(found, dict):
-        _refuse("norm_obs_keys belongs to statistics by key")
+        _refuse("expected statistics by key, since norm_obs_keys is set")
     for key in keys or ():
         if key not in found:  # type: ignore[operator]
             raise MissingEntryError(key, present=found, what="statistics of the key")  # type: ignore[arg-type]
@@ -279,13 +296,13 @@ def _check_spaces(value: VecNormalize) -> None:
     """Check that statistics have the shapes of the observation space."""
     for name in ("observation_space", "action_space"):
         space: Any = getattr(value, name)
-        if space is not None and not (isinstance(space, Value) and hasattr(space, "random")):
-            _refuse(f"{name} is no space")
+        if space is not None and not (isinstance(space, Space)):
+            _refuse(f"expected a space as {name}")
     found, outer = value.obs_rms, value.observation_space
     spaces: Mapping[str, object] = {"": outer}
     if isinstance(found, dict) and outer is not None:
         if not isinstance(outer, DictSpace):
-            message = "there are statistics by key, and the observation space is no Dict"
+            message = "expected a Dict as the observation space, since there are statistics by key"
             raise TensorError(message)
         spaces = outer.spaces
     for key, statistics in (found if isinstance(found, dict) else {"": found}).items():
@@ -294,7 +311,7 @@ def _check_spaces(value: VecNormalize) -> None:
         space = spaces.get(key)
         if statistics is not None and isinstance(space, Box) and space.shape != statistics.shape:
             of = f" of {quote(key)}" if key else ""
-            message = f"the statistics{of} have the shape {statistics.shape}, the space {space.shape}"
+            message = f"expected statistics{of} of shape {space.shape}, that of the space, got {statistics.shape}"
             raise TensorError(message)
 
 
@@ -302,7 +319,7 @@ def _refuse(message: str) -> NoReturn:
     raise UnsupportedError(message)
 
 
-def _there(value: T | None, name: str) -> T:
+def _require(value: T | None, name: str) -> T:
     if value is None:
         raise MissingEntryError(name, what="statistics")
     return value
@@ -312,7 +329,7 @@ def _number(value: Any, name: str) -> float:
     import numpy as np
 
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        _refuse(f"{name} is no number")
+        _refuse(f"expected a number as {name}")
     try:
         return float(value)
     except OverflowError:
@@ -320,11 +337,14 @@ def _number(value: Any, name: str) -> float:
         raise UnsupportedError(message) from None
 
 
-def _frozen(value: Any, name: str, dtype: str | None = None) -> np.ndarray:
-    """Return a read-only array that nothing else can change."""
+def _freeze(value: Any, name: str, dtype: str | None = None) -> np.ndarray:
+    """Return a read-only array that shares no memory with a writable one."""
     array = _array(value, name)
-    if array.dtype.kind not in (_HELD if dtype is None else _NUMBERS) or array.dtype.str[1:] not in ITEM_SIZES:
-        message = f"{name} is {quote(array.dtype, 40)}, not numbers"
+    if (
+        array.dtype.kind not in (_OBSERVATION_KINDS if dtype is None else _NUMBERS)
+        or array.dtype.str[1:] not in ITEM_SIZES
+    ):
+        message = f"expected numbers as {name}, got {quote(array.dtype, 40)}"
         raise TensorError(message)
     made: np.ndarray = array
     if (dtype is not None and array.dtype != dtype) or not isinstance(array.base, bytes) or array.flags.writeable:
@@ -339,10 +359,10 @@ def _array(value: Any, name: str) -> Any:
     try:
         array = np.asarray(value)
     except ValueError:
-        message = f"{name} is no array: its parts differ in length"
+        message = f"expected an array as {name}, got lists of different lengths"
         raise TensorError(message) from None
     if array.dtype.hasobject:
-        message = f"{name} is no array of numbers"
+        message = f"expected an array of numbers as {name}"
         raise TensorError(message)
     return array
 
@@ -350,16 +370,16 @@ def _array(value: Any, name: str) -> Any:
 def _numbers(value: Any, name: str) -> Any:
     array = _array(value, name)
     if array.dtype.kind not in _NUMBERS:
-        message = f"{name} is {quote(array.dtype, 40)}, not numbers"
+        message = f"expected numbers as {name}, got {quote(array.dtype, 40)}"
         raise TensorError(message)
     return array[()] if array.ndim == 0 else array
 
 
-def _fitting(obs: Any, statistics: RunningMeanStd, name: str) -> Any:
+def _check_shape(obs: Any, statistics: RunningMeanStd, name: str) -> Any:
     array = _numbers(obs, name)
     rank = len(statistics.shape)
     if array.ndim < rank or array.shape[array.ndim - rank :] != statistics.shape:
-        message = f"{name} has the shape {array.shape}, which does not end with {statistics.shape}"
+        message = f"expected {name} of a shape that ends with {statistics.shape}, got {array.shape}"
         raise TensorError(message)
     return array
 

@@ -1,4 +1,4 @@
-"""``write_vecnormalize``: a pickle that ``VecNormalize.load`` of the target's SB3 takes (FORMAT.md 17.4)."""
+"""``write_vecnormalize``: writes a pickle that ``VecNormalize.load`` of the target's SB3 accepts (FORMAT.md 17.4)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.container.writer import write_all
 from sbformat.errors import TensorError
 from sbformat.formats.vecnormalize.attributes import vecnormalize_of
-from sbformat.formats.vecnormalize.reading import pickled
+from sbformat.formats.vecnormalize.reading import read_pickle
 from sbformat.formats.vecnormalize.values import RunningMeanStd, VecNormalize
-from sbformat.globals.releases import NEWEST, Target, target_of
+from sbformat.globals.releases import NEWEST, Target, parse_target
 from sbformat.io.atomic import new_file, open_new
 from sbformat.io.source import BytesSource
 from sbformat.limits import Budget, Limits
@@ -29,12 +29,12 @@ _CLASS: Final = ("stable_baselines3.common.vec_env.vec_normalize", "VecNormalize
 _STATISTICS: Final = ("stable_baselines3.common.running_mean_std", "RunningMeanStd")
 _PROTOCOL: Final = 4
 _OPTIONS: Final = Target(2, 2)
-"""Since then environments have options for their next reset."""
+"""The first release whose environments have options for their next reset."""
 _MOST_ENVS: Final = 65_536
-"""Environments that are given a seed and options each; those of more take the wrapped environment's."""
+"""Up to so many environments get a seed and options each; with more, SB3 takes those of the wrapped environment."""
 _FIRST_COUNT: Final = 1e-4
 _ANY: Final = Limits()._replace(pickle_bytes=2**40, pickle_nodes=2**31)
-"""For what was written here."""
+"""Limits for pickles that this module wrote."""
 
 
 def write_vecnormalize(
@@ -44,15 +44,20 @@ def write_vecnormalize(
     target: str | Target = NEWEST,
     overwrite: bool = False,
 ) -> None:
-    """Write a ``vecnormalize.pkl``, whole or not at all.
+    """Write a ``vecnormalize.pkl`` for SB3, completely or not at all (FORMAT.md 17.4).
 
-    :param value: what to write
-    :param path: the target; no suffix is added
+    :param value: the statistics
+    :param path: the file; no suffix is added
     :param target: as in :func:`writes_vecnormalize`
-    :param overwrite: replace a file that exists
-    :raises FileExistsError: when it exists and ``overwrite`` is False
+    :param overwrite: replace an existing file
+    :raises FileExistsError: when the file exists and ``overwrite`` is False
     :raises OSError: when it cannot be written
     :raises UnsupportedError: as in :func:`writes_vecnormalize`
+
+    Example::
+
+        statistics = sbformat.read_vecnormalize("obs_rms.pkl")  # of SB2
+        sbformat.write_vecnormalize(statistics, "vecnormalize.pkl", target="2.3")
     """
     data = writes_vecnormalize(value, target=target)
     with new_file(path, overwrite=overwrite) as temporary, open_new(temporary) as file:
@@ -61,27 +66,32 @@ def write_vecnormalize(
 
 
 def writes_vecnormalize(value: VecNormalize, *, target: str | Target = NEWEST) -> bytes:
-    """Return a pickle that ``VecNormalize.load`` of SB3 takes without a warning; the same for the same value.
+    """Return a pickle that ``VecNormalize.load`` of SB3 accepts without a warning (FORMAT.md 17.4).
 
-    It holds what SB3 writes itself, classes by name and plain data. Where the value has no space, SB3 takes the wrapped
-    environment's, and checks no shape.
+    It contains what SB3 writes: classes by name, and plain data; equal values give equal bytes. When the value has no
+    space, SB3 takes that of the wrapped environment and checks no shape.
 
-    :param value: what to write; SB2's become SB3's
+    :param value: the statistics; those of SB2 become SB3's
     :param target: a release of SB3, ``2.0`` to ``2.9``
-    :raises UnsupportedError: for another target, and for a space that not every gymnasium has
+    :return: one pickle of protocol 4
+    :raises UnsupportedError: for another target, or a space that not every gymnasium has
+
+    Example::
+
+        data = sbformat.writes_vecnormalize(statistics, target="2.0")
     """
-    release = target_of(target)
+    release = parse_target(target)
     made = _new(_CLASS, Dict(_state(value, release)))
     data = encode_pickle(made, protocol=_PROTOCOL)
-    again = vecnormalize_of(pickled(BytesSource(data), _ANY))
+    again = vecnormalize_of(read_pickle(BytesSource(data), _ANY))
     if again.obs_rms != value.obs_rms or again.norm_obs_keys != value.norm_obs_keys:
-        message = "what was written does not read back as the same statistics"
+        message = "the written pickle does not contain the same statistics"
         raise TensorError(message)
     return data
 
 
 def _state(value: VecNormalize, release: Target) -> list[tuple[object, object]]:
-    """The attributes, in the order of SB3 2.9."""
+    """Return the attributes, in the order of SB3 2.9."""
     returns = value.ret_rms or _first_statistics()
     old_reward = _no_items() if value.old_reward is None else value.old_reward
     return [
@@ -99,14 +109,14 @@ def _state(value: VecNormalize, release: Target) -> list[tuple[object, object]]:
 
 
 def _old_observation(value: VecNormalize, release: Target) -> list[tuple[object, object]]:
-    """The last observation: before SB3 2.2 there was always one."""
+    """Return the last observation, which always exists before SB3 2.2."""
     if value.old_obs is not None:
         return [("old_obs", _by_key(value.old_obs, _array))]
     return [("old_obs", _array(_no_items()))] if release < _OPTIONS else []
 
 
 def _of_environment(value: VecNormalize, release: Target) -> list[tuple[object, object]]:
-    """What SB3 keeps of the environment that it wraps."""
+    """Return the attributes that SB3 copies from the wrapped environment."""
     made: list[tuple[object, object]] = []
     if value.num_envs is not None:
         made.append(("num_envs", value.num_envs))
@@ -121,7 +131,7 @@ def _of_environment(value: VecNormalize, release: Target) -> list[tuple[object, 
 
 
 def _spaces(value: VecNormalize, release: Target) -> list[tuple[object, object]]:
-    """The spaces as gymnasium's; a Dict space's parts are one object wherever they stand."""
+    """Return the spaces as gymnasium's; the parts of a Dict space are shared with ``obs_spaces``."""
     held: dict[str, object] = {}
     if value.observation_space is not None:
         held["observation_space"] = value.observation_space
@@ -149,12 +159,12 @@ def _statistics(value: RunningMeanStd) -> Call:
 
 
 def _array(array: np.ndarray) -> Call:
-    """An array in the one form that numpy 1 and 2 read without a warning."""
+    """Return an array in the one form that numpy 1 and 2 load without a warning."""
     return encode_array(ArrayInfo(array.dtype.str, array.shape, "C", array.tobytes(), is_scalar=False))
 
 
 def _first_statistics() -> RunningMeanStd:
-    """Return those that SB3 begins with."""
+    """Return the statistics that SB3 starts with."""
     import numpy as np
 
     return RunningMeanStd(np.zeros(()), np.ones(()), _FIRST_COUNT)

@@ -46,8 +46,8 @@ from sbformat.archive.kinds import STATISTICS
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote
 from sbformat.globals.references import REFERENCES
-from sbformat.globals.releases import NEWEST, Target, target_of
-from sbformat.globals.renamed import of_today
+from sbformat.globals.releases import NEWEST, Target, parse_target
+from sbformat.globals.renamed import current_name
 from sbformat.immutable import thaw
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
@@ -155,7 +155,7 @@ def rebuild(
         raise UnsupportedError(message)
     archive.refuse_sbx()
     name, her, why_no_her = _identify_algorithm(archive, algorithm)
-    release = target_of(target)
+    release = parse_target(target)
     if release < _SINCE.get(name, release):
         message = f"sb3-contrib {release} has no {name}"
         raise UnsupportedError(message)
@@ -201,7 +201,7 @@ def _resolve_policy_class(given: str | type, algorithm: str) -> Reference:
         pair = aliases[given]
     else:
         module, _, name = given.rpartition(".")
-        pair = of_today((module, name))
+        pair = current_name((module, name))
     if not pair[0] or (pair in REFERENCES and pair not in aliases.values()):
         shown = quote(".".join(pair).lstrip("."))
         message = f"{shown} is not a policy of {algorithm}: expected {', '.join(aliases)} or a dotted name"

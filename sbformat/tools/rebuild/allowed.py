@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, escape, quote
-from sbformat.globals.dangerous import reason
+from sbformat.globals.dangerous import explain_danger
 from sbformat.globals.references import ALGORITHMS, REFERENCES
 from sbformat.pkl.tree import Call, Dict, Global
 from sbformat.tools.rebuild.report import Required
@@ -71,7 +71,7 @@ def describe_harm(pair: Pair) -> str | None:
     """Return why a name cannot be allowed, as a clause after the name; None when it can."""
     if pair in ALGORITHMS:
         return "is an algorithm, which makes the environment that it is given by name"
-    return reason(pair)
+    return explain_danger(pair)
 
 
 def _refuse_harmful(pair: Pair) -> None:

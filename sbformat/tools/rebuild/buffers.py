@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, escape
-from sbformat.globals.recognized import PLAIN_OBJECTS
+from sbformat.globals.constructors import PLAIN_OBJECTS
 from sbformat.globals.references import NUMPY
-from sbformat.globals.renamed import of_today
+from sbformat.globals.renamed import current_name
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Global
 from sbformat.tools.rebuild import releases
@@ -47,7 +47,7 @@ def rebuild_buffer_class(context: RebuildContext, key: str, value: object) -> An
             result = encode_value(allowed, context.target, foreign=context.allowed.pairs)
             context.report("kept", f"{escape(str(meaning))} is allowed: the loader imports it", key=key)
             return result
-        pair = of_today(meaning.pair) if isinstance(meaning, Reference) else None
+        pair = current_name(meaning.pair) if isinstance(meaning, Reference) else None
         is_dict = context.her_observation is not None or isinstance(
             context.decode_or_none("observation_space"), DictSpace
         )
@@ -119,7 +119,7 @@ def _list_accepted(context: RebuildContext, key: str) -> Collection[str] | None:
         return ()
     steps = context.archive.data.get("n_steps")
     chosen = NSTEP_BUFFER if type(steps) is int and steps > 1 else ("", "")
-    pair = of_today(meaning.pair) if isinstance(meaning, Reference) else chosen
+    pair = current_name(meaning.pair) if isinstance(meaning, Reference) else chosen
     if pair == HER_BUFFER or context.her_observation is not None:
         return REPLAY_BUFFERS[HER_BUFFER]
     return REPLAY_BUFFERS[NSTEP_BUFFER if NSTEP_BUFFER in (pair, chosen) else next(iter(REPLAY_BUFFERS))]

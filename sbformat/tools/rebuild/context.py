@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.constants import DATA_ENTRY, ENTROPY_LEARNERS
 from sbformat.errors import SbformatError, UnsupportedError, escape
-from sbformat.globals.renamed import of_today
+from sbformat.globals.renamed import current_name
 from sbformat.pkl.tree import Global
 from sbformat.policies.entropy import KEY as ENTROPY_KEY
 from sbformat.policies.entropy import fixed_coefficient
@@ -153,7 +153,7 @@ class RebuildContext:
         meaning = self.decode_or_none("policy_class")
         if isinstance(meaning, str) and meaning in self.family.policies:
             return Reference(*self.family.policies[meaning])
-        known = Reference(*of_today(meaning.pair)) if isinstance(meaning, Reference) else None
+        known = Reference(*current_name(meaning.pair)) if isinstance(meaning, Reference) else None
         return known if known is not None and known.pair in self.family.policies.values() else None
 
     @property

@@ -7,7 +7,7 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
-from sbformat.globals.renamed import of_today
+from sbformat.globals.renamed import current_name
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.values import encode
 from sbformat.values.types import (
@@ -156,7 +156,7 @@ def _describe_type(value: object) -> str:
 def _make_hints(value: object) -> dict[str, Any]:
     """Return the other fields beside the blob: people and catalogues read them, and SB3 does not load them."""
     if isinstance(value, Reference):
-        return {"__module__": of_today(value.pair)[0]}
+        return {"__module__": current_name(value.pair)[0]}
     if isinstance(value, (Box, MultiBinary)):
         return {"dtype": _dtype_name(value.dtype), "_shape": list(value.shape)}
     if isinstance(value, Discrete):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.constants import PTH_SUFFIX
 from sbformat.errors import UnsupportedError
 from sbformat.globals.releases import ONE_NETWORK_OPTIMIZER
-from sbformat.globals.renamed import of_today
+from sbformat.globals.renamed import current_name
 from sbformat.policies.optimizers import ONLINE_NETWORKS, is_optimizer_tree, optimized_parameters
 from sbformat.pth.values import TensorInfo
 from sbformat.tools.rebuild.network import list_parameters
@@ -309,7 +309,7 @@ def _find_class(context: RebuildContext) -> Pair | None:
         return None
     given = context.policy_arguments.get("optimizer_class", Reference(*ADAM))
     function = given.function if isinstance(given, Partial) else given
-    pair = of_today(function.pair) if isinstance(function, Reference) else None
+    pair = current_name(function.pair) if isinstance(function, Reference) else None
     return pair if pair in OPTIMIZERS else None
 
 

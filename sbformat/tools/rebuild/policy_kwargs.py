@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, escape
-from sbformat.globals.renamed import of_today
+from sbformat.globals.renamed import current_name
 from sbformat.policies import POLICIES
 from sbformat.tools.rebuild.allowed import describe_unknown
 from sbformat.tools.rebuild.context import DROPPED
@@ -221,7 +221,7 @@ def _check_argument(context: RebuildContext, name: str, value: object) -> None:
 def _list_accepted(context: RebuildContext, owner: object, name: str) -> Mapping[str, Any] | None:
     """Return the arguments that a class accepts with their defaults, None for a flag; None when it is not known."""
     owner = owner.function if isinstance(owner, Partial) else owner
-    pair = of_today(owner.pair) if isinstance(owner, Reference) else None
+    pair = current_name(owner.pair) if isinstance(owner, Reference) else None
     policy = context.sb3_policy
     if policy is None or (owner is not None and pair is None):
         return None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import UnsupportedError, escape
 from sbformat.globals.references import NUMPY
-from sbformat.globals.renamed import of_today
+from sbformat.globals.renamed import current_name
 from sbformat.globals.torch import DTYPES
 from sbformat.pkl.tree import Node
 from sbformat.policies.activations import ACTIVATIONS
@@ -110,10 +110,10 @@ def check_role(role: str, value: object, allowed: frozenset[Pair]) -> None:
         raise UnsupportedError(message)
     if function.pair in allowed:
         return
-    if of_today(function.pair) not in _ROLES[role]:
+    if current_name(function.pair) not in _ROLES[role]:
         message = f"{escape(str(function), 200)} is not one of the classes known for {role}"
         raise UnsupportedError(message)
-    if isinstance(value, Partial) and not _has_known_arguments(role, of_today(function.pair), value):
+    if isinstance(value, Partial) and not _has_known_arguments(role, current_name(function.pair), value):
         message = f"a partial of {function} with arguments that the class does not have"
         raise UnsupportedError(message)
 

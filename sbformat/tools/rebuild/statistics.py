@@ -9,8 +9,8 @@ from sbformat.constants import SETTINGS_ENTRY
 from sbformat.errors import UnsupportedError
 from sbformat.formats.vecnormalize.attributes import library_of
 from sbformat.formats.vecnormalize.entries import read_entries
-from sbformat.formats.vecnormalize.reading import WHOLE_FILE, parts_of, parts_value
-from sbformat.globals.releases import NEWEST, target_of
+from sbformat.formats.vecnormalize.reading import WHOLE_FILE, make_vecnormalize, read_parts
+from sbformat.globals.releases import NEWEST, parse_target
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.tools.rebuild.report import RebuildReport, Row
 from sbformat.values import encode
@@ -59,8 +59,8 @@ def rebuild_vecnormalize(
     :raises UnsupportedError: for another target, and for a source that is not statistics
     :raises SbformatError: when it cannot be read
     """
-    release = target_of(target)
-    found = parts_of(source, limits)
+    release = parse_target(target)
+    found = read_parts(source, limits)
     if isinstance(found, dict):
         value, rows = _rebuild_parts(found, release)
     else:
@@ -71,7 +71,7 @@ def rebuild_vecnormalize(
 
 
 def _rebuild_parts(parts: dict[str, Instance], release: Target) -> tuple[VecNormalize, list[Row]]:
-    value, _ = _drop_unwritable_spaces(parts_value(parts), release)
+    value, _ = _drop_unwritable_spaces(make_vecnormalize(parts), release)
     if WHOLE_FILE in parts:
         return value, [
             _attribute_row(name, part, parts[WHOLE_FILE], value) for name, part in parts[WHOLE_FILE].attributes.items()

@@ -14,7 +14,7 @@ from sbformat.archive.archive import Archive
 from sbformat.archive.folder import FileEntries, is_sb3_name, open_folder
 from sbformat.archive.kinds import detect_kind
 from sbformat.errors import SbformatError, UnsupportedError, escape
-from sbformat.globals.dangerous import reason
+from sbformat.globals.dangerous import explain_danger
 from sbformat.io.source import open_large, open_source
 from sbformat.limits import DEFAULT_LIMITS, Budget
 from sbformat.tools.scan.files import FileScanner
@@ -64,7 +64,7 @@ def scan(source: Archive | SourceLike, *, limits: Limits = DEFAULT_LIMITS, allow
     """
     allowed = frozenset(allow)
     for name in sorted(allowed):
-        why = next(filter(None, map(reason, _iter_splits(name))), None)
+        why = next(filter(None, map(explain_danger, _iter_splits(name))), None)
         if why:
             message = f"{escape(name)} cannot be allowed: it {why}"
             raise ValueError(message)

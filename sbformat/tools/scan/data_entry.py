@@ -42,8 +42,7 @@ class DataScanner(PickleScanner):
                 self._scan_hidden(dict(value.hints), inner, depth)
             else:
                 self._scan_hidden(value, inner, depth)
-            for finding in judge_data_value(key, meaning, inner):
-                self.add(finding)
+            self.add(*judge_data_value(key, meaning, inner))
 
     def _scan_serialized(self, value: Serialized, location: Location, depth: int) -> object:
         """Judge a pickle, and what decoders other than SB3's decode its base64 to; return the decoded value."""

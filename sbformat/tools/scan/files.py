@@ -61,6 +61,7 @@ from sbformat.io.source import BytesSource
 from sbformat.tools.scan import recover
 from sbformat.tools.scan.members import first_bytes, open_large_member, read_large_member, read_member
 from sbformat.tools.scan.pickles import MAX_DEPTH, is_marked
+from sbformat.tools.scan.sb3_effects import judge_attribute_path
 from sbformat.tools.scan.sidecars import judge_yaml
 from sbformat.tools.scan.torch_files import HEAD_BYTES, TorchScanner
 from sbformat.tools.scan.yaml_tags import may_hold_tags
@@ -104,8 +105,7 @@ class FileScanner(TorchScanner):
             self.add(location.finding("broken", f"files are nested in files more than {MAX_DEPTH} levels deep"))
             return
         if may_hold_tags(data) and self.charge(len(data), location):
-            for finding in judge_yaml(data, location, self.allow):
-                self.add(finding)
+            self.add(*judge_yaml(data, location, self.allow))
         head = bytes(data[:512])
         is_tar = recover.is_tar(data)
         if is_tar:
@@ -223,7 +223,7 @@ class FileScanner(TorchScanner):
     def _scan_entry(self, entries: Entries, name: str, location: Location, depth: int) -> None:
         inner = location.within(name)
         if name.endswith(PTH_SUFFIX):
-            self.judge_name(name, inner)
+            self.add(*judge_attribute_path(name.removesuffix(PTH_SUFFIX), inner))
             large = open_large_member(entries, name)
             self.scan_pth(read_member(self, entries, name, location) if large is None else large, inner, depth + 1)
         elif name == DATA_ENTRY:

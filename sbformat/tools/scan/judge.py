@@ -39,8 +39,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.errors import SbformatError, escape
-from sbformat.globals.dangerous import reason
-from sbformat.globals.recognized import CALLS, REACHING
+from sbformat.globals.constructors import CALLS, REACHING
+from sbformat.globals.dangerous import explain_danger
 from sbformat.globals.references import ALGORITHMS
 from sbformat.pkl import Attempt, Call, Dict, Global, Node, Pickle, Update, trace
 from sbformat.pkl.tree import walk
@@ -241,7 +241,7 @@ class _PickleJudge:
         elif rule == "base":
             self._judge_base(node, message)
         elif rule == "module":
-            why = reason((message, ""))
+            why = explain_danger((message, ""))
             text = f"the module {escape(message, SHOWN)} is imported" + (f": it {why}" if why else "")
             self._add(node, Remark("dangerous-name" if why else "unknown-name", text, (message,)))
         elif rule == "arguments":
@@ -253,7 +253,7 @@ class _PickleJudge:
 
     def _judge_callee(self, node: Global) -> None:
         """Judge a known constructor that is a value, so that other code may call it with any arguments."""
-        message, why = "is stored as a value that other code may call", reason(node.pair)
+        message, why = "is stored as a value that other code may call", explain_danger(node.pair)
         if why or CALLS[node.pair] in REACHING:
             self._report("dangerous-name", node, f"{message}: it {why or 'reaches code'}")
         else:
@@ -261,7 +261,7 @@ class _PickleJudge:
 
     def _judge_base(self, node: Node | Update, message: str) -> None:
         """Judge an unknown name that a class pickled by value inherits from, or is created by."""
-        why = reason(node.pair) if isinstance(node, Global) else None
+        why = explain_danger(node.pair) if isinstance(node, Global) else None
         if why or name_of(node) not in self.allow:
             text = message + (f"; it {why}" if why else "")
             self._report("dangerous-name" if why else "unknown-call", node, text)
@@ -273,7 +273,7 @@ class _PickleJudge:
             return
         func = node.func
         reaches_code = find_role(node) in REACHING or not isinstance(func, Global)
-        why = reason(func.pair) if reaches_code and isinstance(func, Global) else None
+        why = explain_danger(func.pair) if reaches_code and isinstance(func, Global) else None
         text = f"is called with arguments that its library never writes: {message}"
         if why:
             self._report("dangerous-name", node, f"{text}; it {why}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sbformat.globals.attributes import is_used
+from sbformat.globals.sb3_attributes import is_sb3_attribute
 from sbformat.pkl.tree import Call, Dict, Global, Node, Update
 from sbformat.tools.scan.location import UNKNOWN_KEY
 from sbformat.values.context import find_role, is_known
@@ -92,7 +92,7 @@ def find_called_names(value: object, key: str) -> dict[int, str]:
             pairs = [("data__", part) for name, part in pairs if name == "data" and is_model]
     called: dict[int, str] = {}
     for name, part in pairs:
-        if isinstance(name, str) and (is_used(name) or name == UNKNOWN_KEY):
+        if isinstance(name, str) and (is_sb3_attribute(name) or name == UNKNOWN_KEY):
             for found in _find_names([part], set(), is_deep=True):
                 called.setdefault(id(found), name)
     return called

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from sbformat.constants import LEGACY_MAGIC_BYTES, LOCAL_SIGNATURE
 from sbformat.container.inflate import InflatedSource
 from sbformat.errors import LimitError, PickleError, SbformatError, TensorError
-from sbformat.globals.dangerous import reason
+from sbformat.globals.dangerous import explain_danger
 from sbformat.limits import Budget
 from sbformat.pkl import Attempt, attempt
 from sbformat.pkl.numpy import encoded_bytes
@@ -68,10 +68,9 @@ class PickleScanner(ABC):
         self._bytes_left = _EXTRA_BYTES
         self._seen: set[tuple[Location, bytes]] = set()
 
-    def add(self, finding: Finding) -> None:
-        """Add a finding; beyond a thousand of one verdict they are only counted."""
-        if self.counter.count(finding.verdict, finding.reason):
-            self.findings.append(finding)
+    def add(self, *findings: Finding) -> None:
+        """Add findings; beyond a thousand of one verdict they are only counted."""
+        self.findings += [row for row in findings if self.counter.count(row.verdict, row.reason)]
 
     # -- how much is examined: a small file may contain itself thousands of times ----------------------
 
@@ -231,8 +230,7 @@ class PickleScanner(ABC):
         self.imports |= judged.imports
         self.counter.omitted += judged.omitted
         self.counter.is_harmful = self.counter.is_harmful or judged.is_harmful
-        for finding in judged.findings:
-            self.add(finding)
+        self.add(*judged.findings)
         seen: set[int] = set()
         for composite in judged.parts:
             for part in children(composite):
@@ -310,7 +308,7 @@ def _is_unlikely_by_chance(node: Node | Update) -> bool:
     """Return whether text or numbers seldom decode to a row: a call, or a name that is harmful or changed."""
     if isinstance(node, Update):
         return isinstance(node.target, Global)
-    return isinstance(node, Call) or (isinstance(node, Global) and reason(node.pair) is not None)
+    return isinstance(node, Call) or (isinstance(node, Global) and explain_danger(node.pair) is not None)
 
 
 def _exceeds_limit(error: SbformatError | None, *, is_cut: bool) -> bool:

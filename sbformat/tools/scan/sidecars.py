@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import escape
-from sbformat.globals.dangerous import reason
+from sbformat.globals.dangerous import explain_danger
 from sbformat.tools.scan.location import SHOWN
 from sbformat.tools.scan.yaml_tags import PREFIX, TooManyTokensError, iter_python_tags
 from sbformat.values import is_known
@@ -83,7 +83,7 @@ def _judge_tag(tag: str, line: int, location: Location, allow: frozenset[str]) -
         what, is_called = {**_IMPORTS, **_CALLS}[kind], kind in _CALLS
         if name in allow or (kind == "name" and is_known(pair)):
             return
-        why = reason((name, "")) if kind == "module" else reason(pair)
+        why = explain_danger((name, "")) if kind == "module" else explain_danger(pair)
         tail = f": it {why}" if why else f", which imports {escape(module or 'builtins', SHOWN)}"
         text = f"{escape(name, SHOWN)} {what} by a YAML tag in line {line}{tail if why or is_called or module else ''}"
         yield location.finding("python-tag", text, names=(name,), reason="harmful" if why else None)

@@ -12,7 +12,6 @@ from sbformat.constants import (
     LOCAL_SIGNATURE,
     NPY_MAGIC,
     PICKLE_RECORD,
-    PTH_SUFFIX,
     STORAGE_FOLDER,
     TORCH_VERSION_RECORD,
     TORCH_VERSION_RECORD_OLD,
@@ -26,11 +25,10 @@ from sbformat.tools.scan import recover
 from sbformat.tools.scan.data_entry import DataScanner
 from sbformat.tools.scan.judge import judge_pth
 from sbformat.tools.scan.members import open_large_member, read_large_member, read_member
-from sbformat.tools.scan.sb3_effects import judge_attribute_path, judge_state_dict
+from sbformat.tools.scan.sb3_effects import judge_state_dict
 
 if TYPE_CHECKING:
     from sbformat.container.reader import Container
-    from sbformat.tools.scan.judge import Judged
     from sbformat.tools.scan.location import Location
 
 HEAD_BYTES: Final = 1 << 12
@@ -82,7 +80,7 @@ class TorchScanner(DataScanner):
             content = bytes(container.read(name))
             judged = judge_pth(content, pickle, scope, location.within(name), self.budget, self.allow)
             self.add_judged(judged, location.within(name), depth)
-            self._judge_values(judged, location)
+            self.add(*judge_state_dict(pickle.value, location))
             is_explained = judged.is_cut
             used = {name, *(name.removesuffix(PICKLE_RECORD) + STORAGE_FOLDER + key for key in scope.keys)}
         except SbformatError as error:
@@ -140,7 +138,7 @@ class TorchScanner(DataScanner):
             return
         judged = judge_pth(b"", pickle, scope, location, self.budget, self.allow)
         self.add_judged(judged, location, depth)
-        self._judge_values(judged, location)
+        self.add(*judge_state_dict(pickle.value, location))
 
     def _report_unopened(self, error: SbformatError, location: Location) -> None:
         """Report why a torch file was not opened: it is a program, not understood, or broken."""
@@ -153,15 +151,6 @@ class TorchScanner(DataScanner):
             )
         else:
             self.add(location.broken(error))
-
-    def judge_name(self, name: str, location: Location) -> None:
-        """Judge the attribute of the agent that SB3 looks up by the name of an entry."""
-        for finding in judge_attribute_path(name.removesuffix(PTH_SUFFIX), location):
-            self.add(finding)
-
-    def _judge_values(self, judged: Judged, location: Location) -> None:
-        for finding in judge_state_dict(judged.pickle and judged.pickle.value, location):
-            self.add(finding)
 
 
 def _check_record(container: Container, name: str) -> memoryview | None:

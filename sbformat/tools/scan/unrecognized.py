@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.errors import escape
-from sbformat.globals.dangerous import reason
-from sbformat.globals.recognized import REACHING
+from sbformat.globals.constructors import REACHING
+from sbformat.globals.dangerous import explain_danger
 from sbformat.pkl import Attempt, Call, Extension, Global, Update
 from sbformat.tools.scan.location import SHOWN
 from sbformat.tools.scan.name_uses import find_called_names, find_given_names
@@ -89,7 +89,7 @@ class UnrecognizedJudge:
         return Remark("called-name" if is_called else "unknown-name", message, (name_of(node),))
 
     def _judge_import(self, node: Global) -> Remark | None:
-        name, why = name_of(node), reason(node.pair)
+        name, why = name_of(node), explain_danger(node.pair)
         if is_known(node.pair):
             return None
         if why:
@@ -116,7 +116,7 @@ class UnrecognizedJudge:
         if node.how == "STACK_GLOBAL" or not isinstance(func, Global):
             message = "a call computes the name of what is imported or called, so only running the file can tell it"
             return Remark("computed-name", message)
-        name, why = name_of(func), reason(func.pair)
+        name, why = name_of(func), explain_danger(func.pair)
         shown = escape(name, SHOWN)
         if self.is_cut and not why and (role is not None or is_known(func.pair)):
             return None

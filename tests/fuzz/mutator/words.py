@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from sbformat.globals.constructors import CALLS, OBJECTS, PLAIN_OBJECTS
 from sbformat.globals.dangerous import GADGETS
-from sbformat.globals.recognized import CALLS, OBJECTS, PLAIN_OBJECTS
 from sbformat.globals.references import REFERENCES
 from sbformat.globals.spaces import SPACES
 from sbformat.globals.torch import CALLS as PTH_CALLS

@@ -20,7 +20,7 @@ from sbformat import (
 from sbformat.constants import ARRAYS_ENTRY, SETTINGS_ENTRY
 from sbformat.errors import MESSAGE_BYTES
 from sbformat.formats.vecnormalize import writes_vecnormalize
-from sbformat.globals.dangerous import reason
+from sbformat.globals.dangerous import explain_danger
 from sbformat.tools.diff import diff
 from sbformat.tools.inspect import inspect
 from sbformat.tools.scan import VERDICTS
@@ -92,7 +92,7 @@ def _check_scan(data: bytes) -> None:
         assert len(finding.message) <= MESSAGE_BYTES
     if report.verdict in ("clean", "unknown", "code"):
         named = [pair for pickle in oracle.pickles(data) for pair in oracle.imports(pickle)]
-        harmful = [pair for pair in named if reason(pair) and not is_known(pair)]
+        harmful = [pair for pair in named if explain_danger(pair) and not is_known(pair)]
         assert not harmful, f"{report.verdict}: {harmful}"
 
 

@@ -20,7 +20,7 @@ import pytest
 import sbformat
 from conformance.generators import build_pth, build_zips
 from conformance.generators.build_pth import Apply, Name, Persist, text
-from sbformat.globals.dangerous import GADGETS, MODULES, reason
+from sbformat.globals.dangerous import GADGETS, MODULES, explain_danger
 from sbformat.limits import Limits
 from sbformat.tools.scan.report import RULES, VERDICTS
 from tests.helpers import bundled
@@ -1121,7 +1121,7 @@ def test_names_that_are_not_dangerous() -> None:
         ("my.os", "System"),
         ("", ""),
     ):
-        assert reason(pair) is None
+        assert explain_danger(pair) is None
 
 
 # -- folders and limits -------------------------------------------------------------------------------

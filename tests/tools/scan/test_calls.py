@@ -21,7 +21,7 @@ import pytest
 import sbformat
 from conformance.generators.build_pth import torch_zip
 from sbformat.errors import escape
-from sbformat.globals.dangerous import reason
+from sbformat.globals.dangerous import explain_danger
 from sbformat.limits import Budget
 from sbformat.pkl import attempt
 from tests.helpers import bundled
@@ -362,7 +362,7 @@ def test_what_any_unpickler_reads_in_frames_is_seen() -> None:
     seen = 0
     for number in range(6000):
         raw = framed(random.Random(number))  # noqa: S311
-        names = {name for name in imported(raw) if reason((name.rpartition(".")[0], name.rpartition(".")[2]))}
+        names = {name for name in imported(raw) if explain_danger((name.rpartition(".")[0], name.rpartition(".")[2]))}
         report = sbformat.scan(raw)
         if not names or "ambiguous-frame" in {row.rule for row in report.findings}:
             continue

@@ -1,4 +1,4 @@
-"""What an agent has: the attributes and methods that the algorithm classes of Stable-Baselines use.
+"""Attributes and methods that the algorithm classes of Stable-Baselines use.
 
 ``load`` puts every key of ``data`` into the agent's ``__dict__``. A class or function under a key that is listed here
 is one that SB3 calls, or whose methods it calls, while it loads, trains or predicts; any other key it only keeps.
@@ -74,11 +74,11 @@ ATTRIBUTES: Final = frozenset(_NAMES.split())
 """Attributes and methods of the algorithm classes, in any release."""
 
 _CALLED_SUFFIXES: Final = ("_class", "_kwargs", "_fn", "_schedule", "__")
-"""How keys end that hold what is called, or arguments of a call, in any class; and the names of special methods."""
+"""Suffixes of keys whose values are called, or are arguments of a call, in any class; and of special methods."""
 
 
-def is_used(key: str) -> bool:
-    """Say whether Stable-Baselines uses what is under a key of ``data``, so that it may call it.
+def is_sb3_attribute(key: str) -> bool:
+    """Return whether Stable-Baselines uses the value of a key of ``data``, so that it may call it.
 
     :param key: of ``data``, or an attribute of the agent
     """

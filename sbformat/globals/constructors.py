@@ -1,8 +1,8 @@
-"""What the blobs of ``data`` may call and build: each exact name with the role that a recogniser has for it.
+"""Constructors that the pickles of ``data`` may call, each exact name with its role in the table of node decoders.
 
 Sources: numpy ``random/_pickle.py``, gym and gymnasium ``spaces/``, SB3 ``common/{utils,noise,type_aliases}.py``,
-cloudpickle ``cloudpickle.py`` and ``cloudpickle_fast.py`` of 0.8 to 3.1. Those that a ``.pth`` may call too stand in
-``pth``.
+cloudpickle ``cloudpickle.py`` and ``cloudpickle_fast.py`` of 0.8 to 3.1. Those that a ``.pth`` may
+call too are in :mod:`sbformat.globals.torch`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ CALLS: Final[dict[Pair, str]] = {
     ("stable_baselines3.common.type_aliases", "TrainFrequencyUnit"): "enum",
     ("stable_baselines3.her.goal_selection_strategy", "GoalSelectionStrategy"): "enum",
     ("stable_baselines.her.replay_buffer", "GoalSelectionStrategy"): "enum",
-    # Constructors of torch that are known, and whose tensors no reader here has a value for.
+    # Known constructors of torch whose tensors have no value here.
     ("torch._utils", "_rebuild_nested_tensor"): "unread_tensor",
     ("torch._utils", "_rebuild_device_tensor_from_numpy"): "unread_tensor",
     ("torch._utils", "_rebuild_device_tensor_from_cpu_tensor"): "unread_tensor",
@@ -98,7 +98,7 @@ CALLS: Final[dict[Pair, str]] = {
         for pair in _pairs(_CLOUDPICKLE, name)
     },
 }
-"""What REDUCE may call."""
+"""Functions that REDUCE may call."""
 
 REACHING: Final = frozenset(
     {
@@ -108,7 +108,7 @@ REACHING: Final = frozenset(
         "tuple_getter", "union", "weak_set",
     }
 )  # fmt: skip
-"""Roles of callables that reach code when they are given other arguments than those that are recognised."""
+"""Roles of functions that run code when they are given other arguments than those that are accepted."""
 
 GENERICS: Final[frozenset[Pair]] = frozenset(
     {
@@ -123,7 +123,7 @@ GENERICS: Final[frozenset[Pair]] = frozenset(
         *(("builtins", name) for name in ("dict", "frozenset", "list", "set", "tuple", "type")),
     }
 )  # fmt: skip
-"""Types that annotations give parameters."""
+"""Generic types that annotations parametrize."""
 
 _SB3: Final = "stable_baselines3.common"
 
@@ -137,7 +137,7 @@ OBJECTS: Final[dict[Pair, str]] = {
     ("sb3_contrib.common.recurrent.type_aliases", "RNNStates"): "rnn_states",
     ("numpy", "ndarray"): "portable_array",
 }
-"""What NEWOBJ may make, by a recogniser of its own."""
+"""Classes that NEWOBJ may instantiate and that have a node decoder of their own."""
 
 _NOISE: Final = ("_mu", "_sigma", "_dtype")
 _BUFFER: Final = (
@@ -182,7 +182,7 @@ PLAIN_OBJECTS: Final[dict[Pair, tuple[str, ...]]] = {
     (f"{_SB3}.buffers", "NStepReplayBuffer"): (*_REPLAY, "n_steps", "gamma"),
     ("stable_baselines3.her.her_replay_buffer", "HerReplayBuffer"): _HER,
 }
-"""Objects that are nothing but their attributes, with the attributes that their classes write."""
+"""Classes whose objects consist of their attributes alone, with the attributes that they write."""
 
 PARTIAL_MODULES: Final = (
     "torch.nn.modules.",
@@ -190,4 +190,4 @@ PARTIAL_MODULES: Final = (
     "stable_baselines3.common.torch_layers",
     "stable_baselines3.common.sb2_compat.rmsprop_tf_like",
 )
-"""Of the classes that a partial may call: those of a tensor or storage take pointers."""
+"""Modules of the classes that a partial may call: constructors of tensors and storages accept pointers."""
