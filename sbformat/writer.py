@@ -35,7 +35,7 @@ from sbformat.io.atomic import new_file, open_new
 from sbformat.io.readahead import READ_AHEAD_BYTES, read_ahead
 from sbformat.io.source import BytesSource, FileSource
 from sbformat.limits import Budget
-from sbformat.pth import StateDict, decode_zip, emptied, encode_pth
+from sbformat.pth import StateDict, clear_optimizer, decode_zip, encode_pth
 from sbformat.pth.decode import open_records
 from sbformat.pth.mismatches import Mismatch, fit_all, misfit
 
@@ -243,7 +243,7 @@ def new(template: Archive, parameters: Mapping[str, Any], *, data: Mapping[str, 
     made = fit_all(parameters, lambda name, value: _fit_state_dict(template.state_dict(name + PTH_SUFFIX), value))
     for name in template.parameters:
         if OPTIMIZER_WORD in name and name not in made:
-            made[name] = emptied(template.parameters[name])
+            made[name] = clear_optimizer(template.parameters[name])
     result = template.replace(data={**template.data, **data} if data else ..., parameters=made)
     if (data or _POLICY in made) and POLICY_ENTRY in result.state_dicts:
         _check_network(template, result)
