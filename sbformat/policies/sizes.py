@@ -1,4 +1,4 @@
-"""Sizes of axes that remember the key of ``data`` that decides on them, and the errors for values that are no size."""
+"""Sizes of axes that remember the key of ``data`` that decides on them, and the errors for other values."""
 
 from __future__ import annotations
 

@@ -158,6 +158,16 @@ def test_an_agent_of_another_algorithm_is_refused() -> None:
             sbformat.sb3.load(algorithm, ddpg)
 
 
+def test_an_algorithm_can_be_given_by_its_name() -> None:
+    assert type(sbformat.sb3.load("PPO", OLD, device="cpu")) is sb3.PPO
+    with pytest.raises(UnsupportedError, match="an agent of SAC, not of TQC"):
+        sbformat.sb3.load("TQC", SAC)
+    with pytest.raises(UnsupportedError, match="'Nonsense' is not an algorithm of SB3; available: PPO, .*ARS"):
+        sbformat.sb3.load("Nonsense", OLD)
+    with pytest.raises(TypeError, match="algorithm: expected a class or its name, got int"):
+        sbformat.sb3.load(3, OLD)  # type: ignore[call-overload]
+
+
 def test_what_is_for_load_goes_to_load() -> None:
     environment: Any = sb3.common.env_util.make_vec_env("CartPole-v1", 2)
     model = sbformat.sb3.load(sb3.PPO, PPO, env=environment, device="cpu", n_steps=8, batch_size=8)
