@@ -81,7 +81,7 @@ def test_arrays_of_objects() -> None:
     inner = understood(pickle.dumps(np.array([np.arange(2), None], dtype=object))).items[0]
     np.testing.assert_array_equal(inner.to_numpy(), [0, 1])
     refused(array((2,), [1], "O8", "|"), "got 1")
-    refused(array((2,), b"ab" * 8, "O8", "|"), "in a list")
+    refused(array((2,), b"ab" * 8, "O8", "|"), "a list of the items")
     refused(array((2**40, 2**40), [], "O8", "|"))
 
 
@@ -276,7 +276,7 @@ def test_a_state_has_no_other_parts(name: str) -> None:
     refused(generator(name, other=1), "unknown parts")
     for other in BITS:
         if other != name:
-            refused(generator(name, bit_generator=other), "its bit generator's")
+            refused(generator(name, bit_generator=other), "another bit generator")
 
 
 @pytest.mark.parametrize(("pos", "has_gauss", "gauss"), [(0, 0, 0.5), (624, 1, -0.5), (1, 1, 0)])
