@@ -31,7 +31,7 @@ from sbformat.container.names import is_state_dict
 from sbformat.container.reader import Container
 from sbformat.container.writer import ContainerWriter, write_all
 from sbformat.errors import ContainerError, SbformatError
-from sbformat.io.atomic import WriteBack, new_file, open_new
+from sbformat.io.atomic import new_file, open_new
 from sbformat.io.readahead import READ_AHEAD_BYTES, read_ahead
 from sbformat.io.source import BytesSource, FileSource
 from sbformat.limits import Budget
@@ -80,7 +80,7 @@ def write(
     """
     with new_file(path, overwrite=overwrite) as temporary:
         with open_new(temporary) as file:
-            encoded = _write_entries(archive, file, reencode=reencode, progress=_report_written(file, progress))
+            encoded = _write_entries(archive, file, reencode=reencode, progress=progress)
             os.fsync(file.fileno())
         _verify_output(FileSource(temporary), archive, encoded, check_crcs=True)
         archive.check()
@@ -123,7 +123,7 @@ def write_pth(
     made = encode_pth(state_dict)
     with new_file(path, overwrite=overwrite) as temporary:
         with open_new(temporary) as file:
-            for chunk in _prepare_chunks(made.chunks, made.size, _report_written(file, progress))():
+            for chunk in _prepare_chunks(made.chunks, made.size, progress)():
                 write_all(file, chunk)
             os.fsync(file.fileno())
         _check_pth(FileSource(temporary), state_dict.new_budget(), "inert").verify_all()
@@ -172,18 +172,6 @@ def _prepare_chunks(chunks: _Chunks, size: int, progress: Callable[[int], None] 
     if size >= READ_AHEAD_BYTES:
         chunks = partial(_iter_ahead, chunks)
     return partial(_report_chunks, chunks, progress) if progress else chunks
-
-
-def _report_written(file: IO[bytes], progress: Callable[[int], None] | None) -> Callable[[int], None]:
-    """Return a function to call with the number of bytes that were written."""
-    wrote = WriteBack(file).add
-
-    def tell(size: int) -> None:
-        wrote(size)
-        if progress:
-            progress(size)
-
-    return tell
 
 
 def _iter_ahead(chunks: _Chunks) -> Iterator[bytes | memoryview]:

@@ -1,8 +1,8 @@
-"""Arrays to files that need no torch: ``.safetensors``, ``.npz``, or a folder of ``.npy``.
+"""``write_arrays``: arrays to ``.safetensors``, ``.npz``, or a folder of ``.npy`` files.
 
-What a format cannot hold is refused with the tensor's name before anything is written. Files are made whole or not at
-all, and the same arrays give the same bytes. Arrays are taken one at a time and written in pieces: what comes as a
-stream is never held.
+Arrays that a format cannot represent are refused by name before anything is written. Files are written whole or not at
+all, and equal arrays give equal bytes. Arrays are written one after the other in pieces: a stream is never in memory as
+a whole.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from sbformat.arrayfiles.safetensors import CODES, check_safetensors
 from sbformat.container.names import check_name, check_path, check_paths
 from sbformat.errors import ContainerError, UnsupportedError, quote
-from sbformat.io.atomic import WriteBack, new_file, new_folder, open_new
+from sbformat.io.atomic import new_file, new_folder, open_new
 from sbformat.io.readahead import READ_AHEAD_BYTES, read_ahead
 from sbformat.pth.array_streams import ArrayStream
 
@@ -47,7 +47,7 @@ _FIXED_DATE: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def detect_format(path: str | os.PathLike[str]) -> ExportFormat:
-    """Tell the format from a path's suffix: ``.safetensors``, ``.npz``, none or a slash for a folder.
+    """Detect the format from a path's suffix: ``.safetensors``, ``.npz``, none or a slash for a folder.
 
     :raises UnsupportedError: for any other suffix
     """
@@ -97,7 +97,7 @@ def write_arrays(
 
 
 class _Job(NamedTuple):
-    """What :func:`write_arrays` was asked for, checked."""
+    """The checked arguments of :func:`write_arrays`."""
 
     arrays: dict[str, ArrayStream]
     path: str | os.PathLike[str]
@@ -106,16 +106,15 @@ class _Job(NamedTuple):
     progress: Callable[[int], None]
     check: Callable[[], None]
 
-    def copy(self, pieces: Iterator[Chunk], nbytes: int, file: IO[bytes], wrote: Callable[[int], None]) -> None:
-        """Write the bytes of arrays: many are read, and summed up, while those before them are written."""
+    def copy(self, pieces: Iterator[Chunk], nbytes: int, file: IO[bytes]) -> None:
+        """Write the bytes of arrays; when there are many, the next ones are read and checked meanwhile."""
         for piece in read_ahead(pieces) if nbytes >= READ_AHEAD_BYTES else pieces:
             file.write(piece)
-            wrote(len(piece))
             self.progress(len(piece))
 
 
 def _nothing(*_: int) -> None:
-    """What is called where nobody asked to be."""
+    """Do nothing: the default callback."""
 
 
 def bytes_stream(size: int, chunks: Callable[[], Iterable[Chunk]]) -> ArrayStream:
@@ -186,7 +185,7 @@ def _safetensors(job: _Job) -> None:
             file.write(len(header).to_bytes(_ALIGNMENT, "little") + header)
             arrays = [job.arrays[name] for name in names]
             pieces = chain.from_iterable(array.in_c_order() for array in arrays)
-            job.copy(pieces, sum(array.nbytes for array in arrays), file, WriteBack(file).add)
+            job.copy(pieces, sum(array.nbytes for array in arrays), file)
         check_safetensors(temporary)
         job.check()
 
@@ -219,11 +218,10 @@ def _npz(job: _Job) -> None:
         BufferedWriter(open_new(temporary)) as raw,
         zipfile.ZipFile(raw, "w") as file,
     ):
-        write_back = WriteBack(raw)
         for name, array in job.arrays.items():
             member = zipfile.ZipInfo(f"{name}.npy", _FIXED_DATE)
             with file.open(member, "w", force_zip64=True) as stream:
-                _write_npy(job, array, stream, write_back.add)
+                _write_npy(job, array, stream)
         job.check()
 
 
@@ -243,16 +241,16 @@ def _npy_folder(job: _Job) -> None:
             target = temporary / files[name]
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb") as stream:
-                _write_npy(job, array, stream, WriteBack(stream).add)
+                _write_npy(job, array, stream)
         job.check()
 
 
-def _write_npy(job: _Job, array: ArrayStream, file: IO[bytes], wrote: Callable[[int], None]) -> None:
+def _write_npy(job: _Job, array: ArrayStream, file: IO[bytes]) -> None:
     from numpy.lib.format import write_array_header_1_0
 
     header = {"descr": array.descr, "fortran_order": array.is_fortran, "shape": array.shape}
     write_array_header_1_0(file, header)
-    job.copy(array.pieces(), array.nbytes, file, wrote)
+    job.copy(array.pieces(), array.nbytes, file)
 
 
 def _check_npy(name: str, array: ArrayStream) -> None:
