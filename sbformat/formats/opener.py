@@ -35,16 +35,17 @@ _DEFAULT_OPTIONS: Final = ReadOptions()
 
 
 def open_archive(
-    source: SourceLike,
+    source: Archive | SourceLike,
     budget: Budget,
     options: ReadOptions = _DEFAULT_OPTIONS,
     *,
     mapped: bool = False,
     in_memory: bool = True,
 ) -> Archive:
-    """Open a source as the archive that its kind asks for.
+    """Open a source as the archive that its kind asks for; an archive is returned unchanged.
 
-    :param source: a path (``name`` falls back to ``name.zip``, as in SB3), a folder, bytes, or a binary file object
+    :param source: an archive, a path (``name`` falls back to ``name.zip``, as in SB3), a folder, bytes, or a binary
+        file object
     :param budget: the operation's; the size of the file is granted to it
     :param options: how entries are decoded
     :param mapped: map a file instead of reading it
@@ -52,6 +53,8 @@ def open_archive(
     :raises OSError: from the path, unchanged
     :raises SbformatError: as :func:`sbformat.read`
     """
+    if isinstance(source, Archive):
+        return source
     in_place = _LARGE if in_memory else _LARGE_IN_PLACE
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
         from sbformat.archive.folder import open_folder
