@@ -42,6 +42,7 @@ nox.options.sessions = [
     "first_command",
     *(f"tests-{version}" for version in TESTED),
     "lint",
+    "exhaustive",
     "conformance_python",
     "conformance_javascript",
     "interop",
@@ -71,6 +72,13 @@ def first_command(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the test command of README.md."""
     run_readme_command(session, TEST_COMMAND, *pytest_arguments(session))
+
+
+@nox.session
+def exhaustive(session: nox.Session) -> None:
+    """Run the tests that take minutes: the audit hook, memory, every mutation, and all archives of ../shared."""
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "pytest", *pytest_arguments(session), "-m", "exhaustive")
 
 
 @nox.session

@@ -1,7 +1,8 @@
 """The entry ``data``: strict JSON to a dict of JSON values and opaque ``Serialized``, and back (FORMAT.md 3, 12.4).
 
-What the text may cost is counted before it is parsed: bytes, depth, values, digits. NaN, Infinity and
-lone surrogates are kept, as SB3's ``json.dumps`` can write them. Nothing looks into a blob here.
+This is the only JSON parser of the package: headers of ``.safetensors`` and the settings of bundles are read by
+:func:`parse_object`. Bytes, depth, values and digits are counted before the text is parsed. NaN, Infinity and lone
+surrogates are accepted, because SB3's ``json.dumps`` can write them. Blobs are not decoded here.
 """
 
 from __future__ import annotations
@@ -21,29 +22,32 @@ if TYPE_CHECKING:
 
 _CONTAINER_COST: Final = 7
 _VALUE_BYTES: Final = 96
-"""What one value takes in memory, its text aside, and where it is rendered; so the next ones, rounded up."""
+"""Memory of one value in bytes, without its text, rounded up; so are the next ones."""
 _PAIR_BYTES: Final = 200
 _CONTAINER_BYTES: Final = 300
 _ESCAPE_BYTES: Final = 72
-"""Only until the text that it stands in is put together."""
+"""Needed only until the string with the escape is complete."""
 _PIECE: Final = 1 << 16
 _DIGITS: Final = b"0123456789"
 _FOUR_BYTES: Final = 0xF0
-"""What the UTF-8 of U+10000 and above starts with at least; and that of U+0100 and above."""
+"""The lowest first byte of UTF-8 for U+10000 and above; the next one, for U+0100 and above."""
 _TWO_BYTES: Final = 0xC4
 _BOM: Final = b"\xef\xbb\xbf"
 _INDENT: Final = 4
 _LARGEST_WALK: Final = 10_000_000
-"""Values looked at before one is written: a list that holds itself has no end."""
+"""Most values of one key that are written: a list that contains itself has no end."""
 
 
 class Serialized:
-    """A value that SB3 pickled: the pair ``:type:`` and ``:serialized:``, opaque (FORMAT.md 3.2).
+    """A value that SB3 pickled: the pair ``:type:`` and ``:serialized:``, not decoded (FORMAT.md 3.2).
 
-    :param type: the text of ``:type:``, such as ``<class 'gymnasium.spaces.box.Box'>``; None without
+    >>> archive.data["observation_space"]
+    <Serialized "<class 'gymnasium.spaces.box.Box'>" 508 bytes>
+
+    :param type: the text of ``:type:``, such as ``<class 'gymnasium.spaces.box.Box'>``; None if missing
     :param pickle: the bytes that SB3 would unpickle
-    :param hints: the sibling keys, informative only, as JSON values
-    :param text: the base64 as it stands in the file; canonical base64 of ``pickle`` when None
+    :param hints: the other keys of the object, informative only, as JSON values
+    :param text: the base64 text of the file; None for the canonical base64 of ``pickle``
     """
 
     __slots__ = ("hints", "pickle", "text", "type")
@@ -68,7 +72,7 @@ class Serialized:
         set_field(self, "text", _canonical(pickle) if text is None else text)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        message = f"Serialized is a value; make a new one instead of setting {name}"
+        message = f"Serialized cannot be changed; make a new one instead of setting {name}"
         raise AttributeError(message)
 
     def __delattr__(self, name: str) -> NoReturn:
@@ -76,7 +80,7 @@ class Serialized:
 
     @property
     def is_canonical(self) -> bool:
-        """Is the base64 text what an encoder writes? A lenient decoder reads more than that."""
+        """Whether the base64 text is what an encoder writes; a lenient decoder accepts more."""
         return self.text == _canonical(self.pickle)
 
     def __eq__(self, other: object) -> bool:
@@ -93,7 +97,7 @@ class Serialized:
         return _serialized, (self.type, self.pickle, dict(self.hints), self.text)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object as it stands in ``data``."""
+        """Return the JSON object of the file."""
         marker = {} if self.type is None else {TYPE_MARKER: self.type}
         return {**marker, SERIALIZED_MARKER: self.text, **self.hints}
 
@@ -110,52 +114,52 @@ def loads(data: bytes | bytearray | memoryview, *, limits: Limits = DEFAULT_LIMI
     """Parse the bytes of ``data``.
 
     :param data: UTF-8 JSON without a byte order mark; an object
-    :param limits: what it may ask for
-    :return: its keys in order; objects that hold ``:serialized:`` become :class:`Serialized`, at the top
-        level only, as in SB3
-    :raises DataError: when it is not that (FORMAT.md 3.1, 3.2)
-    :raises LimitError: when it asks for more than allowed
+    :param limits: the largest sizes and counts to accept
+    :return: its keys in order, immutable; objects with ``:serialized:`` become :class:`Serialized`, at the top level
+        only, as in SB3
+    :raises DataError: if it breaks FORMAT.md 3.1 or 3.2
+    :raises LimitError: if it needs more than allowed
     """
     return decode(data, Budget(limits))
 
 
 def decode(data: bytes | bytearray | memoryview, budget: Budget) -> FrozenDict:
-    """Like :func:`loads`, within an operation's budget."""
+    """Parse ``data`` like :func:`loads`, within the budget of an operation."""
     try:
         return FrozenDict({key: _decode_value(key, item, budget) for key, item in parse_object(data, budget).items()})
     except RecursionError:
-        _refuse("it is nested deeper than this interpreter can follow")
+        _refuse("expected less nesting: this interpreter cannot follow it")
 
 
 def parse_object(data: bytes | bytearray | memoryview, budget: Budget) -> dict[str, Any]:
     """Parse a JSON object, strictly, like :func:`parse`."""
     value = parse(data, budget)
     if type(value) is not dict:
-        _refuse("it is JSON, but not an object")
+        _refuse("expected a JSON object, got another JSON value")
     return value
 
 
 def parse(data: bytes | bytearray | memoryview, budget: Budget) -> Any:
-    """Parse JSON by the rules of FORMAT.md 3.1, whatever value it is."""
+    """Parse any JSON value by the rules of FORMAT.md 3.1."""
     budget.spend("json_bytes", len(data))
     view = memoryview(data)
     if bytes(view[:3]) == _BOM:
-        _refuse("it starts with a byte order mark", 0)
+        _refuse("expected JSON, got a byte order mark", 0)
     deepest = check_counts(view, budget)
     try:
         text = str(view, "utf-8")
     except UnicodeDecodeError as error:
-        _refuse(f"it is not UTF-8: {error.reason}", error.start)
+        _refuse(f"expected UTF-8: {error.reason}", error.start)
     try:
         return json.loads(text, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
-        _refuse(f"it is not JSON: {error.msg}", len(text[: error.pos].encode("utf-8")))
+        _refuse(f"expected JSON: {error.msg}", len(text[: error.pos].encode("utf-8")))
     except DataError:
         raise
     except RecursionError:
-        _refuse(f"it is nested {deepest} deep, more than this interpreter can parse")
+        _refuse(f"expected less nesting, got {deepest} levels, more than this interpreter can parse")
     except ValueError as error:  # a number that the interpreter's own cap on digits refuses
-        _refuse(f"it is not JSON that can be read: {error}")
+        _refuse(f"expected JSON that Python can parse: {error}")
 
 
 def _refuse(message: str, offset: int | None = None) -> NoReturn:
@@ -163,7 +167,7 @@ def _refuse(message: str, offset: int | None = None) -> NoReturn:
 
 
 def check_counts(data: memoryview, budget: Budget) -> int:
-    """Take depth, values, digits and memory before anything is parsed, in time linear in the text; return the depth."""
+    """Count depth, values, digits and memory before anything is parsed, in linear time; return the depth."""
     allowed = budget.limits.json_digits
     counts = _Counts()
     for piece in _pieces(data):
@@ -179,7 +183,7 @@ def check_counts(data: memoryview, budget: Budget) -> int:
 
 
 def _pieces(data: memoryview) -> Iterator[bytes]:
-    """Yield the text in pieces that part no escape."""
+    """Yield the text in pieces; an escape is never split between two of them."""
     at = 0
     while at < len(data):
         piece = bytes(data[at : at + _PIECE])
@@ -190,7 +194,7 @@ def _pieces(data: memoryview) -> Iterator[bytes]:
 
 
 class _Counts:
-    """What JSON asks for, as far as it was looked at."""
+    """Running counts over a JSON text."""
 
     __slots__ = (
         "colons", "commas", "containers", "deepest", "depth", "digits", "escapes", "in_string", "longest", "width",
@@ -200,13 +204,13 @@ class _Counts:
         self.commas = self.colons = self.containers = self.escapes = 0
         self.depth = self.deepest = 0
         self.longest = self.digits = 0
-        """Digits of the longest number, and those that the last piece ended with."""
+        """Digits of the longest number, and of the number at the end of the last piece."""
         self.in_string = False
         self.width = 1
-        """Bytes a character of the text, once it is decoded."""
+        """Bytes per character of the decoded text."""
 
     def add(self, piece: bytes, digits_allowed: int) -> None:
-        """Look at the next piece: escapes are dropped, then every second part between quotation marks is outside."""
+        """Count the next piece: without escapes, every second part between quotation marks is outside strings."""
         if not piece.isascii():
             self.width = max(self.width, _width(piece))
         if b"\\" in piece:
@@ -234,7 +238,7 @@ class _Counts:
 
 
 def _width(text: bytes) -> int:
-    """Return how many bytes a character of UTF-8 takes in memory, as the widest of all does."""
+    """Return the bytes per character that Python needs for a text in UTF-8: those of its widest character."""
     highest = max(text)
     return 4 if highest >= _FOUR_BYTES else 2 if highest >= _TWO_BYTES else 1
 
@@ -244,7 +248,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) != len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        _refuse(f"the key {quote(twice)} stands twice in one object")
+        _refuse(f"expected unique keys in an object, got {quote(twice)} twice")
     return made
 
 
@@ -253,12 +257,12 @@ def _decode_value(key: str, item: Any, budget: Budget) -> Any:
         return freeze(item)
     text, type_ = item[SERIALIZED_MARKER], item.get(TYPE_MARKER)
     if type(text) is not str or not (type_ is None or type(type_) is str):
-        _refuse(f"{quote(key)}: {SERIALIZED_MARKER} and {TYPE_MARKER} must be text")
+        _refuse(f"{quote(key)}: expected strings as {SERIALIZED_MARKER} and {TYPE_MARKER}")
     budget.spend("blob_bytes", len(text) * 3 // 4)
     budget.spend("blobs_bytes", len(text) * 3 // 4)
     budget.keep(len(text) * 3 // 4, meanwhile=len(text))
     try:
-        pickle = binascii.a2b_base64(text.encode("utf-8"))  # lenient, as the decoder that SB3 calls
+        pickle = binascii.a2b_base64(text.encode("utf-8"))  # as lenient as the decoder that SB3 calls
     except (binascii.Error, UnicodeEncodeError) as error:
         _refuse(f"{quote(key)}: {SERIALIZED_MARKER} is not base64: {str(error)[:80]}")
     hints = {name: hint for name, hint in item.items() if name not in (SERIALIZED_MARKER, TYPE_MARKER)}
@@ -266,28 +270,26 @@ def _decode_value(key: str, item: Any, budget: Budget) -> Any:
 
 
 def dumps(data: Mapping[str, Any]) -> bytes:
-    """Write ``data`` as SB3 does (FORMAT.md 12.4).
+    """Encode ``data`` as SB3 does: like ``json.dumps(..., indent=4)`` (FORMAT.md 12.4).
 
-    The bytes are those of ``json.dumps(..., indent=4)`` of the same values.
-
-    :param data: text keys; JSON values (tuples become arrays) and :class:`Serialized` at the top level
-    :raises DataError: for what JSON cannot hold, and for keys that would not come back as they are
+    :param data: keys that are strings; JSON values (tuples become arrays) and :class:`Serialized` at the top level
+    :raises DataError: for values that JSON cannot represent, and for keys that would not be read back unchanged
     """
     for key, value in data.items():
         _check_value(key, value)
         reserved = value.hints if isinstance(value, Serialized) else value if isinstance(value, dict) else ()
         if SERIALIZED_MARKER in reserved or (TYPE_MARKER in reserved and isinstance(value, Serialized)):
-            _refuse(f"{quote(key)} holds the key {SERIALIZED_MARKER} or {TYPE_MARKER}, which only Serialized writes")
+            _refuse(f"{quote(key)} has a key {SERIALIZED_MARKER} or {TYPE_MARKER}; expected a Serialized for that")
     try:
         return json.dumps(to_json(data), indent=_INDENT).encode("ascii")
     except (ValueError, RecursionError) as error:
-        _refuse(f"it cannot be written as JSON: {error}")
+        _refuse(f"JSON cannot represent it: {error}")
 
 
 def _check_value(key: object, value: object) -> None:
-    """Refuse what JSON has no word for, by its top-level key: deeper keys than texts would change their type."""
+    """Refuse values that JSON cannot represent, and keys that are not strings, whose type would change."""
     if not isinstance(key, str):
-        _refuse(f"the key {quote(key)} is no text")
+        _refuse(f"expected a string as key, got {quote(key)}")
     if isinstance(value, Serialized):
         _check_text(key, value)
         value = value.to_json()
@@ -300,34 +302,34 @@ def _check_value(key: object, value: object) -> None:
         part = todo.pop()
         if isinstance(part, dict):
             if not all(isinstance(name, str) for name in part):
-                _refuse(f"{quote(key)} holds a dict with keys that are no text")
+                _refuse(f"expected strings as keys of a dict in {quote(key)}")
             todo.extend(part.values())
         elif isinstance(part, (list, tuple)):
             todo.extend(part)
         elif part is not None and not isinstance(part, (bool, int, float, str)):
-            _refuse(f"{quote(key)} holds a {type(part).__name__}, which JSON cannot")
-    _refuse(f"{quote(key)} is too large, or holds itself")
+            _refuse(f"expected a JSON value in {quote(key)}, got a {type(part).__name__}")
+    _refuse(f"{quote(key)} is too large, or contains itself")
 
 
 def _check_text(key: str, value: Serialized) -> None:
-    """Refuse base64 that is not that of the pickle: what is written would be another value."""
+    """Refuse base64 that does not decode to the pickle: the file would contain another value."""
     try:
         is_same = value.is_canonical or binascii.a2b_base64(value.text.encode("utf-8")) == value.pickle
     except (binascii.Error, UnicodeEncodeError):
         is_same = False
     if not is_same:
-        _refuse(f"{quote(key)}: its text is not the base64 of its pickle")
+        _refuse(f"{quote(key)}: expected the base64 of its pickle as its text")
 
 
 def to_json(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``data`` as the JSON values of its file: :class:`Serialized` as the object it came from."""
+    """Return the JSON values of ``data``, each :class:`Serialized` as the object of the file."""
     return {key: value.to_json() if isinstance(value, Serialized) else value for key, value in data.items()}
 
 
 def equal_json(left: object, right: object) -> bool:
-    """Say whether two values of ``data`` are equal: by type and order of keys, NaN equal to NaN.
+    """Return whether two JSON values are equal: by type and order of keys, NaN equal to NaN.
 
-    Values are at most ``json_depth`` deep, but the walk is iterative all the same.
+    The walk is iterative, so that the depth of the values does not matter.
     """
     todo = [(left, right)]
     while todo:

@@ -1,8 +1,8 @@
-"""``read``, ``reads``, ``safe_open`` and ``read_parameters``: the ways in.
+"""``read``, ``reads``, ``safe_open`` and ``read_parameters``.
 
-All take a path, bytes or a binary file object, and every form that people have an archive in: the zip, the folder it
-was unzipped into, a lone ``.pth``, a bare ``data``; and the formats around it: those of Stable Baselines 2, statistics
-of VecNormalize, replay buffers.
+All of them take a path, bytes or a binary file object, and read every form of an archive: the zip, the folder that it
+was unzipped into, a single ``.pth`` and a single ``data``; and files of Stable Baselines 2, statistics of VecNormalize,
+replay buffers, ``.safetensors`` and ``.npz``. ``formats/opener.py`` decides which format reads a file.
 """
 
 from __future__ import annotations
@@ -40,25 +40,28 @@ def read(
     unchecked_crc: bool = False,
     copy: bool = False,
 ) -> Archive:
-    """Read an archive; its bytes are held, so the file may change afterwards.
+    """Read an archive into memory; the file may change afterwards.
 
-    The structure of the zip is checked now; each entry, with its CRC, at its first access. The arrays of a pickle of
-    more than 32 MiB, a replay buffer, stay in the file until they are asked for: it must not change before.
+    The structure of the zip is checked immediately, each entry and its CRC at its first access. An exception are the
+    arrays of a pickle of more than 32 MiB (a replay buffer), which are read from the file when they are used: it must
+    not change before.
 
-    :param source: a path (``name`` falls back to ``name.zip``, as in SB3), a folder, bytes, or a binary
-        file object; of an archive of SB3 or Stable Baselines 2, statistics, or a replay buffer. An Archive is
-        returned unchanged, as it was read
-    :param limits: what the file may ask for
-    :param on_unknown: ``error`` refuses a ``.pth`` that names a constructor that is not known, ``inert``
-        keeps an inert node in its place (files of ``policy.save`` need it)
+    >>> archive = sbformat.read("ppo_cartpole.zip")
+    >>> archive.algorithm.name, archive.data["gamma"], list(archive.parameters)
+    ('PPO', 0.99, ['policy', 'policy.optimizer'])
+
+    :param source: a path (``name`` falls back to ``name.zip``, as in SB3), a folder, bytes, or a binary file object;
+        an Archive is returned unchanged
+    :param limits: the largest sizes and counts to accept (FORMAT.md 8)
+    :param on_unknown: ``error`` refuses a ``.pth`` with an unknown constructor, ``inert`` returns an inert node for it
+        (files of ``policy.save`` need that)
     :param unchecked_crc: read a ``.pth`` that torch wrote without CRCs
-    :param copy: give aligned, writable arrays instead of read-only views of the bytes; those that share
-        memory in the file share it still. They are the caller's: the archive does not change with them,
-        :meth:`Archive.replace` puts them into another one
-    :raises OSError: from the path, unchanged
-    :raises ContainerError: when the zip breaks a rule of FORMAT.md 2, or it is no archive
+    :param copy: return aligned, writable arrays instead of read-only views of the file's bytes. Arrays that share
+        memory in the file still share it. Changing them does not change the archive; use :meth:`Archive.replace`
+    :raises OSError: if the path cannot be read
+    :raises ContainerError: if the zip breaks a rule of FORMAT.md 2, or the file is not an archive
     :raises UnsupportedError: for another format, which the message names
-    :raises LimitError: when it asks for more than allowed
+    :raises LimitError: if it needs more than ``limits`` allow
     """
     options = _options(on_unknown, unchecked_crc=unchecked_crc, copy=copy)
     budget = Budget(limits)
@@ -90,15 +93,15 @@ def read_in_place(
     on_unknown: OnUnknown = "error",
     unchecked_crc: bool = False,
 ) -> Archive:
-    """Read an archive whose large files stay on the disk, to have its entries and tensors written elsewhere.
+    """Read an archive without loading large files into memory, to write its entries and tensors elsewhere.
 
-    A zip of more than 32 MiB is read in pieces, as they are asked for: the memory it takes does not grow with it. What
-    is deflated, and legacy torch files, are still held. Until all is written the file must not change: that it did is
-    told as a ``ContainerError``. Records are checked as they are read, an entry as a whole when :meth:`Archive.check`
-    is called, as all do that write. What is read in pieces is not charged; a tensor that is asked for whole is charged
-    each time, for it is read anew.
+    A zip of more than 32 MiB is read in pieces, so that the memory in use does not grow with it; deflated entries and
+    legacy torch files are still loaded. The file must not change before everything is written, otherwise a
+    ``ContainerError`` is raised. The CRC of a record is checked when it is read, that of an entry by
+    :meth:`Archive.check`, which all writers call. Pieces are not charged to the budget; a whole tensor is charged at
+    each access, because it is read again.
 
-    :param source: as in :func:`read`, and so the others; what is no path is held
+    :param source: see :func:`read`, as for the other parameters; only paths are read in pieces
     """
     options = _options(on_unknown, unchecked_crc=unchecked_crc)
     return open_archive(source, Budget(limits), options, in_memory=False)
@@ -106,7 +109,7 @@ def read_in_place(
 
 def _options(on_unknown: OnUnknown, **others: bool) -> ReadOptions:
     if on_unknown not in _ON_UNKNOWN:
-        message = f"on_unknown must be one of {', '.join(_ON_UNKNOWN)}, not {on_unknown!r}"
+        message = f"expected on_unknown to be one of {', '.join(_ON_UNKNOWN)}, got {on_unknown!r}"
         raise ValueError(message)
     return ReadOptions(on_unknown, **others)
 
@@ -119,9 +122,11 @@ def reads(
     unchecked_crc: bool = False,
     copy: bool = False,
 ) -> Archive:
-    """Read an archive from bytes; otherwise like :func:`read`.
+    """Read an archive from bytes, like :func:`read`.
 
-    :param data: the file's bytes; a bytearray is copied, bytes are viewed
+    >>> sbformat.reads(Path("ppo_cartpole.zip").read_bytes())
+
+    :param data: the bytes of the file; a bytearray is copied, bytes are not
     """
     return read(data, limits=limits, on_unknown=on_unknown, unchecked_crc=unchecked_crc, copy=copy)
 
@@ -134,16 +139,19 @@ def read_parameters(
     unchecked_crc: bool = False,
     copy: bool = False,
 ) -> dict[str, Any]:
-    """Read just the weights, in the shape of SB3's ``get_parameters``.
+    """Read the weights, in the form of SB3's ``get_parameters``.
 
-    :param source: as in :func:`read`
-    :param entries: names of state dicts, ``policy`` for one; all of them when None
-    :param limits: as in :func:`read`
-    :param unchecked_crc: as in :func:`read`
-    :param copy: as in :func:`read`
+    >>> sbformat.read_parameters("ppo_cartpole.zip", entries=["policy"])["policy"]["action_net.bias"].shape
+    (2,)
+
+    :param source: see :func:`read`
+    :param entries: the names of state dicts, such as ``policy``; None reads all
+    :param limits: see :func:`read`
+    :param unchecked_crc: see :func:`read`
+    :param copy: see :func:`read`
     :return: ``{"policy": {name: array}, "policy.optimizer": {"state": ..., "param_groups": ...}, ...}``
-    :raises MissingEntryError: when one of ``entries`` is not there
-    :raises SbformatError: when one of them is broken; ask for the others by name then
+    :raises MissingEntryError: if one of ``entries`` does not exist
+    :raises SbformatError: if one of them cannot be decoded; the others can be read by name
     """
     archive = read(source, limits=limits, unchecked_crc=unchecked_crc, copy=copy)
     archive.refuse_sbx()
@@ -164,23 +172,27 @@ def safe_open(
     on_unknown: OnUnknown = "error",
     unchecked_crc: bool = False,
 ) -> TensorFile:
-    """Open one state dict lazily, with the interface of safetensors' ``safe_open``.
+    """Open a state dict lazily, with the interface of safetensors' ``safe_open``.
 
-    The file is mapped and only the pages of what is asked for are touched. Structure is checked now, a
-    record's own CRC when one of its tensors is handed out; the CRC of the entry as a whole is not.
+    The file is memory-mapped; only the pages of the requested tensors are read. The structure is checked immediately,
+    the CRC of a record when one of its tensors is read; the CRC of the entry as a whole is not checked.
 
-    :param source: as in :func:`read`
+    >>> with sbformat.safe_open("ppo_cartpole.zip") as file:
+    ...     file.get_tensor("action_net.bias").shape, file.get_slice("value_net.weight")[:, :8].shape
+    ((2,), (1, 8))
+
+    :param source: see :func:`read`
     :param framework: ``np`` or ``numpy``
-    :param entry: the state dict's name, as in ``Archive.parameters``
-    :param mmap: False reads the file instead: mapped, it must not shrink while it is in use
-    :param limits: as in :func:`read`
-    :param on_unknown: as in :func:`read`
-    :param unchecked_crc: as in :func:`read`
-    :raises MissingEntryError: when there is no such state dict
+    :param entry: the name of the state dict, a key of ``Archive.parameters``
+    :param mmap: False reads the file into memory; a mapped file must not shrink while it is in use
+    :param limits: see :func:`read`
+    :param on_unknown: see :func:`read`
+    :param unchecked_crc: see :func:`read`
+    :raises MissingEntryError: if there is no such state dict
     :raises ValueError: for another framework
     """
     if framework not in _FRAMEWORKS:
-        message = f"framework must be one of {', '.join(_FRAMEWORKS)}: arrays of numpy, not {framework!r}"
+        message = f"expected framework to be one of {', '.join(_FRAMEWORKS)}, got {framework!r}"
         raise ValueError(message)
     options = _options(on_unknown, unchecked_crc=unchecked_crc, check_crc=False)
     budget = Budget(limits)
@@ -189,7 +201,7 @@ def safe_open(
 
 
 class TensorFile:
-    """What :func:`safe_open` returns: a context manager over the tensors of one state dict."""
+    """The tensors of one state dict, as a context manager; :func:`safe_open` returns one."""
 
     __slots__ = ("_opened",)
 
@@ -202,33 +214,33 @@ class TensorFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Let the file go; arrays that were handed out keep it mapped as long as they live."""
+        """Close the file; arrays that were returned keep it mapped as long as they exist."""
         self._opened = None
 
     def _parts(self) -> tuple[Archive, StateDict]:
         if self._opened is None:
-            message = "this file was closed"
+            message = "the file is closed"
             raise ValueError(message)
         return self._opened
 
     def keys(self) -> list[str]:
-        """The tensors' names, in the order of the file: ``mlp_extractor.policy_net.0.weight``."""
+        """Return the names of the tensors, in the order of the file: ``mlp_extractor.policy_net.0.weight``."""
         return list(self._parts()[1].tensors())
 
     def get_tensor(self, name: str) -> np.ndarray:
-        """Return a tensor as a read-only array, or as a value type where numpy has none.
+        """Return a tensor as a read-only array, or as a value type if numpy has no such dtype.
 
-        :raises MissingEntryError: when there is none of that name
-        :raises ContainerError: when its record's CRC is wrong
+        :raises MissingEntryError: if there is no tensor of this name
+        :raises ContainerError: if the CRC of its record is wrong
         """
         return self._parts()[1].array(name)
 
     def get_slice(self, name: str) -> TensorSlice:
-        """Return a tensor that can be indexed; nothing is read before that."""
+        """Return a tensor that is read when it is indexed."""
         return TensorSlice(self._parts()[1], name)
 
     def metadata(self) -> dict[str, str]:
-        """Return what the archive says of itself: version and system info, as text."""
+        """Return the version and the system info of the archive, as text."""
         archive, _ = self._parts()
         found: dict[str, str] = {}
         try:
@@ -242,7 +254,7 @@ class TensorFile:
 
 
 class TensorSlice:
-    """A tensor of a :class:`TensorFile`, not yet read."""
+    """A tensor of a :class:`TensorFile` that is read when it is indexed."""
 
     __slots__ = ("_info", "_name", "_state_dict")
 
@@ -251,15 +263,15 @@ class TensorSlice:
         self._name = name
         self._info = state_dict.info(name)
         if not isinstance(self._info, TensorInfo):
-            message = f"{quote(name)} is a {type(self._info).__name__}, which has no slices; get_tensor gives it whole"
+            message = f"{quote(name)} is a {type(self._info).__name__}, which has no slices; use get_tensor"
             raise UnsupportedError(message)
 
     def get_shape(self) -> list[int]:
-        """Its shape."""
+        """Return the shape."""
         return list(self._info.shape)
 
     def get_dtype(self) -> str:
-        """Its dtype as torch names it, ``float32``."""
+        """Return torch's name of the dtype, ``float32``."""
         return str(self._info.dtype)
 
     def __getitem__(self, index: Any) -> np.ndarray:

@@ -32,11 +32,11 @@ from sbformat.container.names import is_state_dict
 from sbformat.container.reader import Container
 from sbformat.container.writer import ContainerWriter, write_all
 from sbformat.errors import ContainerError, SbformatError, require_type
-from sbformat.io.atomic import WriteBack, new_file, open_new
+from sbformat.io.atomic import new_file, open_new
 from sbformat.io.readahead import READ_AHEAD_BYTES, read_ahead
 from sbformat.io.source import BytesSource, FileSource
 from sbformat.limits import Budget
-from sbformat.pth import StateDict, decode_zip, emptied, encode_pth
+from sbformat.pth import StateDict, clear_optimizer, decode_zip, encode_pth
 from sbformat.pth.decode import open_records
 from sbformat.pth.mismatches import Mismatch, fit_all, misfit
 
@@ -82,7 +82,7 @@ def write(
     _require_archive(archive)
     with new_file(path, overwrite=overwrite) as temporary:
         with open_new(temporary) as file:
-            encoded = _write_entries(archive, file, reencode=reencode, progress=_report_written(file, progress))
+            encoded = _write_entries(archive, file, reencode=reencode, progress=progress)
             os.fsync(file.fileno())
         _verify_output(FileSource(temporary), archive, encoded, check_crcs=True)
         archive.check()
@@ -126,7 +126,7 @@ def write_pth(
     made = encode_pth(state_dict)
     with new_file(path, overwrite=overwrite) as temporary:
         with open_new(temporary) as file:
-            for chunk in _prepare_chunks(made.chunks, made.size, _report_written(file, progress))():
+            for chunk in _prepare_chunks(made.chunks, made.size, progress)():
                 write_all(file, chunk)
             os.fsync(file.fileno())
         _check_pth(FileSource(temporary), state_dict.new_budget(), "inert").verify_all()
@@ -183,18 +183,6 @@ def _prepare_chunks(chunks: _Chunks, size: int, progress: Callable[[int], None] 
     if size >= READ_AHEAD_BYTES:
         chunks = partial(_iter_ahead, chunks)
     return partial(_report_chunks, chunks, progress) if progress else chunks
-
-
-def _report_written(file: IO[bytes], progress: Callable[[int], None] | None) -> Callable[[int], None]:
-    """Return a function to call with the number of bytes that were written."""
-    wrote = WriteBack(file).add
-
-    def tell(size: int) -> None:
-        wrote(size)
-        if progress:
-            progress(size)
-
-    return tell
 
 
 def _iter_ahead(chunks: _Chunks) -> Iterator[bytes | memoryview]:
@@ -268,7 +256,7 @@ def new(template: Archive, parameters: Mapping[str, Any], *, data: Mapping[str, 
     made = fit_all(parameters, lambda name, value: _fit_state_dict(template.state_dict(name + PTH_SUFFIX), value))
     for name in template.parameters:
         if OPTIMIZER_WORD in name and name not in made:
-            made[name] = emptied(template.parameters[name])
+            made[name] = clear_optimizer(template.parameters[name])
     result = template.replace(data={**template.data, **data} if data else ..., parameters=made)
     if (data or _POLICY in made) and POLICY_ENTRY in result.state_dicts:
         _check_network(template, result)

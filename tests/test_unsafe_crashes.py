@@ -20,6 +20,8 @@ from sbformat import pkl
 from sbformat.pkl import Call, Dict, FrozenSet, Global, Set
 from tests.helpers.build_blobs import array, call, change, dtype, new
 
+pytestmark = pytest.mark.exhaustive
+
 CHILD: Final = Path(__file__).parent / "children" / "unpickle_unsafe.py"
 PICKLE: Final = "numpy.random._pickle"
 

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from sbformat.arrayfiles.safetensors import CODES, check_safetensors
 from sbformat.container.names import check_name, check_path, check_paths
 from sbformat.errors import ContainerError, UnsupportedError, quote
-from sbformat.io.atomic import WriteBack, new_file, new_folder, open_new
+from sbformat.io.atomic import new_file, new_folder, open_new
 from sbformat.io.readahead import READ_AHEAD_BYTES, read_ahead
 from sbformat.pth.array_streams import ArrayStream
 
@@ -106,11 +106,10 @@ class _Job(NamedTuple):
     progress: Callable[[int], None]
     check: Callable[[], None]
 
-    def copy(self, pieces: Iterator[Chunk], nbytes: int, file: IO[bytes], wrote: Callable[[int], None]) -> None:
-        """Write the bytes of arrays: many are read, and summed up, while those before them are written."""
+    def copy(self, pieces: Iterator[Chunk], nbytes: int, file: IO[bytes]) -> None:
+        """Write the bytes of arrays; when there are many, the next ones are read and checked meanwhile."""
         for piece in read_ahead(pieces) if nbytes >= READ_AHEAD_BYTES else pieces:
             file.write(piece)
-            wrote(len(piece))
             self.progress(len(piece))
 
 
@@ -186,7 +185,7 @@ def _safetensors(job: _Job) -> None:
             file.write(len(header).to_bytes(_ALIGNMENT, "little") + header)
             arrays = [job.arrays[name] for name in names]
             pieces = chain.from_iterable(array.in_c_order() for array in arrays)
-            job.copy(pieces, sum(array.nbytes for array in arrays), file, WriteBack(file).add)
+            job.copy(pieces, sum(array.nbytes for array in arrays), file)
         check_safetensors(temporary)
         job.check()
 
@@ -219,11 +218,10 @@ def _npz(job: _Job) -> None:
         BufferedWriter(open_new(temporary)) as raw,
         zipfile.ZipFile(raw, "w") as file,
     ):
-        write_back = WriteBack(raw)
         for name, array in job.arrays.items():
             member = zipfile.ZipInfo(f"{name}.npy", _FIXED_DATE)
             with file.open(member, "w", force_zip64=True) as stream:
-                _write_npy(job, array, stream, write_back.add)
+                _write_npy(job, array, stream)
         job.check()
 
 
@@ -243,16 +241,16 @@ def _npy_folder(job: _Job) -> None:
             target = temporary / files[name]
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb") as stream:
-                _write_npy(job, array, stream, WriteBack(stream).add)
+                _write_npy(job, array, stream)
         job.check()
 
 
-def _write_npy(job: _Job, array: ArrayStream, file: IO[bytes], wrote: Callable[[int], None]) -> None:
+def _write_npy(job: _Job, array: ArrayStream, file: IO[bytes]) -> None:
     from numpy.lib.format import write_array_header_1_0
 
     header = {"descr": array.descr, "fortran_order": array.is_fortran, "shape": array.shape}
     write_array_header_1_0(file, header)
-    job.copy(array.pieces(), array.nbytes, file, wrote)
+    job.copy(array.pieces(), array.nbytes, file)
 
 
 def _check_npy(name: str, array: ArrayStream) -> None:

@@ -1,7 +1,23 @@
-"""Open a file as an archive of its kind: the one place that decides which format reads a source.
+"""``open_archive``: detects the kind of a source, and opens it with the class for that kind.
 
-Every form in which people have an archive: the zip, the folder it was unzipped into, a lone ``.pth``, a bare ``data``;
-the formats of Stable Baselines 2, statistics of VecNormalize, replay buffers, and files of arrays.
+=========================  =========================================  ==============================================
+kind                       what the file is                           the class that reads it
+=========================  =========================================  ==============================================
+sb3, folder                a zip with ``data`` or a ``.pth``, or the  :class:`~sbformat.archive.archive.Archive`
+                           folder that it was unzipped into
+torch-zip, torch-legacy    a single ``.pth``                          ``Archive``, or ``PolicyFile`` if
+                                                                      ``policy.save()`` wrote it
+data-json                  a single ``data``                          ``Archive``
+sb2-zip, sb2-pickle        Stable Baselines 2                         ``Sb2Zip``, ``Sb2Pickle``
+vecnormalize,              a single pickle                            ``PickledArchive``
+running-mean-std,
+replay-buffer
+safetensors, npz           arrays                                     ``ArrayFile``, or ``Archive`` if
+                                                                      ``convert`` made it of one
+=========================  =========================================  ==============================================
+
+Other kinds are refused with the reason. ``read``, ``safe_open``, the tools and the commands open files with this
+function only. ``scan`` looks into files that no reader accepts, and has its own walk in ``tools/scan``.
 """
 
 from __future__ import annotations
@@ -29,7 +45,7 @@ if TYPE_CHECKING:
 _PICKLE_NAME: Final = "pickle"
 _DATA_KEYS: Final = ("policy_class", "observation_space", "action_space")
 _LARGE: Final[frozenset[Kind]] = frozenset({"pickle"})
-"""What is always left in the file when it is large; others are held."""
+"""Kinds of which a large file is always left on the disk."""
 _LARGE_IN_PLACE: Final[frozenset[Kind]] = frozenset({"pickle", "zip", "safetensors"})
 _DEFAULT_OPTIONS: Final = ReadOptions()
 
@@ -42,16 +58,16 @@ def open_archive(
     mapped: bool = False,
     in_memory: bool = True,
 ) -> Archive:
-    """Open a source as the archive that its kind asks for; an archive is returned unchanged.
+    """Open a source with the class for its kind; return an archive unchanged.
 
     :param source: an archive, a path (``name`` falls back to ``name.zip``, as in SB3), a folder, bytes, or a binary
         file object
-    :param budget: the operation's; the size of the file is granted to it
+    :param budget: the budget of the operation; memory for the size of the file is granted to it
     :param options: how entries are decoded
     :param mapped: map a file instead of reading it
     :param in_memory: read large zips into memory, too; otherwise they stay in the file
-    :raises OSError: from the path, unchanged
-    :raises SbformatError: as :func:`sbformat.read`
+    :raises OSError: if the path cannot be read
+    :raises SbformatError: see :func:`sbformat.read`
     """
     if isinstance(source, Archive):
         return source
@@ -63,7 +79,7 @@ def open_archive(
         if not any(name == DATA_ENTRY or is_state_dict(name) for name in folder):
             raise MissingEntryError(DATA_ENTRY, present=folder)
         if detect_zip_kind(folder.entries) == "sb2-zip":
-            return _sb2_zip(folder, budget, options)
+            return _open_sb2_zip(folder, budget, options)
         return Archive(folder, "folder", budget, options)
     opened = _large(source, budget, in_place) or open_source(source, mapped=mapped, budget=budget)
     budget.grant(opened.size)
@@ -74,20 +90,20 @@ def open_archive(
         return _open_pth(opened, kind, source, budget, options)
     if kind == "data-json":
         _require_keys(opened, budget)
-        return Archive(_alone(DATA_ENTRY, opened, budget), kind, budget, options)
+        return Archive(_single_entry(DATA_ENTRY, opened, budget), kind, budget, options)
     if kind == "safetensors":
         from sbformat.formats.array_files import open_safetensors
 
-        return open_safetensors(opened, _alone(_pickle_name(source, kind), opened, budget), budget, options)
+        return open_safetensors(opened, _single_entry(_entry_name(source, kind), opened, budget), budget, options)
     if kind == "pickle":
         return _open_pickle(opened, source, budget, options)
     return refuse_kind(kind, opened)
 
 
 def _require_keys(opened: Source, budget: Budget) -> None:
-    """Refuse JSON that is not ``data``; what is no JSON is told when it is decoded.
+    """Refuse JSON that is not ``data``; invalid JSON is reported when it is decoded.
 
-    :raises UnsupportedError: when it has none of the keys that every release writes
+    :raises UnsupportedError: if it has none of the keys that every release writes
     """
     from sbformat.data import parse_object
 
@@ -99,12 +115,12 @@ def _require_keys(opened: Source, budget: Budget) -> None:
     except SbformatError:
         return
     if not any(key in data for key in _DATA_KEYS):
-        message = f"a JSON file, but not data of an archive: it has none of the keys {', '.join(_DATA_KEYS)}"
+        message = f"expected data of an archive, got JSON without any of the keys {', '.join(_DATA_KEYS)}"
         raise UnsupportedError(message)
 
 
-def _alone(name: str, opened: Source, budget: Budget) -> Entries:
-    """A file that is one entry."""
+def _single_entry(name: str, opened: Source, budget: Budget) -> Entries:
+    """Return the entries of a file that is a single entry."""
     from sbformat.archive.folder import FileEntries
 
     return FileEntries({name: opened}, budget)
@@ -118,22 +134,22 @@ def _open_zip(opened: Source, source: SourceLike, budget: Budget, options: ReadO
     if kind == "npz":
         from sbformat.formats.array_files import open_npz
 
-        return open_npz(container, _alone(_pickle_name(source, kind), opened, budget), budget, options)
+        return open_npz(container, _single_entry(_entry_name(source, kind), opened, budget), budget, options)
     if kind not in ("sb3", "sb2-zip"):
         refuse_kind(kind, opened, container.entries)
     budget.spend("outer_entries", len(container))
     container.require_paths()
-    return Archive(container, kind, budget, options) if kind == "sb3" else _sb2_zip(container, budget, options)
+    return Archive(container, kind, budget, options) if kind == "sb3" else _open_sb2_zip(container, budget, options)
 
 
 def _open_pth(opened: Source, kind: Kind, source: SourceLike, budget: Budget, options: ReadOptions) -> Archive:
     from sbformat.formats.pickled.policy_file import open_policy_file
 
-    entries = _alone(_pth_name(source), opened, budget)
+    entries = _single_entry(_pth_name(source), opened, budget)
     return open_policy_file(opened, entries, budget, options) or Archive(entries, kind, budget, options)
 
 
-def _sb2_zip(entries: Entries, budget: Budget, options: ReadOptions) -> Archive:
+def _open_sb2_zip(entries: Entries, budget: Budget, options: ReadOptions) -> Archive:
     from sbformat.formats.sb2.zips import Sb2Zip
 
     return Sb2Zip(entries, budget, options)
@@ -143,15 +159,15 @@ def _open_pickle(opened: Source, source: SourceLike, budget: Budget, options: Re
     from sbformat.formats.pickled import PickledArchive, classify_pickle
     from sbformat.formats.sb2.pickles import Sb2Pickle
 
-    pickle = _decoded(opened, budget)
+    pickle = _decode_pickle(opened, budget)
     kind = classify_pickle(pickle)
-    entries = _alone(_pickle_name(source), opened, budget)
+    entries = _single_entry(_entry_name(source), opened, budget)
     if kind == "sb2-pickle":
         return Sb2Pickle(entries, pickle, budget, options)
     return PickledArchive(entries, kind, pickle, budget, options)
 
 
-def _decoded(opened: Source, budget: Budget) -> Pickle:
+def _decode_pickle(opened: Source, budget: Budget) -> Pickle:
     from sbformat.formats.pickled import require_plain_pickle
 
     if not isinstance(opened, FileSource):
@@ -162,7 +178,7 @@ def _decoded(opened: Source, budget: Budget) -> Pickle:
 
 
 def _large(source: SourceLike, budget: Budget, kinds: frozenset[Kind]) -> FileSource | None:
-    """A replay buffer may be larger than memory: its arrays stay in the file until they are asked for.
+    """Open a file that may be larger than memory, such as a replay buffer, without reading it.
 
     :param kinds: the kinds that stay in the file; None is returned for others
     """
@@ -170,8 +186,8 @@ def _large(source: SourceLike, budget: Budget, kinds: frozenset[Kind]) -> FileSo
     return opened if opened is not None and detect_kind(opened) in kinds else None
 
 
-def _pickle_name(source: SourceLike, otherwise: str = _PICKLE_NAME) -> str:
-    """A file that is one object keeps its name, where an entry can have it."""
+def _entry_name(source: SourceLike, otherwise: str = _PICKLE_NAME) -> str:
+    """Return the name of the file if it is valid as an entry name."""
     from sbformat.archive.folder import is_entry_name
 
     name = os.path.basename(os.fsdecode(source)) if isinstance(source, (str, os.PathLike)) else ""
@@ -179,7 +195,7 @@ def _pickle_name(source: SourceLike, otherwise: str = _PICKLE_NAME) -> str:
 
 
 def _pth_name(source: SourceLike) -> str:
-    """A lone ``.pth`` keeps its name, as the entry it was; without one it is the policy."""
+    """Return the entry name of a single ``.pth``: the name of the file if there is one, or the policy's."""
     if isinstance(source, (str, os.PathLike)):
         from sbformat.archive.folder import is_entry_name
 

@@ -10,7 +10,7 @@ import os
 import stat
 from io import FileIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,35 +18,11 @@ if TYPE_CHECKING:
 
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 _BINARY: Final = getattr(os, "O_BINARY", 0)
-_WRITE_BACK_BYTES: Final = 1 << 23
 
 
 def open_new(temporary: Path) -> FileIO:
     """Open the temporary path of :func:`new_file` for writing, unbuffered; a link in its place is not followed."""
     return FileIO(os.open(temporary, os.O_WRONLY | os.O_TRUNC | _NO_LINK | _BINARY), "w")
-
-
-class WriteBack:
-    """Makes the system write a new file to the disk while more of it is produced, so that the final sync is shorter.
-
-    :param file: written sequentially, except for some headers
-    """
-
-    __slots__ = ("_at", "_file", "_waiting")
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._at = 0
-        self._waiting = 0
-
-    def add(self, size: int) -> None:
-        """Count bytes that were written."""
-        self._waiting += size
-        if self._waiting >= _WRITE_BACK_BYTES and hasattr(os, "posix_fadvise"):
-            with contextlib.suppress(OSError):  # a hint: Linux starts to write the dirty pages, and keeps them
-                os.posix_fadvise(self._file.fileno(), self._at, self._waiting, os.POSIX_FADV_DONTNEED)
-            self._at += self._waiting
-            self._waiting = 0
 
 
 def _temporary_name(target: Path) -> Path:

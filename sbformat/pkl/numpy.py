@@ -1,7 +1,7 @@
-"""numpy arrays, scalars and dtypes as they stand in a pickle, read without numpy (FORMAT.md 6.6).
+"""numpy arrays, scalars and dtypes in inert trees, decoded without numpy (FORMAT.md 6.6).
 
-A fixed table of dtype codes, never ``np.dtype(text)``; the bytes must be exactly what shape and dtype
-ask for.
+A fixed table of dtype codes, never ``np.dtype(text)``; the number of bytes must be exactly that of shape and
+dtype.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _UNORDERED: Final = ("O", "S", "V")
 
 
 class _Reduced(Call):
-    """A REDUCE of a plain name with a tuple: what every numpy value is."""
+    """A REDUCE of a plain name with a tuple, as every numpy value."""
 
     __slots__ = ()
     func: Global
@@ -58,7 +58,7 @@ class Field(NamedTuple):
 
 
 class ArrayInfo(NamedTuple):
-    """A numpy array or scalar that was pickled, not yet made."""
+    """A numpy array or scalar of a pickle, before it is created."""
 
     dtype: str
     """numpy's array-interface code, ``<f8``."""
@@ -66,12 +66,12 @@ class ArrayInfo(NamedTuple):
     order: Literal["C", "F"]
     """``C`` or ``F``: how ``buffer`` runs through the shape."""
     buffer: bytes | Unread
-    """Unread when it was too large to hold: see :meth:`read` and :meth:`chunks`."""
+    """``Unread`` if it is too large for memory: see :meth:`read` and :meth:`chunks`."""
     is_scalar: bool
     fields: tuple[Field, ...] = ()
     """Of a structured dtype."""
     axes: tuple[int, ...] = ()
-    """Where each axis of the shape stands in the order of the buffer, when that is another one."""
+    """The position of each axis of the shape in the order of the buffer, if that is different."""
 
     def __repr__(self) -> str:
         """In a line: its bytes may be many."""
@@ -88,10 +88,10 @@ class ArrayInfo(NamedTuple):
         return self.buffer if isinstance(self.buffer, bytes) else bytes(self.view())
 
     def chunks(self, size: int = 1 << 20) -> Iterator[bytes | memoryview]:
-        """Yield the bytes of its items in pieces, and hold none of them.
+        """Yield the bytes of its items in chunks, without keeping them in memory.
 
         :raises ContainerError: when they were left in a file that has changed since
-        :raises TensorError: for bools other than 0 and 1, and text that is no text
+        :raises TensorError: for bools other than 0 and 1, and text with invalid characters
         """
         if isinstance(self.buffer, bytes):
             yield self.buffer
@@ -101,16 +101,16 @@ class ArrayInfo(NamedTuple):
             yield piece
 
     def check(self) -> None:
-        """Check what was left unread as :meth:`chunks` does.
+        """Check items that are ``Unread`` as :meth:`chunks` does.
 
-        :raises TensorError: for bools other than 0 and 1, and text that is no text
+        :raises TensorError: for bools other than 0 and 1, and text with invalid characters
         """
         if _is_checked(self.dtype):
             for _ in self.chunks():
                 pass
 
     def view(self) -> memoryview:
-        """Return the bytes of its items; what was left unread is read anew, and not kept."""
+        """Return the bytes of its items; ``Unread`` ones are read from the file, and not kept."""
         if isinstance(self.buffer, bytes):
             return memoryview(self.buffer)
         view = self.buffer.view()
@@ -134,7 +134,7 @@ class ArrayInfo(NamedTuple):
         """Return the array (read-only, native byte order) or the numpy scalar.
 
         :raises ContainerError: when its bytes were left in a file that has changed since
-        :raises TensorError: for bools other than 0 and 1, and text that is no text
+        :raises TensorError: for bools other than 0 and 1, and text with invalid characters
         """
         import numpy as np
 
@@ -162,12 +162,12 @@ def _refuse(message: str) -> NoReturn:
 
 
 def _is_checked(code: str) -> bool:
-    """Say whether there are bytes that are no items of a dtype."""
+    """Return whether some bytes are not valid items of a dtype."""
     return code == "|b1" or code[1] == "U"
 
 
 def _check_items(code: str, raw: bytes | memoryview) -> None:
-    """Check bytes that numpy takes as they come: a bool of 2, a character that there is not."""
+    """Refuse bytes that numpy accepts without a check: bools other than 0 and 1, and invalid characters."""
     if code == "|b1" and bytes(raw).translate(None, b"\0\1"):
         _refuse(_ODD_BOOLS)
     if code[1] == "U":
@@ -189,19 +189,19 @@ def _is_reduced(value: object) -> TypeGuard[_Reduced]:
 
 
 def _items(value: object) -> bytes | Unread | None:
-    """Return the items of an array, which may be left unread; numpy's own state holds no bytearray."""
+    """Return the items of an array, which may be ``Unread``; numpy's own state never contains a bytearray."""
     if isinstance(value, bytearray) or (isinstance(value, Unread) and value.is_bytearray):
         _refuse("expected bytes as the items of a numpy value, got a bytearray")
     return _buffer(value)
 
 
 def _buffer(value: object) -> bytes | Unread | None:
-    """Return the items of an array as ``_frombuffer`` takes them: any buffer, which may be left unread."""
+    """Return the items of an array that ``_frombuffer`` accepts: any buffer, which may be ``Unread``."""
     return value if isinstance(value, Unread) else encoded_bytes(value)
 
 
 def encoded_bytes(value: object) -> bytes | None:
-    """Return the bytes of ``_codecs.encode(text, "latin1")`` or ``bytes()``, protocol 2's spellings, or of bytes."""
+    """Return bytes, or those of ``_codecs.encode(text, "latin1")`` or ``bytes()``, as protocol 2 encodes them."""
     if isinstance(value, (bytes, bytearray)):
         return bytes(value)
     if not _is_reduced(value) or value.updates:
@@ -215,7 +215,7 @@ def encoded_bytes(value: object) -> bytes | None:
 
 
 def latin1_bytes(text: object, encoding: object) -> bytes | None:
-    """Return the bytes that text stands for, or None when it is no text or not in latin-1."""
+    """Return text as latin-1 bytes, or None if the arguments are not text and that encoding."""
     if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
         return None
     try:
@@ -324,29 +324,29 @@ def item_size(code: str) -> int:
 
 
 def _is_exactly(values: tuple[object, ...], wanted: tuple[object, ...]) -> bool:
-    """Say whether two tuples are equal and of the same types: False is no 0, and numpy takes no 0.0."""
+    """Return whether two tuples have equal items of the same types: False is not 0, and numpy refuses 0.0."""
     return list(map(type, values)) == list(map(type, wanted)) and values == wanted
 
 
 def is_flag(value: object) -> bool:
-    """Say whether a value is true or false, as numpy pickles it: a bool, or 0 or 1."""
+    """Return whether a value is true or false, as numpy pickles it: a bool, or 0 or 1."""
     return type(value) in (bool, int) and value in (0, 1)
 
 
 def is_empty_shape(value: object) -> bool:
-    """Say whether a value is the shape ``(0,)`` that numpy begins with."""
+    """Return whether a value is ``(0,)``, the first shape of an array in numpy's pickles."""
     return type(value) is tuple and _is_exactly(value, (0,))
 
 
 def is_object_array(call: Call) -> bool:
-    """Say whether a ``_reconstruct`` makes an array of Python objects."""
+    """Return whether a ``_reconstruct`` creates an array of Python objects."""
     updates = call.updates or []
     state = updates[0].value if len(updates) == 1 else None
     return isinstance(state, tuple) and len(state) == 5 and is_object_dtype(state[2])
 
 
 def is_object_dtype(value: object) -> bool:
-    """Say whether a dtype's call is that of Python objects."""
+    """Return whether a call creates the dtype of Python objects."""
     if not (_is_reduced(value) and value.func == Global(*NUMPY_DTYPE)):
         return False
     code, state = _dtype_parts(value)
@@ -356,7 +356,7 @@ def is_object_dtype(value: object) -> bool:
 
 
 def array_info(call: Call, *, is_wide: bool = False) -> ArrayInfo:
-    """Return what a call of a numpy constructor of :data:`~sbformat.globals.torch.CALLS` would make.
+    """Return the array or scalar of a call of a numpy constructor in :data:`~sbformat.globals.torch.CALLS`.
 
     :param call: ``scalar``, ``_reconstruct`` with its state, or ``_frombuffer``
     :param is_wide: allow text, bytes and flat structures too
@@ -452,7 +452,7 @@ def _checked(
 
 
 def checked_numel(shape: object, itemsize: int) -> int:
-    """Return the number of items of a shape that numpy can hold."""
+    """Return the number of items of a shape that numpy can represent."""
     if not isinstance(shape, tuple) or len(shape) > _RANK:
         _refuse("a numpy array has an unknown shape")
     numel, extent = 1, itemsize

@@ -1,12 +1,35 @@
-"""Pickles larger than memory: the same trees, with bytes that stay in the file (FORMAT.md 18.1).
+"""Decode pickles that are larger than memory: the same trees, with large bytes left in the file (FORMAT.md 18.1).
 
-A replay buffer is a pickle of a few thousand opcodes around gigabytes of arrays. Its opcodes are walked by their
-lengths alone and copied, without the large bytes behind them, into a reduced pickle; the one machine of ``decode``
-runs over that and takes an :class:`~sbformat.pkl.tree.Unread` where bytes are missing. Where the walk cannot go on it
-copies what the machine will trip over, and leaves the refusal to it.
+Theory of operation
+-------------------
 
-A hindsight buffer holds an empty dict for each of its million steps. A run of those, memoised and never touched again,
-is left out, too, and one dict stands for all of them; where one is touched all the same, all are read.
+A replay buffer is a pickle of a few thousand opcodes around gigabytes of arrays. Decoding has two steps:
+
+1. :class:`_Walk` reads the opcodes from the file, using only the lengths of their arguments, and copies them into a
+   *reduced* pickle. Of a bytes object of ``threshold`` bytes or more it copies the opcode and the length; instead of
+   the bytes, it adds an :class:`~sbformat.pkl.tree.Unread` with their position to ``leaves``.
+2. :class:`_ReducedMachine`, which is the machine of ``machine``, executes the reduced pickle. Where it reads the length
+   of such a bytes object, it takes the next of the ``leaves`` as the value.
+
+In: a source and a budget. Out: the same :class:`~sbformat.pkl.machine.Pickle` as of
+:func:`~sbformat.pkl.decode.decode_pickle`, except that large bytes are ``Unread``. For example, with a threshold of 4::
+
+    pickle     80 05   8e 04 00 00 00 00 00 00 00 'abcd'   94   2e        PROTO BINBYTES8 "abcd" MEMOIZE STOP
+    reduced    80 05   8e 04 00 00 00 00 00 00 00          94   2e
+    leaves     [Unread(offset 11, 4 bytes)]
+    tree       Unread(offset 11, 4 bytes)
+
+A hindsight buffer contains an empty dict for each of its million steps. A run of EMPTY_DICT MEMOIZE is left out as
+well: the reduced pickle has one marker for it, ``leaves`` the number of dicts, and the tree one dict instead of all of
+them. If an opcode changes one of them or refers to it, the pickle is decoded again without this shortcut.
+
+Invariants:
+
+* The walk raises no PickleError. Where it cannot continue, it copies the bytes at which the machine will fail, so that
+  the machine raises every error; the offset is converted to that in the file.
+* Only the bytes of the reduced pickle are charged as ``pickle_bytes``.
+* The walk and the machine meet the ``leaves`` in the same order.
+* A FRAME has the length of its content in the reduced pickle, so that frames are checked there as well.
 """
 
 from __future__ import annotations
@@ -28,12 +51,12 @@ if TYPE_CHECKING:
     from sbformat.pkl.decode import Pickle
 
 LARGE: Final = 1 << 16
-"""Bytes objects from this size on stay unread: CPython writes the same outside frames."""
+"""Bytes objects of at least this size stay in the file. CPython writes the same ones outside frames."""
 
 _WINDOW: Final = 1 << 16
-"""No more than the least that is left out, so that looking for the opcodes behind it reads no file twice over."""
+"""Bytes to read at a time: not more than the threshold, so that what is left out is not read in vain."""
 _COPIES: Final = 3
-"""Of what is kept of a pickle: as it grows, what the machine reads, and a frame of that."""
+"""Copies of the reduced pickle in memory: while it grows, the bytes for the machine, and a frame of them."""
 _STOP: Final = 0x2E
 _FRAME: Final = 0x95
 _BYTEARRAY8: Final = 0x96
@@ -41,9 +64,10 @@ _PAYLOADS: Final = frozenset(row.code for row in OPCODES if row.name in ("BINBYT
 _FIXED: Final = {"": 0, "u1": 1, "u2": 2, "u4": 4, "u8": 8, "i4": 4, "f8": 8, "s1": 1, "s4": 4, "s8": 8, "i4s": 4}
 _LINES: Final = {row.code: 2 if row.argument == "line2" else 1 for row in OPCODES if row.argument.startswith("line")}
 _HEADS: Final = [0] * 256
-"""By opcode: its byte and what of its argument has a fixed size; 0 for what is no opcode, and for text lines."""
+"""By opcode: the size of the opcode and of the fixed part of its argument; 0 for lines of text, and if there is no such
+opcode."""
 _WIDTHS: Final = [0] * 256
-"""By opcode: the bytes of the length in its argument."""
+"""By opcode: the size of the length in its argument."""
 _SIGNED: Final = frozenset(row.code for row in OPCODES if row.argument == "i4s")
 for _row in OPCODES:
     if _row.code not in _LINES:
@@ -54,9 +78,9 @@ _EMPTY_DICT: Final = 0x7D
 _EMPTIES: Final = rb"(?:\}\x94)+"
 _LEAST_EMPTIES: Final = 64
 _EMPTIES_A_NODE: Final = 16
-"""Empty dicts that are left out for what one node of a pickle costs: two references each."""
+"""Empty dicts that together count as one node: they take two references each."""
 _RUN: Final = b"\x8e" + b"\xff" * 8
-"""What stands for a run of them: a bytes object larger than any file."""
+"""The marker for a run of them: a bytes object that is larger than any file."""
 
 
 def decode_large(
@@ -67,18 +91,18 @@ def decode_large(
     threshold: int = LARGE,
     least_empties: int | None = _LEAST_EMPTIES,
 ) -> Pickle:
-    """Decode one pickle that is all of a source, and leave its large bytes where they are.
+    """Decode one pickle, and leave its large bytes in the file.
 
-    What it gives is what :func:`~sbformat.pkl.decode.decode_pickle` gives, but that ``Unread`` stands for each bytes
-    object of ``threshold`` bytes or more, that ``size`` does not count those, and that empty dicts may be one.
+    The result is that of :func:`~sbformat.pkl.decode.decode_pickle`, except that each bytes object of ``threshold``
+    bytes or more is ``Unread``, that ``size`` does not count those, and that empty dicts may be the same object.
 
     :param source: the pickle; nothing may follow its STOP
-    :param budget: ``pickle_bytes`` is charged for what is read
-    :param encoding: of Python 2's 8-bit strings
-    :param threshold: bytes from which on an object stays unread
-    :param least_empties: the shortest run of empty dicts that one stands for; None for no such run
-    :raises PickleError: when it is no pickle, is cut short, or has bytes behind it (FORMAT.md 5)
-    :raises LimitError: when it asks for more than allowed
+    :param budget: the budget of the operation; ``pickle_bytes`` is charged for the bytes that are read
+    :param encoding: the encoding of Python 2's 8-bit strings
+    :param threshold: the size in bytes from which on an object stays in the file
+    :param least_empties: the shortest run of empty dicts that becomes one dict; None for no run
+    :raises PickleError: when it is not a pickle, is cut short, or is followed by other bytes (FORMAT.md 5)
+    :raises LimitError: when it exceeds a limit
     """
     walk = _Walk(source, budget, threshold, least_empties)
     walk.run()
@@ -102,7 +126,7 @@ def decode_large(
 
 
 class _ReducedMachine(Machine):
-    """The machine over a reduced pickle: it meets what was left out in the order in which the walk did."""
+    """The machine for a reduced pickle."""
 
     __slots__ = ("_empty", "_is_lost", "_leaves", "_threshold")
 
@@ -112,7 +136,7 @@ class _ReducedMachine(Machine):
         self._leaves = deque(walk.leaves)
         self._threshold = walk.threshold
         self._empty = Dict()
-        """What stands for every empty dict that was left out."""
+        """The dict that represents every empty dict that was left out."""
         self._is_lost = False
 
     def payload(self, position: int, size: int) -> tuple[bytes | Unread, int]:
@@ -123,7 +147,7 @@ class _ReducedMachine(Machine):
         return self.counted(position, size)
 
     def _empties(self, count: int) -> Any:
-        """Push so many empty dicts but the last, and put all into the memo."""
+        """Push ``count`` empty dicts except the last one, which is returned, and store all in the memo."""
         depth = len(self.stack) + count
         if depth > self.limits.pickle_stack:
             self.exceeded("pickle_stack", depth)
@@ -133,41 +157,41 @@ class _ReducedMachine(Machine):
         return self._empty
 
     def touched_empties(self) -> bool:
-        """Say whether anything happened to an empty dict that should have happened to one of them alone."""
+        """Return whether an opcode changed or referred to one of the empty dicts, which are one object here."""
         return self._is_lost or bool(self._empty) or id(self._empty) in self.referred
 
 
 class _Walk:
-    """One walk over a pickle's opcodes, and what it kept of them."""
+    """The walk over a pickle's opcodes that makes the reduced pickle."""
 
     def __init__(self, source: Source, budget: Budget, threshold: int, least_empties: int | None) -> None:
         self.source = source
         self.threshold = threshold
         self.reduced = bytearray()
         self.leaves: list[Unread | int] = []
-        """What was left out, in order: bytes, or how many empty dicts."""
+        """What was left out, in order: bytes, or a number of empty dicts."""
         self.empties = 0
         self.position = 0
-        """Of the next opcode in the source."""
+        """The offset of the next opcode in the source."""
         self._budget = budget
         self._run_of_empties = b"}\x94" * (least_empties + 1) if least_empties else None
         self._opcodes_left = budget.limits.pickle_opcodes
         self._end = source.size
-        """Of the frame, or of the source when in none."""
+        """The end of the frame, or of the source outside frames."""
         self._frame: int | None = None
-        """Where the contents of the frame begin in what is kept."""
+        """The offset of the frame's content in the reduced pickle."""
         self._window = b""
         self._start = 0
-        """Of the window in the source."""
+        """The offset of the window in the source."""
         self._cuts: list[tuple[int, int]] = [(0, 0)]
-        """Offsets in what is kept, and how many bytes were left out before."""
+        """Offsets in the reduced pickle, each with the number of bytes that were left out before it."""
 
     def offset_of(self, reduced: int) -> int:
-        """Return where in the source a byte of what was kept stands."""
+        """Return the offset in the source of a byte of the reduced pickle."""
         return reduced + self._cuts[bisect_right(self._cuts, (reduced, self.source.size)) - 1][1]
 
     def run(self) -> None:
-        """Walk to STOP, or to where the machine will refuse to go on."""
+        """Walk to STOP, or to the opcode at which the machine will fail."""
         goes_on = True
         while goes_on:
             if self.position == self._end:
@@ -179,7 +203,7 @@ class _Walk:
         self._leave_frame()
 
     def _plain_run(self) -> None:
-        """Pass over opcodes that need no thought, as far as one window reaches."""
+        """Copy opcodes that are copied whole, up to the end of the window."""
         window, start, size = self._ahead()
         threshold, left, run = self.threshold, self._opcodes_left, self._run_of_empties
         at = start
@@ -205,7 +229,7 @@ class _Walk:
         self._keep_some(window, start, at)
 
     def _step(self) -> bool:
-        """Pass over one opcode, whatever it is; say whether there is a way on."""
+        """Process one opcode of any kind; return whether the walk can continue."""
         window, at, size = self._ahead()
         code = window[at]
         left = self._end - self.position
@@ -234,7 +258,7 @@ class _Walk:
         return bool(_HEADS[code]) and code != _STOP
 
     def _ahead(self) -> tuple[bytes, int, int]:
-        """Return bytes of the source, where in them the next opcode stands, and where the frame or they end."""
+        """Return bytes of the source, and the positions in them of the next opcode and of the end of the frame."""
         at = self.position - self._start
         if at >= len(self._window):
             self._window = bytes(self.source.view(self.position, min(_WINDOW, self.source.size - self.position)))
@@ -242,13 +266,13 @@ class _Walk:
         return self._window, at, min(len(self._window), self._end - self._start)
 
     def _argument(self, head: int) -> bytes:
-        """Return the rest of the next opcode's ``head`` bytes."""
+        """Return the first ``head`` bytes of the next opcode, without the opcode itself."""
         window, at, size = self._ahead()
         if at + head <= size:
             return window[at + 1 : at + head]
         return bytes(self.source.view(self.position + 1, head - 1))
 
-    # -- what is kept ---------------------------------------------------------------------------------
+    # -- the reduced pickle ---------------------------------------------------------------------------
 
     def _keep_some(self, window: bytes, start: int, stop: int) -> None:
         self._budget.spend("pickle_bytes", len(self.reduced) + stop - start)
@@ -261,7 +285,7 @@ class _Walk:
         self.position += size
 
     def _keep_line(self) -> bool:
-        """Keep what is left of a text line; say whether it has an end."""
+        """Copy the rest of a line of text; return whether it has an end."""
         while self.position < self._end:
             window, at, size = self._ahead()
             stop = window.find(b"\n", at, size) + 1
@@ -276,7 +300,7 @@ class _Walk:
         self._cuts.append((len(self.reduced), self.position - len(self.reduced)))
 
     def _leave_out_empties(self, window: bytes, at: int, size: int) -> bool:
-        """Leave out empty dicts, but the last of them: that may be given items."""
+        """Leave out a run of empty dicts except the last one, as items may follow for that."""
         found = re.compile(_EMPTIES).match(window, at, size)
         count = len(found[0]) // 2 - 1 if found else 0
         self.empties += count
@@ -290,7 +314,7 @@ class _Walk:
     # -- frames ---------------------------------------------------------------------------------------
 
     def _enter_frame(self, size: int) -> bool:
-        """Keep a FRAME's head; its length is set when it is left, to what was kept of it."""
+        """Copy FRAME and its length, which is corrected at the end of the frame; return whether the frame is valid."""
         start = self.position + _HEADS[_FRAME]
         fits = self._frame is None and size <= self.source.size - start
         self._keep(_HEADS[_FRAME])
@@ -307,4 +331,4 @@ class _Walk:
 
 
 _STOPS: Final = frozenset({_STOP, _FRAME})
-"""What ends a run of plain opcodes."""
+"""The opcodes that end a run of opcodes that are copied whole."""

@@ -1,12 +1,12 @@
 """``.pth`` entries as state dicts: the torch zip and the legacy stream, without torch (FORMAT.md 6, 7).
 
-What encodes is loaded when it is asked for: most who read never write.
+The encoder is imported when it is first used: most programs only read.
 """
 
 from typing import TYPE_CHECKING
 
 from sbformat.pth.decode import decode_pth, decode_zip, loads, open_pth
-from sbformat.pth.state_dict import Leaf, StateDict
+from sbformat.pth.state_dict import Leaf, StateDict, clear_optimizer
 from sbformat.pth.values import (
     Device,
     DTypeName,
@@ -22,7 +22,6 @@ from sbformat.pth.values import (
 
 if TYPE_CHECKING:
     from sbformat.pth.encode import dumps, encode_pth
-    from sbformat.pth.optimizers import emptied
 
 __all__ = [
     "DTypeName",
@@ -37,23 +36,20 @@ __all__ = [
     "StateDict",
     "Storage",
     "TensorInfo",
+    "clear_optimizer",
     "decode_pth",
     "decode_zip",
     "dumps",
-    "emptied",
     "encode_pth",
     "loads",
     "open_pth",
 ]
 
 
-_LATER = {"dumps": "encode", "encode_pth": "encode", "emptied": "optimizers"}
-
-
 def __getattr__(name: str) -> object:
-    if name in _LATER:
-        from importlib import import_module
+    if name in ("dumps", "encode_pth"):
+        from sbformat.pth import encode
 
-        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+        return getattr(encode, name)
     message = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(message)

@@ -1,4 +1,4 @@
-"""Checks that the constructors share: what their arguments are, each named when it is not that."""
+"""Checks of arguments, shared by the constructors."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _CODES: Final = {np.dtype(row.numpy).str[1:]: row.name for row in reversed(DTYPES.values()) if row.is_in_numpy} | {
     "c8": "complex64", "i1": "int8", "u1": "uint8", "i4": "int32",
 }  # fmt: skip
-"""torch's dtype by numpy's code: where two share one, the one that is no half, no quantized dtype."""
+"""torch's dtypes by numpy's code, without complex32 and the quantized dtypes, whose codes belong to other dtypes."""
 _PIECE: Final = 1 << 18
 
 
@@ -58,7 +58,7 @@ def _check_bools(piece: Chunk) -> None:
 
 
 class _ScatteredStorage(Storage):
-    """The items of an array that are not one run of memory: put in a row piece by piece, and never held."""
+    """The items of an array that is not contiguous: copied in chunks, and never kept in memory."""
 
     __slots__ = ("_array",)
 
@@ -155,7 +155,7 @@ def _address(array: np.ndarray) -> int:
 
 
 def _cover(arrays: list[np.ndarray], low: int, high: int) -> bool:
-    """Say whether arrays that overlap leave no byte between two addresses out: what is none of theirs is not saved."""
+    """Return whether overlapping arrays cover all bytes between two addresses: other bytes must not be saved."""
     if all(map(_is_dense, arrays)):
         return True
     if sum(map(_distinct_bytes, arrays)) < high - low:
@@ -170,7 +170,7 @@ def _cover(arrays: list[np.ndarray], low: int, high: int) -> bool:
 
 
 def _is_dense(array: np.ndarray) -> bool:
-    """Say whether its items, in some order, are a run of memory without gaps."""
+    """Return whether the items of an array, in some order, are contiguous in memory."""
     expected = array.itemsize
     for step, size in sorted((step, size) for size, step in zip(array.shape, array.strides) if size > 1 and step):
         if step != expected:
@@ -189,7 +189,7 @@ def _distinct_bytes(array: np.ndarray) -> int:
 
 def _run(first: np.ndarray, numel: int) -> Storage:
     """Return a storage over the memory that begins with an array's first item."""
-    items = first.view(f"V{first.itemsize}")  # whatever numpy cannot spell of ml_dtypes
+    items = first.view(f"V{first.itemsize}")  # numpy has no array interface for ml_dtypes
     flat = np.lib.stride_tricks.as_strided(items, (numel,), (first.itemsize,), writeable=False)
     raw = memoryview(flat.view(np.uint8).data)
     name = torch_dtype(first.dtype)

@@ -1,7 +1,7 @@
-"""Arrays that are written without being held: their items in pieces, little-endian, in the order of the file.
+"""Arrays that are written without keeping them in memory: their items in chunks, little-endian, in C order.
 
-What no storage holds as one run of items (expanded, conjugated and other computed tensors) is made whole first, one
-array at a time.
+Tensors whose items are not contiguous in a storage (expanded, conjugated and other computed ones) are created whole,
+one array at a time.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _PIECE: Final = 1 << 20
 _BOOL: Final = "bool"
 _COMPLEX32: Final = "complex32"
 _NAMES: Final = {_COMPLEX32: "complex64", "qint8": "int8", "quint8": "uint8", "qint32": "int32"}
-"""What an array is of, where torch has another name."""
+"""The dtype of the array, where torch has another name."""
 
 
 class ArrayStream(NamedTuple):
-    """An array to be written: what it is, and how to get at its items, all of them little-endian."""
+    """An array to be written: its description, and a function that yields its items, all little-endian."""
 
     dtype: str
     """The name that numpy has for it, or ml_dtypes: ``float32``."""
     itemsize: int
     """Bytes an item."""
     descr: Any
-    """What a ``.npy`` calls it, ``<f4``; None for what that cannot name."""
+    """The dtype in a ``.npy`` header, ``<f4``; None if that format has no such dtype."""
     shape: tuple[int, ...]
     is_fortran: bool
     """The first axis runs fastest in :attr:`pieces`."""
@@ -54,7 +54,7 @@ class ArrayStream(NamedTuple):
         return product
 
     def in_c_order(self) -> Iterator[Chunk]:
-        """Yield the bytes of its items with the last axis fastest; where they run otherwise, all are read first."""
+        """Yield the bytes of its items in C order; items in another order are all read first."""
         return _computed(self.make) if self.is_fortran else self.pieces()
 
 
@@ -66,7 +66,7 @@ def stream_of(info: TensorInfo, make: Callable[[], np.ndarray]) -> ArrayStream:
     :raises UnsupportedError: when its dtype needs an extra
     """
     order = _run_order(info)
-    if order != "C":  # an array has to be made, so what that needs is asked for before anything is written
+    if order != "C":  # an array has to be created, so its dtype is checked before anything is written
         from sbformat.pth.arrays import numpy_dtype
 
         numpy_dtype(info.dtype)
@@ -87,17 +87,17 @@ def _computed(make: Callable[[], np.ndarray]) -> Iterator[Chunk]:
 def runs_of_both(left: TensorInfo, right: TensorInfo) -> Iterator[tuple[bytes, bytes]] | None:
     """Return the items of two tensors of one dtype and shape side by side, in pieces; no storage is held for that.
 
-    :return: None where their items do not run through their storages in one and the same order
+    :return: None if their items are not in the same order in their storages
     """
     order = _run_order(left)
     if order is None or order != _run_order(right):
         return None
     pieces = _in_even_pieces(_run(left)), _in_even_pieces(_run(right))
-    return zip_longest(*pieces, fillvalue=b"")  # so that each is asked for more than it has: there it checks its CRC
+    return zip_longest(*pieces, fillvalue=b"")  # so that both are exhausted: that is where they check their CRC
 
 
 def _in_even_pieces(pieces: Iterator[Chunk]) -> Iterator[bytes]:
-    """Yield the same bytes, ``_PIECE`` at a time; the last piece has what is left."""
+    """Yield the same bytes in chunks of ``_PIECE`` bytes; the last one may be shorter."""
     held = bytearray()
     for piece in pieces:
         held += piece
@@ -109,7 +109,7 @@ def _in_even_pieces(pieces: Iterator[Chunk]) -> Iterator[bytes]:
 
 
 def _run_order(info: TensorInfo) -> str | None:
-    """Say in which order a tensor's items are one run of its storage, or None when they are not."""
+    """Return the order in which a tensor's items are contiguous in its storage, or None."""
     if info.conj or info.neg or info.dtype == _COMPLEX32:
         return None
     axes = [(size, step) for size, step in zip(info.shape, info.strides) if size != 1]
@@ -128,7 +128,7 @@ def _are_steps(axes: Iterator[tuple[int, int]]) -> bool:
 
 
 def check_bools(value: Any, array_of: Callable[[TensorInfo], np.ndarray]) -> None:
-    """Check that a value of a state dict, if it is of bools, holds nothing but 0 and 1.
+    """Check that a value of a state dict, if its dtype is bool, contains only 0 and 1.
 
     :param value: a tensor of any kind, a storage, or anything else
     :param array_of: makes an array of a tensor

@@ -1,6 +1,6 @@
-"""From tensors as geometry to numpy arrays: the only room of ``pth`` that imports numpy (FORMAT.md 6.4).
+"""Create numpy arrays from the descriptions of tensors (FORMAT.md 6.4).
 
-An array is a read-only view of the archive's bytes. What a view cannot say costs one copy, charged to
+An array is a read-only view of the archive's bytes. What a view cannot represent is copied once, charged to
 the budget: another byte order, conj and neg bits, half-precision complex numbers, ``copy=True``.
 """
 
@@ -103,7 +103,7 @@ def to_array(info: TensorInfo, budget: Budget, *, copies: Copies | None = None) 
 
 
 def _collapsed(info: TensorInfo) -> TensorInfo:
-    """One item along each dimension that is expanded: what has to be computed is computed once."""
+    """Return a tensor with one item along each expanded dimension, so that each item is computed once."""
     shape = tuple(1 if step == 0 and size else size for size, step in zip(info.shape, info.strides))
     return info._replace(shape=shape, strides=tuple(step or 1 for step in info.strides))
 
@@ -139,7 +139,7 @@ def _copied(storage: Storage, swap: int, budget: Budget, copies: Copies) -> np.n
 
 
 def _half_complex(info: TensorInfo, budget: Budget) -> np.ndarray:
-    """Two halves an item, widened: complex64 holds every one of them exactly."""
+    """Return a complex32 tensor as complex64, which represents all its values exactly."""
     halves = info._replace(
         dtype="float16",
         shape=(*info.shape, 2),
@@ -153,7 +153,7 @@ def _half_complex(info: TensorInfo, budget: Budget) -> np.ndarray:
 
 
 def _native_bytes(storage: Storage, swap: int, budget: Budget) -> memoryview | bytes:
-    """Return the storage's bytes in this machine's order: each ``swap`` of them reversed, 1 for as they are."""
+    """Return the bytes of a storage in native byte order: groups of ``swap`` bytes reversed, 1 for unchanged."""
     data = storage.bytes()
     if swap == 1:
         return data
@@ -213,7 +213,7 @@ def materialize(value: object, budget: Budget, *, copy: bool = False) -> Any:
 _KEYED: Final = (dict, OrderedDict)
 _CONTAINERS: Final = frozenset({*_KEYED, list, tuple})
 _NO_TENSORS: Final = _CONTAINERS | {Storage, ArrayInfo, SparseTensor, QuantizedTensor}
-"""What is made of something else than one tensor."""
+"""Types whose arrays are not created from one tensor."""
 
 
 def _leaves(budget: Budget, copies: Copies | None) -> dict[type, Callable[[Any], object]]:
@@ -236,7 +236,7 @@ def _leaves(budget: Budget, copies: Copies | None) -> dict[type, Callable[[Any],
 
 
 def _flat(value: dict[Any, Any], budget: Budget, copies: Copies | None) -> dict[Any, Any]:
-    """A dict of tensors, as policies are: one pass, no bookkeeping but for tensors that stand twice."""
+    """Create the arrays of a dict of tensors, as policies are, in one pass."""
     done: dict[int, np.ndarray] = {}
     made = type(value)()
     for key, part in value.items():
@@ -252,14 +252,14 @@ def _flat(value: dict[Any, Any], budget: Budget, copies: Copies | None) -> dict[
 
 
 def _keep_metadata(value: object, made: object) -> None:
-    """A copy of its own: what is handed out may be changed."""
+    """Copy the metadata of one dict to another: the caller may change the copy."""
     metadata = getattr(value, "_metadata", None)
     if metadata is not None:
         made._metadata = _copied_metadata(metadata)  # type: ignore[attr-defined]  # noqa: SLF001 -- torch's own name
 
 
 def _copied_metadata(metadata: Any) -> Any:
-    """``{module: {"version": n}}`` as torch writes it is copied at a fifth of what any tree costs."""
+    """Copy ``{module: {"version": n}}``, as torch writes it, in a fifth of the time for other trees."""
     if type(metadata) is not OrderedDict:
         return _nested(metadata, {}) if type(metadata) in _CONTAINERS else metadata
     copied = metadata.copy()

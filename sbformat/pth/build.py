@@ -1,7 +1,36 @@
-"""From the inert tree to values: plain containers with :mod:`sbformat.pth.values` as leaves (FORMAT.md 6.6).
+"""Build a state dict from the inert tree of its pickle (FORMAT.md 6.6).
 
-One iterative walk: depth is counted along the path, shared parts stay shared, and what refers to itself is
-refused. Keys are the only values of a file that are hashed.
+Theory of operation
+-------------------
+
+In: a :class:`~sbformat.pkl.machine.Pickle`, whose tree consists of plain values and nodes that describe calls, and a
+:class:`~sbformat.pth.context.DecodeContext`, which opens storages and counts. Out: containers of Python with values of
+:mod:`sbformat.pth.values`. A tensor becomes a ``TensorInfo``: dtype, shape, strides, and the storage with its bytes,
+which are not read here.
+
+The tree is walked depth first. A container that is being built is a :class:`_Frame` on a stack: a list of its parts, of
+which each is replaced by its value, and a function that makes the container of the finished parts. A part that is a
+container itself gets a frame of its own. A call becomes a value by the function for its name, in ``constructors`` for
+tensors, in ``torch_values`` for small values, here for containers.
+
+For example, a module with one parameter of shape (2,) has this tree::
+
+    Call(REDUCE, Global("collections", "OrderedDict"), ())
+      updates: SETITEMS [("bias", Call(REDUCE, Global("torch._utils", "_rebuild_tensor_v2"), args))]
+      args:    (Persistent(("storage", Global("torch", "FloatStorage"), "0", "cpu", 2)), 0, (2,), (1,), False, hooks)
+
+1. The call of OrderedDict becomes a frame: its keys are checked, its parts are ``[Call(_rebuild_tensor_v2)]``.
+2. That call becomes ``TensorInfo("float32", (2,), (1,), 0, storage)``, when the two items are within the storage "0".
+3. No part is left: the frame makes ``OrderedDict([("bias", TensorInfo(...))])``.
+
+Invariants:
+
+* Nothing recurses, whatever the tree is.
+* Only keys are hashed, and only those that a file cannot choose to collide.
+* A part that occurs twice is built once, and is the same object in both places. What contains itself is refused.
+* Depth is counted along the path: a shared part counts with all its levels wherever it occurs. So it cannot hide depth.
+* Only a call with exactly the known module, name and arguments becomes a value. Everything else is refused, or kept as
+  its node with ``on_unknown="inert"``.
 """
 
 from __future__ import annotations
@@ -20,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sbformat.pkl.decode import Pickle
-    from sbformat.pth.context import Scope
+    from sbformat.pth.context import DecodeContext
     from sbformat.pth.values import OnUnknown
 
 _METADATA: Final = "_metadata"
@@ -33,41 +62,45 @@ def _refuse(message: str) -> NoReturn:
 
 
 class _Frame:
-    """A container whose parts are being made: leaves in place, containers in frames of their own."""
+    """A container that is being built."""
 
     __slots__ = ("at", "height", "make", "node", "parts")
 
     def __init__(self, node: object, parts: list[Any], make: Callable[[list[Any]], object]) -> None:
         self.node = node
         self.parts = parts
-        """A list of its own: each part is replaced by its value."""
+        """A new list, in which each part is replaced by its value."""
         self.make = make
         self.at = 0
-        """The part that is being made."""
+        """The index of the part that is being built."""
         self.height = 1
-        """Levels of containers from here down, as far as they are made."""
+        """The levels of containers from here downwards, as far as they are built."""
 
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None), bytes})
 
 
-def build_values(pickle: Pickle, scope: Scope, on_unknown: OnUnknown) -> object:  # noqa: C901, PLR0912, PLR0915
-    """Turn the inert tree into containers and leaves: depth first, with a stack of its own.
+def build_values(pickle: Pickle, context: DecodeContext, on_unknown: OnUnknown) -> object:  # noqa: C901, PLR0912, PLR0915
+    """Build the value of a pickle.
 
-    Parts that the pickle shares are made once and stay shared; what holds itself is refused. Depth is
-    counted along the path: a shared part counts with all its levels wherever it stands.
+    :param pickle: the decoded pickle
+    :param context: opens the storages; a new one for each pickle
+    :param on_unknown: ``error`` refuses unknown constructors and names, ``inert`` keeps their nodes
+    :raises TensorError: for tensors that do not fit their storages, and arguments that torch never writes
+    :raises UnsupportedError: for unknown constructors and names
+    :raises LimitError: when a limit is exceeded
     """
     shared = pickle.shared
-    scope.copied -= pickle.size
+    context.copied -= pickle.size
     done: dict[int, tuple[object, int]] = {}
     opened: set[int] = set()
     frame = _Frame(None, [pickle.value], list)
     frames = [frame]
     plain = _PLAIN
-    deepest = scope.limits.value_depth
-    longest_key = scope.limits.tensor_name_bytes // 4  # characters that surely fit
+    deepest = context.limits.value_depth
+    longest_key = context.limits.tensor_name_bytes // 4  # in characters: so many take at most four times the bytes
     func: object = None
-    make = None  # what the last call's name makes: one name rebuilds nearly all tensors
+    make = None  # the function for the name of the last call: nearly all tensors have the same name
     while True:
         parts = frame.parts
         for at in range(frame.at, len(parts)):
@@ -85,21 +118,21 @@ def build_values(pickle: Pickle, scope: Scope, on_unknown: OnUnknown) -> object:
                         func = node.func
                         make = _constructor(func)
                     if make is not None and not node.updates and node.how == "REDUCE" and type(node.args) is tuple:
-                        value = make(scope, node.args)
+                        value = make(context, node.args)
                     else:
-                        value = _visit_call(node, scope, on_unknown)
+                        value = _visit_call(node, context, on_unknown)
                 elif kind is Dict and (flat := _flat(node, longest_key)) is not None:
                     value = flat
                     height = 1
                 else:
-                    value = _visit(node, scope, on_unknown)
+                    value = _visit(node, context, on_unknown)
                 if type(value) is _Frame:
                     if is_shared:
                         if id(node) in opened:
                             _refuse("a value contains itself")
                         opened.add(id(node))
                     frame.at = at
-                    scope.budget.spend("value_depth", len(frames))
+                    context.budget.spend("value_depth", len(frames))
                     frames.append(value)
                     frame = value
                     break
@@ -108,13 +141,13 @@ def build_values(pickle: Pickle, scope: Scope, on_unknown: OnUnknown) -> object:
             parts[at] = value
             if height:
                 if len(frames) + height - 1 > deepest:
-                    scope.budget.spend("value_depth", len(frames) + height - 1)
+                    context.budget.spend("value_depth", len(frames) + height - 1)
                 if frame.height <= height:
                     frame.height = height + 1
         else:
             frames.pop()
             if not frames:
-                scope.check_totals()
+                context.check_totals()
                 return parts[0]
             value = frame.make(parts)
             height = frame.height
@@ -128,7 +161,7 @@ def build_values(pickle: Pickle, scope: Scope, on_unknown: OnUnknown) -> object:
 
 
 def _flat(pairs: Dict, longest_key: int) -> dict[str, object] | None:
-    """Return a dict of text keys and plain values at once, or None for any other: half of all dicts."""
+    """Build a dict of text keys and plain values without a frame, as half of all dicts are; None for others."""
     made: dict[str, object] = {}
     for key, value in pairs:
         if type(key) is not str or type(value) not in _PLAIN or len(key) > longest_key:
@@ -137,52 +170,52 @@ def _flat(pairs: Dict, longest_key: int) -> dict[str, object] | None:
     return made if len(made) == len(pairs) else None
 
 
-def _visit(node: object, scope: Scope, on_unknown: OnUnknown) -> object:
-    """Return a leaf's value, or the frame of a container; calls have a function of their own."""
+def _visit(node: object, context: DecodeContext, on_unknown: OnUnknown) -> object:
+    """Return the value of a leaf or the frame of a container, except for calls."""
     kind = type(node)
     if kind is Dict:
-        keys = _keys(node, scope)  # type: ignore[arg-type]
+        keys = _keys(node, context)  # type: ignore[arg-type]
         return _Frame(node, [value for _, value in node], lambda values: dict(zip(keys, values)))  # type: ignore[attr-defined]
     if kind is list:
         return _Frame(node, list(node), _itself)  # type: ignore[call-overload]
     if kind is tuple:
         return _Frame(node, list(node), tuple)  # type: ignore[call-overload]
     if kind is Persistent:
-        return scope.storage(node)
+        return context.storage(node)
     if kind is bytearray:
         return node
     if kind is Set or kind is FrozenSet:
-        return _members(list(node), scope, set if kind is Set else frozenset)  # type: ignore[call-overload]
+        return _members(list(node), context, set if kind is Set else frozenset)  # type: ignore[call-overload]
     value = named_value(node) if type(node) is Global else None
-    return _unknown(node, scope, on_unknown) if value is None else value
+    return _unknown(node, context, on_unknown) if value is None else value
 
 
 def _itself(parts: list[Any]) -> list[Any]:
     return parts
 
 
-def _visit_call(node: Call, scope: Scope, on_unknown: OnUnknown) -> object:
+def _visit_call(node: Call, context: DecodeContext, on_unknown: OnUnknown) -> object:
     func = node.func
     role, make = _ROLES.get(func.pair, _NO_ROLE) if type(func) is Global and not func.updates else _NO_ROLE
     if role is None or node.how != "REDUCE":
-        return _unknown(node, scope, on_unknown)
+        return _unknown(node, context, on_unknown)
     if role in _COPYING:
-        scope.copy(_given(node))
+        context.copy(_size_arguments(node))
     if make is not None:
         if node.updates or type(node.args) is not tuple:
             _refuse(f"expected plain arguments and no changes for a {role}, got computed arguments or a change")
-        return make(scope, node.args)
+        return make(context, node.args)
     if role == "ordered_dict":
-        return _ordered_dict(node, scope)
+        return _ordered_dict(node, context)
     if role in ("set", "frozenset"):
-        return _set_of(node, scope, set if role == "set" else frozenset)
+        return _set_of(node, context, set if role == "set" else frozenset)
     from sbformat.pkl.numpy import array_info
 
     return array_info(node)
 
 
-def _constructor(func: object) -> Callable[[Scope, tuple[object, ...]], object] | None:
-    """Return what makes the values of calls of a name, when those need no more than their arguments."""
+def _constructor(func: object) -> Callable[[DecodeContext, tuple[object, ...]], object] | None:
+    """Return the function for calls of a name, if it needs only the arguments."""
     if type(func) is not Global or func.updates:
         return None
     role, make = _ROLES.get(func.pair, _NO_ROLE)
@@ -194,11 +227,11 @@ _ROLES: Final = {pair: (role, CONSTRUCTORS.get(role)) for pair, role in CALLS.it
 _COPYING: Final = frozenset(
     {"encode", "bytes", "bytearray", "size", "numpy_array", "numpy_scalar", "ordered_dict", "set", "frozenset"}
 )
-"""Roles that make something as large as what they are given, which a pickle may give to thousands of calls."""
+"""Roles whose values are as large as their arguments, which a pickle can share between thousands of calls."""
 
 
-def _given(node: Call) -> int:
-    """Say how much a call is given, in bytes: its arguments, and those of the states behind it."""
+def _size_arguments(node: Call) -> int:
+    """Return the size of a call's arguments and states, in bytes."""
     parts = list(node.args) if type(node.args) is tuple else []
     for update in node.updates or ():
         if update.how == "BUILD" and type(update.value) is tuple:
@@ -207,9 +240,9 @@ def _given(node: Call) -> int:
     return sum(lengths) + 8 * sum(len(part) for part in parts if type(part) in (list, tuple))
 
 
-def _unknown(node: object, scope: Scope, on_unknown: OnUnknown) -> object:
+def _unknown(node: object, context: DecodeContext, on_unknown: OnUnknown) -> object:
     if on_unknown == "inert":
-        scope.resolve(node)
+        context.resolve(node)
         return node
     message = f"{_describe(node)} is not a known constructor or name; on_unknown='inert' keeps its node"
     raise UnsupportedError(message)
@@ -217,12 +250,12 @@ def _unknown(node: object, scope: Scope, on_unknown: OnUnknown) -> object:
 
 def _describe(node: object) -> str:
     if type(node) is Call and type(node.func) is Global:
-        return f"{quote(node.func)}, called here,"
+        return f"{quote(node.func)}, which is called here,"
     return quote(node) if type(node) is Global else f"a {type(node).__name__}"
 
 
-def _ordered_dict(node: Call, scope: Scope) -> _Frame:
-    """An OrderedDict, with the ``_metadata`` that ``Module.state_dict`` hangs on it."""
+def _ordered_dict(node: Call, context: DecodeContext) -> _Frame:
+    """Return the frame of an OrderedDict, with the attribute ``_metadata`` that ``Module.state_dict`` sets."""
     pairs = Dict(_initial_pairs(node.args))
     metadata: list[object] = []
     for update in node.updates or ():
@@ -232,7 +265,7 @@ def _ordered_dict(node: Call, scope: Scope) -> _Frame:
             metadata.append(_metadata_of(update))
     if len(metadata) > 1:
         _refuse("an OrderedDict has its attributes set twice")
-    keys = _keys(pairs, scope)
+    keys = _keys(pairs, context)
 
     def make(values: list[Any]) -> OrderedDict[Any, Any]:
         made = OrderedDict(zip(keys, values))
@@ -244,7 +277,7 @@ def _ordered_dict(node: Call, scope: Scope) -> _Frame:
 
 
 def _initial_pairs(args: object) -> list[tuple[object, object]]:
-    """``OrderedDict()`` or, as Python 2 wrote it, ``OrderedDict([[key, value], ...])``."""
+    """Return the pairs of ``OrderedDict()`` or, as Python 2 wrote it, ``OrderedDict([[key, value], ...])``."""
     if args == ():
         return []
     if type(args) is tuple and len(args) == 1 and type(args[0]) is list:
@@ -261,42 +294,42 @@ def _metadata_of(update: Update) -> object:
     return state[0][1]
 
 
-def _set_of(node: Call, scope: Scope, kind: Callable[[Any], object]) -> object:
+def _set_of(node: Call, context: DecodeContext, kind: Callable[[Any], object]) -> object:
     args = node.args
     if node.updates or type(args) is not tuple or len(args) > 1 or (args and type(args[0]) not in (list, tuple)):
         _refuse("expected a list for a set, got another value")
-    return _members(list(args[0]) if args else [], scope, kind)
+    return _members(list(args[0]) if args else [], context, kind)
 
 
-def _members(items: list[object], scope: Scope, kind: Callable[[Any], object]) -> object:
-    return kind(_keys(Dict([(item, None) for item in items]), scope))
+def _members(items: list[object], context: DecodeContext, kind: Callable[[Any], object]) -> object:
+    return kind(_keys(Dict([(item, None) for item in items]), context))
 
 
 # -- keys: the only values of a file that are hashed (FORMAT.md 6.6) ----------------------------------
 
 
-def _keys(pairs: Dict, scope: Scope) -> list[Any]:
-    """Check a dict's keys and return them.
+def _keys(pairs: Dict, context: DecodeContext) -> list[Any]:
+    """Check the keys of a dict and return them.
 
-    Text is hashed with a salt, and whole numbers 0..n-1 cannot collide; of others, which a file could
-    choose so that they do, only few are allowed. No key may stand twice.
+    Text is hashed with a salt, and the integers 0 to n-1 cannot collide. A file could choose other keys that collide,
+    so only few of those are allowed. No key may occur twice.
     """
     keys: list[Any] = [key for key, _ in pairs]
     texts = keys
     if set(map(type, keys)) != _TEXT:
         keys = [_key(key) if type(key) in (Call, tuple) else key for key in keys]
-        _check_other_keys(keys, scope)
+        _check_other_keys(keys, context)
         texts = [key for key in keys if type(key) is str]
-    if 4 * max(map(len, texts), default=0) > scope.limits.tensor_name_bytes:
+    if 4 * max(map(len, texts), default=0) > context.limits.tensor_name_bytes:
         for key in texts:
-            scope.budget.spend("tensor_name_bytes", len(key.encode("utf-8", "surrogatepass")))
+            context.budget.spend("tensor_name_bytes", len(key.encode("utf-8", "surrogatepass")))
     if len(set(keys)) != len(keys):
         _refuse("a dict has the same key twice")
     return keys
 
 
 def _key(key: Any) -> object:
-    """Bytes as protocol 2 spells them, also within a tuple; no other call can be a key."""
+    """Return a key with its bytes decoded, which protocol 2 encodes as calls; no other call can be a key."""
     if type(key) is tuple:
         return tuple(_key(part) if type(part) is Call else part for part in key)
     from sbformat.pkl.numpy import encoded_bytes
@@ -305,11 +338,11 @@ def _key(key: Any) -> object:
     return key if raw is None else raw
 
 
-def _check_other_keys(keys: list[Any], scope: Scope) -> None:
+def _check_other_keys(keys: list[Any], context: DecodeContext) -> None:
     others = other_keys(keys)
     for key in others:
         _check_other_key(key)
-    scope.budget.spend("other_keys", len(others))
+    context.budget.spend("other_keys", len(others))
 
 
 def _check_other_key(key: object) -> None:

@@ -1,4 +1,4 @@
-"""From values to the inert tree: the calls that torch would pickle, and what it numbers its storages (FORMAT.md 12.3).
+"""Convert values to inert trees: the calls that torch would pickle, and the keys of storages (FORMAT.md 12.3).
 
 The mirror of ``constructors`` and ``small_values``: for each value one level of nodes, whose parts may be values again;
 :func:`sbformat.pkl.encode.encode_pickle` asks for the next level when it gets there.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _BATCH: Final = 1000
-"""Items of an OrderedDict that are set at once, as CPython's pickler does."""
+"""Items of an OrderedDict that one SETITEMS sets, as in CPython's pickler."""
 _UTILS: Final = "torch._utils"
 
 
@@ -49,7 +49,7 @@ def _ordered(pairs: Iterable[tuple[object, object]] = ()) -> Call:
 
 
 class Calls:
-    """One ``.pth`` while it is encoded: its storages, in the order in which they are met.
+    """The encoder of one ``.pth``: its storages, in the order of the tree.
 
     Storages are numbered from 0, whatever they were called; a part of another storage (torch < 0.4) becomes an offset
     into that one.
@@ -80,9 +80,9 @@ class Calls:
         }
 
     def reduce(self, value: object) -> object:
-        """Return what stands for a value that no opcode says.
+        """Return the tree for a value without an opcode.
 
-        :raises UnsupportedError: when a ``.pth`` cannot hold such a value
+        :raises UnsupportedError: when a ``.pth`` cannot contain such a value
         """
         for kind in type(value).__mro__:
             make = self._kinds.get(kind)
@@ -171,7 +171,7 @@ def _parameter(data: Call, attributes: Dict | None = None, *, learns: bool) -> C
 
 
 def _ordered_dict(value: OrderedDict[Any, Any]) -> Call:
-    """With the ``_metadata`` that ``Module.state_dict`` hangs on it."""
+    """Return the tree of an OrderedDict, with the attribute ``_metadata`` that ``Module.state_dict`` sets."""
     made = _ordered(value.items())
     metadata = getattr(value, "_metadata", None)
     if metadata is not None:

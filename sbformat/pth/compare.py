@@ -19,13 +19,13 @@ _PARTS: Final = (list, tuple, Dict, FrozenSet, Set, SparseTensor, QuantizedTenso
 
 
 def equal(first: object, second: object, first_budget: Budget, second_budget: Budget) -> bool:
-    """Say whether two decoded trees hold the same.
+    """Return whether two decoded trees are equal.
 
     Containers of one kind with the same keys in the same order; numbers by their bits, so that NaN
     equals NaN; tensors by dtype, shape, flags and the bytes of their items, wherever those lie.
     """
     todo: list[tuple[Any, Any]] = [(first, second)]
-    seen: dict[tuple[int, int], tuple[Any, Any]] = {}  # held, for some are temporary, and their ids would be used again
+    seen: dict[tuple[int, int], tuple[Any, Any]] = {}  # kept alive, as ids of temporary ones would be reused
     while todo:
         left, right = todo.pop()
         if left is right or (id(left), id(right)) in seen:
@@ -40,7 +40,7 @@ def equal(first: object, second: object, first_budget: Budget, second_budget: Bu
 
 
 _Pairs: TypeAlias = "Iterable[tuple[Any, Any]] | None"
-"""What is left to compare, or None for what differs already."""
+"""Pairs that are left to compare, or None if the values differ."""
 
 
 def _compare(left: Any, right: Any, first: Budget, second: Budget) -> _Pairs:
@@ -98,7 +98,7 @@ def _same_tensor(left: TensorInfo, right: TensorInfo, first: Budget, second: Bud
 
 
 def _compare_spelled(left: object, right: object) -> _Pairs:
-    """Values in an inert node, and the call that protocol 2 spells one as when it is written again."""
+    """Return values in an inert node, or the call that encodes them with protocol 2."""
     from sbformat.pkl.canonical import WITHOUT_OPCODE
 
     if type(left) is Call and type(right) in WITHOUT_OPCODE:
@@ -109,7 +109,7 @@ def _compare_spelled(left: object, right: object) -> _Pairs:
 
 
 def _facts(node: Node) -> tuple[object, ...]:
-    """What an inert node says besides its children, and how those divide into changes."""
+    """Return the facts about an inert node besides its children, and how those are divided into changes."""
     changes = [(update.how, len(update.value) if update.how != "BUILD" else 1) for update in node.updates or ()]  # type: ignore[arg-type]
     own = node.pair if isinstance(node, Global) else node.how if isinstance(node, Call) else getattr(node, "code", None)
     return own, *changes

@@ -1,8 +1,8 @@
-"""The torch constructors that a ``.pth`` may call, and the values they stand for (FORMAT.md 6.3 to 6.6).
+"""The torch constructors that a ``.pth`` may call, and their values (FORMAT.md 6.3 to 6.6).
 
-Contract of the functions in the tables: take the scope and the arguments as they stand in the inert
-tree, check every one of them, and return a value of :mod:`sbformat.pth.values`; nothing nests deeper
-than the grammar says, so nothing recurses.
+Contract of the functions in the tables: they receive the context and the arguments from the inert tree, check every
+argument, and return a value of :mod:`sbformat.pth.values`. Tensors nest only as deep as FORMAT.md allows, so nothing
+recurses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sbformat.globals.torch import (
 )
 from sbformat.pkl.tree import Call, Dict, Global
 from sbformat.pth.arguments import arguments, flag, pair_of, reduced, refuse, whole_numbers
-from sbformat.pth.context import INT64, Scope
+from sbformat.pth.context import INT64, DecodeContext
 from sbformat.pth.dtypes import DTYPES, QUANTIZED
 from sbformat.pth.torch_values import SMALL_VALUES, layout_of, size_of
 from sbformat.pth.values import (
@@ -39,7 +39,7 @@ _new: Final = tuple.__new__  # half the price of calling the class, once a tenso
 _DIFFERENTIABLE: Final = frozenset(name for name in DTYPES if name.startswith(("float", "bfloat", "complex")))
 _VIEW_TIMES_STORAGE: Final = 4
 _ONE_DIGIT: Final = 2**30 - 1
-"""The largest number that CPython compares fast."""
+"""The largest integer that CPython compares fast."""
 _TENSOR_ATTRIBUTES: Final = frozenset(
     {
         "H", "T", "_backward_hooks", "_base", "_cdata", "_grad", "_grad_fn", "_post_accumulate_grad_hooks", "_version",
@@ -47,26 +47,26 @@ _TENSOR_ATTRIBUTES: Final = frozenset(
         "name", "names", "nbytes", "ndim", "output_nr", "real", "requires_grad", "retains_grad", "shape", "volatile",
     }
 )  # fmt: skip
-"""Attributes of ``torch.Tensor`` itself: torch refuses to set them, or gives the tensor other values by it."""
+"""Attributes of ``torch.Tensor`` itself: torch refuses to set them, or they change the tensor."""
 _ORDERED_DICT: Final = ("collections", "OrderedDict")
 PLAIN: Final = frozenset(name for name in DTYPES if name not in QUANTIZED)
 
 
-def _no_hooks(scope: Scope, value: object) -> None:
-    """Backward hooks are functions: torch writes an empty OrderedDict for none."""
+def _no_hooks(context: DecodeContext, value: object) -> None:
+    """Refuse backward hooks, which are functions; torch writes an empty OrderedDict for none."""
     if type(value) is Call and value.args == () and not value.updates:
         func = value.func
-        if func is scope.ordered_dict:
+        if func is context.ordered_dict:
             return
         if type(func) is Global and func.pair == _ORDERED_DICT and not func.updates:
-            scope.ordered_dict = func
+            context.ordered_dict = func
             return
     message = "a tensor was saved with backward hooks, which are code"
     raise UnsupportedError(message)
 
 
 def dtype_of(value: object) -> str:
-    """Return the name of a dtype given as ``torch.X``."""
+    """Return the name of a dtype from the global ``torch.X``."""
     pair = pair_of(value)
     if pair is None:
         refuse("expected a name as the dtype of a tensor, got another value")
@@ -81,7 +81,7 @@ def dtype_of(value: object) -> str:
 
 
 def _strided(
-    scope: Scope,
+    context: DecodeContext,
     storage: Storage,
     dtype: str,
     offset: object,
@@ -89,13 +89,13 @@ def _strided(
     strides: object,
     requires_grad: object,
 ) -> TensorInfo:
-    """Check offset, shape and strides against the storage; every number is a whole one, none a bool."""
+    """Check offset, shape and strides against the storage; every number is an int, and not a bool."""
     if type(shape) is not tuple or type(strides) is not tuple or len(shape) != len(strides):
         refuse("expected two tuples of the same length as shape and strides of a tensor, got other values")
     if type(offset) is not int or offset < 0 or offset >= INT64:
         refuse("expected an integer >= 0 as the offset of a tensor, got another value")
-    if len(shape) > scope.limits.tensor_rank:
-        scope.budget.spend("tensor_rank", len(shape))
+    if len(shape) > context.limits.tensor_rank:
+        context.budget.spend("tensor_rank", len(shape))
     numel = 1
     reach = axis = 0
     for size in shape:
@@ -107,15 +107,15 @@ def _strided(
             refuse("expected integers >= 0 as shape and strides of a tensor, got other values")
         numel *= size
         reach += (size - 1) * stride
-    scope.tensors += 1
-    scope.items += numel
+    context.tensors += 1
+    context.items += numel
     available = storage.numel if storage.dtype else storage.nbytes // DTYPES[dtype].itemsize
     if not numel:
         _check_empty(shape)
     elif offset + reach >= available:
         refuse(f"a tensor of shape {shape} at {offset} reaches element {offset + reach} of a storage of {available}")
     if numel > available and numel > _VIEW_TIMES_STORAGE * available:
-        scope.expanded += numel
+        context.expanded += numel
     if requires_grad is not False:
         _check_gradient(dtype, requires_grad)
     return _new(TensorInfo, (dtype, shape, strides, offset, storage, requires_grad, False, False, False, None))
@@ -127,7 +127,7 @@ def _check_gradient(dtype: str, requires_grad: object) -> None:
 
 
 def _check_empty(shape: tuple[int, ...]) -> None:
-    """Refuse what numpy does: shapes whose other dimensions multiply past its index type."""
+    """Refuse an empty shape that numpy refuses: its other dimensions have too many items for its index type."""
     extent = 16  # bytes of the largest item
     for size in shape:
         extent *= size or 1
@@ -135,40 +135,40 @@ def _check_empty(shape: tuple[int, ...]) -> None:
         refuse(f"a tensor of shape {shape} is too large for any memory")
 
 
-def _tensor(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
+def _tensor(context: DecodeContext, args: tuple[object, ...]) -> TensorInfo:
     reference, offset, shape, strides = arguments(args, "_rebuild_tensor", (4,))
-    storage = scope.storage(reference)
+    storage = context.storage(reference)
     if storage.dtype not in PLAIN:
         _refuse_dtype(storage.dtype)
-    return _strided(scope, storage, storage.dtype, offset, shape, strides, False)
+    return _strided(context, storage, storage.dtype, offset, shape, strides, False)
 
 
-def _tensor_v2(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
+def _tensor_v2(context: DecodeContext, args: tuple[object, ...]) -> TensorInfo:
     if len(args) != 6:
         if len(args) == 7:
-            return _with_bits(_tensor_v2(scope, args[:6]), args[6])
+            return _with_bits(_tensor_v2(context, args[:6]), args[6])
         arguments(args, "_rebuild_tensor_v2", (6, 7))
     reference, offset, shape, strides, requires_grad, hooks = args
-    storage = scope.storage(reference)
-    _no_hooks(scope, hooks)
+    storage = context.storage(reference)
+    _no_hooks(context, hooks)
     dtype = storage.dtype
     if dtype not in PLAIN:
         _refuse_dtype(dtype)
-    return _strided(scope, storage, dtype, offset, shape, strides, requires_grad)
+    return _strided(context, storage, dtype, offset, shape, strides, requires_grad)
 
 
-def _tensor_v3(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
+def _tensor_v3(context: DecodeContext, args: tuple[object, ...]) -> TensorInfo:
     if len(args) == 8:
-        return _with_bits(_tensor_v3(scope, args[:7]), args[7])
+        return _with_bits(_tensor_v3(context, args[:7]), args[7])
     reference, offset, shape, strides, requires_grad, hooks, kind = arguments(args, "_rebuild_tensor_v3", (7,))
-    storage = scope.storage(reference)
-    _no_hooks(scope, hooks)
+    storage = context.storage(reference)
+    _no_hooks(context, hooks)
     dtype = dtype_of(kind)
     if storage.dtype not in ("", dtype):
         refuse(f"expected a storage of {dtype} for a tensor of {dtype}, got one of {storage.dtype}")
     if dtype in QUANTIZED:
         refuse(f"a tensor of {dtype} has no scale")
-    return _strided(scope, storage, dtype, offset, shape, strides, requires_grad)
+    return _strided(context, storage, dtype, offset, shape, strides, requires_grad)
 
 
 def _refuse_dtype(dtype: str) -> NoReturn:
@@ -178,7 +178,7 @@ def _refuse_dtype(dtype: str) -> NoReturn:
 
 
 def _with_bits(info: TensorInfo, metadata: object) -> TensorInfo:
-    """Apply the conj and neg bits; torch saves no other tensor metadata."""
+    """Set the conj and neg bits; torch saves no other metadata of tensors."""
     bits: dict[object, bool] = {}
     if type(metadata) is not Dict:
         refuse("expected a dict as the metadata of a tensor, got another value")
@@ -199,8 +199,8 @@ def _with_bits(info: TensorInfo, metadata: object) -> TensorInfo:
 # -- tensors of other kinds (FORMAT.md 6.5) -----------------------------------------------------------
 
 
-def _plain_tensor(scope: Scope, value: object) -> TensorInfo | QuantizedTensor | SparseTensor | MetaTensor:
-    """A tensor within another constructor: any kind but those that wrap one again."""
+def _plain_tensor(context: DecodeContext, value: object) -> TensorInfo | QuantizedTensor | SparseTensor | MetaTensor:
+    """Return a tensor that is an argument: of any kind except those that wrap a tensor themselves."""
     role = CALLS.get(pair_of(value.func) or ("", "")) if type(value) is Call else None
     if (
         role not in _UNWRAPPED
@@ -210,21 +210,21 @@ def _plain_tensor(scope: Scope, value: object) -> TensorInfo | QuantizedTensor |
         or type(value.args) is not tuple
     ):
         refuse("expected the call of a plain tensor, got another value")
-    made: TensorInfo | QuantizedTensor | SparseTensor | MetaTensor = _UNWRAPPED[role](scope, value.args)
+    made: TensorInfo | QuantizedTensor | SparseTensor | MetaTensor = _UNWRAPPED[role](context, value.args)
     return made
 
 
-def _strided_tensor(scope: Scope, value: object) -> TensorInfo:
-    """A part of a sparse or quantized tensor: never one of those again."""
+def _strided_tensor(context: DecodeContext, value: object) -> TensorInfo:
+    """Return a part of a sparse or quantized tensor, which must be a strided tensor."""
     for role in _STRIDED:
         args = reduced(value, role)
         if args is not None:
-            info: TensorInfo = _UNWRAPPED[role](scope, args)
+            info: TensorInfo = _UNWRAPPED[role](context, args)
             return info
     return refuse("expected a strided tensor as part of a tensor, got another value")
 
 
-def _attributes(scope: Scope, value: object) -> dict[str, object]:
+def _attributes(context: DecodeContext, value: object) -> dict[str, object]:
     if type(value) is not Dict or any(type(key) is not str for key, _ in value):
         refuse("expected a dict of attributes as the state of a tensor, got another value")
     attributes = {str(key): item for key, item in value}
@@ -232,14 +232,14 @@ def _attributes(scope: Scope, value: object) -> dict[str, object]:
         if key.startswith("__") or key in _TENSOR_ATTRIBUTES:
             message = f"a tensor was saved with the attribute {quote(key)}, which would change it"
             raise UnsupportedError(message)
-    scope.resolve(value)
+    context.resolve(value)
     return attributes
 
 
-def _parameter(scope: Scope, args: tuple[object, ...]) -> Any:
+def _parameter(context: DecodeContext, args: tuple[object, ...]) -> Any:
     data, requires_grad, hooks = arguments(args, "_rebuild_parameter", (3,))
-    _no_hooks(scope, hooks)
-    made = _plain_tensor(scope, data)
+    _no_hooks(context, hooks)
+    made = _plain_tensor(context, data)
     learns = flag(requires_grad, "requires_grad")
     _check_gradient(_items_of(made).dtype, requires_grad)
     if isinstance(made, TensorInfo):
@@ -252,42 +252,42 @@ def _parameter(scope: Scope, args: tuple[object, ...]) -> Any:
 
 
 def _items_of(made: TensorInfo | QuantizedTensor | SparseTensor | MetaTensor) -> TensorInfo | MetaTensor:
-    """What says the dtype of a tensor's items."""
+    """Return the part of a tensor that has its dtype."""
     if isinstance(made, QuantizedTensor):
         return made.int_repr  # type: ignore[no-any-return]
     return made.values if isinstance(made, SparseTensor) else made
 
 
-def _parameter_with_state(scope: Scope, args: tuple[object, ...]) -> TensorInfo:
+def _parameter_with_state(context: DecodeContext, args: tuple[object, ...]) -> TensorInfo:
     *parts, state = arguments(args, "_rebuild_parameter_with_state", (4,))
-    made = _parameter(scope, tuple(parts))
+    made = _parameter(context, tuple(parts))
     if not isinstance(made, TensorInfo):
         message = "only strided tensors can have attributes"
         raise UnsupportedError(message)
-    return made._replace(state=_attributes(scope, state))
+    return made._replace(state=_attributes(context, state))
 
 
-def _from_type_v2(scope: Scope, args: tuple[object, ...]) -> object:
+def _from_type_v2(context: DecodeContext, args: tuple[object, ...]) -> object:
     func, cls, func_args, state = arguments(args, "_rebuild_from_type_v2", (4,))
     is_parameter = TENSOR_CLASSES.get(pair_of(cls) or ("", ""))
     role = CALLS.get(pair_of(func) or ("", ""))
     if is_parameter is None or role not in _UNWRAPPED or type(func_args) is not tuple:
         message = f"a tensor of the class {quote(cls)} is rebuilt by {quote(func)}"
         raise UnsupportedError(message)
-    info = _UNWRAPPED[role](scope, func_args)
+    info = _UNWRAPPED[role](context, func_args)
     if type(info) is not TensorInfo:
         message = "only strided tensors can have attributes"
         raise UnsupportedError(message)
-    return info._replace(is_parameter=is_parameter, state=_attributes(scope, state))
+    return info._replace(is_parameter=is_parameter, state=_attributes(context, state))
 
 
-def _qtensor(scope: Scope, args: tuple[object, ...]) -> QuantizedTensor:
+def _qtensor(context: DecodeContext, args: tuple[object, ...]) -> QuantizedTensor:
     storage, offset, shape, strides, scheme, requires_grad, hooks = arguments(args, "_rebuild_qtensor", (7,))
-    found = scope.storage(storage)
-    _no_hooks(scope, hooks)
+    found = context.storage(storage)
+    _no_hooks(context, hooks)
     if found.dtype not in QUANTIZED:
         refuse(f"expected a quantized storage for a quantized tensor, got one of {found.dtype or 'no dtype'}")
-    info = _strided(scope, found, found.dtype, offset, shape, strides, requires_grad)
+    info = _strided(context, found, found.dtype, offset, shape, strides, requires_grad)
     pair = pair_of(scheme[0]) if type(scheme) is tuple and scheme else None
     if pair not in QUANTIZATION_SCHEMES:
         refuse("expected a known scheme for a quantized tensor, got another value")
@@ -299,7 +299,7 @@ def _qtensor(scope: Scope, args: tuple[object, ...]) -> QuantizedTensor:
     _, scales, zero_points, axis = arguments(scheme, pair[1], (4,))
     if type(axis) is not int or not 0 <= axis < len(info.shape):
         refuse("expected one of its dimensions as the axis of a quantized tensor, got another value")
-    parts = [_per_channel(scope, part, info.shape[axis]) for part in (scales, zero_points)]
+    parts = [_per_channel(context, part, info.shape[axis]) for part in (scales, zero_points)]
     whole = ("float32",) if pair[1].endswith("float_qparams") else ("int64", "int32", "float32")
     if any(
         isinstance(part, TensorInfo) and part.dtype not in allowed for part, allowed in zip(parts, (_SCALES, whole))
@@ -308,19 +308,19 @@ def _qtensor(scope: Scope, args: tuple[object, ...]) -> QuantizedTensor:
     return QuantizedTensor(info, pair[1], parts[0], parts[1], axis)
 
 
-def _per_channel(scope: Scope, value: object, channels: int) -> object:
-    """Scales or zero points: a tensor, or the list of numbers that torch <= 1.4 wrote."""
+def _per_channel(context: DecodeContext, value: object, channels: int) -> object:
+    """Return scales or zero points: a tensor, or the list of numbers that torch <= 1.4 wrote."""
     if type(value) is list:
         if len(value) != channels or any(type(item) not in (int, float) for item in value):
             refuse("expected one scale and zero point for each channel of a quantized tensor, got other values")
         return tuple(value)
-    info = _strided_tensor(scope, value)
+    info = _strided_tensor(context, value)
     if info.shape != (channels,):
         refuse("expected one scale and zero point for each channel of a quantized tensor, got other values")
     return info
 
 
-def _sparse(scope: Scope, args: tuple[object, ...]) -> SparseTensor:
+def _sparse(context: DecodeContext, args: tuple[object, ...]) -> SparseTensor:
     layout, data = arguments(args, "_rebuild_sparse_tensor", (2,))
     name = layout_of(layout)
     if type(data) is not tuple:
@@ -328,26 +328,26 @@ def _sparse(scope: Scope, args: tuple[object, ...]) -> SparseTensor:
     if name == "sparse_coo":
         indices, values, shape, *coalesced = arguments(data, name, (3, 4))
         is_coalesced = flag(coalesced[0], "is_coalesced") if coalesced else None
-        parts = (_strided_tensor(scope, indices),)
-        entries = _strided_tensor(scope, values)
+        parts = (_strided_tensor(context, indices),)
+        entries = _strided_tensor(context, values)
         if len(parts[0].shape) != 2 or parts[0].shape[1:] != entries.shape[:1]:
             refuse("expected as many values as indices in a sparse tensor, got other shapes")
         return SparseTensor(name, size_of(shape), parts, entries, is_coalesced)
     if name == "strided":
         refuse("a sparse tensor has a strided layout")
     compressed, plain, values, shape = arguments(data, name, (4,))
-    pair = (_strided_tensor(scope, compressed), _strided_tensor(scope, plain))
-    return SparseTensor(name, size_of(shape), pair, _strided_tensor(scope, values))
+    pair = (_strided_tensor(context, compressed), _strided_tensor(context, plain))
+    return SparseTensor(name, size_of(shape), pair, _strided_tensor(context, values))
 
 
-def _meta(scope: Scope, args: tuple[object, ...]) -> MetaTensor:
+def _meta(context: DecodeContext, args: tuple[object, ...]) -> MetaTensor:
     dtype, shape, strides, requires_grad = arguments(args, "_rebuild_meta_tensor_no_storage", (4,))
-    scope.tensors += 1
+    context.tensors += 1
     name = dtype_of(dtype)
     sizes, steps = whole_numbers(shape, "shape"), whole_numbers(strides, "strides")
     if len(sizes) != len(steps):
         refuse("expected shape and strides of the same length for a meta tensor, got different lengths")
-    scope.budget.spend("tensor_rank", len(sizes))
+    context.budget.spend("tensor_rank", len(sizes))
     _check_empty(sizes)
     _check_gradient(name, requires_grad)
     return MetaTensor(name, sizes, steps, flag(requires_grad, "requires_grad"))
@@ -356,7 +356,7 @@ def _meta(scope: Scope, args: tuple[object, ...]) -> MetaTensor:
 _SCALES: Final = ("float64", "float32")
 _STRIDED: Final = ("tensor_v2", "tensor_v3", "tensor")
 
-_UNWRAPPED: Final[dict[str | None, Callable[[Scope, tuple[object, ...]], Any]]] = {
+_UNWRAPPED: Final[dict[str | None, Callable[[DecodeContext, tuple[object, ...]], Any]]] = {
     "tensor": _tensor,
     "tensor_v2": _tensor_v2,
     "tensor_v3": _tensor_v3,
@@ -364,14 +364,13 @@ _UNWRAPPED: Final[dict[str | None, Callable[[Scope, tuple[object, ...]], Any]]] 
     "sparse": _sparse,
     "meta": _meta,
 }
-"""Tensors that may stand within another constructor."""
+"""Constructors that may be arguments of another one."""
 
-CONSTRUCTORS: Final[dict[str, Callable[[Scope, tuple[object, ...]], object]]] = {
+CONSTRUCTORS: Final[dict[str, Callable[[DecodeContext, tuple[object, ...]], object]]] = {
     **{role: function for role, function in _UNWRAPPED.items() if role},
     "parameter": _parameter,
     "parameter_with_state": _parameter_with_state,
     "from_type_v2": _from_type_v2,
     **SMALL_VALUES,
 }
-"""By role in :data:`sbformat.globals.torch.CALLS`; containers are built by the walker in ``decode``, numpy's
-values in ``numpy_pickles``."""
+"""By role in :data:`sbformat.globals.torch.CALLS`. ``build`` builds containers, ``pkl.numpy`` numpy's values."""

@@ -1,4 +1,4 @@
-"""One ``.pth`` while it is decoded: its storages by key, and what it asks for in all (FORMAT.md 6.3)."""
+"""What the builder shares between the tensors of one ``.pth``: its storages by key, and counts (FORMAT.md 6.3)."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def _check_view(view: object) -> None:
         _refuse("a persistent id has unknown view metadata")
 
 
-class Scope:
-    """One ``.pth`` while it is decoded: its storages by key, and its counts.
+class DecodeContext:
+    """The storages of one ``.pth`` by key, and counts over all of its tensors.
 
-    :param budget: the operation's
-    :param open_storage: takes key, dtype, numel, location and view metadata of a persistent id and
-        returns the storage, or raises TensorError
-    :param id_items: items of a persistent id: 5 in the zip, 6 in the legacy stream
+    :param budget: the budget of the operation
+    :param open_storage: returns the storage for key, dtype, numel, location and view metadata of a persistent id, or
+        raises TensorError
+    :param id_items: the number of items of a persistent id: 5 in a torch zip, 6 in a legacy stream
     """
 
     __slots__ = (
@@ -50,18 +50,18 @@ class Scope:
         self.id_items = id_items
         self.tensors = 0
         self.copied = 0
-        """Bytes that constructors made of what they were given, less those of the pickle."""
+        """The bytes that constructors copied from their arguments, minus the bytes of the pickle."""
         self.items = 0
-        """Of all tensors."""
+        """The number of items of all tensors."""
         self.expanded = 0
-        """Of those that are larger than four times their storage."""
+        """The number of items of tensors that have more than four times those of their storage."""
         self.ordered_dict: Global | None = None
-        """The node of ``collections.OrderedDict`` that the last tensor's hooks referred to: mostly one for all."""
+        """The name ``collections.OrderedDict`` in the last tensor's hooks: as a rule, all tensors share this node."""
         self._open_storage = open_storage
         self._storages: dict[str | tuple[str, object], Storage] = {}
 
     def copy(self, nbytes: int) -> None:
-        """Charge what a constructor copies, as far as all copies together are larger than the pickle."""
+        """Charge bytes that a constructor copies, once all copies together are larger than the pickle."""
         before = max(self.copied, 0)
         self.copied += nbytes
         if self.copied > before:
@@ -69,17 +69,17 @@ class Scope:
 
     @property
     def keys(self) -> set[str]:
-        """The keys of the storages that were named so far."""
+        """The keys of the storages so far."""
         return {storage.key for storage in self._storages.values()}
 
     def resolve(self, kept: object) -> None:
-        """Find the storages that inert nodes refer to: keys are numbered anew when they are written again."""
+        """Replace the persistent ids in inert nodes by their storages, as an encoder numbers the keys anew."""
         for node in walk(kept):
             if type(node) is Persistent and type(node.id) is tuple and node.id[:1] == ("storage",):
                 node.id = StorageId(self.storage(node))
 
     def storage(self, reference: object) -> Storage:
-        """Return the storage that a persistent id names: one dtype and size a key (FORMAT.md 6.3)."""
+        """Return the storage of a persistent id. Each key has one dtype and size (FORMAT.md 6.3)."""
         if type(reference) is not Persistent or reference.updates:
             _refuse("expected a storage for a tensor, got another value")
         parts = reference.id
@@ -110,7 +110,7 @@ class Scope:
         return storage
 
     def _other_id(self, parts: object) -> Storage:
-        """Return the storage of an id that was resolved before; refuse every other."""
+        """Return the storage of an id that :meth:`resolve` replaced; refuse every other."""
         if type(parts) is StorageId:
             return parts.storage
         if type(parts) is tuple and parts[:1] == ("module",):
@@ -121,9 +121,9 @@ class Scope:
         )
 
     def check_totals(self) -> None:
-        """Charge the tensors, once all are described: the limits of the pickle bound them meanwhile.
+        """Charge the tensors after the last one; until then the limits of the pickle bound them.
 
-        Tensors may share storages, but not so many that copies of them all would dwarf the file.
+        Tensors may share storages, but copies of all tensors must not be much larger than the file.
         """
         self.budget.spend("tensors", self.tensors)
         stored = sum(storage.nbytes for storage in self._storages.values())

@@ -1,6 +1,6 @@
-"""A ``.pth`` entry to its state dict: the torch zip here, the legacy stream in ``legacy`` (FORMAT.md 6, 7).
+"""Decode a ``.pth`` entry to its state dict: torch zips here, legacy streams in ``legacy`` (FORMAT.md 6, 7).
 
-What their pickles say becomes values in ``build``.
+The values are built from the pickle in ``build``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sbformat.io.source import BytesSource
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_pickle
 from sbformat.pth.build import build_values
-from sbformat.pth.context import Scope
+from sbformat.pth.context import DecodeContext
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.file_storage import InflatedStorage, RecordStorage
 from sbformat.pth.state_dict import StateDict
@@ -60,17 +60,17 @@ def loads(
     """Decode a ``.pth`` file of any torch release since 0.1.10.
 
     :param data: the file's bytes: a torch zip (torch >= 1.6) or a legacy stream
-    :param limits: what it may ask for
-    :param on_unknown: ``error`` refuses a constructor that is not known, ``inert`` keeps its node of
+    :param limits: the limits that the file must keep
+    :param on_unknown: ``error`` refuses a constructor that is unknown, ``inert`` keeps its node of
         :mod:`sbformat.pkl.tree` in its place
     :param unchecked_crc: read files that torch wrote without CRCs
-    :param copy: give aligned, writable arrays of their own instead of read-only views of ``data``
-    :return: the state dict; arrays are made when they are asked for
+    :param copy: return aligned, writable copies of arrays instead of read-only views of ``data``
+    :return: the state dict; arrays are created on access
     :raises ContainerError: for a damaged zip
     :raises PickleError: for a damaged pickle
-    :raises TensorError: for tensors that do not fit their storages, and files that are no ``.pth``
+    :raises TensorError: for tensors that do not fit their storages, and files that are not a ``.pth``
     :raises UnsupportedError: for TorchScript, the tar of torch < 0.1.10, unknown constructors
-    :raises LimitError: when it asks for more than allowed
+    :raises LimitError: when a limit is exceeded
     """
     source = BytesSource(data)
     return decode_pth(
@@ -92,8 +92,8 @@ def decode_pth(
         container = open_records(BytesSource(data), budget, unchecked_crc=unchecked_crc)
         return decode_zip(container, budget, on_unknown=on_unknown, copy=copy)
     if head[:1] == _PROTO_BYTE:
-        pickle, scope = open_legacy(data, budget)
-        return StateDict(build_values(pickle, scope, on_unknown), budget, copy=copy)
+        pickle, context = open_legacy(data, budget)
+        return StateDict(build_values(pickle, context, on_unknown), budget, copy=copy)
     if bytes(data[_TAR_MAGIC_AT : _TAR_MAGIC_AT + len(_TAR_MAGIC)]) == _TAR_MAGIC:
         message = "this is the tar that torch wrote before 0.1.10; torch.load reads it"
         raise UnsupportedError(message)
@@ -110,19 +110,19 @@ def decode_zip(
     container: Container, budget: Budget, *, on_unknown: OnUnknown = "error", copy: bool = False
 ) -> StateDict:
     """Decode an opened torch zip."""
-    data, new_scope, name = _opened(container, budget)
+    data, new_context, name = _opened(container, budget)
     try:
         pickle = decode_pickle(data, budget, encoding="utf-8")
         if pickle.flags:
             _refuse("; ".join(pickle.flags))
-        return StateDict(build_values(pickle, new_scope(), on_unknown), budget, copy=copy)
+        return StateDict(build_values(pickle, new_context(), on_unknown), budget, copy=copy)
     except SbformatError as error:
         _name_record(error, name)
         raise
 
 
-def open_pth(data: memoryview, budget: Budget, *, unchecked_crc: bool = False) -> tuple[Pickle, Scope]:
-    """Return what a ``.pth`` pickles, not yet made into values, and the scope that finds its storages.
+def open_pth(data: memoryview, budget: Budget, *, unchecked_crc: bool = False) -> tuple[Pickle, DecodeContext]:
+    """Return the pickle of a ``.pth``, before values are built, and the context that opens its storages.
 
     :raises SbformatError: as :func:`decode_pth`
     """
@@ -131,25 +131,25 @@ def open_pth(data: memoryview, budget: Budget, *, unchecked_crc: bool = False) -
     return open_legacy(data, budget)
 
 
-def open_legacy(data: memoryview, budget: Budget) -> tuple[Pickle, Scope]:
-    """Return the same of a legacy stream."""
+def open_legacy(data: memoryview, budget: Budget) -> tuple[Pickle, DecodeContext]:
+    """Return pickle and context of a legacy stream."""
     from sbformat.pth import legacy
 
     return legacy.decode(data, budget)
 
 
-def open_zip(container: Container, budget: Budget) -> tuple[Pickle, Scope, str]:
-    """Return the pickle of an opened torch zip, the scope that finds its storages, and its record's name."""
-    data, new_scope, name = _opened(container, budget)
+def open_zip(container: Container, budget: Budget) -> tuple[Pickle, DecodeContext, str]:
+    """Return the pickle of an opened torch zip, the context that opens its storages, and the name of its record."""
+    data, new_context, name = _opened(container, budget)
     try:
-        return decode_pickle(data, budget, encoding="utf-8"), new_scope(), name
+        return decode_pickle(data, budget, encoding="utf-8"), new_context(), name
     except SbformatError as error:
         _name_record(error, name)
         raise
 
 
-def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[[], Scope], str]:
-    """Return the pickle's bytes, what makes a scope to decode it in, and the name of its record."""
+def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[[], DecodeContext], str]:
+    """Return the bytes of the pickle, a function that creates a context, and the name of the pickle's record."""
     root = _root(container)
     _check_version(container, root)
     byte_order = _byte_order(container, root)
@@ -183,22 +183,22 @@ def _opened(container: Container, budget: Budget) -> tuple[memoryview, Callable[
     except SbformatError as error:
         _name_record(error, pickle_name)
         raise
-    return data, partial(Scope, budget, open_storage, _ID_ITEMS), pickle_name
+    return data, partial(DecodeContext, budget, open_storage, _ID_ITEMS), pickle_name
 
 
 def _name_record(error: SbformatError, name: str) -> None:
-    """Add the record to an error that names none."""
+    """Add the name of the record to an error without one."""
     if error.entry is None:
         error.within(name)
 
 
 def is_torch_zip(source: Source) -> bool:
-    """Say whether a ``.pth`` is a zip, as torch saves it since 1.6."""
+    """Return whether a ``.pth`` is a zip, as torch saves it since 1.6."""
     return bytes(source.view(0, min(source.size, len(LOCAL_SIGNATURE)))) == LOCAL_SIGNATURE
 
 
 def open_records(source: Source, budget: Budget, *, unchecked_crc: bool = False) -> Container:
-    """Open a torch zip: its structure is checked, no record is touched.
+    """Open a torch zip and check its structure; no record is read.
 
     :raises ContainerError: when it breaks a rule
     """
@@ -210,7 +210,7 @@ def open_records(source: Source, budget: Budget, *, unchecked_crc: bool = False)
 
 
 def _root(container: Container) -> str:
-    """Return the one folder that all records lie in, with its slash."""
+    """Return the folder that contains all records, with its slash."""
     first = next(iter(container))
     root = first.partition("/")[0] + "/"
     for name in container:
@@ -228,7 +228,7 @@ def _root(container: Container) -> str:
 
 
 def _check_case(container: Container, root: str) -> None:
-    """Refuse names that torch would mix up: it looks records up without regard to case."""
+    """Refuse names that torch confuses, as it ignores case when it looks up records."""
     folded = {name.casefold(): name for name in container}
     if len(folded) != len(container):
         _refuse("two of its records differ only in case, which torch ignores")
@@ -249,7 +249,7 @@ def _check_version(container: Container, root: str) -> None:
 
 
 def _byte_order(container: Container, root: str) -> str:
-    """``little`` where torch < 2.1 wrote no record."""
+    """Return the byte order; ``little`` if there is no record, as before torch 2.1."""
     name = root + BYTE_ORDER_RECORD
     if name not in container:
         return "little"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PIECE: Final = 1 << 18
 _LARGE: Final = 1 << 20
 _SUBTRACTED: Final = {"u": np.uint64, "i": np.int64, "c": np.complex128}
-"""What items of a kind are subtracted as; all others as float64."""
+"""The dtypes in which items of a kind are subtracted; float64 for all others."""
 
 
 class Difference(NamedTuple):
@@ -33,13 +33,13 @@ class Difference(NamedTuple):
 
 
 def same_bits(left: TensorInfo, right: TensorInfo, left_budget: Budget, right_budget: Budget) -> bool:
-    """Say whether two tensors of one dtype and shape have the same items, bit for bit.
+    """Return whether two tensors of one dtype and shape have the same items, bit for bit.
 
     Dimensions that both expand are compared once.
     """
     runs = _runs(left, right)
     if runs is not None:
-        return not sum(mine != theirs for mine, theirs in runs)  # all of both: what is wrong behind counts, too
+        return not sum(mine != theirs for mine, theirs in runs)  # all chunks of both: later damage counts, too
     both = [step == other == 0 for step, other in zip(left.strides, right.strides)]
     arrays = [to_array(_as_integers(left), left_budget), to_array(_as_integers(right), right_budget)]
     index = tuple(slice(0, 1) if expanded else slice(None) for expanded in both)
@@ -48,7 +48,7 @@ def same_bits(left: TensorInfo, right: TensorInfo, left_budget: Budget, right_bu
 
 
 def _as_integers(info: TensorInfo) -> TensorInfo:
-    """The same bits as whole numbers, where numpy lacks the dtype: comparing them needs no extra."""
+    """Return the same bits as integers, if numpy lacks the dtype: the comparison needs no extra package."""
     row = DTYPES[info.dtype]
     return info if info.neg or row.is_in_numpy else info._replace(dtype=f"uint{8 * row.itemsize}")
 
@@ -87,7 +87,7 @@ def _pieces(
 
 
 def _runs(left: TensorInfo, right: TensorInfo) -> Iterator[tuple[bytes, bytes]] | None:
-    """The bytes of two large tensors side by side, which no memory need hold."""
+    """Yield the bytes of two large tensors in pairs of chunks, without keeping them in memory."""
     return runs_of_both(left, right) if left.nbytes >= _LARGE else None
 
 

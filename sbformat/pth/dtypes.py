@@ -1,4 +1,4 @@
-"""The table of torch dtypes: size, numpy spelling, and what a big-endian file swaps (FORMAT.md 6.4)."""
+"""The table of torch dtypes: size, numpy's code, and the unit of byte order (FORMAT.md 6.4)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class DType(NamedTuple):
     itemsize: int
     """Bytes an item."""
     numpy: str
-    """numpy's dtype code; ``ml_dtypes.X`` for what numpy lacks; the integer type for quantized ones."""
+    """numpy's dtype code; ``ml_dtypes.X`` for dtypes that numpy lacks; the integer type for quantized ones."""
     swap: int
     """Bytes that are reversed together when the byte order differs."""
 
@@ -39,7 +39,7 @@ DTYPES: Final = {
         DType("float32", 4, "f4", 4),
         DType("float64", 8, "f8", 8),
         DType("bfloat16", 2, "ml_dtypes.bfloat16", 2),
-        DType("complex32", 4, "c8", 2),  # numpy has no half complex: complex64 holds every value of it
+        DType("complex32", 4, "c8", 2),  # numpy has no half complex; complex64 represents all its values
         DType("complex64", 8, "c8", 4),
         DType("complex128", 16, "c16", 8),
         DType("float8_e4m3fn", 1, "ml_dtypes.float8_e4m3fn", 1),

@@ -22,11 +22,11 @@ _PROTOCOL: Final = 2
 
 
 def encode_pth(state_dict: StateDict) -> TorchZip:
-    """Lay out the torch zip of a state dict; its bytes are made when they are asked for.
+    """Return the layout of the torch zip of a state dict; its bytes are created on access.
 
     :param state_dict: decoded, or of arrays; tensors that share a storage share it in the file, too
     :return: its ``size``, and its ``chunks()``
-    :raises UnsupportedError: when a ``.pth`` cannot hold a value of it
+    :raises UnsupportedError: when a ``.pth`` cannot contain a value of it
     """
     calls = Calls()
     pickle = encode_pickle(state_dict.tree, protocol=_PROTOCOL, reduce=calls.reduce)
@@ -43,7 +43,7 @@ def dumps(state_dict: object) -> bytes:
 
     :param state_dict: a :class:`StateDict`, or the arrays that :meth:`StateDict.from_arrays` takes
     :return: the bytes of a ``.pth``; the same for the same values
-    :raises UnsupportedError: for a value or dtype that a ``.pth`` cannot hold, by its path
+    :raises UnsupportedError: for a value or dtype that a ``.pth`` cannot contain, by its path
     """
     made = state_dict if isinstance(state_dict, StateDict) else StateDict.from_arrays(state_dict)
     return b"".join(encode_pth(made).chunks())

@@ -1,4 +1,4 @@
-"""Storages whose bytes stay in a file until they are asked for, each time anew (FORMAT.md 18.1)."""
+"""Storages whose bytes stay in a file until they are requested, and are read again each time (FORMAT.md 18.1)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Unkept(Storage):
-    """A storage that holds nothing of the file."""
+    """A storage that keeps no bytes of the file in memory."""
 
     __slots__ = ()
 
@@ -42,7 +42,7 @@ class _Unkept(Storage):
 
 
 class RecordStorage(_Unkept):
-    """A record of a torch zip that is not held.
+    """A record of a torch zip that is not in memory.
 
     :param records: the zip, over a file
     :param name: the record, which is stored, not deflated
@@ -57,7 +57,7 @@ class RecordStorage(_Unkept):
         self._records = records
 
     def chunks(self, swap: int = 1) -> Iterator[Chunk]:
-        """Yield its bytes in pieces, each read when it is asked for; the CRC is checked behind the last.
+        """Yield its bytes in chunks, each read on access; the CRC is checked after the last one.
 
         :raises ContainerError: at the end, when it is wrong
         """
@@ -70,7 +70,7 @@ class RecordStorage(_Unkept):
 
 
 class InflatedStorage(Storage):
-    """A record that is inflated piece by piece where that is enough, and kept once it is asked for whole.
+    """A record that is inflated piece by piece where that is enough, and kept once all of it is requested.
 
     :param records: the zip
     :param name: the record; it is deflated, or the zip is
@@ -115,7 +115,7 @@ class FileStorage(_Unkept):
     """A run of a source's bytes, little-endian, which no CRC covers.
 
     :param source: of the whole file
-    :param start: where the run begins
+    :param start: the offset of the first byte
     :param dtype: of its items as torch names it, or ``""`` for bytes
     :param numel: of those
     :param is_bool: no byte may be other than 0 and 1
@@ -142,17 +142,17 @@ class FileStorage(_Unkept):
         return piece
 
     def chunks(self, swap: int = 1) -> Iterator[Chunk]:
-        """Yield its bytes in pieces, each read when it is asked for."""
+        """Yield its bytes in pieces, each read on access."""
         return self.span(0, self.nbytes, swap)
 
     def span(self, start: int, stop: int, swap: int = 1) -> Iterator[Chunk]:
-        """Yield a run of its bytes in pieces, each read when it is asked for."""
+        """Yield a run of its bytes in pieces, each read on access."""
         for piece in map(self._checked, iter_views(self._part, start, stop)):
             yield piece if swap == 1 else swapped(piece, swap)
 
 
 class UnreadStorage(_Unkept):
-    """The items of an array that was too large to hold: read at each use, and never kept.
+    """The items of an array that is too large for memory: read at each use, and never kept.
 
     :param array: whose buffer was left unread; its items may run in any order
     :param dtype: its dtype as torch names it
@@ -167,6 +167,6 @@ class UnreadStorage(_Unkept):
         self._array = array
 
     def chunks(self, swap: int = 1) -> Iterator[Chunk]:
-        """Yield its bytes in pieces, each read when it is asked for."""
+        """Yield its bytes in pieces, each read on access."""
         for piece in self._array.chunks():
             yield piece if swap == 1 else swapped(memoryview(piece), swap)

@@ -51,7 +51,7 @@ def state_dict_of(value: object, tensors: Collection[str] = ()) -> Any:
     :param value: what :meth:`StateDict.to_numpy` gives: mappings, lists and tuples of arrays and plain values. What has
         ``__array__`` counts as an array, a numpy scalar as the number it is.
     :param tensors: paths where a numpy scalar is an array, too: arithmetic makes one of an array without dimensions
-    :raises UnsupportedError: for a value or dtype that a ``.pth`` cannot hold
+    :raises UnsupportedError: for a value or dtype that a ``.pth`` cannot contain
     """
     walk = _Walk(tensors)
     plain, _ = walk.plain(value, "")
@@ -60,9 +60,9 @@ def state_dict_of(value: object, tensors: Collection[str] = ()) -> Any:
 
 
 def as_array(value: Any, path: str) -> np.ndarray:
-    """Return the array that a value is, or stands for; a torch tensor without its gradient.
+    """Return a value as an array; a torch tensor without its gradient.
 
-    :raises UnsupportedError: when it stands for none, by its path
+    :raises UnsupportedError: when it cannot be converted, with its path
     """
     if np.ma.is_masked(value):
         message = f"{quote(path)} is a masked array, and a .pth cannot contain masks"
@@ -107,12 +107,12 @@ class _Walk:
         self._infos: dict[int, TensorInfo] = {}
         self._filled: dict[int, Any] = {}
 
-    # -- what was given -------------------------------------------------------------------------------
+    # -- the given values -----------------------------------------------------------------------------
 
     def plain(self, value: Any, path: str, depth: int = 0) -> tuple[Any, int]:
         """Return plain containers of arrays and values, and how many levels they have.
 
-        :raises UnsupportedError: for what a ``.pth`` cannot hold, by its path
+        :raises UnsupportedError: for what a ``.pth`` cannot contain, with its path
         """
         done = self._done.get(id(value))
         if depth + (done[1] if done else 0) > _DEEPEST:
@@ -182,7 +182,7 @@ class _Walk:
         self._infos = dict(zip(self._arrays, describe(list(self._arrays.values()))))
 
     def filled(self, value: Any) -> Any:
-        """Return what :meth:`plain` made, with tensors for arrays; what is shared stays shared."""
+        """Return the result of :meth:`plain` with tensors instead of arrays; shared parts stay shared."""
         kind = type(value)
         if kind is np.ndarray:
             return self._infos[id(value)]
@@ -212,7 +212,7 @@ def _is_array(value: object) -> bool:
 
 
 def _number(value: np.generic, path: str) -> object:
-    """A numpy scalar as the Python value that says the same: an instant or a time would come as a mere number."""
+    """Return a numpy scalar as the equal Python value; dates and times would become plain numbers."""
     if value.dtype.kind not in "US":
         _require_dtype(path, value)
     return value.item()
@@ -227,7 +227,7 @@ def _leaf(value: Any, path: str) -> object:
 
 
 def _plain_key(key: Any, path: str) -> Any:
-    """A key, or a member of a set: what a reader hashes (FORMAT.md 6.6)."""
+    """Check a key or a member of a set, which a reader hashes (FORMAT.md 6.6)."""
     if type(key) is tuple and len(key) <= _KEY_PARTS:
         return tuple(_plain_part(part, path) for part in key)
     return _plain_part(key, path)

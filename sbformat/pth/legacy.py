@@ -12,7 +12,7 @@ from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.io.cursor import Cursor
 from sbformat.pkl.decode import decode_next
 from sbformat.pkl.tree import Dict, Persistent, walk
-from sbformat.pth.context import INT64, Scope
+from sbformat.pth.context import INT64, DecodeContext
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import Storage
 
@@ -26,11 +26,11 @@ _WORD: Final = 64
 """No key there is longer: a long text could make the file another format's too, a tar."""
 
 
-def decode(data: memoryview, budget: Budget) -> tuple[Pickle, Scope]:
-    """Decode the pickles and find the storages behind them.
+def decode(data: memoryview, budget: Budget) -> tuple[Pickle, DecodeContext]:
+    """Decode the pickles and find the storages that follow them.
 
-    :return: the pickle of the object, and the scope that knows its storages
-    :raises TensorError: when it is no such stream, or its storages are not where they must be
+    :return: the pickle of the object, and the context with its storages
+    :raises TensorError: when it is not such a stream, or its storages are not where they must be
     """
     cursor = Cursor(data, TensorError)
     _check_head(cursor, budget)
@@ -38,12 +38,12 @@ def decode(data: memoryview, budget: Budget) -> tuple[Pickle, Scope]:
     if pickle.flags:
         _refuse("; ".join(pickle.flags), cursor.position)
     storages = _Storages(cursor, _plain(cursor, budget), budget)
-    scope = Scope(budget, storages.open, id_items=6)
+    context = DecodeContext(budget, storages.open, id_items=6)
     for node in walk(pickle.value):
         if type(node) is Persistent:
-            scope.storage(node)
+            context.storage(node)
     storages.lay_out()
-    return pickle, scope
+    return pickle, context
 
 
 def _check_head(cursor: Cursor, budget: Budget) -> None:
@@ -65,7 +65,7 @@ def _check_head(cursor: Cursor, budget: Budget) -> None:
 
 
 def _plain(cursor: Cursor, budget: Budget) -> object:
-    """Decode one of the pickles that hold plain data; one that imports anything on the way is none of torch's."""
+    """Decode a pickle of plain data; torch writes none that imports anything."""
     return _checked(decode_next(cursor, budget), cursor).value
 
 
@@ -76,10 +76,10 @@ def _checked(pickle: Pickle, cursor: Cursor) -> Pickle:
 
 
 class _Storages:
-    """The runs of bytes behind the pickles.
+    """The bytes of the storages, which follow the pickles.
 
-    A run is its number of elements, then the elements; how large one is stands only where the object
-    refers to the storage. So the references are opened first, then the runs are laid out.
+    Each storage is its number of elements, then the elements; their size is only known from the references to the
+    storage. So the references are opened first, and the storages are located afterwards.
     """
 
     __slots__ = ("_cursor", "_dtypes", "_keys", "_listed", "_roots", "_runs", "_views")
@@ -124,7 +124,7 @@ class _Storages:
         return part
 
     def lay_out(self) -> None:
-        """Find every run; nothing may be left behind the last one."""
+        """Locate the bytes of every storage; no bytes may follow the last one."""
         cursor = self._cursor
         for key in self._keys:
             if key not in self._dtypes:

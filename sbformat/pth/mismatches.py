@@ -124,7 +124,7 @@ def optimizer_misfits(
 
 
 def _others(place: str, what: str, given: Iterable[Any], template: Any) -> list[Mismatch]:
-    """List the keys that a part of the template lacks, where it has keys."""
+    """Yield the keys that a part of the template lacks, if it has keys."""
     known = template if isinstance(template, (dict, set)) and template else None
     if known is None:
         return []
@@ -134,7 +134,7 @@ def _others(place: str, what: str, given: Iterable[Any], template: Any) -> list[
 
 
 def _groups(tree: object) -> list[dict[Any, Any]]:
-    """The groups of an optimizer; an empty one for what is none."""
+    """Return the groups of an optimizer; an empty dict for a value that is not a group."""
     groups = tree.get("param_groups") if isinstance(tree, dict) else None
     return [group if isinstance(group, dict) else {} for group in _items(groups)]
 
@@ -154,11 +154,11 @@ def _shape(info: Any) -> tuple[int, ...]:
 
 
 def fit_all(parts: Mapping[str, T], fit: Callable[[str, T], S], mismatches: Iterable[Mismatch] = ()) -> dict[str, S]:
-    """Fit what is given for several state dicts; what does not fit in any of them is told in one error.
+    """Check the values for several state dicts; one error lists everything that does not fit.
 
     :param parts: what is given, by SB3's names
     :param fit: returns the state dict, or raises ValidationError
-    :param mismatches: what is known not to fit already
+    :param mismatches: what is known not to fit
     :raises ValidationError: the rows' places begin with the state dict's name
     """
     found = list(mismatches)

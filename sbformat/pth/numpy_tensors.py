@@ -1,4 +1,4 @@
-"""Arrays of numpy that lie in no torch file, described as tensors: what a StateDict is made of (FORMAT.md 16)."""
+"""Describe numpy arrays from other files as tensors, for a StateDict (FORMAT.md 16)."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def tensor_info(
     :param code: of the dtype, in the array interface: ``<f4``
     :param shape: of the array
     :param order: how the bytes run through the shape
-    :param load: gives the bytes, from ``key``; called once
-    :param axes: where each axis of the shape stands in the order of the bytes, when that is another one
-    :raises UnsupportedError: for a dtype that is no number torch has
+    :param load: returns the bytes for ``key``; called once
+    :param axes: the position of each axis of the shape in the order of the bytes, if that is different
+    :raises UnsupportedError: for a dtype that torch does not have
     """
     dtype = _TORCH.get(code.lstrip("<>|="))
     if dtype is None:

@@ -1,4 +1,4 @@
-"""State dicts as JSON and tensors by name: what a safetensors file can hold (FORMAT.md 12.6).
+"""State dicts as JSON and named tensors, which a safetensors file can contain (FORMAT.md 12.6).
 
 A tree is plain JSON where JSON says it all, and objects of one word where it does not: ``{"tuple": [...]}``. What has
 no word here (sparse and quantized tensors, inert nodes) makes :func:`to_portable` refuse; the entry then travels as
@@ -32,7 +32,7 @@ _EXACT_INTEGERS: Final = 2**53
 _DOUBLE: Final = struct.Struct(">d")
 _HEX_DIGITS: Final = 16
 _MOST_VALUES: Final = 200_000
-"""Values of one tree, where a shared one counts once a place, and a text as one more each 256 characters."""
+"""The most values of one tree. A shared value counts each time, a text once more for each 256 characters."""
 _TEXT_COST: Final = 256
 _NAME_BYTES: Final = 60_000
 _NAMED: Final[dict[str, tuple[Callable[[str], Any], frozenset[str]]]] = {
@@ -48,9 +48,9 @@ def to_portable(state_dict: StateDict, name: str) -> tuple[Any, dict[str, Tensor
 
     Tensors that are the same view of one storage are one, under the first path.
 
-    :param state_dict: what to split
+    :param state_dict: the state dict to split
     :param name: its name in the archive, ``policy``: tensors are called ``policy:path``
-    :raises UnsupportedError: when there is no word for a value of it, or there are too many values
+    :raises UnsupportedError: when a value of it has no tag, or there are too many values
     :raises LimitError: when it has more values by path than ``leaves`` allows
     """
     state_dict.tensors()  # counts its paths, which shared containers could make any number of
@@ -148,15 +148,15 @@ def _join(path: str, part: str) -> str:
 
 
 def _float_text(value: float) -> float | str:
-    """A number where JSON says it exactly, else the 16 hexadecimal digits of the binary64."""
+    """Return a float as a JSON number if that is exact, else as the 16 hexadecimal digits of the binary64."""
     return value if math.isfinite(value) else _DOUBLE.pack(value).hex()
 
 
 # -- and back -----------------------------------------------------------------------------------------
 
 
-class _Scope(NamedTuple):
-    """What a tree refers to."""
+class _Reading(NamedTuple):
+    """What the JSON refers to."""
 
     tensors: Mapping[str, TensorInfo]
     used: set[str]
@@ -168,19 +168,19 @@ def from_portable(
 ) -> Any:
     """Return the tree that a JSON value and tensors were split from.
 
-    :param value: as :func:`to_portable` gives it, from a file: every word of it is checked
+    :param value: as :func:`to_portable` gives it, from a file: every tag of it is checked
     :param tensors: by name
     :param used: gets the names of the tensors that it refers to
-    :param limits: for dicts and sets whose keys are no text
+    :param limits: for dicts and sets whose keys are not text
     :raises DataError: when it is not that
     """
     try:
-        return _value(value, _Scope(tensors, set() if used is None else used, limits))
+        return _value(value, _Reading(tensors, set() if used is None else used, limits))
     except RecursionError:
         return _refuse("it is nested too deeply")
 
 
-def _value(value: object, scope: _Scope) -> Any:
+def _value(value: object, context: _Reading) -> Any:
     if value is None or type(value) in (bool, str) or (type(value) is int and abs(value) < _EXACT_INTEGERS):
         return value
     if not isinstance(value, dict) or not value:
@@ -191,7 +191,7 @@ def _value(value: object, scope: _Scope) -> Any:
         _refuse(f"{quote(word)} is not a known tag")
     if not _BESIDE.get(word, frozenset()).issuperset(beside):
         _refuse(f"unexpected key beside {quote(word)}: {quote(beside[0])}")
-    return made(value, value[word], scope)
+    return made(value, value[word], context)
 
 
 def _refuse(message: str) -> NoReturn:
@@ -204,17 +204,17 @@ def _items(value: object) -> list[Any]:
     return value
 
 
-def _check_keys(keys: list[Any], scope: _Scope) -> None:
+def _check_keys(keys: list[Any], context: _Reading) -> None:
     """Cap the keys that a file could choose to have one hash, as the decoder of a ``.pth`` does."""
-    scope.limits.check("other_keys", len(other_keys(keys)))
+    context.limits.check("other_keys", len(other_keys(keys)))
 
 
-def _pairs(value: object, scope: _Scope) -> list[tuple[Any, Any]]:
+def _pairs(value: object, context: _Reading) -> list[tuple[Any, Any]]:
     rows = [_items(row) for row in _items(value)]
     if any(len(row) != 2 for row in rows):
         _refuse("expected a list of pairs for a dict, got another value")
-    made = [(_value(key, scope), _value(part, scope)) for key, part in rows]
-    _check_keys([key for key, _ in made], scope)
+    made = [(_value(key, context), _value(part, context)) for key, part in rows]
+    _check_keys([key for key, _ in made], context)
     try:
         if len(dict(made)) != len(made):
             _refuse("a dict has the same key twice")
@@ -223,25 +223,25 @@ def _pairs(value: object, scope: _Scope) -> list[tuple[Any, Any]]:
     return made
 
 
-def _dict(_: dict[str, Any], body: object, scope: _Scope) -> dict[Any, Any]:
-    return dict(_pairs(body, scope))
+def _dict(_: dict[str, Any], body: object, context: _Reading) -> dict[Any, Any]:
+    return dict(_pairs(body, context))
 
 
-def _ordered_dict(whole: dict[str, Any], body: object, scope: _Scope) -> OrderedDict[Any, Any]:
-    made = OrderedDict(_pairs(body, scope))
+def _ordered_dict(whole: dict[str, Any], body: object, context: _Reading) -> OrderedDict[Any, Any]:
+    made = OrderedDict(_pairs(body, context))
     if "_metadata" in whole:
-        made._metadata = _value(whole["_metadata"], scope)  # type: ignore[attr-defined]  # noqa: SLF001
+        made._metadata = _value(whole["_metadata"], context)  # type: ignore[attr-defined]  # noqa: SLF001
     return made
 
 
-def _tensor(whole: dict[str, Any], body: object, scope: _Scope) -> TensorInfo:
-    info = scope.tensors.get(body) if type(body) is str else None
+def _tensor(whole: dict[str, Any], body: object, context: _Reading) -> TensorInfo:
+    info = context.tensors.get(body) if type(body) is str else None
     if info is None:
         _refuse(f"the file has no tensor {quote(body)}")
     flags = {flag: whole.get(flag, False) for flag in _FLAGS}
     if any(type(flag) is not bool for flag in flags.values()):
         _refuse("expected booleans as the flags of a tensor, got other values")
-    scope.used.add(str(body))
+    context.used.add(str(body))
     return info._replace(**flags)
 
 
@@ -308,9 +308,9 @@ def _device(_: dict[str, Any], body: object, __: object) -> Device:
 
 
 def _members(kind: Callable[[Any], Any]) -> _Maker:
-    def make(_: dict[str, Any], body: object, scope: _Scope) -> Any:
-        members = [_value(part, scope) for part in _items(body)]
-        _check_keys(members, scope)
+    def make(_: dict[str, Any], body: object, context: _Reading) -> Any:
+        members = [_value(part, context) for part in _items(body)]
+        _check_keys(members, context)
         try:
             made = kind(members)
         except TypeError:
@@ -321,7 +321,7 @@ def _members(kind: Callable[[Any], Any]) -> _Maker:
 
 
 def _sequence(kind: Callable[[Any], Any]) -> _Maker:
-    return lambda _, body, scope: kind([_value(part, scope) for part in _items(body)])
+    return lambda _, body, context: kind([_value(part, context) for part in _items(body)])
 
 
 def _named(kind: Callable[[str], Any], known: frozenset[str]) -> _Maker:
@@ -335,11 +335,11 @@ def _named(kind: Callable[[str], Any], known: frozenset[str]) -> _Maker:
     return make
 
 
-_Maker: TypeAlias = "Callable[[dict[str, Any], object, _Scope], Any]"
+_Maker: TypeAlias = "Callable[[dict[str, Any], object, _Reading], Any]"
 
 _FLAGS: Final = ("requires_grad", "is_parameter")
 _BESIDE: Final = {"tensor": frozenset(_FLAGS), "ordered_dict": frozenset({"_metadata"})}
-"""The keys that may stand beside a word."""
+"""The keys that may occur beside a tag."""
 _WORDS: Final[dict[str, _Maker]] = {
     "dict": _dict,
     "ordered_dict": _ordered_dict,

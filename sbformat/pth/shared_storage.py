@@ -34,11 +34,11 @@ class _View(NamedTuple):
 
 
 def share(infos: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> Iterator[Mismatch]:
-    """Give every name of a tensor the array that one of them got; views that others cover, their items of it.
+    """Complete the arrays of tensors with several names, and of views that other tensors cover.
 
     :param infos: the template's tensors by path
     :param arrays: new ones by path, in the template's shapes and dtypes; those of other names are added
-    :return: what contradicts another: items that are the same in the template, and have other bits here
+    :return: the contradictions: items that are the same in the template, and have different bits here
     """
     for views in _storages(infos):
         for view in views:
@@ -88,7 +88,7 @@ def _overlap(views: list[_View]) -> bool:
 
 
 def _common(views: list[_View], arrays: dict[str, np.ndarray]) -> Iterator[Mismatch]:
-    """Views that have items in common: put what is given into one storage, and take the views out of it."""
+    """Write the arrays of overlapping views into one storage, and read all views from it."""
     given = [view for view in views if view.paths[0] in arrays]
     flat = np.zeros(max(view.end for view in views), arrays[given[0].paths[0]].dtype)
     owners = np.zeros(len(flat), np.int32)

@@ -1,4 +1,4 @@
-"""``StateDict``: a decoded ``.pth`` entry, with arrays made when they are asked for."""
+"""``StateDict``: a decoded ``.pth`` entry, whose arrays are created on access."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.errors import MissingEntryError, SbformatError
+from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.addresses import segment
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from sbformat.pth.values import Chunk
 
 _PATH_COST: Final = 256
-"""Characters of a path that count as one more value."""
+"""The number of characters of a path that count as one more value."""
 _KEYED: Final = (dict, OrderedDict)
 _INDEXED: Final = (list, tuple)
 _BOOLS: Final = ("bool", "")
-"""Dtypes of storages that can hold bools."""
+"""Dtypes of storages that can contain bools."""
 _TENSORS: Final = (TensorInfo, SparseTensor, QuantizedTensor, MetaTensor)
 
 
 def _storages_of(value: object) -> list[Storage]:
-    """The storages that a leaf is made of."""
+    """Return the storages of a leaf."""
     if isinstance(value, TensorInfo):
         return [value.storage]
     if isinstance(value, Storage):
@@ -44,7 +44,7 @@ def _storages_of(value: object) -> list[Storage]:
 
 
 def _below(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The parts of a container with their paths, one at a time."""
+    """Return an iterator over the parts of a container with their paths."""
     prefix = f"{path}/" if path else ""
     if type(value) in _KEYED:
         return ((prefix + segment(key), part) for key, part in value.items())
@@ -52,28 +52,32 @@ def _below(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 class Leaf(NamedTuple):
-    """A value that is no container, and where it stands."""
+    """A value that is not a container, and its path."""
 
     path: str
     value: Any
 
 
 class StateDict(Decoded, Mapping[Any, Any]):
-    """What a ``.pth`` entry holds: a mapping, as torch would load it, with numpy arrays for tensors.
+    """The content of a ``.pth`` entry: a mapping, as torch would load it, with numpy arrays instead of tensors.
 
-    Arrays are made at access; parts that share memory in the file share it here. ``tree`` is the same
-    without numpy: :class:`~sbformat.pth.values.TensorInfo` where a tensor stands.
+    >>> weights = sbformat.read("agent.zip").parameters["policy"]
+    >>> weights["action_net.weight"].shape
+    (6, 64)
+
+    Arrays are created on access; parts that share memory in the file share it here. ``tree`` is the same without
+    numpy, with :class:`~sbformat.pth.values.TensorInfo` instead of arrays.
 
     :param tree: the decoded tree
-    :param budget: the operation's
-    :param copy: give arrays of their own
+    :param budget: the budget of the operation
+    :param copy: return copies of arrays instead of views
     """
 
     __slots__ = ("_budget", "_copy", "_leaves", "entry", "tree")
 
     tree: Any
     entry: str | None
-    """The archive's entry that it came from, for messages."""
+    """The archive's entry, for messages."""
 
     def __init__(self, tree: object, budget: Budget, *, copy: bool = False) -> None:
         self.entry = None
@@ -84,36 +88,35 @@ class StateDict(Decoded, Mapping[Any, Any]):
 
     @classmethod
     def from_arrays(cls, value: object, *, like: StateDict | None = None, limits: Limits = DEFAULT_LIMITS) -> StateDict:
-        """Make a state dict of numpy arrays: the mirror of :meth:`to_numpy`.
+        """Create a state dict from numpy arrays, the mirror of :meth:`to_numpy`.
 
-        Arrays are referred to, not copied, and read when they are written; those that overlap in memory share it in
-        the file, unless that held bytes that are none of theirs. What has ``__array__`` counts as an array, a numpy
-        scalar as the number it is.
+        Arrays are not copied, and are read when they are written. Arrays that overlap in memory share it in the file,
+        unless it contains bytes of neither. Objects with ``__array__`` count as arrays, numpy scalars as numbers.
 
-        :param value: a mapping (or whatever is to be saved) of arrays, numbers, text, lists, tuples and mappings
-        :param like: where it has a tensor, a numpy scalar is one without dimensions, as arithmetic leaves it
-        :param limits: for what is done with it later
-        :raises UnsupportedError: for a value or dtype that a ``.pth`` cannot hold, by its path
+        :param value: a mapping, or another value to save, of arrays, numbers, text, lists, tuples and mappings
+        :param like: a state dict; where it has a tensor, a numpy scalar becomes a tensor without dimensions
+        :param limits: the limits for later operations on it
+        :raises UnsupportedError: for a value or dtype that a ``.pth`` cannot contain, by its path
         """
         from sbformat.pth.from_arrays import state_dict_of
 
         return cls(state_dict_of(value, like.tensors() if like else ()), Budget(limits))
 
     def with_arrays(self, arrays: Mapping[str, Any]) -> StateDict:
-        """Return it with other tensors, each of the same shape; all else in it stays.
+        """Return a copy with other tensors, each of the same shape; everything else is unchanged.
 
-        :param arrays: by path, as in :meth:`tensors`. float64 becomes float32 where that stands, float never int. A
-            name may be left out when another one has the same tensor here.
-        :raises ValidationError: when names, shapes or dtypes do not fit: all that do not are in ``problems``
+        :param arrays: by path, as in :meth:`tensors`. float64 becomes float32 if that is the dtype here; float never
+            becomes int. A name may be omitted if another one has the same tensor here.
+        :raises ValidationError: when names, shapes or dtypes do not fit; ``problems`` lists all of them
         """
         from sbformat.pth.template import with_arrays
 
         return self.with_tree(with_arrays(self.tree, self.tensors(), arrays, self.entry))
 
     def with_values_of(self, given: StateDict) -> StateDict:
-        """Return it with the tensors of another state dict, in which nothing else may be otherwise than here.
+        """Return a copy with the tensors of another state dict, whose other values must be equal.
 
-        :param given: its tensors are as those of :meth:`with_arrays`
+        :param given: the other state dict; its tensors are like those of :meth:`with_arrays`
         :raises ValidationError: when names, shapes, dtypes or other values do not fit: all that do not are in
             ``problems``
         """
@@ -154,7 +157,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
         return Budget(self._budget.limits)
 
     def named(self, entry: str) -> StateDict:
-        """Return it as the state dict of an entry, for messages."""
+        """Return the state dict with the name of its entry, for messages."""
         if self.entry == entry:
             return self
         made = self.with_tree(self.tree)
@@ -203,7 +206,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
         return getattr(self.tree, "_metadata", None)
 
     def to_numpy(self) -> Any:
-        """Return all of it at once: a dict (or whatever was saved) with arrays for tensors.
+        """Return all values: a dict, or the value that was saved, with arrays instead of tensors.
 
         :raises ContainerError: when the CRC of a record is wrong
         :raises UnsupportedError: for a dtype that needs an extra
@@ -224,9 +227,9 @@ class StateDict(Decoded, Mapping[Any, Any]):
             error.within(self.entry)
 
     def leaves(self) -> Iterator[Leaf]:
-        """Yield every value that is no container, with its path, in the order of the file.
+        """Yield every value that is not a container, with its path, in the order of the file.
 
-        Containers that are empty count as values. Shared parts come once a path.
+        Empty containers count as values. Shared parts are yielded once for each path.
         """
         allowed = self._budget.limits.leaves
         count = 0
@@ -250,7 +253,7 @@ class StateDict(Decoded, Mapping[Any, Any]):
         return self._leaves
 
     def storages(self) -> list[Storage]:
-        """Return the storages behind its tensors, each once, in the order of the file."""
+        """Return the storages of its tensors, each once, in the order of the file."""
         found: dict[int, Storage] = {}
         seen: set[int] = set()
         todo: list[Any] = [self.tree]
@@ -285,10 +288,10 @@ class StateDict(Decoded, Mapping[Any, Any]):
             raise
 
     def info(self, path: str) -> Any:
-        """Return what is known of the tensor at a path, without numpy.
+        """Return the description of the tensor at a path, without numpy.
 
         :param path: as in ``tensors()``: ``mlp_extractor.policy_net.0.weight``, ``state/[0]/exp_avg``
-        :raises MissingEntryError: when there is no tensor
+        :raises MissingEntryError: when there is no tensor at that path
         """
         tensors = self.tensors()
         try:
@@ -297,15 +300,15 @@ class StateDict(Decoded, Mapping[Any, Any]):
             raise MissingEntryError(path, present=tensors, what="tensor") from None
 
     def array(self, path: str) -> np.ndarray:
-        """Return the tensor at a path as an array, or as a value type where numpy has none."""
+        """Return the tensor at a path as an array, or as a value type where numpy has no such array."""
         return self.array_of(self.info(path))
 
     def stream(self, path: str) -> ArrayStream | Any:
-        """Return the tensor at a path as what can be written piece by piece, without being held.
+        """Return the tensor at a path as a stream, which is written in chunks without keeping it in memory.
 
         :param path: as in :meth:`tensors`
         :return: a stream; where numpy has no array, what :meth:`array` returns
-        :raises MissingEntryError: when there is no tensor
+        :raises MissingEntryError: when there is no tensor at that path
         """
         return self.stream_of(self.info(path))
 
@@ -326,10 +329,25 @@ class StateDict(Decoded, Mapping[Any, Any]):
         try:
             yield from pieces()
         except SbformatError as error:
-            if not f"{error.entry}/".startswith(f"{self.entry}/"):  # what made an array placed it
+            if not f"{error.entry}/".startswith(f"{self.entry}/"):  # the entry was added when an array was created
                 self._place(error)
             raise
 
     def array_of(self, info: TensorInfo) -> np.ndarray:
         """Return the array of a tensor of :meth:`tensors`."""
         return self._make(info)  # type: ignore[no-any-return]
+
+
+def clear_optimizer(state_dict: StateDict) -> StateDict:
+    """Return an optimizer's state dict without its optimizer state, which takes two thirds of an archive.
+
+    The parameter groups stay, so that ``load_state_dict``, and with it SB3's ``load``, accepts the result; training
+    continues with a new optimizer state.
+
+    :raises UnsupportedError: when it has no ``state`` and ``param_groups``, and so does not belong to an optimizer
+    """
+    tree: Any = state_dict.tree
+    if not isinstance(tree, dict) or not isinstance(tree.get("state"), dict) or "param_groups" not in tree:
+        message = "expected the state dict of an optimizer, got one without 'state' and 'param_groups'"
+        raise UnsupportedError(message, entry=state_dict.entry)
+    return state_dict.with_tree(type(tree)((key, {} if key == "state" else part) for key, part in tree.items()))

@@ -40,7 +40,7 @@ def with_arrays(
         that is no array (sparse, quantized, complex32), which stays. Names of one tensor must not contradict one
         another.
     :param entry: its name, for messages
-    :param others: what is known not to fit already
+    :param others: what is known not to fit
     :raises ValidationError: when names, shapes or dtypes do not fit: all that do not are in ``problems``
     """
     mismatches = list(others)
@@ -74,7 +74,7 @@ def like_optimizer(
     :param infos: its tensors by path
     :param given: the tree
     :param tensors: its tensors by path
-    :param array_of: gives the array of one of those
+    :param array_of: returns the array of a tensor
     :raises ValidationError: when it is for others, or lacks what the template's groups have: all is in ``problems``
     """
     mismatches = optimizer_misfits(template, infos, given, tensors)
@@ -85,7 +85,7 @@ def like_optimizer(
             found = _fitted(path, old, array_of(info))
             if not isinstance(found, Mismatch):
                 cast[path] = found
-            elif info.shape == old.shape:  # else it is told already
+            elif info.shape == old.shape:  # else it is reported already
                 mismatches.append(found)
     if mismatches:
         raise misfit(mismatches)

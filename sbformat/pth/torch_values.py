@@ -1,4 +1,4 @@
-"""torch's small values, and bytes and numbers as protocol 2 spells them (FORMAT.md 6.6)."""
+"""torch's small values, and bytes and numbers as protocol 2 encodes them (FORMAT.md 6.6)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sbformat.pkl.tree import Global
-    from sbformat.pth.context import Scope
+    from sbformat.pth.context import DecodeContext
 
 
 def size_of(value: object) -> Size:
-    """A shape: ``torch.Size((2, 3))``, or the plain tuple."""
+    """Return a shape, which is ``torch.Size((2, 3))`` or the plain tuple."""
     args = reduced(value, "size")
     return Size(whole_numbers(value if args is None else arguments(args, "torch.Size", (1,))[0], "size"))
 
 
-def _size(scope: Scope, args: tuple[object, ...]) -> Size:  # noqa: ARG001
+def _size(context: DecodeContext, args: tuple[object, ...]) -> Size:  # noqa: ARG001
     (items,) = arguments(args, "torch.Size", (1,))
     return Size(whole_numbers(items, "size"))
 
 
-def _device(scope: Scope, args: tuple[object, ...]) -> Device:  # noqa: ARG001
+def _device(context: DecodeContext, args: tuple[object, ...]) -> Device:  # noqa: ARG001
     kind, *index = arguments(args, "torch.device", (1, 2))
     if type(kind) is not str or (index and (type(index[0]) is not int or index[0] not in DEVICE_INDEXES)):
         refuse("expected a text and an integer below 128 for torch.device, got other values")
@@ -43,7 +43,7 @@ def layout_of(value: object) -> str:
     return _layout(None, args).name
 
 
-def _layout(scope: Scope | None, args: tuple[object, ...]) -> Layout:  # noqa: ARG001
+def _layout(context: DecodeContext | None, args: tuple[object, ...]) -> Layout:  # noqa: ARG001
     (name,) = arguments(args, "_get_layout", (1,))
     if type(name) is not str:
         refuse("expected a text for _get_layout, got another value")
@@ -54,7 +54,7 @@ def _layout(scope: Scope | None, args: tuple[object, ...]) -> Layout:  # noqa: A
     return Layout(short)
 
 
-def _bytearray(scope: Scope, args: tuple[object, ...]) -> bytearray:  # noqa: ARG001
+def _bytearray(context: DecodeContext, args: tuple[object, ...]) -> bytearray:  # noqa: ARG001
     if args == ():
         return bytearray()
     from sbformat.pkl.numpy import encoded_bytes, latin1_bytes
@@ -65,7 +65,7 @@ def _bytearray(scope: Scope, args: tuple[object, ...]) -> bytearray:  # noqa: AR
     return bytearray(raw)
 
 
-def _encode(scope: Scope, args: tuple[object, ...]) -> bytes:  # noqa: ARG001
+def _encode(context: DecodeContext, args: tuple[object, ...]) -> bytes:  # noqa: ARG001
     from sbformat.pkl.numpy import latin1_bytes
 
     raw = latin1_bytes(*arguments(args, "_codecs.encode", (2,)))
@@ -74,21 +74,21 @@ def _encode(scope: Scope, args: tuple[object, ...]) -> bytes:  # noqa: ARG001
     return raw
 
 
-def _bytes(scope: Scope, args: tuple[object, ...]) -> bytes:  # noqa: ARG001
+def _bytes(context: DecodeContext, args: tuple[object, ...]) -> bytes:  # noqa: ARG001
     if args != ():
         message = "expected no arguments of bytes, as protocol 2 writes it for empty bytes, got some"
         raise UnsupportedError(message)
     return b""
 
 
-def _complex(scope: Scope, args: tuple[object, ...]) -> complex:  # noqa: ARG001
+def _complex(context: DecodeContext, args: tuple[object, ...]) -> complex:  # noqa: ARG001
     real, imaginary = arguments(args, "complex", (2,))
     if type(real) is not float or type(imaginary) is not float:
         refuse("expected two floats for a complex number, got other values")
     return complex(real, imaginary)
 
 
-SMALL_VALUES: Final[dict[str, Callable[[Scope, tuple[object, ...]], object]]] = {
+SMALL_VALUES: Final[dict[str, Callable[[DecodeContext, tuple[object, ...]], object]]] = {
     "size": _size,
     "device": _device,
     "layout": _layout,
@@ -101,7 +101,7 @@ SMALL_VALUES: Final[dict[str, Callable[[Scope, tuple[object, ...]], object]]] = 
 
 
 def named_value(value: Global) -> object:
-    """Return the dtype, memory format or layout that a bare name stands for; None when it is none."""
+    """Return the dtype, memory format or layout of a global; None for any other."""
     if value.updates:
         return None
     if value.pair in DTYPE_NAMES:

@@ -1,7 +1,7 @@
-"""What a ``.pth`` holds, without numpy: tensors as geometry over a storage, and torch's small values.
+"""The values of a ``.pth`` without numpy: descriptions of tensors, storages, and torch's small values.
 
-Each of these stands in the decoded tree where torch would have its own object. Those with tensors
-inside (sparse, quantized) hold :class:`TensorInfo` in the tree and arrays once they are asked for.
+Each of these is in the decoded tree where torch would have its own object. Those that consist of tensors (sparse,
+quantized) contain :class:`TensorInfo` in the tree, and arrays after access.
 """
 
 # Annotations are evaluated here: as text, each field's would be compiled, a third of a millisecond of start-up.
@@ -21,21 +21,21 @@ _CHUNK: Final = 1 << 20
 
 
 class Decoded:
-    """What holds a decoded tree."""
+    """An object with a decoded tree."""
 
     __slots__ = ()
     tree: Any
 
 
 class Storage:
-    """The bytes behind one or more tensors: a record of the zip, or a run of the legacy stream.
+    """The bytes of one or more tensors: a record of the zip, or a part of the legacy stream.
 
     :param key: its name in the file
-    :param dtype: of its elements, or ``""`` for an untyped storage, which counts bytes
-    :param numel: elements
-    :param location: where torch had it, ``cpu``, ``cuda:0``; it changes nothing here
+    :param dtype: the dtype of its elements, or ``""`` for an untyped storage, whose elements are bytes
+    :param numel: the number of elements
+    :param location: torch's device, ``cpu``, ``cuda:0``; it has no effect here
     :param byte_order: ``little`` or ``big``
-    :param load: gives its bytes, checked, from ``where``; called once
+    :param load: returns its bytes for ``where``, with the CRC checked; called once
     """
 
     __slots__ = (
@@ -56,12 +56,12 @@ class Storage:
         self._where = where
         self._bytes: memoryview | None = None
         self.part_of: tuple[Storage, int] | None = None
-        """The storage that this is a view of, and where in its bytes it starts (torch < 0.4)."""
+        """The storage that this is a view of, and the offset in bytes (torch < 0.4)."""
         self.swapped: dict[int, bytes] | None = None
         """Copies in this machine's byte order, by the bytes swapped together."""
 
     def bytes(self) -> memoryview:
-        """Return its bytes as they are in the file.
+        """Return its bytes, in the byte order of the file.
 
         :raises ContainerError: when its record's CRC is wrong
         """
@@ -79,7 +79,7 @@ class Storage:
     def chunks(self, swap: int = 1) -> Iterator[Chunk]:
         """Yield its bytes in pieces.
 
-        :param swap: bytes that are reversed together: 1 for as they are
+        :param swap: the number of bytes that are reversed together: 1 for unchanged
         """
         data = self.bytes()
         for start in range(0, self.nbytes, _CHUNK):
@@ -90,7 +90,7 @@ class Storage:
         """Yield a run of its bytes in pieces.
 
         :param start: the first byte
-        :param stop: where it ends, at most :attr:`nbytes`
+        :param stop: the end, at most :attr:`nbytes`
         :param swap: as in :meth:`chunks`; ``start`` is a multiple of it
         """
         at = 0
@@ -107,7 +107,7 @@ class Storage:
 
 
 def swapped(piece: memoryview, swap: int) -> bytes:
-    """Reverse each group of bytes; what is too short to be one stays, as when it is read."""
+    """Reverse each group of ``swap`` bytes; a rest that is shorter stays as it is."""
     whole = len(piece) - len(piece) % swap
     made = bytearray(piece)
     for at in range(swap):
@@ -126,13 +126,13 @@ def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class StorageId(NamedTuple):
-    """The persistent id of a storage, once it is known which one it is."""
+    """The persistent id of a storage, after the storage was opened."""
 
     storage: Storage
 
 
 class TensorInfo(NamedTuple):
-    """A tensor as its file describes it: what an array cannot hold, and re-encoding needs."""
+    """The description of a tensor in its file, with the facts that an array cannot represent."""
 
     dtype: str
     """As torch names it, without ``torch.``."""
@@ -140,16 +140,16 @@ class TensorInfo(NamedTuple):
     strides: tuple[int, ...]
     """In elements."""
     offset: int
-    """Of the first element in the storage, in elements."""
+    """The position of the first element in the storage, in elements."""
     storage: Storage
     """Tensors that share memory share this object."""
     requires_grad: bool = False
     is_parameter: bool = False
     """An ``nn.Parameter``."""
     conj: bool = False
-    """The elements' complex conjugates are meant."""
+    """The values are the complex conjugates of the elements."""
     neg: bool = False
-    """The elements' negatives are meant."""
+    """The values are the negatives of the elements."""
     state: Mapping[str, object] | None = None
     """Python attributes that were saved with the tensor."""
 
@@ -160,7 +160,7 @@ class TensorInfo(NamedTuple):
 
     @property
     def numel(self) -> int:
-        """Items."""
+        """The number of items."""
         product = 1
         for size in self.shape:
             product *= size
@@ -168,12 +168,12 @@ class TensorInfo(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its items, which a storage shared or expanded may hold fewer or more of."""
+        """The size of its items in bytes; its storage may have fewer or more bytes."""
         return self.numel * DTYPES[self.dtype].itemsize
 
     @property
     def location(self) -> str:
-        """Where torch had it, ``cpu``, ``cuda:0``."""
+        """Torch's device, ``cpu``, ``cuda:0``."""
         return self.storage.location
 
 
@@ -199,7 +199,7 @@ class SparseTensor(NamedTuple):
     values: Any
     """A tensor of shape (entries, ...)."""
     is_coalesced: bool | None = None
-    """COO only; None where the release did not save it."""
+    """COO only; None if the release of torch did not save it."""
 
 
 class QuantizedTensor(NamedTuple):
@@ -264,4 +264,4 @@ class MemoryFormat(NamedTuple):
 
 
 OnUnknown = Literal["error", "inert"]
-"""What to do with a constructor that is not known: refuse the entry, or keep the node in its place."""
+"""What to do with an unknown constructor: refuse the entry, or keep the node."""

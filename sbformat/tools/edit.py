@@ -21,7 +21,7 @@ from sbformat.errors import (
 )
 from sbformat.immutable import thaw
 from sbformat.limits import DEFAULT_LIMITS, Limits
-from sbformat.pth import emptied
+from sbformat.pth import clear_optimizer
 from sbformat.pth.mismatches import Mismatch, fit_all
 from sbformat.reader import as_archive
 from sbformat.schema import Problem, iter_problems, known_keys
@@ -249,7 +249,7 @@ def _empty_optimizers(archive: Archive) -> dict[str, StateDict]:
     names = [name for name in archive.parameters if OPTIMIZER_WORD in name]
     if not names:
         raise MissingEntryError(OPTIMIZER_WORD, present=archive.entries, what="entry of an optimizer")
-    made = {name: emptied(archive.parameters[name]) for name in names}
+    made = {name: clear_optimizer(archive.parameters[name]) for name in names}
     return {name: state_dict for name, state_dict in made.items() if archive.parameters[name].tree["state"]}
 
 

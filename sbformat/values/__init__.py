@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sbformat.globals.torch import Pair
     from sbformat.limits import Limits
     from sbformat.pkl.decode import Pickle
-    from sbformat.pth.context import Scope
+    from sbformat.pth.context import DecodeContext
 
 __all__ = ["Decoder", "Issue", "decode", "decode_blob", "decode_tree", "encode", "is_known"]
 
@@ -79,7 +79,7 @@ def encode(value: object, target: str | Target = NEWEST, *, foreign: frozenset[P
 
 
 def decode_tree(
-    pickle: Pickle, budget: Budget, tensors: Scope | None = None, *, checks_unread: bool = False
+    pickle: Pickle, budget: Budget, tensors: DecodeContext | None = None, *, checks_unread: bool = False
 ) -> tuple[Any, Decoder]:
     """Return the value of a pickle's tree, and the record of what was understood in it.
 

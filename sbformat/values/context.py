@@ -43,7 +43,7 @@ from sbformat.globals.stdlib import NAMES, SLOT_OBJECTS
 from sbformat.globals.torch import DTYPES, MEMORY_FORMATS, QUANTIZATION_SCHEMES, STORAGES, TENSOR_CLASSES
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Set, Update
 from sbformat.pth.addresses import other_keys
-from sbformat.pth.context import Scope
+from sbformat.pth.context import DecodeContext
 from sbformat.values.types import Cycle, Reference
 
 if TYPE_CHECKING:
@@ -116,12 +116,12 @@ class Context:
     )  # fmt: skip
 
     def __init__(
-        self, pickle: Pickle, budget: Budget, tensors: Scope | None = None, *, checks_unread: bool = False
+        self, pickle: Pickle, budget: Budget, tensors: DecodeContext | None = None, *, checks_unread: bool = False
     ) -> None:
         self.pickle = pickle
         self.checks_unread = checks_unread
         self.budget = budget
-        self.tensors = tensors or Scope(budget, _refuse_storage, id_items=5)
+        self.tensors = tensors or DecodeContext(budget, _refuse_storage, id_items=5)
         self.understood: set[int] = set()
         """The ``id()`` of every node of the log that a node decoder accepted."""
         self.issues: dict[int, Issue] = {}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sbformat.limits import Budget
     from sbformat.pkl.decode import Pickle
-    from sbformat.pth.context import Scope
+    from sbformat.pth.context import DecodeContext
 
 _NODES_PER_CALL: Final = 5
 """Cost of decoding a call, in nodes of a pickle."""
@@ -42,7 +42,7 @@ class Decoder(Context):
     __slots__ = ("_calls", "_given", "_heights", "_open", "_sizes")
 
     def __init__(
-        self, pickle: Pickle, budget: Budget, tensors: Scope | None = None, *, checks_unread: bool = False
+        self, pickle: Pickle, budget: Budget, tensors: DecodeContext | None = None, *, checks_unread: bool = False
     ) -> None:
         super().__init__(pickle, budget, tensors, checks_unread=checks_unread)
         self._sizes: dict[int, Size] = {}

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.exhaustive
+
 if not os.path.isdir(SHARED):
     pytest.skip("there is no ../shared beside the project", allow_module_level=True)
 

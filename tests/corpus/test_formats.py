@@ -26,6 +26,8 @@ from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, generated_file
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.exhaustive
+
 if not os.path.isdir(SHARED):
     pytest.skip("there is no ../shared beside the project", allow_module_level=True)
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from sbformat import Archive
 
+pytestmark = pytest.mark.exhaustive
+
 if not os.path.isdir(SHARED):
     pytest.skip("there is no ../shared beside the project", allow_module_level=True)
 

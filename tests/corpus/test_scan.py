@@ -17,6 +17,8 @@ from tests.helpers.shared_files import CORPUS, GENERATED, summarize_counts
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.exhaustive
+
 COUNTS: Counter[str] = Counter()
 summary = summarize_counts(COUNTS, "test_corpus_scan.py scanned")
 CODE_RULES = {"carried-function", "carried-class"}

@@ -14,6 +14,8 @@ from sbformat.tools.inspect import inspect
 from tests.helpers.bundled import zipped
 from tests.helpers.shared_files import SHARED, add_summary_line, generated_files
 
+pytestmark = pytest.mark.exhaustive
+
 if not SHARED.is_dir():
     pytest.skip("there is no ../shared beside the project", allow_module_level=True)
 

@@ -41,6 +41,8 @@ from sbformat.values.types import (
 from tests.helpers.build_blobs import Outcome, decode_outcome
 from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, summarize_counts
 
+pytestmark = pytest.mark.exhaustive
+
 if not os.path.isdir(SHARED):
     pytest.skip("there is no ../shared beside the project", allow_module_level=True)
 

@@ -137,7 +137,7 @@ def test_extract_writes_no_file_without_a_state_dict(tmp_path: Path, capsys: pyt
 def test_json_of_another_kind_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     path.write_text(json.dumps({"mean_reward": 1.0, "policy": "MlpPolicy"}))
-    with pytest.raises(sbformat.UnsupportedError, match="not data of an archive"):
+    with pytest.raises(sbformat.UnsupportedError, match="expected data of an archive"):
         sbformat.read(path)
     for key in ("policy_class", "observation_space", "action_space"):
         assert sbformat.reads(json.dumps({key: None}).encode()).format == "data-json"

@@ -27,7 +27,10 @@ _ARRAY: Final = _ROWS * 48 * 96
 """Bytes of the observations: 72 MiB, and as many of the next ones."""
 _SLACK: Final = 64 * _MIB
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system tells no peak")
+pytestmark = [
+    pytest.mark.exhaustive,
+    pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system tells no peak"),
+]
 
 
 @pytest.fixture(scope="module", params=["C", "F"])

@@ -12,7 +12,7 @@ import pytest
 import sbformat
 from sbformat import pkl
 from sbformat.data import Serialized
-from sbformat.formats.sb2.algorithms import SIGNATURES, infer
+from sbformat.formats.sb2.algorithms import SIGNATURES, infer_algorithm
 from tests.helpers.sb2_keys import ALGORITHMS, every_data, last_data, reference
 from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, summarize_counts
 
@@ -24,7 +24,7 @@ _summary = summarize_counts(COUNTED, "test_sb2_algorithms.py inferred")
     ("algorithm", "data"), [pytest.param(name, data, id=f"{name} {release}") for name, release, data in every_data()]
 )
 def test_every_release_is_told_for_certain(algorithm: str, data: dict[str, Any]) -> None:
-    found = infer(data)
+    found = infer_algorithm(data)
     assert found[:2] == (algorithm, True)
     assert len(found.evidence) >= 2
 
@@ -41,20 +41,20 @@ def test_the_keys_of_one_are_no_other_s() -> None:
 
 
 def test_the_evidence_is_what_was_concluded_from() -> None:
-    assert infer(last_data("GAIL")).evidence == (
+    assert infer_algorithm(last_data("GAIL")).evidence == (
         "policy is stable_baselines.common.policies.MlpPolicy",
         "data has timesteps_per_batch, max_kl",
         "using_gail is true",
     )
-    assert infer(last_data("HER")).evidence[-1] == "model_class is stable_baselines.td3.td3.TD3"
+    assert infer_algorithm(last_data("HER")).evidence[-1] == "model_class is stable_baselines.td3.td3.TD3"
 
 
 @pytest.mark.parametrize("flag", [None, 1, "true", Serialized(None, pkl.dumps(True))])
 def test_trpo_and_gail_are_not_told_apart_without_the_flag(flag: Any) -> None:
     data = {**last_data("GAIL"), "using_gail": flag}
-    assert infer(data)[:2] == ("TRPO", False)
+    assert infer_algorithm(data)[:2] == ("TRPO", False)
     del data["using_gail"]
-    assert infer(data)[:2] == ("TRPO", False)
+    assert infer_algorithm(data)[:2] == ("TRPO", False)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_trpo_and_gail_are_not_told_apart_without_the_flag(flag: Any) -> None:
 )
 def test_the_policy_tells_when_the_keys_do_not(module: str, name: str | None) -> None:
     policy = reference(f"stable_baselines.{module}.policies", "LnMlpPolicy")
-    found = infer({"policy": policy})
+    found = infer_algorithm({"policy": policy})
     assert found[:2] == (name, False)
     assert found.evidence[0] == f"policy is stable_baselines.{module}.policies.LnMlpPolicy"
 
@@ -81,19 +81,19 @@ def test_the_policy_tells_when_the_keys_do_not(module: str, name: str | None) ->
     ],
 )
 def test_nothing_tells_when_nothing_is_there(data: dict[str, Any]) -> None:
-    assert infer(data)[:2] == (None, False)
+    assert infer_algorithm(data)[:2] == (None, False)
 
 
 @pytest.mark.parametrize("value", [None, 1, "x", [], {}, Serialized(None, b"broken")])
 def test_values_of_any_kind_are_no_hindrance(value: Any) -> None:
     for algorithm in ALGORITHMS:
-        found = infer(dict.fromkeys(last_data(algorithm), value))
+        found = infer_algorithm(dict.fromkeys(last_data(algorithm), value))
         assert found.name == ("TRPO" if algorithm == "GAIL" else algorithm)
 
 
 def test_subclasses_of_the_user_s_keep_the_name_of_what_they_extend() -> None:
     data = {**last_data("PPO2"), "policy": reference("utils", "CustomMlpPolicy"), "mine": 1}
-    assert infer(data)[:2] == ("PPO2", True)
+    assert infer_algorithm(data)[:2] == ("PPO2", True)
 
 
 # -- real files, when they lie beside the project -----------------------------------------------------

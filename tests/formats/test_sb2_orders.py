@@ -17,7 +17,7 @@ import pytest
 
 import sbformat
 from sbformat.data import Serialized
-from sbformat.formats.sb2.algorithms import infer
+from sbformat.formats.sb2.algorithms import infer_algorithm
 from sbformat.formats.sb2.orders import Names, name_parameters
 from sbformat.pkl import Global
 from sbformat.pkl.numpy import ArrayInfo
@@ -265,7 +265,7 @@ def test_the_second_copy_has_a_name_of_its_own_and_the_source_says_so() -> None:
     found = named("SAC", row, "2.5.0")
     assert found.names is not None
     assert found.names[33:] == tuple(f"{name}#2" for name in found.names[:33])
-    assert "the file holds 33 of them twice" in found.source
+    assert "the file contains 33 of them twice" in found.source
 
 
 def test_a_renamed_variable_has_its_newer_name_and_the_source_says_so() -> None:
@@ -399,12 +399,12 @@ def test_missing_keys_leave_the_names_uncertain(row: Row) -> None:
 def test_without_an_algorithm_there_are_no_names() -> None:
     for algorithm in (None, "", "HER", "PPO", "TD4", "ppo2"):
         found = named(algorithm, row_of("PPO2"))
-        assert found == Names(None, "by index, for nothing says which algorithm wrote the file")
+        assert found == Names(None, "by index, for the algorithm that wrote the file is not known")
 
 
 def test_a_policy_of_another_algorithm_is_none_of_this() -> None:
     found = named("PPO2", row_of("PPO2"), policy=Reference(module_of("SAC"), "MlpPolicy"))
-    assert found == Names(None, "by index, for 'stable_baselines.sac.policies.MlpPolicy' is no policy of PPO2")
+    assert found == Names(None, "by index, for 'stable_baselines.sac.policies.MlpPolicy' is not a policy of PPO2")
 
 
 @pytest.mark.parametrize("algorithm", ["PPO2", "GAIL", "DQN", "DDPG", "SAC", "TD3"])
@@ -426,7 +426,7 @@ def test_the_work_is_bounded_by_the_parameters(algorithm: str, count: int) -> No
 
 def test_more_parameters_than_any_network_has_are_not_looked_at() -> None:
     data = data_of(row_of("PPO2"), "PPO2", "2.10.1")
-    assert name_parameters("PPO2", data, [()] * 65_537).source == "by index, for there are more parameters than SB2 has"
+    assert name_parameters("PPO2", data, [()] * 65_537).source == "by index, for there are more than 65,536 parameters"
 
 
 # -- files --------------------------------------------------------------------------------------------
@@ -444,7 +444,7 @@ def test_zips_of_the_corpus_without_their_names(path: Path) -> None:
     data = {key: decode(value) if isinstance(value, Serialized) else value for key, value in archive.data.items()}
     parameters = archive.parameters["parameters"]
     shapes = [parameters.info(name.replace("/", "~1")).shape for name in parameters]
-    found = name_parameters(infer(archive.data).name, data, shapes)
+    found = name_parameters(infer_algorithm(archive.data).name, data, shapes)
     DECODED[f"zips without their names {'named' if found.names else 'left by index'}"] += 1
     assert found.names in (None, tuple(parameters))
     assert found.names is not None or "more than one network" in found.source
@@ -458,7 +458,7 @@ def test_pickles_of_the_corpus(path: Path) -> None:
     data, parameters = value
     has_names = not isinstance(parameters, list)
     arrays = list(parameters.values()) if has_names else parameters
-    found = name_parameters(infer(data).name, data, [array.shape for array in arrays])
+    found = name_parameters(infer_algorithm(data).name, data, [array.shape for array in arrays])
     what = f"{'OrderedDicts' if has_names else 'lists'} {'named' if found.names else 'left by index'}"
     DECODED[what] += 1
     if has_names:

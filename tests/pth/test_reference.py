@@ -21,7 +21,7 @@ from sbformat import SbformatError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pkl.decode import decode_pickle
 from sbformat.pth.build import build_values
-from sbformat.pth.context import Scope
+from sbformat.pth.context import DecodeContext
 from sbformat.pth.values import Storage, TensorInfo
 from tests.helpers.bundled import PPO
 from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, summarize_counts
@@ -125,7 +125,7 @@ def with_sbformat(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Any:
     def open_storage(key: str, dtype: str, numel: int, location: str, _: object) -> Storage:
         return Storage(key, dtype, numel, location, "little", memoryview, key)
 
-    scope = Scope(Budget(limits), open_storage, id_items=5)
+    scope = DecodeContext(Budget(limits), open_storage, id_items=5)
     try:
         found = decode_pickle(data, scope.budget, encoding="utf-8")
         return None if found.flags else build_values(found, scope, "error")

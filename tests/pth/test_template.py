@@ -22,7 +22,7 @@ from conformance.generators.build_pth import (
 )
 from conformance.generators.build_zips import is_terminal_safe
 from sbformat import UnsupportedError, ValidationError, pth
-from sbformat.pth import StateDict, emptied
+from sbformat.pth import StateDict, clear_optimizer
 from sbformat.pth.mismatches import Mismatch, misfit
 
 EIGHT: Final = np.arange(8, dtype="<f4").tobytes()
@@ -355,17 +355,17 @@ def test_an_emptied_optimizer_keeps_its_groups(kind: Any) -> None:
     group = {"lr": np.ones(1), "betas": (0.9, 0.999), "params": [0]}
     value = kind(param_groups=[group], state={0: {"exp_avg": np.ones(2)}}, more=1)
     made = StateDict.from_arrays(value).named("policy.optimizer.pth")
-    found = emptied(made)
+    found = clear_optimizer(made)
     assert type(found.tree) is kind
     assert (list(found), found["state"], found["more"]) == (["param_groups", "state", "more"], {}, 1)
     assert found["param_groups"][0]["betas"] == (0.9, 0.999)
     assert found.entry == made.entry
     assert len(made["state"]) == 1
     assert pth.loads(pth.dumps(found)) == found
-    assert emptied(found) == found
+    assert clear_optimizer(found) == found
 
 
 @pytest.mark.parametrize("value", [{}, {"state": {}}, {"param_groups": []}, {"state": 1, "param_groups": []}, [], 1])
-def test_what_is_no_optimizer_cannot_be_emptied(value: Any) -> None:
+def test_what_is_no_optimizer_cannot_be_clear_optimizer(value: Any) -> None:
     with pytest.raises(UnsupportedError, match="optimizer"):
-        emptied(StateDict.from_arrays(value))
+        clear_optimizer(StateDict.from_arrays(value))

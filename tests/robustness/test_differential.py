@@ -183,7 +183,7 @@ def reason(message: str) -> str:
     """The rule that a message speaks of."""
     if "expected " in message and "or more; if you trust the size" in message:
         return "a limit"
-    if "not an object" in message:
+    if "expected a JSON object" in message:
         return "not an object"
     return "a marker" if ":type:" in message or ":serialized:" in message else message
 

@@ -31,7 +31,10 @@ from tests.helpers.pth_checks import BASE_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="the system tells no peak")
+pytestmark = [
+    pytest.mark.exhaustive,
+    pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="the system tells no peak"),
+]
 
 MIB: Final = 1 << 20
 STORED: Final = zipfile.ZIP_STORED

@@ -30,6 +30,8 @@ from tests.helpers.bundled import ROOT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.exhaustive
+
 FLIPS = (0x01, 0x80, 0xFF)
 
 

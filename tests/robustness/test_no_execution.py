@@ -12,6 +12,8 @@ import pytest
 
 from tests.helpers.bundled import ROOT
 
+pytestmark = pytest.mark.exhaustive
+
 CHILD: Final = str(ROOT / "tests" / "children" / "watch_execution.py")
 PARTS: Final = 4
 """Children, each with its part of the vectors."""

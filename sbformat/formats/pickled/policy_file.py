@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sbformat.archive.entries import Entries, ReadOptions
     from sbformat.io.source import Source
     from sbformat.pkl.decode import Pickle
-    from sbformat.pth.context import Scope
+    from sbformat.pth.context import DecodeContext
     from sbformat.values import Decoder
 
 _STATE_DICT: Final = "state_dict"
@@ -44,7 +44,9 @@ class PolicyFile(PickledArchive):
 
     __slots__ = ("_scope",)
 
-    def __init__(self, entries: Entries, pickle: Pickle, scope: Scope, budget: Budget, options: ReadOptions) -> None:
+    def __init__(
+        self, entries: Entries, pickle: Pickle, scope: DecodeContext, budget: Budget, options: ReadOptions
+    ) -> None:
         super().__init__(entries, "policy-file", pickle, budget, options)
         self._scope = scope
 

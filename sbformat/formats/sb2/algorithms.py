@@ -1,7 +1,7 @@
-"""Which algorithm of Stable Baselines 2 wrote a file: inferred, for no entry says it (FORMAT.md 16.5).
+"""Infer which algorithm of Stable Baselines 2 wrote a file: no entry names it (FORMAT.md 16.5).
 
-Each algorithm writes keys of ``data`` that no other has, but for GAIL, a TRPO that says so itself, and HER, which adds
-its own to those of the model it wraps. Source: the ``save`` of each algorithm in stable-baselines 2.0 to 2.10.
+Each algorithm writes keys of ``data`` that no other has, except GAIL, a TRPO with a flag, and HER, which adds its keys
+to those of the model that it wraps. Source: the ``save`` of each algorithm in stable-baselines 2.0 to 2.10.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SIGNATURES: Final = (
     ("DQN", ("prioritized_replay", "exploration_fraction")),
     ("A2C", ("alpha", "epsilon", "lr_schedule")),
 )
-"""Keys of ``data`` that an algorithm writes in every release; HER first, for it has its model's, too."""
+"""Keys of ``data`` that an algorithm writes in every release; HER first, because it has those of its model too."""
 
 _GAIL_FLAG: Final = "using_gail"
 OWN_POLICIES: Final = {
@@ -35,15 +35,15 @@ OWN_POLICIES: Final = {
     "SAC": "stable_baselines.sac.policies",
     "TD3": "stable_baselines.td3.policies",
 }
-"""The module of the policies that an algorithm has for itself; HER takes its model's."""
+"""The module of policies that only one algorithm uses; HER uses those of its model."""
 SHARED_POLICIES: Final = "stable_baselines.common.policies"
-"""Where those of all others are."""
+"""The module of the policies of all others."""
 
 
-def infer(data: Mapping[str, Any]) -> Algorithm:
-    """Conclude the algorithm from ``data``.
+def infer_algorithm(data: Mapping[str, Any]) -> Algorithm:
+    """Return the algorithm that ``data`` is from, with the evidence.
 
-    :param data: as :func:`sbformat.data.loads` gives it; of a pickle, with what JSON cannot hold serialized
+    :param data: as :func:`sbformat.data.loads` returns it; from a pickle, with values that are not JSON serialized
     """
     policy = class_reference(data.get("policy"))
     evidence = [f"policy is {policy}"] if policy else []
@@ -55,7 +55,7 @@ def infer(data: Mapping[str, Any]) -> Algorithm:
 
 
 def _refine(name: str, data: Mapping[str, Any], evidence: list[str]) -> Algorithm:
-    """Tell GAIL from TRPO, and say what model HER wraps."""
+    """Distinguish GAIL from TRPO, and add the model that HER wraps to the evidence."""
     if name == "HER":
         model = class_reference(data["model_class"])
         evidence += [f"model_class is {model}"] if model else []
@@ -63,12 +63,12 @@ def _refine(name: str, data: Mapping[str, Any], evidence: list[str]) -> Algorith
         return Algorithm(name, True, tuple(evidence))
     flag = data.get(_GAIL_FLAG)
     if not isinstance(flag, bool):
-        return Algorithm("TRPO", False, (*evidence, f"no {_GAIL_FLAG} is there: GAIL writes the same keys"))
+        return Algorithm("TRPO", False, (*evidence, f"{_GAIL_FLAG} is missing: GAIL writes the same keys"))
     return Algorithm("GAIL" if flag else "TRPO", True, (*evidence, f"{_GAIL_FLAG} is {str(flag).lower()}"))
 
 
 def _from_policy(policy: str | None, evidence: list[str]) -> Algorithm:
-    """Without keys: the module of the policy names off-policy algorithms at most."""
+    """Return the algorithm by the module of the policy, which identifies only off-policy algorithms."""
     module = policy.rpartition(".")[0] if policy else ""
     if module == SHARED_POLICIES:
         evidence.append("A2C, ACER, ACKTR, GAIL, PPO1, PPO2 and TRPO share its policies")

@@ -1,7 +1,7 @@
-"""The networks of SB2's that a user's policy may be, judged by how many parameters there are (FORMAT.md 16.4).
+"""The networks that a user's policy class may have, by the number of parameters (FORMAT.md 16.4).
 
-Every network that SB2's builders can make and that has room for the parameters is given, its widths read from the
-shapes; most of them do not fit, which is for the caller to find out.
+Every network that SB2 can build with that many parameters is yielded, with the widths of the shapes. Most of them do
+not fit: the caller compares all shapes.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from sbformat.formats.sb2.networks import (
     NORMED_LSTM_VARIABLES,
     ActorCritic,
     Cnn,
+    Input,
     Mlp,
-    Senses,
 )  # fmt: skip
-from sbformat.formats.sb2.policies import arranged, legacy_lstm, refuse
+from sbformat.formats.sb2.policies import arrange_layers, arrange_legacy_lstm, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,61 +28,61 @@ if TYPE_CHECKING:
     from sbformat.formats.sb2.policies import Head
 
 _MOST_OF_ACTOR_CRITIC: Final = 80
-"""Parameters of a network whose layers may stand in many orders; every order must be tried, or none is certain."""
+"""Maximum number of parameters of a network whose layers may have many orders, all of which must be tried."""
 _MOST_OF_MLPS: Final = 512
-"""Parameters of a file whose layers stand in one order; the longest seen has 86."""
-_TOO_DEEP: Final = "its policy has more layers than are tried for a user's class"
-_PICTURE: Final = 3
+"""Maximum number of parameters of a file whose layers have one order; the longest real file has 86."""
+_TOO_DEEP: Final = "its policy is a user's class with too many layers to try all orders"
+_IMAGE_RANK: Final = 3
 _HEADS: Final = 6
 _MATRIX: Final = 2
 _OPEN: Final = (0,)
 """A width that is not known yet."""
 _KINDS: Final = {(False, False): 0, (True, False): LSTM_VARIABLES, (True, True): NORMED_LSTM_VARIABLES}
-"""Variables of an LSTM: is there one, and is it normed."""
+"""The number of variables of an LSTM, by whether there is one and whether it has layer normalization."""
 
 
-def _looks(shape: Shape) -> tuple[Senses, ...]:
-    """The ways to see an observation."""
-    cnns = [Cnn(*kind) for kind in product((False, True), repeat=2)] if len(shape) == _PICTURE else []
-    return tuple(Senses(shape, cnn) for cnn in (None, *cnns))
+def _list_inputs(shape: Shape) -> tuple[Input, ...]:
+    """Return the possible input stages for an observation."""
+    cnns = [Cnn(*kind) for kind in product((False, True), repeat=2)] if len(shape) == _IMAGE_RANK else []
+    return tuple(Input(shape, cnn) for cnn in (None, *cnns))
 
 
-def guessed_actor_critics(
+def guess_actor_critics(
     shapes: Sequence[Shape], shape: Shape, head: Head, *, has_lstm_arch: bool
 ) -> Iterator[ActorCritic]:
-    """Give the actor-critic networks that the shapes may be of.
+    """Yield the actor-critic networks that may have these shapes.
 
-    :param shapes: of the network's variables
-    :param shape: of an observation
-    :param head: what the action space asks for
+    :param shapes: shapes of the network's variables
+    :param shape: shape of an observation
+    :param head: the outputs that the action space needs
     :param has_lstm_arch: whether the release has LSTM policies with a ``net_arch``
-    :raises Unsure: when there are too many parameters to try every network
+    :raises UncertainError: when there are too many parameters to try every network
     """
     if len(shapes) > _MOST_OF_ACTOR_CRITIC:
         refuse(_TOO_DEEP)
-    for senses, (kind, variables) in product(_looks(shape), _KINDS.items()):
+    for inputs, (kind, variables) in product(_list_inputs(shape), _KINDS.items()):
         is_recurrent, is_normed = kind
-        start = CNN_VARIABLES if senses.cnn else 0
+        start = CNN_VARIABLES if inputs.cnn else 0
         count, odd = divmod(len(shapes) - start - variables - _HEADS - head.is_gaussian, 2)
         if odd or count < 0:
             continue
         hidden = shapes[start:]
-        if senses.cnn is not None:
-            orders = iter([legacy_lstm((), 0) if is_recurrent else ()] if count == 0 else [])
+        if inputs.cnn is not None:
+            orders = iter([arrange_legacy_lstm((), 0) if is_recurrent else ()] if count == 0 else [])
         elif is_recurrent:
-            orders = _around_lstm(count, hidden, has_arch=has_lstm_arch)
+            orders = _place_lstm(count, hidden, has_arch=has_lstm_arch)
         else:
-            orders = _split(0, count)
+            orders = _split_layers(0, count)
         for steps in orders:
-            sized = _sized(steps, hidden, variables)
+            sized = _set_widths(steps, hidden, variables)
             if sized is not None:
-                yield ActorCritic(senses, sized, is_normed, *head)
+                yield ActorCritic(inputs, sized, is_normed, *head)
 
 
-def _split(least: int, count: int, lstm_at: int | None = None) -> Iterator[tuple[Step, ...]]:
-    """Give the orders of so many layers, their widths open: some shared, then those of policy and value function.
+def _split_layers(least: int, count: int, lstm_at: int | None = None) -> Iterator[tuple[Step, ...]]:
+    """Yield the orders of ``count`` layers of unknown widths: some shared, then those of policy and value function.
 
-    :param least: layers that are shared at least
+    :param least: minimum number of shared layers
     """
     for shared in range(least, count + 1):
         around: list[object] = [*_OPEN * shared]
@@ -90,23 +90,23 @@ def _split(least: int, count: int, lstm_at: int | None = None) -> Iterator[tuple
             around.insert(lstm_at, "lstm")
         for policy in range(count - shared + 1):
             value = count - shared - policy
-            yield arranged(around, _OPEN * policy, _OPEN * value, is_recurrent=lstm_at is not None)
+            yield arrange_layers(around, _OPEN * policy, _OPEN * value, is_recurrent=lstm_at is not None)
 
 
-def _around_lstm(count: int, shapes: Sequence[Shape], *, has_arch: bool) -> Iterator[tuple[Step, ...]]:
-    """Give the orders of so many layers and an LSTM, which stands where two matrices follow one another."""
-    yield legacy_lstm(_OPEN * count, 0)
+def _place_lstm(count: int, shapes: Sequence[Shape], *, has_arch: bool) -> Iterator[tuple[Step, ...]]:
+    """Yield the orders of ``count`` layers and an LSTM, which is where two matrices are adjacent."""
+    yield arrange_legacy_lstm(_OPEN * count, 0)
     lstm_at = next((number for number in range(count + 1) if len(shapes[2 * number + 1]) == _MATRIX), None)
     if has_arch and lstm_at is not None:
-        yield from _split(lstm_at, count, lstm_at)
+        yield from _split_layers(lstm_at, count, lstm_at)
 
 
-def _sized(steps: tuple[Step, ...], shapes: Sequence[Shape], lstm_variables: int) -> tuple[Step, ...] | None:
-    """Give the layers the widths of the shapes, or None when those are no weights."""
+def _set_widths(steps: tuple[Step, ...], shapes: Sequence[Shape], lstm_variables: int) -> tuple[Step, ...] | None:
+    """Return the layers with the widths of the shapes, or None when those are not of weights."""
     sized, at = [], 0
     for step in steps:
         is_lstm = step.name == LSTM
-        weights = shapes[at + is_lstm]  # an LSTM's second are its cells by its gates
+        weights = shapes[at + is_lstm]  # the second matrix of an LSTM is cells by gates
         if len(weights) != _MATRIX:
             return None
         sized.append(step._replace(width=weights[0] if is_lstm else weights[1]))
@@ -114,24 +114,26 @@ def _sized(steps: tuple[Step, ...], shapes: Sequence[Shape], lstm_variables: int
     return tuple(sized)
 
 
-def guessed_mlps(algorithm: str, shapes: Sequence[Shape], shape: Shape, actions: int) -> Iterator[Mlp]:
-    """Give the networks of DQN, DDPG, SAC or TD3 that the shapes may be of; parameters as above.
+def guess_mlps(algorithm: str, shapes: Sequence[Shape], shape: Shape, actions: int) -> Iterator[Mlp]:
+    """Yield the networks of DQN, DDPG, SAC or TD3 that may have these shapes; parameters as above.
 
-    :param shapes: of all variables of the file
+    :param shapes: shapes of all variables of the file
     """
     if len(shapes) > _MOST_OF_MLPS:
         refuse(_TOO_DEEP)
     is_dqn = algorithm == "DQN"
-    for senses, is_normed, is_dueling in product(_looks(shape), (False, True), (False, True) if is_dqn else (False,)):
-        start = CNN_VARIABLES if senses.cnn else 0
+    for inputs, is_normed, is_dueling in product(
+        _list_inputs(shape), (False, True), (False, True) if is_dqn else (False,)
+    ):
+        start = CNN_VARIABLES if inputs.cnn else 0
         if is_dqn:
-            start += 3 if senses.cnn else 1  # eps, and behind a CNN the action scores first
+            start += 3 if inputs.cnn else 1  # eps, and after a CNN the action scores
         stride = 4 if is_normed else 2
         widths: list[int] = []
         if is_dqn:
-            yield Mlp(senses, (), is_normed, actions, is_dueling)
+            yield Mlp(inputs, (), is_normed, actions, is_dueling)
         for weights in shapes[start::stride]:
             if len(weights) != _MATRIX:
                 break
             widths.append(weights[1])
-            yield Mlp(senses, tuple(widths), is_normed, actions, is_dueling)
+            yield Mlp(inputs, tuple(widths), is_normed, actions, is_dueling)

@@ -1,10 +1,32 @@
-"""The names of parameters that a pickle of Stable Baselines 2 has without names (FORMAT.md 16.4).
+"""Names for the parameters of Stable Baselines 2 pickles, which contain arrays without names (FORMAT.md 16.4).
 
-Before 2.6 SB2 saved a list of arrays in the order of ``algorithm.params``. Up to 2.5 those were *all* trainable
-variables of the graph, whatever scope was asked for (``find_trainable_variables``), so that algorithms which joined
-several such lists saved each variable twice. Names are given only when one network of SB2's has exactly the file's
-shapes: first by the policy's class and keywords, or, for a user's class, whose keywords no file holds, by the shapes
-alone. A second copy of the variable ``v`` is called ``v#2``.
+**Theory of operation.** Before 2.6 SB2 saved a list of arrays, in the order of ``algorithm.params``: the order in which
+its source creates the variables. So the names follow from the network, and the shapes tell whether a network is the
+right one.
+
+Input: the algorithm, its hyper-parameters, and the shapes of the arrays in order. Output: one TensorFlow name per
+array, or None with a reason. The steps:
+
+1. :mod:`~sbformat.formats.sb2.policies` finds the network. SB2's own policy classes determine it, with
+   ``policy_kwargs`` and the spaces. A user's class has keywords in its constructor, which no file contains: then
+   :mod:`~sbformat.formats.sb2.guesses` yields every network that SB2 can build with that many parameters.
+2. This module yields, for each network, every *variable list* that a release may have saved: which networks the
+   algorithm has, in which scopes and order, and, up to 2.5, which of them twice. Those releases saved *all* trainable
+   variables of the graph whatever scope they requested (``find_trainable_variables``), so algorithms that joined
+   several such lists saved each variable twice. The second copy of the variable ``v`` is named ``v#2``.
+3. :mod:`~sbformat.formats.sb2.networks` yields the names and shapes of a network's variables, in SB2's order.
+4. A variable list whose shapes are those of the file gives names. Names are returned only if all such lists agree.
+
+Invariants: every shape is compared; when two different lists of names fit, none is returned; a hostile file only costs
+a bounded number of attempts; no error is raised.
+
+Example, A2C with ``MlpPolicy``, an observation of 4 numbers, 2 actions, and the shapes ``(4, 64) (64,) (4, 64) (64,)
+(64, 64) (64,) (64, 64) (64,) (64, 1) (1,) (64, 2) (2,) (64, 2) (2,)``::
+
+    policies   Rule(convolved=False, normed=False), layers 64 and 64 for policy and value function, which take turns
+    networks   model/pi_fc0/w:0 (4, 64)  model/pi_fc0/b:0 (64,)  model/vf_fc0/w:0 (4, 64)  model/vf_fc0/b:0 (64,)
+               model/pi_fc1/w:0 (64, 64)  ...  model/vf/w:0 (64, 1)  ...  model/pi/w:0 (64, 2)  ...  model/q/w:0 (64, 2)
+    names      all 14 shapes are equal: these names
 """
 
 from __future__ import annotations
@@ -14,7 +36,7 @@ from functools import partial
 from itertools import chain, islice, product, zip_longest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from sbformat.formats.sb2.guesses import guessed_actor_critics, guessed_mlps
+from sbformat.formats.sb2.guesses import guess_actor_critics, guess_mlps
 from sbformat.formats.sb2.networks import (
     actor,
     actor_critic,
@@ -27,14 +49,14 @@ from sbformat.formats.sb2.networks import (
 )  # fmt: skip
 from sbformat.formats.sb2.policies import (
     PACKAGE,
-    Unsure,
-    head_of,
+    UncertainError,
+    find_head,
+    find_policy,
+    make_actor_critic,
+    make_mlp,
     named_class,
-    own_actor_critic,
-    own_mlp,
-    policy_of,
+    observation_shape,
     refuse,
-    seen,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -44,11 +66,11 @@ if TYPE_CHECKING:
     from sbformat.formats.sb2.policies import Policy
 
     Data: TypeAlias = Mapping[str, object]
-    File: TypeAlias = "Iterator[Variable]"
-    """All variables that one reading of a file expects."""
+    VariableList: TypeAlias = "Iterator[Variable]"
+    """The variable list of a file: names and shapes, in order."""
 
 _MOST: Final = 65_536
-"""Parameters that are looked at; the longest list seen has 86."""
+"""Maximum number of parameters; the longest real list has 86."""
 
 _ADVERSARY: Final = "adversary"
 _ADVERSARY_VARIABLES: Final = 6
@@ -56,77 +78,76 @@ _NOISE_SCOPES: Final = ("noise", "noise_adapt")
 _POLICY_ALONE: Final = (("model",),)
 _TRUST_REGION: Final = (
     ("model", "oldpi"),
-    (_ADVERSARY, "model", "oldpi", _ADVERSARY),  # GAIL 2.0 to 2.5: all there are, and the adversary's again
+    (_ADVERSARY, "model", "oldpi", _ADVERSARY),  # GAIL 2.0 to 2.5: all variables, then those of the adversary again
     ("model", "oldpi", _ADVERSARY),
 )
 _ACTOR_CRITICS: Final = {
     "A2C": _POLICY_ALONE, "ACER": _POLICY_ALONE, "ACKTR": _POLICY_ALONE, "PPO1": _POLICY_ALONE, "PPO2": _POLICY_ALONE,
     "TRPO": _TRUST_REGION, "GAIL": _TRUST_REGION,
 }  # fmt: skip
-"""The parts of a file, in order, for each way in which a release saved them."""
+"""The parts of a variable list in order, for each form that a release saved."""
 _SCOPES: Final = {"model": "model", "oldpi": "oldpi/model"}
 
 _SINCE_2_4: Final = "policy_kwargs"
 _SINCE_2_6: Final = {"DDPG": "buffer_size", "SAC": "random_exploration"}
-"""Keys of ``data`` that tell the releases that save names from those that do not."""
+"""Keys of ``data`` that only the releases that save names have."""
 _RENAMED: Final = (("/pi/logstd:", "2.1", _SINCE_2_4), ("/qf_output/", "2.5.1", _SINCE_2_6["DDPG"]))
-"""What a variable is called, since when, and a key of ``data`` that no release before that has."""
+"""A renamed variable, the release that renamed it, and a key of ``data`` that no earlier release has."""
 
 
 class Names(NamedTuple):
-    """The names of a file's parameters."""
+    """Names for the parameters of a file."""
 
     names: tuple[str, ...] | None
-    """In the file's order, each once; None when they are not certain."""
+    """Names in the file's order, without duplicates; None when they are not certain."""
     source: str
-    """A sentence for people: what gave them, or why there are none."""
+    """A sentence for people: where the names come from, or why there are none."""
 
 
 def name_parameters(algorithm: str | None, data: Data, shapes: Sequence[Shape]) -> Names:
     """Name the parameters of an SB2 file that has them as a list.
 
-    :param algorithm: that wrote it: ``PPO2``, ``DQN``, ...
-    :param data: its hyper-parameters, by SB2's keys, as :mod:`sbformat.values` decodes them; anything may be missing
-        or wrong
-    :param shapes: of the parameters, in order
-    :return: one name a parameter, TensorFlow's own, or None with the reason; never an error
+    :param algorithm: the one that wrote the file: ``PPO2``, ``DQN``, ...
+    :param data: its hyper-parameters, as :mod:`sbformat.values` decodes them; anything may be missing or wrong
+    :param shapes: shapes of the parameters, in order
+    :return: one TensorFlow name per parameter, or None with the reason; no error is raised
     """
     try:
         if len(shapes) > _MOST:
-            refuse("there are more parameters than SB2 has")
-        return _named(algorithm, data, tuple(map(tuple, shapes)))
-    except Unsure as reason:
+            refuse(f"there are more than {_MOST:,} parameters")
+        return _find_names(algorithm, data, tuple(map(tuple, shapes)))
+    except UncertainError as reason:
         return Names(None, f"by index, for {reason}")
 
 
-def _named(algorithm: str | None, data: Data, shapes: tuple[Shape, ...]) -> Names:
+def _find_names(algorithm: str | None, data: Data, shapes: tuple[Shape, ...]) -> Names:
     if algorithm == "HER":
-        algorithm = _wrapped(data)
-    if algorithm not in _ACTOR_CRITICS and algorithm not in _FILES:
-        refuse("nothing says which algorithm wrote the file")
-    policy = policy_of(algorithm, data)
-    make = _actor_critic_files if algorithm in _ACTOR_CRITICS else _mlp_files
+        algorithm = _find_wrapped(data)
+    if algorithm not in _ACTOR_CRITICS and algorithm not in _LISTS:
+        refuse("the algorithm that wrote the file is not known")
+    policy = find_policy(algorithm, data)
+    make = _list_actor_critics if algorithm in _ACTOR_CRITICS else _list_mlps
     found: set[tuple[str, ...]] = set()
     for file in make(algorithm, data, policy, shapes):
-        names = _fitting(file, shapes)
+        names = _match_names(file, shapes)
         if names is not None:
             found.add(names)
         if len(found) > 1:
-            refuse(f"more than one network of SB2's has these shapes, and {policy.label} does not say which")
+            refuse(f"more than one network of SB2 has these shapes, and {policy.label} does not determine which")
     if not found:
-        refuse(f"no network of SB2's has these shapes: {policy.label} is another")
+        refuse(f"no network of SB2 for {policy.label} has these shapes")
     names = found.pop()
-    return Names(names, "; ".join(_sources(policy, names, data)))
+    return Names(names, "; ".join(_explain_names(policy, names, data)))
 
 
-def _wrapped(data: Data) -> str | None:
-    """The algorithm that HER trains: SB2 saves its parameters, and HER's own keys beside its data."""
+def _find_wrapped(data: Data) -> str | None:
+    """Return the algorithm that HER wraps: SB2 saves its parameters, and adds HER's keys to its data."""
     module, name = named_class(data.get("model_class")) or ("", "")
-    return name if module.partition(".")[0] == PACKAGE and name in _FILES else None
+    return name if module.partition(".")[0] == PACKAGE and name in _LISTS else None
 
 
-def _fitting(file: File, shapes: tuple[Shape, ...]) -> tuple[str, ...] | None:
-    """Return the names that a reading gives, or None when its shapes are not the file's."""
+def _match_names(file: VariableList, shapes: tuple[Shape, ...]) -> tuple[str, ...] | None:
+    """Return the names of a variable list, or None when its shapes are not those of the file."""
     names, copies = [], Counter[str]()
     for shape, variable in zip_longest(shapes, islice(file, len(shapes) + 1)):
         if shape is None or variable is None or variable[1] != shape:
@@ -137,14 +158,14 @@ def _fitting(file: File, shapes: tuple[Shape, ...]) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-def _sources(policy: Policy, names: tuple[str, ...], data: Data) -> Iterator[str]:
+def _explain_names(policy: Policy, names: tuple[str, ...], data: Data) -> Iterator[str]:
     if policy.rule is None:
-        yield f"{policy.label} is a user's class, and of SB2's networks these shapes fit one alone"
+        yield f"{policy.label} is a user's class, and only one network of SB2 has these shapes"
     else:
-        yield f"the order in which SB2 makes them for {policy.label}, every shape checked"
+        yield f"the order in which SB2 creates them for {policy.label}, every shape checked"
     twice = sum(name.endswith("#2") for name in names)
     if twice:
-        yield f"the file holds {twice} of them twice, as releases before 2.6 saved them: #2 marks the second copy"
+        yield f"the file contains {twice} of them twice, as releases before 2.6 saved them: #2 marks the second copy"
     for part, release, key in _RENAMED:
         if key not in data and any(part in name for name in names):
             yield f"{part.strip('/:')} is the name since {release}"
@@ -153,8 +174,10 @@ def _sources(policy: Policy, names: tuple[str, ...], data: Data) -> Iterator[str
 # -- actor-critic policies ----------------------------------------------------------------------------
 
 
-def _actor_critic_files(algorithm: str, data: Data, policy: Policy, shapes: tuple[Shape, ...]) -> Iterator[File]:
-    """A2C, ACER, ACKTR, PPO1 and PPO2 save the policy, TRPO the old one too, GAIL its adversary besides."""
+def _list_actor_critics(
+    algorithm: str, data: Data, policy: Policy, shapes: tuple[Shape, ...]
+) -> Iterator[VariableList]:
+    """Yield the lists of on-policy algorithms: the policy, for TRPO the old one too, for GAIL also the adversary."""
     has_adversary = data.get("using_gail")
     for parts in _ACTOR_CRITICS[algorithm]:
         if type(has_adversary) is bool and has_adversary is not (_ADVERSARY in parts) and len(parts) > 1:
@@ -166,60 +189,60 @@ def _actor_critic_files(algorithm: str, data: Data, policy: Policy, shapes: tupl
         start = _ADVERSARY_VARIABLES * (parts[0] == _ADVERSARY)
         hidden = shapes[0 if start else -_ADVERSARY_VARIABLES][-1:] if _ADVERSARY in parts else ()
         for net in _actor_critics(data, policy, shapes[start : start + block]):
-            yield chain.from_iterable(_part(part, net, hidden) for part in parts)
+            yield chain.from_iterable(_list_part(part, net, hidden) for part in parts)
 
 
-def _part(part: str, net: ActorCritic, hidden: Shape) -> File:
-    """The variables of a part.
+def _list_part(part: str, net: ActorCritic, hidden: Shape) -> VariableList:
+    """Return the variables of a part.
 
-    :param hidden: how wide the adversary's layers are, if it is there
+    :param hidden: the width of the adversary's layers, if there is one
     """
     if part != _ADVERSARY:
         return actor_critic(_SCOPES[part], net)
-    width = net.senses.shape[0] if len(net.senses.shape) == 1 else 0
+    width = net.inputs.shape[0] if len(net.inputs.shape) == 1 else 0
     return adversary(width + net.actions, hidden[0] if hidden else 0)
 
 
 def _actor_critics(data: Data, policy: Policy, shapes: tuple[Shape, ...]) -> Iterator[ActorCritic]:
-    shape, head = seen(data), head_of(data)
+    shape, head = observation_shape(data), find_head(data)
     if policy.rule is not None:
-        yield own_actor_critic(policy.rule, policy.settings, shape, head, len(shapes))
+        yield make_actor_critic(policy.rule, policy.settings, shape, head, len(shapes))
     else:
         # The LSTM policies had no net_arch before 2.4.
-        yield from guessed_actor_critics(shapes, shape, head, has_lstm_arch=_SINCE_2_4 in data)
+        yield from guess_actor_critics(shapes, shape, head, has_lstm_arch=_SINCE_2_4 in data)
 
 
 # -- DQN, DDPG, SAC and TD3 ---------------------------------------------------------------------------
 
 
-def _mlp_files(algorithm: str, data: Data, policy: Policy, shapes: tuple[Shape, ...]) -> Iterator[File]:
-    files = tuple(_FILES[algorithm](data))
-    shape, head = seen(data), head_of(data)
+def _list_mlps(algorithm: str, data: Data, policy: Policy, shapes: tuple[Shape, ...]) -> Iterator[VariableList]:
+    files = tuple(_LISTS[algorithm](data))
+    shape, head = observation_shape(data), find_head(data)
     if head.is_gaussian is (algorithm == "DQN"):
-        refuse(f"{algorithm} has no such actions")
+        refuse(f"{algorithm} does not support this action space")
     nets: Iterator[Mlp]
     if policy.rule is not None:
-        nets = iter([own_mlp(algorithm, policy.rule, policy.settings, shape, head.actions, len(shapes))])
+        nets = iter([make_mlp(algorithm, policy.rule, policy.settings, shape, head.actions, len(shapes))])
     else:
-        nets = guessed_mlps(algorithm, shapes, shape, head.actions)
+        nets = guess_mlps(algorithm, shapes, shape, head.actions)
     for net, file in product(nets, files):
         yield file(net)
 
 
-def _flag(data: Data, key: str) -> bool:
+def _read_flag(data: Data, key: str) -> bool:
     value = data.get(key)
     if type(value) is not bool:
-        refuse(f"the file does not say {key}")
+        refuse(f"the file does not contain a valid {key}")
     return value
 
 
-def _dqn(data: Data) -> Iterator[Callable[[Mlp], File]]:
+def _dqn(data: Data) -> Iterator[Callable[[Mlp], VariableList]]:
     scopes = ["model", "target_q_func/model"]
-    if _flag(data, "param_noise"):
+    if _read_flag(data, "param_noise"):
         scopes[1:1] = ["perturbed_model/model", "adaptive_model/model"]
     makers = (deepq,) if _SINCE_2_4 in data else (deepq, first_deepq)
 
-    def networks(make: Callable[[str, Mlp], File], net: Mlp) -> File:
+    def networks(make: Callable[[str, Mlp], VariableList], net: Mlp) -> VariableList:
         yield "deepq/eps:0", ()
         for scope in scopes:
             yield from make(f"deepq/{scope}", net)
@@ -227,69 +250,69 @@ def _dqn(data: Data) -> Iterator[Callable[[Mlp], File]]:
     return (partial(networks, make) for make in makers)
 
 
-def _ddpg(data: Data) -> Iterator[Callable[[Mlp], File]]:
+def _ddpg(data: Data) -> Iterator[Callable[[Mlp], VariableList]]:
     if "param_noise" not in data:
-        refuse("the file does not say param_noise")
+        refuse("the file does not contain param_noise")
     noise = _NOISE_SCOPES if data["param_noise"] is not None else ()
-    shape = seen(data)
-    moments = {"obs_rms": shape if _flag(data, "normalize_observations") else None}
-    moments["ret_rms"] = () if _flag(data, "normalize_returns") else None
+    shape = observation_shape(data)
+    statistics = {"obs_rms": shape if _read_flag(data, "normalize_observations") else None}
+    statistics["ret_rms"] = () if _read_flag(data, "normalize_returns") else None
 
-    def networks(net: Mlp) -> File:
+    def networks(net: Mlp) -> VariableList:
         for scope in ("model", *noise, "target"):
             yield from ddpg_actor(f"{scope}/pi", net)
             if scope not in noise:
                 yield from ddpg_critic(f"{scope}/qf", net)
 
-    def normalisation() -> File:
-        for scope, size in moments.items():
+    def normalization() -> VariableList:
+        for scope, size in statistics.items():
             if size is not None:
-                yield from _moments(f"input/{scope}", size)
+                yield from _statistics(f"input/{scope}", size)
 
     if _SINCE_2_6["DDPG"] in data:
-        yield lambda net: chain(networks(net), normalisation())
+        yield lambda net: chain(networks(net), normalization())
     elif _SINCE_2_4 not in data:
         yield networks
-    else:  # 2.4 without, 2.5 with what normalises
+    else:  # 2.4 without statistics, 2.5 with them
         yield lambda net: chain(networks(net), networks(net))
-        yield lambda net: chain(networks(net), networks(net), normalisation())
+        yield lambda net: chain(networks(net), networks(net), normalization())
 
 
-def _moments(scope: str, shape: Shape) -> File:
+def _statistics(scope: str, shape: Shape) -> VariableList:
     """``common/mpi_running_mean_std.py``."""
     yield f"{scope}/runningsum:0", shape
     yield f"{scope}/runningsumsq:0", shape
     yield f"{scope}/count:0", ()
 
 
-def _sac(data: Data) -> Iterator[Callable[[Mlp], File]]:
+def _sac(data: Data) -> Iterator[Callable[[Mlp], VariableList]]:
     coefficient: Any = data.get("ent_coef")
     learned = isinstance(coefficient, str) and coefficient.startswith("auto")
     if not learned and type(coefficient) not in (int, float):
-        refuse("the file does not say ent_coef")
+        refuse("the file does not contain a valid ent_coef")
 
-    def networks(net: Mlp) -> File:
+    def networks(net: Mlp) -> VariableList:
         yield from actor("model/pi", net, outputs=2)
         yield from critics("model/values_fn", net, ("vf", "qf1", "qf2"))
         if learned:
             yield "model/log_ent_coef:0", ()
         yield from critics("target/values_fn", net, ("vf",))
 
-    def without_eyes(net: Mlp) -> File:
-        return (row for row in networks(net) if not row[0].startswith(_TARGET_EYES))
+    def without_target_cnn(net: Mlp) -> VariableList:
+        return (row for row in networks(net) if not row[0].startswith(_TARGET_CNN))
 
     if _SINCE_2_6["SAC"] not in data:
         yield lambda net: chain(networks(net), networks(net))
     else:
         yield networks  # 2.10.1
-        yield without_eyes  # 2.6 to 2.10.0 forgot the target's CNN
+        yield without_target_cnn  # 2.6 to 2.10.0 lack the target's CNN
 
 
-_TARGET_EYES: Final = tuple(f"target/values_fn/{name}/" for name in ("c1", "c2", "c3", "fc1"))
+_TARGET_CNN: Final = tuple(f"target/values_fn/{name}/" for name in ("c1", "c2", "c3", "fc1"))
 
 
-def _td3(_: Data) -> Iterator[Callable[[Mlp], File]]:
-    def networks(net: Mlp) -> File:
+def _td3(_: Data) -> Iterator[Callable[[Mlp], VariableList]]:
+    def networks(net: Mlp) -> VariableList:
         for scope in ("model", "target"):
             yield from actor(f"{scope}/pi", net, outputs=1)
             yield from critics(f"{scope}/values_fn", net, ("qf1", "qf2"))
@@ -297,5 +320,5 @@ def _td3(_: Data) -> Iterator[Callable[[Mlp], File]]:
     yield networks
 
 
-_FILES: Final = {"DQN": _dqn, "DDPG": _ddpg, "SAC": _sac, "TD3": _td3}
-"""How each release saved the networks of an algorithm: what a file holds, given the network."""
+_LISTS: Final = {"DQN": _dqn, "DDPG": _ddpg, "SAC": _sac, "TD3": _td3}
+"""For each algorithm, the functions from its network to the variable lists that releases saved."""

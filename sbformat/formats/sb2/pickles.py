@@ -1,4 +1,4 @@
-"""The pickle of Stable Baselines 2: ``(data, params)``, in the shape of its zip (FORMAT.md 16.3, 16.4).
+"""The pickle of Stable Baselines 2, ``(data, params)``, with the interface of its zip (FORMAT.md 16.3, 16.4).
 
 Source: stable-baselines 2.0 to 2.10, ``common/base_class.py``.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.errors import SbformatError, TensorError, quote
 from sbformat.formats.pickled import PickledArchive
 from sbformat.formats.pickled.arrays import Tensors
-from sbformat.formats.sb2.algorithms import infer
+from sbformat.formats.sb2.algorithms import infer_algorithm
 from sbformat.formats.sb2.orders import Names, name_parameters
 from sbformat.pkl.numpy import ArrayInfo
 
@@ -43,11 +43,11 @@ class Sb2Pickle(PickledArchive):
     @property
     def algorithm(self) -> Algorithm:
         """Which algorithm wrote it (FORMAT.md 16.5)."""
-        return infer(self.data)
+        return infer_algorithm(self.data)
 
     @property
     def naming(self) -> Names:
-        """The names of the parameters, and where they come from: the file, or the order that SB2 fixes.
+        """The names of the parameters, and where they come from: the file, or the order in SB2's source.
 
         :raises SbformatError: when the parameters cannot be read
         """
@@ -57,7 +57,7 @@ class Sb2Pickle(PickledArchive):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How the parameters got their names, where the file has none for them."""
+        """Where the names of the parameters come from, when the file has none."""
         try:
             source = self.naming.source
         except SbformatError:
@@ -78,7 +78,7 @@ class Sb2Pickle(PickledArchive):
         data = self.value[0]
         found = name_parameters(algorithm, data if type(data) is dict else {}, [array.shape for _, array in arrays])
         if found.names is not None and len(set(found.names)) != len(arrays):
-            return Names(None, "they do not name each parameter once")
+            return Names(None, "the names are not unique")
         return found
 
     def _decode_state_dict(self, name: str) -> StateDict:
@@ -91,18 +91,18 @@ class Sb2Pickle(PickledArchive):
 
 
 def _arrays(params: object) -> dict[object, ArrayInfo]:
-    """The parameters by name; by position, when they have none.
+    """Return the parameters by name, or by position when they have none.
 
-    :raises TensorError: when they are no arrays
+    :raises TensorError: when they are not arrays
     """
     by_name: dict[object, Any] = dict(enumerate(params)) if type(params) is list else {}
     if isinstance(params, dict) and all(type(key) is str for key in params):
         by_name = dict(params)
     elif type(params) is not list:
-        message = "its parameters are neither a list nor named by text"
+        message = "expected a list of parameters, or a dict with text keys"
         raise TensorError(message)
     odd = next((key for key, array in by_name.items() if not isinstance(array, ArrayInfo)), None)
     if odd is not None:
-        message = f"its parameter {quote(odd, 80)} is no array"
+        message = f"expected an array as the parameter {quote(odd, 80)}"
         raise TensorError(message)
     return by_name

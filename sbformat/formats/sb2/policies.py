@@ -1,8 +1,7 @@
-"""Which networks a file's policy can have: the one that SB2's class and its keywords fix, or all that shapes allow.
+"""The policy of a Stable Baselines 2 file, and the network that its class and keywords determine (FORMAT.md 16.4).
 
-A class of SB2's own says, with ``policy_kwargs`` and the spaces, all that there is to know. A user's class fixes
-keywords in its constructor, which no file holds: then each network of SB2's builders that has room for the
-parameters is given, its widths read from the file's shapes; :mod:`~sbformat.formats.sb2.orders` takes what fits.
+SB2's own classes determine the network, with ``policy_kwargs`` and the spaces. A user's class has keywords in its
+constructor, which no file contains: for those see :mod:`~sbformat.formats.sb2.guesses`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from sbformat.errors import quote
 from sbformat.formats.sb2.algorithms import OWN_POLICIES, SHARED_POLICIES
-from sbformat.formats.sb2.networks import LSTM, ActorCritic, Cnn, Mlp, Senses, Step
+from sbformat.formats.sb2.networks import LSTM, ActorCritic, Cnn, Input, Mlp, Step
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Global
 from sbformat.values.numbers import unpack_items
@@ -26,22 +25,22 @@ if TYPE_CHECKING:
 _LAYERS: Final = (64, 64)
 """SB2's default."""
 _CELLS: Final = 256
-_PICTURE: Final = 3
+_IMAGE_RANK: Final = 3
 _MOST_SETTINGS: Final = 32
 PACKAGE: Final = "stable_baselines"
 
 
-class Unsure(Exception):  # noqa: N818 -- a word between rooms, never raised to a caller
-    """Why nothing certain can be said, in words for people."""
+class UncertainError(Exception):
+    """Why the names are not certain, in words for people; internal, never raised to a caller of sbformat."""
 
 
 def refuse(message: str) -> NoReturn:
-    """Say that nothing is certain."""
-    raise Unsure(message)
+    """Raise :class:`UncertainError`."""
+    raise UncertainError(message)
 
 
 class Rule(NamedTuple):
-    """What a class of SB2's fixes; None is free to be set."""
+    """The keywords that a policy class of SB2 fixes; None for those that a user sets."""
 
     convolved: bool | None = None
     normed: bool | None = None
@@ -70,7 +69,7 @@ _DQN: Final = {
     "FeedForwardPolicy": Rule(),
     "MlpPolicy": Rule(convolved=False, normed=False),
     "CnnPolicy": Rule(convolved=True, normed=False),
-    # It takes the keyword ``dueling`` and hands on True.
+    # It accepts the keyword ``dueling`` and passes True.
     "LnMlpPolicy": Rule(convolved=False, normed=True, dueling=True),
     "LnCnnPolicy": Rule(convolved=True, normed=True),
 }
@@ -78,7 +77,7 @@ _CNN_SETTINGS: Final = frozenset({"pad", "one_dim_bias"})
 
 
 class Head(NamedTuple):
-    """What the action space asks of a network."""
+    """The outputs of a network that the action space needs."""
 
     actions: int
     is_gaussian: bool
@@ -97,31 +96,31 @@ class Policy(NamedTuple):
 # -- the policy ---------------------------------------------------------------------------------------
 
 
-def policy_of(algorithm: str, data: Mapping[str, object]) -> Policy:
+def find_policy(algorithm: str, data: Mapping[str, object]) -> Policy:
     """Return the policy that a file names, and its keywords.
 
-    :raises Unsure: when it names none, or one that the algorithm does not take
+    :raises UncertainError: when it names none, or one that the algorithm does not accept
     """
     policy, settings = data.get("policy"), _settings(data.get("policy_kwargs"))
-    if isinstance(policy, Partial) and not policy.args:  # how DQN's users set keywords before 2.4
+    if isinstance(policy, Partial) and not policy.args:  # DQN's users set keywords this way before 2.4
         settings = {**_settings(policy.keywords), **settings}
         policy = policy.function
     if isinstance(policy, CarriedClass):
         return Policy(quote(policy.name), None, settings)
     pair = named_class(policy)
     if pair is None:
-        refuse("the file does not say which policy it has")
+        refuse("the file does not contain its policy")
     module, name = pair
     if module.partition(".")[0] != PACKAGE:
         return Policy(quote(".".join(pair)), None, settings)
     table = _DQN if algorithm == "DQN" else _OFF_POLICY if algorithm in OWN_POLICIES else _ON_POLICY
     if module != OWN_POLICIES.get(algorithm, SHARED_POLICIES) or name not in table:
-        refuse(f"{quote('.'.join(pair))} is no policy of {algorithm}")
+        refuse(f"{quote('.'.join(pair))} is not a policy of {algorithm}")
     return Policy(f"{name} of {algorithm}", table[name], settings)
 
 
 def named_class(value: object) -> tuple[str, str] | None:
-    """Return the module and name of a class, whether or not anybody knows it."""
+    """Return the module and name of a class, known or not."""
     if isinstance(value, Reference) or (isinstance(value, Global) and not value.updates):
         return value.pair
     return None
@@ -131,17 +130,17 @@ def _settings(value: object) -> dict[str, object]:
     if value is None:  # before 2.4
         return {}
     if not isinstance(value, dict) or len(value) > _MOST_SETTINGS or any(type(key) is not str for key in value):
-        refuse("the keywords of the policy are not what SB2 writes")
+        refuse("expected a dict of at most 32 keywords of the policy")
     return value
 
 
 # -- spaces -------------------------------------------------------------------------------------------
 
 
-def seen(data: Mapping[str, object]) -> Shape:
-    """Return the shape of an observation, as ``common/input.py`` makes it.
+def observation_shape(data: Mapping[str, object]) -> Shape:
+    """Return the shape of an observation, as ``common/input.py`` encodes it: discrete ones as one-hot.
 
-    :raises Unsure: when the space is missing, or none that SB2 takes
+    :raises UncertainError: when the space is missing, or SB2 does not support it
     """
     space = data.get("observation_space")
     if isinstance(space, Discrete):
@@ -150,13 +149,13 @@ def seen(data: Mapping[str, object]) -> Shape:
         return (_total(space.nvec),)
     if isinstance(space, (Box, MultiBinary)):
         return space.shape
-    refuse("the file does not say what its policy observes")
+    refuse("the file does not contain an observation space that SB2 supports")
 
 
-def head_of(data: Mapping[str, object]) -> Head:
-    """Return what the action space asks for, as ``common/distributions.py`` has it.
+def find_head(data: Mapping[str, object]) -> Head:
+    """Return the outputs that the action space needs, as in ``common/distributions.py``.
 
-    :raises Unsure: when the space is missing, or none that SB2 takes
+    :raises UncertainError: when the space is missing, or SB2 does not support it
     """
     space = data.get("action_space")
     if isinstance(space, Discrete):
@@ -165,58 +164,58 @@ def head_of(data: Mapping[str, object]) -> Head:
         return Head(_total(space.nvec), is_gaussian=False)
     if isinstance(space, (Box, MultiBinary)) and len(space.shape) == 1:
         return Head(space.shape[0], isinstance(space, Box))
-    refuse("the file does not say how its policy acts")
+    refuse("the file does not contain an action space that SB2 supports")
 
 
 def _total(nvec: object) -> int:
     if not isinstance(nvec, ArrayInfo) or nvec.dtype[1:2] not in ("i", "u"):
-        refuse("a space of the file is not what gym writes")
+        refuse("expected integers as nvec of a MultiDiscrete")
     return sum(map(int, unpack_items(nvec)))
 
 
-# -- networks of SB2's own classes --------------------------------------------------------------------
+# -- networks of SB2's policy classes -----------------------------------------------------------------
 
 
-def own_actor_critic(rule: Rule, settings: Mapping[str, object], shape: Shape, head: Head, most: int) -> ActorCritic:
+def make_actor_critic(rule: Rule, settings: Mapping[str, object], shape: Shape, head: Head, most: int) -> ActorCritic:
     """Return the network of one of SB2's actor-critic policies.
 
-    :param most: hidden layers there is room for
-    :raises Unsure: when a keyword is unknown, or has another value than SB2 takes
+    :param most: maximum number of hidden layers
+    :raises UncertainError: when a keyword is unknown, or has a value that SB2 does not accept
     """
-    senses, is_normed = _look(rule, settings, shape, {"layers", "net_arch", "n_lstm"})
+    inputs, is_normed = _read_input(rule, settings, shape, {"layers", "net_arch", "n_lstm"})
     if not rule.recurrent and "n_lstm" in settings:
         _refuse_keyword("n_lstm")
     cells = _widths([settings.get("n_lstm", _CELLS)], 1)[0]
     layers, arch = settings.get("layers"), settings.get("net_arch")
     steps: tuple[Step, ...]
     if arch is None:
-        widths = () if senses.cnn else _LAYERS if layers is None else _widths(layers, most)
-        steps = legacy_lstm(widths, cells) if rule.recurrent else arranged((), widths, widths)
-    elif senses.cnn is not None:
-        if rule.recurrent:  # SB2 has no such network
+        widths = () if inputs.cnn else _LAYERS if layers is None else _widths(layers, most)
+        steps = arrange_legacy_lstm(widths, cells) if rule.recurrent else arrange_layers((), widths, widths)
+    elif inputs.cnn is not None:
+        if rule.recurrent:  # SB2 cannot build such a network
             _refuse_keyword("net_arch")
         steps = ()
     else:
-        steps = arranged(*_net_arch(arch, most), cells=cells, is_recurrent=rule.recurrent)
-    return ActorCritic(senses, steps, is_normed, *head)
+        steps = arrange_layers(*_net_arch(arch, most), cells=cells, is_recurrent=rule.recurrent)
+    return ActorCritic(inputs, steps, is_normed, *head)
 
 
-def own_mlp(algorithm: str, rule: Rule, settings: Mapping[str, object], shape: Shape, actions: int, most: int) -> Mlp:
-    """Return the network of one of SB2's policies for DQN, DDPG, SAC or TD3; else like :func:`own_actor_critic`."""
+def make_mlp(algorithm: str, rule: Rule, settings: Mapping[str, object], shape: Shape, actions: int, most: int) -> Mlp:
+    """Return the network of one of SB2's policies for DQN, DDPG, SAC or TD3; else like :func:`make_actor_critic`."""
     extra = {"SAC": {"reg_weight"}, "DQN": {"dueling"}}.get(algorithm, set())
-    senses, is_normed = _look(rule, settings, shape, {"layers"} | extra)
+    inputs, is_normed = _read_input(rule, settings, shape, {"layers"} | extra)
     layers = settings.get("layers")
     widths = _LAYERS if layers is None else _widths(layers, most)
     if algorithm != "DQN":
-        return Mlp(senses, widths, is_normed, actions)
+        return Mlp(inputs, widths, is_normed, actions)
     is_dueling = rule.dueling if rule.dueling is not None else settings.get("dueling", True)
     if type(is_dueling) is not bool:
         _refuse_keyword("dueling")
-    return Mlp(senses, widths, is_normed, actions, is_dueling)
+    return Mlp(inputs, widths, is_normed, actions, is_dueling)
 
 
-def _look(rule: Rule, settings: Mapping[str, object], shape: Shape, known: set[str]) -> tuple[Senses, bool]:
-    """Return what the network sees, and whether it is normed."""
+def _read_input(rule: Rule, settings: Mapping[str, object], shape: Shape, known: set[str]) -> tuple[Input, bool]:
+    """Return the input stage of the network, and whether it has layer normalization."""
     allowed = known | {"act_fun"}
     convolved, normed = rule.convolved, rule.normed
     if convolved is None:
@@ -234,18 +233,18 @@ def _look(rule: Rule, settings: Mapping[str, object], shape: Shape, known: set[s
     for key in settings:
         if key not in (allowed | _CNN_SETTINGS if convolved else allowed):
             _refuse_keyword(key)
-    return (_pictured(shape, settings) if convolved else Senses(shape, None)), normed
+    return (_read_cnn(shape, settings) if convolved else Input(shape, None)), normed
 
 
-def _pictured(shape: Shape, settings: Mapping[str, object]) -> Senses:
+def _read_cnn(shape: Shape, settings: Mapping[str, object]) -> Input:
     pad, flat = settings.get("pad", "VALID"), settings.get("one_dim_bias", False)
-    if len(shape) != _PICTURE or type(flat) is not bool or not isinstance(pad, str) or pad not in ("VALID", "SAME"):
-        refuse("its policy looks at pictures, in another way than SB2 does")
-    return Senses(shape, Cnn(pad == "SAME", flat))
+    if len(shape) != _IMAGE_RANK or type(flat) is not bool or not isinstance(pad, str) or pad not in ("VALID", "SAME"):
+        refuse("expected images, and the keywords pad and one_dim_bias as SB2 accepts them")
+    return Input(shape, Cnn(pad == "SAME", flat))
 
 
 def _refuse_keyword(key: str) -> NoReturn:
-    refuse(f"its policy has the keyword {quote(key)}, with a meaning that is not known")
+    refuse(f"the meaning of the keyword {quote(key)} of its policy is not known")
 
 
 def _widths(value: object, most: int) -> tuple[int, ...]:
@@ -254,12 +253,12 @@ def _widths(value: object, most: int) -> tuple[int, ...]:
         or len(value) > most
         or not all(type(width) is int and width > 0 for width in value)
     ):
-        refuse("the layers of its policy are not what SB2 takes")
+        refuse("expected a list of widths as the layers of its policy")
     return tuple(value)
 
 
 class _Arch(NamedTuple):
-    """A ``net_arch``: layers that both see, and those of policy and value function alone."""
+    """A ``net_arch``: shared layers, and those of policy and value function."""
 
     shared: tuple[Any, ...]
     pi: tuple[int, ...] = ()
@@ -274,7 +273,7 @@ def _net_arch(value: object, most: int) -> _Arch:
     for item in value:
         if isinstance(item, dict):
             branches = item
-            break  # SB2 looks no further
+            break  # SB2 ignores the rest
         shared.append(item)
     cells = [item for item in shared if isinstance(item, str) and item == "lstm"]
     _widths([item for item in shared if not isinstance(item, str) or item != "lstm"], most)
@@ -286,15 +285,15 @@ def _net_arch(value: object, most: int) -> _Arch:
 # -- the layers of actor-critic policies --------------------------------------------------------------
 
 
-def arranged(
+def arrange_layers(
     shared: Sequence[Any], pi: Sequence[int], vf: Sequence[int], *, cells: int = 0, is_recurrent: bool = False
 ) -> tuple[Step, ...]:
-    """Return the layers of a ``net_arch`` in the order of their making.
+    """Return the layers of a ``net_arch`` in the order in which SB2 creates them.
 
-    :param shared: widths, and ``lstm`` where the LSTM stands
-    :param cells: of the LSTM
-    :param is_recurrent: with an LSTM all of ``pi`` comes before ``vf``, without one they take turns
-    :raises Unsure: when there is an LSTM that should not, or none that should
+    :param shared: widths, and ``lstm`` for the LSTM
+    :param cells: the number of cells of the LSTM
+    :param is_recurrent: with an LSTM all of ``pi`` comes before ``vf``, without one they alternate
+    :raises UncertainError: when there is an unexpected LSTM, or an expected one is missing
     """
     if ("lstm" in shared) is not is_recurrent:
         _refuse_keyword("net_arch")
@@ -309,6 +308,6 @@ def arranged(
     return (*steps, *(step for pair in zip_longest(policy, value) for step in pair if step is not None))
 
 
-def legacy_lstm(widths: Sequence[int], cells: int) -> tuple[Step, ...]:
-    """Return the layers before an LSTM without ``net_arch``: called ``pi_fc``, though both heads see them."""
+def arrange_legacy_lstm(widths: Sequence[int], cells: int) -> tuple[Step, ...]:
+    """Return the layers before an LSTM without ``net_arch``: named ``pi_fc``, although both heads use them."""
     return (*(Step(f"pi_fc{number}", "both", width) for number, width in enumerate(widths)), Step(LSTM, "both", cells))

@@ -16,7 +16,7 @@ from sbformat.constants import DATA_ENTRY, SB2_PARAMETER_LIST_ENTRY, SB2_PARAMET
 from sbformat.container.reader import Container
 from sbformat.container.records import STORED
 from sbformat.errors import ContainerError, DataError, SbformatError, TensorError, UnsupportedError, quote
-from sbformat.formats.sb2.algorithms import infer
+from sbformat.formats.sb2.algorithms import infer_algorithm
 from sbformat.io.source import BytesSource
 from sbformat.pkl.numpy import ITEM_SIZES, checked_numel
 from sbformat.pth import StateDict
@@ -32,7 +32,7 @@ _NPY_SUFFIX: Final = ".npy"
 
 
 class Sb2Zip(ReadOnlyArchive):
-    """A zip of Stable Baselines 2; its one state dict is ``parameters``.
+    """A zip of Stable Baselines 2, whose one state dict is ``parameters``.
 
     :param entries: of the zip
     :param budget: the operation's
@@ -59,7 +59,7 @@ class Sb2Zip(ReadOnlyArchive):
     @property
     def algorithm(self) -> Algorithm:
         """Which algorithm wrote it (FORMAT.md 16.5)."""
-        return infer(self.data if DATA_ENTRY in self.entries else {})
+        return infer_algorithm(self.data if DATA_ENTRY in self.entries else {})
 
     def decode_plain(self, name: str) -> object:
         """Decode ``data`` or ``parameter_list``."""
@@ -68,11 +68,11 @@ class Sb2Zip(ReadOnlyArchive):
     def _names(self, name: str) -> list[str]:
         names = data_entry.parse(self._entries.read(name), self._budget)
         if type(names) is not list or any(type(item) is not str for item in names):
-            message = "it is not a list of names"
+            message = "expected a list of names"
             raise DataError(message)
         twice = len(names) - len(set(names))
         if twice:
-            message = f"{twice} of its names stand twice"
+            message = f"expected unique names, got {twice} twice"
             raise DataError(message)
         return names
 
@@ -83,7 +83,7 @@ class Sb2Zip(ReadOnlyArchive):
         else:
             source = BytesSource(self._entries.read(name) if self._options.check_crc else self._entries.view(name))
         if not source.size:
-            message = "it is empty"
+            message = "expected an npz with a member for each parameter, got an empty entry"
             raise ContainerError(message)
         container = Container(source, budget=self._budget, names="record", entry_limit="inner_entries")
         _check_members(names, container)
@@ -95,16 +95,16 @@ class Sb2Zip(ReadOnlyArchive):
 
 
 def _check_members(names: list[str], container: Container) -> None:
-    """Every parameter that is listed has one member, and every member is listed."""
+    """Check that every parameter that is listed has one member, and every member is listed."""
     members = {member.removesuffix(_NPY_SUFFIX) for member in container if member.endswith(_NPY_SUFFIX)}
     if len(members) != len(container):
         odd = next(member for member in container if not member.endswith(_NPY_SUFFIX))
-        message = f"its member {quote(odd)} is no .npy"
+        message = f"expected members with the suffix .npy, got {quote(odd)}"
         raise UnsupportedError(message)
     listed = set(names)
     missing = next((name for name in names if name not in members), None)
     if missing is not None:
-        message = f"{SB2_PARAMETER_LIST_ENTRY} names {quote(missing)}, and there is no such member"
+        message = f"the member {quote(missing)} is missing, which {SB2_PARAMETER_LIST_ENTRY} names"
         raise TensorError(message)
     extra = next((name for name in container if name.removesuffix(_NPY_SUFFIX) not in listed), None)
     if extra is not None:
@@ -113,7 +113,7 @@ def _check_members(names: list[str], container: Container) -> None:
 
 
 def npy_tensor(container: Container, name: str, budget: Budget) -> TensorInfo:
-    """Describe a parameter: its bytes are handed out, and their CRC checked, when they are asked for."""
+    """Describe a parameter; its bytes are read, and their CRC is checked, when they are requested."""
     member = name + _NPY_SUFFIX
     try:
         budget.spend("tensor_name_bytes", len(name.encode("utf-8")))
@@ -123,7 +123,7 @@ def npy_tensor(container: Container, name: str, budget: Budget) -> TensorInfo:
         itemsize = ITEM_SIZES.get(code.lstrip("<>|="), 0)
         size = checked_numel(shape, itemsize) * itemsize
         if itemsize and size != source.size - start:
-            message = f"its shape asks for {size} bytes, it has {source.size - start}"
+            message = f"expected {size} bytes for its shape, got {source.size - start}"
             raise TensorError(message)
         load = partial(_loaded, container, start)
         return tensor_info(code, shape, "F" if is_fortran else "C", load, key=member)

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sbformat.limits import Budget
-    from sbformat.pth.context import Scope
+    from sbformat.pth.context import DecodeContext
     from sbformat.tools.scan.location import Location
     from sbformat.tools.scan.report import Finding, Rule, Verdict
     from sbformat.values import Decoder, Issue
@@ -114,7 +114,7 @@ def judge(
 
 
 def judge_pth(
-    data: bytes, pickle: Pickle, scope: Scope, location: Location, budget: Budget, allow: frozenset[str]
+    data: bytes, pickle: Pickle, scope: DecodeContext, location: Location, budget: Budget, allow: frozenset[str]
 ) -> Judged:
     """Judge the decoded pickle of a ``.pth``.
 
@@ -148,7 +148,7 @@ class _PickleJudge:
         self._counter = FindingCounter()
         self._unrecognized = UnrecognizedJudge(attempt, location.key, allow, is_program=is_program)
 
-    def judge_pickle(self, budget: Budget, scope: Scope | None, size: int) -> None:
+    def judge_pickle(self, budget: Budget, scope: DecodeContext | None, size: int) -> None:
         """Judge everything in the pickle; in a broken one, the calls before the fault are decoded too."""
         pickle = self.attempt.pickle or Pickle(None, self.log, 0, size, frozenset(), ())
         self._judge_machine(pickle, budget)

@@ -45,6 +45,8 @@ from tests.helpers.pth_checks import BASE_BYTES, ROOT
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+pytestmark = pytest.mark.exhaustive
+
 MOST_BYTES: Final = 2_000_000
 SECONDS: Final = 4.0
 """Twice what 2 MB may take of one processor."""
