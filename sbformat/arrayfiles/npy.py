@@ -1,7 +1,7 @@
-"""The header of a ``.npy``, read without numpy and without evaluating it (FORMAT.md 16.2).
+"""The header of a ``.npy``, parsed without numpy and without evaluating it (FORMAT.md 16.2).
 
-It is the text of a Python dict. numpy parses it as Python; what numpy's writers can write is one pattern. Source: numpy
-``lib/_format_impl.py``.
+It is the source text of a Python dict, which numpy parses as Python; one pattern matches all that numpy writes.
+Source: numpy ``lib/_format_impl.py``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LENGTH_BYTES: Final = {1: 2, 2: 4, 3: 4}
 _FIXED_BYTES: Final = 12
 _HEADER_BYTES: Final = 1 << 16
 HEAD_BYTES: Final = _FIXED_BYTES + _HEADER_BYTES
-"""A header ends within these."""
+"""The largest size of a header, with what comes before it."""
 _KEYS: Final = 3
 _PYTHON_2: Final = 2
 """The last version whose sizes may have Python 2's L."""
@@ -33,14 +33,14 @@ _DESCR: Final = re.compile(r"[<>=|]?[biufc][0-9]{1,2}")
 
 
 class NpyHeader(NamedTuple):
-    """What a ``.npy`` says of its array."""
+    """The dtype, shape and order of the array in a ``.npy``."""
 
     descr: str
     """numpy's code of the dtype, ``<f4``: of plain numbers, though numpy need not have it."""
     shape: tuple[int, ...]
     is_fortran: bool
     start: int
-    """Where the array's bytes begin."""
+    """Offset of the array's first byte."""
 
 
 def read_header(data: memoryview) -> NpyHeader:

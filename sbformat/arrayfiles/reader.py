@@ -1,7 +1,7 @@
-"""Arrays from files that other tools write: ``.safetensors`` and ``.npz``; the mirror of ``export``.
+"""``read_arrays``: arrays from ``.safetensors`` and ``.npz`` files, the inverse of ``write_arrays``.
 
-Both are read here, strictly and without copies: no pickle, no header that is evaluated, no hole and no overlap. An
-``.npz`` goes through the strict zip, object arrays are refused.
+Both formats are read strictly and without copies: no pickle, no evaluated header, no gaps, no overlaps. An ``.npz`` is
+read with the strict zip reader; object arrays are refused.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 def read_arrays(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> dict[str, np.ndarray]:
     """Read all arrays of a ``.safetensors`` or ``.npz`` file.
 
-    :param path: its suffix tells the format
-    :param limits: what it may ask for
-    :return: by name, in the order of the file; read-only
-    :raises OSError: from the path, unchanged
+    :param path: a path with the suffix of one of the formats
+    :param limits: the largest sizes and counts to accept
+    :return: the arrays by name, in the order of the file; read-only
+    :raises OSError: if the path cannot be read
     :raises ContainerError: when it is damaged
     :raises TensorError: when an array does not fit its bytes
     :raises UnsupportedError: for another suffix, object arrays, and dtypes that need an extra

@@ -1,7 +1,7 @@
-"""How a ``.safetensors`` file is laid out: its header, read strictly and without numpy.
+"""The header of a ``.safetensors`` file, parsed strictly and without numpy.
 
-The format is a page: the length of the header, the header, and the tensors one behind the other without hole and
-overlap.
+The format: the length of the header in 8 bytes, the header as JSON, and the tensors one after the other without gaps
+and overlaps.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def describe_tensors(
 ) -> tuple[dict[str, TensorInfo], dict[str, str]]:
     """Describe the tensors of a ``.safetensors`` file, whose bytes stay there, and return its metadata.
 
-    Until they were written elsewhere the file must not change: that it did is told as a ``ContainerError``.
+    The file must not change before the tensors are read, otherwise a ``ContainerError`` is raised.
 
     :param path: the file
     :param limits: as for :func:`read_safetensors`; the memory it takes does not grow with the tensors
@@ -90,13 +90,13 @@ def check_safetensors(path: str | os.PathLike[str]) -> None:
 
 
 Row: TypeAlias = "tuple[str, tuple[int, ...], tuple[int, int]]"
-"""A tensor's dtype as the format names it, its shape, and its span in the bytes behind the header."""
+"""A tensor's dtype as the format names it, its shape, and its span in the bytes after the header."""
 
 
 def parse_header(opened: Source, budget: Budget) -> tuple[dict[str, Row], dict[str, str], int]:
-    """Return the tensors, as they stand one behind the other, the metadata, and where the bytes begin.
+    """Return the tensors in the order of their bytes, the metadata, and the offset of the first byte.
 
-    :raises ContainerError: when it is damaged: tensors must cover the bytes without hole and overlap
+    :raises ContainerError: if it is damaged: tensors must cover the bytes without gaps and overlaps
     """
     if opened.size < _LENGTH_BYTES:
         _refuse(f"it has {opened.size} bytes")

@@ -1,8 +1,8 @@
-"""Arrays to files that need no torch: ``.safetensors``, ``.npz``, or a folder of ``.npy``.
+"""``write_arrays``: arrays to ``.safetensors``, ``.npz``, or a folder of ``.npy`` files.
 
-What a format cannot hold is refused with the tensor's name before anything is written. Files are made whole or not at
-all, and the same arrays give the same bytes. Arrays are taken one at a time and written in pieces: what comes as a
-stream is never held.
+Arrays that a format cannot represent are refused by name before anything is written. Files are written whole or not at
+all, and equal arrays give equal bytes. Arrays are written one after the other in pieces: a stream is never in memory as
+a whole.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _FIXED_DATE: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def detect_format(path: str | os.PathLike[str]) -> ExportFormat:
-    """Tell the format from a path's suffix: ``.safetensors``, ``.npz``, none or a slash for a folder.
+    """Detect the format from a path's suffix: ``.safetensors``, ``.npz``, none or a slash for a folder.
 
     :raises UnsupportedError: for any other suffix
     """
@@ -97,7 +97,7 @@ def write_arrays(
 
 
 class _Job(NamedTuple):
-    """What :func:`write_arrays` was asked for, checked."""
+    """The checked arguments of :func:`write_arrays`."""
 
     arrays: dict[str, ArrayStream]
     path: str | os.PathLike[str]
@@ -114,7 +114,7 @@ class _Job(NamedTuple):
 
 
 def _nothing(*_: int) -> None:
-    """What is called where nobody asked to be."""
+    """Do nothing: the default callback."""
 
 
 def bytes_stream(size: int, chunks: Callable[[], Iterable[Chunk]]) -> ArrayStream:

@@ -1,7 +1,7 @@
-"""Files of arrays that ``convert`` and ``extract`` wrote, read as the archives they are (FORMAT.md 12.6).
+"""``.safetensors`` and ``.npz`` files, read as archives (FORMAT.md 12.6).
 
-A ``.safetensors`` whose metadata describe an archive is that archive; any other, and an ``.npz``, is one state dict. No
-numpy is needed: tensors stay bytes until they are requested.
+A ``.safetensors`` that ``convert`` made of an archive is read as that archive; any other file is read as one state
+dict. numpy is not needed: tensors are bytes until they are requested.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from sbformat.pth import TensorInfo
 
 METADATA_KEY: Final = "sbformat"
-"""The only key of the metadata: safetensors writes several in any order."""
+"""The only key of the metadata: safetensors does not keep the order of several."""
 PORTABLE_VERSION: Final = 1
 ARRAYS: Final = "arrays"
-"""The name of the state dict that arrays alone make."""
+"""The name of the state dict of a file of plain arrays."""
 _NPY_SUFFIX: Final = ".npy"
 
 
 class ArrayFile(ReadOnlyArchive):
-    """Arrays alone: a state dict of one level.
+    """A file of plain arrays: a state dict of one level.
 
     :param entries: the file alone
     :param kind: ``safetensors`` or ``npz``
@@ -67,12 +67,12 @@ class ArrayFile(ReadOnlyArchive):
 
     @property
     def algorithm(self) -> Algorithm:
-        """None: arrays do not say."""
+        """Unknown: arrays do not contain it."""
         return Algorithm(None, certain=False, evidence=())
 
     @property
     def extra(self) -> Mapping[str, bytes]:
-        """Nothing: all is in one file."""
+        """Empty: there is one file only."""
         return {}
 
     def raw(self, name: str) -> memoryview:  # noqa: ARG002 -- all is in one file
@@ -120,7 +120,7 @@ def open_npz(container: Container, entries: Entries, budget: Budget, options: Re
 
 
 def decode_description(text: str | None, limits: Limits) -> list[dict[str, Any]] | None:
-    """The description of an archive in a file's metadata; None when the file holds plain arrays."""
+    """Decode the description of an archive in a file's metadata; None if the file contains plain arrays."""
     if text is None:
         return None
     document = parse_object(text.encode("utf-8", "surrogatepass"), Budget(limits))
@@ -142,11 +142,11 @@ def build_archive(
     limits: Limits,
     options: ReadOptions | None = None,
 ) -> Archive:
-    """Return the archive that a file describes.
+    """Build the archive that a file describes.
 
-    :param rows: its description
+    :param rows: the description
     :param tensors: by name; each belongs to an entry
-    :param limits: what it may ask for
+    :param limits: the largest sizes and counts to accept
     :param options: how entries are decoded
     """
     budget = Budget(limits)
@@ -158,7 +158,7 @@ def build_archive(
 def build_contents(
     rows: list[dict[str, Any]], tensors: Mapping[str, TensorInfo], budget: Budget
 ) -> tuple[dict[str, Source], dict[str, StateDict]]:
-    """Return the entries that a file describes: those that it holds as bytes or text, and state dicts."""
+    """Build the entries that a file describes: bytes or text by name, and state dicts by name."""
     limits = budget.limits
     budget.spend("outer_entries", len(rows))
     used: set[str] = set()

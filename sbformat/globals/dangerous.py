@@ -125,7 +125,7 @@ _MODULES: Final[tuple[tuple[str, str], ...]] = (
         """,
     ),
     (
-        "loads libraries, files or modules that it is told",
+        "loads libraries, files or modules that its arguments name",
         """
         torch._classes torch._lazy torch._native torch._ops torch._vendor torch.classes torch.hub torch.library
         torch.nn.attention._fa3 torch.nn.attention._fa4 torch.nn.utils._deprecation_utils torch.onnx torch.ops
@@ -209,7 +209,7 @@ MODULES: Final[dict[str, str]] = {module: why for why, modules in _MODULES for m
 """Modules, and packages with all that is below them, and why their names are dangerous."""
 
 _GADGETS: Final[tuple[tuple[str, str, str], ...]] = (
-    # -- anywhere: whoever re-exports them ------------------------------------------------------------
+    # -- in any module, because others re-export them -------------------------------------------------
     ("", "runs the code it is given", "eval exec execfile exec_ reexec exec_command"),
     ("", "runs commands", "Popen call_subprocess check_output getoutput getstatusoutput popen system"),
     (
@@ -256,7 +256,7 @@ _GADGETS: Final[tuple[tuple[str, str, str], ...]] = (
     ("types", "runs the code it is given", "coroutine new_class prepare_class"),
     ("typing", "evaluates the text it is given", "ForwardRef._evaluate _eval_type get_type_hints"),
     ("uuid", "runs commands", "_get_command_stdout _popen getnode uuid1"),
-    ("warnings", "imports the module it is told", "_getcategory _processoptions _setoption"),
+    ("warnings", "imports the module that its argument names", "_getcategory _processoptions _setoption"),
     ("weakref", "calls what it is given", "WeakMethod finalize"),
     ("xml", "opens the file or the address it is given", "ElementTree iterparse make_parser parse pulldom"),
     # -- numpy ----------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ _GADGETS: Final[tuple[tuple[str, str, str], ...]] = (
     ("numpy", "opens the file it is given", "mafromtxt ndfromtxt recfromcsv recfromtxt save savetxt savez"),
     ("numpy", "opens the file it is given", "savez_compressed"),
     ("numpy", "unpickles", "NpzFile load loads read_array"),
-    ("numpy", "imports the module it is told", "_ufunc_reconstruct add_newdoc lookfor source"),
+    ("numpy", "imports the module that its argument names", "_ufunc_reconstruct add_newdoc lookfor source"),
     ("numpy", "evaluates the text it is given", "runstring rundocs safe_eval"),
     ("numpy", "calls what it is given", "apply_along_axis apply_over_axes fromfunction frompyfunc piecewise vectorize"),
     ("numpy", "calls what it is given", "set_printoptions set_string_function set_numeric_ops seterrcall"),
@@ -280,15 +280,19 @@ _GADGETS: Final[tuple[tuple[str, str, str], ...]] = (
     ("torch", "starts processes that call what they are given", "DataLoader"),
     ("torch", "calls what it is given", "checkpoint handle_torch_function vmap tree_map"),
     ("torch.autograd.functional", "calls what it is given", "hessian hvp jacobian jvp vhp vjp"),
-    ("torch.utils._pytree", "imports or calls what it is told", "register_pytree_node tree_map_only tree_unflatten"),
+    (
+        "torch.utils._pytree",
+        "imports or calls what its argument names",
+        "register_pytree_node tree_map_only tree_unflatten",
+    ),
     # -- reinforcement learning -----------------------------------------------------------------------
     ("gym", "imports the module that its argument names", "load make register spec"),
     ("gym", "calls the constructor with what the state holds", "EzPickle"),
     ("gymnasium", "imports the module that its argument names", "load_env_creator make make_vec register spec"),
     ("gymnasium", "imports the module that its argument names", "load_plugin_envs register_envs"),
     ("gymnasium", "calls the constructor with what the state holds", "EzPickle"),
-    ("rl_zoo3", "evaluates or imports what it is told", "StoreDict get_callback_list get_class_by_name"),
-    ("rl_zoo3", "evaluates or imports what it is told", "get_saved_hyperparams get_wrapper_class create_test_env"),
+    ("rl_zoo3", "evaluates or imports its argument", "StoreDict get_callback_list get_class_by_name"),
+    ("rl_zoo3", "evaluates or imports its argument", "get_saved_hyperparams get_wrapper_class create_test_env"),
     ("stable_baselines", "opens the file it is given", "Monitor configure"),
     ("stable_baselines", "calls what it is given", "DummyVecEnv make_vec_env"),
     ("stable_baselines3", "opens the file it is given", "Monitor configure configure_logger open_path save_to_pkl"),
@@ -301,7 +305,7 @@ _GADGETS: Final[tuple[tuple[str, str, str], ...]] = (
     ("attr", "compiles the text it is given", "_make_method make_class"),
     ("cv2", "opens the file it is given", "FileStorage VideoCapture VideoWriter dnn imread imwrite"),
     ("keras", "runs the code in what it is given", "Lambda deserialize_lambda enable_unsafe_deserialization func_load"),
-    ("keras", "loads the model it is told, with its code", "load_model model_from_config model_from_json"),
+    ("keras", "loads a model with its code", "load_model model_from_config model_from_json"),
     ("matplotlib", "opens the file it is given", "get_sample_data imread imsave rc_file savefig"),
     ("optuna", "opens storages", "create_study load_study"),
     ("pandas", "evaluates the text it is given", "DataFrame.eval DataFrame.query"),
@@ -312,9 +316,9 @@ _GADGETS: Final[tuple[tuple[str, str, str], ...]] = (
     ("six", "runs the code it is given", "exec_ moves"),
     ("sympy", "evaluates the text it is given", "S lambdify parse_expr sympify"),
     ("tensorflow", "runs the code in what it is given", "Lambda func_load numpy_function py_func py_function"),
-    ("tensorflow", "loads or opens what it is told", "gfile load_model load_op_library read_file saved_model"),
-    ("tensorflow", "loads or opens what it is told", "model_from_json write_file"),
-    ("transformers", "loads code from where it is told", "from_pretrained pipeline"),
+    ("tensorflow", "loads or opens what its argument names", "gfile load_model load_op_library read_file saved_model"),
+    ("tensorflow", "loads or opens what its argument names", "model_from_json write_file"),
+    ("transformers", "loads code from the place that its argument names", "from_pretrained pipeline"),
 )
 
 GADGETS: Final[dict[Pair, str]] = {(module, name): why for module, why, names in _GADGETS for name in names.split()}

@@ -65,21 +65,25 @@ class Update:
 
     def __init__(self, how: UpdateHow, target: Node, value: object) -> None:
         self.how = how
-        self._target = ref(target)
+        self._target: Node | ref[Node] = target if type(target) is Persistent else ref(target)
         self.value = value
         """BUILD: the state. APPENDS, ADDITEMS: a list of items. SETITEMS: a list of pairs."""
 
     @property
     def target(self) -> Node:
-        """The node that is changed, as long as its tree is in memory.
+        """The node that is changed, as long as the tree or its log is in memory.
 
         A weak reference: the node refers to its updates, and a tree with cycles would wait for the garbage collector.
+        Only a Persistent, which is not in the log, is referred to directly.
         """
-        target = self._target()
-        if target is None:
+        target = self._target
+        if isinstance(target, Node):
+            return target
+        node = target()
+        if node is None:
             message = "the tree of this update is gone"
             raise ReferenceError(message)
-        return target
+        return node
 
     def __repr__(self) -> str:
         return f"<{self.how} on {self.target!r}>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import itertools
 import math
@@ -10,6 +11,7 @@ import pickletools
 import struct
 import sys
 import warnings
+import weakref
 from typing import Any, Final
 
 import pytest
@@ -1326,3 +1328,27 @@ def test_odd_spellings_are_taken_by_an_attempt_only(raw: bytes) -> None:
     assert found.pickle is not None
     assert found.pickle.flags == ("a number or text is encoded in an unusual way",)
     refused(raw)
+
+
+# -- the memory of a tree -----------------------------------------------------------------------------
+
+
+def test_a_tree_with_updates_is_not_a_cycle() -> None:
+    """Reference counts free the tree of a state dict: a cycle would wait for the garbage collector."""
+    gc.disable()
+    try:
+        tree: Any = loads(b"\x80\x02ccollections\nOrderedDict\n)RK\x01K\x02s}b.")
+        alive = weakref.ref(tree)
+        assert [update.how for update in tree.updates] == ["SETITEMS", "BUILD"]
+        del tree
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("body", [b"NQ}b0", b"cm\nn\n}b0", b"cm\nn\n)R}b0", b"\x82\x01}b0"])
+def test_the_log_keeps_the_nodes_that_are_changed(body: bytes) -> None:
+    """Also those that no value refers to, in a pickle that cannot be read to its end."""
+    found = attempt(b"\x80\x02" + body + b"\xff", Budget())
+    assert found.pickle is None
+    assert [update.how for update in found.log if isinstance(update, Update) and update.target] == ["BUILD"]

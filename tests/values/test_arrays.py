@@ -80,8 +80,8 @@ def test_arrays_of_objects() -> None:
         assert found == ObjectArray((2, 3), order, made.ravel().tolist())
     inner = understood(pickle.dumps(np.array([np.arange(2), None], dtype=object))).items[0]
     np.testing.assert_array_equal(inner.to_numpy(), [0, 1])
-    refused(array((2,), [1], "O8", "|"), "holds 1")
-    refused(array((2,), b"ab" * 8, "O8", "|"), "in a list")
+    refused(array((2,), [1], "O8", "|"), "got 1")
+    refused(array((2,), b"ab" * 8, "O8", "|"), "a list of the items")
     refused(array((2**40, 2**40), [], "O8", "|"))
 
 
@@ -273,10 +273,10 @@ def test_arrays_of_a_state_have_its_length(name: str, part: str) -> None:
 
 @pytest.mark.parametrize("name", BITS)
 def test_a_state_has_no_other_parts(name: str) -> None:
-    refused(generator(name, other=1), "other parts")
+    refused(generator(name, other=1), "unknown parts")
     for other in BITS:
         if other != name:
-            refused(generator(name, bit_generator=other), "its bit generator's")
+            refused(generator(name, bit_generator=other), "another bit generator")
 
 
 @pytest.mark.parametrize(("pos", "has_gauss", "gauss"), [(0, 0, 0.5), (624, 1, -0.5), (1, 1, 0)])

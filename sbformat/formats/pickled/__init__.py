@@ -1,7 +1,7 @@
-"""Files that are one pickle, in the shape of an archive (FORMAT.md 16.3): statistics of VecNormalize, replay buffers.
+"""Files that are a single pickle, read as an archive (FORMAT.md 16.3): statistics of VecNormalize, replay buffers.
 
-The pickle is decoded once, and nothing in it is run. Its arrays are the tensors of one state dict; its numbers, flags
-and texts stand in ``data``, and so does all else, as the pickle of that part alone.
+The pickle is decoded once, and nothing in it is run. Its arrays become the tensors of one state dict. Its numbers,
+flags and strings become JSON values of ``data``, every other part a :class:`~sbformat.Serialized` with its pickle.
 """
 
 from sbformat.formats.pickled.archive import PickledArchive

@@ -1,4 +1,4 @@
-"""``PickledArchive``: an object that was pickled by itself, as an archive."""
+"""``PickledArchive``: a file with a single pickled object, read as an archive."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ ARRAYS: Final[dict[Kind, str]] = {
     "replay-buffer": "replay_buffer",
     "policy-file": POLICY_ENTRY,
 }
-"""The name of the state dict that the arrays make."""
+"""The name of the state dict with the arrays, by kind of file."""
 
 
 class PickledArchive(ReadOnlyArchive):
-    """A file that is one pickle.
+    """A file that is a single pickle.
 
-    :param entries: the file alone
-    :param kind: as :func:`sbformat.formats.pickled.classify_pickle` tells
-    :param pickle: decoded
-    :param budget: the operation's
+    :param entries: the file as the only entry
+    :param kind: the result of :func:`sbformat.formats.pickled.classify_pickle`
+    :param pickle: the decoded pickle
+    :param budget: the budget of the operation
     :param options: how entries are decoded
     """
 
@@ -71,20 +71,20 @@ class PickledArchive(ReadOnlyArchive):
 
     @property
     def data(self) -> Mapping[str, Any]:
-        """What is no array, by name: JSON values, and :class:`~sbformat.Serialized` with the pickle of each other part.
+        """Everything but the arrays, by name: JSON values, and :class:`~sbformat.Serialized` for every other part.
 
-        :raises PickleError: when its names are no text
+        :raises PickleError: if a name is not a string
         """
         return self._decode_once(DATA_ENTRY, lambda _: freeze(self._data()))
 
     @property
     def algorithm(self) -> Algorithm:
-        """None that has a name: such a file belongs to an environment."""
+        """No algorithm: such a file belongs to an environment."""
         return Algorithm(None, certain=False, evidence=())
 
     @property
     def extra(self) -> Mapping[str, bytes]:
-        """Nothing: all is in one file."""
+        """Empty: there is one file only."""
         return {}
 
     def raw(self, name: str) -> memoryview:  # noqa: ARG002 -- all is in one file
@@ -114,7 +114,7 @@ class PickledArchive(ReadOnlyArchive):
 
     def _data_of(self, pairs: Iterable[tuple[object, object]]) -> dict[str, Any]:
         """Return some parts of the pickle as ``data`` has them."""
-        return DataBuilder(self._pickle, self._understood()[1], self._budget).made(pairs)
+        return DataBuilder(self._pickle, self._understood()[1], self._budget).build(pairs)
 
     def _data(self) -> dict[str, Any]:
         if self.format == "running-mean-std":

@@ -1,4 +1,4 @@
-"""Which attributes are arrays, and what they are in a state dict: themselves, statistics, or either by name."""
+"""Arrays of a pickle as the tensors of a state dict: arrays, statistics, and dicts of either."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 _STATISTICS: Final = "RunningMeanStd"
 _SHARED: Final = 8
-"""How often all arrays may be shared before that counts as a bomb, as in a ``.pth`` (FORMAT.md 8)."""
+"""Largest ratio of the bytes of all arrays, shared ones counted each time, to their distinct bytes (FORMAT.md 8)."""
 
 
 def holds_arrays(value: object) -> bool:
-    """Say whether an attribute belongs to the arrays: an array, statistics, or a dict of either."""
+    """Return whether an attribute is an array, statistics, or a dict of either."""
     if isinstance(value, dict) and value:
         return all(type(key) is str and _is_array(part) for key, part in value.items())
     return _is_array(value)
@@ -34,23 +34,23 @@ def _is_array(value: object) -> bool:
 
 
 class Tensors:
-    """The arrays of one pickle as tensors: an array that stands in several places is one storage.
+    """Converts the arrays of a pickle to tensors: an array that occurs several times gets one storage.
 
-    :param budget: the operation's
+    :param budget: the budget of the operation
     """
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._made: dict[int, tuple[ArrayInfo, TensorInfo]] = {}
-        """By the ``id()`` of each array, with that itself, so that no other gets it."""
+        """By the ``id()`` of each array; the array itself is kept so that its id is not reused."""
         self._items = 0
         self._distinct = 0
 
     def of(self, value: Any) -> Any:
-        """Return the part of a state dict that an attribute is, or a parameter.
+        """Convert an attribute or a parameter to a part of a state dict.
 
-        :raises UnsupportedError: for a dtype that is no number torch has
-        :raises LimitError: when arrays that are shared come to more than a reader of a ``.pth`` allows, too
+        :raises UnsupportedError: for a dtype that torch does not have
+        :raises LimitError: if shared arrays exceed the same limit as in a ``.pth``
         """
         if isinstance(value, dict):
             return {key: self.of(part) for key, part in value.items()}
@@ -59,9 +59,9 @@ class Tensors:
         return self._tensor(value) if isinstance(value, ArrayInfo) else value
 
     def statistics(self, value: Any) -> dict[str, Any]:
-        """Return the mean, variance and count of a running mean, each a tensor or a number.
+        """Convert a running mean: mean, variance and count, each to a tensor or a number.
 
-        :raises TensorError: when one is neither
+        :raises TensorError: if one is neither
         """
         made: dict[str, Any] = {}
         for name, part in (value.attributes if isinstance(value, Instance) else {}).items():
@@ -75,7 +75,7 @@ class Tensors:
         return made
 
     def _tensor(self, array: ArrayInfo) -> TensorInfo:
-        """Its bytes are not copied, nor held when they were left in the file."""
+        """Convert an array without copying it; bytes that were left in the file are not read."""
         known = self._made.get(id(array))
         if known is None:
             info = tensor_info(array.dtype, array.shape, array.order, lambda _: array.view(), axes=array.axes)

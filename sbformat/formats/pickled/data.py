@@ -1,6 +1,6 @@
-"""Parts of a pickle as ``data`` would hold them: JSON values, and anything else as the pickle of that part alone.
+"""Parts of a pickle as values of ``data``: JSON values, and every other part as a pickle of its own.
 
-That is what SB2 and SB3 do with the attributes of an algorithm when they write a zip.
+SB2 and SB3 do the same with the attributes of an algorithm when they write a zip.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
 _LEAST_PROTOCOL: Final = 4
 _BITS_A_DIGIT: Final = 3.3
 _PART: Final = 128
-"""What a part that is encoded costs, in nodes that are looked at: it is decoded by itself later."""
+"""Cost of encoding a part, in visited nodes, because it is decoded again later."""
 _ENCODED: Final = 8
-"""What a node that is encoded costs, in those that are looked at."""
+"""Cost of encoding a node, in visited nodes."""
 _NUMBERS: Final = {
     "b1": "?", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q", "f2": "e",
     "f4": "f", "f8": "d",
 }  # fmt: skip
-"""The format of a number in ``struct``, by numpy's code."""
+"""The ``struct`` format of a number by numpy's code."""
 
 
-class _NoJson(Exception):  # noqa: N818 -- a word within this module, never raised to a caller
-    """JSON has no word for it."""
+class _NotJson(Exception):  # noqa: N818 -- caught in this module
+    """JSON cannot represent a value."""
 
 
 class DataBuilder:
-    """One pickle whose parts become ``data``.
+    """Converts the parts of a pickle to values of ``data``.
 
-    :param pickle: decoded
+    :param pickle: the decoded pickle
     :param decoder: what was understood of it
     :param budget: the operation's
     """
@@ -54,12 +54,12 @@ class DataBuilder:
         self._visited = 0
         self._copied = 0
 
-    def made(self, pairs: Iterable[tuple[object, object]]) -> dict[str, Any]:
-        """Return parts by name.
+    def build(self, pairs: Iterable[tuple[object, object]]) -> dict[str, Any]:
+        """Convert parts, by name.
 
         :param pairs: a name and a part of the tree
-        :raises PickleError: when a name is no text, or stands twice
-        :raises LimitError: when parts that are shared come to more than allowed
+        :raises PickleError: if a name is not a string, or occurs twice
+        :raises LimitError: if shared parts need more than allowed
         """
         made: dict[str, Any] = {}
         for key, part in pairs:
@@ -68,18 +68,18 @@ class DataBuilder:
                 raise PickleError(message)
             try:
                 made[key] = self._plain(self._recognition.value(part), 1)
-            except _NoJson:
+            except _NotJson:
                 made[key] = self._serialized(part)
         return made
 
     def _visit(self, count: int = 1) -> None:
-        """Count what is gone through: in what a pickler writes, no more than the pickle has bytes."""
+        """Count visited nodes: a pickler writes no more nodes than bytes."""
         self._visited += count
         if self._visited > self._pickle.size:
             self._budget.spend("pickle_nodes", self._visited - self._pickle.size)
 
     def _copy(self, size: int) -> None:
-        """Count the bytes of text and numbers, which may be shared: JSON writes them out each time."""
+        """Count the bytes of strings and numbers: JSON repeats them if they are shared."""
         self._copied += size
         if self._copied > self._pickle.size:
             self._budget.spend("json_bytes", self._copied - self._pickle.size)
@@ -104,7 +104,7 @@ class DataBuilder:
         if isinstance(value, ArrayInfo) and value.is_scalar and value.dtype[1:] in _NUMBERS:
             order = ">" if value.dtype.startswith(">") else "<"
             return struct.unpack(order + _NUMBERS[value.dtype[1:]], value.read())[0]
-        raise _NoJson
+        raise _NotJson
 
     def _serialized(self, part: object) -> Serialized:
         self._visit(_PART)
@@ -117,7 +117,7 @@ class DataBuilder:
         return Serialized(self._type_of(part), raw)
 
     def _bytes(self, value: object) -> bytes:
-        """Read what was left in the file."""
+        """Read bytes that were left in the file."""
         if not isinstance(value, Unread):
             message = f"an inert tree holds no {type(value).__name__}"
             raise TypeError(message)
@@ -125,7 +125,7 @@ class DataBuilder:
         return value.read()
 
     def _type_of(self, part: object) -> str | None:
-        """The text that SB3 would write as ``:type:``, where the pickle tells it."""
+        """Return the text that SB3 would write as ``:type:``; None if the pickle does not contain the type."""
         value = self._recognition.value(part)
         if isinstance(value, Function):
             return "<class 'function'>"

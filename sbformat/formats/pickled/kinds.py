@@ -1,4 +1,4 @@
-"""What a pickle is of, told by the shape of its root (FORMAT.md 16.3)."""
+"""The kind of a pickled file, detected from the root object of the pickle (FORMAT.md 16.3)."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _SUBCLASSES: Final[tuple[tuple[frozenset[str], Kind], ...]] = (
     (frozenset({"obs_rms", "ret_rms", "clip_obs"}), "vecnormalize"),
     (frozenset({"observations", "actions", "rewards", "pos", "full"}), "replay-buffer"),
 )
-"""Attributes by which an object is told whose class is its author's own, and adds to one of SB3's."""
+"""Attributes by which a user's subclass of an SB3 class is recognized."""
 _RECONSTRUCTOR: Final = ("copyreg", "_reconstructor")
 _OBJECT: Final = ("builtins", "object")
 
 
 def classify_pickle(pickle: Pickle) -> Kind:
-    """Tell what a pickle is of.
+    """Detect the kind of a pickled file.
 
-    :raises UnsupportedError: when it is of nothing that belongs to an agent
+    :raises UnsupportedError: if it does not belong to an agent
     """
     root = pickle.value
     if type(root) is tuple and len(root) == 2 and type(root[0]) is Dict:
@@ -55,9 +55,9 @@ def _known_kind(made: Global) -> Kind | None:
 
 
 def require_plain_pickle(pickle: Pickle) -> Pickle:
-    """Return a pickle that pickle.load reads as it is read here.
+    """Return a pickle, or refuse it if unpicklers may disagree about its value.
 
-    :raises PickleError: for one that leaves values behind, or changes a part after it was used: unpicklers disagree
+    :raises PickleError: if it leaves values on the stack, or changes a part after its use
     """
     if pickle.flags:
         message = f"{'; '.join(pickle.flags)}: no pickler of plain data writes that"
@@ -66,7 +66,7 @@ def require_plain_pickle(pickle: Pickle) -> Pickle:
 
 
 def class_of(root: object) -> Global | None:
-    """Return the class of an object that is nothing but its attributes, given once."""
+    """Return the class of an object that consists of its attributes only, set once; None for other values."""
     if not isinstance(root, Call) or type(root.func) is not Global or type(root.args) is not tuple:
         return None
     updates = root.updates or []
@@ -82,7 +82,7 @@ def class_of(root: object) -> Global | None:
 
 
 def attributes_of(root: object) -> Dict:
-    """Return the attributes of an object as they stand in its pickle: the state that BUILD gives it."""
+    """Return the attributes of an object: the state that BUILD sets."""
     updates = (root.updates if class_of(root) is not None else None) or ()  # type: ignore[attr-defined]
     return next((update.value for update in updates), Dict())
 

@@ -52,7 +52,7 @@ class Sb2Zip(ReadOnlyArchive):
     def parameter_list(self) -> list[str]:
         """The names of the parameters, in the order of the TensorFlow graph.
 
-        :raises DataError: when it is no list of names
+        :raises DataError: when it is not a list of names
         """
         return self._decode_once(SB2_PARAMETER_LIST_ENTRY, self._names)
 
