@@ -244,7 +244,8 @@ def opcodes(raw: bytes) -> list[str] | None:
 TOO_MUCH_FOR_CPYTHON: Final = {
     vector["name"]
     for vector in VECTORS
-    if "MUST NOT hash what a file built" in vector["sentence"] or "MUST walk it without recursion" in vector["sentence"]
+    if "MUST NOT hash anything that a file built" in vector["sentence"]
+    or "MUST traverse it without recursion" in vector["sentence"]
 }
 """What its unpickler would take minutes or its whole stack for."""
 IMPORTED: Final = {"GLOBAL", "INST", "STACK_GLOBAL"}
