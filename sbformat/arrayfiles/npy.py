@@ -47,34 +47,34 @@ def read_header(data: memoryview) -> NpyHeader:
     """Read the header of a ``.npy``.
 
     :param data: all of it, or its first ``HEAD_BYTES``
-    :raises TensorError: when it is none of numpy's
-    :raises UnsupportedError: for objects, which would have to be unpickled, and other arrays that hold no plain numbers
+    :raises TensorError: when it is not a header that numpy writes
+    :raises UnsupportedError: for arrays of objects, which are pickled, and other arrays that are not plain numbers
     """
     head = bytes(data[:_FIXED_BYTES])
     counted = _LENGTH_BYTES.get(head[6]) if len(head) == _FIXED_BYTES and head.startswith(NPY_MAGIC) else None
     if counted is None:
-        message = "it does not start as a .npy of version 1 to 3 does"
+        message = "expected the signature of a .npy file of version 1 to 3"
         raise TensorError(message)
     length = int.from_bytes(head[8 : 8 + counted], "little")
     start = 8 + counted + length
     if length > _HEADER_BYTES or start > len(data):
-        message = f"its header would have {length} bytes"
+        message = f"a header of {length} bytes is longer than the file, or than {_HEADER_BYTES} bytes"
         raise TensorError(message)
     return _parsed(bytes(data[8 + counted : start]).decode("latin-1"), head[6], start)
 
 
 def _parsed(text: str, version: int, start: int) -> NpyHeader:
     if not _HEADER.fullmatch(text):
-        message = "its header is not that of plain numbers; objects would have to be unpickled"
+        message = "its header does not describe an array of plain numbers; arrays of objects need a pickle"
         raise UnsupportedError(message)
     found: dict[str, str] = {}
     for item in re.finditer(_ITEM, text):
         found.update({key: value for key, value in item.groupdict().items() if value is not None})
     if len(found) != _KEYS or ("L" in found["shape"] and version > _PYTHON_2):
-        message = "its header does not have each of descr, fortran_order and shape once"
+        message = "expected descr, fortran_order and shape in its header, each once"
         raise UnsupportedError(message)
     if not _DESCR.fullmatch(found["descr"]):
-        message = f"it holds {quote(found['descr'], 40)}, not plain numbers; objects would have to be unpickled"
+        message = f"expected plain numbers, got the dtype {quote(found['descr'], 40)}; arrays of objects need a pickle"
         raise UnsupportedError(message)
     sizes = tuple(int(size.strip(" L")) for size in found["shape"].split(",") if size.strip())
     return NpyHeader(found["descr"], sizes, found["order"] == "True", start)

@@ -39,7 +39,7 @@ def read_arrays(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS
         return read_safetensors(path, limits=limits)[0]
     if suffix == ".npz":
         return _read_npz(path, Budget(limits))
-    message = f"{quote(os.fspath(path))}: weights are read from .safetensors and .npz files"
+    message = f"{quote(os.fspath(path))}: expected a .safetensors or .npz file"
     raise UnsupportedError(message)
 
 
@@ -51,10 +51,10 @@ def _array(
     try:
         array: np.ndarray = np.ndarray(shape, dtype, data, order=order)
     except ValueError as error:  # no items, and a size that no memory has
-        message = f"numpy cannot hold it: {str(error)[:100]}"
+        message = f"numpy cannot represent it: {str(error)[:100]}"
         raise UnsupportedError(message) from None
     if dtype.kind == "b" and (array.view(np.uint8) > 1).any():
-        message = "it is bool and holds bytes other than 0 and 1"
+        message = "expected the bytes 0 and 1 in an array of bool, got others"
         raise TensorError(message)
     return array
 
@@ -101,7 +101,7 @@ def _read_npz(path: str | os.PathLike[str], budget: Budget) -> dict[str, np.ndar
     for name in container:
         try:
             if not name.endswith(_NPY_SUFFIX):
-                message = "it is no .npy, so this is no .npz"
+                message = "expected a .npz, whose members are named *.npy"
                 raise UnsupportedError(message)
             arrays[name.removesuffix(_NPY_SUFFIX)] = _npy(container.read(name), budget)
         except SbformatError as error:
@@ -115,6 +115,6 @@ def _npy(data: memoryview, budget: Budget) -> np.ndarray:
     try:
         dtype = np.dtype(descr)
     except TypeError:
-        message = f"numpy has no dtype {quote(descr, 40)}"
+        message = f"unknown numpy dtype {quote(descr, 40)}"
         raise UnsupportedError(message) from None
     return _array(data[start:], dtype, shape, budget, order="F" if is_fortran else "C")

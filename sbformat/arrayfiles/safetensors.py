@@ -103,14 +103,14 @@ def parse_header(opened: Source, budget: Budget) -> tuple[dict[str, Row], dict[s
     length = int.from_bytes(opened.view(0, _LENGTH_BYTES), "little")
     start = _LENGTH_BYTES + length
     if start > opened.size:
-        _refuse(f"its header would have {length:,} bytes, the file has {opened.size:,}")
+        _refuse(f"its header has {length:,} bytes, more than the file of {opened.size:,}")
     try:
         header = parse_object(opened.view(_LENGTH_BYTES, length), budget)
     except DataError as error:
-        _refuse(f"its header is no JSON: {error.message}")
+        _refuse(f"its header is not JSON: {error.message}")
     metadata = header.pop(_METADATA, {})
     if type(metadata) is not dict or any(type(text) is not str for text in metadata.values()):
-        _refuse("its metadata is not text by name")
+        _refuse("expected texts as the values of its metadata")
     budget.spend("leaves", len(header))
     rows = sorted(((name, _row(name, row)) for name, row in header.items()), key=lambda item: item[1][2])
     _check_cover([span for _, (_, _, span) in rows], opened.size - start)
@@ -141,7 +141,7 @@ def _are_sizes(value: Any) -> bool:
 
 def _check_cover(spans: Iterable[tuple[int, int]], size: int) -> None:
     if any(mine[1] != following[0] for mine, following in pairwise([(0, 0), *spans, (size, size)])):
-        _refuse("its tensors do not cover its bytes one behind the other")
+        _refuse("its tensors overlap, or leave a gap between them")
 
 
 def dtype_of(name: str) -> str:
@@ -150,7 +150,7 @@ def dtype_of(name: str) -> str:
     :raises UnsupportedError: for one that numpy has no array of
     """
     if name not in _DTYPES:
-        message = f"it is {quote(name, 40)}, which numpy cannot hold"
+        message = f"numpy has no dtype for {quote(name, 40)}"
         raise UnsupportedError(message)
     return _DTYPES[name]
 
@@ -165,7 +165,7 @@ def check_shape(nbytes: int, itemsize: int, shape: tuple[int, ...], budget: Budg
     for length in shape:
         size *= length
     if size != nbytes:
-        message = f"its shape asks for {_number(size)} bytes, it has {nbytes}"
+        message = f"expected {_number(size)} bytes for its shape, got {nbytes}"
         raise TensorError(message)
 
 

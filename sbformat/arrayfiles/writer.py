@@ -53,7 +53,7 @@ def detect_format(path: str | os.PathLike[str]) -> ExportFormat:
     """
     text = os.fspath(path)
     if not text:
-        message = "the output has no name"
+        message = "expected a path to write to, got an empty one"
         raise UnsupportedError(message)
     suffix = Path(text).suffix
     if suffix == ".safetensors":
@@ -62,7 +62,7 @@ def detect_format(path: str | os.PathLike[str]) -> ExportFormat:
         return "npz"
     if text.endswith(("/", os.sep)) or not suffix or Path(text).is_dir():
         return "npy-folder"
-    message = f"{quote(text)}: the suffix tells the format: .safetensors, .npz, or none for a folder of .npy"
+    message = f"{quote(text)}: expected the suffix .safetensors or .npz, or none for a folder of .npy files"
     raise UnsupportedError(message)
 
 
@@ -171,11 +171,11 @@ def _safetensors(job: _Job) -> None:
     That holds all of the file in memory, and is not used.
     """
     if _RESERVED in job.arrays:
-        message = f"safetensors keeps the name {_RESERVED} for itself; write .npz"
+        message = f"the name {_RESERVED} is reserved in safetensors; write .npz"
         raise UnsupportedError(message)
     for name, array in job.arrays.items():
         if array.dtype not in CODES:
-            message = f"safetensors cannot hold these tensors: {quote(name)} is {array.dtype}"
+            message = f"safetensors has no dtype {array.dtype}, which {quote(name)} has"
             raise UnsupportedError(message)
     rank = {name: place for place, name in enumerate(CODES)}
     names = sorted(job.arrays, key=lambda name: (rank[job.arrays[name].dtype], name))
@@ -200,7 +200,7 @@ def _header(job: _Job, names: list[str]) -> bytes:
         start = stop
     text = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     if len(text) > _HEADER_BYTES:
-        message = f"safetensors cannot hold these tensors: their names and shapes need {len(text):,} bytes"
+        message = f"a safetensors header of {len(text):,} bytes is too large: there are too many names"
         raise UnsupportedError(message)
     return text + b" " * (-len(text) % _ALIGNMENT)
 
@@ -211,7 +211,7 @@ def _npz(job: _Job) -> None:
     for name, array in job.arrays.items():
         _check_npy(name, array)
         if name.endswith(".npy") and name.removesuffix(".npy") in job.arrays:
-            message = f"a .npz cannot hold {quote(name)} beside {quote(name.removesuffix('.npy'))}"
+            message = f"a .npz cannot contain both {quote(name)} and {quote(name.removesuffix('.npy'))}"
             raise UnsupportedError(message)
     with (
         new_file(job.path, overwrite=job.overwrite) as temporary,
@@ -256,5 +256,5 @@ def _write_npy(job: _Job, array: ArrayStream, file: IO[bytes]) -> None:
 def _check_npy(name: str, array: ArrayStream) -> None:
     """The .npy header names numpy's own dtypes only; others would come back as raw bytes."""
     if array.descr is None:
-        message = f"{quote(name)} is {array.dtype}, which .npy cannot name; write .safetensors"
+        message = f"{quote(name)} is {array.dtype}, which .npy does not support; write .safetensors"
         raise UnsupportedError(message)

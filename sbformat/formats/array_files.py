@@ -128,10 +128,10 @@ def decode_description(text: str | None, limits: Limits) -> list[dict[str, Any]]
         return None  # what extract writes: facts about the arrays
     version, rows = document.get("version"), document["entries"]
     if type(version) is not int or version != PORTABLE_VERSION:
-        message = f"its description has version {quote(version, 40)}; {PORTABLE_VERSION} is known"
+        message = f"expected a description of version {PORTABLE_VERSION}, got {quote(version, 40)}"
         raise UnsupportedError(message)
     if type(rows) is not list or any(type(row) is not dict or type(row.get("name")) is not str for row in rows):
-        message = "its description is not a list of entries"
+        message = "expected a list of entries as its description"
         raise DataError(message)
     return rows
 
@@ -180,7 +180,7 @@ def build_contents(
             kept[name] = content
     left = next((name for name in tensors if name not in used), None)
     if left is not None:
-        message = f"no entry of its description has the tensor {quote(left)}"
+        message = f"its description does not name the tensor {quote(left)}"
         raise DataError(message)
     return kept, made
 
@@ -196,11 +196,11 @@ def _content(
         try:
             return BytesSource(str(row["text"]).encode("utf-8"))
         except UnicodeEncodeError:
-            message = "its text holds a lone surrogate, which no bytes of text give"
+            message = "its text contains a lone surrogate, which UTF-8 cannot encode"
             raise DataError(message) from None
     info = tensors.get(name)
     if not words and info is not None and info.dtype == "uint8" and len(info.shape) == 1:
         used.add(name)
         return info.storage.source() if isinstance(info.storage, FileStorage) else BytesSource(info.storage.bytes())
-    message = "its description says nothing of this entry, and no tensor of bytes has its name"
+    message = "its description has no content for this entry, and no tensor of bytes has its name"
     raise DataError(message)

@@ -98,26 +98,26 @@ def test_npy_headers_in_every_spelling_are_read(tmp_path: Path, text: str, versi
 @pytest.mark.parametrize(
     ("content", "kind", "words"),
     [
-        (npy(header("'|O'"), b"\x80\x04N."), UnsupportedError, "unpickled"),
+        (npy(header("'|O'"), b"\x80\x04N."), UnsupportedError, "need a pickle"),
         (npy(header("'<U3'"), bytes(24)), UnsupportedError, "plain numbers"),
         (npy(header("'|V2'"), bytes(4)), UnsupportedError, "plain numbers"),
         (npy(header("'<M8[s]'"), bytes(16)), UnsupportedError, "plain numbers"),
         (npy(header("[('a', '<f4')]"), bytes(8)), UnsupportedError, "header"),
-        (npy(header("'<f3'"), bytes(6)), UnsupportedError, "no dtype"),
+        (npy(header("'<f3'"), bytes(6)), UnsupportedError, "unknown numpy dtype"),
         (npy(header("__import__('os').system('true')"), bytes(8)), UnsupportedError, "header"),
         (npy(header(shape="(2,) if 1 else ()"), bytes(8)), UnsupportedError, "header"),
         (npy(header(shape="(-2,)"), bytes(8)), UnsupportedError, "header"),
-        (npy(header(shape="(9223372036854775807, 9223372036854775807)"), bytes(8)), TensorError, "asks for"),
-        (npy(header(shape=f"({'9999999999999999999, ' * 30})"), bytes(8)), TensorError, "asks for 2\\^"),
+        (npy(header(shape="(9223372036854775807, 9223372036854775807)"), bytes(8)), TensorError, "for its shape"),
+        (npy(header(shape=f"({'9999999999999999999, ' * 30})"), bytes(8)), TensorError, "expected 2\\^"),
         (npy(header(shape=f"({'9' * 30},)"), bytes(8)), UnsupportedError, "plain numbers"),
         (npy(header(shape=f"({'0, ' * 33})")), LimitError, "tensor_rank"),
-        (npy(header(shape="(0, 9223372036854775808, 9223372036854775807)")), UnsupportedError, "cannot hold"),
-        (npy(header(), bytes(7)), TensorError, "asks for 8 bytes, it has 7"),
-        (npy(header(), bytes(9)), TensorError, "asks for 8 bytes, it has 9"),
+        (npy(header(shape="(0, 9223372036854775808, 9223372036854775807)")), UnsupportedError, "cannot represent"),
+        (npy(header(), bytes(7)), TensorError, "expected 8 bytes for its shape, got 7"),
+        (npy(header(), bytes(9)), TensorError, "expected 8 bytes for its shape, got 9"),
         (npy(header("'|b1'"), b"\x02\x00"), TensorError, "0 and 1"),
         (npy(header("'|b1'", shape="()"), b"\x02"), TensorError, "0 and 1"),
-        (npy("{'descr': '<f4', 'descr': '<f4', 'descr': '<f4'}", bytes(8)), UnsupportedError, "each of descr"),
-        (npy("{'descr': '<f4', 'fortran_order': False, 'descr': '<f4'}", bytes(4)), UnsupportedError, "each of descr"),
+        (npy("{'descr': '<f4', 'descr': '<f4', 'descr': '<f4'}", bytes(8)), UnsupportedError, "each once"),
+        (npy("{'descr': '<f4', 'fortran_order': False, 'descr': '<f4'}", bytes(4)), UnsupportedError, "each once"),
         (npy("{'descr': '<f4' 'fortran_order': False 'shape': (2,)}", bytes(8)), UnsupportedError, "header"),
         (npy(header(shape="(2)"), bytes(8)), UnsupportedError, "header"),
         (npy(header(shape="(02,)"), bytes(8)), UnsupportedError, "header"),
@@ -126,8 +126,8 @@ def test_npy_headers_in_every_spelling_are_read(tmp_path: Path, text: str, versi
         (npy("(" * 60_000), UnsupportedError, "header"),
         (npy(header(), version=4), TensorError, "version 1 to 3"),
         (b"\x93NUMPY", TensorError, "version 1 to 3"),
-        (b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + bytes(20), TensorError, "header would have"),
-        (b"\x93NUMPY\x01\x00\xff\x00" + bytes(20), TensorError, "header would have"),
+        (b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + bytes(20), TensorError, "is longer than"),
+        (b"\x93NUMPY\x01\x00\xff\x00" + bytes(20), TensorError, "is longer than"),
         (b"\x80\x04N.", TensorError, "version 1 to 3"),
         (b"", TensorError, "version 1 to 3"),
     ],
@@ -141,12 +141,12 @@ def test_hostile_npy_is_refused(tmp_path: Path, content: bytes, kind: type[Sbfor
 
 def test_object_arrays_are_refused_with_their_pickle_unread(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", a=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(UnsupportedError, match="unpickled"):
+    with pytest.raises(UnsupportedError, match="need a pickle"):
         read_arrays(tmp_path / "a.npz")
 
 
 def test_a_zip_of_anything_else_is_no_npz(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="no .npy"):
+    with pytest.raises(UnsupportedError, match="named ..npy"):
         read_arrays(npz(tmp_path, {"data": b"{}"}))
 
 
@@ -231,12 +231,12 @@ def test_padding_and_unknown_facts_are_read_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("head", "data", "kind", "words"),
     [
-        ({"a": row()}, bytes(7), ContainerError, "cover"),
-        ({"a": row()}, bytes(9), ContainerError, "cover"),
-        ({}, bytes(1), ContainerError, "cover"),
-        ({"a": row(), "b": row(span=[4, 12])}, bytes(12), ContainerError, "cover"),
-        ({"a": row(), "b": row(span=[12, 20])}, bytes(20), ContainerError, "cover"),
-        ({"a": row(), "b": row()}, bytes(8), ContainerError, "cover"),
+        ({"a": row()}, bytes(7), ContainerError, "overlap, or leave a gap"),
+        ({"a": row()}, bytes(9), ContainerError, "overlap, or leave a gap"),
+        ({}, bytes(1), ContainerError, "overlap, or leave a gap"),
+        ({"a": row(), "b": row(span=[4, 12])}, bytes(12), ContainerError, "overlap, or leave a gap"),
+        ({"a": row(), "b": row(span=[12, 20])}, bytes(20), ContainerError, "overlap, or leave a gap"),
+        ({"a": row(), "b": row()}, bytes(8), ContainerError, "overlap, or leave a gap"),
         ({"a": row(span=[8, 0])}, bytes(8), ContainerError, "end before"),
         ({"a": row(span=[0, 8, 8])}, bytes(8), ContainerError, "offsets"),
         ({"a": row(span=[False, 8])}, bytes(8), ContainerError, "offsets"),
@@ -246,10 +246,10 @@ def test_padding_and_unknown_facts_are_read_over(tmp_path: Path) -> None:
         ({"a": row(dtype=None)}, bytes(8), ContainerError, "offsets"),
         ({"a": {}}, b"", ContainerError, "offsets"),
         ({"a": 1}, b"", ContainerError, "expected an object that"),
-        ({"a": row(shape=[3])}, bytes(8), TensorError, "asks for 12 bytes"),
-        ({"a": row(shape=[2**62] * 20)}, bytes(8), TensorError, r"asks for 2\^"),
+        ({"a": row(shape=[3])}, bytes(8), TensorError, "expected 12 bytes"),
+        ({"a": row(shape=[2**62] * 20)}, bytes(8), TensorError, r"expected 2\^"),
         ({"a": row(shape=[1] * 33)}, bytes(8), LimitError, "tensor_rank"),
-        ({"a": row(shape=[0, 2**63, 2**63], span=[0, 0])}, b"", UnsupportedError, "cannot hold"),
+        ({"a": row(shape=[0, 2**63, 2**63], span=[0, 0])}, b"", UnsupportedError, "cannot represent"),
         ({"a": row("BOOL", [2], [0, 2])}, b"\x01\x02", TensorError, "0 and 1"),
         ({"a": row("F4", [4], [0, 2])}, bytes(2), UnsupportedError, "F4"),
         ({"a": row("\x1b[2J" * 99)}, bytes(8), UnsupportedError, "numpy"),

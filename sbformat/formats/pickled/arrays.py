@@ -70,7 +70,7 @@ class Tensors:
                 raise TensorError(message)
             made[name] = self.of(part)
         if not made:
-            message = "a running mean has no statistics"
+            message = "expected mean, var and count in a running mean, got none"
             raise TensorError(message)
         return made
 

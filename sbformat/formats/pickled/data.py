@@ -64,7 +64,7 @@ class DataBuilder:
         made: dict[str, Any] = {}
         for key, part in pairs:
             if type(key) is not str or key in made:
-                message = "a name in it is no text, or stands twice"
+                message = "expected distinct texts as the names of its attributes"
                 raise PickleError(message)
             try:
                 made[key] = self._plain(self._recognition.value(part), 1)
