@@ -50,6 +50,29 @@ def quote(name: object, limit: int = _SHOWN_CHARACTERS) -> str:
     return f"'{escape(str(name), limit)}'"
 
 
+def require_type(value: object, expected: type | tuple[type, ...], what: str) -> None:
+    """Refuse an argument of a wrong type.
+
+    >>> require_type(None, Archive, "an Archive")
+    TypeError: expected an Archive, got None
+
+    :raises TypeError: if it is not of an expected type
+    """
+    if not isinstance(value, expected):
+        message = f"expected {what}, got {'None' if value is None else type(value).__name__}"
+        raise TypeError(message)
+
+
+def require_several(names: Iterable[str], argument: str) -> None:
+    """Refuse a str where a collection of names is expected: it would be a collection of characters.
+
+    :raises TypeError: if it is a str
+    """
+    if isinstance(names, str):
+        message = f"{argument}: expected a collection of names, got the str {quote(names)}; pass [{quote(names)}]"
+        raise TypeError(message)
+
+
 def _bounded(text: str) -> str:
     if len(text) * 4 <= MESSAGE_BYTES:
         return text

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sbformat.archive.archive import Archive
 from sbformat.archive.entries import ReadOptions
 from sbformat.errors import SbformatError, UnsupportedError, quote
 from sbformat.formats.opener import open_archive
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from sbformat.archive.archive import Archive
     from sbformat.io.source import SourceLike
     from sbformat.pth import StateDict
     from sbformat.pth.values import OnUnknown
@@ -33,7 +33,7 @@ _ON_UNKNOWN: Final = ("error", "inert")
 
 
 def read(
-    source: SourceLike,
+    source: ArchiveLike,
     *,
     limits: Limits = DEFAULT_LIMITS,
     on_unknown: OnUnknown = "error",
@@ -50,7 +50,8 @@ def read(
     >>> archive.algorithm.name, archive.data["gamma"], list(archive.parameters)
     ('PPO', 0.99, ['policy', 'policy.optimizer'])
 
-    :param source: a path (``name`` falls back to ``name.zip``, as in SB3), a folder, bytes, or a binary file object
+    :param source: a path (``name`` falls back to ``name.zip``, as in SB3), a folder, bytes, or a binary file object;
+        an Archive is returned unchanged
     :param limits: the largest sizes and counts to accept (FORMAT.md 8)
     :param on_unknown: ``error`` refuses a ``.pth`` with an unknown constructor, ``inert`` returns an inert node for it
         (files of ``policy.save`` need that)
@@ -74,7 +75,7 @@ def as_archive(
     on_unknown: OnUnknown = "error",
     in_place: bool = False,
 ) -> Archive:
-    """Return an archive as it is, and read everything else.
+    """Return an archive unchanged, and read everything else.
 
     :param source: an archive, or what :func:`read` takes
     :param limits: for reading, as in :func:`read`
@@ -82,13 +83,11 @@ def as_archive(
     :param in_place: read as :func:`read_in_place` does
     :raises TypeError: when it is neither an archive nor a source
     """
-    if isinstance(source, Archive):
-        return source
     return (read_in_place if in_place else read)(source, limits=limits, on_unknown=on_unknown)
 
 
 def read_in_place(
-    source: SourceLike,
+    source: ArchiveLike,
     *,
     limits: Limits = DEFAULT_LIMITS,
     on_unknown: OnUnknown = "error",
@@ -133,7 +132,7 @@ def reads(
 
 
 def read_parameters(
-    source: SourceLike,
+    source: ArchiveLike,
     *,
     entries: Iterable[str] | None = None,
     limits: Limits = DEFAULT_LIMITS,
@@ -164,7 +163,7 @@ def read_parameters(
 
 
 def safe_open(
-    source: SourceLike,
+    source: ArchiveLike,
     framework: str = "np",
     entry: str = "policy",
     *,

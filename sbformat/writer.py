@@ -10,6 +10,7 @@ with ``overwrite=True`` only, otherwise a ``FileExistsError`` is raised.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import partial
 from io import BytesIO
 from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
@@ -30,7 +31,7 @@ from sbformat.constants import (
 from sbformat.container.names import is_state_dict
 from sbformat.container.reader import Container
 from sbformat.container.writer import ContainerWriter, write_all
-from sbformat.errors import ContainerError, SbformatError
+from sbformat.errors import ContainerError, SbformatError, require_type
 from sbformat.io.atomic import new_file, open_new
 from sbformat.io.readahead import READ_AHEAD_BYTES, read_ahead
 from sbformat.io.source import BytesSource, FileSource
@@ -40,7 +41,7 @@ from sbformat.pth.decode import open_records
 from sbformat.pth.mismatches import Mismatch, fit_all, misfit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from sbformat.container.records import Chunks
     from sbformat.io.source import Source
@@ -78,6 +79,7 @@ def write(
     :raises OSError: if it cannot be written, or is not a regular file
     :raises SbformatError: if an entry cannot be encoded, or :func:`sbformat.read` would refuse the result
     """
+    _require_archive(archive)
     with new_file(path, overwrite=overwrite) as temporary:
         with open_new(temporary) as file:
             encoded = _write_entries(archive, file, reencode=reencode, progress=progress)
@@ -96,6 +98,7 @@ def writes(archive: Archive, *, reencode: bool = False) -> bytes:
     :param reencode: see :func:`write`
     :raises SbformatError: see :func:`write`
     """
+    _require_archive(archive)
     file = BytesIO()
     encoded = _write_entries(archive, file, reencode=reencode)
     data = file.getvalue()
@@ -142,6 +145,14 @@ def _rank(name: str) -> int:
     if is_state_dict(name):
         return len(_FIRST)
     return len(_FIRST) + 1 + (_LAST.index(name) if name in _LAST else len(_LAST))
+
+
+def _require_archive(value: Archive) -> None:
+    """Refuse another type; of the results of ``rebuild``, ``edit`` and ``unbundle`` the field ``archive`` is one.
+
+    :raises TypeError: if it is not an Archive
+    """
+    require_type(value, Archive, "an Archive (its field archive)" if hasattr(value, "archive") else "an Archive")
 
 
 def _write_entries(
@@ -240,6 +251,8 @@ def new(template: Archive, parameters: Mapping[str, Any], *, data: Mapping[str, 
         template's; ``problems`` are all of them
     :raises MissingEntryError: for a state dict that the template does not have
     """
+    _require_archive(template)
+    require_type(parameters, Mapping, "state dicts by name")
     made = fit_all(parameters, lambda name, value: _fit_state_dict(template.state_dict(name + PTH_SUFFIX), value))
     for name in template.parameters:
         if OPTIMIZER_WORD in name and name not in made:

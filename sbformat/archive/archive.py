@@ -7,6 +7,7 @@ others can be read. An edit returns another archive, which shares everything tha
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
@@ -26,11 +27,11 @@ from sbformat.constants import (
 )
 from sbformat.container.names import is_state_dict
 from sbformat.container.records import Member
-from sbformat.errors import FormatError, LimitError, MissingEntryError, SbformatError
+from sbformat.errors import FormatError, LimitError, MissingEntryError, SbformatError, require_type
 from sbformat.limits import Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from types import EllipsisType
 
     from sbformat.archive.algorithm import Algorithm
@@ -367,6 +368,7 @@ class Archive:
         from sbformat.archive.edits import encode_edits
 
         plain = {DATA_ENTRY: data, VERSION_ENTRY: stable_baselines3_version, SYSTEM_INFO_ENTRY: system_info}
+        require_type(parameters, (Mapping, type(None)), "parameters to be state dicts by name")
         state_dicts = {name + PTH_SUFFIX: value for name, value in (parameters or {}).items()}
         variables = self._variables_entry or PYTORCH_VARIABLES_ENTRY
         if pytorch_variables is None and variables not in self.entries:

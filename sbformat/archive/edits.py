@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,10 +11,10 @@ from sbformat.archive.system_info import parse_system_info, parse_version
 from sbformat.constants import DATA_ENTRY, PLAIN_ENTRIES, PTH_SUFFIX, VERSION_ENTRY
 from sbformat.container.names import is_state_dict
 from sbformat.data import dumps
-from sbformat.errors import ContainerError, SbformatError, quote
+from sbformat.errors import ContainerError, SbformatError, quote, require_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from sbformat.archive.edited_entries import Content
     from sbformat.archive.entries import Entries
@@ -61,11 +62,13 @@ def dump_data(data: Mapping[str, Any]) -> bytes:
 
     :raises DataError: for values that JSON cannot represent
     """
+    require_type(data, Mapping, "data by key")
     return _call_within(DATA_ENTRY, dumps, data)
 
 
 def _encode_text(name: str, text: str) -> bytes:
     """Encode a text entry, and check that a reader can parse it."""
+    require_type(text, str, f"the text of {name}")
     raw = text.encode("utf-8", "surrogatepass")
     _call_within(name, parse_version if name == VERSION_ENTRY else parse_system_info, raw)
     return raw

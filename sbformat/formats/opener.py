@@ -51,16 +51,17 @@ _DEFAULT_OPTIONS: Final = ReadOptions()
 
 
 def open_archive(
-    source: SourceLike,
+    source: Archive | SourceLike,
     budget: Budget,
     options: ReadOptions = _DEFAULT_OPTIONS,
     *,
     mapped: bool = False,
     in_memory: bool = True,
 ) -> Archive:
-    """Open a source with the class for its kind.
+    """Open a source with the class for its kind; return an archive unchanged.
 
-    :param source: a path (``name`` falls back to ``name.zip``, as in SB3), a folder, bytes, or a binary file object
+    :param source: an archive, a path (``name`` falls back to ``name.zip``, as in SB3), a folder, bytes, or a binary
+        file object
     :param budget: the budget of the operation; memory for the size of the file is granted to it
     :param options: how entries are decoded
     :param mapped: map a file instead of reading it
@@ -68,6 +69,8 @@ def open_archive(
     :raises OSError: if the path cannot be read
     :raises SbformatError: see :func:`sbformat.read`
     """
+    if isinstance(source, Archive):
+        return source
     in_place = _LARGE if in_memory else _LARGE_IN_PLACE
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
         from sbformat.archive.folder import open_folder

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sbformat.errors import UnsupportedError, quote
+from sbformat.errors import UnsupportedError, quote, require_type
 
 if TYPE_CHECKING:
     from sbformat.globals.torch import Pair
@@ -88,6 +88,7 @@ def parse_target(text: str | Target) -> Target:
     if isinstance(text, Target):
         target: Target | None = text
     else:
+        require_type(text, str, "a release of SB3 such as '2.9'")
         match = re.fullmatch(r"([1-9])\.(0|[1-9][0-9]?)(?:\.[0-9]{1,2})?", text)
         target = Target(int(match[1]), int(match[2])) if match else None
     if target not in RELEASES:

@@ -14,7 +14,7 @@ import os
 import stat
 from typing import IO, TYPE_CHECKING, Final, NoReturn, Protocol, TypeAlias, cast
 
-from sbformat.errors import ContainerError, LimitError, UnsupportedError, quote
+from sbformat.errors import ContainerError, LimitError, UnsupportedError, quote, require_type
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 
 if TYPE_CHECKING:
@@ -204,13 +204,8 @@ def open_source(source: SourceLike, *, mapped: bool = False, budget: Budget | No
     if view is not None:
         return BytesSource(_copy_if_mutable(view))
     if not hasattr(source, "read"):
-        message = f"expected an Archive, a path, bytes or a binary file, got {_name_type(source)}"
-        raise TypeError(message)
+        require_type(source, (), "an Archive, a path, bytes or a binary file")
     return BytesSource(_read_stream(cast("IO[bytes]", source), budget))
-
-
-def _name_type(value: object) -> str:
-    return "None" if value is None else type(value).__name__
 
 
 def open_large(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> FileSource | None:

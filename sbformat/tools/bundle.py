@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sbformat.archive.archive import Archive
-    from sbformat.io.source import SourceLike
     from sbformat.reader import ArchiveLike
 
 _WHOLE_ARCHIVES: Final = ("sb3", "folder")
@@ -36,7 +35,7 @@ class Unbundled(NamedTuple):
 
 def bundle(
     source: ArchiveLike,
-    vecnormalize: VecNormalize | SourceLike,
+    vecnormalize: VecNormalize | ArchiveLike,
     *,
     overwrite: bool = False,
     allow_mismatch: bool = False,

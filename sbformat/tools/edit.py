@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.archive.algorithm import infer
 from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUFFIX
 from sbformat.container.names import is_state_dict
 from sbformat.data import Serialized
-from sbformat.errors import MissingEntryError, UnsupportedError, ValidationError, escape, quote
+from sbformat.errors import (
+    MissingEntryError,
+    UnsupportedError,
+    ValidationError,
+    escape,
+    quote,
+    require_several,
+    require_type,
+)
 from sbformat.immutable import thaw
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pth import clear_optimizer
@@ -19,7 +27,7 @@ from sbformat.reader import as_archive
 from sbformat.schema import Problem, iter_problems, known_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from sbformat.archive.archive import Archive
     from sbformat.pth import StateDict
@@ -82,6 +90,10 @@ def edit(
     :raises MissingEntryError: for a key, state dict or entry that does not exist, and a key that SB3 does not know
     :raises UnsupportedError: for files of other formats, which are only read
     """
+    require_several(unset, "unset")
+    require_several(drop, "drop")
+    require_type(assign, Iterable, "assign to be a mapping or pairs")
+    require_type(weights, (Mapping, type(None)), "weights to be arrays by name")
     archive = as_archive(source, limits=limits)
     archive.require_writable()
     before = set(_iter_errors(archive))

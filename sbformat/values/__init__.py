@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sbformat.data import Serialized
+from sbformat.errors import require_type
 from sbformat.globals.releases import NEWEST, parse_target
 from sbformat.limits import DEFAULT_LIMITS, Budget
 from sbformat.pkl.decode import decode_pickle
@@ -19,7 +21,6 @@ from sbformat.values.context import Issue, is_known
 from sbformat.values.decoder import Decoder
 
 if TYPE_CHECKING:
-    from sbformat.data import Serialized
     from sbformat.globals.releases import Target
     from sbformat.globals.torch import Pair
     from sbformat.limits import Limits
@@ -47,6 +48,7 @@ def decode(serialized: Serialized, *, limits: Limits = DEFAULT_LIMITS) -> Any:
         archive = sbformat.read("agent.zip")
         schedule = sbformat.values.decode(archive.data["lr_schedule"])  # FloatSchedule(schedule=ConstantSchedule(...))
     """
+    require_type(serialized, Serialized, "a Serialized")
     return decode_blob(serialized.pickle, Budget(limits))
 
 

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 _KIND: Final = "replay-buffer"
 
 
-def read_replay_buffer(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> ReplayBuffer:
+def read_replay_buffer(source: Archive | SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> ReplayBuffer:
     """Read a file that ``save_replay_buffer`` wrote; nothing in it is run (FORMAT.md 18).
 
     The arrays of a file of more than 32 MiB, given as a path, stay in the file; it must not change while it is in use.
 
-    :param source: a path, bytes, or a binary file object
+    :param source: a path, bytes, a binary file object, or what :func:`sbformat.read` returned for one
     :param limits: bounds on what the file may use; arrays are not counted
     :return: the buffer, with its arrays of shape ``(buffer_size, n_envs, ...)``
     :raises OSError: from the path, unchanged

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.archive.archive import Archive
 from sbformat.archive.kinds import detect_kind, refuse_kind
 from sbformat.constants import SETTINGS_ENTRY
 from sbformat.errors import MissingEntryError, SbformatError, TensorError, UnsupportedError, quote
 from sbformat.formats.opener import open_archive
-from sbformat.formats.pickled import require_plain_pickle
+from sbformat.formats.pickled import PickledArchive, require_plain_pickle
 from sbformat.formats.vecnormalize.attributes import class_of, library_of, statistics_of, vecnormalize_of
 from sbformat.formats.vecnormalize.entries import read_entries
 from sbformat.formats.vecnormalize.values import RunningMeanStd, VecNormalize
@@ -19,7 +20,6 @@ from sbformat.pkl.decode import decode_pickle
 from sbformat.values import decode_tree
 
 if TYPE_CHECKING:
-    from sbformat.archive.archive import Archive
     from sbformat.io.source import BytesSource, SourceLike
     from sbformat.values.types import Instance
 
@@ -31,7 +31,7 @@ RETURNS_FILE: Final = "ret_rms.pkl"
 _ELSEWHERE: Final = ("torch-legacy", "data-json", "safetensors")
 
 
-def read_vecnormalize(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> VecNormalize:
+def read_vecnormalize(source: Archive | SourceLike, *, limits: Limits = DEFAULT_LIMITS) -> VecNormalize:
     """Read normalization statistics; nothing in the file is run (FORMAT.md 17).
 
     A lone ``obs_rms.pkl`` or ``ret_rms.pkl`` of SB2 has the statistics of observations or of returns: the other is not
@@ -40,7 +40,7 @@ def read_vecnormalize(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS) ->
 
     :param source: a ``vecnormalize.pkl`` of SB3 or SB2, or one of SB2's two files: a path, bytes, or a binary file
         object; a folder with a ``vecnormalize.pkl``, a ``vec_normalize.pkl`` or SB2's two; an archive that
-        :func:`sbformat.bundle` made
+        :func:`sbformat.bundle` made; or what :func:`sbformat.read` returned for one
     :param limits: bounds on what the file may use
     :return: statistics as float64 arrays, settings, and spaces
     :raises OSError: from the path, unchanged
@@ -59,12 +59,15 @@ def read_vecnormalize(source: SourceLike, *, limits: Limits = DEFAULT_LIMITS) ->
     return make_vecnormalize(found) if isinstance(found, dict) else read_entries(found)
 
 
-def read_parts(source: SourceLike, limits: Limits) -> dict[str, Instance] | Archive:
+def read_parts(source: Archive | SourceLike, limits: Limits) -> dict[str, Instance] | Archive:
     """Return the decoded files of a source by name, or the archive of a bundle.
 
     :raises SbformatError: as :func:`read_vecnormalize`
     """
     name = ""
+    if isinstance(source, Archive):
+        value: Any = source.value if isinstance(source, PickledArchive) else None
+        return _name_part(value, next(iter(source.entries))) if class_of(value) else source
     if isinstance(source, (str, os.PathLike)):
         if os.path.isdir(source):
             return _read_folder(os.fsdecode(source), limits)
@@ -78,8 +81,11 @@ def read_parts(source: SourceLike, limits: Limits) -> dict[str, Instance] | Arch
             message = "expected a pickle of a VecNormalize, or a bundle"
             raise UnsupportedError(message)
         refuse_kind(kind, opened)
-    found = read_pickle(opened, limits)
-    return {WHOLE_FILE if class_of(found) == "VecNormalize" else find_file_name(found, name): found}
+    return _name_part(read_pickle(opened, limits), name)
+
+
+def _name_part(value: Instance, name: str) -> dict[str, Instance]:
+    return {WHOLE_FILE if class_of(value) == "VecNormalize" else find_file_name(value, name): value}
 
 
 def read_pickle(opened: BytesSource, limits: Limits) -> Instance:

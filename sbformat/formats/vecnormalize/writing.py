@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.container.writer import write_all
-from sbformat.errors import TensorError
+from sbformat.errors import TensorError, require_type
 from sbformat.formats.vecnormalize.attributes import vecnormalize_of
 from sbformat.formats.vecnormalize.reading import read_pickle
 from sbformat.formats.vecnormalize.values import RunningMeanStd, VecNormalize
@@ -80,6 +80,7 @@ def writes_vecnormalize(value: VecNormalize, *, target: str | Target = NEWEST) -
 
         data = sbformat.writes_vecnormalize(statistics, target="2.0")
     """
+    require_type(value, VecNormalize, "a VecNormalize")
     release = parse_target(target)
     made = _new(_CLASS, Dict(_state(value, release)))
     data = encode_pickle(made, protocol=_PROTOCOL)

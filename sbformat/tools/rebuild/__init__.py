@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sbformat.archive.archive import Archive
 from sbformat.archive.kinds import STATISTICS
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote
+from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote, require_several
 from sbformat.globals.references import REFERENCES
 from sbformat.globals.releases import NEWEST, Target, parse_target
 from sbformat.globals.renamed import current_name
@@ -145,9 +145,7 @@ def rebuild(
     :raises SbformatError: when an entry cannot be decoded
     :raises TypeError: when ``allow`` is a str
     """
-    if isinstance(allow, str):
-        message = f"allow: expected a collection of dotted names, got the str {quote(allow)}; pass [{quote(allow)}]"
-        raise TypeError(message)
+    require_several(allow, "allow")
     archive = source if isinstance(source, Archive) else read(source, limits=limits)
     if archive.format not in _FORMATS:
         hint = "; rebuild_vecnormalize rebuilds statistics" if archive.format in STATISTICS else ""

@@ -17,6 +17,7 @@ from sbformat.values import encode
 from sbformat.values.types import DictSpace
 
 if TYPE_CHECKING:
+    from sbformat.archive.archive import Archive
     from sbformat.formats.vecnormalize.values import VecNormalize
     from sbformat.globals.releases import Target
     from sbformat.io.source import SourceLike
@@ -44,7 +45,7 @@ class RebuiltStatistics(NamedTuple):
 
 
 def rebuild_vecnormalize(
-    source: SourceLike, *, target: str | Target = NEWEST, limits: Limits = DEFAULT_LIMITS
+    source: Archive | SourceLike, *, target: str | Target = NEWEST, limits: Limits = DEFAULT_LIMITS
 ) -> RebuiltStatistics:
     """Return statistics that the target's SB3 loads, and a report with a row for every attribute (FORMAT.md 17.4).
 

@@ -204,7 +204,7 @@ def test_a_schedule_of_the_authors_is_allowed_inside_of_sb3s(key: str, depth: in
 
 
 def test_a_name_that_is_not_in_a_collection_is_an_error() -> None:
-    with pytest.raises(TypeError, match="allow: expected a collection of dotted names"):
+    with pytest.raises(TypeError, match="allow: expected a collection of names"):
         rebuild(BASES["ppo"], allow="mine.Policy")
 
 
