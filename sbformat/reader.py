@@ -68,24 +68,6 @@ def read(
     return open_archive(source, budget, options)
 
 
-def as_archive(
-    source: ArchiveLike,
-    *,
-    limits: Limits = DEFAULT_LIMITS,
-    on_unknown: OnUnknown = "error",
-    in_place: bool = False,
-) -> Archive:
-    """Return an archive unchanged, and read everything else.
-
-    :param source: an archive, or what :func:`read` takes
-    :param limits: for reading, as in :func:`read`
-    :param on_unknown: for reading, as in :func:`read`
-    :param in_place: read as :func:`read_in_place` does
-    :raises TypeError: when it is neither an archive nor a source
-    """
-    return (read_in_place if in_place else read)(source, limits=limits, on_unknown=on_unknown)
-
-
 def read_in_place(
     source: ArchiveLike,
     *,

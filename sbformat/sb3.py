@@ -10,7 +10,6 @@ from importlib import import_module
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
-from sbformat.archive.archive import Archive
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape, quote
 from sbformat.globals.releases import NEWEST, RELEASES, Target
@@ -23,6 +22,7 @@ from sbformat.writer import writes
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from sbformat.archive.archive import Archive
     from sbformat.io.source import SourceLike
     from sbformat.tools.rebuild import RebuildReport, Row
 
@@ -96,7 +96,7 @@ def load(
     target = _installed_release()
     loader = _find_class(algorithm)
     given = dict(custom_objects or {})
-    original = source if isinstance(source, Archive) else read(source, limits=limits)
+    original = read(source, limits=limits)
     archive, account = rebuild(
         original, target=target, algorithm=_find_name(loader), supplied_at_load=given, allow=allow, limits=limits
     )

@@ -30,7 +30,7 @@ from sbformat.pkl import Call, Dict, Extension, Global, Update, decode_pickle
 from sbformat.pkl.disassembly import opcodes
 from sbformat.pkl.state import FIX_IMPORTS_BELOW, rename
 from sbformat.pkl.tree import walk
-from sbformat.reader import as_archive
+from sbformat.reader import read
 from sbformat.values import decode_tree
 from sbformat.values.hashing import find_key_fault
 
@@ -235,7 +235,7 @@ def load_data(
     pairs = _exact_pairs(allow)
     data: dict[str, Any] = {}
     failures: dict[str, Failure] = {}
-    for key, value in as_archive(source).data.items():
+    for key, value in read(source).data.items():
         if custom_objects is not None and key in custom_objects:
             data[key] = custom_objects[key]
         elif isinstance(value, Serialized):

@@ -762,7 +762,7 @@ def test_a_state_dict_is_named_without_its_suffix(name: str) -> None:
 
 def test_base64_that_is_not_of_its_pickle_is_refused() -> None:
     archive = sbformat.read(PPO)
-    with pytest.raises(sbformat.DataError, match="not the base64"):
+    with pytest.raises(sbformat.DataError, match="expected the base64"):
         archive.replace(data={"k": sbformat.Serialized("t", b"x", text="AAAA")})
 
 

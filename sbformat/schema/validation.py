@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sbformat.archive.archive import Archive
 from sbformat.archive.kinds import STATISTICS
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError
@@ -23,6 +22,7 @@ from sbformat.schema.schemas import SB2, choose_schema, choose_schema_of_data
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sbformat.archive.archive import Archive
     from sbformat.io.source import SourceLike
 
 
@@ -67,7 +67,7 @@ def iter_problems(
     if isinstance(source, Mapping):
         yield from check_data(source, *choose_schema_of_data(source))
         return
-    archive = source if isinstance(source, Archive) else read(source, limits=limits)
+    archive = read(source, limits=limits)
     yield from check_readable(archive)
     if DATA_ENTRY in archive.contents:
         try:

@@ -10,7 +10,7 @@ from sbformat.formats.vecnormalize.reading import read_vecnormalize
 from sbformat.formats.vecnormalize.values import VecNormalize
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pth.mismatches import Mismatch
-from sbformat.reader import as_archive
+from sbformat.reader import read
 from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def bundle(
     :raises UnsupportedError: when the archive already contains statistics and ``overwrite`` is False, when it is not a
         whole archive of SB3, and for statistics that the entries cannot represent exactly
     """
-    archive = as_archive(source, limits=limits)
+    archive = read(source, limits=limits)
     if not isinstance(vecnormalize, VecNormalize):
         vecnormalize = read_vecnormalize(vecnormalize, limits=limits)
     if archive.format not in _WHOLE_ARCHIVES:
@@ -143,6 +143,6 @@ def unbundle(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> Unbundl
     :raises MissingEntryError: when the archive lacks one of the two entries
     :raises SbformatError: when an entry violates the format
     """
-    archive = as_archive(source, limits=limits)
+    archive = read(source, limits=limits)
     vecnormalize = read_entries(archive)
     return Unbundled(archive.without(*ENTRIES), vecnormalize)

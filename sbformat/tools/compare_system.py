@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, escape
 from sbformat.limits import DEFAULT_LIMITS, Limits
-from sbformat.reader import as_archive
+from sbformat.reader import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +85,7 @@ def compare_system(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> t
         known, from ``_stable_baselines3_version``
     :raises SbformatError: when one of these two entries cannot be read
     """
-    archive = as_archive(source, limits=limits)
+    archive = read(source, limits=limits)
     info = archive.system_info
     fields = {} if info is None else dict(info.fields)
     if "Stable-Baselines3" not in fields and archive.stable_baselines3_version is not None:

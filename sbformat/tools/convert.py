@@ -22,7 +22,7 @@ from sbformat.formats.array_files import ARRAYS, METADATA_KEY, PORTABLE_VERSION,
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pth import StateDict
 from sbformat.pth.portable import to_portable
-from sbformat.reader import as_archive
+from sbformat.reader import read_in_place
 from sbformat.writer import write, write_pth
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _read_source(source: ArchiveLike | Arrays, limits: Limits) -> Archive | Arra
     """Return an archive, or arrays by name: those of a ``.safetensors`` or ``.npz`` that was not made of an archive."""
     if isinstance(source, Mapping):
         return source
-    archive = as_archive(source, limits=limits, in_place=True)
+    archive = read_in_place(source, limits=limits)
     return cast("Arrays", archive.state_dict(ARRAYS).tree) if isinstance(archive, ArrayFile) else archive
 
 

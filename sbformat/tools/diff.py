@@ -22,7 +22,7 @@ from sbformat.pth import (
     SparseTensor,
     TensorInfo,
 )
-from sbformat.reader import as_archive
+from sbformat.reader import read
 from sbformat.values import decode
 from sbformat.values.render import render_line
 
@@ -94,7 +94,7 @@ def diff(old: ArchiveLike, new: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS)
     :raises LimitError: for more changes than ``reported_values`` allows
     :raises SbformatError: when one of them is not an archive
     """
-    old, new = (as_archive(source, limits=limits, on_unknown="inert") for source in (old, new))
+    old, new = (read(source, limits=limits, on_unknown="inert") for source in (old, new))
     budget = Budget(old.limits)
     changes: list[Change] = []
     compared: list[StateDictComparison] = []

@@ -23,7 +23,7 @@ from sbformat.immutable import thaw
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pth import clear_optimizer
 from sbformat.pth.mismatches import Mismatch, fit_all
-from sbformat.reader import as_archive
+from sbformat.reader import read
 from sbformat.schema import Problem, iter_problems, known_keys
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def edit(
     require_several(drop, "drop")
     require_type(assign, Iterable, "assign to be a mapping or pairs")
     require_type(weights, (Mapping, type(None)), "weights to be arrays by name")
-    archive = as_archive(source, limits=limits)
+    archive = read(source, limits=limits)
     archive.require_writable()
     before = set(_iter_errors(archive))
     edited = archive

@@ -13,7 +13,7 @@ from sbformat.constants import POLICY_ENTRY, PTH_SUFFIX
 from sbformat.errors import MissingEntryError, TensorError
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pth.addresses import segment
-from sbformat.reader import as_archive
+from sbformat.reader import read_in_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,7 +71,7 @@ def extract(
     :raises UnsupportedError: for tensors that the output format cannot store
     :raises FileExistsError: when the output exists and ``overwrite`` is False
     """
-    archive = as_archive(source, limits=limits, on_unknown="inert", in_place=True)
+    archive = read_in_place(source, limits=limits, on_unknown="inert")
     kind = detect_format(output)
     facts: dict[str, Any] = {"entry": entry, "stable_baselines3_version": archive.stable_baselines3_version}
     separator = "/" if kind == "npy-folder" else ":"

@@ -13,7 +13,7 @@ from sbformat.errors import SbformatError, UnsupportedError
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import MetaTensor, QuantizedTensor, SparseTensor, TensorInfo
-from sbformat.reader import as_archive
+from sbformat.reader import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,7 +101,7 @@ def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectR
     :raises OSError: when the path cannot be opened
     :raises SbformatError: when the file is not an archive, or its container is damaged
     """
-    archive = as_archive(source, limits=limits, on_unknown="inert")
+    archive = read(source, limits=limits, on_unknown="inert")
     broken: list[BrokenEntry] = []
     budget = Budget(archive.limits)
 

@@ -41,7 +41,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.archive.archive import Archive
 from sbformat.archive.kinds import STATISTICS
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote, require_several
@@ -63,6 +62,7 @@ from sbformat.values.types import Reference
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from sbformat.archive.archive import Archive
     from sbformat.io.source import SourceLike
 
 __all__ = [
@@ -146,7 +146,7 @@ def rebuild(
     :raises TypeError: when ``allow`` is a str
     """
     require_several(allow, "allow")
-    archive = source if isinstance(source, Archive) else read(source, limits=limits)
+    archive = read(source, limits=limits)
     if archive.format not in _FORMATS:
         hint = "; rebuild_vecnormalize rebuilds statistics" if archive.format in STATISTICS else ""
         message = f"expected an archive of Stable-Baselines3, got the format {archive.format}{hint}"
