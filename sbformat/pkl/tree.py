@@ -85,6 +85,9 @@ class Update:
             raise ReferenceError(message)
         return node
 
+    def __reduce__(self) -> tuple[type[Update], tuple[UpdateHow, Node, object]]:
+        return Update, (self.how, self.target, self.value)  # a weak reference is neither copied nor pickled
+
     def __repr__(self) -> str:
         return f"<{self.how} on {self.target!r}>"
 

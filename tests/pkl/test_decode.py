@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import io
 import itertools
@@ -1352,3 +1353,15 @@ def test_the_log_keeps_the_nodes_that_are_changed(body: bytes) -> None:
     found = attempt(b"\x80\x02" + body + b"\xff", Budget())
     assert found.pickle is None
     assert [update.how for update in found.log if isinstance(update, Update) and update.target] == ["BUILD"]
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda tree: pickle.loads(pickle.dumps(tree))], ids=["copy", "pickle"]
+)
+def test_a_tree_with_updates_can_be_copied_and_sent_to_another_process(copied: Any) -> None:
+    """Also one that contains itself; an update refers to the copy."""
+    raw = b"\x80\x02ccollections\nOrderedDict\n)Rq\x00X\x01\x00\x00\x00aK\x01sX\x01\x00\x00\x00bh\x00sh\x00}b."
+    made = copied(loads(raw))
+    assert [update.how for update in made.updates] == ["SETITEMS", "SETITEMS", "BUILD"]
+    assert all(update.target is made for update in made.updates)
+    assert made.updates[1].value[0][1] is made
