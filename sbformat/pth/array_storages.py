@@ -1,4 +1,4 @@
-"""Numpy arrays as tensors over storages: which of them share one, and how their items are read (FORMAT.md 12.3)."""
+"""Describe numpy arrays as tensors over storages: arrays that overlap share one (FORMAT.md 12.3)."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def torch_dtype(dtype: np.dtype[Any]) -> str:
 
 
 class _BoolStorage(Storage):
-    """Memory of bools, in which a view of another dtype can have left other bytes: no reader would take them."""
+    """Memory of bools. A view of another dtype may have written other bytes into it, which readers refuse."""
 
     __slots__ = ()
 
     def chunks(self, swap: int = 1) -> Iterator[Chunk]:
-        """Yield its bytes in pieces.
+        """Yield its bytes in chunks.
 
         :raises TensorError: for bytes other than 0 and 1
         """
@@ -70,7 +70,7 @@ class _ScatteredStorage(Storage):
         return memoryview(b"".join(self.chunks()))
 
     def bytes(self) -> memoryview:
-        """Return its bytes, made anew."""
+        """Return its bytes as a copy."""
         return self._whole("")
 
     def chunks(self, swap: int = 1) -> Iterator[Chunk]:  # noqa: ARG002 -- it is little-endian already
@@ -87,12 +87,12 @@ class _ScatteredStorage(Storage):
 
 
 def describe(arrays: Sequence[np.ndarray]) -> list[TensorInfo]:
-    """Describe arrays as tensors: zero-copy where their items are one run of memory, or overlap with others'.
+    """Describe arrays as tensors, without a copy if their items are contiguous or overlap with others.
 
-    Those that overlap share a storage when they have one dtype, and when that holds no byte that is none of theirs.
+    Arrays that overlap share a storage if they have one dtype and it contains no byte that belongs to none of them.
 
     :param arrays: of dtypes that torch has
-    :return: one tensor an array, in order
+    :return: one tensor for each array, in order
     """
     found: dict[int, TensorInfo] = {}
     runs: dict[tuple[Any, ...], list[tuple[int, int, int]]] = {}
@@ -180,7 +180,7 @@ def _is_dense(array: np.ndarray) -> bool:
 
 
 def _distinct_bytes(array: np.ndarray) -> int:
-    """At most so many bytes its items have, those that are expanded counted once."""
+    """Return an upper bound of the bytes of its items, counting expanded ones once."""
     product = array.itemsize
     for size, step in zip(array.shape, array.strides):
         product *= size if step else 1

@@ -47,7 +47,7 @@ class ArrayStream(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its items."""
+        """Size of its items in bytes."""
         product = self.itemsize
         for size in self.shape:
             product *= size
@@ -78,14 +78,14 @@ def stream_of(info: TensorInfo, make: Callable[[], np.ndarray]) -> ArrayStream:
 
 
 def _computed(make: Callable[[], np.ndarray]) -> Iterator[Chunk]:
-    """Yield the items of an array that has to be made whole first."""
+    """Yield the items of an array that has to be created as a whole first."""
     from sbformat.pth.arrays import c_order
 
     return c_order(make())
 
 
 def runs_of_both(left: TensorInfo, right: TensorInfo) -> Iterator[tuple[bytes, bytes]] | None:
-    """Return the items of two tensors of one dtype and shape side by side, in pieces; no storage is held for that.
+    """Return the items of two tensors of one dtype and shape in pairs of chunks, without keeping a storage in memory.
 
     :return: None if their items are not in the same order in their storages
     """
@@ -132,7 +132,7 @@ def check_bools(value: Any, array_of: Callable[[TensorInfo], np.ndarray]) -> Non
 
     :param value: a tensor of any kind, a storage, or anything else
     :param array_of: makes an array of a tensor
-    :raises TensorError: when it does
+    :raises TensorError: when it contains another value
     """
     if isinstance(value, SparseTensor):
         value = value.values

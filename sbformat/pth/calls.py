@@ -1,7 +1,7 @@
 """Convert values to inert trees: the calls that torch would pickle, and the keys of storages (FORMAT.md 12.3).
 
 The mirror of ``constructors`` and ``small_values``: for each value one level of nodes, whose parts may be values again;
-:func:`sbformat.pkl.encode.encode_pickle` asks for the next level when it gets there.
+:func:`sbformat.pkl.encode.encode_pickle` requests the next level when it reaches it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _ordered(pairs: Iterable[tuple[object, object]] = ()) -> Call:
 class Calls:
     """The encoder of one ``.pth``: its storages, in the order of the tree.
 
-    Storages are numbered from 0, whatever they were called; a part of another storage (torch < 0.4) becomes an offset
+    Storages are numbered from 0, whatever keys they had; a part of another storage (torch < 0.4) becomes an offset
     into that one.
     """
 
@@ -180,5 +180,5 @@ def _ordered_dict(value: OrderedDict[Any, Any]) -> Call:
 
 
 def _in_order(members: Iterable[object]) -> list[object]:
-    """Members of a set in an order that no hash decides."""
+    """Return the members of a set in an order that does not depend on hashes."""
     return sorted(members, key=lambda member: (type(member).__name__, key_text(member)))

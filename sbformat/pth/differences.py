@@ -1,4 +1,4 @@
-"""Whether two tensors of one shape are equal, and how far they lie apart: numpy, a piece at a time."""
+"""Compare two tensors of one shape: equal or not, and the largest difference; with numpy, in chunks."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def difference(left: TensorInfo, right: TensorInfo, left_budget: Budget, right_b
 def _pieces(
     left: TensorInfo, right: TensorInfo, left_budget: Budget, right_budget: Budget
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the items of both side by side, some at a time."""
+    """Yield the items of both in pairs of chunks."""
     runs = _runs(left, right)
     if runs is not None:
         dtype = little(numpy_dtype(left.dtype))

@@ -1,6 +1,6 @@
 """A state dict to a ``.pth`` entry: the mirror of ``decode`` (FORMAT.md 12.2, 12.3).
 
-The pickle is made at once, for it is small; the storages' bytes are asked for when they are written.
+The pickle is encoded immediately, because it is small; the bytes of the storages are read when they are written.
 """
 
 from __future__ import annotations

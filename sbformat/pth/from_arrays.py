@@ -93,9 +93,9 @@ def _require_dtype(name: str, array: np.ndarray | np.generic) -> None:
 
 
 class _Walk:
-    """One tree: plain containers are made of what was given, then its arrays are described together and put in.
+    """Convert one tree: copy it into plain containers, describe its arrays together, and put the tensors in.
 
-    What was given is asked for its parts once: a mapping may make them anew each time, as an ``NpzFile`` does.
+    The parts of a value are read once: a mapping may create them at each access, as an ``NpzFile`` does.
     """
 
     def __init__(self, tensors: Collection[str]) -> None:
@@ -110,9 +110,9 @@ class _Walk:
     # -- the given values -----------------------------------------------------------------------------
 
     def plain(self, value: Any, path: str, depth: int = 0) -> tuple[Any, int]:
-        """Return plain containers of arrays and values, and how many levels they have.
+        """Return plain containers of arrays and values, and the number of nested levels.
 
-        :raises UnsupportedError: for what a ``.pth`` cannot contain, with its path
+        :raises UnsupportedError: for a value that a ``.pth`` cannot contain, with its path
         """
         done = self._done.get(id(value))
         if depth + (done[1] if done else 0) > _DEEPEST:
@@ -178,7 +178,7 @@ class _Walk:
     # -- and with tensors -----------------------------------------------------------------------------
 
     def describe(self) -> None:
-        """Describe all arrays: those that overlap, over one storage."""
+        """Describe all arrays; arrays that overlap share one storage."""
         self._infos = dict(zip(self._arrays, describe(list(self._arrays.values()))))
 
     def filled(self, value: Any) -> Any:
@@ -244,7 +244,7 @@ def _plain_part(key: Any, path: str) -> Any:
 
 
 def _as_quantized(info: Any) -> Any:
-    """The same integers in a storage of torch's quantized dtype."""
+    """Return the same integers in a storage of torch's quantized dtype."""
     if info.dtype not in _QUANTIZED:
         if info.dtype not in QUANTIZED:
             message = f"expected int8, uint8 or int32 as the integers of a quantized tensor, got {info.dtype}"

@@ -1,4 +1,4 @@
-"""How weights do not fit a template: rows for machines, one error that lists them for people."""
+"""Mismatches between weights and a template: one row each, and one error that lists them."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def _unexpected(path: str, what: str, known: Iterable[str]) -> Mismatch:
 def leaf_misfits(
     template: Mapping[str, Any], given: Mapping[str, Any], is_equal: Callable[[Any, Any], bool]
 ) -> Iterator[Mismatch]:
-    """Yield the values given beside tensors that the template lacks, or has otherwise: it keeps its own.
+    """Yield the given values, tensors apart, that the template does not have or that differ from its own.
 
     :param template: its values by path, tensors among them
-    :param given: those that are no tensors, by path
+    :param given: values that are not tensors, by path
     :param is_equal: compares two of them
     """
     hints = _HINTED
@@ -79,7 +79,7 @@ def leaf_misfits(
 def optimizer_misfits(
     template: object, infos: Mapping[str, Any], given: object, tensors: Mapping[str, Any]
 ) -> list[Mismatch]:
-    """List how an optimizer's tree is not for the same parameters as the template; either may have no state.
+    """List why an optimizer's tree is not for the parameters of the template; either may have no state.
 
     Its groups have the options that the template's have, its state is that of its own parameters.
 
@@ -158,8 +158,8 @@ def fit_all(parts: Mapping[str, T], fit: Callable[[str, T], S], mismatches: Iter
 
     :param parts: what is given, by SB3's names
     :param fit: returns the state dict, or raises ValidationError
-    :param mismatches: what is known not to fit
-    :raises ValidationError: the rows' places begin with the state dict's name
+    :param mismatches: mismatches that are already known
+    :raises ValidationError: the locations of the rows begin with the state dict's name
     """
     found = list(mismatches)
     made = {}
@@ -176,7 +176,7 @@ def fit_all(parts: Mapping[str, T], fit: Callable[[str, T], S], mismatches: Iter
 
 
 def misfit(mismatches: list[Mismatch], entry: str | None = None) -> ValidationError:
-    """Return the error that lists what does not fit."""
+    """Return the error that lists the mismatches."""
     lines = [f"{escape(row.loc)}: {row.message}" for row in mismatches[:_SHOWN]]
     more = f"; and {len(mismatches) - _SHOWN} more" if len(mismatches) > _SHOWN else ""
     count = f"{len(mismatches)} values do" if len(mismatches) != 1 else "1 value does"

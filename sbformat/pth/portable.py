@@ -1,7 +1,7 @@
 """State dicts as JSON and named tensors, which a safetensors file can contain (FORMAT.md 12.6).
 
-A tree is plain JSON where JSON says it all, and objects of one word where it does not: ``{"tuple": [...]}``. What has
-no word here (sparse and quantized tensors, inert nodes) makes :func:`to_portable` refuse; the entry then travels as
+Values that JSON represents are plain JSON; others are objects with one key, a tag: ``{"tuple": [...]}``. For values
+without a tag (sparse and quantized tensors, inert nodes) :func:`to_portable` raises an error, and the entry is stored as
 bytes.
 """
 
@@ -156,7 +156,7 @@ def _float_text(value: float) -> float | str:
 
 
 class _Reading(NamedTuple):
-    """What the JSON refers to."""
+    """The tensors that the JSON refers to, and the limits."""
 
     tensors: Mapping[str, TensorInfo]
     used: set[str]
@@ -172,7 +172,7 @@ def from_portable(
     :param tensors: by name
     :param used: gets the names of the tensors that it refers to
     :param limits: for dicts and sets whose keys are not text
-    :raises DataError: when it is not that
+    :raises DataError: when it is not such a value
     """
     try:
         return _value(value, _Reading(tensors, set() if used is None else used, limits))
@@ -205,7 +205,7 @@ def _items(value: object) -> list[Any]:
 
 
 def _check_keys(keys: list[Any], context: _Reading) -> None:
-    """Cap the keys that a file could choose to have one hash, as the decoder of a ``.pth`` does."""
+    """Limit the number of keys whose hashes a file can choose, as the decoder of a ``.pth`` does."""
     context.limits.check("other_keys", len(other_keys(keys)))
 
 

@@ -1,4 +1,4 @@
-"""Tensors of a template that share memory: all names of one have one value, and so have the items that views share."""
+"""Tensors of a template that share memory: all names of a tensor get one value, as do items that views share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _View(NamedTuple):
-    """A part of a storage, and the paths of the tensors that it is."""
+    """A part of a storage, and the paths of the tensors over it."""
 
     info: TensorInfo
     paths: list[str]
@@ -28,7 +28,7 @@ class _View(NamedTuple):
         return info.offset + 1 + sum((size - 1) * stride for size, stride in zip(info.shape, info.strides))
 
     def of(self, flat: np.ndarray) -> np.ndarray:
-        """Return its items of a storage."""
+        """Return the items of this view in a storage."""
         steps = tuple(stride * flat.itemsize for stride in self.info.strides)
         return as_strided(flat[self.info.offset :], self.info.shape, steps)
 
@@ -38,7 +38,7 @@ def share(infos: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> Iterator[M
 
     :param infos: the template's tensors by path
     :param arrays: new ones by path, in the template's shapes and dtypes; those of other names are added
-    :return: the contradictions: items that are the same in the template, and have different bits here
+    :return: the contradictions: items that are shared in the template and have different bits here
     """
     for views in _storages(infos):
         for view in views:
@@ -60,7 +60,7 @@ def _storages(infos: Mapping[str, Any]) -> list[list[_View]]:
 
 
 def _same(paths: list[str], arrays: dict[str, np.ndarray]) -> Iterator[Mismatch]:
-    """One tensor by several names."""
+    """Give all names of a tensor its array."""
     first = next((path for path in paths if path in arrays), None)
     if first is None:
         return
@@ -111,5 +111,5 @@ def _common(views: list[_View], arrays: dict[str, np.ndarray]) -> Iterator[Misma
 
 
 def _bits(array: np.ndarray) -> np.ndarray:
-    """The bytes of each item, in a last axis."""
+    """Return the bytes of each item, in a last axis."""
     return np.ascontiguousarray(array).view(np.uint8).reshape(*array.shape, array.itemsize)

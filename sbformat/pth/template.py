@@ -1,4 +1,4 @@
-"""New weights in the shape of a state dict that is there: names, shapes and dtypes are checked against it."""
+"""Put new weights into an existing state dict: names, shapes and dtypes are checked against it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def with_arrays(
     entry: str | None,
     others: Iterable[Mismatch] = (),
 ) -> Any:
-    """Return the template's tree with other tensors; all else in it, order and flags included, stays.
+    """Return the template's tree with other tensors; everything else in it, order and flags included, stays.
 
     :param template: the tree of a state dict
     :param infos: its tensors by path
@@ -97,7 +97,7 @@ def _is_replaceable(info: object) -> bool:
 
 
 def _fitted(path: str, info: Any, value: Any) -> np.ndarray | Mismatch:
-    """Return the array in the dtype of the template's tensor, or how it does not fit."""
+    """Return the array in the dtype of the template's tensor, or the reason why it does not fit."""
     try:
         array = as_array(value, path)
     except UnsupportedError as error:
@@ -139,7 +139,7 @@ def _replaced(template: object, infos: Mapping[str, Any], given: Mapping[str, np
 
 
 def _rebuilt(value: Any, path: str, tensors: Mapping[str, TensorInfo]) -> Any:
-    """The tree with its tensors replaced by path; no deeper than ``value_depth``, as its reader saw to."""
+    """Return the tree with its tensors replaced by path. Its reader has limited the depth to ``value_depth``."""
     if path in tensors:
         return tensors[path]
     prefix = f"{path}/" if path else ""

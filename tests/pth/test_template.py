@@ -366,6 +366,6 @@ def test_an_emptied_optimizer_keeps_its_groups(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [{}, {"state": {}}, {"param_groups": []}, {"state": 1, "param_groups": []}, [], 1])
-def test_what_is_no_optimizer_cannot_be_clear_optimizer(value: Any) -> None:
+def test_a_state_dict_that_is_not_an_optimizers_cannot_be_cleared(value: Any) -> None:
     with pytest.raises(UnsupportedError, match="optimizer"):
         clear_optimizer(StateDict.from_arrays(value))
