@@ -18,8 +18,8 @@ from benchmarks.rivals import IDEAL, MODULES, READERS, US
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from benchmarks.growth import Curve
     from benchmarks.processes import Ran
+    from benchmarks.results import Curve
 
 CORPUS: Final = ROOT.parent / "shared" / "corpus" / "sb3"
 """Real archives, which are not part of the project; measured if they exist."""

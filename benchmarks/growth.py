@@ -6,7 +6,7 @@ import math
 import statistics
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from benchmarks.results import Line
+from benchmarks.results import Curve, Line
 from benchmarks.rivals import US
 
 if TYPE_CHECKING:
@@ -20,15 +20,6 @@ ROUNDS: Final = 3
 CALLS: Final = 5
 ENOUGH: Final = 0.3
 """A call that takes longer, in seconds, is made once per round."""
-
-
-class Curve(NamedTuple):
-    """The seconds of one operation at several sizes."""
-
-    name: str
-    unit: str
-    """The unit of the sizes."""
-    points: tuple[tuple[int, float], ...]
 
 
 class Dimension(NamedTuple):

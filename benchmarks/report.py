@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from benchmarks.growth import Curve
-    from benchmarks.results import Line
+    from benchmarks.results import Curve, Line
 
 HEADER: Final = ("measure", "of", "ours", "RSS", "beside", "theirs", "RSS", "ratio (quartiles)", "goal", "", "note")
 RIGHT: Final = frozenset({"ours", "RSS", "theirs", "goal"})

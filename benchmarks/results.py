@@ -13,6 +13,15 @@ Samples = dict[str, dict[str, float]]
 """By subject, then by the key that makes pairs: the number of a round, or the name of an archive."""
 
 
+class Curve(NamedTuple):
+    """The seconds of one operation at several sizes."""
+
+    name: str
+    unit: str
+    """The unit of the sizes."""
+    points: tuple[tuple[int, float], ...]
+
+
 class Spread(NamedTuple):
     """A median and its quartiles."""
 
