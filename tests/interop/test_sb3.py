@@ -25,6 +25,7 @@ from stable_baselines3.common.utils import get_system_info
 
 import sbformat
 from sbformat import Serialized
+from sbformat.immutable import thaw
 from sbformat.pth import StateDict
 from tests.interop.torch_values import assert_same
 
@@ -214,7 +215,7 @@ def test_the_data_is_the_models(trained: tuple[str, Any, str]) -> None:
     _, model, path = trained
     with zipfile.ZipFile(path) as opened:
         text = opened.read("data").decode()
-    read = sbformat.read(path).data
+    read = thaw(sbformat.read(path).data)
     real = json.loads(text)
     assert list(read) == list(real)
     for key, value in real.items():
