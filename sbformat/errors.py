@@ -232,6 +232,8 @@ class MissingEntryError(SbformatError, KeyError):
     def __init__(self, name: str, *, present: Iterable[str] = (), what: str = "entry") -> None:
         import difflib
 
+        if not isinstance(name, str):
+            name = repr(name)  # a caller's slip, which gets the same answer
         known = [p[:_COMPARED] for p, _ in zip(present, range(1000))]
         message = f"there is no {what} {quote(name)}"
         close = difflib.get_close_matches(name[:_COMPARED], known, n=1, cutoff=0.5)

@@ -27,6 +27,15 @@ class FrozenDict(dict[str, Any]):
     __setitem__ = __delitem__ = __ior__ = _refuse_change
     clear = pop = popitem = setdefault = update = _refuse_change
 
+    def __new__(cls, items: Any = ()) -> FrozenDict:  # noqa: PYI034 -- Self is not in Python 3.10
+        """Fill it here: a second call of ``__init__`` changes nothing."""
+        made = dict.__new__(cls)
+        dict.update(made, items)
+        return made
+
+    def __init__(self, *_: object) -> None:
+        pass
+
     def __reduce__(self) -> tuple[Any, ...]:
         return FrozenDict, (dict(self),)
 
@@ -41,6 +50,15 @@ class FrozenList(list[Any]):
 
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse_change
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse_change
+
+    def __new__(cls, items: Any = ()) -> FrozenList:  # noqa: PYI034 -- Self is not in Python 3.10
+        """Fill it here: a second call of ``__init__`` changes nothing."""
+        made = list.__new__(cls)
+        list.extend(made, items)
+        return made
+
+    def __init__(self, *_: object) -> None:
+        pass
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FrozenList, (list(self),)
@@ -64,7 +82,12 @@ def freeze(value: Any) -> Any:
 
 
 def thaw(value: Any) -> Any:
-    """Return a frozen value with its dicts and lists as plain copies, which can be changed: the inverse of freeze."""
-    if isinstance(value, FrozenDict):
+    """Return a value with its frozen dicts and lists as plain copies, which can be changed: the inverse of freeze.
+
+    Frozen parts of plain dicts, lists and tuples are thawed, too: ``{**archive.data["policy_kwargs"]}`` has some.
+    """
+    if type(value) in (FrozenDict, dict):
         return {key: thaw(item) for key, item in value.items()}
-    return [thaw(item) for item in value] if isinstance(value, FrozenList) else value
+    if type(value) in (FrozenList, list):
+        return [thaw(item) for item in value]
+    return tuple(map(thaw, value)) if type(value) is tuple else value

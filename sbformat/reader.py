@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from sbformat.archive.archive import Archive
 from sbformat.archive.entries import ReadOptions
 from sbformat.errors import SbformatError, UnsupportedError, quote
 from sbformat.formats.opener import open_archive
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from sbformat.archive.archive import Archive
     from sbformat.io.source import SourceLike
     from sbformat.pth import StateDict
     from sbformat.pth.values import OnUnknown
@@ -51,7 +51,7 @@ def read(
     ('PPO', 0.99, ['policy', 'policy.optimizer'])
 
     :param source: a path (``name`` falls back to ``name.zip``, as in SB3), a folder, bytes, or a binary file object;
-        an Archive is returned unchanged
+        an Archive is returned unchanged, with its own limits and ``on_unknown``
     :param limits: the largest sizes and counts to accept (FORMAT.md 8)
     :param on_unknown: ``error`` refuses a ``.pth`` with an unknown constructor, ``inert`` returns an inert node for it
         (files of ``policy.save`` need that)
@@ -62,10 +62,11 @@ def read(
     :raises ContainerError: if the zip breaks a rule of FORMAT.md 2, or the file is not an archive
     :raises UnsupportedError: for another format, which the message names
     :raises LimitError: if it needs more than ``limits`` allow
+    :raises TypeError: for an Archive with ``copy`` or ``unchecked_crc``, or something else than a source
     """
     options = _options(on_unknown, unchecked_crc=unchecked_crc, copy=copy)
-    budget = Budget(limits)
-    return open_archive(source, budget, options)
+    _require_unread(source, copy=copy, unchecked_crc=unchecked_crc)
+    return open_archive(source, Budget(limits), options)
 
 
 def read_in_place(
@@ -87,6 +88,17 @@ def read_in_place(
     """
     options = _options(on_unknown, unchecked_crc=unchecked_crc)
     return open_archive(source, Budget(limits), options, in_memory=False)
+
+
+def _require_unread(source: ArchiveLike, **options: bool) -> None:
+    """Refuse an Archive with options that only reading a file can apply.
+
+    :raises TypeError: for an Archive and an option that is true
+    """
+    if isinstance(source, Archive) and any(options.values()):
+        name = next(name for name, value in options.items() if value)
+        message = f"{name}=True needs a path, bytes or a binary file, got an Archive, which has been read already"
+        raise TypeError(message)
 
 
 def _options(on_unknown: OnUnknown, **others: bool) -> ReadOptions:
@@ -177,6 +189,7 @@ def safe_open(
         message = f"expected framework to be one of {', '.join(_FRAMEWORKS)}, got {framework!r}"
         raise ValueError(message)
     options = _options(on_unknown, unchecked_crc=unchecked_crc, check_crc=False)
+    _require_unread(source, unchecked_crc=unchecked_crc)
     budget = Budget(limits)
     archive = open_archive(source, budget, options, mapped=mmap)
     return TensorFile(archive, archive.find_state_dict(entry))

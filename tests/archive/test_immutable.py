@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 import sbformat
+from sbformat import values
 from sbformat.data import Serialized
 from sbformat.immutable import FrozenDict, FrozenList, freeze, thaw
+from sbformat.limits import Budget, Limits
 from tests.helpers.bundled import PPO
 
 if TYPE_CHECKING:
@@ -153,3 +155,49 @@ def test_what_is_decoded_is_the_callers() -> None:
         assert type(made) is dict
         made["net_arch"].append(8)
     assert archive.data["policy_kwargs"] == {"net_arch": [8]}
+
+
+def test_a_second_initialization_changes_nothing() -> None:
+    value = freeze({"a": [1], "b": []})
+    value.__init__({"c": 1})
+    value["a"].__init__([2])
+    value["b"].__init__([3])
+    assert value == {"a": [1], "b": []}
+
+
+def test_frozen_parts_of_plain_containers_are_thawed() -> None:
+    """``{**archive.data["policy_kwargs"]}`` is a plain dict of frozen parts."""
+    made = thaw({**freeze({"net_arch": [64, {"pi": [64]}]}), "pair": (freeze([1]), 2)})
+    made["net_arch"][1]["pi"].append(32)
+    made["pair"][0].append(3)
+    assert made == {"net_arch": [64, {"pi": [64, 32]}], "pair": ([1, 3], 2)}
+
+
+def test_parts_of_data_are_edited_rebuilt_and_encoded() -> None:
+    archive = sbformat.read(PPO)
+    given = {**archive.data["policy_kwargs"]}
+    rebuilt = sbformat.rebuild(archive, assign={"policy_kwargs": given}).archive
+    assert rebuilt.data["policy_kwargs"] == given
+    edited, _ = sbformat.edit(archive, assign=[("policy_kwargs", given), ("/policy_kwargs/net_arch/0", 8)])
+    assert edited.data["policy_kwargs"] == given
+    assert values.decode_blob(values.encode(archive.data["policy_kwargs"]), Budget(Limits())) == given
+
+
+def test_options_of_reading_are_refused_for_an_archive() -> None:
+    archive = sbformat.read(PPO)
+    for options in ({"copy": True}, {"unchecked_crc": True}):
+        for function in (sbformat.read, sbformat.read_parameters):
+            with pytest.raises(TypeError, match="has been read already"):
+                function(archive, **options)
+    with pytest.raises(TypeError, match="has been read already"):
+        sbformat.safe_open(archive, unchecked_crc=True)
+
+
+def test_words_of_rebuild_are_checked() -> None:
+    with pytest.raises(ValueError, match="expected on_unknown to be one of drop, keep, error, got 'Error'"):
+        sbformat.rebuild(PPO, on_unknown="Error")
+    with pytest.raises(TypeError, match="supplied_at_load: expected a collection of names"):
+        sbformat.rebuild(PPO, supplied_at_load="gamma")
+    for name in (None, 5):
+        with pytest.raises(sbformat.MissingEntryError, match="there is no"):
+            sbformat.read(PPO).parameters[name]

@@ -39,7 +39,7 @@ is in ``roles``; a default is in ``defaults``; a key that needs more than its va
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 from sbformat.archive.kinds import STATISTICS
 from sbformat.constants import DATA_ENTRY
@@ -146,6 +146,10 @@ def rebuild(
     :raises TypeError: when ``allow`` is a str
     """
     require_several(allow, "allow")
+    require_several(supplied_at_load, "supplied_at_load")
+    if on_unknown not in get_args(OnUnknown):
+        message = f"expected on_unknown to be one of {', '.join(get_args(OnUnknown))}, got {on_unknown!r}"
+        raise ValueError(message)
     archive = read(source, limits=limits)
     if archive.format not in _FORMATS:
         hint = "; rebuild_vecnormalize rebuilds statistics" if archive.format in STATISTICS else ""
