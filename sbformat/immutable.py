@@ -67,6 +67,9 @@ class FrozenList(list[Any]):
         return thaw(self)  # type: ignore[no-any-return]
 
 
+_CONTAINERS: Final = (dict, list, FrozenDict, FrozenList)
+
+
 def freeze(value: Any) -> Any:
     """Return a JSON value with its dicts and lists frozen, down to the innermost.
 
@@ -84,10 +87,25 @@ def freeze(value: Any) -> Any:
 def thaw(value: Any) -> Any:
     """Return a value with its frozen dicts and lists as plain copies, which can be changed: the inverse of freeze.
 
-    Frozen parts of plain dicts, lists and tuples are thawed, too: ``{**archive.data["policy_kwargs"]}`` has some.
+    Frozen parts of plain dicts and lists are thawed, too: ``{**archive.data["policy_kwargs"]}`` has some. Parts that
+    are shared stay shared; a value may contain itself, and be nested to any depth.
     """
-    if type(value) in (FrozenDict, dict):
-        return {key: thaw(item) for key, item in value.items()}
-    if type(value) in (FrozenList, list):
-        return [thaw(item) for item in value]
-    return tuple(map(thaw, value)) if type(value) is tuple else value
+    if type(value) not in _CONTAINERS:
+        return value
+    made: dict[int, Any] = {}
+    todo: list[tuple[Any, Any]] = []
+
+    def copy(part: Any) -> Any:
+        if type(part) not in _CONTAINERS:
+            return part
+        if id(part) not in made:
+            made[id(part)] = dict(part) if isinstance(part, dict) else list(part)
+            todo.append((part, made[id(part)]))
+        return made[id(part)]
+
+    root = copy(value)
+    while todo:
+        old, new = todo.pop()
+        for key, part in old.items() if isinstance(old, dict) else enumerate(old):
+            new[key] = copy(part)
+    return root

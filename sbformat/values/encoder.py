@@ -16,6 +16,7 @@ from sbformat.globals.releases import SCHEDULE_CLASSES
 from sbformat.globals.renamed import current_name
 from sbformat.globals.spaces import SPACE_MODULES
 from sbformat.globals.torch import NUMPY_NDARRAY
+from sbformat.immutable import FrozenDict, FrozenList
 from sbformat.pkl.encode import encode_pickle
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo, dtype_tree
 from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Set, Update
@@ -321,6 +322,8 @@ _ENCODERS: Final[dict[type, Callable[[_Encoder, Any], Any]]] = {
     set: lambda writer, value: Set(writer.trees(_members(value))),
     frozenset: lambda writer, value: FrozenSet(writer.trees(_members(value))),
     dict: _Encoder.pairs,
+    FrozenList: _Encoder.trees,
+    FrozenDict: _Encoder.pairs,
     OrderedDict: _Encoder.ordered_dict,
     deque: _Encoder.deque,
     ArrayInfo: _Encoder.array,

@@ -167,10 +167,10 @@ def test_a_second_initialization_changes_nothing() -> None:
 
 def test_frozen_parts_of_plain_containers_are_thawed() -> None:
     """``{**archive.data["policy_kwargs"]}`` is a plain dict of frozen parts."""
-    made = thaw({**freeze({"net_arch": [64, {"pi": [64]}]}), "pair": (freeze([1]), 2)})
+    made = thaw({**freeze({"net_arch": [64, {"pi": [64]}]}), "pair": [freeze([1]), 2]})
     made["net_arch"][1]["pi"].append(32)
     made["pair"][0].append(3)
-    assert made == {"net_arch": [64, {"pi": [64, 32]}], "pair": ([1, 3], 2)}
+    assert made == {"net_arch": [64, {"pi": [64, 32]}], "pair": [[1, 3], 2]}
 
 
 def test_parts_of_data_are_edited_rebuilt_and_encoded() -> None:
@@ -201,3 +201,19 @@ def test_words_of_rebuild_are_checked() -> None:
     for name in (None, 5):
         with pytest.raises(sbformat.MissingEntryError, match="there is no"):
             sbformat.read(PPO).parameters[name]
+
+
+def test_a_value_that_is_shared_deep_or_contains_itself_is_thawed() -> None:
+    shared: list[Any] = [1]
+    deep: list[Any] = shared
+    for _ in range(100_000):
+        deep = [deep, deep]
+    made = thaw(deep)
+    assert made is not deep
+    assert made[0] is made[1]
+    cyclic: dict[str, Any] = {}
+    cyclic["self"] = cyclic
+    made = thaw(cyclic)
+    assert made["self"] is made
+    while deep is not shared:  # a deep list is freed without recursion, level by level
+        deep = deep.pop()
