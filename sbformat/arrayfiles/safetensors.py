@@ -13,7 +13,7 @@ from sbformat.data import parse_object
 from sbformat.errors import ContainerError, DataError, SbformatError, TensorError, UnsupportedError, quote
 from sbformat.globals.torch import STORAGE_CLASSES
 from sbformat.io.source import FileSource
-from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
+from sbformat.limits import Budget, Limits
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.file_storage import FileStorage
 from sbformat.pth.values import TensorInfo, contiguous
@@ -38,25 +38,12 @@ first, so that all are aligned."""
 _DTYPES: Final = {code: name for name, code in CODES.items()}
 
 
-def describe_tensors(
-    path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS
-) -> tuple[dict[str, TensorInfo], dict[str, str]]:
+def read_tensors(opened: Source, budget: Budget) -> tuple[dict[str, TensorInfo], dict[str, str]]:
     """Describe the tensors of a ``.safetensors`` file, whose bytes stay there, and return its metadata.
 
-    The file must not change before the tensors are read, otherwise a ``ContainerError`` is raised.
-
-    :param path: the file
-    :param limits: as for :func:`read_safetensors`; the memory it takes does not grow with the tensors
-    :raises ContainerError: as that does
-    """
-    return read_tensors(FileSource(path, limits=limits), Budget(limits))
-
-
-def read_tensors(opened: Source, budget: Budget) -> tuple[dict[str, TensorInfo], dict[str, str]]:
-    """Do the same with a file that was opened.
-
-    :param opened: the file
-    :param budget: the operation's
+    :param opened: the file, which must not change before the tensors are read
+    :param budget: the operation's; the memory in use does not grow with the tensors
+    :raises ContainerError: when the file is damaged
     """
     rows, metadata, start = parse_header(opened, budget)
     tensors = {}

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.archive.algorithm import Algorithm
 from sbformat.archive.archive import Archive
 from sbformat.archive.folder import FileEntries
-from sbformat.archive.read_only import ReadOnlyArchive
+from sbformat.archive.read_only import SingleFileArchive
 from sbformat.arrayfiles.safetensors import read_tensors
 from sbformat.container.names import encode_path, is_state_dict
 from sbformat.data import parse_object
@@ -41,7 +40,7 @@ ARRAYS: Final = "arrays"
 _NPY_SUFFIX: Final = ".npy"
 
 
-class ArrayFile(ReadOnlyArchive):
+class ArrayFile(SingleFileArchive):
     """A file of plain arrays: a state dict of one level.
 
     :param entries: the file alone
@@ -64,20 +63,6 @@ class ArrayFile(ReadOnlyArchive):
         super().__init__(entries, kind, budget, options)
         self._contents = self._state_dicts = (ARRAYS,)
         self._tensors = tensors
-
-    @property
-    def algorithm(self) -> Algorithm:
-        """Unknown: arrays do not contain it."""
-        return Algorithm(None, certain=False, evidence=())
-
-    @property
-    def extra(self) -> Mapping[str, bytes]:
-        """Empty: there is one file only."""
-        return {}
-
-    def raw(self, name: str) -> memoryview:  # noqa: ARG002 -- all is in one file
-        """Return the bytes of the file."""
-        return super().raw(next(iter(self.entries)))
 
     def _require(self, name: str) -> None:
         if name != ARRAYS:

@@ -41,11 +41,11 @@ class _Unkept(Storage):
         return self._load(self._where)
 
 
-class RecordStorage(_Unkept):
-    """A record of a torch zip that is not in memory.
+class _ZipStorage(Storage):
+    """A record of a zip.
 
-    :param records: the zip, over a file
-    :param name: the record, which is stored, not deflated
+    :param records: the zip
+    :param name: the record
     """
 
     __slots__ = ("_records",)
@@ -55,6 +55,12 @@ class RecordStorage(_Unkept):
     ) -> None:
         super().__init__(key, dtype, numel, location, byte_order, records.read, name)
         self._records = records
+
+
+class RecordStorage(_Unkept, _ZipStorage):
+    """A record of a torch zip that is not in memory: the zip is over a file, and the record is stored, not deflated."""
+
+    __slots__ = ()
 
     def chunks(self, swap: int = 1) -> Iterator[Chunk]:
         """Yield its bytes in chunks, each read on access; the CRC is checked after the last one.
@@ -69,20 +75,13 @@ class RecordStorage(_Unkept):
             yield piece if swap == 1 else swapped(piece, swap)
 
 
-class InflatedStorage(Storage):
-    """A record that is inflated piece by piece where that is enough, and kept once all of it is requested.
+class InflatedStorage(_ZipStorage):
+    """A record that is inflated in chunks where that is enough, and kept once all of it is requested.
 
-    :param records: the zip
-    :param name: the record; it is deflated, or the zip is
+    The record is deflated, or the zip is.
     """
 
-    __slots__ = ("_records",)
-
-    def __init__(
-        self, key: str, dtype: str, numel: int, location: str, byte_order: str, records: Container, name: str
-    ) -> None:
-        super().__init__(key, dtype, numel, location, byte_order, records.read, name)
-        self._records = records
+    __slots__ = ()
 
     def bytes(self) -> memoryview:
         """Return its bytes, which are charged as kept."""

@@ -74,16 +74,6 @@ def as_array(value: Any, path: str) -> np.ndarray:
         raise UnsupportedError(message) from None
 
 
-def tensors_of(arrays: Mapping[str, np.ndarray]) -> dict[str, TensorInfo]:
-    """Describe arrays by name.
-
-    :raises UnsupportedError: for a dtype that torch does not have
-    """
-    for name, array in arrays.items():
-        _require_dtype(name, array)
-    return dict(zip(arrays, describe(list(arrays.values()))))
-
-
 def _require_dtype(name: str, array: np.ndarray | np.generic) -> None:
     try:
         torch_dtype(array.dtype)

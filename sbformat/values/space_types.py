@@ -10,6 +10,7 @@ To add a kind: a class here, its name in :mod:`sbformat.globals.spaces`, and a n
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from sbformat.errors import SbformatError, UnsupportedError, escape
@@ -91,13 +92,13 @@ class Space(Value):
             raise UnsupportedError(message) from None
         return _convert(self, spaces, {})
 
+    @abstractmethod
     def _construct(self, spaces: ModuleType, convert: Any) -> Any:
-        """Call the constructor of gymnasium.
+        """Call the constructor of gymnasium; every class of a space has its own.
 
         :param spaces: ``gymnasium.spaces``
         :param convert: returns gymnasium's space for a space within this one
         """
-        raise NotImplementedError
 
 
 class Box(Space):

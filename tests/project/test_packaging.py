@@ -33,6 +33,15 @@ SCHEMAS = ("data", "pickled", "report", "sb2-data")
 READ_SCHEMA = "from sbformat.schema import load_schema; import json; print(json.dumps(load_schema('data')['$id']))"
 
 
+def read_schema(package: Path, folder: Path) -> str:
+    """The name of the schema that the package in a folder finds, from another folder."""
+    program = f"import sys; sys.path.insert(0, {str(package)!r}); {READ_SCHEMA}"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder)
+    name: str = json.loads(done.stdout)
+    return name
+
+
 def test_the_wheel_holds_the_schemas(built: Path, tmp_path: Path) -> None:
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as file:
@@ -40,14 +49,7 @@ def test_the_wheel_holds_the_schemas(built: Path, tmp_path: Path) -> None:
         file.extractall(tmp_path)
     assert {"sbformat/py.typed", *(f"sbformat/_schema/{name}.schema.json" for name in SCHEMAS)} <= names
     assert {name.partition("/")[0] for name in names} == {"sbformat", wheel.name.partition("-py3")[0] + ".dist-info"}
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {READ_SCHEMA}"],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-    )
-    assert json.loads(done.stdout) == "urn:sbformat:data"
+    assert read_schema(tmp_path, tmp_path) == "urn:sbformat:data"
 
 
 def test_the_sdist_holds_what_the_wheel_is_made_of(built: Path) -> None:
@@ -62,14 +64,7 @@ def test_the_sdist_holds_what_the_wheel_is_made_of(built: Path) -> None:
 
 
 def test_the_checkout_finds_its_schemas(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {READ_SCHEMA}"],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-    )
-    assert json.loads(done.stdout) == "urn:sbformat:data"
+    assert read_schema(ROOT, tmp_path) == "urn:sbformat:data"
 
 
 def test_three_packages_and_no_more_at_run_time(built: Path) -> None:

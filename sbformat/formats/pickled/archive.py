@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.archive.algorithm import Algorithm
-from sbformat.archive.read_only import ReadOnlyArchive
+from sbformat.archive.read_only import SingleFileArchive
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import MissingEntryError, SbformatError
 from sbformat.formats.pickled.arrays import Tensors, holds_arrays
@@ -36,7 +35,7 @@ ARRAYS: Final[dict[Kind, str]] = {
 """The name of the state dict with the arrays, by kind of file."""
 
 
-class PickledArchive(ReadOnlyArchive):
+class PickledArchive(SingleFileArchive):
     """A file that is a single pickle.
 
     :param entries: the file as the only entry
@@ -76,20 +75,6 @@ class PickledArchive(ReadOnlyArchive):
         :raises PickleError: if a name is not a string
         """
         return self._decode_once(DATA_ENTRY, lambda _: freeze(self._data()))
-
-    @property
-    def algorithm(self) -> Algorithm:
-        """No algorithm: such a file belongs to an environment."""
-        return Algorithm(None, certain=False, evidence=())
-
-    @property
-    def extra(self) -> Mapping[str, bytes]:
-        """Empty: there is one file only."""
-        return {}
-
-    def raw(self, name: str) -> memoryview:  # noqa: ARG002 -- all is in one file
-        """Return the bytes of the file."""
-        return super().raw(next(iter(self.entries)))
 
     def decode_plain(self, name: str) -> object:  # noqa: ARG002
         """Decode ``data``."""

@@ -44,9 +44,7 @@ def rebuild_buffer_class(context: RebuildContext, key: str, value: object) -> An
         meaning = context.decode(key)
         if isinstance(meaning, (Global, Reference)) and meaning in context.allowed:
             allowed = context.allowed.replace_names(key, meaning)
-            result = encode_value(allowed, context.target, foreign=context.allowed.pairs)
-            context.report("kept", f"{escape(str(meaning))} is allowed: the loader imports it", key=key)
-            return result
+            return context.keep_allowed(key, allowed, escape(str(meaning)))
         pair = current_name(meaning.pair) if isinstance(meaning, Reference) else None
         is_dict = context.her_observation is not None or isinstance(
             context.decode_or_none("observation_space"), DictSpace

@@ -12,6 +12,7 @@ from sbformat.pkl.tree import Global
 from sbformat.policies.entropy import KEY as ENTROPY_KEY
 from sbformat.policies.entropy import fixed_coefficient
 from sbformat.tools.rebuild.allowed import Allowed
+from sbformat.tools.rebuild.encode import encode_value
 from sbformat.tools.rebuild.releases import is_hyperparameter
 from sbformat.tools.rebuild.report import Row
 from sbformat.values.render import render_line
@@ -172,6 +173,17 @@ class RebuildContext:
         return self.algorithm in ENTROPY_LEARNERS and fixed_coefficient(value) is None
 
     # -- the report -----------------------------------------------------------------------------------
+
+    def keep_allowed(self, key: str, value: object, shown: str) -> Any:
+        """Return an allowed value as ``data`` contains it, and report that the loader imports it.
+
+        :param key: of ``data``
+        :param value: with names that ``allow`` contains
+        :param shown: the value in the report
+        """
+        result = encode_value(value, self.target, foreign=self.allowed.pairs)
+        self.report("kept", f"{shown} is allowed: the loader imports it", key=key)
+        return result
 
     def report(self, action: Action, message: str, *, key: str | None = None, entry: str = DATA_ENTRY) -> None:
         """Add a row that is not a finding."""

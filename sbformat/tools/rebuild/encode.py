@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
 from sbformat.globals.renamed import current_name
+from sbformat.globals.spaces import SPACE_MODULES
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.values import encode
 from sbformat.values.types import (
     Box,
-    DictSpace,
     Discrete,
     FloatSchedule,
     Instance,
@@ -20,8 +20,8 @@ from sbformat.values.types import (
     MultiBinary,
     MultiDiscrete,
     Reference,
+    Space,
     TrainFreq,
-    TupleSpace,
     Value,
 )
 
@@ -35,14 +35,6 @@ _MAX_JSON_DEPTH: Final = 20
 _MAX_JSON_NODES: Final = 100_000
 _MAX_JSON_TEXT: Final = 1 << 20
 _EXACT_INTEGERS: Final = 2**63
-_SPACES: Final[Mapping[type, str]] = {
-    Box: "box.Box",
-    Discrete: "discrete.Discrete",
-    MultiDiscrete: "multi_discrete.MultiDiscrete",
-    MultiBinary: "multi_binary.MultiBinary",
-    DictSpace: "dict.Dict",
-    TupleSpace: "tuple.Tuple",
-}
 _SCHEDULES: Final[Mapping[type, str]] = {FloatSchedule: "FloatSchedule", LinearSchedule: "LinearSchedule"}
 
 PRIVATE: Final = "it contains a path or an address of the author"
@@ -140,8 +132,8 @@ def _describe_type(value: object) -> str:
         name = "numpy.ndarray"
     elif isinstance(value, Reference):
         name = "abc.ABCMeta"
-    elif type(value) in _SPACES:
-        name = f"gymnasium.spaces.{_SPACES[type(value)]}"
+    elif isinstance(value, Space):
+        name = f"gymnasium.spaces.{SPACE_MODULES[value.class_name]}.{value.class_name}"
     elif type(value) in _SCHEDULES:
         name = f"stable_baselines3.common.utils.{_SCHEDULES[type(value)]}"
     elif isinstance(value, TrainFreq):

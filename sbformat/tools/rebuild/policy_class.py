@@ -45,9 +45,7 @@ def _handle_unknown_class(context: RebuildContext, key: str, value: object) -> A
     meaning = context.decode_or_none(key)
     if isinstance(meaning, (Global, Reference)) and meaning in context.allowed:
         allowed = context.allowed.replace_names(key, meaning)
-        result = encode_value(allowed, context.target, foreign=context.allowed.pairs)
-        context.report("kept", f"{escape(str(meaning))} is allowed: the loader imports it", key=key)
-        return result
+        return context.keep_allowed(key, allowed, escape(str(meaning)))
     why = describe_unknown(meaning, "a policy")
     if context.options.on_unknown == "keep":
         return context.handle_unknown(key, value, why)

@@ -41,9 +41,7 @@ def _encode_schedule(context: RebuildContext, key: str, meaning: object) -> Any:
     shown = escape(render_line(meaning), 200)
     schedule = meaning.schedule if isinstance(meaning, Function) and meaning.schedule is not None else meaning
     if _is_allowed(context, schedule):
-        result = encode_value(schedule, context.target, foreign=context.allowed.pairs)
-        context.report("kept", f"{shown} is allowed: the loader imports it", key=key)
-        return result
+        return context.keep_allowed(key, schedule, shown)
     constant = _find_constant(schedule)
     _check_rate(constant)
     if constant is not None and key != "delta_std_schedule":  # ARS calls that one without a check
