@@ -21,7 +21,7 @@ def check_network(archive: Archive) -> Iterator[Problem]:
 
     :param archive: an archive of SB3
     """
-    from sbformat.policies import NetworkError, find_contradictions, find_optimizer_mismatches, match_network
+    from sbformat.policies.shapes import NetworkError, find_contradictions, find_optimizer_mismatches, match_network
 
     if DATA_ENTRY not in archive.entries or POLICY_ENTRY not in archive.state_dicts:
         return

@@ -19,7 +19,7 @@ from stable_baselines3.common.torch_layers import CombinedExtractor, FlattenExtr
 from torch import nn
 
 import sbformat
-from sbformat.policies import NetworkError, expected_parameters, find_optimizer_mismatches, match_network
+from sbformat.policies.shapes import NetworkError, expected_parameters, find_optimizer_mismatches, match_network
 from sbformat.tools.edit import edit
 from tests.interop.rebuild_envs import environment
 

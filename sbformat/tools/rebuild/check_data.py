@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.constants import DATA_ENTRY
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape
-from sbformat.policies import Agent, NetworkError, require_gsde
+from sbformat.policies.shapes import Agent, NetworkError, require_gsde
 from sbformat.schema import iter_problems
 from sbformat.tools.rebuild.defaults import CONSTRUCTOR_VALUES, describe_default
 from sbformat.tools.rebuild.releases import RENAMED

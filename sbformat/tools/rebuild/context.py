@@ -9,8 +9,8 @@ from sbformat.constants import DATA_ENTRY, ENTROPY_LEARNERS
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.globals.renamed import current_name
 from sbformat.pkl.tree import Global
-from sbformat.policies.entropy import KEY as ENTROPY_KEY
-from sbformat.policies.entropy import fixed_coefficient
+from sbformat.policies.shapes.entropy import KEY as ENTROPY_KEY
+from sbformat.policies.shapes.entropy import fixed_coefficient
 from sbformat.tools.rebuild.allowed import Allowed
 from sbformat.tools.rebuild.encode import encode_value
 from sbformat.tools.rebuild.releases import is_hyperparameter

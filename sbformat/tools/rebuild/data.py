@@ -16,7 +16,7 @@ from sbformat.globals.dangerous import ADDRESS
 from sbformat.immutable import thaw
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Node
-from sbformat.policies.entropy import fixed_coefficient, initial_coefficient
+from sbformat.policies.shapes.entropy import fixed_coefficient, initial_coefficient
 from sbformat.schema import known_keys
 from sbformat.tools.rebuild import buffers, releases
 from sbformat.tools.rebuild.check_data import check_data

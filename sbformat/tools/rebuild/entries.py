@@ -29,7 +29,7 @@ from sbformat.tools.rebuild.variables import rebuild_variables
 
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
-    from sbformat.policies import NetworkMatch
+    from sbformat.policies.shapes import NetworkMatch
     from sbformat.tools.rebuild.context import RebuildContext
     from sbformat.tools.rebuild.network import Network
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.constants import POLICY_ENTRY
 from sbformat.errors import UnsupportedError
-from sbformat.policies.mismatches import read_shapes
+from sbformat.policies.shapes.mismatches import read_shapes
 from sbformat.tools.rebuild.tensors import StorageCopies
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from sbformat.constants import PTH_SUFFIX
 from sbformat.errors import UnsupportedError
 from sbformat.globals.releases import ONE_NETWORK_OPTIMIZER
 from sbformat.globals.renamed import current_name
-from sbformat.policies.optimizers import ONLINE_NETWORKS, is_optimizer_tree, optimized_parameters
+from sbformat.policies.shapes.optimizers import ONLINE_NETWORKS, is_optimizer_tree, optimized_parameters
 from sbformat.pth.values import TensorInfo
 from sbformat.tools.rebuild.network import list_parameters
 from sbformat.tools.rebuild.optimizer_options import (
@@ -29,7 +29,7 @@ from sbformat.values.types import Partial, Reference
 
 if TYPE_CHECKING:
     from sbformat.globals.torch import Pair
-    from sbformat.policies import NetworkMatch
+    from sbformat.policies.shapes import NetworkMatch
     from sbformat.tools.rebuild.context import RebuildContext
     from sbformat.tools.rebuild.her import HerObservation
     from sbformat.tools.rebuild.network import Network, Tensor

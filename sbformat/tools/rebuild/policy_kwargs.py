@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, escape
 from sbformat.globals.renamed import current_name
-from sbformat.policies import POLICIES
+from sbformat.policies.shapes import POLICIES
 from sbformat.tools.rebuild.allowed import describe_unknown
 from sbformat.tools.rebuild.context import DROPPED
 from sbformat.tools.rebuild.encode import PRIVATE, encode_value, is_private, iter_texts

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sbformat.policies.extractors import is_image
+from sbformat.policies.shapes.extractors import is_image
 from sbformat.schema import known_keys
 from sbformat.values.types import DictSpace, Reference, Space
 

@@ -15,8 +15,8 @@ from sbformat.globals.references import NUMPY
 from sbformat.globals.renamed import current_name
 from sbformat.globals.torch import DTYPES
 from sbformat.pkl.tree import Node
-from sbformat.policies.activations import ACTIVATIONS
-from sbformat.policies.extractors import COMBINED, FLATTEN, NATURE
+from sbformat.policies.shapes.activations import ACTIVATIONS
+from sbformat.policies.shapes.extractors import COMBINED, FLATTEN, NATURE
 from sbformat.tools.rebuild.encode import iter_parts
 from sbformat.tools.rebuild.optimizer_options import OPTIMIZERS, fits_option, list_keywords
 from sbformat.values.render import render_line

@@ -10,7 +10,7 @@ import pytest
 import sbformat
 from sbformat import Archive, Serialized, StateDict, UnsupportedError, ValidationError
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.policies import (
+from sbformat.policies.shapes import (
     POLICIES,
     Agent,
     NetworkError,
@@ -20,7 +20,7 @@ from sbformat.policies import (
     list_parameters,
     match_network,
 )  # fmt: skip
-from sbformat.policies.releases import ERAS, candidate_releases
+from sbformat.policies.shapes.releases import ERAS, candidate_releases
 from sbformat.tools.edit import edit
 from sbformat.values import encode
 from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Reference, TupleSpace

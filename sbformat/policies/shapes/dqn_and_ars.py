@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sbformat.policies.activations import RELU, activation_parameters
-from sbformat.policies.agents import (
+from sbformat.policies.shapes.activations import RELU, activation_parameters
+from sbformat.policies.shapes.agents import (
     ACTIONS,
     action_space_error,
     make_extractor,
@@ -17,15 +17,15 @@ from sbformat.policies.agents import (
     read_layer_sizes,
     read_net_arch,
 )
-from sbformat.policies.arguments import Arguments
-from sbformat.policies.extractors import NATURE
-from sbformat.policies.layers import add_prefix, linear, mlp, sequential
-from sbformat.policies.sizes import Size
+from sbformat.policies.shapes.arguments import Arguments
+from sbformat.policies.shapes.extractors import NATURE
+from sbformat.policies.shapes.layers import add_prefix, linear, mlp, sequential
+from sbformat.policies.shapes.sizes import Size
 from sbformat.values.types import Box, Discrete
 
 if TYPE_CHECKING:
-    from sbformat.policies.agents import Agent, Policy
-    from sbformat.policies.layers import Parameters
+    from sbformat.policies.shapes.agents import Agent, Policy
+    from sbformat.policies.shapes.layers import Parameters
     from sbformat.values.types import Space
 
 

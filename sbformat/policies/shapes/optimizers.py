@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import ENTROPY_OPTIMIZER, PTH_SUFFIX
-from sbformat.policies.arguments import KWARGS
-from sbformat.policies.mismatches import Mismatch
-from sbformat.policies.sac_and_td3 import shares_extractor
+from sbformat.policies.shapes.arguments import KWARGS
+from sbformat.policies.shapes.mismatches import Mismatch
+from sbformat.policies.shapes.sac_and_td3 import shares_extractor
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sbformat.archive.archive import Archive
-    from sbformat.policies.agents import Agent
-    from sbformat.policies.layers import Parameters
-    from sbformat.policies.parameters import NetworkMatch
+    from sbformat.policies.shapes.agents import Agent
+    from sbformat.policies.shapes.layers import Parameters
+    from sbformat.policies.shapes.parameters import NetworkMatch
 
 ONLINE_NETWORKS: Final = {"stable_baselines3.dqn.policies": "q_net.", "sb3_contrib.qrdqn.policies": "quantile_net."}
 """The prefix of the online network, by the module of the policy; these policies also have a target network."""
@@ -33,7 +33,7 @@ _PARAMETER_SHAPED: Final = frozenset(
 def find_optimizer_mismatches(archive: Archive, match: NetworkMatch) -> Iterator[tuple[str, Mismatch]]:
     """Yield how the entries of the optimizers differ from the policy's parameters, each with the entry's name.
 
-    :param match: as :func:`~sbformat.policies.match_network` returns it
+    :param match: as :func:`~sbformat.policies.shapes.match_network` returns it
     :raises SbformatError: when an entry cannot be read
     """
     for name in archive.parameters:

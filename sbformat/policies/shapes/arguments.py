@@ -8,7 +8,7 @@ from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape, quote
 from sbformat.globals.renamed import current_name
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.policies.sizes import (
+from sbformat.policies.shapes.sizes import (
     NetworkError,
     Size,
     describe_value,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sbformat.policies.sizes import Size
+    from sbformat.policies.shapes.sizes import Size
 
 
 class Parameter(NamedTuple):

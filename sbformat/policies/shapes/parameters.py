@@ -8,12 +8,12 @@ from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.globals.renamed import current_name
 from sbformat.pkl.tree import Global
-from sbformat.policies.agents import USE_SDE, Agent
-from sbformat.policies.arguments import KWARGS, Arguments, is_true
-from sbformat.policies.mismatches import find_mismatches, read_shapes
-from sbformat.policies.policy_classes import POLICIES
-from sbformat.policies.releases import candidate_releases
-from sbformat.policies.sizes import NetworkError, unknown_value_error
+from sbformat.policies.shapes.agents import USE_SDE, Agent
+from sbformat.policies.shapes.arguments import KWARGS, Arguments, is_true
+from sbformat.policies.shapes.mismatches import find_mismatches, read_shapes
+from sbformat.policies.shapes.policy_classes import POLICIES
+from sbformat.policies.shapes.releases import candidate_releases
+from sbformat.policies.shapes.sizes import NetworkError, unknown_value_error
 from sbformat.values.context import UnrecognizedError
 from sbformat.values.types import (
     Box,
@@ -32,9 +32,9 @@ from sbformat.values.types import (
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
     from sbformat.globals.torch import Pair
-    from sbformat.policies.layers import Parameters
-    from sbformat.policies.mismatches import Mismatch
-    from sbformat.policies.releases import Release
+    from sbformat.policies.shapes.layers import Parameters
+    from sbformat.policies.shapes.mismatches import Mismatch
+    from sbformat.policies.shapes.releases import Release
     from sbformat.values.types import Space
 
 _SPACES: Final = (Box, Discrete, MultiDiscrete, MultiBinary, DictSpace)

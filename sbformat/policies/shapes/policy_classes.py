@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sbformat.policies import dqn_and_ars, on_policy, sac_and_td3
-from sbformat.policies.agents import Agent, Policy
-from sbformat.policies.extractors import COMBINED, FLATTEN, NATURE
+from sbformat.policies.shapes import dqn_and_ars, on_policy, sac_and_td3
+from sbformat.policies.shapes.agents import Agent, Policy
+from sbformat.policies.shapes.extractors import COMBINED, FLATTEN, NATURE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from sbformat.globals.torch import Pair
-    from sbformat.policies.layers import Parameters
-    from sbformat.policies.releases import Release
+    from sbformat.policies.shapes.layers import Parameters
+    from sbformat.policies.shapes.releases import Release
 
 _COMMON: Final = frozenset(
     {

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from sbformat.policies.activations import RELU, activation_parameters
-from sbformat.policies.agents import (
+from sbformat.policies.shapes.activations import RELU, activation_parameters
+from sbformat.policies.shapes.agents import (
     NET_ARCH,
     USE_SDE,
     action_size,
@@ -18,16 +18,16 @@ from sbformat.policies.agents import (
     read_layer_sizes,
     read_net_arch,
 )
-from sbformat.policies.arguments import Arguments
-from sbformat.policies.extractors import NATURE
-from sbformat.policies.layers import Parameter, add_prefix, batch_renorm, linear, mlp, sequential
-from sbformat.policies.sizes import MAX_LAYERS, NetworkError, Size, wrong_value_error
+from sbformat.policies.shapes.arguments import Arguments
+from sbformat.policies.shapes.extractors import NATURE
+from sbformat.policies.shapes.layers import Parameter, add_prefix, batch_renorm, linear, mlp, sequential
+from sbformat.policies.shapes.sizes import MAX_LAYERS, NetworkError, Size, wrong_value_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbformat.policies.agents import Agent, Policy
-    from sbformat.policies.layers import Parameters
+    from sbformat.policies.shapes.agents import Agent, Policy
+    from sbformat.policies.shapes.layers import Parameters
 
     _NetArch = list[int] | dict[str, list[int]]
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape, quote
-from sbformat.policies.layers import NATURE_CNN, Parameters, add_prefix, convolution, linear, sequential
-from sbformat.policies.sizes import NetworkError, Size
+from sbformat.policies.shapes.layers import NATURE_CNN, Parameters, add_prefix, convolution, linear, sequential
+from sbformat.policies.shapes.sizes import NetworkError, Size
 from sbformat.values.context import UnrecognizedError
 from sbformat.values.numbers import unpack_items
 from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
@@ -19,8 +19,8 @@ from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDi
 if TYPE_CHECKING:
     from sbformat.globals.torch import Pair
     from sbformat.pkl.numpy import ArrayInfo
-    from sbformat.policies.arguments import Arguments
-    from sbformat.policies.releases import Release
+    from sbformat.policies.shapes.arguments import Arguments
+    from sbformat.policies.shapes.releases import Release
     from sbformat.values.types import Space
 
 _MODULE: Final = "stable_baselines3.common.torch_layers"

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.constants import POLICY_ENTRY
 from sbformat.errors import UnsupportedError, quote
-from sbformat.policies.sizes import join_keys
+from sbformat.policies.shapes.sizes import join_keys
 from sbformat.pth.compare import equal
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sbformat.policies.layers import Parameters
+    from sbformat.policies.shapes.layers import Parameters
     from sbformat.pth import StateDict
 
 Kind: TypeAlias = Literal["missing", "unexpected", "shape", "count", "contradiction"]
@@ -80,7 +80,7 @@ def find_mismatches(
 ) -> tuple[Mismatch, ...]:
     """Return the names and shapes that differ; order does not matter.
 
-    :param expected: as :func:`~sbformat.policies.expected_parameters` returns them
+    :param expected: as :func:`~sbformat.policies.shapes.expected_parameters` returns them
     :param actual: names and shapes of the state dict
     """
     found = []
@@ -101,7 +101,7 @@ def find_contradictions(state_dict: StateDict, parameters: Parameters) -> Iterat
     """Yield the tensors whose two names have different values; in SB3 both names are one tensor.
 
     :param state_dict: of the policy, with the names and shapes of the parameters
-    :param parameters: as :func:`~sbformat.policies.match_network` returns them
+    :param parameters: as :func:`~sbformat.policies.shapes.match_network` returns them
     :raises SbformatError: when a storage cannot be read
     """
     for parameter in parameters:

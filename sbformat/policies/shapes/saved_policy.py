@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import UnsupportedError
-from sbformat.policies.agents import USE_SDE, Agent
-from sbformat.policies.arguments import is_true
-from sbformat.policies.mismatches import find_mismatches, read_shapes
-from sbformat.policies.parameters import decode_value, list_parameters, read_space
-from sbformat.policies.policy_classes import POLICIES
-from sbformat.policies.releases import ERAS
-from sbformat.policies.sizes import NetworkError
+from sbformat.policies.shapes.agents import USE_SDE, Agent
+from sbformat.policies.shapes.arguments import is_true
+from sbformat.policies.shapes.mismatches import find_mismatches, read_shapes
+from sbformat.policies.shapes.parameters import decode_value, list_parameters, read_space
+from sbformat.policies.shapes.policy_classes import POLICIES
+from sbformat.policies.shapes.releases import ERAS
+from sbformat.policies.shapes.sizes import NetworkError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from sbformat.archive.archive import Archive
     from sbformat.globals.torch import Pair
-    from sbformat.policies.mismatches import Mismatch
+    from sbformat.policies.shapes.mismatches import Mismatch
 
 _OBSERVATIONS: Final = "observation_space"
 _ACTIONS: Final = "action_space"

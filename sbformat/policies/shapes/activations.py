@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.policies.layers import Parameter, Parameters
-from sbformat.policies.sizes import read_size, unknown_value_error
+from sbformat.policies.shapes.layers import Parameter, Parameters
+from sbformat.policies.shapes.sizes import read_size, unknown_value_error
 from sbformat.values.types import Partial, Reference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sbformat.globals.torch import Pair
-    from sbformat.policies.arguments import Arguments
+    from sbformat.policies.shapes.arguments import Arguments
 
 
 def _classes(module: str, arguments: str, names: str) -> dict[Pair, tuple[str, ...]]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.policies.activations import TANH, activation_parameters
-from sbformat.policies.agents import (
+from sbformat.policies.shapes.activations import TANH, activation_parameters
+from sbformat.policies.shapes.agents import (
     NET_ARCH,
     action_size,
     action_space_error,
@@ -20,16 +20,16 @@ from sbformat.policies.agents import (
     read_layer_sizes,
     read_net_arch,
 )
-from sbformat.policies.arguments import Arguments
-from sbformat.policies.extractors import NATURE
-from sbformat.policies.layers import Parameter, add_alias, add_prefix, linear, lstm, mlp, sequential
-from sbformat.policies.sizes import MAX_LAYERS, NetworkError, Size, describe_value, wrong_value_error
+from sbformat.policies.shapes.arguments import Arguments
+from sbformat.policies.shapes.extractors import NATURE
+from sbformat.policies.shapes.layers import Parameter, add_alias, add_prefix, linear, lstm, mlp, sequential
+from sbformat.policies.shapes.sizes import MAX_LAYERS, NetworkError, Size, describe_value, wrong_value_error
 from sbformat.values.types import Box, MultiBinary
 
 if TYPE_CHECKING:
     from sbformat.globals.torch import Pair
-    from sbformat.policies.agents import Agent, Policy
-    from sbformat.policies.layers import Parameters
+    from sbformat.policies.shapes.agents import Agent, Policy
+    from sbformat.policies.shapes.layers import Parameters
 
 _DEFAULT_SIZES: Final = (64, 64)
 
