@@ -6,7 +6,6 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.graph import Graph, Input, Node, Sampling, State, Weight
 from sbformat.policies.operators import OPERATORS, Operand
 from sbformat.pth.values import TensorInfo
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from sbformat.limits import Budget
+    from sbformat.pkl.numpy import ArrayInfo
     from sbformat.policies.operators import Shape
 
 

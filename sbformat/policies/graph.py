@@ -23,12 +23,12 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sbformat.pkl.numpy import ArrayInfo
     from sbformat.policies.operators import Shape
 
 SamplingKind: TypeAlias = Literal["gaussian", "gsde", "categorical", "bernoulli", "epsilon_greedy", "none"]
@@ -138,7 +138,8 @@ class Graph(NamedTuple):
         :param name: a key of ``outputs``
         """
         wanted = self.outputs[name]
-        found = next(item for item in (*self.nodes, *self.inputs) if item.name == wanted)
+        items: tuple[Node | Input, ...] = (*self.nodes, *self.inputs)
+        found = next(item for item in items if item.name == wanted)
         return Tensor(name, found.dtype, found.shape)
 
     @property

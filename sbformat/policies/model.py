@@ -1,4 +1,4 @@
-"""What the builders of graphs get and return, for Stable-Baselines3 (``sb3``) and Stable Baselines 2 (``sb2``) alike."""
+"""What the builders of graphs take and return: ``sb3`` for Stable-Baselines3, ``sb2`` for Stable Baselines 2."""
 
 from __future__ import annotations
 

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 
-DTYPES: Final = ("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64")  # fmt: skip
+DTYPES: Final = (
+    "bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64",
+)  # fmt: skip
 """The dtypes of values, by numpy's names."""
 
 
@@ -207,6 +209,12 @@ def _call(_: Sequence[Operand], attributes: Mapping[str, Any]) -> Result:
 # -- the table ----------------------------------------------------------------------------------------
 
 
+def _reduction(
+    result: Callable[[Sequence[Operand], Mapping[str, Any]], Result], meaning: str, onnx: str, numpy: str
+) -> Operator:
+    return Operator(result, (1, 1), frozenset({"axis", "keepdims"}), meaning, onnx, numpy)
+
+
 def _unary(meaning: str, onnx: str, numpy: str, *attributes: str) -> Operator:
     return Operator(_same, (1, 1), frozenset(attributes), meaning, onnx, numpy)
 
@@ -258,8 +266,12 @@ OPERATORS: Final[Mapping[str, Operator]] = {
     "Reshape": Operator(
         _reshape, (1, 1), frozenset({"shape"}), "the same items, in C order, in another shape", "Reshape:5", "reshape"
     ),
-    "Concat": Operator(_concat, (1, 2**31), frozenset({"axis"}), "operands one after another", "Concat:4", "concat"),
-    "Slice": Operator(_slice, (1, 1), frozenset({"axis", "start", "end"}), "a range along an axis", "Slice:10", "slice_axis"),
+    "Concat": Operator(
+        _concat, (1, 2**31), frozenset({"axis"}), "operands one after another along an axis", "Concat:4", "concat"
+    ),
+    "Slice": Operator(
+        _slice, (1, 1), frozenset({"axis", "start", "end"}), "a range along an axis", "Slice:10", "slice_axis"
+    ),
     "Gemm": Operator(
         _gemm, (2, 3), frozenset({"transB"}),
         "a linear layer: x times the weights, which are (outputs, inputs) if transB, plus the bias", "Gemm:11", "gemm",
@@ -274,12 +286,10 @@ OPERATORS: Final[Mapping[str, Operator]] = {
         "(x - mean) / sqrt(variance + epsilon) * scale + bias, over the last axis", "LayerNormalization:17",
         "layer_normalization",
     ),
-    "ReduceSum": Operator(_reduce, (1, 1), frozenset({"axis", "keepdims"}), "the sum along an axis", "ReduceSum:13", "reduce_sum"),
-    "ReduceMean": Operator(_reduce, (1, 1), frozenset({"axis", "keepdims"}), "the mean along an axis", "ReduceMean:13", "reduce_mean"),
-    "ReduceMin": Operator(_reduce, (1, 1), frozenset({"axis", "keepdims"}), "the least along an axis", "ReduceMin:13", "reduce_min"),
-    "ArgMax": Operator(
-        _arg_max, (1, 1), frozenset({"axis", "keepdims"}), "the index of the first greatest item", "ArgMax:13", "arg_max"
-    ),
+    "ReduceSum": _reduction(_reduce, "the sum along an axis", "ReduceSum:13", "reduce_sum"),
+    "ReduceMean": _reduction(_reduce, "the mean along an axis", "ReduceMean:13", "reduce_mean"),
+    "ReduceMin": _reduction(_reduce, "the least along an axis", "ReduceMin:13", "reduce_min"),
+    "ArgMax": _reduction(_arg_max, "the index of the first greatest item", "ArgMax:13", "arg_max"),
     "Call": Operator(
         _call, (1, 2**31), frozenset({"module", "dtype", "shape"}),
         "a function that the caller of load_policy supplies for a module", "", "call",
