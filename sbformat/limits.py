@@ -23,7 +23,7 @@ LimitName = Literal[
     "version_bytes", "system_info_bytes", "json_bytes", "json_depth", "json_nodes", "json_digits", "blob_bytes",
     "blobs_bytes", "pickle_bytes", "pickle_opcodes", "pickle_nodes", "pickle_memo", "pickle_memo_index",
     "pickle_stack", "pickle_marks", "value_depth", "tensors", "leaves", "reported_values", "tensor_rank",
-    "tensor_name_bytes", "other_keys", "expanded_items",
+    "tensor_name_bytes", "other_keys", "expanded_items", "policy_items",
 ]  # fmt: skip
 """The fields of :class:`Limits`, so that a type checker knows a misspelled one."""
 
@@ -101,6 +101,8 @@ class Limits(NamedTuple):
     """Items of one archive that take more memory than the file has bytes for them: those of tensors larger than four
     times their storage (expanded views), the bytes by which all tensors of an entry exceed eight times its storages,
     and the bytes that constructors copy beyond those of the pickle."""
+    policy_items: int = 64 * 1024 * 1024
+    """Numbers that the network of a policy makes from one observation (largest real: 80,000)."""
 
     def __repr__(self) -> str:
         """Return the fields that differ from the defaults: ``Limits(json_depth=3)``."""
@@ -130,7 +132,9 @@ _TIMES_DECODED: Final = 2
 """How often values of the allowed size can be decoded and dropped again in one operation."""
 _DECODED_PER_BYTE: Final = 4
 """Bytes of memory that may be decoded and dropped again, for each byte of the file."""
-_RUNNING_TOTALS: Final = frozenset({"total_bytes", _MEMORY, "blobs_bytes", "expanded_items", "reported_values"})
+_RUNNING_TOTALS: Final = frozenset(
+    {"total_bytes", _MEMORY, "blobs_bytes", "expanded_items", "reported_values", "policy_items"}
+)
 """These add up over one operation; each other limit is compared with one number at a time."""
 
 
@@ -146,6 +150,10 @@ class Budget:
         if not isinstance(limits, Limits):
             message = f"expected limits to be a Limits, got {type(limits).__name__}"
             raise TypeError(message)
+        if min(limits) < 0:
+            name = next(name for name, value in limits._asdict().items() if value < 0)
+            message = f"expected limits of 0 or more, got {name}={getattr(limits, name)}"
+            raise ValueError(message)
         self.limits = limits
         self._spent: dict[LimitName, int] = {}
         self._granted = self._worked = 0

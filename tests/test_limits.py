@@ -11,7 +11,7 @@ from sbformat.errors import LimitError
 from sbformat.limits import DEFAULT_LIMITS, Budget, LimitName, Limits
 
 MIB = 1024 * 1024
-RUNNING_TOTALS = ("total_bytes", "memory_bytes", "blobs_bytes", "expanded_items", "reported_values")
+RUNNING_TOTALS = ("total_bytes", "memory_bytes", "blobs_bytes", "expanded_items", "reported_values", "policy_items")
 DOCUMENTED = {
     "outer_entries": 1024,
     "inner_entries": 65_536,

@@ -1,0 +1,182 @@
+"""``GraphBuilder``: makes a :class:`~sbformat.policies.graph.Graph` node by node, and checks each."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbformat.errors import UnsupportedError, quote
+from sbformat.policies.graph import Graph, Input, Node, Sampling, State, Weight
+from sbformat.policies.operators import OPERATORS, Operand
+from sbformat.pth.values import TensorInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from sbformat.limits import Budget
+    from sbformat.pkl.numpy import ArrayInfo
+    from sbformat.policies.operators import Shape
+
+
+_NODE_ITEMS: Final = 1024
+"""Items that a node is charged as beside those of its result: it takes memory, too."""
+
+
+class Value(NamedTuple):
+    """A value in a graph under construction: an input, a weight or the result of a node."""
+
+    name: str
+    dtype: str
+    shape: Shape
+    """Of one item; of a weight, its whole shape."""
+    is_weight: bool
+
+
+class GraphBuilder:
+    """Collects the parts of a graph.
+
+    :param budget: what the operation may use; the items that one observation makes are charged to it
+
+    Example::
+
+        builder = GraphBuilder(budget)
+        observation = builder.input(Input("observation", "float32", (4,)))
+        weight = builder.weight("q_net.q_net.0.weight", info, "policy.pth:q_net.q_net.0.weight")
+        values = builder.add("Gemm", observation, weight, transB=True, name="q_values")
+        action = builder.add("ArgMax", values, axis=-1, name="action")
+        graph = builder.build({"action": action, "q_values": values}, Sampling("none"))
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._inputs: dict[str, Input] = {}
+        self._nodes: dict[str, Node] = {}
+        self._weights: dict[str, Weight] = {}
+        self._states: list[State] = []
+        self.inferred: list[str] = []
+
+    def input(self, described: Input) -> Value:
+        """Add an input; a second one of the same name is the first."""
+        if described.name not in self._inputs:
+            self._require_new(described.name)
+            self._spend(prod(described.shape))
+            self._inputs[described.name] = described
+        return Value(described.name, described.dtype, described.shape, False)
+
+    def weight(self, name: str, source: TensorInfo | ArrayInfo, address: str) -> Value:
+        """Add a weight; a second one of the same name is the first.
+
+        :param source: the tensor or array; only its dtype and shape are looked at
+        :raises UnsupportedError: for a dtype that is not a number
+        """
+        if name not in self._weights:
+            self._require_new(name)
+            dtype = source.dtype if isinstance(source, TensorInfo) else numpy_name(source.dtype)
+            self._weights[name] = Weight(name, dtype, tuple(source.shape), address, source)
+        made = self._weights[name]
+        return Value(name, made.dtype, made.shape, True)
+
+    def constant(self, items: float | Iterable[float], dtype: str = "float32", shape: Shape = ()) -> Value:
+        """Add an array of numbers that no file contains; equal ones are one weight.
+
+        :param items: in C order
+        """
+        numbers = tuple(items) if not isinstance(items, (int, float)) else (items,)
+        name = f"constant {dtype} {shape} {numbers[:8]}".replace("'", "")
+        while name in self._weights and self._weights[name].source != numbers:
+            name += "+"
+        if name not in self._weights:
+            self._weights[name] = Weight(name, dtype, shape, None, numbers)
+        return Value(name, dtype, shape, True)
+
+    def add(self, op: str, *operands: Value, name: str = "", module: str = "", **attributes: Any) -> Value:
+        """Add a node, and return its result.
+
+        A node whose operands are weights alone is a weight itself: back ends compute it once.
+
+        :param op: a key of ``OPERATORS``
+        :param name: of the result; by default made from the module and the operator
+        :param module: the module of the policy that it is part of
+        :raises UnsupportedError: when dtypes or shapes do not fit, with the module
+        """
+        operator = OPERATORS[op]
+        least, most = operator.operands
+        if not least <= len(operands) <= most or not set(attributes) <= operator.attributes:
+            message = f"{op} does not take {len(operands)} operands with {sorted(attributes)}"
+            raise TypeError(message)
+        try:
+            dtype, shape = operator.result([Operand(*operand[1:]) for operand in operands], attributes)
+        except UnsupportedError as error:
+            message = f"{quote(module or name or op, 120)}: {error.message}"
+            raise UnsupportedError(message) from None
+        self._spend(prod(shape) + _NODE_ITEMS)
+        name = self._unique(name or (f"{module}/{op}" if module else op))
+        self._nodes[name] = Node(
+            name, op, tuple(operand.name for operand in operands), attributes, dtype, shape, module
+        )
+        return Value(name, dtype, shape, all(operand.is_weight for operand in operands))
+
+    def state(self, described: State) -> None:
+        """Add a recurrent state, whose input and output exist already."""
+        self._states.append(described)
+
+    def infer(self, sentence: str) -> None:
+        """Note what shapes determined because ``data`` did not contain it; each sentence once."""
+        if sentence not in self.inferred:
+            self.inferred.append(sentence)
+
+    def build(self, outputs: Mapping[str, Value], sampling: Sampling) -> Graph:
+        """Return the graph; nodes that no output, state or sampling needs are left out.
+
+        :param outputs: by name, ``action`` first
+        """
+        wanted = {value.name for value in outputs.values()} | {sampling.replaces, *sampling.parameters.values()}
+        wanted |= {state.output for state in self._states} | {state.input for state in self._states}
+        for node in reversed(self._nodes.values()):
+            if node.name in wanted:
+                wanted.update(node.inputs)
+        return Graph(
+            tuple(item for item in self._inputs.values() if item.name in wanted or item.role == "observation"),
+            tuple(node for node in self._nodes.values() if node.name in wanted),
+            {name: value.name for name, value in outputs.items()},
+            {name: weight for name, weight in self._weights.items() if name in wanted},
+            tuple(self._states),
+            sampling,
+            tuple(self.inferred),
+        )
+
+    def _spend(self, items: int) -> None:
+        self._budget.spend("policy_items", items)
+
+    def _unique(self, name: str) -> str:
+        made, number = name, 1
+        while made in self._nodes or made in self._inputs or made in self._weights:
+            number += 1
+            made = f"{name}_{number}"
+        return made
+
+    def _require_new(self, name: str) -> None:
+        if name in self._nodes or name in self._inputs or name in self._weights:
+            message = f"expected a new name in the graph, got {quote(name, 120)} twice"
+            raise UnsupportedError(message)
+
+
+_NUMPY_NAMES = {
+    "b1": "bool", "u1": "uint8", "i1": "int8", "u2": "uint16", "i2": "int16", "u4": "uint32", "i4": "int32",
+    "u8": "uint64", "i8": "int64", "f2": "float16", "f4": "float32", "f8": "float64",
+}  # fmt: skip
+
+
+def numpy_name(code: str) -> str:
+    """Return numpy's name for a code of its array interface.
+
+    >>> numpy_name("<f4")
+    'float32'
+
+    :raises UnsupportedError: when it is not a real number
+    """
+    try:
+        return _NUMPY_NAMES[code[1:]]
+    except KeyError:
+        message = f"expected an array of numbers, got the dtype {quote(code, 40)}"
+        raise UnsupportedError(message) from None

@@ -1,0 +1,169 @@
+"""``Graph``: what a policy computes, as inert data (FORMAT.md 19).
+
+Inputs, nodes in order, outputs, and weights. A node names an operator of :mod:`~sbformat.policies.operators`, its
+operands and attributes; there is nothing to call in it. Weights are references to tensors of the archive, which are
+read when a back end needs them, so that a graph is made without numpy. Back ends walk the nodes: ``run`` with numpy,
+``onnx`` and ``c`` to write files.
+
+Worked example: DQN with one hidden layer of 8, for 4 observations and 2 actions::
+
+    inputs   observation float32 (4)
+    nodes    q_net.q_net.0  Gemm(observation, q_net.q_net.0.weight, q_net.q_net.0.bias)   float32 (8)
+             q_net.q_net.1  Relu(q_net.q_net.0)                                          float32 (8)
+             q_values       Gemm(q_net.q_net.1, q_net.q_net.2.weight, ...)               float32 (2)
+             action         ArgMax(q_values, axis=-1)                                    int64 ()
+    outputs  action, q_values
+
+Invariants: a name is given once; operands are inputs, weights, or results of earlier nodes; every dtype and shape
+follows from the operator's rule. :class:`~sbformat.policies.builder.GraphBuilder` keeps them.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from sbformat.pth.values import TensorInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sbformat.pkl.numpy import ArrayInfo
+    from sbformat.policies.operators import Shape
+
+SamplingKind: TypeAlias = Literal["gaussian", "gsde", "categorical", "bernoulli", "epsilon_greedy", "none"]
+
+
+class Tensor(NamedTuple):
+    """An input or output, or the result of a node."""
+
+    name: str
+    dtype: str
+    """numpy's name: ``float32``, ``uint8``, ..."""
+    shape: Shape
+    """Of one item; a batch axis precedes it."""
+
+
+class Input(NamedTuple):
+    """An input of a graph."""
+
+    name: str
+    dtype: str
+    shape: Shape
+    default: float | None = None
+    """The value of all items when the input is not given; None for an input that is required."""
+    role: Literal["observation", "state", "episode_start", "action_masks"] = "observation"
+    key: str | None = None
+    """The key of a Dict observation."""
+
+
+class State(NamedTuple):
+    """A recurrent state: an input, and the output that is its next value."""
+
+    input: str
+    output: str
+    name: str
+    """What it is: ``hidden``, ``cell``, ``critic_hidden``, ``critic_cell``; ``state`` in Stable Baselines 2."""
+
+
+class Node(NamedTuple):
+    """An operation. Its result has its name."""
+
+    name: str
+    op: str
+    """A key of ``OPERATORS``."""
+    inputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    dtype: str
+    shape: Shape
+    """Of the result for one item; of the whole result when all operands are weights."""
+    module: str = ""
+    """The module of the policy that it is part of, by its name in the state dict."""
+
+
+class Weight(NamedTuple):
+    """An array that does not depend on the observation."""
+
+    name: str
+    dtype: str
+    shape: Shape
+    address: str | None
+    """Where it is: ``policy.pth:action_net.weight``, ``data:action_space/low``; None for a number of the format."""
+    source: TensorInfo | ArrayInfo | tuple[float, ...]
+    """A tensor or array of a file, or the items in C order."""
+
+
+class Sampling(NamedTuple):
+    """How an action is drawn when ``deterministic`` is false: what is drawn replaces the result of one node.
+
+    ``kind`` determines the names in ``parameters``, all of them nodes or weights of the graph:
+
+    - ``gaussian``: ``mean`` and ``log_std``; the draw is ``mean + exp(log_std) * noise``.
+    - ``gsde``: ``mean``, ``latent`` (the features that the noise depends on) and ``std`` (latent, actions): the draw is
+      ``mean + latent @ (std * noise)``, with noise that is drawn once, until it is reset.
+    - ``categorical``: ``logits``; ``sizes`` has the number of choices of each component. The draw has the shape of
+      ``replaces``.
+    - ``bernoulli``: ``logits``; the draw is 0 or 1.
+    - ``epsilon_greedy``: with the probability ``rate`` a random action replaces the result for the whole batch.
+    - ``none``: the action is deterministic.
+    """
+
+    kind: SamplingKind
+    replaces: str = ""
+    """The node whose result is replaced by the draw."""
+    parameters: Mapping[str, str] = {}
+    sizes: tuple[int, ...] = ()
+    rate: float = 0.0
+
+
+class Graph(NamedTuple):
+    """What a policy computes. See the module's documentation for an example."""
+
+    inputs: tuple[Input, ...]
+    nodes: tuple[Node, ...]
+    outputs: Mapping[str, str]
+    """Node or input by the name of the output: ``action`` first, then ``logits``, ``mean``, ``value``, ..."""
+    weights: Mapping[str, Weight]
+    states: tuple[State, ...]
+    sampling: Sampling
+    inferred: tuple[str, ...]
+    """What ``data`` did not contain and shapes determined, as sentences."""
+
+    def output(self, name: str) -> Tensor:
+        """Return an output's dtype and shape.
+
+        :param name: a key of ``outputs``
+        """
+        wanted = self.outputs[name]
+        items: tuple[Node | Input, ...] = (*self.nodes, *self.inputs)
+        found = next(item for item in items if item.name == wanted)
+        return Tensor(name, found.dtype, found.shape)
+
+    @property
+    def parameter_count(self) -> int:
+        """The number of items of all weights that are tensors of the policy."""
+        return sum(prod(weight.shape) for weight in self.weights.values() if isinstance(weight.source, TensorInfo))
+
+    def describe(self) -> str:
+        """Return the graph as text: inputs, layers with shapes and activations, outputs, steps, sampling.
+
+        Example::
+
+            print(sbformat.load_policy("agent.zip").graph.describe())
+        """
+        from sbformat.policies.describe import describe
+
+        return describe(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the graph as plain JSON, by ``schema/graph.schema.json``.
+
+        Tensors are named by their address in the file. Numbers that JSON does not have are texts: ``Infinity``.
+
+        Example::
+
+            json.dump(sbformat.load_policy("agent.zip").graph.to_dict(), file)
+        """
+        from sbformat.policies.graph_json import write_graph
+
+        return write_graph(self)

@@ -1,0 +1,42 @@
+"""What the builders of graphs take and return: ``sb3`` for Stable-Baselines3, ``sb2`` for Stable Baselines 2."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sbformat.formats.vecnormalize import VecNormalize
+    from sbformat.policies.graph import Graph
+    from sbformat.values.types import Space
+
+Family: TypeAlias = Literal["sb3", "sb2"]
+
+
+class Given(NamedTuple):
+    """What the caller of ``load_policy`` supplies beside the file."""
+
+    vecnormalize: VecNormalize | None = None
+    """Statistics that observations are normalized with."""
+    policy_class: str | None = None
+    """The class to treat the policy as, as in ``ActorCriticPolicy``, where the file's is missing or not known."""
+    observation_space: Space | None = None
+    action_space: Space | None = None
+    policy_kwargs: Mapping[str, Any] | None = None
+    """Arguments of the policy where the file has none; for an activation, its name in ``torch.nn``."""
+    modules: frozenset[str] = frozenset()
+    """The modules that the caller supplies as functions of arrays."""
+
+
+class PolicyModel(NamedTuple):
+    """A policy, ready for a back end."""
+
+    graph: Graph
+    observation_space: Space
+    action_space: Space
+    algorithm: str | None
+    family: Family
+    """Whose ``predict`` the policy follows: they differ in shapes and states."""
+    was_normalized: bool
+    """Whether the agent was trained behind VecNormalize."""
