@@ -8,7 +8,7 @@ from sbformat.constants import DATA_ENTRY, SB2_PARAMETERS_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, quote
 from sbformat.formats.sb2.orders import find_wrapped
 from sbformat.formats.sb2.pickles import Sb2Pickle
-from sbformat.formats.sb2.policies import Policy, UncertainError, find_policy, find_rule
+from sbformat.formats.sb2.policies import Policy, UncertainError, find_policy, find_rule, named_class
 from sbformat.policies.shapes import NetworkError
 from sbformat.pth.values import TensorInfo
 from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
@@ -34,6 +34,16 @@ ALGORITHMS: Final = ("A2C", "ACER", "ACKTR", "DDPG", "DQN", "GAIL", "PPO1", "PPO
 """The algorithms whose policies are known; HER has the policy of one of them."""
 GOAL_KEYS: Final = ("observation", "achieved_goal", "desired_goal")
 """``KEY_ORDER`` of ``her/utils.py``: the parts of a goal environment's observation."""
+_BASE: Final = "FeedForwardPolicy"
+_PUBLISHED: Final = frozenset(
+    {
+        *((module, name) for module in ("utils", "utils.utils") for name in
+          ("CustomDQNPolicy", "CustomMlpPolicy", "CustomSACPolicy")),
+        *((module, "FeedForward32Policy") for module in
+          ("imitation.util", "imitation.util.util", "imitation.policies.base")),
+    }
+)  # fmt: skip
+"""Classes of rl-baselines-zoo and imitation that set nothing but layers, layer normalization and ``"mlp"``."""
 _ALTERNATIVES: Final = "its weights can be read with read_parameters"
 
 
@@ -47,6 +57,8 @@ class Agent(NamedTuple):
     policy: Policy
     has_known_class: bool
     """Whether the file names one of SB2's classes, whose keywords are all in the file."""
+    inferred: tuple[str, ...]
+    """What the file does not contain, and how it was determined, as sentences."""
     observation_space: Space
     """What the network gets: for HER, the parts of an observation one after another."""
     goal_space: DictSpace | None
@@ -71,10 +83,10 @@ def read_agent(archive: Archive, given: Given) -> Agent:
         raise UnsupportedError(message, entry=DATA_ENTRY)
     for key, space in ((_OBSERVATIONS, given.observation_space), (_ACTIONS, given.action_space)):
         data[key] = space if space is not None and data.get(key) is None else data.get(key)
-    policy, is_known = _read_policy(learner, data, given)
+    policy, is_known, inferred = _read_policy(learner, data, given)
     goals = data.get("her_obs_space") if algorithm == "HER" else None
     return Agent(
-        algorithm, learner, policy, is_known, _require_space(data, _OBSERVATIONS),
+        algorithm, learner, policy, is_known, inferred, _require_space(data, _OBSERVATIONS),
         goals if isinstance(goals, DictSpace) else None, _require_space(data, _ACTIONS), data, _read_tensors(archive),
     )  # fmt: skip
 
@@ -94,24 +106,29 @@ def _read_data(archive: Archive) -> dict[str, Any]:
     return data
 
 
-def _read_policy(learner: str, data: Mapping[str, Any], given: Given) -> tuple[Policy, bool]:
-    """Return the policy, and whether the file names one of SB2's classes."""
+def _read_policy(learner: str, data: Mapping[str, Any], given: Given) -> tuple[Policy, bool, tuple[str, ...]]:
+    """Return the policy, whether the file names one of SB2's classes, and what was inferred."""
     try:
         policy, problem = find_policy(learner, data), ""
     except UncertainError as error:
         policy, problem = Policy("", None, {}), str(error)
     if policy.rule is not None:
-        return policy._replace(settings={**(given.policy_kwargs or {}), **policy.settings}), True
-    if given.policy_class is None:
+        return policy._replace(settings={**(given.policy_kwargs or {}), **policy.settings}), True, ()
+    label = policy.label or "unknown"
+    named = given.policy_class
+    if named is None and named_class(data.get("policy")) in _PUBLISHED:
+        named = _BASE
+    if named is None:
         reason = problem or f"{policy.label} is not a class of Stable Baselines 2, and its code is not executed"
         message = f"{reason}; {_ALTERNATIVES}; policy_class= treats it as a class of SB2, such as MlpPolicy"
         raise UnsupportedError(message, entry=DATA_ENTRY)
-    name = given.policy_class.rpartition(".")[2]
+    name = named.rpartition(".")[2]
     rule = find_rule(learner, name)
     if rule is None:
-        message = f"expected policy_class to be a class of SB2's {learner}, got {quote(given.policy_class, 120)}"
+        message = f"expected policy_class to be a class of SB2's {learner}, got {quote(named, 120)}"
         raise UnsupportedError(message)
-    return Policy(f"{name} of {learner}", rule, {**policy.settings, **(given.policy_kwargs or {})}), False
+    inferred = f"policy: the class is {label}; names and shapes of the parameters determined the layers of a {name}"
+    return Policy(f"{name} of {learner}", rule, {**policy.settings, **(given.policy_kwargs or {})}), False, (inferred,)
 
 
 def _require_space(data: Mapping[str, Any], key: str) -> Space:

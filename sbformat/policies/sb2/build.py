@@ -37,6 +37,8 @@ def build_sb2_policy(archive: Archive, given: Given, budget: Budget) -> PolicyMo
     """
     agent = read_agent(archive, given)
     builder = GraphBuilder(budget)
+    for sentence in agent.inferred:
+        builder.infer(sentence)
     add = _MAKERS.get(agent.learner, add_actor_critic)
     outputs, sampling = add(agent, Layers(builder, agent.tensors))
     graph = builder.build(outputs, sampling)
