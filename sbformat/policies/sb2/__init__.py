@@ -53,7 +53,7 @@ the others; by default ``tanh`` for on-policy algorithms and ``relu`` for the ot
     LSTM, no net_arch    c1 c2 c3 fc1, or pi_fc0.., then lstm1; all three heads get its output
     LSTM, net_arch       shared_fc.. and lstm1 by position in net_arch, then pi_fc0.. and vf_fc0..
     DQN since 2.1        fully_connected, fully_connected_1, ...: the last is the head; after a CNN action_value is
-                         the head alone. state_value, if it exists (dueling): q = state_value + scores - mean of the scores
+                         the head alone. If state_value exists (dueling): q = state_value + scores - their mean
     DQN 2.0              pi_fc0.. and the head pi: its values are the Q-values
     SAC TD3              fc0.., then dense (mean; action before tanh), SAC: dense_1 (logarithm of the deviation)
     DDPG                 fc0.., then pi/pi
