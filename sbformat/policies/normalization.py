@@ -5,14 +5,12 @@ Source: SB3 ``common/vec_env/vec_normalize.py``; SB2's class of that name comput
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, ValidationError, quote
 from sbformat.pkl.numpy import ArrayInfo
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.policies.builder import GraphBuilder, Value
 
@@ -78,8 +76,8 @@ def _is_transposed(observation: tuple[int, ...], statistics: tuple[int, ...], na
     raise ValidationError(message)
 
 
-def _describe_array(array: np.ndarray) -> ArrayInfo:
-    """Return a float64 array of the statistics as the graph refers to arrays."""
+def _describe_array(array: Any) -> ArrayInfo:
+    """Return an array of the statistics, which numpy made when they were read, as the graph refers to arrays."""
     if array.dtype.kind != "f":
         message = f"expected statistics of floats, got {array.dtype}"
         raise UnsupportedError(message)

@@ -193,6 +193,7 @@ class Network:
         scale, bias, mean, variance = (
             self.weight(f"{module}.{name}") for name in ("scale", "bias", "ra_mean", "ra_var")
         )
+        self.used.add(f"{module}.steps")  # a counter of training
         epsilon = self.constant(self.settings.number("batch_norm_eps", 0.001))
         centered = self.add("Sub", value, mean, module=module)
         deviation = self.add("Sqrt", self.add("Add", variance, epsilon, module=module), module=module)
