@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import sys
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.errors import escape
+from sbformat.rendering import render_table, write_numbers
 
 if TYPE_CHECKING:
     import argparse
@@ -68,18 +68,7 @@ def print_document(document: dict[str, Any]) -> None:
 
 
 def _dumps(value: object) -> str:
-    return json.dumps(_name_non_finite(value), indent=2, allow_nan=False)
-
-
-def _name_non_finite(value: Any) -> Any:
-    """Replace NaN and the infinities, which JSON does not have, by texts. The readers limit the depth."""
-    if isinstance(value, dict):
-        return {key: _name_non_finite(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_name_non_finite(part) for part in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
-    return value
+    return json.dumps(write_numbers(value), indent=2, allow_nan=False)
 
 
 def shorten_rows(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
@@ -131,15 +120,9 @@ class Plain:
 
     def draw(self, title: str, header: Sequence[str], rows: list[list[str]], right: Sequence[int]) -> None:
         """Print a table whose cells are already escaped."""
-        cells = [list(header), *rows] if header else rows
         self.line(f"\n  {title}")
-        widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
-        for row in cells:
-            parts = [
-                cell.rjust(width) if column in right else cell.ljust(width)
-                for column, (cell, width) in enumerate(zip(row, widths))
-            ]
-            self.line(("    " + "  ".join(parts)).rstrip())
+        for line in render_table(header, rows, right):
+            self.line(f"    {line}".rstrip())
 
 
 class Rich(Plain):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import UnsupportedError, quote
 from sbformat.policies.graph import Graph, Input, Node, Sampling, State, Weight
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from sbformat.limits import Budget
     from sbformat.pkl.numpy import ArrayInfo
     from sbformat.policies.operators import Shape
+
+
+_NODE_ITEMS: Final = 1024
+"""Items that a node is charged as beside those of its result: it takes memory, too."""
 
 
 class Value(NamedTuple):
@@ -105,7 +109,7 @@ class GraphBuilder:
         except UnsupportedError as error:
             message = f"{quote(module or name or op, 120)}: {error.message}"
             raise UnsupportedError(message) from None
-        self._spend(prod(shape))
+        self._spend(prod(shape) + _NODE_ITEMS)
         name = self._unique(name or (f"{module}/{op}" if module else op))
         self._nodes[name] = Node(
             name, op, tuple(operand.name for operand in operands), attributes, dtype, shape, module

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
 SamplingKind: TypeAlias = Literal["gaussian", "gsde", "categorical", "bernoulli", "epsilon_greedy", "none"]
 
-MAX_INLINE_ITEMS = 4096
-"""Items of a constant that ``to_dict`` writes out; a larger one is only named by its address."""
-
 
 class Tensor(NamedTuple):
     """An input or output, or the result of a node."""
@@ -146,3 +143,27 @@ class Graph(NamedTuple):
     def parameter_count(self) -> int:
         """The number of items of all weights that are tensors of the policy."""
         return sum(prod(weight.shape) for weight in self.weights.values() if isinstance(weight.source, TensorInfo))
+
+    def describe(self) -> str:
+        """Return the graph as text: inputs, layers with shapes and activations, outputs, steps, sampling.
+
+        Example::
+
+            print(sbformat.load_policy("agent.zip").graph.describe())
+        """
+        from sbformat.policies.describe import describe
+
+        return describe(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the graph as plain JSON, by ``schema/graph.schema.json``.
+
+        Tensors are named by their address in the file. Numbers that JSON does not have are texts: ``Infinity``.
+
+        Example::
+
+            json.dump(sbformat.load_policy("agent.zip").graph.to_dict(), file)
+        """
+        from sbformat.policies.graph_json import write_graph
+
+        return write_graph(self)

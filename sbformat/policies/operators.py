@@ -291,8 +291,9 @@ OPERATORS: Final[Mapping[str, Operator]] = {
     "ReduceMin": _reduction(_reduce, "the least along an axis", "ReduceMin:13", "reduce_min"),
     "ArgMax": _reduction(_arg_max, "the index of the first greatest item", "ArgMax:13", "arg_max"),
     "Call": Operator(
-        _call, (1, 2**31), frozenset({"module", "dtype", "shape"}),
-        "a function that the caller of load_policy supplies for a module", "", "call",
+        _call, (1, 2**31), frozenset({"function", "keys", "dtype", "shape"}),
+        "a function of arrays that the caller of load_policy supplies under the name ``function``; it receives the "
+        "operands, or one dict of them when there are keys", "", "call",
     ),
 }  # fmt: skip
 """The operators, by name."""

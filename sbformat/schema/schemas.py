@@ -79,7 +79,7 @@ OBJECTS: Final = {
 def load_schema(name: str) -> dict[str, Any]:
     """Return a schema of the project.
 
-    :param name: ``data``, ``sb2-data``, ``pickled`` or ``report``
+    :param name: ``data``, ``sb2-data``, ``pickled``, ``graph`` or ``report``
     """
     return json.loads(_text(name))  # type: ignore[no-any-return]
 

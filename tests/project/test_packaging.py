@@ -29,7 +29,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-SCHEMAS = ("data", "pickled", "report", "sb2-data")
+SCHEMAS = ("data", "graph", "pickled", "report", "sb2-data")
 READ_SCHEMA = "from sbformat.schema import load_schema; import json; print(json.dumps(load_schema('data')['$id']))"
 
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.constants import ARRAYS_ENTRY, SETTINGS_ENTRY
 from sbformat.data import parse_object
 from sbformat.errors import DataError, MissingEntryError, SbformatError, TensorError, UnsupportedError, quote
-from sbformat.formats.vecnormalize.space_json import read_number, read_space, refuse, write_number, write_space
+from sbformat.formats.vecnormalize.space_json import read_number, read_space, refuse, write_space
 from sbformat.formats.vecnormalize.values import LIBRARIES, RunningMeanStd, VecNormalize
 from sbformat.limits import Budget
+from sbformat.rendering import write_number
 
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive

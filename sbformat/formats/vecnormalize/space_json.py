@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 from sbformat.errors import DataError, SbformatError, UnsupportedError
 from sbformat.globals.spaces import LIBRARIES
 from sbformat.pkl.numpy import ITEM_SIZES, ArrayInfo, checked_numel, item_size
+from sbformat.rendering import write_number
 from sbformat.values.context import UnrecognizedError
 from sbformat.values.numbers import unpack_items
 from sbformat.values.types import SPACE_TYPES, Box, MultiDiscrete, Value
@@ -185,13 +186,6 @@ def _pack_items(items: list[Any], dtype: str) -> bytes:
     if kind != "b" and items and (min(items) < np.iinfo(dtype).min or max(items) > np.iinfo(dtype).max):
         refuse(f"a number does not fit into {dtype}")
     return np.array(items, dtype).tobytes()
-
-
-def write_number(value: float) -> Any:
-    """Return a number as JSON: text for infinities and NaN."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"  # noqa: PLR0124
-    return value
 
 
 def read_number(value: Any) -> float:

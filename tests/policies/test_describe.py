@@ -1,0 +1,160 @@
+"""``Graph.describe`` and the summary of a graph: layers, activations, steps before and after."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import sbformat
+from sbformat.limits import Budget, Limits
+from sbformat.policies.builder import GraphBuilder, Value
+from sbformat.policies.graph import Graph, Input, Sampling, State
+from sbformat.policies.summary import summarize
+from tests.helpers.bundled import PPO
+from tests.helpers.policy_graphs import ppo_graph
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sbformat.pth import TensorInfo
+
+
+def test_a_network_is_described_in_tables() -> None:
+    assert ppo_graph().describe() == DESCRIPTION
+
+
+DESCRIPTION = """\
+inputs
+  input        dtype    shape  role
+  observation  float32  4      observation
+
+layers (251 parameters)
+  layer                       operation  reads                       shape   activation  parameters  weights
+  mlp_extractor.policy_net.0  linear     observation                 4 -> 8  Tanh                40  \
+policy.pth:mlp_extractor.policy_net.0.weight, .bias
+  mlp_extractor.policy_net.2  linear     mlp_extractor.policy_net.0  8 -> 8  Tanh                72  \
+policy.pth:mlp_extractor.policy_net.2.weight, .bias
+  mlp_extractor.value_net.0   linear     observation                 4 -> 8  Tanh                40  \
+policy.pth:mlp_extractor.value_net.0.weight, .bias
+  mlp_extractor.value_net.2   linear     mlp_extractor.value_net.0   8 -> 8  Tanh                72  \
+policy.pth:mlp_extractor.value_net.2.weight, .bias
+  action_net                  linear     mlp_extractor.policy_net.2  8 -> 2                      18  \
+policy.pth:action_net.weight, .bias
+  value_net                   linear     mlp_extractor.value_net.2   8 -> 1                       9  \
+policy.pth:value_net.weight, .bias
+
+outputs
+  output  dtype    shape   from
+  action  int64    scalar  action
+  logits  float32  2       action_net
+  value   float32  1       value_net
+
+post-processing
+  step    operation                dtype  shape
+  action  ArgMax(logits, axis=-1)  int64  scalar
+
+sampling
+  categorical  a choice with the probabilities softmax(logits), of 2 choices; the draw replaces action
+"""
+
+
+def build(make: Callable[[GraphBuilder], Graph]) -> Graph:
+    return make(GraphBuilder(Budget(Limits())))
+
+
+def tensor(shape: tuple[int, ...]) -> TensorInfo:
+    """A tensor of any shape: only dtype and shape of a weight are looked at."""
+    info = sbformat.read(PPO).parameters["policy"].info("action_net.weight")
+    return info._replace(shape=shape)
+
+
+def image_graph(builder: GraphBuilder) -> Graph:
+    """An image, divided by 255, two convolutions, and a squashed action between bounds."""
+
+    def weight(name: str, *shape: int) -> Value:
+        return builder.weight(name, tensor(shape), f"policy.pth:{name}")
+
+    value = builder.input(Input("observation", "uint8", (36, 36, 3)))
+    value = builder.add("Transpose", value, axes=(2, 0, 1))
+    value = builder.add("Div", builder.add("Cast", value, to="float32"), builder.constant(255.0), name="scaled")
+    for at, (filters, channels, kernel) in {0: (8, 3, 8), 2: (16, 8, 3)}.items():
+        module = f"cnn.{at}"
+        kernels = weight(f"{module}.weight", filters, channels, kernel, kernel)
+        value = builder.add("Conv", value, kernels, strides=(2, 2), pads=(0, 0, at, at), module=module)
+        value = builder.add("Mul", value, builder.add("Sigmoid", value, module=f"cnn.{at + 1}"), module=f"cnn.{at + 1}")
+    value = builder.add("Reshape", value, shape=(16 * 8 * 8,))
+    mean = builder.add("Gemm", value, weight("mu.weight", 2, 16 * 8 * 8), transB=True, module="mu", name="mean")
+    slope = builder.add("PRelu", mean, weight("slope", 1), module="mu_activation")
+    squashed = builder.add("Tanh", slope, name="squashed")
+    action = builder.add("Max", squashed, builder.constant((-1.0, 0.0), shape=(2,)), name="action")
+    return builder.build({"action": action, "mean": mean}, Sampling("none"))
+
+
+def test_layers_activations_and_steps_are_told_apart() -> None:
+    summary = summarize(build(image_graph))
+    assert [step.operation for step in summary.preprocessing] == [
+        "Transpose(observation, axes=[2, 0, 1])", "Cast(Transpose, to=float32)", "Div(Cast, 255.0)",
+    ]  # fmt: skip
+    assert [(layer.name, layer.operation, layer.shape, layer.activation) for layer in summary.layers] == [
+        ("cnn.0", "convolution 8 x 8, stride 2", (8, 15, 15), "Sigmoid, Mul"),
+        ("cnn.2", "convolution 3 x 3, stride 2, padding 0, 0, 2, 2", (16, 8, 8), "Sigmoid, Mul"),
+        ("Reshape", "Reshape", (1024,), None),
+        ("mu", "linear", (2,), None),
+        ("mu_activation", "PRelu", (2,), None),  # not an activation of a layer: mean is an output
+    ]
+    assert summary.layers[0].inputs == ("scaled",)
+    assert summary.layers[3].outputs == ("mean",)
+    assert [step.operation for step in summary.postprocessing] == [
+        "Tanh(mu_activation)", "Max(squashed, [-1.0, 0.0])",
+    ]  # fmt: skip
+
+
+def lstm_graph(builder: GraphBuilder) -> Graph:
+    """One gate of an LSTM: enough to be recognized by its state."""
+    observation = builder.input(Input("observation", "float32", (4,)))
+    hidden = builder.input(Input("hidden", "float32", (4,), role="state"))
+    matrix = builder.weight("lstm_actor.weight_ih_l0", tensor((4, 4)), "policy.pth:lstm_actor.weight_ih_l0")
+    gate = builder.add("Gemm", observation, matrix, transB=True, module="lstm_actor")
+    after = builder.add("Tanh", builder.add("Add", gate, hidden, module="lstm_actor"), module="lstm_actor")
+    builder.state(State("hidden", after.name, "hidden"))
+    action = builder.add("ArgMax", after, axis=-1, name="action")
+    builder.infer("the LSTM has 4 units")
+    return builder.build({"action": action}, Sampling("epsilon_greedy", "action", rate=0.05))
+
+
+def test_states_and_inferences_are_described() -> None:
+    graph = build(lstm_graph)
+    (layer,) = summarize(graph).layers
+    assert (layer.operation, layer.inputs, layer.parameter_count) == ("LSTM", ("observation", "hidden"), 16)
+    text = graph.describe()
+    for line in (
+        "  hidden  hidden  lstm_actor/Tanh",
+        "  epsilon_greedy  with the probability 0.05, a random action; the draw replaces action",
+        "  the LSTM has 4 units",
+    ):
+        assert f"{line}\n" in text
+
+
+def test_a_name_of_the_file_does_not_reach_the_terminal_as_it_is() -> None:
+    def make(builder: GraphBuilder) -> Graph:
+        evil = "\x1b[31m{mean}\n\u202e"
+        value = builder.input(Input(evil, "float32", (4,), key=evil))
+        matrix = builder.weight(f"{evil}.weight", tensor((2, 4)), f"policy.pth:{evil}.weight")
+        mean = builder.add("Gemm", value, matrix, transB=True, module=evil)
+        return builder.build({"action": mean}, Sampling("gaussian", mean.name, {"mean": mean.name, "log_std": evil}))
+
+    text = build(make).describe()
+    assert not {c for c in text if not (c.isprintable() or c == "\n")}
+
+
+@pytest.mark.parametrize("count", [1000, 1001])
+def test_a_long_network_is_cut(count: int) -> None:
+    def make(builder: GraphBuilder) -> Graph:
+        value = builder.input(Input("observation", "float32", (4,)))
+        matrix = builder.weight("w", tensor((4, 4)), "policy.pth:w")
+        for at in range(count):
+            value = builder.add("Gemm", value, matrix, transB=True, module=f"layer.{at}")
+        return builder.build({"action": value}, Sampling("none"))
+
+    assert ("\u2026 and 1 more" in build(make).describe()) == (count > 1000)
