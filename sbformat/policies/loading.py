@@ -10,8 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.archive.archive import Archive
-from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, require_several, require_type
+from sbformat.errors import SbformatError, UnsupportedError, quote, require_several, require_type
 from sbformat.formats.opener import open_archive
 from sbformat.formats.vecnormalize.entries import has_entries, read_entries
 from sbformat.formats.vecnormalize.mismatches import require_fit
@@ -21,6 +20,7 @@ from sbformat.policies.given_spaces import convert_space
 from sbformat.policies.model import Given
 
 if TYPE_CHECKING:
+    from sbformat.archive.archive import Archive
     from sbformat.archive.kinds import Kind
     from sbformat.io.source import SourceLike
     from sbformat.policies.graph import Graph
@@ -88,16 +88,16 @@ def load_policy(
     from sbformat.policies.run.policy import Policy
 
     functions = _check_modules(modules)
-    given, model = _build_model(
-        source, vecnormalize, policy_class, observation_space, action_space, policy_kwargs, functions, limits
-    )
-    if model.was_normalized and given.vecnormalize is None and vecnormalize is not False:
+    given = _check_given(policy_class, observation_space, action_space, policy_kwargs, functions)
+    budget = Budget(limits)
+    model, statistics = _build_model(source, given, vecnormalize, budget)
+    if model.was_normalized and statistics is None and vecnormalize is not False:
         message = (
             "the agent was trained behind VecNormalize, and observations will not be normalized: pass "
             "vecnormalize='vecnormalize.pkl', or vecnormalize=False if they are normalized already"
         )
         warnings.warn(message, UserWarning, stacklevel=2)
-    return Policy(model, vecnormalize=given.vecnormalize, modules=functions, seed=seed)
+    return Policy(model, vecnormalize=statistics, modules=functions, seed=seed, budget=budget)
 
 
 def policy_graph(
@@ -124,10 +124,8 @@ def policy_graph(
     :param modules: the names of modules that whoever runs the graph supplies
     """
     require_several(modules, "modules")
-    _, model = _build_model(
-        source, vecnormalize, policy_class, observation_space, action_space, policy_kwargs, modules, limits
-    )
-    return model.graph
+    given = _check_given(policy_class, observation_space, action_space, policy_kwargs, modules)
+    return _build_model(source, given, vecnormalize, Budget(limits))[0].graph
 
 
 def _check_modules(modules: object) -> Mapping[str, Callable[..., Any]]:
@@ -145,42 +143,50 @@ def _check_modules(modules: object) -> Mapping[str, Callable[..., Any]]:
     return dict(found)  # type: ignore[call-overload, no-any-return]
 
 
-def _build_model(
-    source: Archive | SourceLike,
-    vecnormalize: object,
-    policy_class: object,
-    observation_space: object,
-    action_space: object,
-    policy_kwargs: object,
-    modules: Iterable[str],
-    limits: Limits,
-) -> tuple[Given, PolicyModel]:
-    """Check the arguments, open the file, and build the graph."""
-    if policy_class is not None:
-        require_type(policy_class, str, "the name of a class as policy_class")
-    if policy_kwargs is not None:
-        require_type(policy_kwargs, Mapping, "policy_kwargs to be a dict of arguments")
-    spaces = {_OBSERVATION_SPACE: observation_space, "action_space": action_space}
-    budget = Budget(limits)
-    given = Given(
+def _check_given(
+    policy_class: object, observation_space: object, action_space: object, policy_kwargs: object, modules: Iterable[str]
+) -> Given:
+    """Return what the caller supplies, checked, without statistics.
+
+    :raises TypeError: for an argument of the wrong type
+    """
+    require_type(policy_class, (str, type(None)), "the name of a class as policy_class")
+    require_type(policy_kwargs, (Mapping, type(None)), "policy_kwargs to be a dict of arguments")
+    return Given(
         policy_class=policy_class,  # type: ignore[arg-type]
+        observation_space=None if observation_space is None else convert_space(observation_space, _OBSERVATION_SPACE),
+        action_space=None if action_space is None else convert_space(action_space, "action_space"),
         policy_kwargs=policy_kwargs,  # type: ignore[arg-type]
         modules=frozenset(modules),
-        **{name: None if space is None else convert_space(space, name) for name, space in spaces.items()},
     )
+
+
+def _build_model(
+    source: Archive | SourceLike, given: Given, vecnormalize: object, budget: Budget
+) -> tuple[PolicyModel, VecNormalize | None]:
+    """Open the file and build the graph; return it with the statistics that apply.
+
+    :raises ValueError: for a module that the policy does not have
+    """
     archive = open_archive(source, budget)
     _require_policy(archive)
-    statistics = _read_statistics(archive, vecnormalize, limits)
+    statistics = _read_statistics(archive, vecnormalize, budget.limits)
     if statistics is not None and statistics.norm_obs:
         require_fit(statistics, given.observation_space or _read_observation_space(archive), _OTHERWISE)
         given = given._replace(vecnormalize=statistics)
     if archive.format in ("sb2-zip", "sb2-pickle"):
         from sbformat.policies.sb2 import build_sb2_policy
 
-        return given._replace(vecnormalize=statistics), build_sb2_policy(archive, given, budget)
-    from sbformat.policies.sb3 import build_sb3_policy
+        model = build_sb2_policy(archive, given, budget)
+    else:
+        from sbformat.policies.sb3 import build_sb3_policy
 
-    return given._replace(vecnormalize=statistics), build_sb3_policy(archive, given, budget)
+        model = build_sb3_policy(archive, given, budget)
+    called = {node.attributes["function"] for node in model.graph.nodes if node.op == "Call"}
+    for name in sorted(given.modules - called):
+        message = f"the policy does not have the module {quote(name, 60)} that modules supplies"
+        raise ValueError(message)
+    return model, statistics
 
 
 def _require_policy(archive: Archive) -> None:
