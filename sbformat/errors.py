@@ -7,10 +7,11 @@ whatever the file contains. This module imports nothing of the package.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 MESSAGE_BYTES: Final = 2048
 """Longer messages are truncated: no file decides how long an error is."""
@@ -63,14 +64,19 @@ def require_type(value: object, expected: type | tuple[type, ...], what: str) ->
         raise TypeError(message)
 
 
-def require_several(names: Iterable[str], argument: str) -> None:
-    """Refuse a str where a collection of names is expected: it would be a collection of characters.
+def require_names(names: Iterable[str], argument: str) -> tuple[str, ...]:
+    """Return a collection of names as a tuple; a str would be a collection of characters.
 
-    :raises TypeError: if it is a str
+    :raises TypeError: if it is a str, not a collection, or has other items than str
     """
     if isinstance(names, str):
         message = f"{argument}: expected a collection of names, got the str {quote(names)}; pass [{quote(names)}]"
         raise TypeError(message)
+    require_type(names, Iterable, f"{argument} to be a collection of names")
+    found = tuple(names)
+    for name in found:
+        require_type(name, str, f"names in {argument}")
+    return found
 
 
 def _bounded(text: str) -> str:

@@ -226,6 +226,7 @@ class Archive:
         :param others: other valid names, for the error message
         :raises MissingEntryError: if there is no such state dict
         """
+        require_type(name, str, "the name of a state dict")
         names = {entry.removesuffix(PTH_SUFFIX): entry for entry in self.state_dicts}
         if name in names:
             return names[name]
@@ -240,6 +241,7 @@ class Archive:
         :raises MissingEntryError: if there is no such entry
         :raises SbformatError: if it cannot be decoded
         """
+        require_type(name, str, "the name of an entry")
         return self._decode_once(name, self._decode_state_dict)
 
     def decode_plain(self, name: str) -> object:
@@ -369,6 +371,7 @@ class Archive:
 
         plain = {DATA_ENTRY: data, VERSION_ENTRY: stable_baselines3_version, SYSTEM_INFO_ENTRY: system_info}
         require_type(parameters, (Mapping, type(None)), "parameters to be state dicts by name")
+        require_type(extra, (Mapping, type(None)), "extra to be bytes by entry name")
         state_dicts = {name + PTH_SUFFIX: value for name, value in (parameters or {}).items()}
         variables = self._variables_entry or PYTORCH_VARIABLES_ENTRY
         if pytorch_variables is None and variables not in self.entries:

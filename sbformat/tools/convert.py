@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, ca
 from sbformat.archive.archive import Archive
 from sbformat.constants import PTH_SUFFIX
 from sbformat.container.names import is_state_dict
-from sbformat.errors import SbformatError, UnsupportedError, quote
+from sbformat.errors import SbformatError, UnsupportedError, quote, require_type
 from sbformat.formats.array_files import ARRAYS, METADATA_KEY, PORTABLE_VERSION, ArrayFile
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.pth import StateDict
@@ -92,6 +92,7 @@ def convert(
     :raises UnsupportedError: for an unknown suffix, and for arrays when the output is an archive
     :raises FileExistsError: when the output exists and ``overwrite`` is False
     """
+    require_type(entry, str, "entry to be the name of a state dict")
     kind = _FORMATS.get(os.path.splitext(os.fspath(output))[1])
     if kind is None:
         message = f"expected an output with the suffix .zip, .pth or .safetensors, got {quote(os.fspath(output))}"

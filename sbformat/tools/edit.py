@@ -16,7 +16,7 @@ from sbformat.errors import (
     ValidationError,
     escape,
     quote,
-    require_several,
+    require_names,
     require_type,
 )
 from sbformat.immutable import thaw
@@ -90,8 +90,7 @@ def edit(
     :raises MissingEntryError: for a key, state dict or entry that does not exist, and a key that SB3 does not know
     :raises UnsupportedError: for files of other formats, which are only read
     """
-    require_several(unset, "unset")
-    require_several(drop, "drop")
+    unset, drop = require_names(unset, "unset"), require_names(drop, "drop")
     require_type(assign, Iterable, "assign to be a mapping or pairs")
     require_type(weights, (Mapping, type(None)), "weights to be arrays by name")
     archive = read(source, limits=limits)

@@ -203,6 +203,30 @@ def test_words_of_rebuild_are_checked() -> None:
             sbformat.read(PPO).parameters[name]
 
 
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda _: sbformat.scan(PPO, allow=[5]), "expected names in allow, got int"),
+        (lambda _: sbformat.edit(PPO, unset=[5]), "expected names in unset, got int"),
+        (lambda _: sbformat.edit(PPO, drop=5), "expected drop to be a collection of names, got int"),
+        (
+            lambda path: sbformat.convert(PPO, path / "policy.pth", entry=None),
+            "expected entry to be the name of a state",
+        ),
+        (lambda _: sbformat.read(PPO).replace(extra=5), "expected extra to be bytes by entry name, got int"),
+        (lambda _: sbformat.read(PPO).state_dict(5), "expected the name of an entry, got int"),
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_a_type_error(call: Any, match: str, tmp_path: Any) -> None:
+    with pytest.raises(TypeError, match=match):
+        call(tmp_path)
+
+
+def test_a_negative_limit_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected limits of 0 or more, got tensors=-1"):
+        sbformat.read(PPO, limits=sbformat.Limits(tensors=-1))
+
+
 def test_a_value_that_is_shared_deep_or_contains_itself_is_thawed() -> None:
     shared: list[Any] = [1]
     deep: list[Any] = shared

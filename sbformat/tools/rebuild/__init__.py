@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 from sbformat.archive.kinds import STATISTICS
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote, require_several
+from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote, require_names
 from sbformat.globals.references import REFERENCES
 from sbformat.globals.releases import NEWEST, Target, parse_target
 from sbformat.globals.renamed import current_name
@@ -145,8 +145,7 @@ def rebuild(
     :raises SbformatError: when an entry cannot be decoded
     :raises TypeError: when ``allow`` is a str
     """
-    require_several(allow, "allow")
-    require_several(supplied_at_load, "supplied_at_load")
+    allow, supplied_at_load = require_names(allow, "allow"), require_names(supplied_at_load, "supplied_at_load")
     if on_unknown not in get_args(OnUnknown):
         message = f"expected on_unknown to be one of {', '.join(get_args(OnUnknown))}, got {on_unknown!r}"
         raise ValueError(message)

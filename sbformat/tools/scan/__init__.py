@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from sbformat.archive.archive import Archive
 from sbformat.archive.folder import FileEntries, is_sb3_name, open_folder
 from sbformat.archive.kinds import detect_kind
-from sbformat.errors import SbformatError, UnsupportedError, escape, require_several
+from sbformat.errors import SbformatError, UnsupportedError, escape, require_names
 from sbformat.globals.dangerous import explain_danger
 from sbformat.io.source import open_large, open_source
 from sbformat.limits import DEFAULT_LIMITS, Budget
@@ -62,8 +62,7 @@ def scan(source: Archive | SourceLike, *, limits: Limits = DEFAULT_LIMITS, allow
     :raises UnsupportedError: for a path that is neither a file, a folder nor a pipe
     :raises ValueError: for a name in ``allow`` that is known to run, import, open or connect
     """
-    require_several(allow, "allow")
-    allowed = frozenset(allow)
+    allowed = frozenset(require_names(allow, "allow"))
     for name in sorted(allowed):
         why = next(filter(None, map(explain_danger, _iter_splits(name))), None)
         if why:

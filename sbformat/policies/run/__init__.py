@@ -1,0 +1,1 @@
+"""The back end that runs a graph with numpy."""

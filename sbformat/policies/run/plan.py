@@ -1,0 +1,157 @@
+"""``Plan``: the memory and the steps that run a folded graph for a fixed number of rows (see ``program``)."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from sbformat.policies.operators import OPERATORS
+from sbformat.policies.run import kernels
+from sbformat.policies.run.kernels import ELEMENTWISE, IN_PLACE, VIEWS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from sbformat.policies.graph import Node
+    from sbformat.policies.run.kernels import Array, Step
+    from sbformat.policies.run.program import Folded
+
+_MATRIX_OPERATORS: Final = ("Gemm", "Conv")
+"""Operators whose second and third operand are weights without a batch axis."""
+
+
+class Plan:
+    """Memory for a number of rows, and the steps over it. One thread at a time may run it.
+
+    :param folded: the graph
+    :param rows: the size of the batch
+    """
+
+    def __init__(self, folded: Folded, rows: int) -> None:
+        self._memory = _Memory(folded, rows)
+        steps: list[Step] = []
+        for at, node in enumerate(folded.nodes):
+            out, operands = self._memory.allocate(at, node)
+            if operands is not None:
+                steps += bind_node(node, out, operands, folded.functions)
+        self._steps = tuple(steps)
+        arrays = self._memory.arrays
+        self._loads = tuple((item.name, arrays[item.name].shape, arrays[item.name]) for item in folded.inputs)
+        self._results = [
+            folded.constants[name] if name in folded.constants else arrays[name] for name in folded.outputs
+        ]
+
+    def run(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """Compute the outputs of one block of rows."""
+        with np.errstate(all="ignore"):
+            for name, shape, buffer in self._loads:
+                array = inputs.get(name)
+                if array is None or array.shape != shape:
+                    got = "none" if array is None else f"one of {array.shape}"
+                    message = f"expected an array of the shape {shape} as {name}, got {got}"
+                    raise ValueError(message)
+                buffer[...] = array
+            for step in self._steps:
+                step()
+        return [result.copy() for result in self._results]
+
+
+class _Memory:
+    """The arrays of a plan. A result shares those of its operand when it is a view, or when nothing else needs them."""
+
+    def __init__(self, folded: Folded, rows: int) -> None:
+        self._constants, self._rows = folded.constants, rows
+        self.arrays = {item.name: np.empty((rows, *item.shape), item.dtype) for item in folded.inputs}
+        self._owners = {name: name for name in self.arrays}
+        """The value that memory was allocated for, by the values that are in it."""
+        self._last_uses: dict[str, float] = {name: at for at, node in enumerate(folded.nodes) for name in node.inputs}
+        self._last_uses.update(dict.fromkeys(folded.outputs, inf))
+
+    def allocate(self, at: int, node: Node) -> tuple[Array, list[Array] | None]:
+        """Return the array of a result and those of the operands; no operands when the result is a view of one."""
+        name, first = node.name, node.inputs[0]
+        made = VIEWS[node.op](self.arrays[first], **node.attributes) if node.op in VIEWS else None
+        operands = None
+        if made is not None:
+            self._owners[name] = self._owners[first]
+        else:
+            operands = [
+                shape_operand(node, position, self._constants.get(operand), self.arrays.get(operand), self._rows)
+                for position, operand in enumerate(node.inputs)
+            ]
+            if self._is_replaceable(at, node):
+                made, self._owners[name] = self.arrays[first], self._owners[first]
+            else:
+                made, self._owners[name] = _empty_result(node, operands, self._rows), name
+        self.arrays[name] = made
+        return made, operands
+
+    def _is_replaceable(self, at: int, node: Node) -> bool:
+        """Return whether the result may be written over the first operand."""
+        first, *others = node.inputs
+        array = self.arrays.get(first)
+        if array is None or node.op not in IN_PLACE or array.shape[1:] != node.shape or array.dtype != node.dtype:
+            return False
+        owner = self._owners[first]
+        if any(self._owners.get(other) == owner for other in others):
+            return False
+        return all(self._last_uses.get(name, -1) <= at for name, other in self._owners.items() if other == owner)
+
+
+def _empty_result(node: Node, operands: Sequence[Array], rows: int) -> Array:
+    """Allocate a result; images are in memory with the channels last, as convolutions make them."""
+    if node.op == "Conv":
+        channels, height, width = node.shape
+        image: Array = np.empty((rows, height, width, channels), node.dtype).transpose(0, 3, 1, 2)
+        return image
+    if node.op in ELEMENTWISE and operands[0].shape == (rows, *node.shape):
+        return np.empty_like(operands[0], node.dtype)
+    return np.empty((rows, *node.shape), node.dtype)
+
+
+def shape_operand(node: Node, position: int, constant: Array | None, value: Array | None, rows: int) -> Array:
+    """Return an operand as its kernel expects it: with a batch axis, and of the rank of the result if elementwise.
+
+    :param constant: the operand if it does not depend on the observation: without a batch axis
+    :param value: the operand otherwise
+    """
+    if constant is not None:
+        if node.op in _MATRIX_OPERATORS and position:
+            return constant
+        value = constant[np.newaxis]
+        if node.op in ("Concat", "Call"):
+            value = np.broadcast_to(value, (rows, *constant.shape))
+    assert value is not None  # noqa: S101 -- an operand is one or the other
+    missing = len(node.shape) + 1 - value.ndim if node.op in ELEMENTWISE else 0
+    return value.reshape(len(value), *(1,) * missing, *value.shape[1:]) if missing else value
+
+
+def bind_node(
+    node: Node, out: Array, operands: Sequence[Array], functions: Mapping[str, Callable[..., Any]]
+) -> Iterable[Step]:
+    """Return the steps of a node.
+
+    :param out: memory for the result
+    :param operands: as :func:`shape_operand` returns them
+    :param functions: for ``Call``, by name
+    """
+    attributes: dict[str, Any] = dict(node.attributes)
+    if node.op == "Call":
+        attributes["name"] = attributes["function"]
+        attributes["function"] = functions[attributes["function"]]
+    if node.op in ELEMENTWISE:
+        out, *operands = _drop_axes(out, *operands)
+    kernel = getattr(kernels, OPERATORS[node.op].numpy)
+    steps: Iterable[Step] = kernel(out, *operands, **attributes)
+    return steps
+
+
+def _drop_axes(out: Array, *operands: Array) -> list[Array]:
+    """Return views without the axes of size 1, which slow numpy down; ``out`` stays the same object as an operand."""
+    axes = tuple(axis for axis, size in enumerate(out.shape) if size == 1)
+    if not axes:
+        return [out, *operands]
+    made = np.squeeze(out, axes)
+    return [made, *(made if operand is out else np.squeeze(operand, axes) for operand in operands)]

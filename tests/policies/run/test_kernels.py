@@ -1,0 +1,186 @@
+"""Each kernel against a plain one: loops over items, in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sbformat.policies.operators import OPERATORS
+from sbformat.policies.run import kernels
+
+from .graphs import OTHERS, UNARY, interpret, make_graph, run_graph
+
+PARAMETERS: dict[str, dict[str, Any]] = {
+    "Elu": {"alpha": 1.5},
+    "Celu": {"alpha": 0.7},
+    "Selu": {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805},
+    "LeakyRelu": {"alpha": 0.01},
+    "HardSigmoid": {"alpha": 1 / 6, "beta": 0.5},
+    "Shrink": {"lambd": 0.5, "bias": 0.25},
+}
+SPECIAL = [0.0, -0.0, 1e-30, 0.5, -0.5, 20.0, -20.0, 89.0, -89.0, 1e4, -1e4, 3e38, -3e38, np.inf, -np.inf, np.nan]
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def check(op: str, values: list[np.ndarray], weights: list[np.ndarray] | None = None, **attributes: Any) -> None:
+    """Compare with the plain interpreter, for several sizes of the batch."""
+    for rows in (1, 2, len(values[0])):
+        graph, inputs = make_graph(op, [value[:rows] for value in values], weights or [], **attributes)
+        before = {name: value.copy() for name, value in inputs.items()}
+        made, expected = run_graph(graph, inputs)["result"], interpret(graph, inputs)["result"]
+        assert (made.dtype, made.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_allclose(made, expected, rtol=2e-6, atol=2e-6)
+        assert all(np.array_equal(before[name], inputs[name], equal_nan=True) for name in inputs)
+
+
+def test_every_operator_has_a_kernel() -> None:
+    for name, operator in OPERATORS.items():
+        assert callable(getattr(kernels, operator.numpy, None)), name
+    assert set(OPERATORS) > kernels.ELEMENTWISE | kernels.IN_PLACE | set(kernels.VIEWS)
+
+
+def test_every_operator_is_compared_with_a_plain_one() -> None:
+    assert set(OPERATORS) == {*UNARY, *OTHERS, "Call"}
+
+
+@pytest.mark.parametrize("size", [1, 5, 700])
+@pytest.mark.parametrize("op", UNARY)
+def test_elementwise(op: str, size: int) -> None:
+    x = numbers(3, size) * 3
+    check(op, [np.abs(x) if op in ("Log", "Sqrt") else x], **PARAMETERS.get(op, {}))
+
+
+@pytest.mark.parametrize("repeated", [1, 60])
+@pytest.mark.parametrize("op", UNARY)
+def test_special_numbers(op: str, repeated: int) -> None:
+    x = np.array([SPECIAL * repeated], np.float32)
+    check(op, [x], **PARAMETERS.get(op, {}))
+
+
+def test_erf_is_accurate() -> None:
+    check("Erf", [np.linspace(-6, 6, 3001, dtype=np.float32)[None]])
+
+
+@pytest.mark.parametrize("op", ["Add", "Sub", "Mul", "Div", "Max", "Min", "Greater", "PRelu"])
+@pytest.mark.parametrize(
+    ("x", "y"), [((4,), (4,)), ((2, 4), (4,)), ((4,), (2, 4)), ((2, 1), (3,)), ((), (3,)), ((3,), ()), ((1,), (1, 1))]
+)  # fmt: skip
+def test_two_operands(op: str, x: tuple[int, ...], y: tuple[int, ...]) -> None:
+    check(op, [numbers(3, *x), numbers(3, *y, seed=1)])
+    check(op, [numbers(3, *x)], [numbers(*y, seed=1)])
+
+
+@pytest.mark.parametrize("size", [len(SPECIAL), 800])
+@pytest.mark.parametrize("bound", SPECIAL)
+@pytest.mark.parametrize("op", ["Max", "Min"])
+def test_bounds_of_special_numbers(op: str, bound: float, size: int) -> None:
+    x = np.resize(np.array([SPECIAL], np.float32), (1, size))
+    check(op, [x], [np.array(bound, np.float32)])
+
+
+def test_where() -> None:
+    x, y = numbers(4, 3), numbers(4, 2, 3, seed=1)
+    check("Where", [x > 0, x, y])
+    check("Where", [y > 0, y], [np.array(-1e8, np.float32)])
+
+
+def test_integers() -> None:
+    x, y = np.array([[7, -7, 3]]), np.array([[2, 2, 3]])
+    check("Add", [x, y])
+    check("Div", [x, y])
+    check("Max", [x], [np.array([1, 2, 3])])
+    check("ReduceSum", [x], axis=-1)
+
+
+@pytest.mark.parametrize(
+    ("source", "to"), [("uint8", "float32"), ("float64", "float32"), ("bool", "int64"), ("float32", "int32")]
+)
+def test_cast(source: str, to: str) -> None:
+    check("Cast", [(numbers(3, 5) * 10).astype(source)], to=to)
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "ReduceSum", "ReduceMean", "ReduceMin", "ArgMax"])
+@pytest.mark.parametrize("axis", [-1, -2, -3])
+def test_along_an_axis(op: str, axis: int) -> None:
+    check(op, [numbers(3, 4, 5, 2)], axis=axis)
+    if op not in ("Softmax", "LogSoftmax"):
+        check(op, [numbers(3, 4, 5, 2)], axis=axis, keepdims=True)
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "ReduceSum", "ReduceMin", "ArgMax"])
+@pytest.mark.parametrize(
+    "row", [[1e4, -1e4, 0], [-np.inf, 0, 1], [np.inf, 0, 1], [np.nan, 0, 1], [0, np.nan, np.inf], [-np.inf] * 3]
+)  # fmt: skip
+def test_special_numbers_along_an_axis(op: str, row: list[float]) -> None:
+    check(op, [np.array([row], np.float32)], axis=-1)
+
+
+def test_arg_max_is_the_first_greatest() -> None:
+    check("ArgMax", [np.array([[1, 3, 3, 2], [0, 0, 0, 0]], np.float32)], axis=-1)
+
+
+def test_layer_normalization() -> None:
+    check("LayerNormalization", [numbers(3, 6)], [numbers(6, seed=1), numbers(6, seed=2)], epsilon=1e-5)
+    check("LayerNormalization", [np.ones((3, 6), np.float32)], [numbers(6), numbers(6, seed=2)], epsilon=1e-12)
+
+
+def test_one_hot() -> None:
+    check("OneHot", [np.array([0, 3, 5, -1, 6])], depth=6)
+    check("OneHot", [np.array([[0, 3], [5, 2]])], depth=6)
+
+
+def test_rearranged() -> None:
+    x = numbers(3, 2, 4, 5)
+    check("Transpose", [x], axes=(2, 0, 1))
+    check("Reshape", [x], shape=(8, 5))
+    check("Reshape", [x], shape=(1, 40))
+    check("Slice", [x], axis=-2, start=1, end=3)
+    check("Concat", [x, x[:, :1]], axis=-3)
+    check("Concat", [x], [x[0, :, :1]], axis=-2)
+    check("Reshape", [numbers(3)], shape=(1, 1))
+
+
+@pytest.mark.parametrize("transposed", [True, False])
+@pytest.mark.parametrize(("inputs", "outputs"), [(4, 3), (1, 1), (0, 2), (2, 0), (70, 65)])
+def test_gemm(inputs: int, outputs: int, *, transposed: bool) -> None:
+    shape = (outputs, inputs) if transposed else (inputs, outputs)
+    x, weight = numbers(5, inputs), numbers(*shape, seed=1)
+    check("Gemm", [x], [weight], transB=transposed)
+    check("Gemm", [x], [weight, numbers(outputs, seed=2)], transB=transposed)
+
+
+@pytest.mark.parametrize("pads", [(0, 0, 0, 0), (1, 2, 0, 3), (1, 1, 1, 1)])
+@pytest.mark.parametrize("strides", [(1, 1), (2, 3), (4, 4)])
+@pytest.mark.parametrize("kernel", [(1, 1), (3, 2), (6, 7)])
+def test_conv(kernel: tuple[int, int], strides: tuple[int, int], pads: tuple[int, ...]) -> None:
+    x, weight = numbers(3, 2, 6, 7), numbers(5, 2, *kernel, seed=1)
+    check("Conv", [x], [weight], strides=strides, pads=pads)
+    check("Conv", [x], [weight, numbers(5, seed=2)], strides=strides, pads=pads)
+
+
+@pytest.mark.parametrize("items", [1, 20, 100, 300])
+def test_a_convolution_in_pieces_is_the_same(items: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_PIECE_ITEMS", items)
+    x, weight = numbers(5, 2, 6, 7), numbers(5, 2, 3, 2, seed=1)
+    check("Conv", [x], [weight, numbers(5, seed=2)], strides=(1, 2), pads=(1, 0, 0, 1))
+
+
+@pytest.mark.parametrize("op", sorted(kernels.IN_PLACE))
+def test_the_result_may_replace_the_operand(op: str) -> None:
+    x = np.abs(numbers(3, 6)) if op in ("Log", "Sqrt") else numbers(3, 6)
+    others = [numbers(3, 6, seed=at) for at in range(1, OPERATORS[op].operands[0])]
+    attributes = {**PARAMETERS.get(op, {}), **({"axis": -1} if "axis" in OPERATORS[op].attributes else {})}
+    attributes |= {"epsilon": 1e-5} if op == "LayerNormalization" else {}
+    kernel = getattr(kernels, OPERATORS[op].numpy)
+    separate, copies = np.empty_like(x), [other.copy() for other in others]
+    for step in kernel(separate, x, *others, **attributes):
+        step()
+    for step in kernel(x, x, *others, **attributes):
+        step()
+    assert np.array_equal(separate, x)
+    assert all(map(np.array_equal, copies, others))
