@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.errors import SbformatError, UnsupportedError, quote, require_several, require_type
+from sbformat.errors import SbformatError, UnsupportedError, quote, require_names, require_type
 from sbformat.formats.opener import open_archive
 from sbformat.formats.vecnormalize.entries import has_entries, read_entries
 from sbformat.formats.vecnormalize.mismatches import require_fit
@@ -123,8 +123,8 @@ def policy_graph(
 
     :param modules: the names of modules that whoever runs the graph supplies
     """
-    require_several(modules, "modules")
-    given = _check_given(policy_class, observation_space, action_space, policy_kwargs, modules)
+    names = require_names(modules, "modules")
+    given = _check_given(policy_class, observation_space, action_space, policy_kwargs, names)
     return _build_model(source, given, vecnormalize, Budget(limits))[0].graph
 
 
@@ -175,11 +175,11 @@ def _build_model(
         require_fit(statistics, given.observation_space or _read_observation_space(archive), _OTHERWISE)
         given = given._replace(vecnormalize=statistics)
     if archive.format in ("sb2-zip", "sb2-pickle"):
-        from sbformat.policies.sb2 import build_sb2_policy
+        from sbformat.policies.sb2 import build_sb2_policy  # type: ignore[import-untyped, unused-ignore]
 
         model = build_sb2_policy(archive, given, budget)
     else:
-        from sbformat.policies.sb3 import build_sb3_policy
+        from sbformat.policies.sb3 import build_sb3_policy  # type: ignore[import-untyped, unused-ignore]
 
         model = build_sb3_policy(archive, given, budget)
     called = {node.attributes["function"] for node in model.graph.nodes if node.op == "Call"}

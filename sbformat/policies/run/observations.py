@@ -1,9 +1,9 @@
 """From an observation, as ``predict`` takes it, to batches for the inputs of a graph.
 
 SB3's rules (``common/policies.py``, ``obs_to_tensor``; ``common/utils.py``, ``is_vectorized_observation``): an array
-of the shape of the space is a single observation, one with an axis before it a batch; anything that numpy makes an array
-of is accepted; an image with its channels last is transposed when only that makes it fit. SB2's rules are the same without
-images. What does not fit is a ``ValueError`` that names both shapes.
+of the shape of the space is a single observation, one with an axis before it a batch. Anything that numpy makes an
+array of is accepted. An image with its channels last is transposed when only that makes it fit. SB2's rules are the
+same without images. What does not fit is a ``ValueError`` that names both shapes.
 """
 
 from __future__ import annotations

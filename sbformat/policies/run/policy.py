@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sbformat.formats.vecnormalize import VecNormalize
-    from sbformat.policies.graph import Graph, Input
+    from sbformat.policies.graph import Graph, Input, State
     from sbformat.policies.model import PolicyModel
     from sbformat.values.types import Space
 
@@ -77,9 +77,7 @@ class Policy:
         for name in graph.weights:
             self._weights[name]
         self._read_inputs(graph, model)
-        self._action = graph.output("action")
-        outputs = [graph.outputs["action"], *(state.output for state in self._states)]
-        self._run = self._compile(outputs).run
+        self._run = self._compile([graph.outputs["action"], *self._next_states(self._states)]).run
         self._sampler = make_sampler(graph, model.action_space, self._compile)
         self._sampling: tuple[Program, Program | None] | None = None
         self._everything: Program | None = None
@@ -94,8 +92,13 @@ class Policy:
         needs_no_check = isinstance(model.observation_space, (Box, MultiBinary))
         self._shape = observations[0].shape if needs_no_check else None
         """The shape of an observation that needs no other check."""
-        self._roles = {item.role: item for item in graph.inputs}
-        self._states = [state for state in graph.states if not state.name.startswith(_CRITIC)]
+        self._roles: dict[str, Input] = {item.role: item for item in graph.inputs}
+        self._all_states: dict[str, list[State]] = {}
+        """By name; of SB3, one for each layer."""
+        for state in graph.states:
+            self._all_states.setdefault(state.name, []).append(state)
+        self._states = {name: rows for name, rows in self._all_states.items() if not name.startswith(_CRITIC)}
+        self._action_shape = graph.output("action").shape
         self._has_options = len(observations) < len(graph.inputs)
 
     def _compile(self, outputs: list[str], given: tuple[str, ...] = ()) -> Program:
@@ -189,12 +192,13 @@ class Policy:
             self._refuse_masks()
         actions, *states = self._run(inputs) if deterministic else self._sample(inputs)
         if states:
-            state = self._join_states(states)
+            parts = self._stack(self._states, states)
+            state = tuple(parts) if self._is_sb3 else parts[0]
         elif not self._is_sb3:
             state = None
         if is_batched:
             return actions, state
-        return actions.reshape(self._action.shape) if self._is_sb3 else actions[0], state
+        return actions.reshape(self._action_shape) if self._is_sb3 else actions[0], state
 
     def outputs(
         self, observation: Any, state: Any = None, episode_start: Any = None, action_masks: Any = None
@@ -217,15 +221,15 @@ class Policy:
         count = len(next(iter(inputs.values())))
         graph = self._graph
         if self._everything is None:
-            self._everything = self._compile([*graph.outputs.values(), *(state.output for state in graph.states)])
+            self._everything = self._compile([*graph.outputs.values(), *self._next_states(self._all_states)])
         values = self._everything.run(inputs)
         made = {}
         for name, value in zip(graph.outputs, values):
             if value.ndim == len(graph.output(name).shape):  # it depends on weights alone
-                value = np.repeat(value[None], count, 0)  # noqa: PLW2901 -- the same for each observation
-            made[name] = value if is_batched else value.reshape(value.shape[1:])
-        for described, value in zip(graph.states, values[len(graph.outputs) :]):
-            made[described.name] = np.ascontiguousarray(self._lay_out(value))
+                made[name] = np.repeat(value[None], count, 0) if is_batched else value
+            else:
+                made[name] = value if is_batched else value.reshape(value.shape[1:])
+        made.update(zip(self._all_states, self._stack(self._all_states, values[len(graph.outputs) :])))
         return made
 
     def initial_state(self, n_envs: int = 1) -> Any:
@@ -235,8 +239,8 @@ class Policy:
         """
         if not self._states:
             return None
-        shapes = [(n_envs, *self._inputs[state.input].shape) for state in self._states]
-        return self._join_states([np.zeros(shape, np.float32) for shape in shapes])
+        parts = [np.zeros(self._state_shape(rows, n_envs), np.float32) for rows in self._states.values()]
+        return tuple(parts) if self._is_sb3 else parts[0]
 
     def _sample(self, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
         """Return drawn actions, and next states."""
@@ -248,7 +252,7 @@ class Policy:
             return self._run(inputs) if actions is None else [actions]
         if self._sampling is None:
             replaced, action = graph.sampling.replaces, graph.outputs["action"]
-            parameters = self._compile([*sampler.needs, *(state.output for state in self._states)])
+            parameters = self._compile([*sampler.needs, *self._next_states(self._states)])
             self._sampling = parameters, None if replaced == action else self._compile([action], (replaced,))
         parameters, drawn = self._sampling
         values = parameters.run(inputs)
@@ -304,28 +308,33 @@ class Policy:
             self._add_states(inputs, state, count)
 
     def _add_states(self, inputs: dict[str, np.ndarray], state: Any, count: int) -> None:
-        is_one = not self._is_sb3
-        parts = [state] if is_one else state
-        if not isinstance(parts, (tuple, list)) or len(parts) not in (len(self._states), len(self._graph.states)):
+        parts = state if self._is_sb3 else [state]
+        if not isinstance(parts, (tuple, list)) or len(parts) not in (len(self._states), len(self._all_states)):
             message = f"expected a tuple of {len(self._states)} arrays as state, got {_describe(state)}"
             raise ValueError(message)
-        for described, part in zip(self._states if len(parts) == len(self._states) else self._graph.states, parts):
-            target = self._inputs[described.input]
-            array = self._lay_out(np.asarray(part))
-            expected = (count, *target.shape)
-            if array.shape != expected or array.dtype.kind not in "biuf":
-                shown = self._lay_out(np.empty(expected, "?")).shape
-                message = f"expected an array of numbers of the shape {shown} as state, got {_describe(part)}"
+        groups = self._states if len(parts) == len(self._states) else self._all_states
+        for rows, part in zip(groups.values(), parts):
+            array, expected = np.asarray(part), self._state_shape(rows, count)
+            if array.shape != expected or array.dtype.kind not in NUMBERS:
+                message = f"expected an array of numbers of the shape {expected} as state, got {_describe(part)}"
                 raise ValueError(message)
-            inputs[target.name] = array
+            layers = array if self._is_sb3 else [array]
+            inputs.update({row.input: layer for row, layer in zip(rows, layers)})
 
-    def _join_states(self, states: list[np.ndarray]) -> Any:
-        """Return states as ``predict`` does."""
-        return tuple(np.ascontiguousarray(self._lay_out(state)) for state in states) if self._is_sb3 else states[0]
+    def _state_shape(self, rows: list[State], count: int) -> tuple[int, ...]:
+        """Return the shape of a state as ``predict`` has it: with an axis of layers in SB3."""
+        shape = (count, *self._inputs[rows[0].input].shape)
+        return (len(rows), *shape) if self._is_sb3 else shape
 
-    def _lay_out(self, state: np.ndarray) -> np.ndarray:
-        """Return a state with layers before environments, which is SB3's order, or the other way round."""
-        return state.swapaxes(0, 1) if self._is_sb3 and state.ndim == 3 else state
+    @staticmethod
+    def _next_states(groups: dict[str, list[State]]) -> list[str]:
+        return [row.output for rows in groups.values() for row in rows]
+
+    def _stack(self, groups: dict[str, list[State]], values: list[np.ndarray]) -> list[np.ndarray]:
+        """Return a state for each group, as ``predict`` does."""
+        left = iter(values)
+        parts = [[next(left) for _ in rows] for rows in groups.values()]
+        return [np.stack(part) if self._is_sb3 else part[0] for part in parts]
 
     def _refuse_masks(self) -> NoReturn:
         message = "the policy does not take action_masks: only those of MaskablePPO do"
@@ -342,7 +351,8 @@ def _fit(value: Any, described: Input, count: int) -> np.ndarray:
         expected = (count, *described.shape)
         message = f"expected numbers of the shape {expected} as {described.role}, got {_describe(value)}"
         raise ValueError(message)
-    return (array != 0).reshape(count, *described.shape)
+    flags: np.ndarray = array != 0
+    return flags.reshape(count, *described.shape)
 
 
 def _describe(value: Any) -> str:

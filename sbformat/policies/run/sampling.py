@@ -8,7 +8,7 @@ of torch with the same seed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sbformat.policies.graph import Graph, Node, Sampling, Tensor
+    from sbformat.policies.run.kernels import Array
     from sbformat.policies.run.program import Program
     from sbformat.values.types import Space
 
@@ -29,7 +30,7 @@ class Sampler(Protocol):
     needs: tuple[str, ...]
     """The names of the values that :meth:`draw` gets, in order."""
 
-    def draw(self, generator: np.random.Generator, *values: np.ndarray) -> np.ndarray:
+    def draw(self, generator: np.random.Generator, /, *values: Array) -> Array:
         """Return a draw for each item of a batch."""
 
 
@@ -51,33 +52,34 @@ def make_sampler(
         program = compile_program([name])
         if not program.inputs:
             constants[name] = program.run({})[0]
-    return _SAMPLERS[sampling.kind](sampling, constants, replaced)
+    made: Sampler = _SAMPLERS[sampling.kind](sampling, constants, replaced)
+    return made
 
 
 class GaussianSampler:
     """Draws ``mean + exp(log_std) * noise``."""
 
-    def __init__(self, sampling: Sampling, constants: Mapping[str, np.ndarray], _: Node) -> None:
+    def __init__(self, sampling: Sampling, constants: Mapping[str, Array], _: Node) -> None:
         mean, log_std = sampling.parameters["mean"], sampling.parameters["log_std"]
-        self._std: np.ndarray | None = None
+        self._std: Array | None = None
         self.needs: tuple[str, ...] = (mean, log_std)
         if log_std in constants:
             with np.errstate(all="ignore"):
                 self._std = np.exp(constants[log_std])
             self.needs = (mean,)
 
-    def draw(self, generator: np.random.Generator, mean: np.ndarray, *log_std: np.ndarray) -> np.ndarray:
+    def draw(self, generator: np.random.Generator, mean: Array, *log_std: Array) -> Array:
         """Return a draw of the shape of the mean."""
-        noise = generator.standard_normal(mean.shape, mean.dtype)  # type: ignore[call-overload]
+        noise: Array = generator.standard_normal(mean.shape, mean.dtype)  # type: ignore[assignment]
         noise *= np.exp(log_std[0]) if self._std is None else self._std
         noise += mean
-        return noise  # type: ignore[no-any-return]
+        return noise
 
 
 class GsdeSampler:
     """Draws ``mean + latent @ matrix``: the matrix of noise is drawn once, until it is reset."""
 
-    def __init__(self, sampling: Sampling, constants: Mapping[str, np.ndarray], _: Node) -> None:
+    def __init__(self, sampling: Sampling, constants: Mapping[str, Array], _: Node) -> None:
         self._std = constants[sampling.parameters["std"]]
         self.needs = (sampling.parameters["mean"], sampling.parameters["latent"])
         self._matrices = self._std[None]
@@ -87,13 +89,16 @@ class GsdeSampler:
         with np.errstate(all="ignore"):
             self._matrices = generator.standard_normal((n_envs, *self._std.shape), np.float32) * self._std
 
-    def draw(self, generator: np.random.Generator, mean: np.ndarray, latent: np.ndarray) -> np.ndarray:
+    def draw(self, generator: np.random.Generator, mean: Array, latent: Array) -> Array:
         """Return a draw of the shape of the mean."""
         del generator
         matrices = self._matrices
         if len(latent) == 1 or len(latent) != len(matrices):
-            return mean + latent @ matrices[0]
-        return mean + np.matmul(latent[:, None], matrices)[:, 0]
+            noise: Array = latent @ matrices[0]
+        else:
+            noise = np.matmul(latent[:, None], matrices)[:, 0]
+        noise += mean
+        return noise
 
 
 class CategoricalSampler:
@@ -102,31 +107,32 @@ class CategoricalSampler:
     A choice that is masked has a logit of -1e8, which no noise makes the greatest.
     """
 
-    def __init__(self, sampling: Sampling, _: Mapping[str, np.ndarray], replaced: Node) -> None:
+    def __init__(self, sampling: Sampling, _: Mapping[str, Array], replaced: Node) -> None:
         self.needs = (sampling.parameters["logits"],)
         self._dtype, self._shape = np.dtype(replaced.dtype), replaced.shape
         ends = np.cumsum(sampling.sizes).tolist()
         self._parts = [slice(end - size, end) for end, size in zip(ends, sampling.sizes)]
 
-    def draw(self, generator: np.random.Generator, logits: np.ndarray) -> np.ndarray:
+    def draw(self, generator: np.random.Generator, logits: Array) -> Array:
         """Return the index of a choice for each component."""
-        noisy = generator.gumbel(size=logits.shape)
+        noisy: Array = generator.gumbel(size=logits.shape)  # type: ignore[assignment]
         noisy += logits
         if len(self._parts) == 1:
             drawn = noisy.argmax(-1)
         else:
             drawn = np.stack([noisy[:, part].argmax(-1) for part in self._parts], -1)
-        return drawn.astype(self._dtype, copy=False).reshape(len(logits), *self._shape)
+        made: Array = drawn.astype(self._dtype, copy=False)
+        return made.reshape(len(logits), *self._shape)
 
 
 class BernoulliSampler:
     """Draws 0 or 1: 1 where the logit plus logistic noise is positive, which has that distribution."""
 
-    def __init__(self, sampling: Sampling, _: Mapping[str, np.ndarray], replaced: Node) -> None:
+    def __init__(self, sampling: Sampling, _: Mapping[str, Array], replaced: Node) -> None:
         self.needs = (sampling.parameters["logits"],)
         self._dtype, self._shape = np.dtype(replaced.dtype), replaced.shape
 
-    def draw(self, generator: np.random.Generator, logits: np.ndarray) -> np.ndarray:
+    def draw(self, generator: np.random.Generator, logits: Array) -> Array:
         """Return 0 or 1 for each logit."""
         drawn = logits + generator.logistic(size=logits.shape) > 0
         return drawn.astype(self._dtype).reshape(len(logits), *self._shape)
@@ -142,14 +148,14 @@ class EpsilonGreedy:
         self._rate, self._dtype = rate, np.dtype(action.dtype)
         self._start, self._count = action_space.start, action_space.n
 
-    def draw(self, generator: np.random.Generator, count: int) -> np.ndarray | None:
+    def draw(self, generator: np.random.Generator, count: int) -> Array | None:
         """Return random actions of the space; None for the deterministic ones."""
         if generator.random() >= self._rate:
             return None
-        return generator.integers(self._start, self._start + self._count, count, self._dtype)  # type: ignore[arg-type]
+        return generator.integers(self._start, self._start + self._count, count, self._dtype)
 
 
-_SAMPLERS: Final[Mapping[str, Callable[[Sampling, Mapping[str, np.ndarray], Node], Sampler]]] = {
+_SAMPLERS: Final[Mapping[str, Callable[[Sampling, Mapping[str, Array], Node], Any]]] = {
     "gaussian": GaussianSampler,
     "gsde": GsdeSampler,
     "categorical": CategoricalSampler,
