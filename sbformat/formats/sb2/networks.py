@@ -30,7 +30,7 @@ LSTM: Final = "lstm1"
 LSTM_VARIABLES: Final = 3
 NORMED_LSTM_VARIABLES: Final = 9
 CNN_VARIABLES: Final = 8
-_CONVOLUTIONS: Final = (("c1", 8, 4, 32), ("c2", 4, 2, 64), ("c3", 3, 1, 64))
+CONVOLUTIONS: Final = (("c1", 8, 4, 32), ("c2", 4, 2, 64), ("c3", 3, 1, 64))
 """The CNN of the Nature paper: scope, filter size, stride, number of filters."""
 _CNN_FEATURES: Final = 512
 
@@ -97,14 +97,14 @@ def layer(scope: str, words: tuple[str, str], inputs: int, outputs: int) -> Iter
     yield f"{scope}/{words[1]}:0", (outputs,)
 
 
-def _numbered(word: str, number: int) -> str:
+def numbered(word: str, number: int) -> str:
     """Return a name that TensorFlow makes unique within its scope."""
     return f"{word}_{number}" if number else word
 
 
 def _layer_norm(scope: str, number: int, width: int) -> Iterator[Variable]:
     """Yield ``tf.contrib.layers.layer_norm``, the ``number``-th in its scope."""
-    name = _numbered("LayerNorm", number)
+    name = numbered("LayerNorm", number)
     yield f"{scope}/{name}/beta:0", (width,)
     yield f"{scope}/{name}/gamma:0", (width,)
 
@@ -114,17 +114,17 @@ def _features(scope: str, inputs: Input) -> Iterator[Variable]:
     if inputs.cnn is None:
         return
     height, width, channels = inputs.shape
-    for name, size, stride, filters in _CONVOLUTIONS:
+    for name, size, stride, filters in CONVOLUTIONS:
         yield f"{scope}/{name}/w:0", (size, size, channels, filters)
         yield f"{scope}/{name}/b:0", (filters,) if inputs.cnn.has_flat_bias else (1, filters, 1, 1)
-        height, width = (_convolve(length, size, stride, inputs.cnn) for length in (height, width))
+        height, width = (convolve(length, size, stride, is_padded=inputs.cnn.is_padded) for length in (height, width))
         channels = filters
     yield from layer(f"{scope}/fc1", LINEAR, height * width * channels, _CNN_FEATURES)
 
 
-def _convolve(length: int, size: int, stride: int, cnn: Cnn) -> int:
+def convolve(length: int, size: int, stride: int, *, is_padded: bool) -> int:
     """Return the length of a side of the image after a convolution."""
-    return -(-length // stride) if cnn.is_padded else (length - size) // stride + 1
+    return -(-length // stride) if is_padded else (length - size) // stride + 1
 
 
 def _lstm(scope: str, inputs: int, cells: int, *, is_normed: bool) -> Iterator[Variable]:
@@ -180,7 +180,7 @@ def adversary(inputs: int, hidden: int) -> Iterator[Variable]:
     """Yield GAIL's classifier of transitions."""
     widths = (inputs, hidden, hidden, 1)
     for number in range(3):
-        yield from layer(f"adversary/{_numbered('fully_connected', number)}", CONNECTED, *widths[number : number + 2])
+        yield from layer(f"adversary/{numbered('fully_connected', number)}", CONNECTED, *widths[number : number + 2])
 
 
 # -- DQN ----------------------------------------------------------------------------------------------
@@ -200,11 +200,11 @@ def deepq(scope: str, mlp: Mlp) -> Iterator[Variable]:
 def _connected(scope: str, mlp: Mlp, outputs: int) -> Iterator[Variable]:
     inputs = mlp.inputs.width
     for number, width in enumerate(mlp.layers):
-        yield from layer(f"{scope}/{_numbered('fully_connected', number)}", CONNECTED, inputs, width)
+        yield from layer(f"{scope}/{numbered('fully_connected', number)}", CONNECTED, inputs, width)
         if mlp.is_normed:
             yield from _layer_norm(scope, number, width)
         inputs = width
-    yield from layer(f"{scope}/{_numbered('fully_connected', len(mlp.layers))}", CONNECTED, inputs, outputs)
+    yield from layer(f"{scope}/{numbered('fully_connected', len(mlp.layers))}", CONNECTED, inputs, outputs)
 
 
 def first_deepq(scope: str, mlp: Mlp) -> Iterator[Variable]:
@@ -244,7 +244,7 @@ def actor(scope: str, mlp: Mlp, *, outputs: int) -> Iterator[Variable]:
     yield from _features(scope, mlp.inputs)
     yield from _dense(scope, mlp.inputs.width, mlp)
     for number in range(outputs):
-        yield from layer(f"{scope}/{_numbered('dense', number)}", DENSE, _last(mlp), mlp.actions)
+        yield from layer(f"{scope}/{numbered('dense', number)}", DENSE, _last(mlp), mlp.actions)
 
 
 def critics(scope: str, mlp: Mlp, names: tuple[str, ...]) -> Iterator[Variable]:

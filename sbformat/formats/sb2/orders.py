@@ -122,7 +122,7 @@ def name_parameters(algorithm: str | None, data: Data, shapes: Sequence[Shape]) 
 
 def _find_names(algorithm: str | None, data: Data, shapes: tuple[Shape, ...]) -> Names:
     if algorithm == "HER":
-        algorithm = _find_wrapped(data)
+        algorithm = find_wrapped(data)
     if algorithm not in _ACTOR_CRITICS and algorithm not in _LISTS:
         refuse("the algorithm that wrote the file is not known")
     policy = find_policy(algorithm, data)
@@ -140,7 +140,7 @@ def _find_names(algorithm: str | None, data: Data, shapes: tuple[Shape, ...]) ->
     return Names(names, "; ".join(_explain_names(policy, names, data)))
 
 
-def _find_wrapped(data: Data) -> str | None:
+def find_wrapped(data: Data) -> str | None:
     """Return the algorithm that HER wraps: SB2 saves its parameters, and adds HER's keys to its data."""
     module, name = named_class(data.get("model_class")) or ("", "")
     return name if module.partition(".")[0] == PACKAGE and name in _LISTS else None

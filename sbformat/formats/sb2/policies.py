@@ -113,10 +113,16 @@ def find_policy(algorithm: str, data: Mapping[str, object]) -> Policy:
     module, name = pair
     if module.partition(".")[0] != PACKAGE:
         return Policy(quote(".".join(pair)), None, settings)
-    table = _DQN if algorithm == "DQN" else _OFF_POLICY if algorithm in OWN_POLICIES else _ON_POLICY
-    if module != OWN_POLICIES.get(algorithm, SHARED_POLICIES) or name not in table:
+    rule = find_rule(algorithm, name)
+    if module != OWN_POLICIES.get(algorithm, SHARED_POLICIES) or rule is None:
         refuse(f"{quote('.'.join(pair))} is not a policy of {algorithm}")
-    return Policy(f"{name} of {algorithm}", table[name], settings)
+    return Policy(f"{name} of {algorithm}", rule, settings)
+
+
+def find_rule(algorithm: str, name: str) -> Rule | None:
+    """Return what SB2's class of that name fixes; None when the algorithm has no such class."""
+    table = _DQN if algorithm == "DQN" else _OFF_POLICY if algorithm in OWN_POLICIES else _ON_POLICY
+    return table.get(name)
 
 
 def named_class(value: object) -> tuple[str, str] | None:
@@ -146,7 +152,7 @@ def observation_shape(data: Mapping[str, object]) -> Shape:
     if isinstance(space, Discrete):
         return (space.n,)
     if isinstance(space, MultiDiscrete):
-        return (_total(space.nvec),)
+        return (sum(read_sizes(space.nvec)),)
     if isinstance(space, (Box, MultiBinary)):
         return space.shape
     refuse("the file does not contain an observation space that SB2 supports")
@@ -161,16 +167,20 @@ def find_head(data: Mapping[str, object]) -> Head:
     if isinstance(space, Discrete):
         return Head(space.n, is_gaussian=False)
     if isinstance(space, MultiDiscrete):
-        return Head(_total(space.nvec), is_gaussian=False)
+        return Head(sum(read_sizes(space.nvec)), is_gaussian=False)
     if isinstance(space, (Box, MultiBinary)) and len(space.shape) == 1:
         return Head(space.shape[0], isinstance(space, Box))
     refuse("the file does not contain an action space that SB2 supports")
 
 
-def _total(nvec: object) -> int:
+def read_sizes(nvec: object) -> tuple[int, ...]:
+    """Return the number of choices of each component of a MultiDiscrete space.
+
+    :raises UncertainError: when they are not integers
+    """
     if not isinstance(nvec, ArrayInfo) or nvec.dtype[1:2] not in ("i", "u"):
         refuse("expected integers as nvec of a MultiDiscrete")
-    return sum(map(int, unpack_items(nvec)))
+    return tuple(map(int, unpack_items(nvec)))
 
 
 # -- networks of SB2's policy classes -----------------------------------------------------------------

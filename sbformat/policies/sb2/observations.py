@@ -1,0 +1,151 @@
+"""The inputs of a Stable Baselines 2 policy, encoded as ``common/input.py`` does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sbformat.errors import UnsupportedError, quote
+from sbformat.formats.sb2.policies import UncertainError, read_sizes
+from sbformat.policies.builder import numpy_name
+from sbformat.policies.graph import Input
+from sbformat.policies.sb2.agents import GOAL_KEYS
+from sbformat.values.numbers import unpack_items
+from sbformat.values.types import Box, Discrete, MultiBinary, MultiDiscrete
+
+if TYPE_CHECKING:
+    from sbformat.policies.builder import GraphBuilder, Value
+    from sbformat.policies.sb2.agents import Agent
+    from sbformat.policies.sb2.layers import Layers
+    from sbformat.values.types import Space
+
+_DTYPE: Final = "float32"
+"""What networks compute in."""
+
+
+def encode_observation(agent: Agent, builder: GraphBuilder, *, is_scaled: bool) -> Value:
+    """Add the inputs, and return the observation as the network gets it: float32, in the shape of the space.
+
+    :param is_scaled: whether the network has a CNN, for which SB2 scales a Box to 0 to 1
+    """
+    if agent.goal_space is not None:
+        return _join_goals(agent, builder)
+    space = agent.observation_space
+    value = _encode(space, Input("observation", _input_dtype(space), _input_shape(space)), builder)
+    return _scale(builder, space, value) if is_scaled and isinstance(space, Box) else value
+
+
+def _join_goals(agent: Agent, builder: GraphBuilder) -> Value:
+    """Concatenate the parts of a goal environment's observation (``HERGoalEnvWrapper.convert_dict_to_obs``)."""
+    parts = []
+    for key in GOAL_KEYS:
+        space = agent.goal_space.spaces.get(key) if agent.goal_space is not None else None
+        if not isinstance(space, (Box, Discrete, MultiBinary)) or len(_input_shape(space)) > 1:
+            message = f"expected a vector or a number as the part {key!r} of an observation of HER"
+            raise UnsupportedError(message)
+        described = Input(f"observation/{key}", _input_dtype(space), _input_shape(space), key=key)
+        parts.append(_encode(space, described, builder))
+    return builder.add("Concat", *parts, axis=-1)
+
+
+def _input_dtype(space: Space) -> str:
+    """Return the dtype that observations are cast to first: that of SB2's placeholder, ``int32`` for integers."""
+    if isinstance(space, Box):
+        return numpy_name(space.dtype)
+    return "int32" if isinstance(space, MultiBinary) else "int64"  # OneHot takes int64
+
+
+def _input_shape(space: Space) -> tuple[int, ...]:
+    if isinstance(space, MultiDiscrete):
+        return (len(_sizes(space)),)
+    return space.shape if isinstance(space, (Box, MultiBinary)) else ()
+
+
+def _sizes(space: MultiDiscrete) -> tuple[int, ...]:
+    try:
+        return read_sizes(space.nvec)
+    except UncertainError as reason:
+        raise UnsupportedError(str(reason)) from None
+
+
+def _encode(space: Space, described: Input, builder: GraphBuilder) -> Value:
+    """Add an input and its encoding: one-hot for integers, otherwise as float32."""
+    value = builder.input(described)
+    if isinstance(space, Discrete):
+        return builder.add("OneHot", value, depth=space.n)
+    if not isinstance(space, MultiDiscrete):
+        return value if value.dtype == _DTYPE else builder.add("Cast", value, to=_DTYPE)
+    parts = []
+    for number, size in enumerate(_sizes(space)):
+        index = builder.add("Slice", value, axis=-1, start=number, end=number + 1)
+        parts.append(builder.add("Reshape", builder.add("OneHot", index, depth=size), shape=(size,)))
+    return builder.add("Concat", *parts, axis=-1)
+
+
+# -- scaling ------------------------------------------------------------------------------------------
+
+
+def _scale(builder: GraphBuilder, space: Box, value: Value) -> Value:
+    """Scale a Box from its bounds to 0 to 1: ``(x - low) / (high - low)``, if SB2 does.
+
+    It does unless a bound is infinite, or all lower bounds are the upper ones. The difference is computed in the dtype
+    of the bounds, where int8 overflows.
+    """
+    low, high = unpack_items(space.low), unpack_items(space.high)
+    if any(abs(bound) == float("inf") for bound in (*low, *high)) or low == high:
+        return value
+    if set(low) == {0} and set(high) == {255} and space.low.dtype[1:] != "i1":  # images, without large weights
+        return builder.add("Div", value, builder.constant(255.0))
+    lower = builder.weight("low", space.low, "data:observation_space/low")
+    upper = builder.weight("high", space.high, "data:observation_space/high")
+    extent = builder.add("Cast", builder.add("Sub", upper, lower), to=_DTYPE)
+    return builder.add("Div", builder.add("Sub", value, builder.add("Cast", lower, to=_DTYPE)), extent)
+
+
+# -- normalization of DDPG ----------------------------------------------------------------------------
+
+
+class _Statistics(NamedTuple):
+    mean: Value
+    deviation: Value
+
+
+_STATISTICS: Final = "input/obs_rms"
+_LEAST_VARIANCE: Final = 1e-2
+_RANGE: Final = (-5.0, 5.0)
+
+
+def normalize_for_ddpg(agent: Agent, layers: Layers, value: Value) -> Value:
+    """Normalize an observation with DDPG's own statistics, and clip it to ``observation_range``.
+
+    DDPG clips in every case. Releases before 2.5 do not save the statistics, and begin with a mean of 0 and a deviation
+    of 1 when they load a file.
+    """
+    add = layers.builder.add
+    if agent.data.get("normalize_observations") is True:
+        if f"{_STATISTICS}/count:0" in agent.tensors:
+            found = _read_statistics(layers)
+            value = add("Div", add("Sub", value, found.mean), found.deviation)
+        else:
+            layers.builder.infer("normalize_observations: the file has no statistics, as SB2 saves them since 2.5")
+    least, most = _read_range(agent.data.get("observation_range", _RANGE))
+    constant = layers.builder.constant
+    return add("Min", add("Max", value, constant(least)), constant(most))
+
+
+def _read_statistics(layers: Layers) -> _Statistics:
+    """Return mean and standard deviation, as ``common/mpi_running_mean_std.py`` computes them from sums."""
+    add = layers.builder.add
+    count, total, squares = (
+        layers.weight(f"{_STATISTICS}/{name}:0") for name in ("count", "runningsum", "runningsumsq")
+    )
+    mean = add("Cast", add("Div", total, count), to=_DTYPE)
+    square = add("Cast", add("Div", squares, count), to=_DTYPE)
+    variance = add("Sub", square, add("Mul", mean, mean))
+    return _Statistics(mean, add("Sqrt", add("Max", variance, layers.builder.constant(_LEAST_VARIANCE))))
+
+
+def _read_range(value: object) -> tuple[float, float]:
+    if isinstance(value, (list, tuple)) and len(value) == 2 and all(type(bound) in (int, float) for bound in value):
+        return float(value[0]), float(value[1])
+    message = f"expected two numbers as observation_range, got {quote(value, 80)}"
+    raise UnsupportedError(message)

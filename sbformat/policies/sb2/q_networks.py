@@ -1,0 +1,87 @@
+"""The policies of DQN: ``deepq/policies.py``."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+from sbformat.formats.sb2.networks import CONNECTED, LINEAR, deepq, first_deepq, numbered
+from sbformat.policies.graph import Sampling
+from sbformat.policies.sb2.actions import ACTION, add_choice
+from sbformat.policies.sb2.activations import activate, read_activation
+from sbformat.policies.sb2.agents import unsupported_actions
+from sbformat.policies.sb2.observations import encode_observation
+from sbformat.policies.sb2.structures import find_mlp
+from sbformat.values.types import Discrete
+
+if TYPE_CHECKING:
+    from sbformat.formats.sb2.networks import Mlp
+    from sbformat.policies.builder import Value
+    from sbformat.policies.sb2.agents import Agent
+    from sbformat.policies.sb2.layers import Layers
+
+_SCOPE: Final = "deepq/model"
+_EPSILON: Final = "deepq/eps:0"
+_DEFAULT_ACTIVATION: Final = "relu"
+
+
+def add_q_network(agent: Agent, layers: Layers) -> tuple[dict[str, Value], Sampling]:
+    """Add a policy, and return its outputs and how actions are drawn."""
+    if not isinstance(agent.action_space, Discrete):
+        raise unsupported_actions(agent)
+    net, form = find_mlp(agent, _SCOPE, (deepq, first_deepq))
+    is_first = form == 1
+    activation = read_activation(agent.policy.settings.get("act_fun", _DEFAULT_ACTIVATION))
+    observation = encode_observation(agent, layers.builder, is_scaled=net.inputs.cnn is not None)
+    scope = _SCOPE if is_first else f"{_SCOPE}/action_value"
+    features = layers.flatten(observation)
+    if net.inputs.cnn is not None:
+        features = layers.cnn(scope, net.inputs.cnn, observation)
+    add_layers = _add_first if is_first else _add_scores
+    q_values = layers.builder.add("Identity", add_layers(layers, net, features, activation), name="q_values")
+    outputs: dict[str, Value] = {}
+    sampling = add_choice(layers.builder, q_values, outputs)
+    outputs["q_values"] = q_values
+    return outputs, _explore(agent) if is_first else sampling
+
+
+def _add_scores(layers: Layers, net: Mlp, features: Value, activation: str) -> Value:
+    """Add the network of DQN since 2.1; a dueling one has a value that the mean of the scores is shifted to."""
+    add = layers.builder.add
+    # After a CNN the action scores have no hidden layers of their own.
+    scored = net._replace(layers=()) if net.inputs.cnn else net
+    scores = _add_connected(layers, f"{_SCOPE}/action_value", scored, features, activation)
+    if not net.is_dueling:
+        return scores
+    value = _add_connected(layers, f"{_SCOPE}/state_value", net, features, activation)
+    return add("Add", value, add("Sub", scores, add("ReduceMean", scores, axis=-1, keepdims=True)))
+
+
+def _add_connected(layers: Layers, scope: str, net: Mlp, value: Value, activation: str) -> Value:
+    for number in range(len(net.layers)):
+        name = f"{scope}/{numbered('fully_connected', number)}"
+        value = layers.linear(name, CONNECTED, value)
+        if net.is_normed:
+            value = layers.normalize(scope, number, value)
+        value = activate(layers.builder, activation, value, name)
+    return layers.linear(f"{scope}/{numbered('fully_connected', len(net.layers))}", CONNECTED, value)
+
+
+def _add_first(layers: Layers, net: Mlp, value: Value, activation: str) -> Value:
+    """Add the network of DQN in 2.0: the policy head of actor-critic policies."""
+    for number in range(0 if net.inputs.cnn else len(net.layers)):
+        name = f"{_SCOPE}/pi_fc{number}"
+        value = layers.linear(name, LINEAR, value)
+        if net.is_normed:
+            value = layers.normalize(_SCOPE, number, value)
+        value = activate(layers.builder, activation, value, name)
+    return layers.linear(f"{_SCOPE}/pi", LINEAR, value)
+
+
+def _explore(agent: Agent) -> Sampling:
+    """Return how 2.0 draws an action: at random, at the rate that training had reached."""
+    rate = agent.tensors.get(_EPSILON)
+    if rate is None or rate.dtype != "float32" or rate.shape != ():
+        return Sampling("none")
+    (value,) = struct.unpack_from(">f" if rate.storage.byte_order == "big" else "<f", rate.storage.bytes(), 0)
+    return Sampling("epsilon_greedy", ACTION, rate=min(max(value, 0.0), 1.0))

@@ -1,0 +1,215 @@
+"""``sbformat.load_policy`` beside Stable-Baselines3: every algorithm, policy, space and option predicts the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("stable_baselines3")
+pytest.importorskip("sb3_contrib")
+
+import numpy as np
+from gymnasium import spaces
+from stable_baselines3.common.vec_env import VecNormalize
+
+import sbformat
+from tests.helpers.shared_files import summarize_counts
+from tests.interop.policy_agents import (
+    FIRST_ACTION,
+    GOALS,
+    IMAGE_FIRST,
+    MULTI_DISCRETE_DICT,
+    OBSERVATIONS,
+    SMALL_CNN,
+    VECTOR,
+    Setup,
+    build_agent,
+    draw_observations,
+    small_kwargs,
+    stack_observations,
+)
+from tests.interop.policy_oracle import (
+    COUNT,
+    RealPolicy,
+    assert_close,
+    assert_same_action,
+    assert_same_state,
+    check_actions,
+    check_forms,
+    check_outputs,
+    check_refusals,
+    check_samples,
+    check_sequence,
+    choice_sizes,
+)
+from tests.interop.policy_setups import SETUPS
+from tests.interop.rebuild_envs import environment
+from tests.interop.rebuild_oracle import assert_same_space, made_space
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+
+COUNTED: Final[Counter[str]] = Counter()
+_summary = summarize_counts(COUNTED, "test_policies_matrix.py:")
+
+
+def each(setups: Any) -> Any:
+    return [pytest.param(setup, id=setup.id) for setup in setups]
+
+
+@pytest.mark.parametrize("setup", each(SETUPS))
+def test_an_agent_acts_as_in_sb3(setup: Any) -> None:
+    agent = build_agent(setup)
+    real, policy = RealPolicy(agent.model), sbformat.load_policy(agent.raw)
+    assert policy.algorithm == setup.algorithm
+    assert_same_space(made_space(policy.observation_space), real.observation_space)
+    assert_same_space(made_space(policy.action_space), real.action_space)
+    observations = draw_observations(real.observation_space, COUNT)
+    COUNTED["observations"] += check_actions(real, policy, observations)
+    check_outputs(real, policy, observations)
+    COUNTED["agents"] += 1
+
+
+SAMPLED: Final = [
+    setup
+    for setup in SETUPS
+    if setup.label.startswith(("to_", "sde")) or setup.label in {"asymmetric-True-False", "her"}
+]
+
+
+@pytest.mark.parametrize("setup", each(SAMPLED))
+def test_sampled_actions_agree_in_distribution(setup: Any) -> None:
+    agent = build_agent(setup)
+    real, policy = RealPolicy(agent.model), sbformat.load_policy(agent.raw)
+    check_samples(real, policy, draw_observations(real.observation_space, 1, seed=5)[0])
+    COUNTED["distributions"] += 1
+
+
+RECURRENT: Final = [
+    setup for setup in SETUPS if setup.algorithm == "RecurrentPPO" and not setup.label.startswith("from_")
+]
+
+
+@pytest.mark.parametrize("setup", each(RECURRENT))
+def test_an_lstm_keeps_its_state(setup: Any) -> None:
+    agent = build_agent(setup)
+    real, policy = RealPolicy(agent.model), sbformat.load_policy(agent.raw)
+    for count in (1, 3):
+        check_sequence(real, policy, count)
+        COUNTED["sequences of an LSTM"] += 1
+
+
+MASKED: Final = [setup for setup in SETUPS if setup.algorithm == "MaskablePPO" and setup.label.startswith("to_")]
+
+
+def draw_masks(space: Any, count: int) -> Any:
+    """Masks that allow at least one choice of each dimension."""
+    random = np.random.default_rng(3)
+    columns = []
+    for size in choice_sizes(space):
+        allowed = random.random((count, size)) < 0.5
+        allowed[np.arange(count), random.integers(size, size=count)] = True
+        columns.append(allowed)
+    return np.concatenate(columns, axis=1)
+
+
+@pytest.mark.parametrize("setup", each(MASKED))
+def test_masked_actions_are_not_chosen(setup: Any) -> None:
+    agent = build_agent(setup)
+    real, policy = RealPolicy(agent.model), sbformat.load_policy(agent.raw)
+    observations = draw_observations(real.observation_space, COUNT)
+    masks = draw_masks(real.action_space, COUNT)
+    COUNTED["masked observations"] += check_actions(real, policy, observations, action_masks=masks)
+    check_outputs(real, policy, observations, action_masks=masks)
+    for observation, mask in zip(observations[:3], masks):
+        check_samples(real, policy, observation, action_masks=mask)
+    batch = stack_observations(observations)
+    for _ in range(20):
+        for row, mask in zip(policy.predict(batch, action_masks=masks)[0], masks):
+            assert is_allowed(row, mask, real.action_space)
+    for wrong in (masks[:, :-1], masks[:-1], np.ones((3, 7), bool)):
+        with pytest.raises(Exception):  # noqa: B017, PT011 -- torch has its own
+            real.predict(batch, action_masks=wrong)
+        with pytest.raises((sbformat.SbformatError, ValueError), match="expected"):
+            policy.predict(batch, action_masks=wrong)
+
+
+def is_allowed(action: Any, mask: Any, space: Any) -> bool:
+    starts = np.cumsum([0, *choice_sizes(space)[:-1]])
+    return bool(mask[(starts + np.reshape(action, -1)).astype(int)].all())
+
+
+OBSERVED: Final = [
+    setup
+    for setup in SETUPS
+    if setup.label.startswith("from_") or setup.label in {"dict", "first", "last", "floats", "multi_discrete", "her"}
+]
+
+
+@pytest.mark.parametrize("setup", each(OBSERVED))
+def test_what_sb3_refuses_is_refused(setup: Any) -> None:
+    agent = build_agent(setup)
+    COUNTED["refused"] += check_refusals(RealPolicy(agent.model), sbformat.load_policy(agent.raw))
+
+
+@pytest.mark.parametrize("setup", each(OBSERVED))
+def test_what_sb3_takes_is_taken(setup: Any) -> None:
+    agent = build_agent(setup)
+    taken = check_forms(RealPolicy(agent.model), sbformat.load_policy(agent.raw))
+    assert taken > 5
+    COUNTED["other forms of observations"] += taken
+
+
+# -- statistics of observations -----------------------------------------------------------------------
+
+NORMALIZED: Final[dict[str, tuple[str, str, Any, dict[str, Any]]]] = {
+    "vector": ("PPO", "MlpPolicy", VECTOR, {}),
+    "float64": ("SAC", "MlpPolicy", OBSERVATIONS["float64"], {"clip_obs": 0.7, "epsilon": 1e-2}),
+    "matrix": ("DQN", "MlpPolicy", OBSERVATIONS["matrix"], {}),
+    "integers": ("TD3", "MlpPolicy", OBSERVATIONS["integers"], {}),
+    "image": ("PPO", "CnnPolicy", IMAGE_FIRST, {}),
+    "unchanged": ("PPO", "MlpPolicy", spaces.Discrete(4), {"norm_obs": False}),
+    "goals": ("SAC", "MultiInputPolicy", GOALS, {"clip_obs": 3.0}),
+    "keys": ("PPO", "MultiInputPolicy", MULTI_DISCRETE_DICT, {"norm_obs_keys": ["v"]}),
+    "lstm": ("RecurrentPPO", "MlpLstmPolicy", VECTOR, {}),
+    "ars": ("ARS", "LinearPolicy", VECTOR, {}),
+}
+
+
+@pytest.mark.parametrize("label", NORMALIZED)
+def test_statistics_are_applied(label: str, tmp_path: Path) -> None:
+    name, policy_class, space, options = NORMALIZED[label]
+    kwargs = SMALL_CNN if label == "image" else small_kwargs(name, {})  # SB3 divides the normalized image by 255
+    setup = Setup(label, name, policy_class, space, FIRST_ACTION[name], kwargs)
+    agent = build_agent(setup)
+    normalizer = VecNormalize(environment(agent.model.observation_space, setup.action), training=False, **options)
+    move_statistics(normalizer)
+    normalizer.save(str(tmp_path / "vecnormalize.pkl"))
+    real, policy = RealPolicy(agent.model), sbformat.load_policy(agent.raw, vecnormalize=tmp_path / "vecnormalize.pkl")
+    observations = draw_observations(real.observation_space, COUNT)
+    batch = stack_observations(observations)
+    expected = real.predict(normalizer.normalize_obs(batch), deterministic=True)
+    found = policy.predict(batch, deterministic=True)
+    assert_same_action(found[0], expected[0], "batch")
+    assert_same_state(found[1], expected[1])
+    for one in observations:
+        expected_one = real.predict(normalizer.normalize_obs(one), deterministic=True)[0]
+        assert_same_action(policy.predict(one, deterministic=True)[0], expected_one, "one")
+    outputs = policy.outputs(batch)
+    for key, value in real.outputs(normalizer.normalize_obs(batch)).items():
+        if key in outputs and key != "logits":
+            assert_close(outputs[key], value, key)
+    COUNTED["observations behind VecNormalize"] += COUNT
+
+
+def move_statistics(normalizer: Any) -> None:
+    random = np.random.default_rng(7)
+    found = getattr(normalizer, "obs_rms", None) or {}
+    for statistics in found.values() if isinstance(found, dict) else [found]:
+        statistics.mean = statistics.mean + random.normal(0, 0.5, statistics.mean.shape)
+        statistics.var = statistics.var * random.uniform(0.1, 3, statistics.var.shape)
