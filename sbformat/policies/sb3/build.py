@@ -47,7 +47,7 @@ BUILDERS: Final[Mapping[Kind, Callable[[Network, Features], Head]]] = {
 """What adds the nodes of a policy, by its kind."""
 _TARGETS: Final = ("q_net_target.", "quantile_net_target.", "actor_target.", "critic_target.")
 """Copies that training alone uses."""
-_ALIASES: Final = ("features_extractor.", "pi_features_extractor.", "vf_features_extractor.")
+_ALIASES: Final = ("features_extractor.", "pi_features_extractor.", "vf_features_extractor.", "critic.features_")
 """Names of which several may stand for one features extractor."""
 _LAST_OBSERVATION: Final = "_last_original_obs"
 """The key of ``data`` that is not null when the environment was a VecNormalize."""
