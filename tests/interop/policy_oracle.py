@@ -124,7 +124,7 @@ class RealPolicy:
         else:
             features = self.policy.extract_features(tensor, self.policy.features_extractor)
             yield (
-                "logits" if isinstance(self.action_space, spaces.Discrete) else "mean",
+                "scores" if isinstance(self.action_space, spaces.Discrete) else "mean",
                 self.policy.action_net(features),
             )
 
@@ -137,7 +137,7 @@ def required_outputs(real: RealPolicy) -> set[str]:
     if name in WITH_BUFFER:
         return set() if name in ALWAYS_DETERMINISTIC else {"mean", "log_std"}
     if name == "ARS":
-        return set() if continuous else {"logits"}
+        return set() if continuous else {"scores"}
     return {"value"} | ({"mean", "log_std"} if continuous else {"logits", "probabilities"})
 
 
@@ -169,6 +169,9 @@ def check_actions(real: Any, policy: Any, observations: list[Any], **given: Any)
         expected = real.predict(observation, deterministic=True, **one_mask(given, index))
         assert_same_action(found[0], expected[0], f"action of observation {index}")
         assert_same_state(found[1], expected[1])
+    if not getattr(real, "is_recurrent", False):
+        marker = object()
+        assert policy.predict(observations[0], marker, deterministic=True, **one_mask(given, 0))[1] is marker
     for count in (1, 2, len(observations)):
         batch = stack_observations(observations[:count])
         masks = {key: value[:count] for key, value in given.items()}
@@ -207,14 +210,12 @@ def assert_same_state(found: Any, expected: Any) -> None:
 def check_outputs(real: RealPolicy, policy: Any, observations: list[Any], *given: Any, **masks: Any) -> None:
     """Compare the outputs of a batch, and of one observation."""
     batch = stack_observations(observations)
-    found = compare_outputs(real, policy, batch, *given, **masks)
-    for name, value in found.items():
-        assert len(value) == len(observations), (name, np.shape(value))
+    compare_outputs(real, policy, batch, *given, **masks)
     if not given:
         compare_outputs(real, policy, observations[0], **one_mask(masks, 0))
 
 
-def compare_outputs(real: RealPolicy, policy: Any, observation: Any, *given: Any, **masks: Any) -> dict[str, Any]:
+def compare_outputs(real: RealPolicy, policy: Any, observation: Any, *given: Any, **masks: Any) -> None:
     expected = real.outputs(observation, *given, **masks)
     found: dict[str, Any] = policy.outputs(observation, *given, **masks)
     assert required_outputs(real) <= found.keys()
@@ -223,7 +224,8 @@ def compare_outputs(real: RealPolicy, policy: Any, observation: Any, *given: Any
             assert_same_logits(found[name], value, real.action_space, masked=bool(masks))
         elif name in found:
             assert_close(found[name], value, name)
-    return found
+        if name in found and len(value) > 1:
+            assert len(found[name]) == len(value), (name, np.shape(found[name]))
 
 
 def assert_same_logits(found: Any, expected: Any, action_space: Any, *, masked: bool) -> None:
@@ -392,9 +394,6 @@ def list_bad_observations(space: Any) -> Iterator[tuple[str, Any]]:
     yield "an axis too many", batch[None, None]
     yield "a column too many", np.zeros((*np.shape(good[0]), 2, 3))
     if space.shape:
-        if space.dtype.kind == "f":
-            yield "not a number", np.full(space.shape, np.nan, space.dtype)
-            yield "not a number in a batch", np.stack([*good, np.full(space.shape, np.nan, space.dtype)])
         yield "a number", np.float32(0)
         yield "half of it", np.reshape(good[0], -1)[:-1]
     else:
@@ -402,24 +401,30 @@ def list_bad_observations(space: Any) -> Iterator[tuple[str, Any]]:
         yield "a negative number", np.int64(-1)
 
 
-def predict_or_refuse(policy: Any, observation: Any, errors: type[Exception]) -> Any:
-    """Return the action, or None where the observation is refused."""
+def predict_or_refuse(policy: Any, observation: Any) -> tuple[Any, str]:
+    """Return the action and no text, or None and the text of the error."""
     try:
-        return policy.predict(copy.deepcopy(observation), deterministic=True)[0]
-    except errors:
-        return None
+        return policy.predict(copy.deepcopy(observation), deterministic=True)[0], ""
+    except Exception as error:  # noqa: BLE001 -- SB3, numpy and torch have their own
+        is_ours = isinstance(error, (SbformatError, ValueError)) and "expected" in str(error)
+        return None, str(error) if is_ours else type(error).__name__
 
 
 def check_refusals(real: RealPolicy, policy: Any) -> int:
-    """Give both what is no observation: what SB3 refuses is refused, what it takes has SB3's result."""
+    """Give both what is no observation: what SB3 refuses is refused, what it takes has SB3's result.
+
+    A wrong argument is a ValueError of sbformat: one that says what was expected, not one of numpy.
+    """
     refused = 0
     for label, observation in list_bad_observations(real.observation_space):
-        expected = predict_or_refuse(real, observation, Exception)
-        found = predict_or_refuse(policy, observation, SbformatError)
+        expected, _ = predict_or_refuse(real, observation)
+        found, error = predict_or_refuse(policy, observation)
         if expected is None:
             assert found is None, f"SB3 refuses {label}"
+            assert "expected" in error, (label, error)
             refused += 1
         else:
+            assert found is not None, (label, error)
             assert_same_action(found, expected, label)
     return refused
 
@@ -436,6 +441,9 @@ def list_forms(space: Any) -> Iterator[tuple[str, Any]]:
         return
     yield "no rows", batch[:0]
     yield "every second row", batch[::2]
+    if batch.dtype.kind == "f":
+        yield "not a number", np.full(space.shape, np.nan, space.dtype)
+        yield "infinite", np.full(space.shape, np.inf, space.dtype)
     yield "a list of observations", list(good)
     if np.ndim(good[0]) == 3:
         yield "one: channels last", np.moveaxis(good[0], 0, -1)
@@ -464,8 +472,10 @@ def check_forms(real: RealPolicy, policy: Any) -> int:
     """Give both the observations in other forms, and compare where SB3 takes them; return how many it takes."""
     taken = 0
     for label, observation in list_forms(real.observation_space):
-        expected = predict_or_refuse(real, observation, Exception)
+        expected, _ = predict_or_refuse(real, observation)
         if expected is not None:
-            assert_same_action(predict_or_refuse(policy, observation, SbformatError), expected, label)
+            found, error = predict_or_refuse(policy, observation)
+            assert found is not None, (label, error)
+            assert_same_action(found, expected, label)
             taken += 1
     return taken

@@ -36,7 +36,8 @@ class Same(RealPolicy):
         try:
             return super().predict(*args, **kwargs)
         except Exception as error:
-            raise sbformat.SbformatError(str(error)) from error
+            message = f"expected something else: {error}"
+            raise sbformat.SbformatError(message) from error
 
 
 class WrongDtype(Same):
