@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import sys
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sbformat.cli import _files, _output
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterator, Sequence
 
     from sbformat.cli._output import Plain
@@ -23,7 +24,22 @@ def add_policy_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--vecnormalize", metavar="STATS", help="the statistics it was trained with; by default those of a bundle"
     )
-    parser.add_argument("--seed", type=int, metavar="N", help="of the random numbers")
+    parser.add_argument("--seed", type=partial(parse_number, least=0), metavar="N", help="of the random numbers")
+
+
+def parse_number(text: str, *, least: int = 1) -> int:
+    """Return the number of an option.
+
+    :raises argparse.ArgumentTypeError: when it is not one
+    """
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        message = f"expected a number of at least {least}, got {escape(text)}"
+        raise argparse.ArgumentTypeError(message)
+    return number
 
 
 def load_agent(args: argparse.Namespace) -> Policy:
@@ -76,7 +92,9 @@ def finish_run(
     for text in warned:
         sys.stderr.write(f"sbformat: warning: {escape(text, 1000)}\n")
     if args.format == "json":
-        _output.print_json(args.command, [{**report, "warnings": list(warned)} if report["outcome"] == "ok" else report])
+        _output.print_json(
+            args.command, [{**report, "warnings": list(warned)} if report["outcome"] == "ok" else report]
+        )
     elif report["outcome"] == "ok":
         print_text(_output.make_printer(), report)
     else:

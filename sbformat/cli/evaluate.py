@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sbformat.cli import _agents, _files, _output
 from sbformat.errors import DataError, escape
+
+if TYPE_CHECKING:
+    import argparse
 
 
 def configure(subparsers: Any) -> None:
@@ -20,30 +22,26 @@ def configure(subparsers: Any) -> None:
     )
     parser.add_argument("path", metavar="FILE", help="an agent")
     parser.add_argument("--env", required=True, metavar="ID", help="the environment: CartPole-v1, ...")
-    parser.add_argument("-n", "--episodes", type=_positive, default=20, metavar="N", help="episodes (default 20)")
+    parser.add_argument(
+        "-n", "--episodes", type=_agents.parse_number, default=20, metavar="N", help="episodes (default 20)"
+    )
     _agents.add_policy_options(parser)
     parser.add_argument("--stochastic", action="store_true", help="sample the actions; else the most likely ones")
     parser.add_argument(
-        "--frame-stack", type=_positive, metavar="K", help="observations that the agent sees together (VecFrameStack)"
+        "--frame-stack",
+        type=_agents.parse_number,
+        metavar="K",
+        help="observations that the agent sees together (VecFrameStack)",
     )
     parser.add_argument(
         "--channels-order", choices=("first", "last"), help="the axis of --frame-stack; by default as SB3 finds it"
     )
     parser.add_argument("--env-kwargs", default="{}", metavar="JSON", help="arguments of the environment: an object")
-    parser.add_argument("--max-steps", type=_positive, metavar="N", help="time limit, instead of the environment's own")
+    parser.add_argument(
+        "--max-steps", type=_agents.parse_number, metavar="N", help="time limit, instead of the environment's own"
+    )
     _files.add_reading_options(parser)
     parser.set_defaults(run=run)
-
-
-def _positive(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
-        message = f"expected a number of at least 1, got {escape(text)}"
-        raise argparse.ArgumentTypeError(message)
-    return number
 
 
 def run(args: argparse.Namespace) -> int:

@@ -64,7 +64,9 @@ class Prediction(NamedTuple):
 def _predict(args: argparse.Namespace) -> dict[str, Any]:
     policy = _agents.load_agent(args)
     observation = _read_observation(args)
-    masks = None if args.action_masks is None else _agents.parse_json(args.action_masks.encode(), "--action-masks", args)
+    masks = (
+        None if args.action_masks is None else _agents.parse_json(args.action_masks.encode(), "--action-masks", args)
+    )
     try:
         if args.sequence:
             made = _predict_steps(policy, observation, masks, args)

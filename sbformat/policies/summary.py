@@ -29,7 +29,8 @@ _ACTIVATIONS: Final = {
 """Operators that are activations of torch by themselves."""
 _COMPOSED: Final = {
     "Sigmoid Mul": "SiLU", "Softplus Tanh Mul": "Mish", "Neg Softplus Neg": "LogSigmoid", "Tanh Sub": "Tanhshrink",
-    "HardSigmoid Mul": "Hardswish", "Mul Erf Mul Add Mul": "GELU", "Mul Mul Mul Add Mul Tanh Mul Add Mul": "GELU (tanh)",
+    "HardSigmoid Mul": "Hardswish", "Mul Erf Mul Add Mul": "GELU",
+    "Mul Mul Mul Add Mul Tanh Mul Add Mul": "GELU (tanh)",
 }  # fmt: skip
 """Operators that are an activation of torch together."""
 _MEANS: Final = ("running_mean", "ra_mean")

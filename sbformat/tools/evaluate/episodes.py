@@ -132,7 +132,9 @@ def _check_arguments(
         message = "vecnormalize: a policy has its own statistics; pass them to load_policy"
         raise TypeError(message)
     if not isinstance(env, str) and (env_kwargs or not hasattr(env, "step")):
-        message = f"expected an id of gymnasium{' with env_kwargs' if env_kwargs else ' or an environment'}, got {env!r:.100}"
+        message = (
+            f"expected an id of gymnasium{' with env_kwargs' if env_kwargs else ' or an environment'}, got {env!r:.100}"
+        )
         raise TypeError(message)
 
 
@@ -182,9 +184,9 @@ def _add_axis(observation: Any) -> Any:
 def _find_masks(env: Any) -> Callable[[], Any] | None:
     """Return the environment's ``action_masks``, whichever wrapper has it; None if none has."""
     while env is not None:
-        masks: Callable[[], Any] | None = env.__dict__.get("action_masks", getattr(type(env), "action_masks", None))
-        if masks is not None:
-            return getattr(env, "action_masks")  # noqa: B009 -- bound
+        if hasattr(type(env), "action_masks") or "action_masks" in vars(env):  # no wrapper's own lookup
+            masks: Callable[[], Any] = env.action_masks
+            return masks
         env = getattr(env, "env", None)
     return None
 

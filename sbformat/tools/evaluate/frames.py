@@ -35,7 +35,7 @@ class FrameStack:
         self.space: Space
         if isinstance(space, DictSpace):
             self._parts = {key: FrameStack(part, frames, order) for key, part in space.spaces.items()}
-            self.space = space._replace(spaces={key: part.space for key, part in self._parts.items()})
+            self.space = DictSpace(space.library, {key: part.space for key, part in self._parts.items()}, None)
             return
         channels_first = order == "first"
         if order is None and is_image(space):

@@ -68,6 +68,6 @@ def stack_space(space: Space, frames: int, axis: int) -> Box:
     if not isinstance(space, Box) or not space.shape:
         message = f"frames of a Box can be stacked, or of a Dict of them, got {render_line(space)}"
         raise UnsupportedError(message)
-    low, high = (np.repeat(np.asarray(bound), frames, axis) for bound in (space.low, space.high))
-    made = [ArrayInfo(bound.dtype.str, bound.shape, "C", bound.tobytes(), is_scalar=False) for bound in (low, high)]
-    return space._replace(shape=low.shape, low=made[0], high=made[1], bounded_below=None, bounded_above=None)
+    low, high = (np.concatenate([np.asarray(bound)] * frames, axis) for bound in (space.low, space.high))
+    below, above = (ArrayInfo(bound.dtype.str, bound.shape, "C", bound.tobytes(), False) for bound in (low, high))
+    return Box(space.library, low.shape, space.dtype, below, above, None)

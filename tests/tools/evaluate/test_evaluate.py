@@ -10,8 +10,10 @@ import pytest
 
 import sbformat
 from sbformat import UnsupportedError, ValidationError
-from tests.helpers.bundled import PPO, SAC
+from tests.helpers.bundled import ARCHIVES, PPO, SAC
 from tests.helpers.environments import CARTPOLE, Box, CountingEnv, Dict, Discrete, Wrapper
+
+STATISTICS = ARCHIVES / "vecnormalize-pendulum.pkl"
 
 
 class Spy:
@@ -109,9 +111,10 @@ def test_an_environment_that_does_not_fit_is_refused_with_both_spaces(env: Any, 
 
 def test_the_bounds_of_actions_matter() -> None:
     space = Box([-1, -1, -8], [1, 1, 8], (3,))
-    sbformat.evaluate(SAC, CountingEnv((1,), space, Box(-2, 2, (1,))), episodes=1)
+    env = CountingEnv((1,), space, Box(-2, 2, (1,)))
+    assert sbformat.evaluate(SAC, env, episodes=1, vecnormalize=STATISTICS).lengths == (1,)
     with pytest.raises(ValidationError, match="action space"):
-        sbformat.evaluate(SAC, CountingEnv((1,), space, Box(-1, 1, (1,))), episodes=1)
+        sbformat.evaluate(SAC, CountingEnv((1,), space, Box(-1, 1, (1,))), episodes=1, vecnormalize=False)
 
 
 def test_masks_are_found_behind_wrappers() -> None:
