@@ -175,11 +175,11 @@ def _build_model(
         require_fit(statistics, given.observation_space or _read_observation_space(archive), _OTHERWISE)
         given = given._replace(vecnormalize=statistics)
     if archive.format in ("sb2-zip", "sb2-pickle"):
-        from sbformat.policies.sb2 import build_sb2_policy  # type: ignore[import-untyped, unused-ignore]
+        from sbformat.policies.sb2 import build_sb2_policy
 
         model = build_sb2_policy(archive, given, budget)
     else:
-        from sbformat.policies.sb3 import build_sb3_policy  # type: ignore[import-untyped, unused-ignore]
+        from sbformat.policies.sb3 import build_sb3_policy
 
         model = build_sb3_policy(archive, given, budget)
     called = {node.attributes["function"] for node in model.graph.nodes if node.op == "Call"}

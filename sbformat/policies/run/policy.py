@@ -29,7 +29,7 @@ from sbformat.policies.run.observations import NUMBERS, make_reader, widen_input
 from sbformat.policies.run.program import Program
 from sbformat.policies.run.sampling import EpsilonGreedy, GsdeSampler, make_sampler
 from sbformat.policies.run.weights import Weights
-from sbformat.values.types import Box, MultiBinary
+from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 _CRITIC: Final = "critic_"
 """What the names of states that only the value depends on begin with; ``predict`` of SB3 does not return them."""
+_SHOWN: Final = 8
+"""Keys in a repr."""
 
 
 class Policy:
@@ -137,9 +139,7 @@ class Policy:
         return self._vecnormalize
 
     def __repr__(self) -> str:
-        spaces = " -> ".join(
-            f"{space.class_name}{getattr(space, 'shape', '')}" for space in (self.observation_space, self.action_space)
-        )
+        spaces = f"{_render(self.observation_space)} -> {_render(self.action_space)}"
         return f"<Policy {escape(self.algorithm or 'of an unknown algorithm', 40)} {spaces}>"
 
     def __copy__(self) -> Policy:
@@ -353,6 +353,15 @@ def _fit(value: Any, described: Input, count: int) -> np.ndarray:
         raise ValueError(message)
     flags: np.ndarray = array != 0
     return flags.reshape(count, *described.shape)
+
+
+def _render(space: Space) -> str:
+    size: object = getattr(space, "shape", "")
+    if isinstance(space, DictSpace):
+        size = f"({', '.join(escape(key, 40) for key in list(space.spaces)[:_SHOWN])})"
+    elif isinstance(space, Discrete):
+        size = f"({space.n})"
+    return f"{space.class_name}{size}"
 
 
 def _describe(value: Any) -> str:

@@ -645,6 +645,9 @@ def test_what_it_is() -> None:
     policy = make_policy(model)
     assert repr(policy) == "<Policy PPO Box(4,) -> Box(3,)>"
     assert repr(make_policy(model._replace(algorithm=None))) == "<Policy of an unknown algorithm Box(4,) -> Box(3,)>"
+    others = make_policy(gaussian(dict_space(a=box(4), b=discrete(3)), box(3)))
+    assert repr(others) == "<Policy PPO Dict(a, b) -> Box(3,)>"
+    assert repr(make_policy(epsilon_greedy(0.5))) == "<Policy PPO Box(4,) -> Discrete(5)>"
     assert (policy.graph, policy.algorithm, policy.inferred) == (model.graph, "PPO", ())
     assert (policy.observation_space, policy.action_space) == (model.observation_space, model.action_space)
     assert policy.vecnormalize is None
