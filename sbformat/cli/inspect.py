@@ -149,22 +149,13 @@ def _to_json(report: InspectReport) -> dict[str, Any]:
 
 def _render_network(report: InspectReport) -> dict[str, Any] | None:
     """Return the network of a policy, or why it is not known; None for a file without a policy."""
-    if report.graph is None:
-        return None if report.graph_error is None else {"reason": report.graph_error}
-    from sbformat.policies.summary import summarize
-
-    summary = summarize(report.graph)
-    return {
-        "inputs": [item._asdict() for item in report.graph.inputs],
-        "preprocessing": [step._asdict() for step in summary.preprocessing],
-        "layers": [layer._asdict() for layer in summary.layers],
-        "heads": [head._asdict() for head in summary.heads],
-        "postprocessing": [step._asdict() for step in summary.postprocessing],
-        "states": [state._asdict() for state in report.graph.states],
-        "sampling": report.graph.sampling._asdict(),
-        "inferred": list(report.graph.inferred),
-        "parameter_count": report.graph.parameter_count,
-    }
+    network = report.network
+    if network is None:
+        return None if report.network_error is None else {"reason": report.network_error}
+    parts = ("inputs", "preprocessing", "layers", "heads", "postprocessing", "states")
+    rows = {name: [row._asdict() for row in getattr(network, name)] for name in parts}
+    sampling = {**network.sampling._asdict(), "parameters": dict(network.sampling.parameters)}
+    return {**network._asdict(), **rows, "sampling": sampling}
 
 
 def _render_state_dict(report: StateDictReport) -> dict[str, Any]:
@@ -266,10 +257,10 @@ def _print_text(printer: _output.Plain, outcome: dict[str, Any], report: Inspect
         ],
         right=(1,),
     )
-    if report.graph is not None and not brief:
+    if report.network is not None and not brief:
         from sbformat.policies.describe import list_tables
 
-        for table in list_tables(report.graph):
+        for table in list_tables(report.network):
             printer.table(f"network: {table.title}", table.header, table.rows, right=table.right)
     for state_dict in report.state_dicts:
         _print_state_dict(printer, state_dict, brief=brief)
@@ -297,10 +288,10 @@ def _list_summary(report: InspectReport) -> list[tuple[str, str]]:
     numel = sum(state_dict.numel for state_dict in report.state_dicts if OPTIMIZER_WORD not in state_dict.name)
     if report.state_dicts:
         rows.append(("numbers in arrays" if report.format in OBJECTS else "parameters", f"{numel:,}"))
-    if report.graph is not None:
-        rows.append(("network", f"known, with the outputs {', '.join(report.graph.outputs)}"))
-    elif report.graph_error is not None:
-        rows.append(("network", f"not known: {report.graph_error}"))
+    if report.network is not None:
+        rows.append(("network", f"known, with the outputs {', '.join(head.name for head in report.network.heads)}"))
+    elif report.network_error is not None:
+        rows.append(("network", f"not known: {report.network_error}"))
     rows += [("note", note) for note in report.notes]
     return rows
 

@@ -18,7 +18,7 @@ from sbformat.rendering import write_number
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sbformat.policies.graph import Graph, Node
+    from sbformat.policies.graph import Graph, Input, Node, Sampling, State
     from sbformat.policies.operators import Shape
 
 _ACTIVATIONS: Final = {
@@ -80,12 +80,19 @@ class Head(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """A graph, as people describe a network."""
+    """A graph, as people describe a network; without references to the tensors of a file."""
 
+    inputs: tuple[Input, ...]
     preprocessing: tuple[Step, ...]
+    """What is computed before the first layer."""
     layers: tuple[Layer, ...]
     heads: tuple[Head, ...]
     postprocessing: tuple[Step, ...]
+    """What is computed after the last layer: the choice of the action, squashing, clipping."""
+    states: tuple[State, ...]
+    sampling: Sampling
+    inferred: tuple[str, ...]
+    parameter_count: int
 
 
 class _Group(NamedTuple):
@@ -138,7 +145,18 @@ class _Summarizer:
             made_by[last.name] = at
             self._names.update({node.name: group.name for node in group.nodes})
             self._names[last.name] = layers[at].name
-        return Summary(tuple(steps[0]), tuple(layers), self._list_heads(), tuple(steps[1]))
+        graph = self._graph
+        return Summary(
+            graph.inputs,
+            tuple(steps[0]),
+            tuple(layers),
+            self._list_heads(),
+            tuple(steps[1]),
+            graph.states,
+            graph.sampling,
+            graph.inferred,
+            graph.parameter_count,
+        )
 
     def _split(self) -> tuple[set[str], set[str]]:
         """Return the nodes before the first layers, and those after the last ones."""

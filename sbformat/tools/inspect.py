@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sbformat.archive.hyperparameters import Hyperparameter
     from sbformat.archive.kinds import Kind
     from sbformat.container.records import Entry
-    from sbformat.policies.graph import Graph
+    from sbformat.policies.summary import Summary
     from sbformat.reader import ArchiveLike
 
 _POLICIES: Final = ("sb3", "folder", "sb2-zip", "sb2-pickle", "policy-file", "torch-zip", "torch-legacy")
@@ -88,9 +88,9 @@ class InspectReport(NamedTuple):
     """Entries that could not be decoded."""
     notes: tuple[str, ...]
     """Remarks on how the file was read, as sentences."""
-    graph: Graph | None
+    network: Summary | None
     """What the policy computes, without normalization statistics; None for a network that is not known."""
-    graph_error: str | None
+    network_error: str | None
     """Why the network of a policy is not known; None if it is, and for a file without a policy."""
 
 
@@ -123,7 +123,7 @@ def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectR
 
     data = try_to(lambda: archive.data, DATA_ENTRY) if DATA_ENTRY in archive.contents else None
     system_info = try_to(lambda: archive.system_info, SYSTEM_INFO_ENTRY)
-    graph, graph_error = _read_graph(archive, limits)
+    network, network_error = _describe_network(archive, limits)
     state_dicts = [try_to(partial(_describe_state_dict, name, archive, budget), name) for name in archive.state_dicts]
     return InspectReport(
         format=archive.format,
@@ -142,19 +142,20 @@ def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectR
             *_list_sbx_note(data),
             *([_BUNDLE_NOTE] if {SETTINGS_ENTRY, ARRAYS_ENTRY} <= set(archive.extra) else []),
         ),
-        graph=graph,
-        graph_error=graph_error,
+        network=network,
+        network_error=network_error,
     )
 
 
-def _read_graph(archive: Archive, limits: Limits) -> tuple[Graph | None, str | None]:
-    """Return the graph of an archive's policy, or why it is not known."""
+def _describe_network(archive: Archive, limits: Limits) -> tuple[Summary | None, str | None]:
+    """Return the network of an archive's policy, or why it is not known."""
     if archive.format not in _POLICIES:
         return None, None
     from sbformat.policies.loading import policy_graph
+    from sbformat.policies.summary import summarize
 
     try:
-        return policy_graph(archive, vecnormalize=False, limits=limits), None
+        return summarize(policy_graph(archive, vecnormalize=False, limits=limits)), None
     except SbformatError as error:
         return None, str(error).partition("\n")[0]
 
