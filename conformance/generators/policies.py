@@ -82,7 +82,7 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "ars": ("19.8", "of ARS over a Box if `squash_output` is true, which is the default except for `ARSLinearPolicy`.", ()),
     "ars-clipped": ("19.8", "| Box, not squashed | clipped to `low` and `high` |", ()),
     "ars-linear": ("19.5", "A layer is a Gemm of the tensors `N.weight` and `N.bias`, of which the bias may be absent.", ()),
-    "ars-linear-discrete": ("19.7", "| ARS | `action_net(features)` | Discrete: `logits` |", ()),
+    "ars-linear-discrete": ("19.7", "| ARS | `action_net(features)` | Discrete: `scores` |", ()),
     "maskable": ("19.8", MASKED, ()),
     "maskable-multi-discrete": ("19.8", MASKED, ()),
     "maskable-multi-binary": ("19.8", "of MaskablePPO ArgMax of each pair |", ()),
@@ -127,7 +127,7 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "released-dqn-1.6": ("19.7", "| DQN | `q_net.q_net(features)` | `q_values` |", ()),
     "released-sac-2.0": ("19.8", SQUASHED, ()),
     "released-ppo-2.6": ("19.3", DICT, ()),
-    "released-ars-2.9": ("19.7", "| ARS | `action_net(features)` | Discrete: `logits` |", ()),
+    "released-ars-2.9": ("19.7", "| ARS | `action_net(features)` | Discrete: `scores` |", ()),
     "lone-ppo-box": ("19.10", "`value_net` PPO's", GIVEN),
     "lone-dqn": ("19.10", "What names and shapes do not determine MUST be supplied by the caller", GIVEN),
     "lone-td3": ("19.10", "`actor.mu` TD3's", GIVEN),
@@ -264,7 +264,7 @@ ROWS: Final = 1 << 31
 def limited() -> Iterator[Vector]:
     rule = Rule("19.1", "A reader MUST compare them with the limit before it allocates memory for them.")
     asked = read_json("ppo", "input")
-    enough, few = (("--limit", f"policy_items={number}") for number in (1000, 8))
+    enough, few = (("--limit", f"policy_items={number}") for number in (10_000, 8))
     yield rule.predicts("limit-policy-items-enough", read_agent("ppo"), asked, read_json("ppo", "expect"), *enough)
     yield rule.cannot_run("limit-policy-items-too-few", read_agent("ppo"), asked, "limit exceeded", *few)
     yield rule.cannot_run("limit-policy-items-of-a-layer", wide_archive(), asked, "limit exceeded")
