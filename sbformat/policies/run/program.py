@@ -176,7 +176,7 @@ def fold_nodes(nodes: Sequence[Node], known: dict[str, Array]) -> tuple[Node, ..
             operands = [shape_operand(node, at, known[name], None, 1) for at, name in enumerate(node.inputs)]
             for step in bind_node(node, out, operands, {}):
                 step()
-        known[node.name] = _read_only(out[0])
+        known[node.name] = _read_only(out[0, ...])
     return tuple(kept)
 
 

@@ -72,20 +72,18 @@ def add_bits(builder: GraphBuilder, logits: Value, outputs: Outputs) -> Sampling
 
 def add_clipped(builder: GraphBuilder, space: Box, mean: Value, log_std: Value, outputs: Outputs) -> Sampling:
     """Add the action of an on-policy algorithm: drawn, then clipped to the bounds."""
-    draw = builder.add("Identity", mean, name="draw")
     low, high = _bounds(builder, space)
     dtype = _result_dtype(low)
-    value = _cast(builder, draw, dtype)
+    value = _cast(builder, mean, dtype)
     value = builder.add("Max", value, _cast(builder, low, dtype))
     outputs[ACTION] = builder.add("Min", value, _cast(builder, high, dtype), name=ACTION)
-    return Sampling("gaussian", draw.name, {"mean": mean.name, "log_std": log_std.name})
+    return Sampling("gaussian", mean.name, {"mean": mean.name, "log_std": log_std.name})
 
 
 def add_squashed(builder: GraphBuilder, space: Box, mean: Value, log_std: Value, outputs: Outputs) -> Sampling:
     """Add the action of SAC: drawn, squashed by ``tanh``, then scaled to the bounds."""
-    draw = builder.add("Identity", mean, name="draw")
-    outputs[ACTION] = _unscale(builder, space, builder.add("Tanh", draw))
-    return Sampling("gaussian", draw.name, {"mean": mean.name, "log_std": log_std.name})
+    outputs[ACTION] = _unscale(builder, space, builder.add("Tanh", mean))
+    return Sampling("gaussian", mean.name, {"mean": mean.name, "log_std": log_std.name})
 
 
 def add_noisy(
@@ -101,16 +99,15 @@ def add_noisy(
     if drawn is None and perturbed is None:
         outputs[ACTION] = _unscale(builder, space, squashed)
         return Sampling("none")
-    draw = builder.add("Identity", squashed, name="draw")
     mean = perturbed or squashed
     if drawn is None:
         log_std = builder.constant([_NO_DEVIATION] * squashed.shape[0], shape=squashed.shape)
     else:
         shift, log_std = drawn
         mean = builder.add("Add", mean, shift)
-    value = builder.add("Max", draw, builder.constant(-1.0))
+    value = builder.add("Max", squashed, builder.constant(-1.0))
     outputs[ACTION] = _unscale(builder, space, builder.add("Min", value, builder.constant(1.0)))
-    return Sampling("gaussian", draw.name, {"mean": mean.name, "log_std": log_std.name})
+    return Sampling("gaussian", squashed.name, {"mean": mean.name, "log_std": log_std.name})
 
 
 def _read_noise(builder: GraphBuilder, noise: object, size: int) -> tuple[Value, Value] | None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sbformat.archive.archive import Archive
+    from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.policies.model import Given
     from sbformat.values.types import Space
 
@@ -64,6 +65,8 @@ class Agent(NamedTuple):
     goal_space: DictSpace | None
     """For HER, the observation space of the goal environment."""
     action_space: Space
+    statistics: VecNormalize | None
+    """What observations are normalized with."""
     data: Mapping[str, Any]
     """Values of the file, decoded."""
     tensors: Mapping[str, TensorInfo]
@@ -87,7 +90,8 @@ def read_agent(archive: Archive, given: Given) -> Agent:
     goals = data.get("her_obs_space") if algorithm == "HER" else None
     return Agent(
         algorithm, learner, policy, is_known, inferred, _require_space(data, _OBSERVATIONS),
-        goals if isinstance(goals, DictSpace) else None, _require_space(data, _ACTIONS), data, _read_tensors(archive),
+        goals if isinstance(goals, DictSpace) else None, _require_space(data, _ACTIONS), given.vecnormalize,
+        data, _read_tensors(archive),
     )  # fmt: skip
 
 
