@@ -31,7 +31,6 @@ OBSERVATION: Final = "observation"
 _CNN_TENSORS: Final = frozenset(
     f"{layer}.{part}" for layer in ("cnn.0", "cnn.2", "cnn.4", "linear.0") for part in ("weight", "bias")
 )
-_GYM: Final = "gym"
 
 
 class Features:
@@ -108,14 +107,12 @@ class Features:
     def observation(self) -> Mapping[str | None, Value]:
         """Return the preprocessed observation, float32: by the key of a Dict, or None for any other space.
 
-        The keys are in the order in which CombinedExtractor concatenates them, that of the space. SB3 sorts those of
-        gym's Dict when it loads one, as torch did before 1.11 when the agent was trained.
+        The keys are in the order in which CombinedExtractor concatenates them, that of the space.
         """
         if self._observation is None:
             parts: dict[str | None, Space] = {None: self._space}
             if isinstance(self._space, DictSpace):
-                is_sorted = self._space.library == _GYM
-                parts = dict(sorted(self._space.spaces.items()) if is_sorted else self._space.spaces.items())
+                parts = dict(self._space.spaces.items())
             self._observation = {key: self._preprocess(key, space) for key, space in parts.items()}
         return self._observation
 

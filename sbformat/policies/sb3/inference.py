@@ -97,7 +97,8 @@ def infer_settings(network: Network, given: Given, inferred: Pair | None) -> Set
     missing: list[str] = []
     observations = given.observation_space or _infer_observations(network, missing)
     actions = given.action_space or _infer_actions(network, policy_class, kwargs, missing)
-    missing += [f"policy_kwargs={{{text}}}" for text in _missing_kwargs(network, given, kwargs, policy_class)]
+    arguments = [f"{name!r}: ..." for name in _missing_kwargs(network, given, kwargs, policy_class)]
+    missing += [f"policy_kwargs={{{', '.join(arguments)}}}"] if arguments else []
     if missing:
         asked = ", ".join(missing)
         message = f"there is no data, and the tensors do not determine everything: pass {asked} to load_policy"
@@ -138,11 +139,11 @@ def _missing_kwargs(network: Network, given: Given, kwargs: dict[str, Any], poli
     found = []
     hidden = any(len(network.matrices(module)) > outputs for module, outputs in _HIDDEN.items())
     if hidden and "activation_fn" not in kwargs and "activation_fn" not in given.modules:
-        found.append("'activation_fn': 'Tanh'")
+        found.append("activation_fn")
     has_gsde = "log_std" in network.tensors and len(network.tensors["log_std"].shape) == _MATRIX
     is_ars = policy_class[0].startswith("sb3_contrib.ars") and isinstance(given.action_space, Box)
     if (has_gsde or is_ars) and "squash_output" not in kwargs:
-        found.append("'squash_output': True")
+        found.append("squash_output")
     if network.has("actor.mu.0") and "actor.log_std" in network.tensors and "clip_mean" not in kwargs:
-        found.append("'clip_mean': 2.0")
+        found.append("clip_mean")
     return found

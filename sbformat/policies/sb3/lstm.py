@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sbformat.errors import UnsupportedError, quote
+from sbformat.errors import UnsupportedError
 from sbformat.policies.graph import Input, State
 from sbformat.policies.sb3.network import FLOAT
 
@@ -29,13 +29,11 @@ def add_lstm(network: Network, module: str, value: Value) -> Value:
     :param module: ``lstm_actor`` or ``lstm_critic``; a second call for a module returns the first one's result
     :param value: a vector
     :return: the hidden state of the last layer
-    :raises UnsupportedError: when it is bidirectional, with which SB3 cannot predict
+    :raises UnsupportedError: for a variant with which sb3-contrib cannot predict
     """
     if module in network.recurrent:
         return network.recurrent[module]
-    if f"{module}.weight_ih_l0_reverse" in network.tensors:
-        message = f"{quote(module, 40)} is bidirectional, with which sb3-contrib cannot predict"
-        raise UnsupportedError(message)
+    _refuse_variants(network, module)
     start = network.builder.input(Input(EPISODE_START, FLOAT, (), default=0.0, role="episode_start"))
     going_on = network.add("Sub", network.constant(1.0), start, module=EPISODE_START)
     going_on = network.add("Reshape", going_on, shape=(1,), module=EPISODE_START)
@@ -47,30 +45,38 @@ def add_lstm(network: Network, module: str, value: Value) -> Value:
     return value
 
 
+def _refuse_variants(network: Network, module: str) -> None:
+    """Refuse LSTMs whose output or states have other shapes than ``RecurrentActorCriticPolicy`` expects."""
+    found = {
+        "bidirectional": f"{module}.weight_ih_l0_reverse" in network.tensors,
+        "proj_size": f"{module}.weight_hr_l0" in network.tensors,
+        "batch_first": network.settings.arguments.nested("lstm_kwargs").flag("batch_first", default=False),
+    }
+    for name, is_given in found.items():
+        if is_given:
+            message = f"sb3-contrib cannot predict with {name} in lstm_kwargs"
+            raise UnsupportedError(message)
+
+
 def _add_layer(network: Network, module: str, layer: int, value: Value, going_on: Value) -> Value:
     part = f"{module}.l{layer}"
-    size, width = network.shape(f"{module}.weight_hh_l{layer}")
-    cells = size // _GATES
+    size = network.shape(f"{module}.weight_hh_l{layer}")[-1]
     hidden, cell = (
-        network.builder.input(Input(f"{module}.{name}_l{layer}", FLOAT, (length,), default=0.0, role="state"))
-        for name, length in (("hidden", width), ("cell", cells))
+        network.builder.input(Input(f"{module}.{name}_l{layer}", FLOAT, (size,), default=0.0, role="state"))
+        for name in ("hidden", "cell")
     )
     kept, old = (network.add("Mul", going_on, state, module=part) for state in (hidden, cell))
     gates = network.add(
         "Add", *(_add_gates(network, module, way, layer, part) for way, part in (("ih", value), ("hh", kept)))
     )
     raw = [
-        network.add("Slice", gates, axis=-1, start=at * cells, end=(at + 1) * cells, module=part)
-        for at in range(_GATES)
+        network.add("Slice", gates, axis=-1, start=at * size, end=(at + 1) * size, module=part) for at in range(_GATES)
     ]
     functions = ("Sigmoid", "Sigmoid", "Tanh", "Sigmoid")
     enter, forget, new, leave = (network.add(op, gate, module=part) for op, gate in zip(functions, raw))
     remembered = network.add("Mul", forget, old, module=part)
     next_cell = network.add("Add", remembered, network.add("Mul", enter, new, module=part), module=part)
     next_hidden = network.add("Mul", leave, network.add("Tanh", next_cell, module=part), module=part)
-    if f"{module}.weight_hr_l{layer}" in network.tensors:
-        projection = network.weight(f"{module}.weight_hr_l{layer}")
-        next_hidden = network.add("Gemm", next_hidden, projection, transB=True, module=part)
     whose = "critic_" if module.endswith("critic") else ""
     for name, before, after in (("hidden", hidden, next_hidden), ("cell", cell, next_cell)):
         network.builder.state(State(before.name, after.name, f"{whose}{name}"))

@@ -67,9 +67,9 @@ def build_deterministic_actor(network: Network, features: Features) -> Head:
     """``TD3Policy``, which DDPG uses too."""
     observed = _extract(features, "actor", {"actor.mu": 0})
     raw = network.sequential("actor.mu", observed, has_output=True)
-    scaled = network.add("Tanh", raw, module="actor")
+    scaled = network.add("Tanh", raw, name="mean", module="actor.mu")
     action = finish_action(network, scaled, squashed=True)
-    return Head({"action": action, **_add_critics(network, features, scaled)}, Sampling("none"))
+    return Head({"action": action, "mean": scaled, **_add_critics(network, features, scaled)}, Sampling("none"))
 
 
 def _extract(features: Features, owner: str, consumers: dict[str, int]) -> Value:
@@ -140,14 +140,14 @@ def build_ars(network: Network, features: Features) -> Head:
     is_linear = network.settings.kind == "ars_linear"
     observed = features.extract(("features_extractor",), {"action_net": 0})
     is_box = isinstance(network.settings.agent.action_space, Box)
-    name = "" if is_box else "logits"
+    name = "" if is_box else "scores"
     if "action_net.weight" in network.tensors:  # ARSLinearPolicy before 1.7
         raw = network.linear("action_net", observed, name=name)
     else:
         raw = network.sequential("action_net", observed, has_output=True, name=name)
     if not is_box:
-        return Head({"action": network.add("ArgMax", raw, axis=-1, name="action"), "logits": raw}, Sampling("none"))
+        return Head({"action": network.add("ArgMax", raw, axis=-1, name="action"), "scores": raw}, Sampling("none"))
     squash = network.settings.flag("squash_output", default=not is_linear)
     has_tanh = squash or (not is_linear and network.settings.agent.release < _ARS_KEEPS_TANH_UNTIL)
     raw = network.add("Tanh", raw, module="action_net") if has_tanh else raw
-    return Head({"action": finish_action(network, raw, squashed=squash)}, Sampling("none"))
+    return Head({"action": finish_action(network, raw, squashed=squash), "mean": raw}, Sampling("none"))

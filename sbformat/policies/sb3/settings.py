@@ -12,7 +12,7 @@ from sbformat.policies.shapes import POLICIES, dqn_and_ars, match_network, on_po
 from sbformat.policies.shapes.activations import ACTIVATIONS, FLATTEN_LAYER, RELU, TANH
 from sbformat.policies.shapes.arguments import Arguments
 from sbformat.policies.shapes.parameters import decode_value
-from sbformat.policies.shapes.saved_policy import match_saved_policy
+from sbformat.policies.shapes.saved_policy import list_saved_agents, match_saved_policy
 from sbformat.policies.shapes.sizes import unknown_value_error, wrong_value_error
 from sbformat.values.numbers import to_number
 from sbformat.values.types import Partial, Reference
@@ -127,25 +127,38 @@ def read_settings(archive: Archive, given: Given, inferred: Pair | None) -> Sett
     """
     replaced = _replaced(given, inferred)
     try:
-        if archive.format == "policy-file":
-            return make_settings(_checked(match_saved_policy(archive, replaced)))
         if any("extractor" in name for name in given.modules):
-            agent = read_agent(archive, replaced=replaced)
-            if agent.policy_class not in POLICIES:
-                message = f"the network of the policy class {quote('.'.join(agent.policy_class), 200)} is not known"
-                raise UnsupportedError(message, entry=DATA_ENTRY)
+            agent = _read_unchecked(archive, replaced, inferred)
+        elif archive.format == "policy-file":
+            agent = _checked(match_saved_policy(archive, replaced))
         else:
             agent = _checked(match_network(archive, replaced))
     except UnsupportedError as error:
         message = f"{error.message}; {WHAT_WORKS}"
         raise UnsupportedError(message, entry=error.entry) from None
-    rate = decode_value(archive, "exploration_rate")
+    rate = None if archive.format == "policy-file" else decode_value(archive, "exploration_rate")
     return make_settings(agent, 0.0 if rate is None else read_number(rate, "exploration_rate"))
 
 
 def make_settings(agent: Agent, rate: float = 0.0) -> Settings:
     """Return settings for a known policy class."""
     return Settings(KINDS[POLICIES[agent.policy_class].network], agent, rate)
+
+
+def _read_unchecked(archive: Archive, replaced: Mapping[str, Any], inferred: Pair | None) -> Agent:
+    """Return the agent of a file with modules that only the caller knows: its tensors are not those of SB3."""
+    if archive.format == "policy-file":
+        agents = list_saved_agents(archive, {"policy_class": inferred, **replaced})
+        agent = next(agents, None)
+        if agent is not None:
+            return agent
+        message = "the file does not name its policy class: pass policy_class to load_policy"
+        raise UnsupportedError(message, entry=DATA_ENTRY)
+    agent = read_agent(archive, replaced=replaced)
+    if agent.policy_class not in POLICIES:
+        message = f"the network of the policy class {quote('.'.join(agent.policy_class), 200)} is not known"
+        raise UnsupportedError(message, entry=DATA_ENTRY)
+    return agent
 
 
 def _checked(match: NetworkMatch) -> Agent:

@@ -49,19 +49,24 @@ def match_saved_policy(archive: Archive, replaced: Mapping[str, Any] | None = No
     :raises SbformatError: when an entry cannot be read
     """
     actual = read_shapes(archive.state_dict(POLICY_ENTRY))
-    arguments = {key: decode_value(archive, key) for key in archive.data if key not in _NOT_ARGUMENTS}
     nearest: tuple[int, str] | None = None
-    for agent in _candidates(archive, arguments, replaced or {}):
+    unknown: UnsupportedError | None = None
+    for agent in list_saved_agents(archive, replaced or {}):
         try:
             parameters = list_parameters(agent)
         except NetworkError as error:
             nearest = nearest or (len(actual) + 1, f"{error.key}: {error.message}")
+            continue
+        except UnsupportedError as error:  # in this release, or in this policy
+            unknown = unknown or error
             continue
         mismatches = find_mismatches({parameter.name: parameter.shape for parameter in parameters}, actual)
         if not mismatches:
             return NetworkMatch(agent, parameters, ())
         if nearest is None or len(mismatches) < nearest[0]:
             nearest = len(mismatches), _describe_nearest(agent.policy_class, mismatches)
+    if unknown is not None and nearest is None:
+        raise unknown
     why = f"; {nearest[1]}" if nearest else ""
     message = f"the file does not name its policy class, and no policy of SB3 with these arguments fits{why}"
     raise UnsupportedError(message, entry=DATA_ENTRY)
@@ -72,9 +77,14 @@ def _describe_nearest(policy_class: Pair, mismatches: tuple[Mismatch, ...]) -> s
     return f"the nearest is {policy_class[1]}, which differs: {mismatches[0].message}{more}"
 
 
-def _candidates(archive: Archive, arguments: Mapping[str, object], replaced: Mapping[str, Any]) -> Iterator[Agent]:
-    """Yield an agent for every policy and release that accepts the arguments."""
-    arguments = {**arguments, **replaced.get("policy_kwargs", {})}
+def list_saved_agents(archive: Archive, replaced: Mapping[str, Any]) -> Iterator[Agent]:
+    """Yield an agent for every policy and release that accepts the arguments of a file of ``policy.save()``.
+
+    :param replaced: as in :func:`match_saved_policy`
+    :raises SbformatError: when an argument cannot be read
+    """
+    arguments = {key: decode_value(archive, key) for key in archive.data if key not in _NOT_ARGUMENTS}
+    arguments.update(replaced.get("policy_kwargs", {}))
     for pair, policy in sorted(POLICIES.items(), key=lambda item: len(item[1].arguments - arguments.keys())):
         if replaced.get("policy_class") not in (None, pair):
             continue
