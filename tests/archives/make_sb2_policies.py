@@ -12,7 +12,7 @@ numbers, so that no bias is 0 and no scale is 1. Each agent is one zip; ``NAME.p
 (after each step).
 """
 
-# ruff: noqa: T201 -- a program
+# ruff: noqa: NPY002, T201 -- a program, for a release of numpy without generators
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from sbformat.formats.sb2.policies import read_sizes
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.graph import Sampling
+from sbformat.policies.operators import require
 from sbformat.values.numbers import unpack_items
 from sbformat.values.types import Instance
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     Outputs = dict[str, Value]
 
 ACTION: Final = "action"
+BOOL: Final = "|b1"
 _DOUBLE: Final = frozenset({"float64", "int32", "uint32", "int64", "uint64"})
 """The dtypes that numpy combines with float32 to float64."""
 _NORMAL_NOISE: Final = (
@@ -143,6 +145,7 @@ def _read_numbers(attributes: Mapping[str, object], name: str, size: int) -> lis
 
 
 def _bounds(builder: GraphBuilder, space: Box) -> tuple[Value, Value]:
+    require(space.low.dtype != BOOL, "expected numbers as bounds of the action space, got bools")
     return (
         builder.weight("action_space/low", space.low, "data:action_space/low"),
         builder.weight("action_space/high", space.high, "data:action_space/high"),

@@ -9,6 +9,8 @@ from sbformat.formats.sb2.policies import UncertainError, read_sizes
 from sbformat.policies.builder import numpy_name
 from sbformat.policies.graph import Input
 from sbformat.policies.normalization import normalize_observation
+from sbformat.policies.operators import require
+from sbformat.policies.sb2.actions import BOOL
 from sbformat.policies.sb2.agents import GOAL_KEYS
 from sbformat.values.numbers import unpack_items
 from sbformat.values.types import Box, Discrete, MultiBinary, MultiDiscrete
@@ -35,6 +37,8 @@ def encode_observation(agent: Agent, builder: GraphBuilder, *, is_scaled: bool) 
     value = builder.input(Input("observation", _input_dtype(space), _input_shape(space)))
     if agent.statistics is not None:
         value = normalize_observation(builder, value, agent.statistics, None)
+        if isinstance(space, Box) and not numpy_name(space.dtype).startswith("float"):  # as SB2's placeholder does
+            value = builder.add("Cast", value, to=numpy_name(space.dtype))
     value = _encode(space, value, builder)
     return _scale(builder, space, value) if is_scaled and isinstance(space, Box) else value
 
@@ -94,13 +98,14 @@ def _scale(builder: GraphBuilder, space: Box, value: Value) -> Value:
     It does unless a bound is infinite, or all lower bounds are the upper ones. The difference is computed in the dtype
     of the bounds, where int8 overflows.
     """
+    require(space.low.dtype != BOOL, "expected numbers as bounds of images, got bools")
+    lower = builder.weight("observation_space/low", space.low, "data:observation_space/low")
+    upper = builder.weight("observation_space/high", space.high, "data:observation_space/high")
     low, high = unpack_items(space.low), unpack_items(space.high)
     if any(abs(bound) == float("inf") for bound in (*low, *high)) or low == high:
         return value
-    if set(low) == {0} and set(high) == {255} and space.low.dtype[1:] != "i1":  # images, without large weights
+    if set(low) == {0} and set(high) == {255}:  # images, without large weights
         return builder.add("Div", value, builder.constant(255.0))
-    lower = builder.weight("low", space.low, "data:observation_space/low")
-    upper = builder.weight("high", space.high, "data:observation_space/high")
     extent = builder.add("Cast", builder.add("Sub", upper, lower), to=_DTYPE)
     return builder.add("Div", builder.add("Sub", value, builder.add("Cast", lower, to=_DTYPE)), extent)
 
