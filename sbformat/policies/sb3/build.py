@@ -82,6 +82,7 @@ def build_sb3_policy(archive: Archive, given: Given, budget: Budget) -> PolicyMo
     settings = network.settings
     head = BUILDERS[settings.kind](network, Features(network, given.vecnormalize))
     _require_all_used(network)
+    _require_all_called(network)
     return PolicyModel(
         builder.build(head.outputs, head.sampling),
         settings.agent.observation_space,
@@ -102,4 +103,16 @@ def _require_all_used(network: Network) -> None:
     if unused:
         shown = ", ".join(quote(name, 80) for name in unused[:4])
         message = f"{network.settings.agent.policy_class[1]} does not have {shown}; {WHAT_WORKS}"
+        raise UnsupportedError(message)
+
+
+def _require_all_called(network: Network) -> None:
+    """Refuse modules of the caller that the policy does not have.
+
+    :raises UnsupportedError: with their names
+    """
+    unknown = sorted(network.modules - network.called)
+    if unknown:
+        shown = ", ".join(quote(name, 80) for name in unknown[:4])
+        message = f"{network.settings.agent.policy_class[1]} has no module {shown} of which a graph can be made"
         raise UnsupportedError(message)

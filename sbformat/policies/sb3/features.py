@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 OBSERVATION: Final = "observation"
 """The name of the input; of a Dict's parts, what their names begin with."""
+_ANY: Final = "features_extractor"
 _CNN_TENSORS: Final = frozenset(
     f"{layer}.{part}" for layer in ("cnn.0", "cnn.2", "cnn.4", "linear.0") for part in ("weight", "bias")
 )
@@ -46,9 +47,14 @@ class Features:
         self._space = network.settings.agent.observation_space
         self._observation: dict[str | None, Value] | None = None
         self._made: dict[object, Value] = {}
+        self._general: object = None
+        """The identity of the extractor that the caller's ``features_extractor`` is."""
 
     def extract(self, names: Sequence[str], consumers: Mapping[str, int]) -> Value:
         """Add a features extractor, unless an equal one exists.
+
+        A function that the caller supplies as ``features_extractor`` is that of the actor, and of a critic that shares
+        it: another one would have other weights.
 
         :param names: of the extractor in the state dict, with that of the newest release first
         :param consumers: modules that receive the features, with the number of their other inputs; they determine the
@@ -57,13 +63,30 @@ class Features:
         :raises UnsupportedError: for an extractor that is not known
         """
         network = self._network
-        supplied = next((name for name in names if network.supplied(name)), None)
-        module = supplied or next((name for name in names if network.has(name)), names[0])
-        key: object = ("supplied", module) if supplied else self._identify(module)
+        module = next((name for name in names if network.has(name)), names[0])
+        identity = self._identify(module)
+        function = module if module in network.modules else ""
+        if not function and self._general in (None, identity):
+            function = next((name for name in (*names, _ANY) if name in network.modules), "")
+            self._general = identity
+        key = (function, identity)
         if key not in self._made:
-            self._made[key] = self._call(module, consumers) if supplied else self._extract(module)
+            self._made[key] = self._call(function, module, consumers) if function else self._extract(module)
         network.used.update(network.names(module))
         return self._made[key]
+
+    def extract_for_critic(self, names: Sequence[str], consumers: Mapping[str, int]) -> Value | None:
+        """Add a features extractor; None for one that is not known when the caller supplies the actor's.
+
+        :param names: as in :meth:`extract`
+        :param consumers: as in :meth:`extract`
+        """
+        try:
+            return self.extract(names, consumers)
+        except UnsupportedError:
+            if not self._network.called:
+                raise
+            return None
 
     def _identify(self, module: str) -> object:
         """Return what is equal for two names of one extractor: the places of its tensors."""
@@ -71,12 +94,11 @@ class Features:
         infos = [(name[len(module) :], self._network.tensors[name]) for name in names]
         return tuple((name, id(info.storage), info.offset, info.shape, info.strides) for name, info in infos)
 
-    def _call(self, module: str, consumers: Mapping[str, int]) -> Value:
+    def _call(self, function: str, module: str, consumers: Mapping[str, int]) -> Value:
         network = self._network
         sizes = {name: network.input_size(name) for name in consumers}
         known = [size - consumers[name] for name, size in sizes.items() if size is not None]
-        function = network.supplied(module)
-        if not known or function is None:
+        if not known:
             message = f"the number of features of {quote(module, 80)} is not known: no layer follows it"
             raise UnsupportedError(message)
         parts = self.observation()

@@ -49,6 +49,8 @@ class Network:
         self.modules = modules
         self.used: set[str] = set()
         """The names of tensors that are part of the graph."""
+        self.called: set[str] = set()
+        """The modules of the caller that are part of the graph."""
         self.recurrent: dict[str, Value] = {}
         """The results of LSTMs, by module."""
         self._entry = entry
@@ -108,20 +110,19 @@ class Network:
 
     # -- modules --------------------------------------------------------------------------------------
 
-    def supplied(self, module: str) -> str | None:
-        """Return the name under which the caller supplies a module; its last part alone means every such module."""
-        return next((name for name in (module, module.rpartition(".")[2]) if name in self.modules), None)
-
-    def call(self, name: str, module: str, operands: Sequence[Value], size: int, keys: Iterable[str] = ()) -> Value:
+    def call(self, function: str, module: str, operands: Sequence[Value], size: int, keys: Iterable[str] = ()) -> Value:
         """Add a call of a function that the caller supplies, which returns a vector.
 
-        :param name: under which it is supplied
+        :param function: the name under which it is supplied
         :param module: the module that it replaces; its tensors are not part of the graph
         :param size: the items of the vector
         :param keys: when the function receives a dict: the key of each operand
         """
         self.used.update(self.names(module))
-        return self.add("Call", *operands, module=module, function=name, keys=tuple(keys), dtype=FLOAT, shape=(size,))
+        self.called.add(function)
+        return self.add(
+            "Call", *operands, module=module, function=function, keys=tuple(keys), dtype=FLOAT, shape=(size,)
+        )
 
     def linear(self, module: str, value: Value, *, name: str = "") -> Value:
         """``Linear``, with or without a bias.
@@ -142,13 +143,17 @@ class Network:
     def sequential(self, module: str, value: Value, *, has_output: bool, name: str = "") -> Value:
         """``Sequential`` of what ``create_mlp`` returns: linear layers, each but the output followed by an activation.
 
-        A module without tensors returns its input.
+        A module without tensors returns its input, unless it has an output.
 
         :param has_output: whether the last linear layer is an output, which no activation follows
         :param name: of the result of the output layer
+        :raises ValidationError: when the output is missing
         """
         layers = self._layers(module)
         linear = [number for number in layers if len(layers[number].get("weight", ())) == _MATRIX]
+        if has_output and not linear:
+            message = f"expected the layers {quote(module, 120)} in the state dict"
+            raise ValidationError(message, entry=self._entry)
         for number, parts in layers.items():
             part = f"{module}.{number}"
             if "ra_mean" in parts:

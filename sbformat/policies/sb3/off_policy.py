@@ -78,7 +78,10 @@ def _extract(features: Features, owner: str, consumers: dict[str, int]) -> Value
 
 
 def _add_critics(network: Network, features: Features, action: Value) -> dict[str, Value]:
-    """Add the value of the deterministic action for each critic; for TQC, its quantiles too."""
+    """Add the value of the deterministic action for each critic; for TQC, its quantiles too.
+
+    Nothing is added when the caller supplies a features extractor for the actor alone.
+    """
     names = [f"critic.{name}" for name in _OLD_CRITICS if network.has(f"critic.{name}")]
     while not names or names[0].startswith("critic.qf"):
         name = f"critic.qf{len(names)}"
@@ -87,7 +90,12 @@ def _add_critics(network: Network, features: Features, action: Value) -> dict[st
         names.append(name)
     if not names:
         return {}
-    observed = _extract(features, "critic", dict.fromkeys(names, action.shape[0]))
+    observed = features.extract_for_critic(
+        ("critic.features_extractor", "features_extractor"), dict.fromkeys(names, action.shape[0])
+    )
+    if observed is None:
+        network.used.update(network.names("critic"))
+        return {}
     seen = network.add("Concat", observed, action, axis=-1, module="critic")
     values = [network.sequential(name, seen, has_output=True) for name in names]
     if network.settings.kind != "tqc":

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _LAYERS: Final = "mlp_extractor"
 _SHARED: Final = f"{_LAYERS}.shared_net"
+_CRITIC_MODULES: Final = ("vf_features_extractor", "lstm_critic", "critic", f"{_LAYERS}.value_net", "value_net")
 _NOISE_LAYERS: Final = "sde_features_extractor"
 _SQUASHES_ALONE_UNTIL: Final = (2, 2)
 """The first release that refuses ``squash_output`` without gSDE; before, ``predict`` unscaled actions that no tanh had
@@ -40,7 +41,7 @@ def build_actor_critic(network: Network, features: Features) -> Head:
     latent = _add_layers(network, _recur(network, observed, "lstm_actor"), "policy_net", "action_net")
     head = _add_actor(network, observed, latent)
     value = _add_critic(network, features, observed)
-    return head._replace(outputs={**head.outputs, "value": value})
+    return head if value is None else head._replace(outputs={**head.outputs, "value": value})
 
 
 def _consumers(branch: str, owner: str) -> dict[str, int]:
@@ -55,11 +56,15 @@ def _recur(network: Network, value: Value, module: str) -> Value:
 
 
 def _add_layers(network: Network, value: Value, branch: str, last: str) -> Value:
-    """``mlp_extractor``: the shared layers of releases before 1.8, and one of the two branches."""
+    """``mlp_extractor``: the shared layers of releases before 1.8, and one of the two branches.
+
+    A function that the caller supplies as ``mlp_extractor`` returns what the actor uses.
+    """
     module = f"{_LAYERS}.{branch}"
-    supplied = network.supplied(module) or (network.supplied(_LAYERS) if branch == "policy_net" else None)
-    if supplied:
-        return network.call(supplied, module, [value], network.shape(f"{last}.weight")[1])
+    for function in (module, _LAYERS):
+        if function in network.modules:
+            network.used.update(network.names(_LAYERS))
+            return network.call(function, module, [value], network.shape(f"{last}.weight")[1])
     shared = network.sequential(_SHARED, value, has_output=False)
     return network.sequential(module, shared, has_output=False)
 
@@ -106,9 +111,14 @@ def add_noise_features(network: Network, module: str, observed: Value, latent: V
     return latent
 
 
-def _add_critic(network: Network, features: Features, actor_features: Value) -> Value:
+def _add_critic(network: Network, features: Features, actor_features: Value) -> Value | None:
+    """Add the value; None when the caller supplies modules for the actor alone."""
     names = ("vf_features_extractor", "features_extractor")
-    observed = features.extract(names, _consumers("value_net", "critic"))
+    observed = features.extract_for_critic(names, _consumers("value_net", "critic"))
+    if observed is None or (_LAYERS in network.modules and f"{_LAYERS}.value_net" not in network.modules):
+        for module in _CRITIC_MODULES:
+            network.used.update(network.names(module))
+        return None
     if network.has("lstm_critic"):
         observed = add_lstm(network, "lstm_critic", observed)
     elif network.has("critic"):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import UnsupportedError, ValidationError, quote
+from sbformat.globals.renamed import current_name
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.sb3.activations import Activation
 from sbformat.policies.shapes import POLICIES, dqn_and_ars, match_network, on_policy, read_agent, sac_and_td3
@@ -127,7 +128,7 @@ def read_settings(archive: Archive, given: Given, inferred: Pair | None) -> Sett
     """
     replaced = _replaced(given, inferred)
     try:
-        if any("extractor" in name for name in given.modules):
+        if any("extractor" in name for name in given.modules) or _is_extended(archive, given):
             agent = _read_unchecked(archive, replaced, inferred)
         elif archive.format == "policy-file":
             agent = _checked(match_saved_policy(archive, replaced))
@@ -145,8 +146,16 @@ def make_settings(agent: Agent, rate: float = 0.0) -> Settings:
     return Settings(KINDS[POLICIES[agent.policy_class].network], agent, rate)
 
 
+def _is_extended(archive: Archive, given: Given) -> bool:
+    """Return whether the policy class is a custom one that the caller treats as the one it extends."""
+    if given.policy_class is None or archive.format == "policy-file":
+        return False
+    value = decode_value(archive, "policy_class")
+    return not isinstance(value, Reference) or current_name(value.pair) not in POLICIES
+
+
 def _read_unchecked(archive: Archive, replaced: Mapping[str, Any], inferred: Pair | None) -> Agent:
-    """Return the agent of a file with modules that only the caller knows: its tensors are not those of SB3."""
+    """Return the agent of a file whose network is not SB3's alone: names and shapes of its tensors decide."""
     if archive.format == "policy-file":
         agents = list_saved_agents(archive, {"policy_class": inferred, **replaced})
         agent = next(agents, None)
