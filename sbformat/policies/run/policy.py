@@ -101,6 +101,7 @@ class Policy:
             self._all_states.setdefault(state.name, []).append(state)
         self._states = {name: rows for name, rows in self._all_states.items() if not name.startswith(_CRITIC)}
         self._action_shape = graph.output("action").shape
+        self._ranks = {name: len(graph.output(name).shape) for name in graph.outputs}
         self._has_options = len(observations) < len(graph.inputs)
 
     def _compile(self, outputs: list[str], given: tuple[str, ...] = ()) -> Program:
@@ -224,8 +225,8 @@ class Policy:
             self._everything = self._compile([*graph.outputs.values(), *self._next_states(self._all_states)])
         values = self._everything.run(inputs)
         made = {}
-        for name, value in zip(graph.outputs, values):
-            if value.ndim == len(graph.output(name).shape):  # it depends on weights alone
+        for (name, rank), value in zip(self._ranks.items(), values):
+            if value.ndim == rank:  # it depends on weights alone
                 made[name] = np.repeat(value[None], count, 0) if is_batched else value
             else:
                 made[name] = value if is_batched else value.reshape(value.shape[1:])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from sbformat.errors import UnsupportedError
 from sbformat.policies.graph import Input, Sampling, State
 from sbformat.values.types import Box, Space
 from tests.policies.run.graphs import describe
@@ -321,6 +322,12 @@ def test_epsilon_greedy_of_one_observation() -> None:
     assert {(action.dtype, action.shape) for action in drawn} == {(np.dtype("int64"), ())}
     assert {int(action) for action in drawn} == {-2, -1, 0, 1, 2}
     assert (make_policy(epsilon_greedy(0.0)).predict(np.stack([FOUR] * 9))[0] == (numbers(5, 4) @ FOUR).argmax()).all()
+
+
+@pytest.mark.parametrize("start", [2**63 - 5, 2**70, -(2**63) - 1])
+def test_random_actions_that_have_no_dtype_are_refused(start: int) -> None:
+    with pytest.raises(UnsupportedError, match="expected a Discrete action space of int64, got one that starts at"):
+        make_policy(epsilon_greedy(0.5, start))
 
 
 def gsde() -> PolicyModel:
