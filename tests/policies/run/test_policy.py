@@ -630,7 +630,7 @@ def test_outputs_have_the_next_states() -> None:
     np.testing.assert_allclose(everything["value"], ((4 + observation) * 0.5 + 4 + observation).sum(), rtol=1e-5)
     actor = policy.outputs(observation, state)
     np.testing.assert_allclose(actor["action"], (1 + observation) * 0.5 + 1 + observation, rtol=1e-5)
-    np.testing.assert_allclose(actor["value"], (4 + observation).sum(), rtol=1e-5)
+    np.testing.assert_allclose(actor["value"], ((2 + observation) * 0.5 + 4 + observation).sum(), rtol=1e-5)
     restarted = policy.outputs(observation, state, True)
     assert restarted["action"].tolist() == action.tolist()
 
