@@ -83,6 +83,11 @@ def test_bounds_of_special_numbers(op: str, bound: float, size: int) -> None:
     check(op, [x], [np.array(bound, np.float32)])
 
 
+@pytest.mark.parametrize("op", ["Max", "Min"])
+def test_bounds_that_are_computed_may_be_nan(op: str) -> None:
+    check(op, [numbers(1, 4), np.array([[np.nan]], np.float32)])
+
+
 def test_where() -> None:
     x, y = numbers(4, 3), numbers(4, 2, 3, seed=1)
     check("Where", [x > 0, x, y])

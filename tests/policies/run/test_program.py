@@ -201,6 +201,24 @@ def test_threads_use_one_program() -> None:
     assert not wrong
 
 
+def test_an_operand_that_is_used_twice_in_a_node_is_not_replaced() -> None:
+    builder = GraphBuilder(Budget())
+    x = builder.add("Neg", builder.input(Input("x", "float32", (6,))))
+    graph = build(builder.add("LayerNormalization", x, x, x, epsilon=1e-5), builder=builder)
+    inputs = {"x": numbers(3, 6)}
+    np.testing.assert_allclose(*(make(graph, inputs)["result 0"] for make in (run_graph, interpret)), rtol=1e-5)
+
+
+def test_memory_is_used_again() -> None:
+    graph = make_network()
+    program = Program(graph, ["action"], Weights(graph, Budget()))
+    program.run(make_inputs(2))
+    plans = list(program._forms[()].plans[2])
+    program.run(make_inputs(2))
+    assert len(plans) == 1
+    assert program._forms[()].plans[2] == plans
+
+
 def test_memory_of_batches_of_many_sizes_is_not_kept() -> None:
     graph = make_network()
     program = Program(graph, ["action"], Weights(graph, Budget()))
