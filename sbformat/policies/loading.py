@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, quote, require_names, require_type
 from sbformat.formats.opener import open_archive
 from sbformat.formats.vecnormalize.entries import has_entries, read_entries
@@ -39,6 +40,7 @@ _WITHOUT_POLICY: Final[Mapping[Kind, str]] = {
     "npz": "plain arrays",
 }
 """What files without a policy are."""
+_WHOLE_AGENTS: Final = ("sb3", "folder")
 
 
 def load_policy(
@@ -193,10 +195,13 @@ def _require_policy(archive: Archive) -> None:
     """Refuse a file that is not an agent or a policy.
 
     :raises UnsupportedError: if it is not, with what it is
+    :raises MissingEntryError: if it has no weights
     """
     if archive.format in _WITHOUT_POLICY:
         message = f"expected an agent or its policy, got {_WITHOUT_POLICY[archive.format]}"
         raise UnsupportedError(message)
+    if archive.format in _WHOLE_AGENTS and DATA_ENTRY in archive.entries:
+        archive.state_dict(POLICY_ENTRY)
 
 
 def _read_observation_space(archive: Archive) -> object:

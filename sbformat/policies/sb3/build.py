@@ -11,6 +11,7 @@ from sbformat.policies.model import PolicyModel
 from sbformat.policies.sb3.features import Features
 from sbformat.policies.sb3.inference import infer_policy_class, infer_settings
 from sbformat.policies.sb3.network import Network
+from sbformat.policies.sb3.normalized import was_normalized
 from sbformat.policies.sb3.off_policy import (
     build_ars,
     build_deterministic_actor,
@@ -47,10 +48,8 @@ BUILDERS: Final[Mapping[Kind, Callable[[Network, Features], Head]]] = {
 """What adds the nodes of a policy, by its kind."""
 _TARGETS: Final = ("q_net_target.", "quantile_net_target.", "actor_target.", "critic_target.")
 """Copies that training alone uses."""
-_ALIASES: Final = ("features_extractor.", "pi_features_extractor.", "vf_features_extractor.")
+_ALIASES: Final = ("features_extractor.", "pi_features_extractor.", "vf_features_extractor.", "critic.features_")
 """Names of which several may stand for one features extractor."""
-_LAST_OBSERVATION: Final = "_last_original_obs"
-"""The key of ``data`` that is not null when the environment was a VecNormalize."""
 
 
 def build_sb3_policy(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
@@ -90,7 +89,7 @@ def build_sb3_policy(archive: Archive, given: Given, budget: Budget) -> PolicyMo
         settings.agent.action_space,
         archive.algorithm.name if has_data else None,
         "sb3",
-        has_data and archive.data.get(_LAST_OBSERVATION) is not None,
+        has_data and was_normalized(archive, settings.agent.observation_space),
     )
 
 
