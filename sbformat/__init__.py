@@ -32,6 +32,7 @@ _MODULES: Final = {
     "tools.convert": "ConvertReport convert",
     "tools.diff": "Change DiffReport diff",
     "tools.edit": "EditReport edit",
+    "tools.evaluate": "EvaluationReport evaluate",
     "tools.extract": "ExtractReport extract",
     "tools.inspect": "InspectReport inspect",
     "tools.rebuild": "RebuildReport Rebuilt RebuiltStatistics rebuild rebuild_vecnormalize",

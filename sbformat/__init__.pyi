@@ -51,6 +51,8 @@ from sbformat.tools.diff import DiffReport as DiffReport
 from sbformat.tools.diff import diff as diff
 from sbformat.tools.edit import EditReport as EditReport
 from sbformat.tools.edit import edit as edit
+from sbformat.tools.evaluate import EvaluationReport as EvaluationReport
+from sbformat.tools.evaluate import evaluate as evaluate
 from sbformat.tools.extract import ExtractReport as ExtractReport
 from sbformat.tools.extract import extract as extract
 from sbformat.tools.inspect import InspectReport as InspectReport

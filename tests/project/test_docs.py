@@ -29,8 +29,9 @@ PYTHON = [
     if "stable_baselines3 import" not in block  # the interop tests run those
 ]
 COMMANDS = (
-    "inspect", "extract", "validate", "scan", "diff", "edit", "convert", "rebuild", "bundle", "unbundle",
+    "inspect", "extract", "validate", "scan", "diff", "edit", "convert", "rebuild", "bundle", "unbundle", "predict",
 )  # fmt: skip
+"""All but ``evaluate``, which needs gymnasium: the interop tests run it."""
 SHOWN = [
     (command, output)
     for block in CONSOLE

@@ -14,6 +14,7 @@ import pytest
 
 import sbformat
 from tests.helpers.bundled import ARCHIVES, PPO, SAC
+from tests.helpers.environments import CountingEnv
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,6 +62,7 @@ SOURCES: Final[dict[str, tuple[Callable[[Any, Path], Any], Path]]] = {
     "diff": (lambda source, _: sbformat.diff(source, SAC), PPO),
     "diff, second": (lambda source, _: sbformat.diff(SAC, source), PPO),
     "edit": (lambda source, _: sbformat.edit(source, assign={"gamma": 0.5}), PPO),
+    "evaluate": (lambda source, _: sbformat.evaluate(source, CountingEnv(), episodes=2), PPO),
     "extract": (extract_tensors, PPO),
     "extract, arrays": (extract_tensors, BUFFER),
     "inspect": (lambda source, _: inspect_contents(source), PPO),

@@ -48,7 +48,7 @@ BUILDERS: Final[Mapping[Kind, Callable[[Network, Features], Head]]] = {
 """What adds the nodes of a policy, by its kind."""
 _TARGETS: Final = ("q_net_target.", "quantile_net_target.", "actor_target.", "critic_target.")
 """Copies that training alone uses."""
-_ALIASES: Final = ("features_extractor.", "pi_features_extractor.", "vf_features_extractor.")
+_ALIASES: Final = ("features_extractor.", "pi_features_extractor.", "vf_features_extractor.", "critic.features_")
 """Names of which several may stand for one features extractor."""
 
 

@@ -64,7 +64,7 @@ class Features:
         """
         network = self._network
         module = next((name for name in names if network.has(name)), names[0])
-        identity = self._identify(module)
+        identity = network.identify(module)
         function = module if module in network.modules else ""
         if not function and self._general in (None, identity):
             function = next((name for name in (*names, _ANY) if name in network.modules), "")
@@ -87,12 +87,6 @@ class Features:
             if not self._network.called:
                 raise
             return None
-
-    def _identify(self, module: str) -> object:
-        """Return what is equal for two names of one extractor: the places of its tensors."""
-        names = self._network.names(module)
-        infos = [(name[len(module) :], self._network.tensors[name]) for name in names]
-        return tuple((name, id(info.storage), info.offset, info.shape, info.strides) for name, info in infos)
 
     def _call(self, function: str, module: str, consumers: Mapping[str, int]) -> Value:
         network = self._network

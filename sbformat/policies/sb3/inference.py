@@ -94,6 +94,7 @@ def infer_settings(network: Network, given: Given, inferred: Pair | None) -> Set
     has_gsde = len(network.tensors["log_std"].shape) == _MATRIX if "log_std" in network.tensors else False
     if has_gsde or "actor.log_std" in network.tensors:
         network.builder.infer("gSDE, from the shape of log_std")
+    kwargs.setdefault("share_features_extractor", shares_features(network))
     missing: list[str] = []
     observations = given.observation_space or _infer_observations(network, missing)
     actions = given.action_space or _infer_actions(network, policy_class, kwargs, missing)
@@ -104,6 +105,14 @@ def infer_settings(network: Network, given: Given, inferred: Pair | None) -> Set
         message = f"there is no data, and the tensors do not determine everything: pass {asked} to load_policy"
         raise UnsupportedError(message)
     return make_settings(Agent(policy_class, observations, actions, kwargs, is_on_policy and has_gsde, NEWEST))
+
+
+def shares_features(network: Network) -> bool:
+    """Return whether actor and critic have one features extractor: the tensors of both are at the same place."""
+    one, other = "actor.features_extractor", "critic.features_extractor"
+    if not network.has(one):
+        one, other = "pi_features_extractor", "vf_features_extractor"
+    return network.identify(one) == network.identify(other)
 
 
 def _infer_observations(network: Network, missing: list[str]) -> Space:

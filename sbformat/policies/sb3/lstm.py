@@ -67,7 +67,9 @@ def _add_layer(network: Network, module: str, layer: int, value: Value, going_on
     )
     kept, old = (network.add("Mul", going_on, state, module=part) for state in (hidden, cell))
     gates = network.add(
-        "Add", *(_add_gates(network, module, way, layer, part) for way, part in (("ih", value), ("hh", kept)))
+        "Add",
+        *(_add_gates(network, module, way, layer, source) for way, source in (("ih", value), ("hh", kept))),
+        module=part,
     )
     raw = [
         network.add("Slice", gates, axis=-1, start=at * size, end=(at + 1) * size, module=part) for at in range(_GATES)

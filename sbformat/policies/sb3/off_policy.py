@@ -12,6 +12,7 @@ from sbformat.errors import ValidationError
 from sbformat.policies.graph import Sampling
 from sbformat.policies.sb3.actions import Head, add_gaussian, add_gsde, finish_action
 from sbformat.policies.sb3.on_policy import add_noise_features
+from sbformat.policies.shapes.sac_and_td3 import shares_extractor
 from sbformat.values.types import Box, Discrete
 
 if TYPE_CHECKING:
@@ -90,9 +91,9 @@ def _add_critics(network: Network, features: Features, action: Value) -> dict[st
         names.append(name)
     if not names:
         return {}
-    observed = features.extract_for_critic(
-        ("critic.features_extractor", "features_extractor"), dict.fromkeys(names, action.shape[0])
-    )
+    owner = "actor" if shares_extractor(network.settings.agent) else "critic"
+    extractors = (f"{owner}.features_extractor", "features_extractor")
+    observed = features.extract_for_critic(extractors, dict.fromkeys(names, action.shape[0]))
     if observed is None:
         network.used.update(network.names("critic"))
         return {}

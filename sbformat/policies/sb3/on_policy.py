@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _LAYERS: Final = "mlp_extractor"
 _SHARED: Final = f"{_LAYERS}.shared_net"
 _CRITIC_MODULES: Final = ("vf_features_extractor", "lstm_critic", "critic", f"{_LAYERS}.value_net", "value_net")
+_ACTOR_FEATURES: Final = ("pi_features_extractor", "features_extractor")
+_CRITIC_FEATURES: Final = ("vf_features_extractor", "features_extractor")
 _NOISE_LAYERS: Final = "sde_features_extractor"
 _SQUASHES_ALONE_UNTIL: Final = (2, 2)
 """The first release that refuses ``squash_output`` without gSDE; before, ``predict`` unscaled actions that no tanh had
@@ -37,7 +39,7 @@ squashed."""
 
 def build_actor_critic(network: Network, features: Features) -> Head:
     """``ActorCriticPolicy``, and its masked and recurrent variants."""
-    observed = features.extract(("pi_features_extractor", "features_extractor"), _consumers("policy_net", "actor"))
+    observed = features.extract(_ACTOR_FEATURES, _consumers("policy_net", "actor"))
     latent = _add_layers(network, _recur(network, observed, "lstm_actor"), "policy_net", "action_net")
     head = _add_actor(network, observed, latent)
     value = _add_critic(network, features, observed)
@@ -113,7 +115,8 @@ def add_noise_features(network: Network, module: str, observed: Value, latent: V
 
 def _add_critic(network: Network, features: Features, actor_features: Value) -> Value | None:
     """Add the value; None when the caller supplies modules for the actor alone."""
-    names = ("vf_features_extractor", "features_extractor")
+    shares = network.settings.flag("share_features_extractor", default=True)
+    names = _ACTOR_FEATURES if shares else _CRITIC_FEATURES
     observed = features.extract_for_critic(names, _consumers("value_net", "critic"))
     if observed is None or (_LAYERS in network.modules and f"{_LAYERS}.value_net" not in network.modules):
         for module in _CRITIC_MODULES:
