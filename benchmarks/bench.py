@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 CORPUS: Final = ROOT.parent / "shared" / "corpus" / "sb3"
 """Real archives, which are not part of the project; measured if they exist."""
+OTHER_MODULES: Final = ("numpy", "stable_baselines3", "onnx", "onnxruntime", "matplotlib")
+"""Modules that are not readers."""
 MANY: Final = 100
 FEW: Final = 5
 FIND: Final = """
@@ -68,7 +70,7 @@ class Bench:
         self.measure, self.against = "", against
         self.curves: list[Curve] = []
         self.env = environment(str(folder / "bytecode"))
-        self.versions = find_installed((*MODULES, "numpy", "stable_baselines3", "matplotlib"))
+        self.versions = find_installed((*MODULES, *OTHER_MODULES))
         self.workers: dict[str, Worker] = {}
         self.agreeing: dict[str, list[str]] = {}
         self.able: list[str] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from benchmarks import growth, instructions, large, reading, replay, tools
+from benchmarks import growth, instructions, large, policies, reading, replay, tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +49,10 @@ MEASURES: Final = {
         Measure("write-large", "write of 512 MiB", large.write_large),
         Measure("extract-large", "whole process: 512 MiB to safetensors", large.extract_large),
         Measure("convert-large", "whole process: 512 MiB converted to safetensors", large.convert_large),
+        Measure("predict-one", "one observation to its action, networks of two layers of 64", policies.predict_one),
+        Measure("predict-batch", "4,096 observations to their actions", policies.predict_batch),
+        Measure("predict-image", "one image to its action, the network for Atari games", policies.predict_image),
+        Measure("first-action", "whole process: from its start to the first action", policies.first_action),
         Measure("growth", "how the cost grows; draws the plot", measure_growth),
         Measure("instructions", "instructions of the hot paths, by valgrind", instructions.instructions),
         Measure("replay-buffer", "a replay buffer of 2 GiB, extracted; needs SB3", replay.replay_buffer, False),

@@ -19,6 +19,22 @@ def read() -> None:
         reader(path, "policy")
 
 
+def act() -> None:
+    """Load an agent and predict one action, as the start of a program that plays."""
+    import numpy as np
+
+    subject, path = sys.argv[1:]
+    if subject == "sbformat":
+        from sbformat import load_policy
+
+        agent = load_policy(path)
+    else:
+        from stable_baselines3 import PPO
+
+        agent = PPO.load(path, device="cpu")
+    agent.predict(np.zeros(4, np.float32), deterministic=True)
+
+
 def open_lazily() -> None:
     """Open a large file and read one small tensor, twice; print the seconds and the private memory."""
     import json

@@ -32,9 +32,12 @@ class Ran(NamedTuple):
 
 
 def environment(cache: str) -> dict[str, str]:
-    """Return this process's environment, with bytecode cached in a separate folder, as for an installed package."""
+    """Return this process's environment, with bytecode cached in a separate folder, as for an installed package.
+
+    Matrix products run on one thread, as the others do: what many processors gain depends on the machine.
+    """
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, "PYTHONPYCACHEPREFIX": cache}
+    return {**kept, "PYTHONPYCACHEPREFIX": cache, "OMP_NUM_THREADS": "1"}
 
 
 def run(command: list[str], env: dict[str, str], *, is_sampled: bool = False, accepted: tuple[int, ...] = (0,)) -> Ran:

@@ -120,6 +120,40 @@ def scan_wide(subject: str, source: Any, output: str) -> Callable[[], object]:  
     return lambda: sbformat.scan(source, limits=WIDE)
 
 
+# -- policies -----------------------------------------------------------------------------------------
+
+PREDICTIONS: Final = {"predict-one": (50, 1), "predict-batch": (1, 4096), "predict-image": (5, 1)}
+"""By task, the calls that are timed together and the observations of each."""
+
+
+def predict(subject: str, source: Any, repeats: int, count: int) -> Callable[[], object]:
+    """Predict several times: one observation as an environment returns it, or a batch."""
+    import numpy as np
+
+    from benchmarks.agents import AGENTS
+    from benchmarks.predictors import PREDICTORS, WITH_BATCH, name_of
+
+    shape = AGENTS[name_of(source)].observation
+    random = np.random.default_rng(0)
+    observations = random.uniform(-1, 1, (count, *shape)).astype(np.float32)
+    if len(shape) == 3:
+        observations = random.integers(0, 256, (count, *shape), np.uint8)
+    given = observations if count > 1 or subject in WITH_BATCH else observations[0]
+    function = PREDICTORS[subject].make(source)
+
+    def call() -> object:
+        for _ in range(repeats):
+            made = function(given)
+        return made
+
+    return call
+
+
+def predicting(task: str) -> Callable[[str, Any, str], Callable[[], object]]:
+    """Return the task that predicts as often as it says."""
+    return lambda subject, source, _: predict(subject, source, *PREDICTIONS[task])
+
+
 TASKS: Final[dict[str, Callable[[str, Any, str], Callable[[], object]]]] = {
     "policy": read_policy,
     "optimizer": read_optimizer,
@@ -131,6 +165,7 @@ TASKS: Final[dict[str, Callable[[str, Any, str], Callable[[], object]]]] = {
     "entries": read_entries,
     "blob": decode_blob,
     "scan-wide": scan_wide,
+    **{task: predicting(task) for task in PREDICTIONS},
 }
 
 

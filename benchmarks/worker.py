@@ -76,7 +76,7 @@ def main(subject: str) -> None:
         try:
             answer = answer_question(subject, json.loads(line), last)
         except Exception as error:  # noqa: BLE001 -- any exception of a rival is its answer
-            answer = {"error": f"{type(error).__name__}: {error}"[:200]}
+            answer = {"error": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 

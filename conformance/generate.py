@@ -55,8 +55,11 @@ FAMILIES: Final = (
     "bundles",
     "space_json",
     "replay_buffers",
+    "policies",
 )
 """In the order of FORMAT.md."""
+TOLERANCE: Final = 1e-5
+"""Of the floats that a policy predicts: relative to the larger of 1 and the value (FORMAT.md 19.1)."""
 
 
 def generate_files() -> dict[str, bytes]:
@@ -66,6 +69,8 @@ def generate_files() -> dict[str, bytes]:
     for vector in all_vectors():
         row = manifest_row(vector)
         expectation = {row["expect"]: encode_json(vector.expect)} if "expect" in row else {}
+        if "input" in row:
+            expectation[row["input"]] = encode_json(vector.question)
         for file, data in {vector.file: vector.data, **expectation}.items():
             if file in made:
                 message = f"two vectors have the name {vector.name}"
@@ -87,7 +92,7 @@ def manifest_row(vector: Vector) -> dict[str, Any]:
     kept = {"arguments": list(vector.arguments), "features": list(vector.features)}
     if not vector.is_valid:
         expect = {"outcome": vector.expect}
-    elif vector.kind == "decode":
+    elif vector.kind != "encode":
         expect = {"expect": f"vectors/valid/{vector.name}.expect.json"}
     else:
         expect = {} if vector.expect is None else {"written": hashlib.sha256(vector.expect).hexdigest()}
@@ -99,6 +104,8 @@ def manifest_row(vector: Vector) -> dict[str, Any]:
         "section": vector.section,
         "sentence": vector.sentence,
         **expect,
+        **({"input": f"{vector.file.rpartition('.')[0]}.input.json"} if vector.kind == "policy" else {}),
+        **({"tolerance": TOLERANCE} if vector.kind == "policy" and vector.is_valid else {}),
         **{key: value for key, value in kept.items() if value},
     }
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUTCOMES = (
     "container failure", "data failure", "pickle failure", "tensor failure", "limit exceeded", "unsupported", "missing",
+    "invalid",
 )  # fmt: skip
 
 
@@ -125,6 +126,50 @@ def check_decoder(vector: Vector, options: argparse.Namespace) -> str:
     return "" if is_same(wanted, found) else find_difference(normalize(wanted), normalize(found))
 
 
+def check_policy(vector: Vector, options: argparse.Namespace) -> str:
+    """Run a vector of a policy; return what is wrong, or an empty string."""
+    arguments = ["--predict", os.path.join(HERE, vector["input"]), *vector.get("arguments", ())]
+    is_accepted, output = run_command(options.decoder, arguments, read_file(vector["file"]), options.timeout)
+    if "outcome" in vector:
+        if is_accepted:
+            return f"accepted; {vector['outcome']!r} was expected"
+        outcome = parse_refusal(output)
+        return "" if outcome == vector["outcome"] else f"{outcome!r}; {vector['outcome']!r} was expected"
+    if not is_accepted:
+        return f"refused: {parse_answer(output)}"
+    return compare_predictions(json.loads(read_file(vector["expect"])), parse_answer(output), vector["tolerance"])
+
+
+def compare_predictions(wanted: Any, found: Any, tolerance: float, path: str = "") -> str:
+    """Describe the first difference between two predictions; outputs that are not expected do not matter."""
+    if isinstance(wanted, dict) and "items" in wanted:
+        return compare_arrays(wanted, found, tolerance, path)
+    rows: list[tuple[Any, Any, str]]
+    if isinstance(wanted, dict) and isinstance(found, dict) and wanted.keys() <= found.keys():
+        rows = [(wanted[key], found[key], f"{path}/{key}") for key in wanted]
+    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        rows = [(one, other, f"{path}/{at}") for at, (one, other) in enumerate(zip(wanted, found))]
+    else:
+        return f"at {path or '/'}: {json.dumps(found)[:120]}, not {json.dumps(wanted)[:120]}"
+    return next(filter(None, (compare_predictions(one, other, tolerance, at) for one, other, at in rows)), "")
+
+
+def compare_arrays(wanted: Any, found: Any, tolerance: float, path: str) -> str:
+    """Describe the first difference between two arrays of 17.6: floats may differ by the tolerance."""
+    facts = [[part.get(key) for key in ("dtype", "shape")] for part in (wanted, found) if isinstance(part, dict)]
+    if len(facts) < 2 or facts[0] != facts[1] or len(wanted["items"]) != len(found.get("items", ())):
+        return f"at {path}: {json.dumps(found)[:120]}, not {json.dumps(wanted)[:120]}"
+    is_float = wanted["dtype"][1] == "f"
+    for at, (one, other) in enumerate(zip(wanted["items"], found["items"])):
+        if is_float and type(one) is not str and type(other) in (int, float):
+            is_close = one == other or abs(one - other) <= tolerance * max(1, abs(one))
+        else:
+            is_close = is_same(one, other)
+        if not is_close:
+            return f"at {path}/{at}: {other}, not {one}"
+    return ""
+
+
 def check_encoder(vector: Vector, options: argparse.Namespace) -> str:
     """Run a vector of an encoder; return what is wrong, or an empty string."""
     is_accepted, output = run_command(options.encoder, (), read_file(vector["file"]), options.timeout)
@@ -205,7 +250,7 @@ def select_vectors(parser: argparse.ArgumentParser, options: argparse.Namespace)
         vector
         for vector in vectors
         if options.only in vector["name"]
-        and (vector["kind"] == "decode" or options.encoder)
+        and (vector["kind"] != "encode" or options.encoder)
         and not (set(vector.get("features", ())) - {"canonical"}) & set(options.skip_feature)
     ]
 
@@ -213,7 +258,7 @@ def select_vectors(parser: argparse.ArgumentParser, options: argparse.Namespace)
 def judge(vector: Vector, options: argparse.Namespace) -> tuple[str, str]:
     """Run a vector; return its state, and what is wrong."""
     try:
-        wrong = (check_decoder if vector["kind"] == "decode" else check_encoder)(vector, options)
+        wrong = CHECKS[vector["kind"]](vector, options)
     except Unknown:
         return "skipped", ""
     except (Crash, OSError) as error:
@@ -221,11 +266,14 @@ def judge(vector: Vector, options: argparse.Namespace) -> tuple[str, str]:
     return "fail" if wrong else "passed", wrong
 
 
+CHECKS = {"decode": check_decoder, "encode": check_encoder, "policy": check_policy}
+
+
 def table_row(vector: Vector) -> str:
     """Return the row of the table in which a vector is counted."""
     if vector["kind"] == "encode":
         return "encode"
-    return vector.get("outcome", "accepted")
+    return vector.get("outcome", "predicted" if vector["kind"] == "policy" else "accepted")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -24,6 +24,10 @@ from sbformat.formats.vecnormalize import write_vecnormalize as write_vecnormali
 from sbformat.formats.vecnormalize import writes_vecnormalize as writes_vecnormalize
 from sbformat.limits import DEFAULT_LIMITS as DEFAULT_LIMITS
 from sbformat.limits import Limits as Limits
+from sbformat.policies.graph import Graph as Graph
+from sbformat.policies.loading import load_policy as load_policy
+from sbformat.policies.loading import policy_graph as policy_graph
+from sbformat.policies.run.policy import Policy as Policy
 from sbformat.pth import StateDict as StateDict
 from sbformat.pth import TensorInfo as TensorInfo
 from sbformat.reader import TensorFile as TensorFile
@@ -47,6 +51,8 @@ from sbformat.tools.diff import DiffReport as DiffReport
 from sbformat.tools.diff import diff as diff
 from sbformat.tools.edit import EditReport as EditReport
 from sbformat.tools.edit import edit as edit
+from sbformat.tools.evaluate import EvaluationReport as EvaluationReport
+from sbformat.tools.evaluate import evaluate as evaluate
 from sbformat.tools.extract import ExtractReport as ExtractReport
 from sbformat.tools.extract import extract as extract
 from sbformat.tools.inspect import InspectReport as InspectReport

@@ -13,6 +13,7 @@ LAYERS: Final = {
     "limit exceeded": "limits",
     "unsupported": "unsupported",
     "missing": "missing",
+    "invalid": "network",
 }
 """Folders of files that must be refused, by outcome (FORMAT.md 10)."""
 
@@ -32,7 +33,9 @@ class Vector(NamedTuple):
     arguments: tuple[str, ...]
     features: tuple[str, ...]
     kind: str = "decode"
-    """``decode`` or ``encode``."""
+    """``decode``, ``encode`` or ``policy``."""
+    question: Any = None
+    """Of a policy: its observations, and what the caller supplies beside the file."""
 
     @property
     def is_valid(self) -> bool:
@@ -89,6 +92,29 @@ class Rule:
         """Input that a writer must refuse, with this outcome."""
         assert outcome in LAYERS, outcome
         return self._encode(name, document, outcome, features)
+
+    def predicts(
+        self, name: str, data: bytes, question: Any, expect: Any, *arguments: str, features: tuple[str, ...] = ()
+    ) -> Vector:
+        """A policy that a reader must run.
+
+        :param question: the observations, and what the caller supplies beside the file
+        :param expect: what the policy predicts for them
+        """
+        return self._policy(name, data, question, expect, arguments, features)
+
+    def cannot_run(
+        self, name: str, data: bytes, question: Any, outcome: str, *arguments: str, features: tuple[str, ...] = ()
+    ) -> Vector:
+        """A policy that a reader must refuse to run, with this outcome."""
+        assert outcome in LAYERS, outcome
+        return self._policy(name, data, question, outcome, arguments, features)
+
+    def _policy(
+        self, name: str, data: bytes, question: Any, expect: Any, arguments: tuple[str, ...], features: tuple[str, ...]
+    ) -> Vector:
+        made = self._vector(name, data, expect, arguments, ("policy", *features))
+        return made._replace(kind="policy", question=question)
 
     def _encode(self, name: str, document: Any, expect: Any, features: tuple[str, ...]) -> Vector:
         data = (json.dumps(document) + "\n").encode("ascii")

@@ -43,6 +43,22 @@ def read_arrays(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS
     raise UnsupportedError(message)
 
 
+def read_array(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> np.ndarray:
+    """Read the array of a ``.npy`` file.
+
+    :param path: the file
+    :param limits: the largest sizes and counts to accept
+    :return: the array; read-only
+    :raises OSError: if the path cannot be read
+    :raises TensorError: when it does not fit its bytes
+    :raises UnsupportedError: for object arrays
+    """
+    budget = Budget(limits)
+    opened = open_source(path, budget=budget)
+    budget.grant(opened.size)
+    return _npy(opened.view(0, opened.size), budget)
+
+
 def _array(
     data: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...], budget: Budget, *, order: Literal["C", "F"] = "C"
 ) -> np.ndarray:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _COMMANDS: Final = (
-    "inspect", "validate", "scan", "extract", "diff", "edit", "convert", "rebuild", "bundle", "unbundle",
+    "inspect", "validate", "scan", "extract", "diff", "edit", "convert", "rebuild", "bundle", "unbundle", "predict",
+    "evaluate",
 )  # fmt: skip
 _EXIT_INTERRUPTED: Final = 130
 
@@ -38,8 +39,8 @@ def build_parser(first: str | None = None) -> argparse.ArgumentParser:
     """
     parser = argparse.ArgumentParser(
         prog="sbformat",
-        description="Read, check, scan, compare, edit, convert, rebuild and bundle Stable-Baselines3 archives. "
-        "Nothing in a file is ever run.",
+        description="Read, check, scan, compare, edit, convert, rebuild and bundle Stable-Baselines3 archives, and run "
+        "their agents. No code in a file is ever executed.",
         epilog="Exit status: 0 success, 1 findings, 2 failure.",
         formatter_class=_Formatter,
     )

@@ -230,13 +230,14 @@ def make_printer() -> Plain:
 
 
 @contextlib.contextmanager
-def progress(label: str, total: int) -> Iterator[Callable[[str], None]]:
+def progress(label: str, total: int, *, least: int = _LONG_WORK) -> Iterator[Callable[[str], None]]:
     """Show a progress bar for many items on a terminal; nothing elsewhere or for few.
 
     :param label: the text beside the bar
     :param total: the number at the end
+    :param least: the number from which it is shown
     """
-    with _bar(label, total, shown=total >= _LONG_WORK) as advance:
+    with _bar(label, total, shown=total >= least) as advance:
         yield lambda _: advance(1)
 
 

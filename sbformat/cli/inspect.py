@@ -142,8 +142,20 @@ def _to_json(report: InspectReport) -> dict[str, Any]:
         "state_dicts": [_render_state_dict(state_dict) for state_dict in report.state_dicts],
         "extra": list(report.extra),
         "notes": list(report.notes),
+        "network": _render_network(report),
         "broken": [row._asdict() for row in report.broken],
     }
+
+
+def _render_network(report: InspectReport) -> dict[str, Any] | None:
+    """Return the network of a policy, or why it is not known; None for a file without a policy."""
+    network = report.network
+    if network is None:
+        return None if report.network_error is None else {"reason": report.network_error}
+    parts = ("inputs", "preprocessing", "layers", "heads", "postprocessing", "states")
+    rows = {name: [row._asdict() for row in getattr(network, name)] for name in parts}
+    sampling = {**network.sampling._asdict(), "parameters": dict(network.sampling.parameters)}
+    return {**network._asdict(), **rows, "sampling": sampling}
 
 
 def _render_state_dict(report: StateDictReport) -> dict[str, Any]:
@@ -245,6 +257,11 @@ def _print_text(printer: _output.Plain, outcome: dict[str, Any], report: Inspect
         ],
         right=(1,),
     )
+    if report.network is not None and not brief:
+        from sbformat.policies.describe import list_tables
+
+        for table in list_tables(report.network):
+            printer.table(f"network: {table.title}", table.header, table.rows, right=table.right)
     for state_dict in report.state_dicts:
         _print_state_dict(printer, state_dict, brief=brief)
     printer.table("broken", ("entry", "outcome", "why"), [tuple(row) for row in report.broken])
@@ -271,6 +288,10 @@ def _list_summary(report: InspectReport) -> list[tuple[str, str]]:
     numel = sum(state_dict.numel for state_dict in report.state_dicts if OPTIMIZER_WORD not in state_dict.name)
     if report.state_dicts:
         rows.append(("numbers in arrays" if report.format in OBJECTS else "parameters", f"{numel:,}"))
+    if report.network is not None:
+        rows.append(("network", f"known, with the outputs {', '.join(head.name for head in report.network.heads)}"))
+    elif report.network_error is not None:
+        rows.append(("network", f"not known: {report.network_error}"))
     rows += [("note", note) for note in report.notes]
     return rows
 

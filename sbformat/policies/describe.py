@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from sbformat.policies.graph import Graph, Sampling
     from sbformat.policies.operators import Shape
-    from sbformat.policies.summary import Layer, Step
+    from sbformat.policies.summary import Layer, Step, Summary
 
 _CELL: Final = 200
 _ROWS: Final = 1000
@@ -43,7 +43,7 @@ class Table(NamedTuple):
 def describe(graph: Graph) -> str:
     """Return a graph as text: one table after another, escaped, with a line for each layer."""
     lines = []
-    for table in list_tables(graph, with_weights=True):
+    for table in list_tables(summarize(graph), with_weights=True):
         rows = [[escape(cell, _CELL) for cell in row] for row in table.rows[:_ROWS]]
         if rows:
             lines += ["", table.title, *(f"  {line}" for line in render_table(table.header, rows, table.right))]
@@ -52,14 +52,13 @@ def describe(graph: Graph) -> str:
     return "\n".join(lines[1:]) + "\n"
 
 
-def list_tables(graph: Graph, *, with_weights: bool = False) -> list[Table]:
+def list_tables(summary: Summary, *, with_weights: bool = False) -> list[Table]:
     """Return the tables of a description; cells are not escaped, and some tables have no rows.
 
     :param with_weights: with the addresses of each layer's weights
     """
-    summary = summarize(graph)
     layers = Table(
-        f"layers ({graph.parameter_count:,} parameters)",
+        f"layers ({summary.parameter_count:,} parameters)",
         ("layer", "operation", "reads", "shape", "activation", "parameters", *(["weights"] if with_weights else [])),
         [_list_cells(layer, with_weights=with_weights) for layer in summary.layers],
         right=(5,),
@@ -71,16 +70,18 @@ def list_tables(graph: Graph, *, with_weights: bool = False) -> list[Table]:
             ("input", "dtype", "shape", "role"),
             [
                 (item.name, item.dtype, render_shape(item.shape), _describe_role(item.role, item.key, item.default))
-                for item in graph.inputs
+                for item in summary.inputs
             ],
         ),
         _make_steps("pre-processing", summary.preprocessing),
         layers,
         Table("outputs", ("output", "dtype", "shape", "from"), outputs),
         _make_steps("post-processing", summary.postprocessing),
-        Table("states", ("state", "input", "next value"), [(row.name, row.input, row.output) for row in graph.states]),
-        Table("sampling", (), [(graph.sampling.kind, describe_sampling(graph.sampling))]),
-        Table("inferred from shapes", (), [(sentence,) for sentence in graph.inferred]),
+        Table(
+            "states", ("state", "input", "next value"), [(row.name, row.input, row.output) for row in summary.states]
+        ),
+        Table("sampling", (), [(summary.sampling.kind, describe_sampling(summary.sampling))]),
+        Table("inferred from shapes", (), [(sentence,) for sentence in summary.inferred]),
     ]
 
 

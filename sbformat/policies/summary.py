@@ -11,13 +11,14 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import escape
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.values import TensorInfo
 from sbformat.rendering import write_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sbformat.policies.graph import Graph, Node
+    from sbformat.policies.graph import Graph, Input, Node, Sampling, State
     from sbformat.policies.operators import Shape
 
 _ACTIVATIONS: Final = {
@@ -26,6 +27,14 @@ _ACTIVATIONS: Final = {
     "Softmax": "Softmax", "LogSoftmax": "LogSoftmax",
 }  # fmt: skip
 """Operators that are activations of torch by themselves."""
+_COMPOSED: Final = {
+    "Sigmoid Mul": "SiLU", "Softplus Tanh Mul": "Mish", "Neg Softplus Neg": "LogSigmoid", "Tanh Sub": "Tanhshrink",
+    "HardSigmoid Mul": "Hardswish", "Mul Erf Mul Add Mul": "GELU",
+    "Mul Mul Mul Add Mul Tanh Mul Add Mul": "GELU (tanh)",
+}  # fmt: skip
+"""Operators that are an activation of torch together."""
+_MEANS: Final = ("running_mean", "ra_mean")
+"""The names of the statistics of batch normalization and batch renormalization."""
 _ATTRIBUTES: Final = 4
 
 
@@ -39,6 +48,7 @@ class Layer(NamedTuple):
     inputs: tuple[str, ...]
     """The layers, inputs of the graph and steps that it reads."""
     input_shapes: tuple[Shape, ...]
+    """Of each, for one observation."""
     shape: Shape
     """Of the result for one observation."""
     activation: str | None
@@ -70,12 +80,19 @@ class Head(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """A graph, as people describe a network."""
+    """A graph, as people describe a network; without references to the tensors of a file."""
 
+    inputs: tuple[Input, ...]
     preprocessing: tuple[Step, ...]
+    """What is computed before the first layer."""
     layers: tuple[Layer, ...]
     heads: tuple[Head, ...]
     postprocessing: tuple[Step, ...]
+    """What is computed after the last layer: the choice of the action, squashing, clipping."""
+    states: tuple[State, ...]
+    sampling: Sampling
+    inferred: tuple[str, ...]
+    parameter_count: int
 
 
 class _Group(NamedTuple):
@@ -128,11 +145,27 @@ class _Summarizer:
             made_by[last.name] = at
             self._names.update({node.name: group.name for node in group.nodes})
             self._names[last.name] = layers[at].name
-        return Summary(tuple(steps[0]), tuple(layers), self._list_heads(), tuple(steps[1]))
+        graph = self._graph
+        return Summary(
+            graph.inputs,
+            tuple(steps[0]),
+            tuple(layers),
+            self._list_heads(),
+            tuple(steps[1]),
+            graph.states,
+            graph.sampling,
+            graph.inferred,
+            graph.parameter_count,
+        )
 
     def _split(self) -> tuple[set[str], set[str]]:
         """Return the nodes before the first layers, and those after the last ones."""
-        layers = {node.name for node in self._graph.nodes if node.module or self._trained & set(node.inputs)}
+        modules = {node.module for node in self._graph.nodes if self._trained & set(node.inputs)}
+        layers = {
+            node.name
+            for node in self._graph.nodes
+            if self._trained & set(node.inputs) or (node.module and node.module in modules)
+        }
         depends: set[str] = set()
         for node in self._graph.nodes:
             if node.name in layers or depends & set(node.inputs):
@@ -161,9 +194,9 @@ class _Summarizer:
         return None if self._outputs(outside[0]) else made_by[outside[0]]
 
     def _activate(self, layer: Layer, group: _Group) -> Layer:
-        name = _ACTIVATIONS.get(group.nodes[0].op, "") if len(group.nodes) == 1 else ""
+        operators = " ".join(node.op for node in group.nodes)
+        activation = _ACTIVATIONS.get(operators) or _COMPOSED.get(operators) or _list_operators(group)
         tensors = self._tensors(group)
-        activation = name or _list_operators(group)
         return layer._replace(
             activation=activation if layer.activation is None else f"{layer.activation}, {activation}",
             weights=(*layer.weights, *(self._address(tensor) for tensor in tensors)),
@@ -175,11 +208,12 @@ class _Summarizer:
         outside = self._operands(group)
         tensors = self._tensors(group)
         last = group.nodes[-1]
+        reads = {self._names.get(name, name): self._shapes[name] for name in outside}
         return Layer(
             group.name,
             self._name_operation(group),
-            tuple(dict.fromkeys(self._names.get(name, name) for name in outside)),
-            tuple(self._shapes[name] for name in outside),
+            tuple(reads),
+            tuple(reads.values()),
             last.shape,
             None,
             tuple(map(self._address, tensors)),
@@ -202,7 +236,7 @@ class _Summarizer:
             return f"convolution {_join_sizes(kernel, ' x ')}, stride {_join_sizes(strides)}{padding}"
         if operators == {"LayerNormalization"}:
             return "layer normalization"
-        if any(tensor.rpartition(".")[2] == "running_mean" for tensor in self._tensors(group)):
+        if any(tensor.rpartition(".")[2] in _MEANS for tensor in self._tensors(group)):
             return "batch normalization"
         return _list_operators(group)
 
@@ -240,9 +274,9 @@ class _Summarizer:
         weight = self._graph.weights.get(name)
         if weight is None:
             return next(iter(self._outputs(name)), self._names.get(name, name))
-        if isinstance(weight.source, tuple) and weight.source:
-            return _express_value(weight.source if len(set(weight.source)) > 1 else weight.source[0])
-        return weight.address or name
+        if isinstance(weight.source, (TensorInfo, ArrayInfo)) or not weight.source:
+            return weight.address or name
+        return _express_value(weight.source if len(set(weight.source)) > 1 else weight.source[0])
 
 
 def _group(nodes: Sequence[Node], apart: set[str]) -> list[_Group]:
@@ -257,7 +291,7 @@ def _group(nodes: Sequence[Node], apart: set[str]) -> list[_Group]:
 
 
 def _list_operators(group: _Group) -> str:
-    return ", ".join(dict.fromkeys(node.op for node in group.nodes))
+    return ", ".join(dict.fromkeys("linear" if node.op == "Gemm" else node.op for node in group.nodes))
 
 
 def _join_sizes(sizes: Sequence[int], separator: str = ", ") -> str:

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape, quote
+from sbformat.errors import SbformatError, UnsupportedError
 from sbformat.formats.vecnormalize.entries import ENTRIES, has_entries, read_entries, write_entries
+from sbformat.formats.vecnormalize.mismatches import require_fit
 from sbformat.formats.vecnormalize.reading import read_vecnormalize
 from sbformat.formats.vecnormalize.values import VecNormalize
 from sbformat.limits import DEFAULT_LIMITS, Limits
-from sbformat.pth.mismatches import Mismatch
 from sbformat.reader import read
-from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sbformat.archive.archive import Archive
     from sbformat.reader import ArchiveLike
 
 _WHOLE_ARCHIVES: Final = ("sb3", "folder")
-_OBSERVATION_SPACE: Final = "observation_space"
-_ARRAY_SPACES: Final = (Box, Discrete, MultiBinary, MultiDiscrete)
-_MISMATCHES_SHOWN: Final = 4
+_OTHERWISE: Final = "allow_mismatch=True or --allow-mismatch accepts them"
 
 
 class Unbundled(NamedTuple):
@@ -69,66 +64,17 @@ def bundle(
     if has_entries(archive) and not overwrite:
         message = "the archive already contains statistics (it is a bundle); overwrite=True or --force replaces them"
         raise UnsupportedError(message)
-    mismatches = [] if allow_mismatch else list(find_mismatches(archive, vecnormalize))
-    if mismatches:
-        listed = "; ".join(row.message for row in mismatches[:_MISMATCHES_SHOWN])
-        left = len(mismatches) - _MISMATCHES_SHOWN
-        more = f"; and {left} more" if left > 0 else ""
-        message = (
-            f"the statistics do not fit the agent (allow_mismatch=True or --allow-mismatch accepts them): {listed}"
-        )
-        raise ValidationError(message + more, problems=mismatches)
+    if not allow_mismatch:
+        require_fit(vecnormalize, _read_observation_space(archive), _OTHERWISE)
     return archive.replace(extra=write_entries(vecnormalize, archive.limits))
 
 
-def find_mismatches(archive: Archive, vecnormalize: VecNormalize) -> Iterator[Mismatch]:
-    """Yield the statistics whose keys or shapes are not those of the agent's observation space.
-
-    Images may have their channels last: SB3 moves them to the front after normalising. Nothing is compared when
-    observations are not normalised, or the space is unknown.
-    """
-    if not vecnormalize.norm_obs or vecnormalize.obs_rms is None:
-        return
+def _read_observation_space(archive: Archive) -> object:
+    """Return the space of the agent's observations; None when it is unknown."""
     try:
-        space = archive.decode(_OBSERVATION_SPACE)
+        return archive.decode("observation_space")
     except SbformatError:
-        return
-    statistics = vecnormalize.obs_rms
-    if not isinstance(statistics, dict):
-        if isinstance(space, DictSpace):
-            yield Mismatch(
-                "obs_rms", "shape", "expected statistics by key, as for a Dict space, got those of one array"
-            )
-        else:
-            yield from _find_shape_mismatch("obs_rms", statistics.shape, space)
-        return
-    keys = vecnormalize.norm_obs_keys
-    if not isinstance(space, DictSpace):
-        if isinstance(space, _ARRAY_SPACES):
-            yield Mismatch(
-                "obs_rms", "shape", "expected statistics of one array, got statistics by key, as for a Dict space"
-            )
-        return
-    for key in statistics if keys is None else keys:
-        path = f"obs_rms/{escape(key, 80)}"
-        if key not in space.spaces:
-            yield Mismatch(path, "unexpected", f"the observations of the agent have no key {quote(key, 80)}")
-        elif key in statistics:
-            yield from _find_shape_mismatch(path, statistics[key].shape, space.spaces[key])
-
-
-def _find_shape_mismatch(path: str, shape: tuple[int, ...], space: object) -> Iterator[Mismatch]:
-    if isinstance(space, (Box, MultiBinary)):
-        expected = space.shape
-    elif isinstance(space, MultiDiscrete):
-        expected = space.nvec.shape
-    elif isinstance(space, Discrete):
-        expected = ()
-    else:
-        return
-    has_channels_last = len(shape) == 3 and (shape[2], *shape[:2]) == expected
-    if shape != expected and not has_channels_last:
-        yield Mismatch(path, "shape", f"{path}: expected the shape {expected} of {_OBSERVATION_SPACE}, got {shape}")
+        return None
 
 
 def unbundle(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> Unbundled:

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from sbformat.archive.hyperparameters import Hyperparameter
     from sbformat.archive.kinds import Kind
     from sbformat.container.records import Entry
+    from sbformat.policies.summary import Summary
     from sbformat.reader import ArchiveLike
 
+_POLICIES: Final = ("sb3", "folder", "sb2-zip", "sb2-pickle", "policy-file", "torch-zip", "torch-legacy")
+"""The kinds of files that contain a policy."""
 _BUNDLE_NOTE: Final = "a bundle: it contains normalisation statistics, which sbformat unbundle extracts"
 
 
@@ -85,6 +88,10 @@ class InspectReport(NamedTuple):
     """Entries that could not be decoded."""
     notes: tuple[str, ...]
     """Remarks on how the file was read, as sentences."""
+    network: Summary | None
+    """What the policy computes, without normalization statistics; None for a network that is not known."""
+    network_error: str | None
+    """Why the network of a policy is not known; None if it is, and for a file without a policy."""
 
 
 def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectReport:
@@ -116,6 +123,7 @@ def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectR
 
     data = try_to(lambda: archive.data, DATA_ENTRY) if DATA_ENTRY in archive.contents else None
     system_info = try_to(lambda: archive.system_info, SYSTEM_INFO_ENTRY)
+    network, network_error = _describe_network(archive, limits)
     state_dicts = [try_to(partial(_describe_state_dict, name, archive, budget), name) for name in archive.state_dicts]
     return InspectReport(
         format=archive.format,
@@ -134,7 +142,22 @@ def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectR
             *_list_sbx_note(data),
             *([_BUNDLE_NOTE] if {SETTINGS_ENTRY, ARRAYS_ENTRY} <= set(archive.extra) else []),
         ),
+        network=network,
+        network_error=network_error,
     )
+
+
+def _describe_network(archive: Archive, limits: Limits) -> tuple[Summary | None, str | None]:
+    """Return the network of an archive's policy, or why it is not known."""
+    if archive.format not in _POLICIES:
+        return None, None
+    from sbformat.policies.loading import policy_graph
+    from sbformat.policies.summary import summarize
+
+    try:
+        return summarize(policy_graph(archive, vecnormalize=False, limits=limits)), None
+    except SbformatError as error:
+        return None, str(error).partition("\n")[0]
 
 
 def _list_sbx_note(data: dict[str, Any] | None) -> tuple[str, ...]:

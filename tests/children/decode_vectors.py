@@ -27,7 +27,7 @@ HERE: Final = Path(run.HERE)
 CPU_SECONDS: Final = 400
 WARMING: Final = (
     "released-", "encode-", "scan-", "sb2-zip", "pickle-of-", "parameters-by-", "norm-whole", "bundle-whole",
-    "buffer-whole", "zip-npz",
+    "buffer-whole", "zip-npz", "policy-",
 )  # fmt: skip
 """How the names of good files begin, of every kind that there is."""
 ROOM: Final = 192 << 20
@@ -63,7 +63,8 @@ def answer(vector: dict[str, Any], data: bytes) -> dict[str, Any]:
         if vector["kind"] == "encode":
             found.append(decode.decode(encode.encode(json.loads(data))))
         else:
-            found.append(decode.decode(data, vector.get("arguments", ())))
+            question = ("--predict", str(HERE / vector["input"])) if vector["kind"] == "policy" else ()
+            found.append(decode.decode(data, (*question, *vector.get("arguments", ()))))
 
     _, outcome, shown, seconds, grown = ask(vector["name"], question)
     wrong = "" if outcome == vector.get("outcome", "read") else f"{outcome}, not {vector.get('outcome', 'read')}"
@@ -85,6 +86,8 @@ def difference(vector: dict[str, Any], data: bytes, found: Any) -> str:
         wanted, found = run.sort_entries(run.replace_contents_by_digests(json.loads(data))), run.sort_entries(found)
     else:
         wanted = json.loads((HERE / vector["expect"]).read_bytes())
+    if vector["kind"] == "policy":
+        return run.compare_predictions(wanted, found, vector["tolerance"])
     return "" if run.is_same(wanted, found) else run.find_difference(run.normalize(wanted), run.normalize(found))
 
 

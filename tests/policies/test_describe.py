@@ -97,8 +97,8 @@ def test_layers_activations_and_steps_are_told_apart() -> None:
         "Transpose(observation, axes=[2, 0, 1])", "Cast(Transpose, to=float32)", "Div(Cast, 255.0)",
     ]  # fmt: skip
     assert [(layer.name, layer.operation, layer.shape, layer.activation) for layer in summary.layers] == [
-        ("cnn.0", "convolution 8 x 8, stride 2", (8, 15, 15), "Sigmoid, Mul"),
-        ("cnn.2", "convolution 3 x 3, stride 2, padding 0, 0, 2, 2", (16, 8, 8), "Sigmoid, Mul"),
+        ("cnn.0", "convolution 8 x 8, stride 2", (8, 15, 15), "SiLU"),
+        ("cnn.2", "convolution 3 x 3, stride 2, padding 0, 0, 2, 2", (16, 8, 8), "SiLU"),
         ("Reshape", "Reshape", (1024,), None),
         ("mu", "linear", (2,), None),
         ("mu_activation", "PRelu", (2,), None),  # not an activation of a layer: mean is an output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,8 +19,22 @@ if TYPE_CHECKING:
 
 sys.path.append(str(ROOT))  # benchmarks is run from the root, not installed
 
-from benchmarks import command, files, growth, hot_paths, lazy_unpickler, measures, processes, report, results, rivals
-from benchmarks.tasks import TASKS, prepare_task
+from benchmarks import (
+    agents,
+    command,
+    files,
+    growth,
+    hot_paths,
+    lazy_unpickler,
+    measures,
+    policies,
+    predictors,
+    processes,
+    report,
+    results,
+    rivals,
+)
+from benchmarks.tasks import PREDICTIONS, TASKS, prepare_task
 from benchmarks.worker import digest
 
 
@@ -86,6 +101,36 @@ def test_what_is_written_for_the_measure_is_the_archive(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", hot_paths.PATHS)
 def test_hot_paths_are_there(name: str) -> None:
     assert hot_paths.PATHS[name](PPO.read_bytes())() is not None
+
+
+# -- policies -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", [task for task, (_, count) in PREDICTIONS.items() if count == 1])
+def test_predictors_of_one_observation_agree(task: str, tmp_path: Path) -> None:
+    path = tmp_path / "agent-PPO.zip"
+    shutil.copyfile(PPO, path)
+    ours, bare = (prepare_task(name, task, str(path), is_held=False)() for name in (rivals.US, predictors.BARE))
+    assert int(ours) == int(bare)
+
+
+def test_a_batch_is_predicted(tmp_path: Path) -> None:
+    path = tmp_path / "agent-PPO.zip"
+    shutil.copyfile(PPO, path)
+    assert prepare_task(rivals.US, "predict-batch", str(path), is_held=False)().shape == (4096,)
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("name", agents.AGENTS)
+def test_predictors_agree(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("stable_baselines3")
+    path = tmp_path / f"agent-{name}.zip"
+    agents.make_agent(name, str(path))
+    task = "predict-image" if name == policies.IMAGE else "predict-one"
+    for other in (predictors.SB3, predictors.TORCH, predictors.BARE):
+        if name in predictors.PREDICTORS[other].agents:
+            ours, theirs = (prepare_task(one, task, str(path), is_held=False)() for one in (rivals.US, other))
+            np.testing.assert_allclose(np.ravel(ours), np.ravel(theirs), rtol=1e-5, atol=1e-6)
 
 
 # -- processes ----------------------------------------------------------------------------------------

@@ -29,8 +29,9 @@ PYTHON = [
     if "stable_baselines3 import" not in block  # the interop tests run those
 ]
 COMMANDS = (
-    "inspect", "extract", "validate", "scan", "diff", "edit", "convert", "rebuild", "bundle", "unbundle",
+    "inspect", "extract", "validate", "scan", "diff", "edit", "convert", "rebuild", "bundle", "unbundle", "predict",
 )  # fmt: skip
+"""All but ``evaluate``, which needs gymnasium: the interop tests run it."""
 SHOWN = [
     (command, output)
     for block in CONSOLE
@@ -122,10 +123,54 @@ def test_every_option_is_documented() -> None:
 def test_every_section_of_the_format_that_is_cited_is_there() -> None:
     text = (ROOT / "schema" / "FORMAT.md").read_text("utf-8")
     sections = set(re.findall(r"^#+ (\d+(?:\.\d+)?)", text, re.MULTILINE))
-    for path in (ROOT / "sbformat").rglob("*.py"):
+    folders = ("sbformat", "conformance", "tests")
+    for path in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
         for numbers in re.findall(r"FORMAT\.md ((?:\d+(?:\.\d+)?(?:, | to )?)+)", path.read_text("utf-8")):
             for number in re.findall(r"\d+(?:\.\d+)?", numbers):
                 assert number in sections, f"{path.name} cites FORMAT.md {number}"
+    cited = set(re.findall(r"(?<![\d.])19\.\d+", text))
+    assert len(cited) > 5
+    assert cited <= sections
+
+
+def read_table(section: str, number: int = 0) -> list[list[str]]:
+    """Return the cells of a table of FORMAT.md, without its two first lines."""
+    text = (ROOT / "schema" / "FORMAT.md").read_text("utf-8")
+    body = re.split(r"^#", text[text.index(f"### {section} ") + 3 :], maxsplit=1, flags=re.MULTILINE)[0]
+    table = re.findall(r"(?:^\|.*\n)+", body, re.MULTILINE)[number]
+    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in table.splitlines()[2:]]
+    return [[cell.strip().replace(r"\|", "|") for cell in row] for row in rows]
+
+
+def test_the_operators_of_the_format_are_those_of_the_code() -> None:
+    from sbformat.policies.operators import OPERATORS
+
+    found = {}
+    for name, operator in OPERATORS.items():
+        least, most = operator.operands
+        several = f"{least} or {most}" if most == least + 1 else f"{least} or more"
+        attributes = ", ".join(f"`{attribute}`" for attribute in sorted(operator.attributes))
+        found[f"`{name}`"] = [str(least) if least == most else several, attributes, operator.meaning]
+    assert {name: cells for name, *cells in read_table("19.2")} == found
+
+
+def test_the_activations_of_the_format_are_those_of_the_code() -> None:
+    from sbformat.policies.shapes.activations import ACTIVATIONS, FLATTEN_LAYER
+
+    known = {name for _, name in (*ACTIVATIONS, FLATTEN_LAYER)}
+    named = {name for row in read_table("19.5") for name in re.findall(r"`(\w+)`", row[0])}
+    assert known - named == {"GLU", "Softmax2d"}
+    assert named <= known
+
+
+def test_the_outputs_of_the_format_are_those_of_the_code() -> None:
+    rows = read_table("19.7")
+    documented = {name for row in rows for name in re.findall(r"`(\w+)`", row[2])}
+    found = set()
+    for path in (ROOT / "conformance" / "vectors" / "valid").glob("policy-*.zip"):
+        if "-sb2-" not in path.name:
+            found |= set(sbformat.policy_graph(path).outputs)
+    assert found == documented | {"action"}
 
 
 def test_every_limit_is_in_the_format() -> None:

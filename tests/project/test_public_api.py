@@ -9,10 +9,12 @@ from inspect import isfunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pytest
 
 import sbformat
 from tests.helpers.bundled import ARCHIVES, PPO, SAC
+from tests.helpers.environments import CountingEnv
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +48,12 @@ def convert_archive(source: Any, folder: Path) -> Any:
     return report._replace(output=""), (folder / "out.safetensors").read_bytes()
 
 
+def predict_action(source: Any) -> Any:
+    policy = sbformat.load_policy(source)
+    zeros = np.zeros(policy.observation_space.shape)  # type: ignore[attr-defined]
+    return {name: value.tolist() for name, value in policy.outputs(zeros).items()}
+
+
 SOURCES: Final[dict[str, tuple[Callable[[Any, Path], Any], Path]]] = {
     "bundle": (lambda source, _: sbformat.bundle(source, STATISTICS), SAC),
     "bundle, statistics": (lambda source, _: sbformat.bundle(SAC, source), STATISTICS),
@@ -54,10 +62,13 @@ SOURCES: Final[dict[str, tuple[Callable[[Any, Path], Any], Path]]] = {
     "diff": (lambda source, _: sbformat.diff(source, SAC), PPO),
     "diff, second": (lambda source, _: sbformat.diff(SAC, source), PPO),
     "edit": (lambda source, _: sbformat.edit(source, assign={"gamma": 0.5}), PPO),
+    "evaluate": (lambda source, _: sbformat.evaluate(source, CountingEnv(), episodes=2), PPO),
     "extract": (extract_tensors, PPO),
     "extract, arrays": (extract_tensors, BUFFER),
     "inspect": (lambda source, _: inspect_contents(source), PPO),
     "iter_problems": (lambda source, _: list(sbformat.iter_problems(source)), PPO),
+    "load_policy": (lambda source, _: predict_action(source), PPO),
+    "policy_graph": (lambda source, _: sbformat.policy_graph(source).describe(), PPO),
     "read": (lambda source, _: sbformat.read(source), PPO),
     "read_parameters": (lambda source, _: repr(sbformat.read_parameters(source)), PPO),
     "read_replay_buffer": (lambda source, _: sbformat.read_replay_buffer(source).arrays["rewards"].tolist(), BUFFER),

@@ -36,6 +36,10 @@ def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
         report = sbformat.scan(source, limits=limits)
         rules = sorted({finding.rule for finding in report.findings})
         return {"verdict": report.verdict, "reason": report.reason, "rules": rules}
+    if asked.predict is not None:
+        import policies  # needs numpy, too
+
+        return policies.predict(source, asked.predict, limits)
     if asked.statistics or asked.replay_buffer:
         import companions  # other archives do not need numpy
 
@@ -75,6 +79,7 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--other-formats", action="store_true")
     parser.add_argument("--statistics", action="store_true")
     parser.add_argument("--replay-buffer", action="store_true")
+    parser.add_argument("--predict", metavar="FILE")
     return parser.parse_args(arguments)
 
 

@@ -50,7 +50,7 @@ IN_PLACE: Final = (ELEMENTWISE - {"Cast", "Greater", "Where"}) | {"Softmax", "Lo
 _FEW_ITEMS: Final = 512
 """Up to here a comparison and a masked copy are faster than ``numpy.maximum``, which resets the state of the processor
 for floating-point errors."""
-_PIECE_ITEMS: Final = 1 << 20
+_PIECE_ITEMS: Final = 1 << 17
 """Items of the patches of a convolution that are in memory together, where one pixel's are not more."""
 
 
@@ -434,9 +434,10 @@ def conv(
 ) -> Steps:
     """Multiply patches of the image by the filters: a copy (im2col) and one matrix product for all pixels.
 
-    ``out`` is best in memory as (batch, height, width, filters), which is how the product has it.
+    The fastest order in memory is (batch, height, width, channels): the rows of a patch are contiguous then, and the
+    product has its result in the same order. An image in another order is copied.
     """
-    if any(pads):
+    if any(pads) or not x.transpose(0, 2, 3, 1).flags.c_contiguous:
         top, left, bottom, right = pads
         count, channels, height, width = x.shape
         padded = np.zeros((count, height + top + bottom, width + left + right, channels), x.dtype).transpose(0, 3, 1, 2)
@@ -473,10 +474,10 @@ def _multiply_patches(target: Array, patches: Array, matrix: Array) -> Steps:
         columns = copied[: rows * len(matrix)]
         yield partial(np.copyto, columns.reshape(piece.shape), piece)
         if result.flags.c_contiguous:
-            yield partial(columns.reshape(rows, -1).dot, matrix, result.reshape(rows, -1))
+            yield partial(columns.reshape(rows, len(matrix)).dot, matrix, result.reshape(rows, matrix.shape[1]))
             return
         product = np.empty((rows, matrix.shape[1]), matrix.dtype) if flat is None else flat[: rows * matrix.shape[1]]
-        yield partial(columns.reshape(rows, -1).dot, matrix, product.reshape(rows, -1))
+        yield partial(columns.reshape(rows, len(matrix)).dot, matrix, product.reshape(rows, matrix.shape[1]))
         yield partial(np.copyto, result, product.reshape(result.shape))
 
     def multiply_all() -> None:

@@ -28,6 +28,7 @@ what it gives alone, but for rounding.
 
 from __future__ import annotations
 
+import sys
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -46,6 +47,10 @@ if TYPE_CHECKING:
 
 _BLOCK_BYTES: Final = 1 << 19
 """Values of a block of rows: a part of the cache that each core has (1 to 2 MiB today)."""
+_FEW_ROWS: Final = 16
+"""Rows of a block that does not fit into the cache, as of images."""
+_LARGE_BLOCK_BYTES: Final = 1 << 25
+"""Values of such a block."""
 _MOST_ROWS: Final = 512
 _BATCH_SIZES: Final = 8
 """Sizes of batches for which plans are kept."""
@@ -96,7 +101,6 @@ class Program:
         inputs += [Input(node.name, node.dtype, node.shape) for node in graph.nodes if node.name in supplied & wanted]
         self._inputs = tuple(inputs)
         self._optional = tuple(item.name for item in inputs if item.default is not None)
-        self._rest = tuple(item.name for item in inputs if item.default is None)
         for node in self._nodes:
             if node.op == "Call" and node.attributes["function"] not in self._functions:
                 message = f"expected a function for {quote(node.attributes['function'])}, got none"
@@ -119,7 +123,14 @@ class Program:
         """
         given = tuple(name for name in self._optional if name in inputs) if self._optional else ()
         form = self._forms.get(given) or self._form(given)
-        return form.run(inputs)
+        try:
+            plans = form.plans[len(inputs[form.first])]
+            plan = plans.pop()
+        except (KeyError, IndexError):
+            return form.run(inputs)
+        results = plan.run(inputs)
+        plans.append(plan)  # not when it failed: a function of the caller's may have kept it running
+        return results
 
     def _form(self, given: tuple[str, ...]) -> _Form:
         form = self._forms[given] = _Form(self._fold(frozenset(given)))
@@ -165,7 +176,7 @@ def fold_nodes(nodes: Sequence[Node], known: dict[str, Array]) -> tuple[Node, ..
             operands = [shape_operand(node, at, known[name], None, 1) for at, name in enumerate(node.inputs)]
             for step in bind_node(node, out, operands, {}):
                 step()
-        known[node.name] = _read_only(out[0])
+        known[node.name] = _read_only(out[0, ...])
     return tuple(kept)
 
 
@@ -174,52 +185,59 @@ def _read_only(array: Array) -> Array:
     return array
 
 
+def _count_rows(size: int) -> int:
+    """Return the rows of a block, by the bytes of one: few enough for the cache, enough to use each weight often."""
+    size = max(1, size)
+    rows = max(_BLOCK_BYTES // size, min(_FEW_ROWS, _LARGE_BLOCK_BYTES // size))
+    return min(max(1, rows), _MOST_ROWS)
+
+
 class _Form:
     """A folded form of a program, with its plans by number of rows."""
 
     def __init__(self, folded: Folded) -> None:
         self._folded = folded
-        self._plans: dict[int, list[Plan]] = {}
-        self._is_constant = all(name in folded.constants for name in folded.outputs)
+        self.first = folded.inputs[0].name if folded.inputs else ""
+        """The input that determines the size of the batch."""
+        self.plans: dict[int, list[Plan]] = {}
+        """Plans that are not running."""
         values: list[Input | Node] = [*folded.inputs, *folded.nodes]
         size = sum(prod(value.shape) * np.dtype(value.dtype).itemsize for value in values)
         has_calls = any(node.op == "Call" for node in folded.nodes)
-        self._rows = None if has_calls else max(1, min(_MOST_ROWS, _BLOCK_BYTES // max(1, size)))
+        self._rows = sys.maxsize if has_calls else _count_rows(size)
         """Of a block; a function of the caller's gets the whole batch."""
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """Compute the outputs, with a new plan or in blocks."""
         folded = self._folded
-        if self._is_constant:
+        if all(name in folded.constants for name in folded.outputs):
             return [folded.constants[name].copy() for name in folded.outputs]
-        try:
-            count = len(inputs[folded.inputs[0].name])
-        except (KeyError, IndexError):
+        if self.first not in inputs:
             message = f"expected the inputs {', '.join(item.name for item in folded.inputs)}, got {', '.join(inputs)}"
-            raise ValueError(message) from None
-        if self._rows is None or count <= self._rows:
+            raise ValueError(message)
+        count = len(inputs[self.first])
+        if count <= self._rows:
             return self._run_block(inputs, count)
-        return self._run_blocks(inputs, count, self._rows)
+        return self._run_blocks(inputs, count)
 
     def _run_block(self, inputs: Mapping[str, Array], count: int) -> list[Array]:
-        plans = self._plans.get(count)
-        if plans is None:
-            if len(self._plans) >= _BATCH_SIZES:
-                self._plans.clear()
-            plans = self._plans[count] = []
+        if count not in self.plans and len(self.plans) >= _BATCH_SIZES:
+            self.plans.clear()
+        plans = self.plans.setdefault(count, [])
         try:
             plan = plans.pop()
         except IndexError:
             plan = Plan(self._folded, count)
         results = plan.run(inputs)
-        plans.append(plan)  # not when it failed: a function may have kept it running
+        plans.append(plan)
         return results
 
-    def _run_blocks(self, inputs: Mapping[str, Array], count: int, rows: int) -> list[Array]:
-        names = [item.name for item in self._folded.inputs]
+    def _run_blocks(self, inputs: Mapping[str, Array], count: int) -> list[Array]:
+        names = [item.name for item in self._folded.inputs if item.name in inputs]
         made: list[Array] = []
-        for start in range(0, count, rows):
-            block = {name: inputs[name][start : start + rows] for name in names if name in inputs}
-            results = self._run_block(block, min(rows, count - start))
+        for start in range(0, count, self._rows):
+            end = min(start + self._rows, count)
+            results = self._run_block({name: inputs[name][start:end] for name in names}, end - start)
             if not made:
                 made = [
                     result if name in self._folded.constants else np.empty((count, *result.shape[1:]), result.dtype)
@@ -227,5 +245,5 @@ class _Form:
                 ]
             for name, whole, result in zip(self._folded.outputs, made, results):
                 if name not in self._folded.constants:
-                    whole[start : start + rows] = result
+                    whole[start:end] = result
         return made

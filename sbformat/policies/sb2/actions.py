@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from sbformat.formats.sb2.policies import read_sizes
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.graph import Sampling
+from sbformat.policies.operators import require
 from sbformat.values.numbers import unpack_items
 from sbformat.values.types import Instance
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     Outputs = dict[str, Value]
 
 ACTION: Final = "action"
+BOOL: Final = "|b1"
 _DOUBLE: Final = frozenset({"float64", "int32", "uint32", "int64", "uint64"})
 """The dtypes that numpy combines with float32 to float64."""
 _NORMAL_NOISE: Final = (
@@ -72,20 +74,18 @@ def add_bits(builder: GraphBuilder, logits: Value, outputs: Outputs) -> Sampling
 
 def add_clipped(builder: GraphBuilder, space: Box, mean: Value, log_std: Value, outputs: Outputs) -> Sampling:
     """Add the action of an on-policy algorithm: drawn, then clipped to the bounds."""
-    draw = builder.add("Identity", mean, name="draw")
     low, high = _bounds(builder, space)
     dtype = _result_dtype(low)
-    value = _cast(builder, draw, dtype)
+    value = _cast(builder, mean, dtype)
     value = builder.add("Max", value, _cast(builder, low, dtype))
     outputs[ACTION] = builder.add("Min", value, _cast(builder, high, dtype), name=ACTION)
-    return Sampling("gaussian", draw.name, {"mean": mean.name, "log_std": log_std.name})
+    return Sampling("gaussian", mean.name, {"mean": mean.name, "log_std": log_std.name})
 
 
 def add_squashed(builder: GraphBuilder, space: Box, mean: Value, log_std: Value, outputs: Outputs) -> Sampling:
     """Add the action of SAC: drawn, squashed by ``tanh``, then scaled to the bounds."""
-    draw = builder.add("Identity", mean, name="draw")
-    outputs[ACTION] = _unscale(builder, space, builder.add("Tanh", draw))
-    return Sampling("gaussian", draw.name, {"mean": mean.name, "log_std": log_std.name})
+    outputs[ACTION] = _unscale(builder, space, builder.add("Tanh", mean))
+    return Sampling("gaussian", mean.name, {"mean": mean.name, "log_std": log_std.name})
 
 
 def add_noisy(
@@ -101,16 +101,15 @@ def add_noisy(
     if drawn is None and perturbed is None:
         outputs[ACTION] = _unscale(builder, space, squashed)
         return Sampling("none")
-    draw = builder.add("Identity", squashed, name="draw")
     mean = perturbed or squashed
     if drawn is None:
         log_std = builder.constant([_NO_DEVIATION] * squashed.shape[0], shape=squashed.shape)
     else:
         shift, log_std = drawn
         mean = builder.add("Add", mean, shift)
-    value = builder.add("Max", draw, builder.constant(-1.0))
+    value = builder.add("Max", squashed, builder.constant(-1.0))
     outputs[ACTION] = _unscale(builder, space, builder.add("Min", value, builder.constant(1.0)))
-    return Sampling("gaussian", draw.name, {"mean": mean.name, "log_std": log_std.name})
+    return Sampling("gaussian", squashed.name, {"mean": mean.name, "log_std": log_std.name})
 
 
 def _read_noise(builder: GraphBuilder, noise: object, size: int) -> tuple[Value, Value] | None:
@@ -146,6 +145,7 @@ def _read_numbers(attributes: Mapping[str, object], name: str, size: int) -> lis
 
 
 def _bounds(builder: GraphBuilder, space: Box) -> tuple[Value, Value]:
+    require(space.low.dtype != BOOL, "expected numbers as bounds of the action space, got bools")
     return (
         builder.weight("action_space/low", space.low, "data:action_space/low"),
         builder.weight("action_space/high", space.high, "data:action_space/high"),

@@ -27,9 +27,8 @@ def add_actor_critic(agent: Agent, layers: Layers) -> tuple[dict[str, Value], Sa
     """Add a policy, and return its outputs and how actions are drawn."""
     net = find_actor_critic(agent, _SCOPE)
     policy, value = _add_hidden_layers(agent, layers, net)
-    result = layers.linear(f"{_SCOPE}/pi", LINEAR, policy)
     outputs: dict[str, Value] = {}
-    sampling = _add_actions(agent, layers, result, outputs)
+    sampling = _add_actions(agent, layers, policy, outputs)
     if agent.algorithm == "ACER":
         _add_acer_values(layers, value, outputs)
     else:
@@ -56,17 +55,16 @@ def _add_hidden_layers(agent: Agent, layers: Layers, net: ActorCritic) -> tuple[
     return policy, value
 
 
-def _add_actions(agent: Agent, layers: Layers, result: Value, outputs: dict[str, Value]) -> Sampling:
+def _add_actions(agent: Agent, layers: Layers, policy: Value, outputs: dict[str, Value]) -> Sampling:
     """Add the action, and what the policy's head says about it."""
     builder, space = layers.builder, agent.action_space
     if isinstance(space, Box):
-        mean = builder.add("Identity", result, name="mean")
-        deviation = builder.add("Reshape", layers.weight(f"{_SCOPE}/pi/logstd:0"), shape=mean.shape)
-        log_std = builder.add("Add", builder.add("Mul", mean, builder.constant(0.0)), deviation, name="log_std")
+        mean = layers.linear(f"{_SCOPE}/pi", LINEAR, policy, "mean")
+        log_std = builder.add("Reshape", layers.weight(f"{_SCOPE}/pi/logstd:0"), shape=mean.shape, name="log_std")
         sampling = add_clipped(builder, space, mean, log_std, outputs)
         outputs |= {"mean": mean, "log_std": log_std}
         return sampling
-    logits = builder.add("Identity", result, name="logits")
+    logits = layers.linear(f"{_SCOPE}/pi", LINEAR, policy, "logits")
     if isinstance(space, Discrete):
         sampling = add_choice(builder, logits, outputs)
     elif isinstance(space, MultiDiscrete):
@@ -82,7 +80,7 @@ def _add_actions(agent: Agent, layers: Layers, result: Value, outputs: dict[str,
 def _add_acer_values(layers: Layers, value: Value, outputs: dict[str, Value]) -> None:
     """Add the values that ACER learns: of each action; their expectation is the value of the observation."""
     builder = layers.builder
-    q_values = builder.add("Identity", layers.linear(f"{_SCOPE}/q", LINEAR, value), name="q_values")
+    q_values = layers.linear(f"{_SCOPE}/q", LINEAR, value, "q_values")
     expected = builder.add("Mul", outputs["probabilities"], q_values)
     outputs["q_values"] = q_values
     outputs["value"] = builder.add("ReduceSum", expected, axis=-1, name="value")

@@ -40,7 +40,7 @@ def _add_sac(agent: Agent, layers: Layers, space: Box) -> tuple[dict[str, Value]
     builder = layers.builder
     observation = encode_observation(agent, builder, is_scaled=net.inputs.cnn is not None)
     hidden = _add_hidden_layers(agent, layers, net, _SCOPE, observation)
-    mean = builder.add("Identity", layers.linear(f"{_SCOPE}/dense", DENSE, hidden), name="mean")
+    mean = layers.linear(f"{_SCOPE}/dense", DENSE, hidden, "mean")
     least, most = (builder.constant(bound) for bound in _LOG_STD_RANGE)
     log_std = builder.add("Max", layers.linear(f"{_SCOPE}/dense_1", DENSE, hidden), least)
     log_std = builder.add("Min", log_std, most, name="log_std")

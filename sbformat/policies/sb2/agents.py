@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sbformat.archive.archive import Archive
+    from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.policies.model import Given
     from sbformat.values.types import Space
 
@@ -64,6 +65,8 @@ class Agent(NamedTuple):
     goal_space: DictSpace | None
     """For HER, the observation space of the goal environment."""
     action_space: Space
+    statistics: VecNormalize | None
+    """What observations are normalized with."""
     data: Mapping[str, Any]
     """Values of the file, decoded."""
     tensors: Mapping[str, TensorInfo]
@@ -81,13 +84,17 @@ def read_agent(archive: Archive, given: Given) -> Agent:
     if algorithm is None or learner not in ALGORITHMS:
         message = f"expected an algorithm of Stable Baselines 2, got {quote(algorithm or 'none', 40)}; {_ALTERNATIVES}"
         raise UnsupportedError(message, entry=DATA_ENTRY)
-    for key, space in ((_OBSERVATIONS, given.observation_space), (_ACTIONS, given.action_space)):
-        data[key] = space if space is not None and data.get(key) is None else data.get(key)
-    policy, is_known, inferred = _read_policy(learner, data, given)
     goals = data.get("her_obs_space") if algorithm == "HER" else None
+    for key, space in ((_OBSERVATIONS, given.observation_space), (_ACTIONS, given.action_space)):
+        if key == _OBSERVATIONS and space is not None and algorithm == "HER":
+            goals = space
+        if space is not None and not isinstance(space, DictSpace):
+            data[key] = space
+    policy, is_known, inferred = _read_policy(learner, data, given)
     return Agent(
         algorithm, learner, policy, is_known, inferred, _require_space(data, _OBSERVATIONS),
-        goals if isinstance(goals, DictSpace) else None, _require_space(data, _ACTIONS), data, _read_tensors(archive),
+        goals if isinstance(goals, DictSpace) else None, _require_space(data, _ACTIONS), given.vecnormalize,
+        data, _read_tensors(archive),
     )  # fmt: skip
 
 
@@ -132,7 +139,7 @@ def _read_policy(learner: str, data: Mapping[str, Any], given: Given) -> tuple[P
 
 
 def _require_space(data: Mapping[str, Any], key: str) -> Space:
-    space = data[key]
+    space = data.get(key)
     if not isinstance(space, _SPACES):
         shown = getattr(space, "class_name", None) or type(space).__name__
         message = f"expected a Box, Discrete, MultiDiscrete or MultiBinary as {key}, got {quote(shown, 80)}"

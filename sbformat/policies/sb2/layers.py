@@ -39,13 +39,14 @@ class Layers(NamedTuple):
         """Return a parameter."""
         return self.builder.weight(name, self.tensors[name], f"parameters:{name}")
 
-    def linear(self, scope: str, words: tuple[str, str], value: Value) -> Value:
+    def linear(self, scope: str, words: tuple[str, str], value: Value, name: str = "") -> Value:
         """Add ``x @ weights + bias``.
 
         :param words: the names of weights and bias: ``LINEAR``, ``DENSE`` or ``CONNECTED``
+        :param name: of the result
         """
         weights, bias = (self.weight(f"{scope}/{word}:0") for word in words)
-        return self.builder.add("Gemm", value, weights, bias, module=scope, transB=False)
+        return self.builder.add("Gemm", value, weights, bias, module=scope, name=name, transB=False)
 
     def normalize(self, scope: str, number: int, value: Value) -> Value:
         """Add the ``number``-th ``tf.contrib.layers.layer_norm`` of a scope."""

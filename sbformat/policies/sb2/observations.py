@@ -8,6 +8,9 @@ from sbformat.errors import UnsupportedError, quote
 from sbformat.formats.sb2.policies import UncertainError, read_sizes
 from sbformat.policies.builder import numpy_name
 from sbformat.policies.graph import Input
+from sbformat.policies.normalization import normalize_observation
+from sbformat.policies.operators import require
+from sbformat.policies.sb2.actions import BOOL
 from sbformat.policies.sb2.agents import GOAL_KEYS
 from sbformat.values.numbers import unpack_items
 from sbformat.values.types import Box, Discrete, MultiBinary, MultiDiscrete
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from sbformat.policies.builder import GraphBuilder, Value
     from sbformat.policies.sb2.agents import Agent
     from sbformat.policies.sb2.layers import Layers
-    from sbformat.values.types import Space
+    from sbformat.values.types import DictSpace, Space
 
 _DTYPE: Final = "float32"
 """What networks compute in."""
@@ -27,23 +30,29 @@ def encode_observation(agent: Agent, builder: GraphBuilder, *, is_scaled: bool) 
 
     :param is_scaled: whether the network has a CNN, for which SB2 scales a Box to 0 to 1
     """
-    if agent.goal_space is not None:
-        return _join_goals(agent, builder)
     space = agent.observation_space
-    value = _encode(space, Input("observation", _input_dtype(space), _input_shape(space)), builder)
+    if agent.goal_space is not None:
+        value = _join_goals(agent.goal_space, builder)
+        return value if agent.statistics is None else normalize_observation(builder, value, agent.statistics, None)
+    value = builder.input(Input("observation", _input_dtype(space), _input_shape(space)))
+    if agent.statistics is not None:
+        value = normalize_observation(builder, value, agent.statistics, None)
+        if isinstance(space, Box) and not numpy_name(space.dtype).startswith("float"):  # as SB2's placeholder does
+            value = builder.add("Cast", value, to=numpy_name(space.dtype))
+    value = _encode(space, value, builder)
     return _scale(builder, space, value) if is_scaled and isinstance(space, Box) else value
 
 
-def _join_goals(agent: Agent, builder: GraphBuilder) -> Value:
+def _join_goals(spaces: DictSpace, builder: GraphBuilder) -> Value:
     """Concatenate the parts of a goal environment's observation (``HERGoalEnvWrapper.convert_dict_to_obs``)."""
     parts = []
     for key in GOAL_KEYS:
-        space = agent.goal_space.spaces.get(key) if agent.goal_space is not None else None
+        space = spaces.spaces.get(key)
         if not isinstance(space, (Box, Discrete, MultiBinary)) or len(_input_shape(space)) > 1:
             message = f"expected a vector or a number as the part {key!r} of an observation of HER"
             raise UnsupportedError(message)
         described = Input(f"observation/{key}", _input_dtype(space), _input_shape(space), key=key)
-        parts.append(_encode(space, described, builder))
+        parts.append(_encode(space, builder.input(described), builder))
     return builder.add("Concat", *parts, axis=-1)
 
 
@@ -67,9 +76,8 @@ def _sizes(space: MultiDiscrete) -> tuple[int, ...]:
         raise UnsupportedError(str(reason)) from None
 
 
-def _encode(space: Space, described: Input, builder: GraphBuilder) -> Value:
-    """Add an input and its encoding: one-hot for integers, otherwise as float32."""
-    value = builder.input(described)
+def _encode(space: Space, value: Value, builder: GraphBuilder) -> Value:
+    """Encode an observation: one-hot for integers, otherwise as float32."""
     if isinstance(space, Discrete):
         return builder.add("OneHot", value, depth=space.n)
     if not isinstance(space, MultiDiscrete):
@@ -90,13 +98,14 @@ def _scale(builder: GraphBuilder, space: Box, value: Value) -> Value:
     It does unless a bound is infinite, or all lower bounds are the upper ones. The difference is computed in the dtype
     of the bounds, where int8 overflows.
     """
+    require(space.low.dtype != BOOL, "expected numbers as bounds of images, got bools")
+    lower = builder.weight("observation_space/low", space.low, "data:observation_space/low")
+    upper = builder.weight("observation_space/high", space.high, "data:observation_space/high")
     low, high = unpack_items(space.low), unpack_items(space.high)
     if any(abs(bound) == float("inf") for bound in (*low, *high)) or low == high:
         return value
-    if set(low) == {0} and set(high) == {255} and space.low.dtype[1:] != "i1":  # images, without large weights
+    if set(low) == {0} and set(high) == {255}:  # images, without large weights
         return builder.add("Div", value, builder.constant(255.0))
-    lower = builder.weight("low", space.low, "data:observation_space/low")
-    upper = builder.weight("high", space.high, "data:observation_space/high")
     extent = builder.add("Cast", builder.add("Sub", upper, lower), to=_DTYPE)
     return builder.add("Div", builder.add("Sub", value, builder.add("Cast", lower, to=_DTYPE)), extent)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _SCOPE: Final = "deepq/model"
 _EPSILON: Final = "deepq/eps:0"
 _DEFAULT_ACTIVATION: Final = "relu"
+_RESULT: Final = "q_values"
 
 
 def add_q_network(agent: Agent, layers: Layers) -> tuple[dict[str, Value], Sampling]:
@@ -38,10 +39,10 @@ def add_q_network(agent: Agent, layers: Layers) -> tuple[dict[str, Value], Sampl
     if net.inputs.cnn is not None:
         features = layers.cnn(scope, net.inputs.cnn, observation)
     add_layers = _add_first if is_first else _add_scores
-    q_values = layers.builder.add("Identity", add_layers(layers, net, features, activation), name="q_values")
+    q_values = add_layers(layers, net, features, activation)
     outputs: dict[str, Value] = {}
     sampling = add_choice(layers.builder, q_values, outputs)
-    outputs["q_values"] = q_values
+    outputs[_RESULT] = q_values
     return outputs, _explore(agent) if is_first else sampling
 
 
@@ -50,21 +51,23 @@ def _add_scores(layers: Layers, net: Mlp, features: Value, activation: str) -> V
     add = layers.builder.add
     # After a CNN the action scores have no hidden layers of their own.
     scored = net._replace(layers=()) if net.inputs.cnn else net
-    scores = _add_connected(layers, f"{_SCOPE}/action_value", scored, features, activation)
     if not net.is_dueling:
-        return scores
+        return _add_connected(layers, f"{_SCOPE}/action_value", scored, features, activation, _RESULT)
+    scores = _add_connected(layers, f"{_SCOPE}/action_value", scored, features, activation)
     value = _add_connected(layers, f"{_SCOPE}/state_value", net, features, activation)
-    return add("Add", value, add("Sub", scores, add("ReduceMean", scores, axis=-1, keepdims=True)))
+    centered = add("Sub", scores, add("ReduceMean", scores, axis=-1, keepdims=True))
+    return add("Add", value, centered, name=_RESULT)
 
 
-def _add_connected(layers: Layers, scope: str, net: Mlp, value: Value, activation: str) -> Value:
+def _add_connected(layers: Layers, scope: str, net: Mlp, value: Value, activation: str, name: str = "") -> Value:
+    """Add hidden layers and a head, whose result gets a name."""
     for number in range(len(net.layers)):
-        name = f"{scope}/{numbered('fully_connected', number)}"
-        value = layers.linear(name, CONNECTED, value)
+        module = f"{scope}/{numbered('fully_connected', number)}"
+        value = layers.linear(module, CONNECTED, value)
         if net.is_normed:
             value = layers.normalize(scope, number, value)
-        value = activate(layers.builder, activation, value, name)
-    return layers.linear(f"{scope}/{numbered('fully_connected', len(net.layers))}", CONNECTED, value)
+        value = activate(layers.builder, activation, value, module)
+    return layers.linear(f"{scope}/{numbered('fully_connected', len(net.layers))}", CONNECTED, value, name)
 
 
 def _add_first(layers: Layers, net: Mlp, value: Value, activation: str) -> Value:
@@ -75,7 +78,7 @@ def _add_first(layers: Layers, net: Mlp, value: Value, activation: str) -> Value
         if net.is_normed:
             value = layers.normalize(_SCOPE, number, value)
         value = activate(layers.builder, activation, value, name)
-    return layers.linear(f"{_SCOPE}/pi", LINEAR, value)
+    return layers.linear(f"{_SCOPE}/pi", LINEAR, value, _RESULT)
 
 
 def _explore(agent: Agent) -> Sampling:

@@ -38,7 +38,7 @@ ACTIVATIONS: Final[Mapping[Pair, tuple[str, ...]]] = {
 RELU: Final = ("torch.nn.modules.activation", "ReLU")
 TANH: Final = ("torch.nn.modules.activation", "Tanh")
 _PRELU: Final = ("torch.nn.modules.activation", "PReLU")
-_FLATTEN: Final = ("torch.nn.modules.flatten", "Flatten")
+FLATTEN_LAYER: Final = ("torch.nn.modules.flatten", "Flatten")
 """Not an activation, but SB3 accepts it in the place of one, and it has no parameters."""
 
 
@@ -55,7 +55,7 @@ def activation_parameters(arguments: Arguments, default: Pair) -> Parameters:
     if type(value) is Partial:
         names = dict(zip(ACTIVATIONS[_PRELU], value.args))
         value, given = value.function, {**names, **value.keywords}
-    if not isinstance(value, Reference) or (value.pair not in ACTIVATIONS and value.pair != _FLATTEN):
+    if not isinstance(value, Reference) or (value.pair not in ACTIVATIONS and value.pair != FLATTEN_LAYER):
         raise unknown_value_error(value, key)
     if value.pair == _PRELU:
         return [Parameter("weight", (read_size(given.get("num_parameters", 1), key),))]

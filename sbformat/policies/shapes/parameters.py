@@ -30,6 +30,8 @@ from sbformat.values.types import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sbformat.archive.archive import Archive
     from sbformat.globals.torch import Pair
     from sbformat.policies.shapes.layers import Parameters
@@ -74,18 +76,19 @@ def expected_parameters(source: Archive | Agent, release: Release | None = None)
     return {parameter.name: tuple(map(int, parameter.shape)) for parameter in parameters}
 
 
-def match_network(archive: Archive) -> NetworkMatch:
+def match_network(archive: Archive, replaced: Mapping[str, Any] | None = None) -> NetworkMatch:
     """Return the network that SB3 makes for an archive, and how the stored state dict differs.
 
     Where the release that wrote the archive is not certain, the one whose network differs least is taken.
 
+    :param replaced: as in :func:`read_agent`
     :raises SbformatError: as :func:`expected_parameters`, and when the state dict cannot be read
     """
     actual = read_shapes(archive.state_dict(POLICY_ENTRY))
     found: list[NetworkMatch] = []
     errors: list[NetworkError] = []
     for release in candidate_releases(archive.stable_baselines3_version):
-        agent = read_agent(archive, release)
+        agent = read_agent(archive, release, replaced)
         try:
             parameters = list_parameters(agent)
         except NetworkError as error:
@@ -144,22 +147,24 @@ def require_gsde(agent: Agent) -> None:
 # -- reading data -------------------------------------------------------------------------------------
 
 
-def read_agent(archive: Archive, release: Release | None = None) -> Agent:
+def read_agent(archive: Archive, release: Release | None = None, replaced: Mapping[str, Any] | None = None) -> Agent:
     """Return what decides on the network of an archive's policy.
 
     :param archive: with ``data``
     :param release: of SB3; by default the one that wrote the archive, or the newest when the archive names none
+    :param replaced: fields of the agent that are not read; of ``policy_kwargs``, the arguments that replace the file's
     :raises UnsupportedError: when a part is not known
     :raises NetworkError: when a part is missing or of another type
     :raises SbformatError: when ``data`` cannot be read
     """
+    replaced = replaced or {}
     kwargs = _read_kwargs(archive)
-    policy_class = _read_policy_class(archive)
+    policy_class = replaced.get("policy_class") or _read_policy_class(archive)
     return Agent(
         policy_class,
-        read_space(archive, "observation_space", policy_class),
-        read_space(archive, "action_space", policy_class),
-        kwargs,
+        replaced.get("observation_space") or read_space(archive, "observation_space", policy_class),
+        replaced.get("action_space") or read_space(archive, "action_space", policy_class),
+        {**kwargs, **replaced.get("policy_kwargs", {})},
         is_true(decode_value(archive, "use_sde") if "use_sde" in archive.data else None, "use_sde"),
         candidate_releases(archive.stable_baselines3_version)[0] if release is None else release,
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import UnsupportedError
 from sbformat.policies.shapes.agents import USE_SDE, Agent
 from sbformat.policies.shapes.arguments import is_true
 from sbformat.policies.shapes.mismatches import find_mismatches, read_shapes
-from sbformat.policies.shapes.parameters import decode_value, list_parameters, read_space
+from sbformat.policies.shapes.parameters import NetworkMatch, decode_value, list_parameters, read_space
 from sbformat.policies.shapes.policy_classes import POLICIES
 from sbformat.policies.shapes.releases import ERAS
 from sbformat.policies.shapes.sizes import NetworkError
@@ -32,23 +32,41 @@ def require_known_network(archive: Archive) -> None:
     The file may still be correct: the policy may be a custom one.
 
     :param archive: of the format ``policy-file``
+    :raises SbformatError: as :func:`match_saved_policy`
+    """
+    match_saved_policy(archive)
+
+
+def match_saved_policy(archive: Archive, replaced: Mapping[str, Any] | None = None) -> NetworkMatch:
+    """Return the network of a file of ``policy.save()``: that of the first policy whose names and shapes fit.
+
+    Policies with the fewest arguments that the file does not have come first: the masked actor-critic's arguments are
+    among those of ``ActorCriticPolicy``.
+
+    :param archive: of the format ``policy-file``
+    :param replaced: fields of the agent that are not read; see :func:`~sbformat.policies.shapes.read_agent`
     :raises UnsupportedError: when no policy fits; the message describes how the nearest one differs
     :raises SbformatError: when an entry cannot be read
     """
     actual = read_shapes(archive.state_dict(POLICY_ENTRY))
-    arguments = {key: decode_value(archive, key) for key in archive.data if key not in _NOT_ARGUMENTS}
     nearest: tuple[int, str] | None = None
-    for agent in _candidates(archive, arguments):
+    unknown: UnsupportedError | None = None
+    for agent in list_saved_agents(archive, replaced or {}):
         try:
-            expected = {parameter.name: parameter.shape for parameter in list_parameters(agent)}
+            parameters = list_parameters(agent)
         except NetworkError as error:
             nearest = nearest or (len(actual) + 1, f"{error.key}: {error.message}")
             continue
-        mismatches = find_mismatches(expected, actual)
+        except UnsupportedError as error:  # in this release, or in this policy
+            unknown = unknown or error
+            continue
+        mismatches = find_mismatches({parameter.name: parameter.shape for parameter in parameters}, actual)
         if not mismatches:
-            return
+            return NetworkMatch(agent, parameters, ())
         if nearest is None or len(mismatches) < nearest[0]:
             nearest = len(mismatches), _describe_nearest(agent.policy_class, mismatches)
+    if unknown is not None and nearest is None:
+        raise unknown
     why = f"; {nearest[1]}" if nearest else ""
     message = f"the file does not name its policy class, and no policy of SB3 with these arguments fits{why}"
     raise UnsupportedError(message, entry=DATA_ENTRY)
@@ -59,13 +77,23 @@ def _describe_nearest(policy_class: Pair, mismatches: tuple[Mismatch, ...]) -> s
     return f"the nearest is {policy_class[1]}, which differs: {mismatches[0].message}{more}"
 
 
-def _candidates(archive: Archive, arguments: Mapping[str, object]) -> Iterator[Agent]:
-    """Yield an agent for every policy and release that accepts the arguments."""
-    for pair, policy in POLICIES.items():
+def list_saved_agents(archive: Archive, replaced: Mapping[str, Any]) -> Iterator[Agent]:
+    """Yield an agent for every policy and release that accepts the arguments of a file of ``policy.save()``.
+
+    :param replaced: as in :func:`match_saved_policy`
+    :raises SbformatError: when an argument cannot be read
+    """
+    arguments = {key: decode_value(archive, key) for key in archive.data if key not in _NOT_ARGUMENTS}
+    arguments.update(replaced.get("policy_kwargs", {}))
+    for pair, policy in sorted(POLICIES.items(), key=lambda item: len(item[1].arguments - arguments.keys())):
+        if replaced.get("policy_class") not in (None, pair):
+            continue
         is_on_policy = "full_std" in policy.arguments
         use_sde = is_on_policy and is_true(arguments.get(USE_SDE), USE_SDE)
         kwargs = {key: value for key, value in arguments.items() if not (is_on_policy and key == USE_SDE)}
         for release in ERAS:
             if kwargs.keys() <= policy.argument_names(release):
-                observations, actions = (read_space(archive, key, pair) for key in (_OBSERVATIONS, _ACTIONS))
+                observations, actions = (
+                    replaced.get(key) or read_space(archive, key, pair) for key in (_OBSERVATIONS, _ACTIONS)
+                )
                 yield Agent(pair, observations, actions, kwargs, use_sde, release)

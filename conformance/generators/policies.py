@@ -1,0 +1,302 @@
+"""Policies that are run, or refused (FORMAT.md 19).
+
+Agents, observations and what SB3 and SB2 predict for them were written by ``released/write_policies.py`` and
+``released/write_sb2_policies.py``. What must be refused is made from them by one change.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import struct
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from conformance.generators.build_pth import Name, dumps, ordered, storage, tensor
+from conformance.generators.build_torch_zips import pth
+from conformance.generators.build_zips import Member, build_zip, changed
+from conformance.generators.vectors import Rule, Vector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+KEPT: Final = Path(__file__).parent.parent / "vectors" / "valid"
+
+CNN: Final = ("policy-cnn",)
+LSTM: Final = ("policy-lstm",)
+GIVEN: Final = ("policy-given",)
+SB2: Final = ("other-formats", "policy-sb2")
+
+IMAGE_MOVED: Final = (
+    "has one of them after its last axis is moved before the two axes of height and width, it is moved."
+)
+ON_POLICY: Final = "`action_net(mlp_extractor.policy_net(features))`"
+SQUASHED: Final = "of SAC, TD3, DDPG, TQC and CrossQ always"
+SQUASHED_BOX: Final = "Tanh, unless the network ends with it, then `low + 0.5 * (x + 1) * (high - low)`"
+MASKED: Final = "a logit whose mask is 0 is replaced by -1e8."
+CRITIC_PASSES: Final = (
+    "The critic's features pass through `lstm_critic` or through the layer `critic`, whichever exists"
+)
+SAME: Final = "| `ReLU`, `CELU`, `ELU`, `SELU`, `LeakyReLU`, `PReLU`, `LogSoftmax`, `Softmax` | the same;"
+DICT: Final = "| Dict | each key by its own space | |"
+SB2_ON_POLICY: Final = "`model/shared_fcN.W`; `model/pi_fcN.W` and `model/vf_fcN.W`; `model/pi.W` and `model/vf.W`"
+SB2_LSTM: Final = "An LSTM has `wx:0`, `wh:0` and `b:0`, and another order of gates than torch's"
+SB2_ENCODED: Final = "Observations are encoded as in 19.3, without its rules for images"
+
+PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
+    "ppo": ("19.7", ON_POLICY, ()),
+    "ppo-box": ("19.8", "| Box, not squashed | clipped to `low` and `high` |", ()),
+    "ppo-box-shape": ("19.8", "The action has the shape of its space.", ()),
+    "ppo-box-float64": ("19.8", "the dtype that numpy gives to an operation of float32 with the dtype of the bounds", ()),
+    "ppo-multi-discrete": ("19.8", "| MultiDiscrete | ArgMax of each component |", ()),
+    "ppo-multi-binary": ("19.8", "| MultiBinary | Round(Sigmoid), so that a logit of 0 gives 0;", ()),
+    "ppo-discrete-start": ("19.8", "`start` of a Discrete or MultiDiscrete is not added: SB3 ignores it.", ()),
+    "ppo-two-branches": ("19.5", "The layers of a module are applied in the order of their numbers `N`.", ()),
+    "ppo-no-layers": ("19.5", "A module without tensors returns its input.", ()),
+    "ppo-separate-extractors": ("19.4", "`pi_features_extractor` and `vf_features_extractor`.", ()),
+    "ppo-observes-discrete": ("19.3", "| Discrete | cast to int64, then OneHot with `depth` `n` | (`n`) |", ()),
+    "ppo-observes-multi-discrete": ("19.3", "then each component OneHot with its own `nvec`; one after another", ()),
+    "ppo-observes-multi-binary": ("19.3", "| MultiBinary | cast to float32 | that of the space |", ()),
+    "ppo-observes-multi-binary-2d": ("19.4", "the encoded observation, flattened in C order |", ()),
+    "ppo-observes-float64": ("19.3", "| Box | cast to float32;", ()),
+    "ppo-observes-bytes": ("19.3", "An *image* is a Box with three dimensions, the dtype uint8, and bounds 0 and 255.", ()),
+    "ppo-observes-dict": ("19.3", DICT, ()),
+    "ppo-observes-unsorted-dict": (
+        "19.4", "The keys of a gymnasium Dict are in the order in which the space stores them.", (),
+    ),
+    "ppo-gsde": ("19.7", "With gSDE, `log_std` is `log(latent^2 std^2 + 1e-6) / 2` (19.8).", ()),
+    "ppo-gsde-squashed": ("19.8", "of on-policy policies if `squash_output` is true and gSDE is used", ()),
+    "a2c": ("19.7", ON_POLICY, ()),
+    "trpo": ("19.7", ON_POLICY, ()),
+    "dqn": ("19.7", "| DQN | `q_net.q_net(features)` | `q_values` |", ()),
+    "dqn-discrete-start": ("19.8", "`start` of a Discrete or MultiDiscrete is not added: SB3 ignores it.", ()),
+    "qrdqn": ("19.7", "| QR-DQN | `quantile_net.quantile_net(features)` | `quantiles`", ()),
+    "sac": ("19.8", SQUASHED, ()),
+    "sac-gsde": ("19.7", "at least -`clip_mean` and at most `clip_mean` (2.0 by default), unless that is 0.", ()),
+    "td3": ("19.5", "In TD3 and DDPG, Tanh follows the last layer of `actor.mu`.", ()),
+    "ddpg": ("19.8", SQUASHED_BOX, ()),
+    "tqc": ("19.7", "TQC has several quantiles for each: `quantiles` has the shape (critics, quantiles)", ()),
+    "crossq": ("19.5", "CrossQ has batch renormalizations among its layers, those with a tensor `ra_mean`.", ()),
+    "ars": ("19.8", "of ARS over a Box if `squash_output` is true, which is the default except for `ARSLinearPolicy`.", ()),
+    "ars-clipped": ("19.8", "| Box, not squashed | clipped to `low` and `high` |", ()),
+    "ars-linear": ("19.5", "A layer is a Gemm of the tensors `N.weight` and `N.bias`, of which the bias may be absent.", ()),
+    "ars-linear-discrete": ("19.7", "| ARS | `action_net(features)` | Discrete: `scores` |", ()),
+    "maskable": ("19.8", MASKED, ()),
+    "maskable-multi-discrete": ("19.8", MASKED, ()),
+    "maskable-multi-binary": ("19.8", "of MaskablePPO ArgMax of each pair |", ()),
+    "lstm": ("19.6", "Where `episode_start` is 1, `h` and `c` are multiplied by 0 before the step", LSTM),
+    "lstm-two-layers": ("19.6", "`h'` is the input of the next layer, and the output of the last one.", LSTM),
+    "lstm-shared": ("19.6", "if neither does, the output of `lstm_actor` is used", LSTM),
+    "lstm-actor-only": ("19.6", CRITIC_PASSES, LSTM),
+    "ppo-normalized": ("19.3", "Normalization statistics, if there are any, apply to the observation as it is given", ()),
+    "sac-normalized": ("19.3", "Normalization statistics, if there are any, apply to the observation as it is given", ()),
+    "ppo-normalized-keys": ("19.3", "each of a Dict to its own key.", ()),
+    "cnn": ("19.4", "| `NatureCNN` | Conv and Relu three times", CNN),
+    "cnn-channels-last": ("19.3", IMAGE_MOVED, CNN),
+    "cnn-multi-input": ("19.4", "of each key of the Dict in order: a NatureCNN (`extractors.KEY`) if the state dict has one", CNN),
+    "cnn-not-divided": ("19.3", "an image is divided by 255, unless `normalize_images` is false", CNN),
+    "image-flattened": ("19.3", "an image is divided by 255, unless `normalize_images` is false", ()),
+    "image-flattened-not-divided": ("19.3", "an image is divided by 255, unless `normalize_images` is false", ()),
+    **{f"activation-{name}": ("19.5", SAME, ()) for name in (
+        "relu", "elu", "celu", "selu", "leaky-relu", "leaky-relu-partial", "prelu",
+    )},
+    **{f"activation-{name}": ("19.5", "| `GELU` | x (1 + Erf(x / sqrt 2)) / 2;", ()) for name in ("gelu", "gelu-tanh")},
+    **{f"activation-{name}": ("19.5", "| `SiLU`, `Mish` |", ()) for name in ("silu", "mish")},
+    **{f"activation-{name}": ("19.5", "| `Hardtanh`, `ReLU6` |", ()) for name in ("hardtanh", "relu6")},
+    **{f"activation-{name}": ("19.5", "| `Hardsigmoid`, `Hardswish` |", ()) for name in ("hardsigmoid", "hardswish")},
+    **{f"activation-{name}": ("19.5", "| `LogSigmoid`, `Tanhshrink`, `Softmin` |", ()) for name in (
+        "log-sigmoid", "tanhshrink",
+    )},
+    **{f"activation-{name}": ("19.5", "| `Hardshrink`, `Softshrink` |", ()) for name in ("hardshrink", "softshrink")},
+    **{f"activation-{name}": ("19.5", "the operator of that name; `Flatten` is an Identity |", ()) for name in (
+        "sigmoid", "softsign", "identity",
+    )},
+    "activation-softplus": ("19.5", "Softplus(`beta` x) / `beta` (1), but x where `beta` x > `threshold` (20) |", ()),
+    "activation-rrelu": ("19.5", "LeakyRelu with the mean of `lower` (1/8) and `upper` (1/3) |", ()),
+    "activation-dropout": ("19.5", "| `Dropout`, `AlphaDropout`, `FeatureAlphaDropout` | x |", ()),
+    "shared-layers": (
+        "19.7", "both continue the layers of `mlp_extractor.shared_net`.", (),
+    ),
+    "released-ppo-0.6": ("19", "Where an older release computes something else, the rule says so", ("legacy",)),
+    "released-sac-0.8": ("19.7", "(before 0.8 `critic.q1_net`, `critic.q2_net`)", ("legacy",)),
+    "released-td3-0.10": ("19.8", SQUASHED, ()),
+    "released-a2c-1.0": ("19.7", ON_POLICY, ("numpy-values",)),
+    "released-ppo-1.3": ("19.4", "Those of a gym Dict are sorted by code points", ()),
+    "released-dqn-1.6": ("19.7", "| DQN | `q_net.q_net(features)` | `q_values` |", ()),
+    "released-sac-2.0": ("19.8", SQUASHED, ()),
+    "released-ppo-2.6": ("19.3", DICT, ()),
+    "released-ars-2.9": ("19.7", "| ARS | `action_net(features)` | Discrete: `scores` |", ()),
+    "lone-ppo-box": ("19.10", "`value_net` PPO's", GIVEN),
+    "lone-dqn": ("19.10", "What names and shapes do not determine MUST be supplied by the caller", GIVEN),
+    "lone-td3": ("19.10", "`actor.mu` TD3's", GIVEN),
+    "lone-sac": ("19.10", "`actor.log_std` SAC's", GIVEN),
+    **{f"sb2-{name}": ("19.9", SB2_ON_POLICY, SB2) for name in (
+        "ppo2", "ppo2-box", "ppo2-multi-discrete", "ppo2-multi-binary", "ppo2-shared-layers", "a2c-box", "acer",
+    )},
+    **{f"sb2-{name}": ("19.9", SB2_ENCODED, SB2) for name in ("ppo2-observes-discrete", "ppo2-observes-multi-discrete")},
+    "sb2-ppo2-relu": ("19.9", "The activation of hidden layers is `act_fun` of `policy_kwargs`", SB2),
+    "sb2-ppo2-lstm": ("19.9", SB2_LSTM, SB2),
+    "sb2-ppo2-lstm-normalized": ("19.9", "In `Ln` policies the gates are `ln(x wx, gx, bx) + ln(h wh, gh, bh) + b`", SB2),
+    "sb2-dqn": ("19.9", "Dueling: the q-values are the values of the actions minus their mean", SB2),
+    "sb2-dqn-not-dueling": ("19.9", "| DQN | `deepq/model/action_value/fully_connected.L`", SB2),
+    "sb2-dqn-normalized": ("19.9", "In `Ln` policies of DQN, SAC, TD3 and DDPG, LayerNormalization", SB2),
+    "sb2-sac": ("19.9", "| SAC | `model/pi/fcN.K`; mean `model/pi/dense.K`", SB2),
+    "sb2-sac-normalized": ("19.9", "In `Ln` policies of DQN, SAC, TD3 and DDPG, LayerNormalization", SB2),
+    "sb2-td3": ("19.9", "| TD3 | `model/pi/fcN.K`; `model/pi/dense.K` with Tanh | squashed |", SB2),
+}  # fmt: skip
+"""Section, sentence and features of each recorded agent."""
+
+
+def vectors() -> Iterator[Vector]:
+    """Yield the vectors of this family."""
+    yield from predicted()
+    yield from inferred()
+    yield from contradictions()
+    yield from unknown()
+    yield from limited()
+
+
+def predicted() -> Iterator[Vector]:
+    for name, (section, sentence, features) in PREDICTED.items():
+        rule = Rule(section, sentence, *features)
+        yield rule.predicts(f"policy-{name}", read_agent(name), read_json(name, "input"), read_json(name, "expect"))
+
+
+def read_agent(name: str) -> bytes:
+    """The file of a recorded agent."""
+    stem = name if name.startswith("released-") else f"policy-{name}"
+    return next(path for path in (KEPT / f"{stem}.zip", KEPT / f"{stem}.pth") if path.exists()).read_bytes()
+
+
+def read_json(name: str, part: str) -> Any:
+    """The observations of a recorded agent, or what it predicts for them."""
+    return json.loads((KEPT / f"policy-{name}.{part}.json").read_bytes())
+
+
+# -- a lone state dict --------------------------------------------------------------------------------
+
+
+def inferred() -> Iterator[Vector]:
+    rule = Rule("19.10", "the action of DQN is a Discrete with as many choices as the last layer has outputs", *GIVEN)
+    asked = read_json("lone-dqn", "input")
+    less = {key: asked[key] for key in ("policy_kwargs", "steps")}
+    yield rule.predicts("policy-lone-dqn-inferred", read_agent("lone-dqn"), less, read_json("lone-dqn", "expect"))
+    rule = Rule("19.10", "What names and shapes do not determine MUST be supplied by the caller", *GIVEN)
+    yield rule.cannot_run("policy-lone-no-activation", read_agent("lone-dqn"), {"steps": asked["steps"]}, "unsupported")
+    asked = read_json("lone-ppo-box", "input")
+    less = {key: asked[key] for key in ("policy_kwargs", "steps")}
+    yield rule.cannot_run("policy-lone-no-action-space", read_agent("lone-ppo-box"), less, "unsupported")
+
+
+# -- archives that are refused ------------------------------------------------------------------------
+
+
+def change(name: str, entries: Mapping[str, bytes | None] | None = None, **data: Any) -> bytes:
+    """The archive of a recorded agent with other entries (None: without one) and other values of ``data``."""
+    with zipfile.ZipFile(io.BytesIO(read_agent(name))) as opened:
+        found = {entry: opened.read(entry) for entry in opened.namelist()}
+    found["data"] = json.dumps({**json.loads(found["data"]), **data}).encode()
+    made = {**found, **(entries or {})}
+    return build_zip(*[Member(entry.encode(), raw) for entry, raw in made.items() if raw is not None])
+
+
+def entry(name: str, wanted: str) -> bytes:
+    """An entry of the archive of a recorded agent."""
+    with zipfile.ZipFile(io.BytesIO(read_agent(name))) as opened:
+        return opened.read(wanted)
+
+
+def serialize(pickle: bytes) -> dict[str, str]:
+    """A serialized value of ``data``."""
+    return {":type:": "<class 'type'>", ":serialized:": base64.b64encode(pickle).decode()}
+
+
+def contradictions() -> Iterator[Vector]:
+    rule = Rule(
+        "19", 'A reader that runs policies MUST check names and shapes of the state dict by 6.8 first ("invalid").'
+    )
+    asked = read_json("ppo", "input")
+    same = change("ppo")
+    yield rule.predicts("policy-checked", same, asked, read_json("ppo", "expect"))
+    archives = {
+        "size": change("ppo", policy_kwargs={"net_arch": [9]}),
+        "depth": change("ppo", policy_kwargs={"net_arch": [8, 8]}),
+        "tensor-missing": change("ppo-box", {"policy.pth": entry("ppo", "policy.pth")}),
+        "tensor-too-many": change("ppo", {"policy.pth": entry("ppo-box", "policy.pth")}),
+        "algorithm": change("ppo", {"policy.pth": entry("dqn", "policy.pth")}),
+    }
+    for what, data in archives.items():
+        yield rule.cannot_run(f"policy-contradiction-{what}", data, asked, "invalid")
+    rule = Rule("10", "an entry, key or tensor that was requested does not exist")
+    yield rule.cannot_run("policy-missing", change("ppo", {"policy.pth": None}), asked, "missing")
+
+
+def unknown() -> Iterator[Vector]:
+    asked = read_json("ppo", "input")
+    custom = Name("my_project.policies", "CustomPolicy")
+    rule = Rule("19.4", 'An extractor of another class is refused as "unsupported"')
+    kwargs = {"features_extractor_class": Name("my_project.extractors", "CustomExtractor"), "net_arch": [8]}
+    yield rule.cannot_run(
+        "policy-unknown-extractor", change("ppo", policy_kwargs=serialize(dumps(kwargs))), asked, "unsupported"
+    )
+    rule = Rule("19.5", "so is every class that is not in this table.")
+    activations = {"activation": Name("my_project.layers", "Snake"), "glu": Name("torch.nn.modules.activation", "GLU")}
+    for name, activation in activations.items():
+        kwargs = {"activation_fn": activation, "net_arch": [8]}
+        made = change("ppo", policy_kwargs=serialize(dumps(kwargs)))
+        yield rule.cannot_run(f"policy-unknown-{name}", made, asked, "unsupported")
+    rule = Rule(
+        "6.8",
+        "If another author wrote the class, the features extractor or the activation, names and shapes are not known.",
+    )
+    yield rule.cannot_run(
+        "policy-unknown-class", change("ppo", policy_class=serialize(dumps(custom))), asked, "unsupported"
+    )
+
+
+# -- limits -------------------------------------------------------------------------------------------
+
+ROWS: Final = 1 << 31
+
+
+def limited() -> Iterator[Vector]:
+    rule = Rule("19.1", "A reader MUST compare them with the limit before it allocates memory for them.")
+    asked = read_json("ppo", "input")
+    enough, few = (("--limit", f"policy_items={number}") for number in (10_000, 8))
+    yield rule.predicts("limit-policy-items-enough", read_agent("ppo"), asked, read_json("ppo", "expect"), *enough)
+    yield rule.cannot_run("limit-policy-items-too-few", read_agent("ppo"), asked, "limit exceeded", *few)
+    yield rule.cannot_run("limit-policy-items-of-a-layer", wide_archive(), asked, "limit exceeded")
+    yield rule.cannot_run("limit-policy-items-of-a-choice", choice_archive(), asked, "limit exceeded")
+
+
+def expanded(rows: int, columns: int | None, key: str = "0") -> Any:
+    """A tensor of equal items: one number with strides of 0."""
+    shape = (rows,) if columns is None else (rows, columns)
+    return tensor(storage(1, key), shape, (0,) * len(shape))
+
+
+def layers(features: int, hidden: int, actions: int) -> bytes:
+    """The state dict of a PPO with one hidden layer in each branch, over one number."""
+    tensors: dict[str, Any] = {}
+    for branch in ("policy_net", "value_net"):
+        tensors[f"mlp_extractor.{branch}.0.weight"] = expanded(hidden, features)
+        tensors[f"mlp_extractor.{branch}.0.bias"] = expanded(hidden, None)
+    for name, outputs in (("action_net", actions), ("value_net", 1)):
+        tensors[f"{name}.weight"] = expanded(outputs, hidden)
+        tensors[f"{name}.bias"] = expanded(outputs, None)
+    return pth(ordered(tensors), {"0": struct.pack("<f", 1)})
+
+
+def wide_archive() -> bytes:
+    """A hidden layer of 2^31 numbers, as the settings say too."""
+    return change("ppo", {"policy.pth": layers(4, ROWS, 3)}, policy_kwargs={"net_arch": [ROWS]})
+
+
+def choice_archive() -> bytes:
+    """An observation of one of 2^31 choices."""
+    text = json.loads(entry("ppo-observes-discrete", "data"))["observation_space"][":serialized:"]
+    five, many = (b"C\x08" + struct.pack("<q", number) for number in (5, ROWS))
+    space = serialize(changed(base64.b64decode(text), five, many))
+    return change("ppo-observes-discrete", {"policy.pth": layers(ROWS, 8, 3)}, observation_space=space)

@@ -1,0 +1,102 @@
+"""What the commands that run an agent share: their options, warnings, and where output goes."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import warnings
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sbformat.cli import _files, _output
+from sbformat.errors import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from sbformat.cli._output import Plain
+    from sbformat.policies.run.policy import Policy
+
+
+def add_policy_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of commands that run an agent."""
+    parser.add_argument(
+        "--vecnormalize", metavar="STATS", help="the statistics it was trained with; by default those of a bundle"
+    )
+    parser.add_argument("--seed", type=partial(parse_number, least=0), metavar="N", help="of the random numbers")
+
+
+def parse_number(text: str, *, least: int = 1) -> int:
+    """Return the number of an option.
+
+    :raises argparse.ArgumentTypeError: when it is not one
+    """
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        message = f"expected a number of at least {least}, got {escape(text)}"
+        raise argparse.ArgumentTypeError(message)
+    return number
+
+
+def load_agent(args: argparse.Namespace) -> Policy:
+    """Load the agent of a command line."""
+    from sbformat.policies.loading import load_policy
+
+    archive = _files.read_archive(args.path, args)
+    return load_policy(archive, vecnormalize=args.vecnormalize, seed=args.seed, limits=_files.make_limits(args))
+
+
+def parse_json(data: bytes, what: str, args: argparse.Namespace) -> Any:
+    """Parse JSON of the command line, strictly.
+
+    :param what: the option, for the message
+    :raises DataError: when it is not JSON
+    """
+    from sbformat.data import parse
+    from sbformat.errors import SbformatError
+    from sbformat.limits import Budget
+
+    try:
+        return parse(data, Budget(_files.make_limits(args)))
+    except SbformatError as error:
+        error.message = f"{what}: {error.message}"
+        raise
+
+
+@contextlib.contextmanager
+def collect_warnings() -> Iterator[list[str]]:
+    """Collect the texts of warnings for users, each once; those for developers are left out."""
+    found: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        yield found
+    found += dict.fromkeys(str(warning.message) for warning in caught)
+
+
+def finish_run(
+    args: argparse.Namespace,
+    report: dict[str, Any],
+    print_text: Callable[[Plain, dict[str, Any]], None],
+    warned: Sequence[str],
+) -> int:
+    """Print the report of a command that runs an agent, and return the exit status.
+
+    Standard output has only what a program after this one in a pipe reads: warnings, and in text the error, go to
+    standard error.
+    """
+    for text in warned:
+        sys.stderr.write(f"sbformat: warning: {escape(text, 1000)}\n")
+    if args.format == "json":
+        _output.print_json(
+            args.command, [{**report, "warnings": list(warned)} if report["outcome"] == "ok" else report]
+        )
+    elif report["outcome"] == "ok":
+        print_text(_output.make_printer(), report)
+    else:
+        sys.stderr.write(f"{escape(report['path'], 1000)}: {report['outcome']}: {report['message']}\n")
+    return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT

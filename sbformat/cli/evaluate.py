@@ -1,0 +1,99 @@
+"""``sbformat evaluate``: how an agent does in an environment of gymnasium."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sbformat.cli import _agents, _files, _output
+from sbformat.errors import DataError, escape
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def configure(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "evaluate",
+        example="sbformat evaluate agent.zip --env CartPole-v1 -n 100 --seed 0",
+        help="run an agent in an environment (extra gym)",
+        description="Run an agent for some episodes in an environment of gymnasium, without torch, and report mean and "
+        "standard deviation of their rewards and lengths, as evaluate_policy of SB3 does.",
+    )
+    parser.add_argument("path", metavar="FILE", help="an agent")
+    parser.add_argument("--env", required=True, metavar="ID", help="the environment: CartPole-v1, ...")
+    parser.add_argument(
+        "-n", "--episodes", type=_agents.parse_number, default=20, metavar="N", help="episodes (default 20)"
+    )
+    _agents.add_policy_options(parser)
+    parser.add_argument("--stochastic", action="store_true", help="sample the actions; else the most likely ones")
+    parser.add_argument(
+        "--frame-stack",
+        type=_agents.parse_number,
+        metavar="K",
+        help="observations that the agent sees together (VecFrameStack)",
+    )
+    parser.add_argument(
+        "--channels-order", choices=("first", "last"), help="the axis of --frame-stack; by default as SB3 finds it"
+    )
+    parser.add_argument("--env-kwargs", default="{}", metavar="JSON", help="arguments of the environment: an object")
+    parser.add_argument(
+        "--max-steps", type=_agents.parse_number, metavar="N", help="time limit, instead of the environment's own"
+    )
+    _files.add_reading_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Evaluate; return 2 when the agent or the environment could not be loaded."""
+    with _agents.collect_warnings() as warned:
+        report = _files.report_errors(args.path, lambda: _evaluate(args))
+    return _agents.finish_run(args, report, _print_text, warned)
+
+
+def _evaluate(args: argparse.Namespace) -> dict[str, Any]:
+    from sbformat.tools.evaluate import evaluate
+
+    env_kwargs = _agents.parse_json(args.env_kwargs.encode("utf-8", "surrogatepass"), "--env-kwargs", args)
+    if not isinstance(env_kwargs, dict):
+        message = "--env-kwargs: expected a JSON object"
+        raise DataError(message)
+    policy = _agents.load_agent(args)
+    with _output.progress("episodes", args.episodes, least=2) as advance:
+        report = evaluate(
+            policy,
+            args.env,
+            episodes=args.episodes,
+            seed=args.seed,
+            deterministic=not args.stochastic,
+            frame_stack=args.frame_stack,
+            channels_order=args.channels_order,
+            env_kwargs=env_kwargs,
+            max_steps=args.max_steps,
+            progress=lambda _: advance(""),
+        )
+    return {
+        "algorithm": policy.algorithm,
+        "env": args.env,
+        **report._asdict(),
+        "mean_reward": report.mean_reward,
+        "std_reward": report.std_reward,
+        "mean_length": report.mean_length,
+        "std_length": report.std_length,
+        "inferred": list(policy.inferred),
+    }
+
+
+def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
+    count = _output.count_noun(len(report["rewards"]), "episode")
+    how = "the most likely actions" if report["deterministic"] else "sampled actions"
+    printer.line(
+        f"{escape(report['path'], 1000)}: {report['algorithm'] or 'unknown algorithm'} in {escape(report['env'])}, "
+        f"{count}, {how}"
+    )
+    rows = [
+        (name, *(f"{value:,.2f}" for value in (report[f"mean_{name}"], report[f"std_{name}"], min(all_), max(all_))))
+        for name, all_ in (("reward", report["rewards"]), ("length", report["lengths"]))
+    ]
+    printer.table("episodes", ("", "mean", "standard deviation", "least", "most"), rows, right=(1, 2, 3, 4))
+    printer.table("inferred from shapes", (), [(sentence,) for sentence in report["inferred"]])

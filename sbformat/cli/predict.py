@@ -1,0 +1,162 @@
+"""``sbformat predict``: the actions of an agent for observations."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbformat.cli import _agents, _files, _output
+from sbformat.errors import SbformatError, ValidationError, escape
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping
+
+    from sbformat.policies.run.policy import Policy
+
+_STANDARD_INPUT: Final = "-"
+_DIGITS: Final = 6
+_CELL: Final = 240
+
+
+def configure(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "predict",
+        example="sbformat predict agent.zip --observation '[0.1, 0, -0.02, 0]'",
+        help="compute an agent's actions for observations",
+        description="Compute the actions of an agent for one observation or a batch of them, without torch. The same "
+        "observation gives the same action as SB3's predict.",
+    )
+    parser.add_argument("path", metavar="FILE", help="an agent")
+    parser.add_argument(
+        "--observation",
+        required=True,
+        metavar="JSON",
+        help="an observation or a batch: JSON, a .npy file, or - for JSON from standard input; "
+        "of a Dict space a JSON object or a .npz file",
+    )
+    parser.add_argument("--sequence", action="store_true", help="the batch is consecutive steps of one episode (LSTM)")
+    parser.add_argument("--outputs", action="store_true", help="also what the action is chosen by: logits, value, ...")
+    parser.add_argument("--action-masks", metavar="JSON", help="1 or 0 for each choice: whether it is valid")
+    _agents.add_policy_options(parser)
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--deterministic", action="store_true", help="the most likely actions (default)")
+    choice.add_argument("--stochastic", action="store_true", help="sample the actions, as SB3 does while it trains")
+    _files.add_reading_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Predict; return 2 when a file or an observation could not be read."""
+    with _agents.collect_warnings() as warned:
+        report = _files.report_errors(args.path, lambda: _predict(args))
+    return _agents.finish_run(args, report, _print_text, warned)
+
+
+class Prediction(NamedTuple):
+    """What a policy returns, as lists with an item for each observation."""
+
+    actions: list[Any]
+    outputs: dict[str, list[Any]]
+
+
+def _predict(args: argparse.Namespace) -> dict[str, Any]:
+    policy = _agents.load_agent(args)
+    observation = _read_observation(args)
+    masks = (
+        None if args.action_masks is None else _agents.parse_json(args.action_masks.encode(), "--action-masks", args)
+    )
+    try:
+        if args.sequence:
+            made = _predict_steps(policy, observation, masks, args)
+        else:
+            made = _predict_batch(policy, observation, masks, args)
+    except SbformatError:
+        raise
+    except ValueError as error:  # the caller's observation does not fit
+        raise ValidationError(escape(str(error), 1000)) from None
+    return {
+        "algorithm": policy.algorithm,
+        "deterministic": not args.stochastic,
+        "seed": args.seed,
+        "sequence": args.sequence,
+        "actions": made.actions,
+        "outputs": made.outputs if args.outputs else None,
+        "inferred": list(policy.inferred),
+    }
+
+
+def _predict_batch(policy: Policy, observation: Any, masks: Any, args: argparse.Namespace) -> Prediction:
+    """Predict for an observation, or for several that do not depend on one another."""
+    action, _ = policy.predict(observation, None, None, not args.stochastic, action_masks=masks)
+    outputs = policy.outputs(observation, action_masks=masks) if args.outputs else {}
+    if action.ndim > len(policy.graph.output("action").shape):
+        return Prediction(action.tolist(), {name: value.tolist() for name, value in outputs.items()})
+    return Prediction([action.tolist()], {name: [value.tolist()] for name, value in outputs.items()})
+
+
+def _predict_steps(policy: Policy, observations: Any, masks: Any, args: argparse.Namespace) -> Prediction:
+    """Predict for consecutive steps: each begins with the state that the one before it returned."""
+    actions: list[Any] = []
+    outputs: dict[str, list[Any]] = {}
+    state = None
+    for number, observation in enumerate(_list_steps(observations)):
+        mask = None if masks is None else masks[number] if isinstance(masks[0], (list, tuple)) else masks
+        is_first = [number == 0]
+        if args.outputs:
+            for name, value in policy.outputs(observation, state, is_first, action_masks=mask).items():
+                outputs.setdefault(name, []).append(value.tolist())
+        action, state = policy.predict(observation, state, is_first, not args.stochastic, action_masks=mask)
+        actions.append(action.tolist())
+    return Prediction(actions, outputs)
+
+
+def _list_steps(observations: Any) -> Iterator[Any]:
+    """Yield the observations of a batch."""
+    if isinstance(observations, dict):
+        for parts in zip(*observations.values()):
+            yield dict(zip(observations, parts))
+        return
+    if not hasattr(observations, "__iter__") or getattr(observations, "ndim", 1) == 0:
+        message = "expected a list of observations, one for each step"
+        raise ValidationError(message)
+    yield from observations
+
+
+def _read_observation(args: argparse.Namespace) -> Any:
+    """Return the observation of the command line: what JSON gives, an array, or arrays by key."""
+    text: str = args.observation
+    if text.endswith((".npy", ".npz")):
+        from sbformat.arrayfiles.reader import read_array, read_arrays
+
+        limits = _files.make_limits(args)
+        read: Any = read_array if text.endswith(".npy") else read_arrays
+        return _files.name_in_errors(text, lambda: read(text, limits=limits))
+    if text == _STANDARD_INPUT:
+        return _agents.parse_json(sys.stdin.buffer.read(), "standard input", args)
+    return _agents.parse_json(text.encode("utf-8", "surrogatepass"), "--observation", args)
+
+
+# -- text ---------------------------------------------------------------------------------------------
+
+
+def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
+    outputs: Mapping[str, list[Any]] = report["outputs"] or {}
+    names = [name for name in outputs if name != "action"]
+    rows = [
+        (str(number), _render(action), *(_render(outputs[name][number]) for name in names))
+        for number, action in enumerate(report["actions"])
+    ]
+    count = _output.count_noun(len(rows), "observation")
+    how = "the most likely actions" if report["deterministic"] else "sampled actions"
+    printer.line(f"{escape(report['path'], 1000)}: {report['algorithm'] or 'unknown algorithm'}, {count}, {how}")
+    title = "consecutive steps" if report["sequence"] else "actions"
+    printer.table(title, ("", "action", *names), rows, right=(0,), longest=_CELL)
+    printer.table("inferred from shapes", (), [(sentence,) for sentence in report["inferred"]])
+
+
+def _render(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_render, value))}]"
+    return f"{value:.{_DIGITS}g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,231 @@
+"""``load_policy`` and ``policy_graph``: from a file of any kind to a policy that runs, or to its graph.
+
+What the caller passes beside the file is checked and converted here; the builders of ``sb3`` and ``sb2`` make the
+graph, and ``run`` executes it. numpy is imported where it is needed: for statistics, and to run.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
+from sbformat.errors import SbformatError, UnsupportedError, quote, require_names, require_type
+from sbformat.formats.opener import open_archive
+from sbformat.formats.vecnormalize.entries import has_entries, read_entries
+from sbformat.formats.vecnormalize.mismatches import require_fit
+from sbformat.formats.vecnormalize.values import VecNormalize
+from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
+from sbformat.policies.given_spaces import convert_space
+from sbformat.policies.model import Given
+
+if TYPE_CHECKING:
+    from sbformat.archive.archive import Archive
+    from sbformat.archive.kinds import Kind
+    from sbformat.io.source import SourceLike
+    from sbformat.policies.graph import Graph
+    from sbformat.policies.model import PolicyModel
+    from sbformat.policies.run.policy import Policy
+    from sbformat.values.types import Space
+
+_OBSERVATION_SPACE: Final = "observation_space"
+_OTHERWISE: Final = "normalize observations yourself and pass vecnormalize=False if a wrapper comes between the two"
+_WITHOUT_POLICY: Final[Mapping[Kind, str]] = {
+    "data-json": "a lone data entry, which has no weights",
+    "vecnormalize": "statistics of VecNormalize; pass them as vecnormalize=, beside the agent",
+    "running-mean-std": "normalization statistics; pass them as vecnormalize=, beside the agent",
+    "replay-buffer": "a replay buffer",
+    "safetensors": "plain arrays",
+    "npz": "plain arrays",
+}
+"""What files without a policy are."""
+_WHOLE_AGENTS: Final = ("sb3", "folder")
+
+
+def load_policy(
+    source: Archive | SourceLike,
+    *,
+    vecnormalize: VecNormalize | Archive | SourceLike | bool | None = None,
+    policy_class: str | None = None,
+    observation_space: Space | object | None = None,
+    action_space: Space | object | None = None,
+    policy_kwargs: Mapping[str, Any] | None = None,
+    modules: Mapping[str, Callable[..., Any]] | None = None,
+    seed: Any = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Policy:
+    """Load an agent to run it with numpy alone; nothing in the file is executed (FORMAT.md 19).
+
+    >>> policy = sbformat.load_policy("ppo_cartpole.zip")
+    >>> action, state = policy.predict(observation, deterministic=True)
+
+    The file may be an agent of Stable-Baselines3, sb3-contrib or Stable Baselines 2, the folder that it was unzipped
+    into, a file of ``policy.save()``, or a lone ``policy.pth``. What the file does not contain is inferred from the
+    shapes of the weights where they determine it (:attr:`Policy.inferred`); the rest has to be passed. ::
+
+        policy = sbformat.load_policy("agent.zip", vecnormalize="vecnormalize.pkl")
+        policy = sbformat.load_policy("policy.pth", action_space=env.action_space, policy_class="ActorCriticPolicy")
+        policy = sbformat.load_policy("agent.zip", modules={"features_extractor": lambda observation: ...})
+
+    :param source: as for :func:`sbformat.read`
+    :param vecnormalize: statistics that observations are normalized with: what :func:`sbformat.read_vecnormalize`
+        takes, or returned. By default those of a bundle. False: observations are normalized already
+    :param policy_class: the name of SB3's class to treat the policy as, such as ``ActorCriticPolicy``
+    :param observation_space: used instead of the file's: a space of sbformat, gymnasium or gym
+    :param action_space: the same for actions
+    :param policy_kwargs: arguments of the policy, where the file has none; an activation by its name in ``torch.nn``
+    :param modules: functions of arrays for modules that sbformat does not know, such as a custom
+        ``features_extractor``. Each gets what SB3 passes to the module, in batches, and returns an array with a batch
+        axis
+    :param seed: for sampled actions: an integer or a ``numpy.random.Generator``; by default from the system
+    :param limits: the largest sizes and counts to accept (FORMAT.md 8)
+    :raises OSError: if a path cannot be read
+    :raises UnsupportedError: for a file without a policy, and for a network that is not known, with its class
+    :raises ValidationError: when the weights contradict what ``data`` describes, or the statistics do not fit
+    :raises SbformatError: when the file breaks the format
+    :raises TypeError: for an argument of the wrong type
+    :warns UserWarning: when the agent was trained behind VecNormalize, and no statistics are given
+    """
+    from sbformat.policies.run.policy import Policy
+
+    functions = _check_modules(modules)
+    given = _check_given(policy_class, observation_space, action_space, policy_kwargs, functions)
+    budget = Budget(limits)
+    model, statistics = _build_model(source, given, vecnormalize, budget)
+    if model.was_normalized and statistics is None and vecnormalize is not False:
+        message = (
+            "the agent was trained behind VecNormalize, and observations will not be normalized: pass "
+            "vecnormalize='vecnormalize.pkl', or vecnormalize=False if they are normalized already"
+        )
+        warnings.warn(message, UserWarning, stacklevel=2)
+    return Policy(model, vecnormalize=statistics, modules=functions, seed=seed, budget=budget)
+
+
+def policy_graph(
+    source: Archive | SourceLike,
+    *,
+    vecnormalize: VecNormalize | Archive | SourceLike | bool | None = None,
+    policy_class: str | None = None,
+    observation_space: Space | object | None = None,
+    action_space: Space | object | None = None,
+    policy_kwargs: Mapping[str, Any] | None = None,
+    modules: Iterable[str] = (),
+    limits: Limits = DEFAULT_LIMITS,
+) -> Graph:
+    """Return what the policy of an agent computes, as inert data; weights are not read (FORMAT.md 19).
+
+    numpy is imported for statistics only.
+
+    >>> graph = sbformat.policy_graph("ppo_cartpole.zip")
+    >>> [item.name for item in graph.inputs], list(graph.outputs)
+    (['observation'], ['action', 'logits', 'probabilities', 'value'])
+
+    The parameters and errors are those of :func:`load_policy`.
+
+    :param modules: the names of modules that whoever runs the graph supplies
+    """
+    names = require_names(modules, "modules")
+    given = _check_given(policy_class, observation_space, action_space, policy_kwargs, names)
+    return _build_model(source, given, vecnormalize, Budget(limits))[0].graph
+
+
+def _check_modules(modules: object) -> Mapping[str, Callable[..., Any]]:
+    """Check that modules are functions by name.
+
+    :raises TypeError: if they are not
+    """
+    found = {} if modules is None else modules
+    require_type(found, Mapping, "modules to be a dict of functions by name")
+    for name, function in found.items():  # type: ignore[attr-defined]
+        require_type(name, str, "a name of a module")
+        if not callable(function):
+            message = f"expected a function as the module {name}, got {type(function).__name__}"
+            raise TypeError(message)
+    return dict(found)  # type: ignore[call-overload, no-any-return]
+
+
+def _check_given(
+    policy_class: object, observation_space: object, action_space: object, policy_kwargs: object, modules: Iterable[str]
+) -> Given:
+    """Return what the caller supplies, checked, without statistics.
+
+    :raises TypeError: for an argument of the wrong type
+    """
+    require_type(policy_class, (str, type(None)), "the name of a class as policy_class")
+    require_type(policy_kwargs, (Mapping, type(None)), "policy_kwargs to be a dict of arguments")
+    return Given(
+        policy_class=policy_class,  # type: ignore[arg-type]
+        observation_space=None if observation_space is None else convert_space(observation_space, _OBSERVATION_SPACE),
+        action_space=None if action_space is None else convert_space(action_space, "action_space"),
+        policy_kwargs=policy_kwargs,  # type: ignore[arg-type]
+        modules=frozenset(modules),
+    )
+
+
+def _build_model(
+    source: Archive | SourceLike, given: Given, vecnormalize: object, budget: Budget
+) -> tuple[PolicyModel, VecNormalize | None]:
+    """Open the file and build the graph; return it with the statistics that apply.
+
+    :raises ValueError: for a module that the policy does not have
+    """
+    archive = open_archive(source, budget)
+    _require_policy(archive)
+    statistics = _read_statistics(archive, vecnormalize, budget.limits)
+    if statistics is not None and statistics.norm_obs:
+        require_fit(statistics, given.observation_space or _read_observation_space(archive), _OTHERWISE)
+        given = given._replace(vecnormalize=statistics)
+    if archive.format in ("sb2-zip", "sb2-pickle"):
+        from sbformat.policies.sb2 import build_sb2_policy
+
+        model = build_sb2_policy(archive, given, budget)
+    else:
+        from sbformat.policies.sb3 import build_sb3_policy
+
+        model = build_sb3_policy(archive, given, budget)
+    called = {node.attributes["function"] for node in model.graph.nodes if node.op == "Call"}
+    for name in sorted(given.modules - called):
+        message = f"the policy does not have the module {quote(name, 60)} that modules supplies"
+        raise ValueError(message)
+    return model, statistics
+
+
+def _require_policy(archive: Archive) -> None:
+    """Refuse a file that is not an agent or a policy.
+
+    :raises UnsupportedError: if it is not, with what it is
+    :raises MissingEntryError: if it has no weights
+    """
+    if archive.format in _WITHOUT_POLICY:
+        message = f"expected an agent or its policy, got {_WITHOUT_POLICY[archive.format]}"
+        raise UnsupportedError(message)
+    if archive.format in _WHOLE_AGENTS and DATA_ENTRY in archive.entries:
+        archive.state_dict(POLICY_ENTRY)
+
+
+def _read_observation_space(archive: Archive) -> object:
+    """Return the space of the agent's observations; None when it is unknown, which is for the builder to refuse."""
+    try:
+        return archive.decode(_OBSERVATION_SPACE)
+    except SbformatError:
+        return None
+
+
+def _read_statistics(archive: Archive, vecnormalize: object, limits: Limits) -> VecNormalize | None:
+    """Return the statistics that the caller passes, or those of a bundle.
+
+    :raises SbformatError: if they cannot be read
+    """
+    if vecnormalize is False:
+        return None
+    if vecnormalize is True:
+        message = "expected statistics as vecnormalize, or False, got True"
+        raise TypeError(message)
+    if vecnormalize is None:
+        return read_entries(archive) if has_entries(archive) else None
+    if isinstance(vecnormalize, VecNormalize):
+        return vecnormalize
+    from sbformat.formats.vecnormalize.reading import read_vecnormalize
+
+    return read_vecnormalize(vecnormalize, limits=limits)  # type: ignore[arg-type]

@@ -1,0 +1,175 @@
+"""From the last layer to the action: distributions, and what ``predict`` does to the action in numpy.
+
+Sources: SB3 ``common/distributions.py`` and ``BasePolicy.predict`` of 0.6 to 2.9, sb3-contrib
+``common/maskable/distributions.py``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sbformat.policies.graph import Input, Sampling
+from sbformat.policies.sb3.network import FLOAT
+from sbformat.policies.shapes.extractors import choice_counts
+from sbformat.values.types import Box, Discrete, MultiDiscrete
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sbformat.policies.builder import Value
+    from sbformat.policies.sb3.network import Network
+
+_MASKED: Final = -1e8
+"""The logit of a masked action in sb3-contrib."""
+_GSDE_EPSILON: Final = 1e-6
+"""``epsilon`` of ``StateDependentNoiseDistribution``."""
+_NARROW: Final = frozenset({"bool", "uint8", "int8", "uint16", "int16", "float16", "float32"})
+"""Dtypes of bounds with which numpy computes in float32; with any other, in float64."""
+
+
+class Head(NamedTuple):
+    """The outputs of a policy, ``action`` first, and how the action is drawn."""
+
+    outputs: Mapping[str, Value]
+    sampling: Sampling
+
+
+# -- choices ------------------------------------------------------------------------------------------
+
+
+def add_choices(network: Network, logits: Value, sizes: Sequence[int], *, masked: bool) -> Head:
+    """Add categorical distributions, of which each takes its part of the logits.
+
+    :param logits: those of all components, one after another
+    :param sizes: the number of choices of each component; one for a Discrete, whose action has no axis
+    :param masked: whether an input ``action_masks`` excludes choices, 0 for each that is excluded
+    """
+    if masked:
+        masks = network.builder.input(Input("action_masks", "bool", logits.shape, default=1.0, role="action_masks"))
+        logits = network.add("Where", masks, logits, network.constant(_MASKED), name="logits", module="action_net")
+    if isinstance(network.settings.agent.action_space, Discrete):
+        action = network.add("ArgMax", logits, axis=-1, name="action")
+        probabilities = network.add("Softmax", logits, axis=-1, name="probabilities")
+    else:
+        parts = _split(network, logits, sizes)
+        best = [network.add("ArgMax", part, axis=-1, keepdims=True, module="action") for part in parts]
+        likely = [network.add("Softmax", part, axis=-1, module="probabilities") for part in parts]
+        action = network.add("Concat", *best, axis=-1, name="action")
+        probabilities = network.add("Concat", *likely, axis=-1, name="probabilities")
+    drawn = Sampling("categorical", action.name, {"logits": logits.name}, tuple(sizes))
+    return Head({"action": action, "logits": logits, "probabilities": probabilities}, drawn)
+
+
+def _split(network: Network, value: Value, sizes: Sequence[int]) -> list[Value]:
+    parts = []
+    start = 0
+    for size in sizes:
+        parts.append(network.add("Slice", value, axis=-1, start=start, end=start + size, module="action_net"))
+        start += size
+    return parts
+
+
+def add_bits(network: Network, logits: Value) -> Head:
+    """Add Bernoulli distributions: SB3's action is float32, 1 where the probability is above a half."""
+    probabilities = network.add("Sigmoid", logits, name="probabilities")
+    action = network.add("Round", probabilities, name="action")
+    drawn = Sampling("bernoulli", action.name, {"logits": logits.name})
+    return Head({"action": action, "logits": logits, "probabilities": probabilities}, drawn)
+
+
+# -- numbers ------------------------------------------------------------------------------------------
+
+
+class Noise(NamedTuple):
+    """The distribution of continuous actions around their mean."""
+
+    log_std: Value
+    """Of each action: the logarithm of its standard deviation."""
+    sampling: Sampling
+
+
+def add_gaussian(mean: Value, log_std: Value) -> Noise:
+    """Return a Gaussian distribution with independent components.
+
+    :param log_std: a weight, or computed from the observation
+    """
+    drawn = Sampling("gaussian", mean.name, {"mean": mean.name, "log_std": log_std.name})
+    return Noise(log_std, drawn)
+
+
+def add_gsde(network: Network, mean: Value, latent: Value, log_std: str) -> Noise:
+    """Add the noise of gSDE, which is a matrix times features.
+
+    :param latent: the features
+    :param log_std: the name of the tensor: (features, actions), or (features, 1) without ``full_std``
+    """
+    std = _add_gsde_std(network, network.weight(log_std), log_std)
+    count = mean.shape[0]
+    if std.shape[-1] != count:
+        std = network.add("Concat", *[std] * count, axis=-1, module=log_std)
+    squares = [network.add("Mul", value, value, module=log_std) for value in (latent, std)]
+    variance = network.add("Gemm", *squares, transB=False, module=log_std)
+    safe = network.add("Add", variance, network.constant(_GSDE_EPSILON), module=log_std)
+    spread = network.add("Mul", network.add("Log", safe, module=log_std), network.constant(0.5), module=log_std)
+    drawn = Sampling("gsde", mean.name, {"mean": mean.name, "latent": latent.name, "std": std.name})
+    return Noise(spread, drawn)
+
+
+def _add_gsde_std(network: Network, log_std: Value, module: str) -> Value:
+    """``get_std``: the exponential, or with ``use_expln`` its continuation that grows like a logarithm above 0."""
+    below = network.add("Exp", log_std, module=module)
+    if not network.settings.flag("use_expln", default=False):
+        return below
+    one, zero, epsilon = (network.constant(number) for number in (1.0, 0.0, _GSDE_EPSILON))
+    shifted = network.add("Add", network.add("Add", log_std, epsilon, module=module), one, module=module)
+    above = network.add("Add", network.add("Log", shifted, module=module), one, module=module)
+    is_above = network.add("Greater", log_std, zero, module=module)
+    return network.add("Where", is_above, above, below, module=module)
+
+
+def finish_action(network: Network, action: Value, *, squashed: bool) -> Value:
+    """Add what ``predict`` does to a continuous action: unscale it from [-1, 1], or clip it to the bounds.
+
+    numpy computes with the bounds, so that the dtype is float64 unless theirs fits into float32.
+
+    :param action: a vector of float32
+    :param squashed: whether the policy has ``squash_output``
+    :return: an action of the shape of the space
+    """
+    space = network.settings.agent.action_space
+    if not isinstance(space, Box):  # a Box is what made the caller come here
+        return action
+    low, high = (
+        network.builder.weight(f"data:action_space/{part}", getattr(space, part), f"data:action_space/{part}")
+        for part in ("low", "high")
+    )
+    if action.shape != space.shape:
+        action = network.add("Reshape", action, shape=space.shape, module="action")
+    wide = FLOAT if low.dtype in _NARROW else "float64"
+    if not squashed:
+        least, most, action = (_cast(network, value, wide) for value in (low, high, action))
+        return network.add("Min", network.add("Max", action, least, module="action"), most, name="action")
+    half = network.constant(0.5)
+    share = network.add(
+        "Mul", network.add("Add", action, network.constant(1.0), module="action"), half, module="action"
+    )
+    width = _cast(network, network.add("Sub", high, low, module="action"), wide)
+    moved = network.add("Mul", _cast(network, share, wide), width, module="action")
+    return network.add("Add", _cast(network, low, wide), moved, name="action")
+
+
+def _cast(network: Network, value: Value, dtype: str) -> Value:
+    return value if value.dtype == dtype else network.add("Cast", value, to=dtype, module="action")
+
+
+# -- any of them --------------------------------------------------------------------------------------
+
+
+def component_sizes(network: Network, logits: Value) -> tuple[int, ...]:
+    """Return the number of choices of each component of a discrete action."""
+    space = network.settings.agent.action_space
+    if isinstance(space, MultiDiscrete):
+        return choice_counts(space, "action_space")
+    if isinstance(space, Discrete):
+        return (space.n,)
+    return (2,) * (logits.shape[0] // 2)

@@ -1,0 +1,218 @@
+"""The activations of ``torch.nn`` as nodes, in evaluation mode.
+
+Dropout is the identity then, and RReLU a LeakyReLU with the mean of its slopes. Which classes there are, and the names
+of their arguments, is in :mod:`sbformat.policies.shapes.activations`. Source: torch ``nn/modules/activation.py``.
+"""
+
+from __future__ import annotations
+
+from math import pi, sqrt
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbformat.constants import DATA_ENTRY
+from sbformat.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sbformat.policies.builder import Value
+    from sbformat.policies.sb3.network import Network
+
+
+class Activation(NamedTuple):
+    """An activation: the name of its class in ``torch.nn``, and the arguments that a partial gives it."""
+
+    name: str
+    arguments: Mapping[str, Any] = {}
+
+    def number(self, name: str, default: float) -> float:
+        """Return an argument that is a number.
+
+        :raises UnsupportedError: when it is something else
+        """
+        value = self.arguments.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            message = f"expected a number as {name}"
+            raise self.refuse(message)
+        return float(value)
+
+    def refuse(self, reason: str) -> UnsupportedError:
+        """Return the error for an activation that has no graph."""
+        message = f"policy_kwargs/activation_fn is {self.name}: {reason}"
+        return UnsupportedError(message, entry=DATA_ENTRY)
+
+
+class _Place(NamedTuple):
+    """Where an activation is: it adds nodes for one module."""
+
+    network: Network
+    activation: Activation
+    value: Value
+    module: str
+
+    def add(self, op: str, *operands: Value, **attributes: Any) -> Value:
+        return self.network.add(op, *operands, module=self.module, **attributes)
+
+    def unary(self, op: str, **attributes: Any) -> Value:
+        return self.add(op, self.value, **attributes)
+
+    def constant(self, number: float) -> Value:
+        return self.network.constant(number)
+
+
+def add_activation(network: Network, activation: Activation, value: Value, module: str) -> Value:
+    """Add the nodes of an activation.
+
+    :param value: a vector
+    :param module: its name in the state dict
+    :return: a vector of the same size
+    :raises UnsupportedError: for an activation that does not turn a vector into one of the same size, or that mixes
+        the observations of a batch, with its name
+    """
+    return _ACTIVATIONS[activation.name](_Place(network, activation, value, module))
+
+
+def _simple(op: str, **defaults: float) -> Callable[[_Place], Value]:
+    """An activation that is one operator, whose attributes are the arguments of the same names."""
+
+    def add(place: _Place) -> Value:
+        return place.unary(op, **{name: place.activation.number(name, value) for name, value in defaults.items()})
+
+    return add
+
+
+def _fixed(op: str, **attributes: float) -> Callable[[_Place], Value]:
+    """An activation without arguments that is one operator."""
+    return lambda place: place.unary(op, **attributes)
+
+
+def _times(op: str, **attributes: float) -> Callable[[_Place], Value]:
+    """The input times a function of it."""
+    return lambda place: place.add("Mul", place.value, place.unary(op, **attributes))
+
+
+def _same(place: _Place) -> Value:
+    return place.value
+
+
+def _refused(reason: str) -> Callable[[_Place], Value]:
+    def refuse(place: _Place) -> Value:
+        raise place.activation.refuse(reason)
+
+    return refuse
+
+
+def _log_sigmoid(place: _Place) -> Value:
+    return place.add("Neg", place.add("Softplus", place.unary("Neg")))
+
+
+def _tanh_shrink(place: _Place) -> Value:
+    return place.add("Sub", place.value, place.unary("Tanh"))
+
+
+def _mish(place: _Place) -> Value:
+    return place.add("Mul", place.value, place.add("Tanh", place.unary("Softplus")))
+
+
+def _clip(place: _Place, low: float, high: float) -> Value:
+    return place.add("Min", place.add("Max", place.value, place.constant(low)), place.constant(high))
+
+
+def _hard_tanh(place: _Place) -> Value:
+    return _clip(place, place.activation.number("min_val", -1.0), place.activation.number("max_val", 1.0))
+
+
+def _softmax(op: str) -> Callable[[_Place], Value]:
+    """Along the only axis; torch takes it when ``dim`` is not given, too."""
+
+    def add(place: _Place) -> Value:
+        if place.activation.arguments.get("dim") not in (None, 1, -1):
+            reason = "it mixes the observations of a batch"
+            raise place.activation.refuse(reason)
+        value = place.unary("Neg") if place.activation.name == "Softmin" else place.value
+        return place.add(op, value, axis=-1)
+
+    return add
+
+
+def _gelu(place: _Place) -> Value:
+    x = place.value
+    if place.activation.arguments.get("approximate", "none") == "tanh":
+        cube = place.add("Mul", place.add("Mul", x, x), x)
+        inner = place.add("Add", x, place.add("Mul", cube, place.constant(0.044715)))
+        curve = place.add("Tanh", place.add("Mul", inner, place.constant(sqrt(2 / pi))))
+    else:
+        curve = place.add("Erf", place.add("Mul", x, place.constant(sqrt(0.5))))
+    half = place.add("Mul", x, place.constant(0.5))
+    return place.add("Mul", half, place.add("Add", curve, place.constant(1.0)))
+
+
+def _hard_shrink(place: _Place) -> Value:
+    return place.unary("Shrink", lambd=place.activation.number("lambd", 0.5), bias=0.0)
+
+
+def _soft_shrink(place: _Place) -> Value:
+    lambd = place.activation.number("lambd", 0.5)
+    return place.unary("Shrink", lambd=lambd, bias=lambd)
+
+
+def _leaky_relu(place: _Place) -> Value:
+    return place.unary("LeakyRelu", alpha=place.activation.number("negative_slope", 0.01))
+
+
+def _random_relu(place: _Place) -> Value:
+    lower, upper = place.activation.number("lower", 1 / 8), place.activation.number("upper", 1 / 3)
+    return place.unary("LeakyRelu", alpha=(lower + upper) / 2)
+
+
+def _prelu(place: _Place) -> Value:
+    return place.add("PRelu", place.value, place.network.weight(f"{place.module}.weight"))
+
+
+_LINEAR_FROM: Final = 20.0
+"""Where torch replaces Softplus by the identity, by default: there they are equal in float32."""
+
+
+def _softplus(place: _Place) -> Value:
+    beta, threshold = place.activation.number("beta", 1.0), place.activation.number("threshold", _LINEAR_FROM)
+    if beta == 1.0 and threshold == _LINEAR_FROM:
+        return place.unary("Softplus")
+    scaled = place.add("Mul", place.value, place.constant(beta))
+    curve = place.add("Div", place.add("Softplus", scaled), place.constant(beta))
+    return place.add("Where", place.add("Greater", scaled, place.constant(threshold)), place.value, curve)
+
+
+_ACTIVATIONS: Final[Mapping[str, Callable[[_Place], Value]]] = {
+    "AlphaDropout": _same,
+    "CELU": _simple("Celu", alpha=1.0),
+    "Dropout": _same,
+    "ELU": _simple("Elu", alpha=1.0),
+    "FeatureAlphaDropout": _same,
+    "Flatten": _same,
+    "GELU": _gelu,
+    "GLU": _refused("it halves the number of features, which no layer of SB3 expects"),
+    "Hardshrink": _hard_shrink,
+    "Hardsigmoid": _fixed("HardSigmoid", alpha=1 / 6, beta=0.5),
+    "Hardswish": _times("HardSigmoid", alpha=1 / 6, beta=0.5),
+    "Hardtanh": _hard_tanh,
+    "Identity": _same,
+    "LeakyReLU": _leaky_relu,
+    "LogSigmoid": _log_sigmoid,
+    "LogSoftmax": _softmax("LogSoftmax"),
+    "Mish": _mish,
+    "PReLU": _prelu,
+    "RReLU": _random_relu,
+    "ReLU": _fixed("Relu"),
+    "ReLU6": lambda place: _clip(place, 0.0, 6.0),
+    "SELU": _fixed("Selu", alpha=1.6732632423543772, gamma=1.0507009873554805),
+    "SiLU": _times("Sigmoid"),
+    "Sigmoid": _fixed("Sigmoid"),
+    "Softmax": _softmax("Softmax"),
+    "Softmax2d": _refused("it needs images, and the layers of SB3 return vectors"),
+    "Softmin": _softmax("Softmax"),
+    "Softplus": _softplus,
+    "Softshrink": _soft_shrink,
+    "Softsign": _fixed("Softsign"),
+    "Tanh": _fixed("Tanh"),
+    "Tanhshrink": _tanh_shrink,
+}

@@ -1,0 +1,75 @@
+"""Whether an agent was trained behind VecNormalize, which ``data`` does not state.
+
+On-policy algorithms and ARS set ``_last_original_obs`` for such an environment only (``BaseAlgorithm._setup_learn``).
+Off-policy ones always set it (``OffPolicyAlgorithm._store_transition``): to the observation before ``_last_obs``, or
+behind VecNormalize to ``_last_obs`` before it was normalized. The two are told apart where that is certain: normalized
+observations are float32, whatever the environment returns, and do not stay within the bounds of the space.
+"""
+
+from __future__ import annotations
+
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.errors import SbformatError
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.values.context import UnrecognizedError
+from sbformat.values.numbers import unpack_items
+from sbformat.values.types import Box, DictSpace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sbformat.archive.archive import Archive
+    from sbformat.values.types import Space
+
+_OFF_POLICY: Final = "learning_starts"
+"""A key that off-policy algorithms have in every release."""
+_LAST: Final = "_last_obs"
+_ORIGINAL: Final = "_last_original_obs"
+_NORMALIZED: Final = "f4"
+_MARGIN: Final = 1e-3
+"""Of a bound: environments round differently than their space."""
+
+
+def was_normalized(archive: Archive, space: Space) -> bool:
+    """Return whether the observations of an agent were normalized, as far as that is certain.
+
+    :param archive: with ``data``
+    :param space: of its observations
+    """
+    data = archive.data
+    if data.get(_ORIGINAL) is None:
+        return False
+    if _OFF_POLICY not in data:
+        return True
+    try:
+        original, last = archive.decode(_ORIGINAL), archive.decode(_LAST)
+        return any(_is_normalized(*parts) for parts in _pair_parts(original, last, space))
+    except (SbformatError, UnrecognizedError):
+        return False
+
+
+def _pair_parts(original: Any, last: Any, space: Space) -> Iterator[tuple[ArrayInfo, ArrayInfo, Box]]:
+    """Yield the two arrays of each observation that is a Box."""
+    parts = [(original, last, space)]
+    if isinstance(space, DictSpace) and isinstance(original, dict) and isinstance(last, dict):
+        parts = [(original.get(key), last.get(key), part) for key, part in space.spaces.items()]
+    for one, other, part in parts:
+        if isinstance(one, ArrayInfo) and isinstance(other, ArrayInfo) and isinstance(part, Box):
+            yield one, other, part
+
+
+def _is_normalized(original: ArrayInfo, last: ArrayInfo, space: Box) -> bool:
+    if last.dtype[1:] != _NORMALIZED or original.shape != last.shape or not last.buffer:
+        return False
+    if original.dtype[1:] != _NORMALIZED:
+        return True
+    arrays = (original, last, space.low, space.high)
+    if any(array.order != "C" or array.axes for array in arrays):
+        return False
+    before, after, low, high = map(unpack_items, arrays)
+    return any(
+        (new < least - _MARGIN or new > most + _MARGIN) and least <= old <= most
+        for old, new, least, most in zip(before, after, cycle(low), cycle(high))
+    )

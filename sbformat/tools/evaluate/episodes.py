@@ -1,0 +1,207 @@
+"""``evaluate``: episodes of an agent in an environment, counted as ``evaluate_policy`` of SB3 does.
+
+One environment, episode after episode. Observations go through the wrappers that the agent was trained with: stacked
+frames here; normalization and the transposing of images are part of the policy. Rewards are those of the environment,
+not normalized ones (SB3 ``common/evaluation.py``, behind a ``Monitor``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from sbformat.errors import require_type
+from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.policies.given_spaces import convert_space
+from sbformat.policies.loading import load_policy
+from sbformat.policies.run.policy import Policy
+from sbformat.tools.evaluate.environments import make_environment
+from sbformat.tools.evaluate.frames import FrameStack
+from sbformat.tools.evaluate.spaces import require_fit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from sbformat.formats.vecnormalize import VecNormalize
+    from sbformat.reader import ArchiveLike
+    from sbformat.tools.evaluate.frames import ChannelsOrder
+
+
+class EvaluationReport(NamedTuple):
+    """How an agent did."""
+
+    rewards: tuple[float, ...]
+    """The sum of each episode's rewards."""
+    lengths: tuple[int, ...]
+    """The steps of each episode."""
+    deterministic: bool
+    seed: int | None
+    uses_action_masks: bool
+    """Whether the environment said which actions are valid: for MaskablePPO."""
+
+    @property
+    def mean_reward(self) -> float:
+        """The mean of the episodes' rewards."""
+        return float(np.mean(self.rewards))
+
+    @property
+    def std_reward(self) -> float:
+        """Their standard deviation: of these episodes, as SB3 computes it."""
+        return float(np.std(self.rewards))
+
+    @property
+    def mean_length(self) -> float:
+        """The mean number of steps."""
+        return float(np.mean(self.lengths))
+
+    @property
+    def std_length(self) -> float:
+        """Its standard deviation."""
+        return float(np.std(self.lengths))
+
+
+def evaluate(
+    source: Policy | ArchiveLike,
+    env: Any,
+    *,
+    episodes: int = 20,
+    vecnormalize: VecNormalize | ArchiveLike | bool | None = None,
+    seed: int | None = None,
+    deterministic: bool = True,
+    frame_stack: int | None = None,
+    channels_order: ChannelsOrder | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+    max_steps: int | None = None,
+    progress: Callable[[int], None] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> EvaluationReport:
+    """Run an agent for some episodes, and return the rewards and lengths; torch is not needed.
+
+    Example::
+
+        report = sbformat.evaluate("agent.zip", "CartPole-v1", episodes=100, seed=0)
+        report.mean_reward, report.std_reward
+
+    :param source: a policy of :func:`sbformat.load_policy`, or what that function takes
+    :param env: an id of gymnasium, or an environment with its ``reset`` and ``step``, which is not closed
+    :param vecnormalize: statistics, as for :func:`sbformat.load_policy`; not for a policy, which has its own
+    :param seed: of the environment and of sampled actions
+    :param deterministic: the most likely actions; False to sample them
+    :param frame_stack: frames that the agent sees together, as with SB3's ``VecFrameStack``
+    :param channels_order: the axis that frames are stacked on, ``first`` or ``last``, by default as SB3 finds it
+    :param env_kwargs: arguments of the environment's constructor, with an id
+    :param max_steps: end episodes after that many steps, instead of the environment's own limit
+    :param progress: called with 1 after each episode
+    :param limits: for reading
+    :raises UnsupportedError: when gymnasium is not installed or does not know the environment; for a network that is
+        not known
+    :raises ValidationError: when the spaces of the environment do not fit those of the policy
+    :raises SbformatError: when the file breaks the format
+    """
+    _check_arguments(source, env, episodes, vecnormalize, frame_stack, env_kwargs, max_steps)
+    policy = source if isinstance(source, Policy) else load_policy(source, vecnormalize=vecnormalize, limits=limits)
+    if seed is not None:
+        policy.seed(seed)
+    made = make_environment(env, env_kwargs or {}, max_steps) if isinstance(env, str) else env
+    try:
+        agent = _Agent(policy, made, frame_stack, channels_order, deterministic=deterministic)
+        rewards, lengths = [], []
+        for reward, length in _run_episodes(agent, made, episodes, seed, max_steps):
+            rewards.append(reward)
+            lengths.append(length)
+            if progress is not None:
+                progress(1)
+    finally:
+        if isinstance(env, str):
+            made.close()
+    return EvaluationReport(tuple(rewards), tuple(lengths), deterministic, seed, agent.read_masks is not None)
+
+
+def _check_arguments(
+    source: object, env: object, episodes: int, vecnormalize: object, frame_stack: object, env_kwargs: object,
+    max_steps: object,
+) -> None:  # fmt: skip
+    for value, name in ((episodes, "episodes"), (frame_stack, "frame_stack"), (max_steps, "max_steps")):
+        if value is not None:
+            require_type(value, int, f"{name} to be a number")
+            if value < 1:  # type: ignore[operator]
+                message = f"expected {name} to be at least 1, got {value}"
+                raise ValueError(message)
+    if isinstance(source, Policy) and vecnormalize is not None:
+        message = "vecnormalize: a policy has its own statistics; pass them to load_policy"
+        raise TypeError(message)
+    if not isinstance(env, str) and (env_kwargs or not hasattr(env, "step")):
+        message = (
+            f"expected an id of gymnasium{' with env_kwargs' if env_kwargs else ' or an environment'}, got {env!r:.100}"
+        )
+        raise TypeError(message)
+
+
+class _Agent:
+    """A policy that sees the observations of an environment one after another.
+
+    :raises ValidationError: when it does not fit the environment
+    """
+
+    def __init__(
+        self, policy: Policy, env: Any, frame_stack: int | None, order: ChannelsOrder | None, *, deterministic: bool
+    ) -> None:
+        self._policy = policy
+        self._deterministic = deterministic
+        space = convert_space(env.observation_space, "observation_space")
+        self._frames = None
+        if frame_stack is not None:
+            self._frames = FrameStack(space, frame_stack, order)
+            space = self._frames.space
+        require_fit(policy.observation_space, space, "observation")
+        require_fit(policy.action_space, convert_space(env.action_space, "action_space"), "action")
+        takes_masks = any(item.role == "action_masks" for item in policy.graph.inputs)
+        self.read_masks = _find_masks(env) if takes_masks else None
+        self._state: Any = None
+
+    def act(self, observation: Any, *, is_first: bool) -> Any:
+        """Return the action for an observation.
+
+        :param is_first: whether an episode begins
+        """
+        if self._frames is not None:
+            observation = self._frames.reset(observation) if is_first else self._frames.add(observation)
+        masks = {} if self.read_masks is None else {"action_masks": np.asarray(self.read_masks())[None]}
+        actions, self._state = self._policy.predict(
+            _add_axis(observation), self._state, np.array([is_first]), self._deterministic, **masks
+        )
+        return actions[0]
+
+
+def _add_axis(observation: Any) -> Any:
+    """Return an observation as a batch of one."""
+    if isinstance(observation, dict):
+        return {key: _add_axis(part) for key, part in observation.items()}
+    return np.asarray(observation)[None]
+
+
+def _find_masks(env: Any) -> Callable[[], Any] | None:
+    """Return the environment's ``action_masks``, whichever wrapper has it; None if none has."""
+    while env is not None:
+        if hasattr(type(env), "action_masks") or "action_masks" in vars(env):  # no wrapper's own lookup
+            masks: Callable[[], Any] = env.action_masks
+            return masks
+        env = getattr(env, "env", None)
+    return None
+
+
+def _run_episodes(
+    agent: _Agent, env: Any, episodes: int, seed: int | None, max_steps: int | None
+) -> Iterator[tuple[float, int]]:
+    """Yield the reward and the length of each episode; the first one begins with the seed."""
+    for number in range(episodes):
+        observation, _ = env.reset(seed=seed if number == 0 else None)
+        reward, length, is_over = 0.0, 0, False
+        while not is_over:
+            action = agent.act(observation, is_first=length == 0)
+            observation, gained, terminated, truncated, _ = env.step(action)
+            reward += float(gained)
+            length += 1
+            is_over = terminated or truncated or length == max_steps
+        yield reward, length

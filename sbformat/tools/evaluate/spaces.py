@@ -1,0 +1,73 @@
+"""Whether the spaces of an environment fit those of a policy, and the space of stacked frames."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from sbformat.errors import UnsupportedError, ValidationError
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.values.render import render_line
+from sbformat.values.types import Box, DictSpace, Discrete, MultiDiscrete
+
+if TYPE_CHECKING:
+    from sbformat.values.types import Space
+
+
+def require_fit(policy: Space, environment: Space, what: Literal["observation", "action"]) -> None:
+    """Check that a policy fits an environment: shapes and numbers of choices, and the bounds of actions.
+
+    The bounds of observations may differ, as they do between releases of an environment; images may have their
+    channels first or last, since a policy transposes them.
+
+    :raises ValidationError: when they do not fit, with both
+    """
+    if not _fits(policy, environment, is_action=what == "action"):
+        message = (
+            f"the {what} space of the environment does not fit the policy: expected {render_line(policy)}, got "
+            f"{render_line(environment)}"
+        )
+        raise ValidationError(message)
+
+
+def _fits(policy: Any, environment: Any, *, is_action: bool) -> bool:
+    if policy.class_name != environment.class_name:
+        return False
+    if isinstance(policy, DictSpace):
+        return policy.spaces.keys() == environment.spaces.keys() and all(
+            _fits(space, environment.spaces[key], is_action=is_action) for key, space in policy.spaces.items()
+        )
+    if isinstance(policy, Discrete):
+        return policy.n == environment.n and (not is_action or (policy.start or 0) == (environment.start or 0))
+    if isinstance(policy, MultiDiscrete):
+        return np.array_equal(policy.nvec, environment.nvec)
+    if isinstance(policy, Box) and is_action:
+        bounds = ((policy.low, environment.low), (policy.high, environment.high))
+        return policy.shape == environment.shape and all(np.allclose(ours, theirs) for ours, theirs in bounds)
+    if policy.shape == environment.shape:
+        return True
+    return is_image(environment) and policy.shape == (environment.shape[-1], *environment.shape[:-1])
+
+
+def is_image(space: Space) -> bool:
+    """Return whether SB3 treats a space as one of images (``common/preprocessing.py``, ``is_image_space``)."""
+    return (
+        isinstance(space, Box)
+        and len(space.shape) == 3
+        and np.dtype(space.dtype) == np.uint8
+        and bool((np.asarray(space.low) == 0).all() and (np.asarray(space.high) == 255).all())
+    )
+
+
+def stack_space(space: Space, frames: int, axis: int) -> Box:
+    """Return the space of several observations along an axis.
+
+    :raises UnsupportedError: for a space that is not a Box
+    """
+    if not isinstance(space, Box) or not space.shape:
+        message = f"frames of a Box can be stacked, or of a Dict of them, got {render_line(space)}"
+        raise UnsupportedError(message)
+    low, high = (np.concatenate([np.asarray(bound)] * frames, axis) for bound in (space.low, space.high))
+    below, above = (ArrayInfo(bound.dtype.str, bound.shape, "C", bound.tobytes(), False) for bound in (low, high))
+    return Box(space.library, low.shape, space.dtype, below, above, None)

@@ -1,0 +1,302 @@
+"""``sbformat predict`` and ``evaluate``, and the network of ``inspect``: text, JSON by its schema, exit status."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from jsonschema import Draft202012Validator
+
+import sbformat
+from sbformat.cli import main
+from sbformat.schema import load_schema
+from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, with_data
+from tests.helpers.environments import Box, CountingEnv
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REPORT = Draft202012Validator(load_schema("report"))
+STATISTICS = ARCHIVES / "vecnormalize-pendulum.pkl"
+OBSERVATION = [0.1, -0.2, 0.03, 0.4]
+OTHERS = [OBSERVATION, [-1.0, 0.5, 0.1, -0.7], [0.0, 0.0, 0.0, 0.0]]
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, str, str]:
+    """Run a command; its status, standard output and standard error."""
+    status = main([str(arg) for arg in args])
+    return (status, *capsys.readouterr())
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, dict[str, Any]]:
+    """Run a command with --format json; its status and report, checked against the schema."""
+    status, out, _ = run(capsys, *args, "--format", "json")
+    document = json.loads(out, parse_constant=pytest.fail)
+    REPORT.validate(document)
+    (report,) = document["files"]
+    return status, report
+
+
+# -- predict ------------------------------------------------------------------------------------------
+
+
+def test_one_observation_gives_one_action(capsys: pytest.CaptureFixture[str]) -> None:
+    policy = sbformat.load_policy(PPO)
+    expected = policy.predict(OBSERVATION, deterministic=True)[0].tolist()
+    status, report = run_json(capsys, "predict", PPO, "--observation", json.dumps(OBSERVATION))
+    assert (status, report["actions"], report["outputs"]) == (0, [expected], None)
+    assert (report["algorithm"], report["deterministic"], report["seed"]) == ("PPO", True, None)
+    status, out, err = run(capsys, "predict", PPO, "--observation", json.dumps(OBSERVATION))
+    assert (status, err) == (0, "")
+    assert out.splitlines()[0] == f"{PPO}: PPO, 1 observation, the most likely actions"
+    assert out.splitlines()[-1].split() == ["0", str(expected)]
+
+
+def test_a_batch_and_what_the_network_says(capsys: pytest.CaptureFixture[str]) -> None:
+    outputs = sbformat.load_policy(PPO).outputs(np.array(OTHERS))
+    status, report = run_json(capsys, "predict", PPO, "--observation", json.dumps(OTHERS), "--outputs")
+    assert status == 0
+    assert report["actions"] == outputs["action"].tolist()
+    assert report["outputs"] == {name: value.tolist() for name, value in outputs.items()}
+    out = run(capsys, "predict", PPO, "--observation", json.dumps(OTHERS), "--outputs")[1]
+    assert out.splitlines()[3].split() == ["action", *[name for name in outputs if name != "action"]]
+    assert len(out.splitlines()) == 7
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "-"])
+def test_observations_come_from_files_and_from_standard_input(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    expected = run_json(capsys, "predict", PPO, "--observation", json.dumps(OTHERS))[1]["actions"]
+    given = "-"
+    if suffix == "-":
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(json.dumps(OTHERS).encode())))
+    else:
+        given = str(tmp_path / f"o.{suffix}")
+        array = np.array(OTHERS, "float32")
+        np.save(given, array) if suffix == "npy" else np.savez(given, array)
+    status, report = run_json(capsys, "predict", PPO, "--observation", given)
+    if suffix == "npz":  # a dict of arrays, and the space is a Box
+        assert (status, report["outcome"], "got a dict" in report["message"]) == (2, "invalid", True)
+    else:
+        assert (status, report["actions"]) == (0, expected)
+
+
+def test_sampled_actions_follow_the_seed(capsys: pytest.CaptureFixture[str]) -> None:
+    many = json.dumps([OBSERVATION] * 60)
+    taken = [
+        run_json(capsys, "predict", PPO, "--observation", many, "--stochastic", "--seed", seed)[1] for seed in (1, 1, 2)
+    ]
+    assert taken[0]["actions"] == taken[1]["actions"] != taken[2]["actions"]
+    assert set(taken[0]["actions"]) == {0, 1}
+    assert (taken[0]["deterministic"], taken[0]["seed"]) == (False, 1)
+    assert len(set(run_json(capsys, "predict", PPO, "--observation", many, "--deterministic")[1]["actions"])) == 1
+
+
+def test_statistics_normalize_and_their_absence_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    observation = json.dumps([0.5, 0.1, -3.0])
+    status, out, err = run(capsys, "predict", SAC, "--observation", observation)
+    assert (status, err.startswith("sbformat: warning: the agent was trained behind VecNormalize")) == (0, True)
+    assert "warning" not in out
+    report = run_json(capsys, "predict", SAC, "--observation", observation)[1]
+    assert len(report["warnings"]) == 1
+    with_them = run_json(capsys, "predict", SAC, "--observation", observation, "--vecnormalize", STATISTICS)[1]
+    assert with_them["warnings"] == []
+    assert with_them["actions"] != report["actions"]
+
+
+@pytest.mark.parametrize(
+    ("options", "outcome", "message"),
+    [
+        (["--observation", "[1, 2"], "data failure", "--observation: expected JSON"),
+        (["--observation", "[1, 2, 3]"], "invalid", "expected the shape (4,) of one observation"),
+        (["--observation", '{"a": 1}'], "invalid", "expected an array of the shape (4,)"),
+        (["--observation", '["a", "b", "c", "d"]'], "invalid", "expected numbers"),
+        (["--observation", "[[1, 2, 3, 4], [1, 2]]"], "invalid", "lists of different lengths"),
+        (["--observation", "5", "--sequence"], "invalid", "a list of observations"),
+        (["--observation", "[1, 2, 3, 4]", "--action-masks", "[1, 0]"], "invalid", "MaskablePPO"),
+        (["--observation", "[1, 2, 3, 4]", "--action-masks", "x"], "data failure", "--action-masks: expected JSON"),
+        (["--observation", "nowhere.npy"], "cannot open", "No such file"),
+        (["--observation", "[" * 100 + "]" * 100], "limit exceeded", "json_depth"),
+    ],
+)
+def test_an_observation_that_does_not_fit_is_one_line(
+    capsys: pytest.CaptureFixture[str], options: list[str], outcome: str, message: str
+) -> None:
+    status, report = run_json(capsys, "predict", PPO, *options)
+    assert (status, report["outcome"]) == (2, outcome)
+    assert message in report["message"]
+    status, out, err = run(capsys, "predict", PPO, *options)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"{PPO}: {outcome}: ")
+    assert err.count("\n") == 1
+
+
+def test_a_policy_that_is_not_known_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    path.write_bytes(changed(without=("policy.pth",)))
+    status, report = run_json(capsys, "predict", path, "--observation", json.dumps(OBSERVATION))
+    assert (status, report["outcome"] != "ok") == (2, True)
+
+
+# -- evaluate -----------------------------------------------------------------------------------------
+
+
+class Gymnasium(ModuleType):
+    """gymnasium, as far as ``evaluate`` knows it."""
+
+    class error:  # noqa: N801 -- gymnasium's name
+        class Error(Exception):
+            pass
+
+    def __init__(self) -> None:
+        super().__init__("gymnasium")
+        self.made: list[tuple[str, dict[str, Any]]] = []
+        self.closed = 0
+
+    def make(self, env_id: str, **arguments: Any) -> CountingEnv:
+        if env_id != "Counting-v1":
+            message = f"Environment `{env_id}` doesn't exist."
+            raise self.error.Error(message)
+        self.made.append((env_id, arguments))
+        env = CountingEnv((3, 5) * 20, arguments.get("space", CountingEnv().observation_space))
+        env.close = self.count_closed  # type: ignore[attr-defined]
+        return env
+
+    def count_closed(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture
+def gymnasium(monkeypatch: pytest.MonkeyPatch) -> Gymnasium:
+    made = Gymnasium()
+    monkeypatch.setitem(sys.modules, "gymnasium", made)
+    return made
+
+
+def test_evaluate_reports_means_and_deviations(capsys: pytest.CaptureFixture[str], gymnasium: Gymnasium) -> None:
+    status, report = run_json(capsys, "evaluate", PPO, "--env", "Counting-v1", "-n", 2, "--seed", 3)
+    assert (status, report["rewards"], report["lengths"]) == (0, [4.5, 7.5], [3, 5])
+    assert (report["mean_reward"], report["std_reward"]) == (6.0, 1.5)
+    assert (report["mean_length"], report["std_length"]) == (4.0, 1.0)
+    assert (report["env"], report["seed"], report["deterministic"]) == ("Counting-v1", 3, True)
+    assert (gymnasium.made, gymnasium.closed) == ([("Counting-v1", {})], 1)
+    status, out, err = run(capsys, "evaluate", PPO, "--env", "Counting-v1", "--stochastic")
+    assert (status, err) == (0, "")
+    lines = [line.split() for line in out.splitlines()]
+    assert " ".join(lines[0]) == f"{PPO}: PPO in Counting-v1, 20 episodes, sampled actions"
+    assert lines[-2:] == [["reward", "6.00", "1.50", "4.50", "7.50"], ["length", "4.00", "1.00", "3.00", "5.00"]]
+
+
+def test_evaluate_passes_arguments_on(capsys: pytest.CaptureFixture[str], gymnasium: Gymnasium) -> None:
+    options = ["--max-steps", 2, "--env-kwargs", '{"g": 9.8}']
+    report = run_json(capsys, "evaluate", PPO, "--env", "Counting-v1", *options)[1]
+    assert gymnasium.made == [("Counting-v1", {"max_episode_steps": 2, "g": 9.8})]
+    assert set(report["lengths"]) == {2}
+
+
+def test_evaluate_stacks_frames(
+    capsys: pytest.CaptureFixture[str], gymnasium: Gymnasium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = gymnasium.make
+    monkeypatch.setattr(gymnasium, "make", lambda env_id: make(env_id, space=Box(-9, 9, (2,))))
+    options = ["--frame-stack", 2, "--channels-order", "last"]
+    assert run_json(capsys, "evaluate", PPO, "--env", "Counting-v1", *options)[0] == 0
+    status, report = run_json(capsys, "evaluate", PPO, "--env", "Counting-v1")
+    assert (status, report["outcome"]) == (2, "invalid")
+    assert "does not fit the policy" in report["message"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--env", "Nothing-v0"], "Environment `Nothing-v0` doesn't exist."),
+        (["--env", "Counting-v1", "--env-kwargs", "[]"], "--env-kwargs: expected a JSON object"),
+        (["--env", "Counting-v1", "--env-kwargs", "{"], "--env-kwargs: expected JSON"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_one_line(
+    capsys: pytest.CaptureFixture[str], gymnasium: Gymnasium, options: list[str], message: str
+) -> None:
+    status, out, err = run(capsys, "evaluate", PPO, *options)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert run_json(capsys, "evaluate", PPO, *options)[0] == 2
+
+
+def test_without_gymnasium_the_extra_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    status, _, err = run(capsys, "evaluate", PPO, "--env", "CartPole-v1")
+    assert (status, 'pip install "sbformat[gym]"' in err) == (2, True)
+
+
+@pytest.mark.parametrize("option", ["--episodes", "--frame-stack", "--max-steps"])
+def test_numbers_are_at_least_one(capsys: pytest.CaptureFixture[str], option: str) -> None:
+    for wrong in ("0", "-1", "many"):
+        with pytest.raises(SystemExit):
+            main(["evaluate", str(PPO), "--env", "x", option, wrong])
+        assert f"expected a number of at least 1, got {wrong}" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(PPO), "--env", "x", "--seed", "-1"])
+    assert "expected a number of at least 0, got -1" in capsys.readouterr().err
+
+
+# -- inspect ------------------------------------------------------------------------------------------
+
+
+def test_inspect_describes_the_network(capsys: pytest.CaptureFixture[str]) -> None:
+    status, report = run_json(capsys, "inspect", PPO)
+    assert status == 0
+    network = report["network"]
+    assert [(layer["name"], layer["shape"], layer["activation"]) for layer in network["layers"]] == [
+        ("mlp_extractor.policy_net.0", [8], "Tanh"),
+        ("mlp_extractor.policy_net.2", [8], "Tanh"),
+        ("action_net", [2], None),
+        ("mlp_extractor.value_net.0", [8], "Tanh"),
+        ("mlp_extractor.value_net.2", [8], "Tanh"),
+        ("value_net", [1], None),
+    ]
+    assert network["layers"][2]["weights"] == ["policy.pth:action_net.weight", "policy.pth:action_net.bias"]
+    assert network["layers"][2]["outputs"] == ["logits"]
+    assert [item["name"] for item in network["inputs"]] == ["observation"]
+    assert [head["name"] for head in network["heads"]] == ["action", "logits", "probabilities", "value"]
+    assert network["postprocessing"][0]["operation"] == "ArgMax(logits, axis=-1)"
+    assert (network["parameter_count"], network["sampling"]["kind"]) == (251, "categorical")
+    out = run(capsys, "inspect", PPO)[1]
+    for words in ("network: layers (251 parameters)", "linear", "4 -> 8", "Tanh", "network: post-processing", "ArgMax"):
+        assert words in out
+    brief = run(capsys, "inspect", PPO, "--brief")[1]
+    assert "network: layers" not in brief
+    assert "known, with the outputs action, logits, probabilities, value" in brief
+
+
+def test_inspect_says_why_a_network_is_not_known(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    path.write_bytes(with_data(lambda data: data.update(policy_kwargs={"net_arch": [9]})))
+    status, report = run_json(capsys, "inspect", path)
+    assert (status, list(report["network"])) == (0, ["reason"])
+    assert report["network"]["reason"].count("\n") == 0
+    out = run(capsys, "inspect", path)[1]
+    assert "not known: " in out
+    assert "network: layers" not in out
+
+
+@pytest.mark.parametrize("name", ["vecnormalize-pendulum.pkl", "replay-buffer-cartpole.pkl"])
+def test_a_file_without_a_policy_has_no_network(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    status, report = run_json(capsys, "inspect", ARCHIVES / name)
+    assert (status, report["network"]) == (0, None)
+
+
+def test_the_network_of_a_bundle_is_described_without_its_statistics(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "bundle.zip"
+    sbformat.write(sbformat.bundle(SAC, STATISTICS), path)
+    assert run_json(capsys, "inspect", path)[1]["network"] == run_json(capsys, "inspect", SAC)[1]["network"]

@@ -1,0 +1,158 @@
+"""``evaluate``: episodes as SB3 counts them, spaces that do not fit, and errors that say what is missing."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sbformat
+from sbformat import UnsupportedError, ValidationError
+from tests.helpers.bundled import ARCHIVES, PPO, SAC
+from tests.helpers.environments import CARTPOLE, Box, CountingEnv, Dict, Discrete, Wrapper
+
+STATISTICS = ARCHIVES / "vecnormalize-pendulum.pkl"
+
+
+class Spy:
+    """A policy that remembers what it was asked."""
+
+    def __init__(self, policy: sbformat.Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls: list[dict[str, Any]] = []
+        self.policy = policy
+        predict = type(policy).predict
+
+        def remember(
+            policy: Any, observation: Any, state: Any, episode_start: Any, deterministic: Any, **others: Any
+        ) -> Any:
+            observation = observation.copy() if hasattr(observation, "copy") else observation
+            self.calls.append(
+                {
+                    "observation": observation, "state": state, "episode_start": episode_start.tolist(),
+                    "deterministic": deterministic, **others,
+                }
+            )  # fmt: skip
+            return predict(policy, observation, None, episode_start, deterministic)[0], len(self.calls)
+
+        monkeypatch.setattr(type(policy), "predict", remember)
+
+
+def test_rewards_and_lengths_are_those_of_the_episodes() -> None:
+    env = CountingEnv((3, 5, 1, 7))
+    report = sbformat.evaluate(PPO, env, episodes=3)
+    assert report.lengths == (3, 5, 1)
+    assert report.rewards == (4.5, 7.5, 1.5)
+    assert (report.mean_reward, report.mean_length) == (4.5, 3.0)
+    assert report.std_reward == pytest.approx(np.std([4.5, 7.5, 1.5]))
+    assert report.std_length == pytest.approx(np.std([3, 5, 1]))
+    assert (report.deterministic, report.seed, report.uses_action_masks) == (True, None, False)
+    assert env.seeds == [None] * 3
+    assert all(action in (0, 1) for action in env.actions)
+
+
+def test_a_state_is_carried_and_the_start_of_an_episode_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    spy = Spy(sbformat.load_policy(PPO), monkeypatch)
+    sbformat.evaluate(spy.policy, CountingEnv((2, 3)), episodes=2)
+    assert [call["episode_start"] for call in spy.calls] == [[True], [False], [True], [False], [False]]
+    assert [call["state"] for call in spy.calls] == [None, 1, 2, 3, 4]
+    assert [call["observation"].tolist() for call in spy.calls[:3]] == [[[0.0] * 4], [[1.0] * 4], [[0.0] * 4]]
+    assert {call["deterministic"] for call in spy.calls} == {True}
+
+
+def test_actions_are_sampled_with_a_seed() -> None:
+    taken = []
+    for seed in (1, 1, 2):
+        env = CountingEnv((60,))
+        report = sbformat.evaluate(PPO, env, episodes=1, seed=seed, deterministic=False)
+        assert (report.seed, report.deterministic, env.seeds) == (seed, False, [seed])
+        taken.append(list(map(int, env.actions)))
+    assert taken[0] == taken[1] != taken[2]
+
+
+def test_the_seed_is_for_the_first_episode() -> None:
+    env = CountingEnv((1, 1, 1))
+    sbformat.evaluate(PPO, env, episodes=3, seed=5)
+    assert env.seeds == [5, None, None]
+
+
+def test_episodes_end_at_the_time_limit_and_progress_is_told() -> None:
+    done: list[int] = []
+    report = sbformat.evaluate(PPO, CountingEnv((10, 2, 10)), episodes=3, max_steps=4, progress=done.append)
+    assert report.lengths == (4, 2, 4)
+    assert done == [1, 1, 1]
+
+
+def test_frames_are_stacked_before_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    spy = Spy(sbformat.load_policy(PPO), monkeypatch)
+    sbformat.evaluate(spy.policy, CountingEnv((3, 1), Box(-9, 9, (2,))), episodes=2, frame_stack=2)
+    assert [call["observation"].tolist() for call in spy.calls] == [
+        [[0, 0, 0, 0]], [[0, 0, 1, 1]], [[1, 1, 2, 2]], [[0, 0, 0, 0]],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("env", "words"),
+    [
+        (CountingEnv(observation_space=Box(-1, 1, (3,))), ("observation space", r"Box\(-1.0, 1.0, \(3,\), <f4\)")),
+        (CountingEnv(observation_space=Discrete(4)), ("observation space", "Discrete")),
+        (CountingEnv(observation_space=Dict({"a": CARTPOLE})), ("observation space", "Dict")),
+        (CountingEnv(action_space=Discrete(3)), ("action space", r"expected Discrete\(2\), got Discrete\(3\)")),
+        (CountingEnv(action_space=Discrete(2, start=1)), ("action space", r"Discrete\(2, start=1\)")),
+        (CountingEnv(action_space=Box(-1, 1, (2,))), ("action space", "Box")),
+    ],
+)
+def test_an_environment_that_does_not_fit_is_refused_with_both_spaces(env: Any, words: tuple[str, str]) -> None:
+    with pytest.raises(ValidationError, match=rf"the {words[0]} of the environment does not fit.*{words[1]}"):
+        sbformat.evaluate(PPO, env, episodes=1)
+    assert env.actions == []
+
+
+def test_the_bounds_of_actions_matter() -> None:
+    space = Box([-1, -1, -8], [1, 1, 8], (3,))
+    env = CountingEnv((1,), space, Box(-2, 2, (1,)))
+    assert sbformat.evaluate(SAC, env, episodes=1, vecnormalize=STATISTICS).lengths == (1,)
+    with pytest.raises(ValidationError, match="action space"):
+        sbformat.evaluate(SAC, CountingEnv((1,), space, Box(-1, 1, (1,))), episodes=1, vecnormalize=False)
+
+
+def test_masks_are_found_behind_wrappers() -> None:
+    from sbformat.tools.evaluate.episodes import _find_masks
+
+    class Masked(CountingEnv):
+        def action_masks(self) -> list[bool]:
+            return [True, False]
+
+    env = Masked()
+    found = _find_masks(Wrapper(Wrapper(env)))
+    assert found is not None
+    assert found() == [True, False]
+    assert _find_masks(Wrapper(CountingEnv())) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"episodes": 0}, ValueError, "episodes to be at least 1, got 0"),
+        ({"max_steps": -1}, ValueError, "max_steps to be at least 1"),
+        ({"frame_stack": "4"}, TypeError, "frame_stack to be a number"),
+        ({"env_kwargs": {"a": 1}}, TypeError, "an id of gymnasium with env_kwargs"),
+    ],
+)
+def test_a_wrong_argument_is_refused(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        sbformat.evaluate(PPO, CountingEnv(), **arguments)
+
+
+def test_a_policy_has_its_statistics_already() -> None:
+    with pytest.raises(TypeError, match="vecnormalize: a policy has its own"):
+        sbformat.evaluate(sbformat.load_policy(PPO), CountingEnv(), vecnormalize=False)
+    with pytest.raises(TypeError, match="an id of gymnasium or an environment"):
+        sbformat.evaluate(PPO, 5)
+
+
+def test_without_gymnasium_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    with pytest.raises(UnsupportedError, match=r'pip install "sbformat\[gym\]"'):
+        sbformat.evaluate(PPO, "CartPole-v1")
