@@ -81,6 +81,12 @@ def test_two_operands(op: str, x: tuple[int, ...], y: tuple[int, ...]) -> None:
 def test_bounds_of_special_numbers(op: str, bound: float, size: int) -> None:
     x = np.resize(np.array([SPECIAL], np.float32), (1, size))
     check(op, [x], [np.array(bound, np.float32)])
+    check(op, [x], [np.append(x[0, 1:], np.float32(bound))])
+
+
+@pytest.mark.parametrize("op", ["Max", "Min"])
+def test_bounds_that_are_computed_may_be_nan(op: str) -> None:
+    check(op, [numbers(1, 4), np.array([[np.nan]], np.float32)])
 
 
 def test_where() -> None:
