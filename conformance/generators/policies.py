@@ -14,6 +14,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from conformance.generators.build_bundles import ARRAYS_ENTRY, RETURNS, SETTINGS, SETTINGS_ENTRY, means, safetensors
 from conformance.generators.build_pth import Name, dumps, ordered, storage, tensor
 from conformance.generators.build_torch_zips import pth
 from conformance.generators.build_zips import Member, build_zip, changed
@@ -27,7 +28,7 @@ KEPT: Final = Path(__file__).parent.parent / "vectors" / "valid"
 CNN: Final = ("policy-cnn",)
 LSTM: Final = ("policy-lstm",)
 GIVEN: Final = ("policy-given",)
-SB2: Final = ("other-formats", "policy-sb2")
+SB2: Final = ("policy-sb2",)
 
 IMAGE_MOVED: Final = (
     "has one of them after its last axis is moved before the two axes of height and width, it is moved."
@@ -152,6 +153,7 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
 def vectors() -> Iterator[Vector]:
     """Yield the vectors of this family."""
     yield from predicted()
+    yield from bundled()
     yield from inferred()
     yield from contradictions()
     yield from unknown()
@@ -161,7 +163,9 @@ def vectors() -> Iterator[Vector]:
 def predicted() -> Iterator[Vector]:
     for name, (section, sentence, features) in PREDICTED.items():
         rule = Rule(section, sentence, *features)
-        yield rule.predicts(f"policy-{name}", read_agent(name), read_json(name, "input"), read_json(name, "expect"))
+        arguments = ("--other-formats",) if features is SB2 else ()
+        asked, found = read_json(name, "input"), read_json(name, "expect")
+        yield rule.predicts(f"policy-{name}", read_agent(name), asked, found, *arguments)
 
 
 def read_agent(name: str) -> bytes:
@@ -173,6 +177,24 @@ def read_agent(name: str) -> bytes:
 def read_json(name: str, part: str) -> Any:
     """The observations of a recorded agent, or what it predicts for them."""
     return json.loads((KEPT / f"policy-{name}.{part}.json").read_bytes())
+
+
+# -- a bundle -----------------------------------------------------------------------------------------
+
+MEANS: Final = (1.0, -2.0, 0.5, 4.0)
+
+
+def bundled() -> Iterator[Vector]:
+    """Observations that the statistics of a bundle turn into those of an agent without: (2 x + mean - mean) / 2."""
+    rule = Rule("19.3", "(17.5: unless it is a bundle)", "statistics")
+    arrays = means("obs_rms", MEANS, (3.0,) * len(MEANS), 5) | RETURNS
+    settings = json.dumps({**SETTINGS, "epsilon": 1.0, "clip_obs": 100.0}).encode()
+    made = change("ppo", {SETTINGS_ENTRY: settings, ARRAYS_ENTRY: safetensors(arrays)})
+    steps = read_json("ppo", "input")["steps"]
+    for step in steps:
+        items = step["observation"]["items"]
+        step["observation"]["items"] = [2 * item + MEANS[at % len(MEANS)] for at, item in enumerate(items)]
+    yield rule.predicts("policy-bundled-statistics", made, {"steps": steps}, read_json("ppo", "expect"))
 
 
 # -- a lone state dict --------------------------------------------------------------------------------

@@ -196,7 +196,9 @@ def test_the_decoder_and_encoder_follow_the_protocol() -> None:
 
 
 @pytest.mark.skipif(NODE is None, reason="node is not installed")
-@pytest.mark.parametrize("part", ["entry-", "names-", "json-key", "pickle-frame", "storage-key", "legacy-key"])
+@pytest.mark.parametrize(
+    "part", ["entry-", "names-", "json-key", "pickle-frame", "storage-key", "legacy-key", "policy-ppo", "policy-lstm"]
+)
 def test_a_decoder_in_another_language_agrees(part: str) -> None:
     """Some of the vectors; ``.ci/run`` runs all."""
     done = run_runner("--decoder", harness("decode.js"), "--only", part)

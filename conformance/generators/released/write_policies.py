@@ -76,7 +76,6 @@ class Case(NamedTuple):
     options: Mapping[str, Any] = {}
     statistics: Mapping[str, Any] | None = None
     """Arguments of VecNormalize."""
-    is_bundled: bool = False
     reshape: Callable[[Any], Any] | None = None
     """Changes observations before they are predicted."""
     scale: float = 1.0
@@ -164,7 +163,7 @@ CASES: dict[str, Case] = {
     "lstm-two-layers": recurrent(n_lstm_layers=2),
     "lstm-shared": recurrent(shared_lstm=True, enable_critic_lstm=False),
     "lstm-actor-only": recurrent(enable_critic_lstm=False),
-    "ppo-normalized": ppo(statistics={}, is_bundled=True),
+    "ppo-normalized": ppo(statistics={}),
     "sac-normalized": off_policy(sb3.SAC, statistics={"clip_obs": 1.5, "epsilon": 0.01}),
     "ppo-normalized-keys": ppo(PARTS, statistics={"norm_obs_keys": ["speed", "grid"]}),
     "cnn": Case(sb3.PPO, "CnnPolicy", IMAGE, THREE, {"features_extractor_kwargs": {"features_dim": 8}}, PPO, scale=0.5),

@@ -11,6 +11,7 @@ const { asciiText } = require('./pickle_text.js');
 const { decodeStateDict } = require('./pth.js');
 const { sha256 } = require('./tags.js');
 const { decodeSystemInfo, decodeVersion } = require('./texts.js');
+const { predict } = require('./policy/predict.js');
 const { printTree } = require('./tree.js');
 const { openZip } = require('./zip.js');
 
@@ -102,6 +103,7 @@ function entryNamed(entries, name) {
 /** The output of the protocol for an archive. */
 function decodeArchive(bytes, budget, options) {
   const { form, entries } = openArchive(bytes, budget);
+  if (options.predict !== null) return predict(form, entries, options, budget);
   if (options.blob !== null) {
     const pickle = findBlob(entryNamed(entries, DATA)(), options.blob, budget);
     return printTree(readWholePickle(pickle, budget, asciiText));

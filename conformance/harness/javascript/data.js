@@ -56,4 +56,4 @@ function findBlob(bytes, key, budget) {
   return pickleOf(parts, budget).bytes;
 }
 
-module.exports = { decodeData, findBlob };
+module.exports = { decodeData, findBlob, pickleOf, serializedParts };

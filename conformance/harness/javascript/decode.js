@@ -15,7 +15,7 @@ const EXIT_USAGE = 2;
 const EXIT_FAULT = 70;
 
 function usage(message) {
-  process.stderr.write(`${message}\nusage: decode.js [--entry NAME] [--blob KEY] [--limit NAME=VALUE]... [--unchecked-crc]\n`);
+  process.stderr.write(`${message}\nusage: decode.js [--entry NAME] [--blob KEY] [--limit NAME=VALUE]... [--unchecked-crc] [--predict FILE]\n`);
   process.exit(EXIT_USAGE);
 }
 
@@ -26,7 +26,7 @@ function readLimit(text, limits) {
 }
 
 function parseArguments(words) {
-  const options = { entry: null, blob: null, limits: new Map(), unchecked: false };
+  const options = { entry: null, blob: null, limits: new Map(), unchecked: false, predict: null };
   const given = [...words];
   const next = () => (given.length > 0 ? given.shift() : usage('an argument lacks its value'));
   while (given.length > 0) {
@@ -35,6 +35,7 @@ function parseArguments(words) {
     else if (word === '--blob') options.blob = next();
     else if (word === '--limit') readLimit(next(), options.limits);
     else if (word === '--unchecked-crc') options.unchecked = true;
+    else if (word === '--predict') options.predict = JSON.parse(fs.readFileSync(next(), 'utf8'));
     else usage(`unknown argument ${word}`);
   }
   return options;

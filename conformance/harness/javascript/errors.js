@@ -1,7 +1,6 @@
 'use strict';
 
-// The outcomes of FORMAT.md 10 that a decoder can have ("invalid" is for validators). A Refusal is
-// the only exception that reports a fault of the file; any other exception is a fault of this program.
+// The outcomes of FORMAT.md 10 ("invalid" is for policies alone). A Refusal is the only exception that reports a fault of the file; any other exception is a fault of this program.
 
 class Refusal extends Error {
   constructor(outcome, message) {
@@ -23,4 +22,5 @@ module.exports = {
   limitExceeded: refuse('limit exceeded'),
   unsupported: refuse('unsupported'),
   missing: refuse('missing'),
+  invalid: refuse('invalid'),
 };

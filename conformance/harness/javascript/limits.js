@@ -39,6 +39,7 @@ const DEFAULTS = new Map(Object.entries({
   tensor_name_bytes: 1024,
   other_keys: 1024,
   expanded_items: 16777216,
+  policy_items: 64 * MIB,
 }));
 
 /** The limits of one operation, and its totals, which nesting must not reset. */

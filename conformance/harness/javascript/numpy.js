@@ -7,7 +7,7 @@ const { tensorFailure, unsupported } = require('./errors.js');
 const { countItems, tensorItems } = require('./geometry.js');
 const { ByteArray, Call, List, Tuple } = require('./nodes.js');
 const { Storage } = require('./storages.js');
-const { sha256, tagInteger } = require('./tags.js');
+const { ITEMS, sha256, tagInteger } = require('./tags.js');
 const { checkLength, nameOf } = require('./tensors.js');
 
 const MAX_RANK = 64;
@@ -71,7 +71,8 @@ function tagArray(bytes, { type, isBigEndian }, shapeValue, isFortran) {
   if (countItems(shape) * BigInt(type.size) !== BigInt(bytes.length)) tensorFailure('the number of bytes of a numpy array does not match its shape');
   const storage = new Storage(type, bytes, isBigEndian);
   const tensor = { storage, dtype: type, offset: 0n, shape, strides: stridesOf(shape, isFortran) };
-  return { array: { dtype: type.name, shape: shape.map(tagInteger), sha256: sha256(tensorItems(tensor)) } };
+  const items = tensorItems(tensor);
+  return { array: { dtype: type.name, shape: shape.map(tagInteger), sha256: sha256(items), [ITEMS]: () => items } };
 }
 
 /** Readers of numpy's calls by "module name". Each returns a tag, or null if the call is not one of them. */
@@ -111,7 +112,8 @@ class Numpy {
     const bytes = this.bytes(args[1]);
     if (bytes.length !== type.size) tensorFailure('the number of bytes of a numpy scalar does not match its dtype');
     if (type.kind === 'bool' && bytes[0] > 1) tensorFailure('a bool is neither 0 nor 1');
-    return { scalar: { dtype: type.name, sha256: sha256(isBigEndian ? swapped(bytes, type.group) : bytes) } };
+    const items = isBigEndian ? swapped(bytes, type.group) : bytes;
+    return { scalar: { dtype: type.name, sha256: sha256(items), [ITEMS]: () => items } };
   }
 
   reconstruct(call, args) {

@@ -6,6 +6,9 @@ const { createHash } = require('node:crypto');
 
 const LARGEST_PLAIN = 2n ** 53n;
 
+/** The key of a function that reads the items of a tensor or array. It is not printed. */
+const ITEMS = Symbol('items');
+
 /** A binary64 with all its bits: a JavaScript number may lose the bits of a NaN. */
 class Float {
   constructor(bytes) {
@@ -56,4 +59,4 @@ function printItems(items, open, close, out, todo) {
   }
 }
 
-module.exports = { Float, printJson, sha256, tagFloat, tagInteger };
+module.exports = { Float, ITEMS, printJson, sha256, tagFloat, tagInteger };

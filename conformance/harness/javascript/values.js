@@ -12,7 +12,7 @@ const {
 const { quoted } = require('./names.js');
 const { Numpy } = require('./numpy.js');
 const { countByPath } = require('./paths.js');
-const { Float, sha256, tagInteger } = require('./tags.js');
+const { Float, ITEMS, sha256, tagInteger } = require('./tags.js');
 const { LAYOUTS, Tensors, argumentsOf, checkLength, nameOf, readLayoutName, readSize } = require('./tensors.js');
 
 const MEMORY_FORMATS = new Set(['contiguous_format', 'preserve_format', 'channels_last', 'channels_last_3d']);
@@ -255,7 +255,9 @@ class Values {
   /** Dtype, shape and a digest that is filled in later. */
   described(tensor) {
     const target = { dtype: tensor.dtype.name, shape: tensor.shape.map(tagInteger) };
-    if (tensor.kind !== 'meta') this.unread.push([target, tensor]);
+    if (tensor.kind === 'meta') return target;
+    target[ITEMS] = () => tensorItems(tensor);
+    this.unread.push([target, tensor]);
     return target;
   }
 

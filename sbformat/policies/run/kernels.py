@@ -103,7 +103,8 @@ def minimum(out: Array, x: Array, y: Array) -> Steps:
 
 
 def _bound(out: Array, x: Array, y: Array, is_beyond: np.ufunc, choose: np.ufunc) -> Steps:
-    if out.size > _FEW_ITEMS or y.size != 1 or y.flags.writeable or np.isnan(y).any():
+    is_repeated = y.size == 1 or y.shape == out.shape
+    if out.size > _FEW_ITEMS or not is_repeated or y.flags.writeable or np.isnan(y).any():
         yield partial(choose, x, y, out=out)
         return
     if out is not x:

@@ -16,7 +16,7 @@ from sbformat.policies.run.kernels import ELEMENTWISE, IN_PLACE, VIEWS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from sbformat.policies.graph import Node
+    from sbformat.policies.graph import Input, Node
     from sbformat.policies.run.kernels import Array, Step
     from sbformat.policies.run.program import Folded
 
@@ -88,7 +88,7 @@ class _Memory:
 
     def __init__(self, folded: Folded, rows: int) -> None:
         self._constants, self._rows = folded.constants, rows
-        self.arrays = {item.name: np.empty((rows, *item.shape), item.dtype) for item in folded.inputs}
+        self.arrays = {item.name: np.empty((rows, *item.shape), _choose_dtype(item, folded)) for item in folded.inputs}
         self._owners = {name: name for name in self.arrays}
         """The value that memory was allocated for, by the values that are in it."""
         self._last_uses: dict[str, float] = {name: at for at, node in enumerate(folded.nodes) for name in node.inputs}
@@ -98,6 +98,8 @@ class _Memory:
         """Return the array of a result and those of the operands; no operands when the result is a view of one."""
         name, first = node.name, node.inputs[0]
         made = VIEWS[node.op](self.arrays[first], **node.attributes) if node.op in VIEWS else None
+        if node.op == "Cast" and self.arrays[first].dtype == node.dtype:
+            made = self.arrays[first]
         operands = None
         if made is not None:
             self._owners[name] = self._owners[first]
@@ -123,6 +125,15 @@ class _Memory:
         if any(self._owners.get(other) == owner for other in others):
             return False
         return all(self._last_uses.get(name, -1) <= at for name, other in self._owners.items() if other == owner)
+
+
+def _choose_dtype(item: Input, folded: Folded) -> str:
+    """Return the dtype that an input is converted to when it is copied in: that of a cast, if nothing else uses it."""
+    users = [node for node in folded.nodes if item.name in node.inputs]
+    if item.name in folded.outputs or len(users) != 1 or users[0].op != "Cast":
+        return item.dtype
+    narrow = users[0].dtype
+    return narrow if (item.dtype, narrow) == ("float64", "float32") else item.dtype
 
 
 def _empty_result(node: Node, operands: Sequence[Array], rows: int) -> Array:

@@ -101,6 +101,7 @@ class Policy:
             self._all_states.setdefault(state.name, []).append(state)
         self._states = {name: rows for name, rows in self._all_states.items() if not name.startswith(_CRITIC)}
         self._action_shape = graph.output("action").shape
+        self._ranks = {name: len(graph.output(name).shape) for name in graph.outputs}
         self._has_options = len(observations) < len(graph.inputs)
 
     def _compile(self, outputs: list[str], given: tuple[str, ...] = ()) -> Program:
@@ -208,8 +209,9 @@ class Policy:
         >>> policy.outputs(observation)
         {'action': array(1), 'logits': array([-0.6,  0.4], dtype=float32), ...}
 
-        The parameters are those of :meth:`predict`; ``state`` may also have the states of the critic, in the order of
-        the result.
+        The parameters are those of :meth:`predict`. A critic with an LSTM of its own has a state, too: ``state`` may
+        have the critic's arrays after the actor's, in the order of the result. A pair is used for both, as
+        ``predict_values`` of SB3 does.
 
         :return: the outputs of :attr:`graph` (``action``, ``logits``, ``mean``, ``log_std``, ``value``, ``q_values``,
             ...), with one more axis in front for a batch; and for recurrent policies the next states by name
@@ -224,8 +226,8 @@ class Policy:
             self._everything = self._compile([*graph.outputs.values(), *self._next_states(self._all_states)])
         values = self._everything.run(inputs)
         made = {}
-        for name, value in zip(graph.outputs, values):
-            if value.ndim == len(graph.output(name).shape):  # it depends on weights alone
+        for (name, rank), value in zip(self._ranks.items(), values):
+            if value.ndim == rank:  # it depends on weights alone
                 made[name] = np.repeat(value[None], count, 0) if is_batched else value
             else:
                 made[name] = value if is_batched else value.reshape(value.shape[1:])
@@ -312,8 +314,9 @@ class Policy:
         if not isinstance(parts, (tuple, list)) or len(parts) not in (len(self._states), len(self._all_states)):
             message = f"expected a tuple of {len(self._states)} arrays as state, got {_describe(state)}"
             raise ValueError(message)
-        groups = self._states if len(parts) == len(self._states) else self._all_states
-        for rows, part in zip(groups.values(), parts):
+        named = dict(zip(self._all_states, parts)) if len(parts) > len(self._states) else dict(zip(self._states, parts))
+        for name, rows in self._all_states.items():
+            part = named.get(name, named.get(name.removeprefix(_CRITIC)))
             array, expected = np.asarray(part), self._state_shape(rows, count)
             if array.shape != expected or array.dtype.kind not in NUMBERS:
                 message = f"expected an array of numbers of the shape {expected} as state, got {_describe(part)}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from sbformat.errors import UnsupportedError
+from sbformat.errors import UnsupportedError, quote
 from sbformat.values.types import Discrete
 
 if TYPE_CHECKING:
@@ -146,13 +146,16 @@ class EpsilonGreedy:
             message = f"expected a Discrete action space for random actions, got {action_space.class_name}"
             raise UnsupportedError(message)
         self._rate, self._dtype = rate, np.dtype(action.dtype)
-        self._start, self._count = action_space.start, action_space.n
+        self._low, self._high = action_space.start, action_space.start + action_space.n
+        if self._low < np.iinfo(self._dtype).min or self._high > np.iinfo(self._dtype).max:
+            message = f"expected a Discrete action space of {self._dtype}, got one that starts at {quote(self._low)}"
+            raise UnsupportedError(message)
 
     def draw(self, generator: np.random.Generator, count: int) -> Array | None:
         """Return random actions of the space; None for the deterministic ones."""
         if generator.random() >= self._rate:
             return None
-        return generator.integers(self._start, self._start + self._count, count, self._dtype)
+        return generator.integers(self._low, self._high, count, self._dtype)
 
 
 _SAMPLERS: Final[Mapping[str, Callable[[Sampling, Mapping[str, Array], Node], Any]]] = {

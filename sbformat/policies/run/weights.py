@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -15,12 +15,17 @@ if TYPE_CHECKING:
     from sbformat.policies.graph import Graph, Weight
     from sbformat.policies.run.kernels import Array
 
+_FILTER_RANK: Final = 4
+_PATCH_ORDER: Final = (2, 3, 1, 0)
+"""The axes of filters (filters, channels, height, width), in the order that ``kernels.conv`` has them in memory."""
+
 
 class Weights:
     """The weights of a graph by name, read once: several programs over one graph share them.
 
     Arrays are read-only. One is a view of the archive unless it would be slow: numpy's matrix product copies an operand
-    that is not aligned, or has no axis without gaps, at each call. Such a tensor is copied once.
+    that is not aligned, or has no axis without gaps, at each call. Such a tensor is copied once, and so are filters of
+    convolutions, into the order in memory that the product of patches needs.
 
     :param graph: whose weights
     :param budget: charged when bytes are copied
@@ -46,26 +51,28 @@ class Weights:
 
     def _read(self, weight: Weight) -> Array:
         dtype = np.dtype(weight.dtype)
+        read: Array
         if isinstance(weight.source, TensorInfo):
             read = _read_tensor(weight.source, self._budget)
         elif isinstance(weight.source, ArrayInfo):
             read = np.asarray(weight.source.to_numpy())
         else:
-            items = weight.source
-            read = np.full(weight.shape, items[0], dtype) if len(items) == 1 else np.array(items, dtype)
-            read = read.reshape(weight.shape)
-        if read.dtype != dtype or not _is_fast(read):
-            self._budget.inflate(read.size * dtype.itemsize)
-            read = np.array(read, dtype, order="C")
-        else:
+            items = np.array(weight.source, dtype)
+            read = items.reshape(weight.shape) if items.size != 1 else np.broadcast_to(items.reshape(()), weight.shape)
+        if read.dtype == dtype and _is_fast(read):
             read = read.view()
+        else:
+            self._budget.inflate(read.size * dtype.itemsize)
+            order = _PATCH_ORDER if read.ndim == _FILTER_RANK else tuple(range(read.ndim))
+            read = np.array(read.transpose(order), dtype, order="C").transpose(np.argsort(order))
         read.flags.writeable = False
         return read
 
 
 def _is_fast(array: Array) -> bool:
     """Return whether numpy's matrix product takes an array as it is."""
-    return array.flags.aligned and (array.flags.c_contiguous or array.flags.f_contiguous)
+    is_dense = array.flags.c_contiguous or array.flags.f_contiguous
+    return array.flags.aligned and is_dense and array.ndim != _FILTER_RANK
 
 
 def _read_tensor(info: TensorInfo, budget: Budget) -> Array:

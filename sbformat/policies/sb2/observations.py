@@ -145,7 +145,7 @@ def _read_statistics(layers: Layers) -> _Statistics:
     """Return mean and standard deviation, as ``common/mpi_running_mean_std.py`` computes them from sums."""
     add = layers.builder.add
     count, total, squares = (
-        layers.weight(f"{_STATISTICS}/{name}:0") for name in ("count", "runningsum", "runningsumsq")
+        layers.weight(f"{_STATISTICS}/{name}:0", "float64") for name in ("count", "runningsum", "runningsumsq")
     )
     mean = add("Cast", add("Div", total, count), to=_DTYPE)
     square = add("Cast", add("Div", squares, count), to=_DTYPE)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from sbformat.errors import UnsupportedError
 from sbformat.policies.graph import Input, Sampling, State
 from sbformat.values.types import Box, Space
 from tests.policies.run.graphs import describe
@@ -323,6 +324,12 @@ def test_epsilon_greedy_of_one_observation() -> None:
     assert (make_policy(epsilon_greedy(0.0)).predict(np.stack([FOUR] * 9))[0] == (numbers(5, 4) @ FOUR).argmax()).all()
 
 
+@pytest.mark.parametrize("start", [2**63 - 5, 2**70, -(2**63) - 1])
+def test_random_actions_that_have_no_dtype_are_refused(start: int) -> None:
+    with pytest.raises(UnsupportedError, match="expected a Discrete action space of int64, got one that starts at"):
+        make_policy(epsilon_greedy(0.5, start))
+
+
 def gsde() -> PolicyModel:
     model = Model(box(4), box(2, low=-np.inf, high=np.inf))
     latent = model.linear(model.features(), 3, "latent")
@@ -623,7 +630,7 @@ def test_outputs_have_the_next_states() -> None:
     np.testing.assert_allclose(everything["value"], ((4 + observation) * 0.5 + 4 + observation).sum(), rtol=1e-5)
     actor = policy.outputs(observation, state)
     np.testing.assert_allclose(actor["action"], (1 + observation) * 0.5 + 1 + observation, rtol=1e-5)
-    np.testing.assert_allclose(actor["value"], (4 + observation).sum(), rtol=1e-5)
+    np.testing.assert_allclose(actor["value"], ((2 + observation) * 0.5 + 4 + observation).sum(), rtol=1e-5)
     restarted = policy.outputs(observation, state, True)
     assert restarted["action"].tolist() == action.tolist()
 

@@ -164,6 +164,18 @@ def test_inputs_may_have_any_layout_and_dtype() -> None:
     assert all(np.array_equal(made[name], expected[name]) for name in made)
 
 
+@pytest.mark.parametrize("is_output", [False, True])
+def test_inputs_that_are_cast_first(*, is_output: bool) -> None:
+    builder = GraphBuilder(Budget())
+    x = builder.input(Input("x", "float64", (3,)))
+    narrow = builder.add("Cast", x, to="float32")
+    graph = build(builder.add("Relu", narrow), *[x] * is_output, builder=builder)
+    inputs = {"x": numbers(4, 3).astype(np.float64) + 1e-12}
+    made = run_graph(graph, inputs)
+    assert np.array_equal(made["result 0"], np.maximum(inputs["x"].astype(np.float32), 0))
+    assert not is_output or np.array_equal(made["result 1"], inputs["x"])
+
+
 def test_an_empty_batch() -> None:
     action, *_, scale = run_graph(make_network(), make_inputs(0)).values()
     assert (action.shape, scale.shape) == ((0,), (6,))
@@ -199,6 +211,24 @@ def test_threads_use_one_program() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_an_operand_that_is_used_twice_in_a_node_is_not_replaced() -> None:
+    builder = GraphBuilder(Budget())
+    x = builder.add("Neg", builder.input(Input("x", "float32", (6,))))
+    graph = build(builder.add("LayerNormalization", x, x, x, epsilon=1e-5), builder=builder)
+    inputs = {"x": numbers(3, 6)}
+    np.testing.assert_allclose(*(make(graph, inputs)["result 0"] for make in (run_graph, interpret)), rtol=1e-5)
+
+
+def test_memory_is_used_again() -> None:
+    graph = make_network()
+    program = Program(graph, ["action"], Weights(graph, Budget()))
+    program.run(make_inputs(2))
+    plans = list(program._forms[()].plans[2])
+    program.run(make_inputs(2))
+    assert len(plans) == 1
+    assert program._forms[()].plans[2] == plans
 
 
 def test_memory_of_batches_of_many_sizes_is_not_kept() -> None:
@@ -301,6 +331,22 @@ def test_tensors_whose_views_are_slow_are_copied_once() -> None:
             read_weight(info, budget=Budget(Limits(member_bytes=8)))
     wide = tensor(numbers(4, 6))._replace(shape=(4, 3), strides=(6, 2))
     assert read_weight(wide).flags.c_contiguous
+
+
+def test_filters_are_in_memory_as_convolutions_need_them() -> None:
+    filters = numbers(5, 3, 2, 4)
+    made = read_weight(tensor(filters))
+    assert np.array_equal(made, filters)
+    assert made.transpose(2, 3, 1, 0).flags.c_contiguous
+
+
+def test_numbers_that_are_repeated_are_charged() -> None:
+    builder = GraphBuilder(Budget())
+    value = builder.constant(2.5, shape=(30, 40))
+    graph = build(builder=builder)._replace(weights={"w": builder._weights[value.name]})
+    assert (Weights(graph, Budget())["w"] == np.full((30, 40), 2.5, np.float32)).all()
+    with pytest.raises(LimitError):
+        Weights(graph, Budget(Limits(member_bytes=100)))["w"]
 
 
 def test_weights_are_shared_by_programs() -> None:

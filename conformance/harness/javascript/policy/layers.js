@@ -1,0 +1,178 @@
+'use strict';
+
+// The state dict of a policy, and its layers (FORMAT.md 6.8, 19.4 to 19.6), as functions of vectors. Each takes its
+// tensors by name and shape when it is made, so that a contradiction is found before anything is computed.
+
+const { invalid, tensorFailure } = require('../errors.js');
+const { quoted } = require('../names.js');
+const { numbersOf } = require('./plain.js');
+const { sigmoid } = require('./activations.js');
+const { product } = require('./spaces.js');
+
+const ITEMS_OF_A_NODE = 1024;
+const TARGETS = /^(q_net|quantile_net|actor|critic)_target\./;
+const ALIASES = /^(pi_|vf_)?features_extractor\./;
+
+class Weights {
+  constructor(tag, budget) {
+    const pairs = tag.ordered_dict ?? tag.dict;
+    if (pairs === undefined) tensorFailure('a state dict is not a dict');
+    this.tensors = new Map(pairs.map(([name, value]) => [name, value?.tensor ?? tensorFailure('a value of a policy is not a tensor')]));
+    this.used = new Set();
+    this.budget = budget;
+  }
+
+  has(module) {
+    return [...this.tensors.keys()].some((name) => name === module || name.startsWith(`${module}.`));
+  }
+
+  check(name, shape) {
+    const tensor = this.tensors.get(name);
+    if (tensor === undefined) invalid(`the tensor ${quoted(name)} is missing`);
+    if (tensor.shape.length !== shape.length || !tensor.shape.every((size, at) => size === shape[at])) {
+      invalid(`the tensor ${quoted(name)} has the shape ${tensor.shape}, not ${shape}`);
+    }
+    return tensor;
+  }
+
+  /** The items of a tensor, which must have this shape. */
+  take(name, shape) {
+    const tensor = this.check(name, shape);
+    this.used.add(name);
+    return numbersOf(tensor).map(Math.fround);
+  }
+
+  charge(items) {
+    this.budget.charge('policy_items', items + ITEMS_OF_A_NODE);
+  }
+
+  /** Check that every tensor is used, or is another name or a copy of one that is. */
+  finish() {
+    for (const [name, { shape }] of this.tensors) {
+      if (this.used.has(name)) continue;
+      const original = [...this.used].find((used) => (TARGETS.test(name) && used === name.replace('_target', ''))
+        || (ALIASES.test(name) && ALIASES.test(used) && used.replace(ALIASES, '') === name.replace(ALIASES, '')));
+      if (original === undefined) invalid(`the policy has no tensor ${quoted(name)}`);
+      this.check(original, shape);
+    }
+  }
+}
+
+/** A sum of products, as float32. */
+function dot(weights, at, vector) {
+  let sum = 0;
+  for (let i = 0; i < vector.length; i += 1) sum += weights[at + i] * vector[i];
+  return sum;
+}
+
+function linear(weights, module, inputs, outputs, hasBias = true) {
+  weights.charge(outputs);
+  const matrix = weights.take(`${module}.weight`, [outputs, inputs]);
+  const bias = hasBias ? weights.take(`${module}.bias`, [outputs]) : new Array(outputs).fill(0);
+  return (vector) => bias.map((item, row) => Math.fround(dot(matrix, row * inputs, vector) + item));
+}
+
+/** Batch renormalization of CrossQ: the statistics of the file. */
+function renormalization(weights, module, size, epsilon) {
+  const [scale, bias, mean, variance] = ['scale', 'bias', 'ra_mean', 'ra_var'].map((name) => weights.take(`${module}.${name}`, [size]));
+  weights.take(`${module}.steps`, []);
+  return (vector) => vector.map((item, at) => Math.fround(((item - mean[at]) / Math.sqrt(variance[at] + epsilon)) * scale[at] + bias[at]));
+}
+
+const inOrder = (layers) => (vector) => layers.reduce((value, layer) => layer(value), vector);
+
+/**
+ * Hidden layers, each followed by an activation, and an output layer if `outputs` is not null.
+ *
+ * @param {{activation: Function, outputs?: number, hasBias?: boolean, epsilon?: number}} options `epsilon`: with batch
+ * renormalization before each layer, and after the last one without an output
+ */
+function mlp(weights, module, inputs, sizes, { activation, outputs = null, hasBias = true, epsilon = null }) {
+  const layers = [];
+  let width = inputs;
+  let number = 0;
+  const add = (make) => {
+    layers.push(make(`${module}.${number}`));
+    number += 1;
+  };
+  const normalize = () => epsilon !== null && add((name) => renormalization(weights, name, width, epsilon));
+  for (const size of sizes) {
+    if (!Number.isInteger(size) || size < 1) invalid('the size of a layer is not a positive integer');
+    normalize();
+    add((name) => linear(weights, name, width, size, hasBias));
+    width = size;
+    add((name) => activation(weights, name));
+  }
+  if (outputs !== null || sizes.length > 0) normalize();
+  if (outputs !== null) add((name) => linear(weights, name, width, outputs, hasBias));
+  return { run: inOrder(layers), size: outputs ?? width };
+}
+
+// -- images
+
+const CONVOLUTIONS = [[0, 32, 8, 4], [2, 64, 4, 2], [4, 64, 3, 1]]; // number, filters, kernel, stride
+
+function convolution(weights, module, [channels, height, width], filters, kernel, stride) {
+  const [rows, columns] = [height, width].map((size) => Math.floor((size - kernel) / stride) + 1);
+  if (rows < 1 || columns < 1) invalid('an image is too small for its CNN');
+  weights.charge(filters * rows * columns);
+  const matrix = weights.take(`${module}.weight`, [filters, channels, kernel, kernel]);
+  const bias = weights.take(`${module}.bias`, [filters]);
+  const patch = channels * kernel * kernel;
+  const run = (image) => {
+    const out = new Array(filters * rows * columns);
+    const seen = new Float64Array(patch);
+    for (let row = 0; row < rows; row += 1) {
+      for (let column = 0; column < columns; column += 1) {
+        for (let at = 0; at < patch; at += 1) {
+          const [channel, y, x] = [Math.floor(at / (kernel * kernel)), Math.floor(at / kernel) % kernel, at % kernel];
+          seen[at] = image[(channel * height + row * stride + y) * width + column * stride + x];
+        }
+        for (let filter = 0; filter < filters; filter += 1) {
+          out[(filter * rows + row) * columns + column] = Math.fround(Math.max(dot(matrix, filter * patch, seen) + bias[filter], 0));
+        }
+      }
+    }
+    return out;
+  };
+  return { run, shape: [filters, rows, columns] };
+}
+
+function natureCnn(weights, module, shape, features) {
+  let size = shape;
+  const layers = CONVOLUTIONS.map(([number, ...options]) => {
+    const layer = convolution(weights, `${module}.cnn.${number}`, size, ...options);
+    size = layer.shape;
+    return layer.run;
+  });
+  const last = linear(weights, `${module}.linear.0`, product(size), features);
+  return (image) => last(inOrder(layers)(image)).map((item) => Math.max(item, 0));
+}
+
+// -- LSTM
+
+/** An LSTM of one step: a function of a vector and [hidden, cell] of each layer, which returns the next ones. */
+function lstm(weights, module, inputs, hidden, count, hasBias) {
+  const layers = Array.from({ length: count }, (_, number) => ['ih', 'hh'].map((way) => {
+    const width = way === 'hh' || number > 0 ? hidden : inputs;
+    weights.charge(4 * hidden);
+    const matrix = weights.take(`${module}.weight_${way}_l${number}`, [4 * hidden, width]);
+    const bias = hasBias ? weights.take(`${module}.bias_${way}_l${number}`, [4 * hidden]) : new Array(4 * hidden).fill(0);
+    return (vector) => bias.map((item, row) => dot(matrix, row * width, vector) + item);
+  }));
+  return (vector, states) => {
+    let value = vector;
+    return layers.map(([ih, hh], number) => {
+      const [old, cell] = states[number];
+      const [fromInput, fromHidden] = [ih(value), hh(old)];
+      const gate = (index, at) => fromInput[index * hidden + at] + fromHidden[index * hidden + at];
+      const next = cell.map((item, at) => Math.fround(sigmoid(gate(1, at)) * item + sigmoid(gate(0, at)) * Math.tanh(gate(2, at))));
+      value = next.map((item, at) => Math.fround(sigmoid(gate(3, at)) * Math.tanh(item)));
+      return [value, next];
+    });
+  };
+}
+
+module.exports = {
+  Weights, inOrder, linear, lstm, mlp, natureCnn,
+};

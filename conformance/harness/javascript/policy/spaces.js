@@ -1,0 +1,111 @@
+'use strict';
+
+// Spaces (FORMAT.md 13.4, 17.6), and observations as vectors (19.3).
+
+const { unsupported } = require('../errors.js');
+const { Instance } = require('./plain.js');
+
+const product = (sizes) => sizes.reduce((all, size) => all * size, 1);
+const same = (one, other) => one.length === other.length && one.every((size, index) => size === other[index]);
+
+function sizesOf(value) {
+  if (typeof value === 'number') return [value];
+  return Array.isArray(value) ? value : value?.items ?? unsupported('the size of a space');
+}
+
+const CLASSES = new Map(Object.entries({
+  Box: (state) => ({
+    kind: 'Box', shape: state.get('_shape') ?? state.get('shape'), low: state.get('low'), high: state.get('high'),
+  }),
+  Discrete: (state) => ({ kind: 'Discrete', shape: [], n: state.get('n') }),
+  MultiDiscrete: (state) => ({ kind: 'MultiDiscrete', shape: state.get('nvec').shape, nvec: state.get('nvec').items }),
+  MultiBinary: (state) => ({ kind: 'MultiBinary', shape: state.get('_shape') ?? state.get('shape') ?? sizesOf(state.get('n')) }),
+  Dict: (state, library) => {
+    const parts = [...state.get('spaces')].map(([key, space]) => [key, readSpace(space)]);
+    return { kind: 'Dict', parts: library === 'gym' ? parts.sort(([one], [other]) => (one < other ? -1 : 1)) : parts };
+  },
+}));
+
+/** A space of a pickle. */
+function readSpace(value) {
+  const [, library, name] = (value instanceof Instance && /^(gym|gymnasium)\.spaces\.\w+\.(\w+)$/.exec(value.type)) || [];
+  const make = CLASSES.get(name) ?? unsupported('an unknown space');
+  return make(value.state, library);
+}
+
+const numberOf = (item) => (typeof item === 'string' ? Number(item) : item);
+
+/** An array of 17.6. */
+function readArray({ dtype, shape, items }) {
+  const all = Array.isArray(items) ? items : new Array(product(shape)).fill(items);
+  return { dtype, shape, items: all.map(numberOf) };
+}
+
+const NAMES = new Map([['b1', 'bool'], ['u1', 'uint8'], ['f4', 'float32'], ['f8', 'float64']]);
+
+/** A space of 17.6. */
+function readJsonSpace(space) {
+  const array = (value) => ({ ...readArray(value), dtype: NAMES.get(value.dtype.slice(1)) });
+  if (space.type === 'Box') return { kind: 'Box', shape: space.shape, low: array(space.low), high: array(space.high) };
+  if (space.type === 'Discrete') return { kind: 'Discrete', shape: [], n: space.n };
+  return unsupported('a space that a decoder of policies does not need');
+}
+
+const isImage = (space) => space.kind === 'Box' && space.shape.length === 3 && space.low.dtype === 'uint8'
+  && space.low.items.every((item) => item === 0) && space.high.items.every((item) => item === 255);
+
+/** The number of items of an encoded observation. */
+function encodedSize(space) {
+  if (space.kind === 'Discrete') return space.n;
+  if (space.kind === 'MultiDiscrete') return space.nvec.reduce((sum, size) => sum + size, 0);
+  return product(space.shape);
+}
+
+/** One-hot vectors of several indexes, one after another. */
+function oneHot(indexes, sizes) {
+  return indexes.flatMap((index, at) => Array.from({ length: sizes[at] }, (_, number) => Number(number === Math.trunc(index))));
+}
+
+function encodeItems(space, items, dividesImages) {
+  if (space.kind === 'Discrete') return oneHot(items, [space.n]);
+  if (space.kind === 'MultiDiscrete') return oneHot(items, space.nvec);
+  const isDivided = dividesImages && isImage(space);
+  return items.map((item) => Math.fround(isDivided ? Math.fround(item) / 255 : item));
+}
+
+/** Images with the channels last, with them first. */
+function moveChannels(array) {
+  const [height, width, channels] = array.shape.slice(-3);
+  const size = height * width * channels;
+  const items = array.items.map((_, at) => {
+    const [image, rest] = [Math.floor(at / size), at % size];
+    const [channel, pixel] = [Math.floor(rest / (height * width)), rest % (height * width)];
+    return array.items[image * size + pixel * channels + channel];
+  });
+  return { ...array, shape: [...array.shape.slice(0, -3), channels, height, width], items };
+}
+
+/**
+ * The observations of a batch, normalized and encoded, each as a Map of vectors by key (null without a Dict), and whether
+ * there was a batch.
+ */
+function readObservations(space, value, statistics, dividesImages) {
+  const parts = space.kind === 'Dict' ? space.parts : [[null, space]];
+  let isBatch = false;
+  const columns = parts.map(([key, part]) => {
+    let array = readArray(key === null ? value : value[key]);
+    const fits = (shape) => same(shape, part.shape) || same(shape.slice(1), part.shape);
+    if (!fits(array.shape) && isImage(part)) array = moveChannels(array);
+    if (!fits(array.shape)) throw new TypeError('an observation does not fit its space');
+    isBatch = isBatch || array.shape.length > part.shape.length;
+    const size = product(part.shape);
+    const rows = Array.from({ length: array.items.length / size }, (_, row) => array.items.slice(row * size, (row + 1) * size));
+    return [key, rows.map((row) => encodeItems(part, statistics(key, row), dividesImages))];
+  });
+  const count = columns[0][1].length;
+  return { isBatch, rows: Array.from({ length: count }, (_, row) => new Map(columns.map(([key, rows]) => [key, rows[row]]))) };
+}
+
+module.exports = {
+  encodedSize, isImage, product, readArray, readJsonSpace, readObservations, readSpace,
+};

@@ -1,0 +1,164 @@
+"""``evaluate`` beside SB3's ``evaluate_policy``, and stacked frames beside ``VecFrameStack``."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import sbformat
+from sbformat.cli import main
+from sbformat.policies.given_spaces import convert_space
+from sbformat.tools.evaluate.frames import FrameStack
+from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]
+
+STATISTICS = ARCHIVES / "vecnormalize-pendulum.pkl"
+
+
+def make_vec_env(env_id: str, **arguments: Any) -> Any:
+    import gymnasium
+    from stable_baselines3.common.monitor import Monitor
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    return DummyVecEnv([lambda: Monitor(gymnasium.make(env_id, **arguments))])
+
+
+def evaluate_sb3(model: Any, env: Any, episodes: int, seed: int, **arguments: Any) -> tuple[list[float], list[int]]:
+    from stable_baselines3.common.evaluation import evaluate_policy
+
+    env.seed(seed)
+    return evaluate_policy(model, env, episodes, return_episode_rewards=True, **arguments)  # type: ignore[return-value]
+
+
+def test_ppo_does_in_cartpole_what_it_does_in_sb3() -> None:
+    import stable_baselines3
+
+    model = stable_baselines3.PPO.load(PPO, device="cpu")
+    rewards, lengths = evaluate_sb3(model, make_vec_env("CartPole-v1"), 20, 7)
+    report = sbformat.evaluate(PPO, "CartPole-v1", episodes=20, seed=7)
+    assert report.rewards == tuple(rewards)
+    assert report.lengths == tuple(lengths)
+    assert len(set(lengths)) > 3
+
+
+def test_rewards_are_those_of_the_environment_behind_vecnormalize() -> None:
+    import stable_baselines3
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    env = VecNormalize.load(str(STATISTICS), make_vec_env("Pendulum-v1"))
+    env.training, env.norm_reward = False, False
+    rewards, lengths = evaluate_sb3(stable_baselines3.SAC.load(SAC, device="cpu"), env, 3, 5)
+    report = sbformat.evaluate(SAC, "Pendulum-v1", episodes=3, seed=5, vecnormalize=STATISTICS)
+    assert report.lengths == tuple(lengths)
+    np.testing.assert_allclose(report.rewards, rewards, rtol=1e-3)
+
+
+def test_the_state_of_an_lstm_begins_anew_with_each_episode(tmp_path: Path) -> None:
+    from sb3_contrib import RecurrentPPO
+
+    model = RecurrentPPO("MlpLstmPolicy", "CartPole-v1", policy_kwargs={"lstm_hidden_size": 8}, seed=3, device="cpu")
+    model.learn(256)
+    model.save(tmp_path / "a.zip")
+    rewards, _ = evaluate_sb3(model, make_vec_env("CartPole-v1"), 10, 2)
+    report = sbformat.evaluate(tmp_path / "a.zip", "CartPole-v1", episodes=10, seed=2)
+    assert report.rewards == tuple(rewards)
+
+
+def test_masks_are_those_of_the_environment(tmp_path: Path) -> None:
+    from sb3_contrib import MaskablePPO
+    from sb3_contrib.common.envs import InvalidActionEnvDiscrete
+    from sb3_contrib.common.maskable.evaluation import evaluate_policy
+    from stable_baselines3.common.monitor import Monitor
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    def make() -> Any:
+        return InvalidActionEnvDiscrete(dim=20, n_invalid_actions=10)
+
+    model = MaskablePPO("MlpPolicy", make(), n_steps=64, seed=1, device="cpu")
+    model.learn(128)
+    model.save(tmp_path / "a.zip")
+    env = DummyVecEnv([lambda: Monitor(make())])
+    env.seed(4)
+    rewards, lengths = evaluate_policy(model, env, 5, return_episode_rewards=True)
+    own = make()
+    own.reset(seed=4)
+    report = sbformat.evaluate(tmp_path / "a.zip", own, episodes=5, seed=4)
+    assert report.uses_action_masks
+    assert report.lengths == tuple(lengths)  # type: ignore[arg-type]
+    assert len(rewards) == 5  # type: ignore[arg-type]
+
+
+def list_spaces() -> dict[str, Any]:
+    from gymnasium import spaces
+
+    image = spaces.Box(0, 255, (12, 10, 3), np.uint8)
+    first = spaces.Box(0, 255, (1, 12, 10), np.uint8)
+    vector = spaces.Box(-1, 1, (3,), np.float32)
+    matrix = spaces.Box(-1, 1, (3, 4), np.float64)
+    return {
+        "image": image, "channels first": first, "vector": vector, "matrix": matrix,
+        "floats": spaces.Box(0, 1, (3, 4, 4), np.float32), "dict": spaces.Dict({"a": image, "b": vector, "c": first}),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [None, "first", "last"])
+@pytest.mark.parametrize("name", ["image", "channels first", "vector", "matrix", "floats", "dict"])
+def test_frames_are_stacked_as_sb3_stacks_them(name: str, order: Any) -> None:
+    from stable_baselines3.common.vec_env.stacked_observations import StackedObservations
+
+    space = list_spaces()[name]
+    space.seed(0)
+    theirs: Any = StackedObservations(1, 4, space, order)
+    ours = FrameStack(convert_space(space, "space"), 4, order)
+    for step in range(12):
+        observation = space.sample()
+        batch = {key: part[None] for key, part in observation.items()} if name == "dict" else observation[None]
+        if step % 5 == 0:
+            made, expected = ours.reset(observation), theirs.reset(batch)
+        else:
+            made, expected = ours.add(observation), theirs.update(batch, np.zeros(1, bool), [{}])[0]
+        for key in expected if name == "dict" else [...]:
+            np.testing.assert_array_equal(made[key], expected[key][0] if name == "dict" else expected[0])
+    assert ours.space.to_gymnasium().shape == theirs.stacked_observation_space.shape
+
+
+def test_a_time_limit_and_arguments_reach_the_environment() -> None:
+    report = sbformat.evaluate(
+        SAC, "Pendulum-v1", episodes=2, vecnormalize=STATISTICS, max_steps=300, env_kwargs={"g": 9.81}
+    )
+    assert report.lengths == (300, 300)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "message"),
+    [
+        ("Nothing-v0", "Nothing"),
+        ("CartPole-v77", "version"),
+        ("LunarLander-v2", "cannot make the environment"),
+        ("", "cannot make the environment"),
+        ("no_such_module:Env-v0", "no_such_module"),
+    ],
+)
+def test_an_environment_that_is_not_there_is_one_error(env_id: str, message: str) -> None:
+    with pytest.raises(sbformat.UnsupportedError, match=message):
+        sbformat.evaluate(PPO, env_id)
+
+
+def test_the_readme_shows_what_evaluate_prints(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    text = (ROOT / "README.md").read_text("utf-8")
+    found = re.search(r"^\$ (sbformat evaluate .*)\n((?:(?!\$ |```).*\n)*)", text, re.MULTILINE)
+    assert found is not None
+    assert main(shlex.split(found[1])[1:]) == 0
+    assert capsys.readouterr().out.rstrip() == found[2].rstrip()
