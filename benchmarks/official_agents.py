@@ -87,7 +87,7 @@ def evaluate(path: Path, environment: str, episodes: int, seed: int) -> sbformat
     folder = path.parent / environment  # with vecnormalize.pkl, or SB2's obs_rms.pkl
     is_normalized = any((folder / name).exists() for name in ("vecnormalize.pkl", "obs_rms.pkl"))
     settings = (folder / "config.yml").read_text("utf-8") if (folder / "config.yml").exists() else ""
-    frames = re.search(r"frame_stack[: \n-]+(\d+)", settings)
+    frames = re.search(r"frame_stack\W+(\d+)", settings)
     return sbformat.evaluate(
         path,
         TODAY.get(environment, environment),
