@@ -1,8 +1,9 @@
 """``python -m benchmarks.official_agents AGENTS BENCHMARK``: do official agents do what they are known for?
 
-Runs the agents of a checkout of DLR-RM/rl-trained-agents in the environments of gymnasium, without torch, and compares
-the mean reward with what ``benchmark.md`` of DLR-RM/rl-baselines3-zoo publishes for the same agent: the difference
-should be within two standard errors, of both means together. Prints a table in Markdown.
+Runs published agents in the environments of gymnasium, without torch and TensorFlow, and compares the mean reward with
+what ``benchmark.md`` says of the same agent: the difference should be within two standard errors, of both means
+together. Prints a table in Markdown. The agents are those of Stable-Baselines3 (DLR-RM/rl-trained-agents, with
+``benchmark.md`` of DLR-RM/rl-baselines3-zoo), or of Stable Baselines 2 (araffin/rl-baselines-zoo).
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TODAY: Final = {
+    "BipedalWalker-v2": "BipedalWalker-v3",
+    "BipedalWalkerHardcore-v2": "BipedalWalkerHardcore-v3",
     "LunarLander-v2": "LunarLander-v3",
     "LunarLanderContinuous-v2": "LunarLanderContinuous-v3",
+    "Pendulum-v0": "Pendulum-v1",
 }
-"""The environments that gymnasium has under another version: LunarLander-v3 has the dynamics of v2."""
+"""The environments that gymnasium has under another version."""
 
 ENVIRONMENTS: Final = (
     "Acrobot-v1", "BipedalWalker-v3", "BipedalWalkerHardcore-v3", "CartPole-v1", "MountainCar-v0",
@@ -65,23 +69,33 @@ class Row(NamedTuple):
 def read_published(path: Path) -> dict[tuple[str, str], Published]:
     """The published results, by algorithm and environment."""
     number = r" *(-?[\d.]+)"
-    pattern = rf"^\|(\w+) *\|([\w-]+) *\|{number}\|{number}\|[^|]*\| *\d+\| *(\d+)\|$"
+    pattern = rf"^\|(\w+) *\|([\w-]+) *\|{number}\|{number}\|.*\| *(\d+)\|$"
     rows = re.findall(pattern, path.read_text("utf-8"), re.MULTILINE)
     return {(algo, env): Published(float(mean), float(std), int(count)) for algo, env, mean, std, count in rows}
 
 
 def find_agents(folder: Path) -> Iterator[tuple[str, str, Path]]:
     """Algorithm, environment and archive of each agent whose environment gymnasium has."""
-    for path in sorted(folder.glob("*/*_1/*.zip")):
-        if path.stem in ENVIRONMENTS and path.parent.name == f"{path.stem}_1":
-            yield path.parent.parent.name, path.stem, path
+    for path in sorted([*folder.glob("*/*_1/*.zip"), *folder.glob("*/*.zip"), *folder.glob("*/*.pkl")]):
+        environment = path.stem
+        if environment in ENVIRONMENTS:
+            algorithm = path.parent.parent if path.parent.name == f"{environment}_1" else path.parent
+            yield algorithm.name, environment, path
 
 
 def evaluate(path: Path, environment: str, episodes: int, seed: int) -> sbformat.EvaluationReport:
-    statistics = path.parent / environment / "vecnormalize.pkl"
-    vecnormalize = statistics if statistics.exists() else False
-    here = TODAY.get(environment, environment)
-    return sbformat.evaluate(path, here, episodes=episodes, vecnormalize=vecnormalize, seed=seed)
+    folder = path.parent / environment  # with vecnormalize.pkl, or SB2's obs_rms.pkl
+    is_normalized = any((folder / name).exists() for name in ("vecnormalize.pkl", "obs_rms.pkl"))
+    settings = (folder / "config.yml").read_text("utf-8") if (folder / "config.yml").exists() else ""
+    frames = re.search(r"frame_stack\W+(\d+)", settings)
+    return sbformat.evaluate(
+        path,
+        TODAY.get(environment, environment),
+        episodes=episodes,
+        vecnormalize=folder if is_normalized else False,
+        frame_stack=int(frames[1]) if frames else None,
+        seed=seed,
+    )
 
 
 def print_row(row: Row) -> None:
@@ -101,8 +115,8 @@ def print_row(row: Row) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run official agents, and compare with what is published.")
-    parser.add_argument("agents", type=Path, help="a checkout of DLR-RM/rl-trained-agents")
-    parser.add_argument("benchmark", type=Path, help="benchmark.md of DLR-RM/rl-baselines3-zoo")
+    parser.add_argument("agents", type=Path, help="a folder with a folder for each algorithm")
+    parser.add_argument("benchmark", type=Path, help="benchmark.md of the same zoo")
     parser.add_argument("--episodes", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="a part of algorithm/environment")
@@ -117,7 +131,11 @@ def main() -> int:
         if args.only not in agent or (algorithm, environment) not in published:
             continue
         start = time.perf_counter()
-        report = evaluate(path, environment, args.episodes, args.seed)
+        try:
+            report = evaluate(path, environment, args.episodes, args.seed)
+        except sbformat.SbformatError as error:
+            print(f"| {agent} | {error} |", flush=True)
+            continue
         here = TODAY.get(environment, environment)
         row = Row(agent, here, published[algorithm, environment], report, time.perf_counter() - start)
         counts[abs(row.errors) <= ERRORS] += 1

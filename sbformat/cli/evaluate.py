@@ -58,12 +58,13 @@ def _evaluate(args: argparse.Namespace) -> dict[str, Any]:
     if not isinstance(env_kwargs, dict):
         message = "--env-kwargs: expected a JSON object"
         raise DataError(message)
-    policy = _agents.load_agent(args)
+    archive = _files.read_archive(args.path, args)
     with _output.progress("episodes", args.episodes, least=2) as advance:
         report = evaluate(
-            policy,
+            archive,
             args.env,
             episodes=args.episodes,
+            vecnormalize=args.vecnormalize,
             seed=args.seed,
             deterministic=not args.stochastic,
             frame_stack=args.frame_stack,
@@ -71,16 +72,15 @@ def _evaluate(args: argparse.Namespace) -> dict[str, Any]:
             env_kwargs=env_kwargs,
             max_steps=args.max_steps,
             progress=lambda _: advance(""),
+            limits=_files.make_limits(args),
         )
     return {
-        "algorithm": policy.algorithm,
         "env": args.env,
         **report._asdict(),
         "mean_reward": report.mean_reward,
         "std_reward": report.std_reward,
         "mean_length": report.mean_length,
         "std_length": report.std_length,
-        "inferred": list(policy.inferred),
     }
 
 

@@ -10,12 +10,9 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
+from sbformat.constants import ARRAYS_ENTRY, DATA_ENTRY, POLICY_ENTRY, SETTINGS_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, quote, require_names, require_type
 from sbformat.formats.opener import open_archive
-from sbformat.formats.vecnormalize.entries import has_entries, read_entries
-from sbformat.formats.vecnormalize.mismatches import require_fit
-from sbformat.formats.vecnormalize.values import VecNormalize
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.policies.given_spaces import convert_space
 from sbformat.policies.model import Given
@@ -23,6 +20,7 @@ from sbformat.policies.model import Given
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
     from sbformat.archive.kinds import Kind
+    from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.io.source import SourceLike
     from sbformat.policies.graph import Graph
     from sbformat.policies.model import PolicyModel
@@ -172,8 +170,10 @@ def _build_model(
     """
     archive = open_archive(source, budget)
     _require_policy(archive)
-    statistics = _read_statistics(archive, vecnormalize, budget.limits)
+    statistics = read_statistics(archive, vecnormalize, budget.limits)
     if statistics is not None and statistics.norm_obs:
+        from sbformat.formats.vecnormalize.mismatches import require_fit
+
         require_fit(statistics, given.observation_space or _read_observation_space(archive), _OTHERWISE)
         given = given._replace(vecnormalize=statistics)
     if archive.format in ("sb2-zip", "sb2-pickle"):
@@ -212,20 +212,21 @@ def _read_observation_space(archive: Archive) -> object:
         return None
 
 
-def _read_statistics(archive: Archive, vecnormalize: object, limits: Limits) -> VecNormalize | None:
-    """Return the statistics that the caller passes, or those of a bundle.
+def read_statistics(archive: Archive, vecnormalize: object, limits: Limits) -> VecNormalize | None:
+    """Return the statistics that the caller of :func:`load_policy` passes, or those of a bundle.
 
     :raises SbformatError: if they cannot be read
     """
-    if vecnormalize is False:
-        return None
+    if vecnormalize is False or (vecnormalize is None and not {SETTINGS_ENTRY, ARRAYS_ENTRY} & archive.entries.keys()):
+        return None  # before anything is imported that only statistics need
     if vecnormalize is True:
         message = "expected statistics as vecnormalize, or False, got True"
         raise TypeError(message)
+    from sbformat.formats.vecnormalize import VecNormalize, read_vecnormalize
+    from sbformat.formats.vecnormalize.entries import read_entries
+
     if vecnormalize is None:
-        return read_entries(archive) if has_entries(archive) else None
+        return read_entries(archive)
     if isinstance(vecnormalize, VecNormalize):
         return vecnormalize
-    from sbformat.formats.vecnormalize.reading import read_vecnormalize
-
     return read_vecnormalize(vecnormalize, limits=limits)  # type: ignore[arg-type]

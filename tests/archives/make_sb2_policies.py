@@ -4,18 +4,24 @@
     pip install --no-deps stable-baselines==2.10.2
     python tests/archives/make_sb2_policies.py tests/archives/sb2 small
     python tests/archives/make_sb2_policies.py /tmp/large large
+    pip install --no-deps stable-baselines==2.0.0
+    python tests/archives/make_sb2_policies.py tests/archives/sb2 2.0
+    pip install --no-deps stable-baselines==2.5.0
+    python tests/archives/make_sb2_policies.py tests/archives/sb2 2.5
 
+Releases before 2.4 need ``async`` renamed, a keyword of Python since.
 A module of the name mpi4py that says it is alone will do: nothing is trained. Instead every parameter is set to random
-numbers, so that no bias is 0 and no scale is 1. Each agent is one zip; ``NAME.predict.npz`` beside it contains
-``observations``, deterministic ``actions``, and as SB2 has them ``probabilities`` (for a Box mean and deviation),
-``value``, ``q_values``, ``samples`` (actions drawn for the first observation), and for an LSTM ``masks`` and ``states``
-(after each step).
+numbers, so that no bias is 0 and no scale is 1. Each agent is one zip, of the old releases a pickle;
+``NAME.predict.npz`` beside it contains ``observations``, deterministic ``actions``, and as SB2 has them
+``probabilities`` (for a Box mean and deviation), ``value``, ``q_values``, ``samples`` (actions drawn for the first
+observation), and for an LSTM ``masks`` and ``states`` (after each step).
 """
 
 # ruff: noqa: NPY002, T201 -- a program, for a release of numpy without generators
 
 from __future__ import annotations
 
+import inspect
 import pathlib
 import sys
 from typing import Any
@@ -25,9 +31,13 @@ import numpy as np
 import stable_baselines
 import tensorflow as tf
 from gym import spaces
-from stable_baselines.common.bit_flipping_env import BitFlippingEnv
-from stable_baselines.common.noise import AdaptiveParamNoiseSpec, NormalActionNoise, OrnsteinUhlenbeckActionNoise
 from stable_baselines.common.vec_env import DummyVecEnv
+
+try:
+    from stable_baselines.common.bit_flipping_env import BitFlippingEnv
+    from stable_baselines.common.noise import AdaptiveParamNoiseSpec, NormalActionNoise, OrnsteinUhlenbeckActionNoise
+except ImportError:  # old releases
+    from stable_baselines.ddpg.noise import AdaptiveParamNoiseSpec, NormalActionNoise, OrnsteinUhlenbeckActionNoise
 
 STEPS, SAMPLES = 24, 256
 VECTORIZED = {"A2C", "ACER", "ACKTR", "PPO2"}
@@ -109,6 +119,10 @@ LARGE = [
     ("ppo2-lstm-default", "PPO2", "MlpLstmPolicy", {}, BOX4, DISCRETE, {}),
 ]  # fmt: skip
 
+OLD = [("dqn-first", "DQN", "LnMlpPolicy", {}, BOX4, DISCRETE, {})]
+MIDDLE = [("ddpg-list", "DDPG", "LnMlpPolicy", {"layers": [7, 6]}, BOX4, ARM_64, {"normalize_observations": True})]
+SETS = {"small": SMALL, "large": LARGE, "2.0": OLD, "2.5": MIDDLE}
+
 
 class Env(gym.Env):
     def __init__(self, observation_space: Any, action_space: Any) -> None:
@@ -144,12 +158,13 @@ def make_goal_env(kind: str, *, is_continuous: bool) -> Any:
 
 
 def make_model(name: str, algorithm: str, policy: str, keywords: Any, seen: Any, acted: Any, settings: Any) -> Any:
-    settings = {**settings, "policy_kwargs": keywords}
+    settings = {**settings, "policy_kwargs": keywords} if keywords else dict(settings)
     cls = getattr(stable_baselines, algorithm, None)
     if cls is None:
         cls = getattr(__import__(f"stable_baselines.{algorithm.lower()}", fromlist=[algorithm]), algorithm)
     if algorithm in ("DDPG", "SAC", "TD3", "DQN"):
-        settings.setdefault("buffer_size", 10)
+        has_limit = "memory_limit" in inspect.signature(cls.__init__).parameters
+        settings["memory_limit" if has_limit else "buffer_size"] = 10
     if policy == "FeedForwardPolicy":
         module = "common" if algorithm in ON_POLICY else algorithm.lower()
         policy = getattr(__import__(f"stable_baselines.{module}.policies", fromlist=[policy]), policy)
@@ -167,10 +182,17 @@ def make_model(name: str, algorithm: str, policy: str, keywords: Any, seen: Any,
     return cls(policy, env, **settings)
 
 
+def unwrap(model: Any) -> Any:
+    """Return the model that has the session: of HER and GAIL another one."""
+    return model.model if type(model).__name__ == "HER" else getattr(model, "trpo", model)
+
+
 def randomize(model: Any, random: Any) -> None:
     """Set all parameters; statistics to sums of 40 observations."""
-    values = {}
-    for name, value in model.get_parameters().items():
+    with model.sess.graph.as_default():
+        variables = tf.trainable_variables() + [each for each in tf.global_variables() if "_rms/" in each.name]
+    for variable in variables:
+        name, value = variable.name, model.sess.run(variable)
         made = value + 0.2 * random.normal(size=value.shape)
         if "_rms/count" in name:
             made = np.array(40.0)
@@ -178,8 +200,9 @@ def randomize(model: Any, random: Any) -> None:
             made = 40 * (0.5 + random.uniform(size=value.shape))
         elif "_rms/runningsum" in name:
             made = 40 * 0.4 * random.normal(size=value.shape)
-        values[name] = made.astype(value.dtype)
-    model.load_parameters(values)
+        elif name == "deepq/eps:0":
+            made = np.array(0.4)
+        variable.load(made.astype(value.dtype), model.sess)
 
 
 def observe(space: Any, random: Any) -> Any:
@@ -204,21 +227,21 @@ def record_lstm(model: Any, observations: Any, count: int, random: Any) -> Any:
 
 def record(model: Any, observations: Any) -> Any:
     found = {"actions": np.stack([model.predict(seen, deterministic=True)[0] for seen in observations])}
-    inner = getattr(model, "model", None) if isinstance(model, stable_baselines.HER) else model
+    inner = unwrap(model)
     kind = type(inner).__name__
+    is_first = kind == "DQN" and not hasattr(inner, "step_model")
     if kind in ("PPO2", "A2C", "ACKTR", "TRPO", "PPO1", "GAIL"):
-        inner = getattr(inner, "trpo", inner)
         policy = getattr(inner, "act_model", None) or getattr(inner, "step_model", None) or inner.policy_pi
         found["value"] = policy.value(observations)
     elif kind == "ACER":
         policy = inner.step_model
         found["q_values"] = policy.sess.run(policy.q_value, {policy.obs_ph: observations})
-    elif kind == "DQN":
+    elif kind == "DQN" and not is_first:
         found["q_values"] = inner.step_model.step(observations)[1]
     elif kind == "SAC":
         found["value"] = inner.sess.run(inner.policy_tf.value_fn, {inner.observations_ph: observations})[:, 0]
         found["probabilities"] = np.stack(inner.policy_tf.proba_step(observations))
-    if kind not in ("DDPG", "SAC", "TD3"):
+    if kind not in ("DDPG", "SAC", "TD3") and not is_first:
         probabilities = model.action_probability(observations)
         if isinstance(inner.action_space, spaces.MultiDiscrete):
             probabilities = np.concatenate(probabilities, axis=-1)
@@ -230,17 +253,18 @@ def record(model: Any, observations: Any) -> Any:
 def main() -> None:
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for number, row in enumerate(SMALL if sys.argv[2] == "small" else LARGE):
+    has_zips = sys.argv[2] in ("small", "large")
+    for number, row in enumerate(SETS[sys.argv[2]]):
         name, count = row[0], row[-1].get("n_envs", 1)
         random = np.random.RandomState(number)
         np.random.seed(number)  # of layers and of draws
         model = make_model(*row)
-        inner = model.model if isinstance(model, stable_baselines.HER) else model
+        inner = unwrap(model)
         randomize(inner, random)
         observations = observe(inner.observation_space, random)
         is_lstm = "lstm" in name
         found = record_lstm(model, observations, count, random) if is_lstm else record(model, observations)
-        model.save(str(folder / f"{name}.zip"))
+        model.save(str(folder / f"{name}.{'zip' if has_zips else 'pkl'}"))
         np.savez(str(folder / f"{name}.predict.npz"), observations=observations, **found)
         print(name, {key: value.shape for key, value in found.items()})
 

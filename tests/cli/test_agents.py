@@ -98,16 +98,22 @@ def test_sampled_actions_follow_the_seed(capsys: pytest.CaptureFixture[str]) -> 
     assert len(set(run_json(capsys, "predict", PPO, "--observation", many, "--deterministic")[1]["actions"])) == 1
 
 
-def test_statistics_normalize_and_their_absence_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    observation = json.dumps([0.5, 0.1, -3.0])
-    status, out, err = run(capsys, "predict", SAC, "--observation", observation)
+def test_statistics_normalize_observations(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--observation", json.dumps([0.5, 0.1, -3.0]), "--outputs"]
+    without = run_json(capsys, "predict", SAC, *options)[1]
+    report = run_json(capsys, "predict", SAC, *options, "--vecnormalize", STATISTICS)[1]
+    expected = sbformat.load_policy(SAC, vecnormalize=STATISTICS).outputs([[0.5, 0.1, -3.0]])
+    assert report["outputs"]["mean"] == expected["mean"].tolist() != without["outputs"]["mean"]
+
+
+def test_missing_statistics_are_told_on_standard_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    path.write_bytes(with_data(lambda data: data.update(_last_original_obs=data["_last_obs"])))
+    options = ["--observation", json.dumps(OBSERVATION)]
+    status, out, err = run(capsys, "predict", path, *options)
     assert (status, err.startswith("sbformat: warning: the agent was trained behind VecNormalize")) == (0, True)
     assert "warning" not in out
-    report = run_json(capsys, "predict", SAC, "--observation", observation)[1]
-    assert len(report["warnings"]) == 1
-    with_them = run_json(capsys, "predict", SAC, "--observation", observation, "--vecnormalize", STATISTICS)[1]
-    assert with_them["warnings"] == []
-    assert with_them["actions"] != report["actions"]
+    assert len(run_json(capsys, "predict", path, *options)[1]["warnings"]) == 1
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,30 @@ def test_frames_are_stacked_as_sb3_stacks_them(name: str, order: Any) -> None:
     assert ours.space.to_gymnasium().shape == theirs.stacked_observation_space.shape
 
 
+def test_frames_are_normalized_and_stacked_as_rl_zoo_does(tmp_path: Path) -> None:
+    import stable_baselines3
+    from stable_baselines3.common.vec_env import VecFrameStack, VecNormalize
+
+    inner = VecNormalize(make_vec_env("CartPole-v1"))
+    env = VecFrameStack(inner, 3)
+    model = stable_baselines3.PPO("MlpPolicy", env, n_steps=128, seed=2, device="cpu")
+    model.learn(512)
+    model.save(tmp_path / "a.zip")
+    inner.save(str(tmp_path / "vecnormalize.pkl"))
+    inner.training, inner.norm_reward = False, False
+    rewards, _ = evaluate_sb3(model, env, 10, 3)
+    report = sbformat.evaluate(
+        tmp_path / "a.zip",
+        "CartPole-v1",
+        episodes=10,
+        seed=3,
+        frame_stack=3,
+        vecnormalize=tmp_path / "vecnormalize.pkl",
+    )
+    assert report.rewards == tuple(rewards)
+    assert len(set(rewards)) > 3
+
+
 def test_a_time_limit_and_arguments_reach_the_environment() -> None:
     report = sbformat.evaluate(
         SAC, "Pendulum-v1", episodes=2, vecnormalize=STATISTICS, max_steps=300, env_kwargs={"g": 9.81}

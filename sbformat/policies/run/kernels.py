@@ -27,15 +27,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sbformat.errors import quote
+from sbformat.policies.run.layers import call, conv, gemm  # noqa: F401 -- the table of operators names them
+from sbformat.policies.run.steps import make_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import TypeAlias
+    from collections.abc import Callable
 
-    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-    Step: TypeAlias = Callable[[], object]
-    Steps: TypeAlias = Iterator[Step]
+    from sbformat.policies.run.steps import Array, Steps
 
 ELEMENTWISE: Final = frozenset({
     "Identity", "Cast", "Add", "Sub", "Mul", "Div", "Max", "Min", "Greater", "Where", "Neg", "Abs", "Exp", "Log",
@@ -50,12 +48,6 @@ IN_PLACE: Final = (ELEMENTWISE - {"Cast", "Greater", "Where"}) | {"Softmax", "Lo
 _FEW_ITEMS: Final = 512
 """Up to here a comparison and a masked copy are faster than ``numpy.maximum``, which resets the state of the processor
 for floating-point errors."""
-_PIECE_ITEMS: Final = 1 << 17
-"""Items of the patches of a convolution that are in memory together, where one pixel's are not more."""
-
-
-def _number(value: float, like: Array) -> Array:
-    return np.asarray(value, dtype=like.dtype)
 
 
 # -- elementwise --------------------------------------------------------------------------------------
@@ -157,9 +149,7 @@ def round(out: Array, x: Array) -> Steps:  # noqa: A001 -- the operator's name
 
 def relu(out: Array, x: Array) -> Steps:
     """Replace negative items by 0; NaN remains."""
-    zero = _number(0, out)
-    zero.flags.writeable = False
-    return maximum(out, x, zero)
+    return maximum(out, x, make_number(0, out))
 
 
 def tanh(out: Array, x: Array) -> Steps:
@@ -171,7 +161,7 @@ def sigmoid(out: Array, x: Array) -> Steps:
     """Compute 1 / (1 + e ** -x), as torch does: an overflow of the power gives 0."""
     yield partial(np.negative, x, out)
     yield partial(np.exp, out, out)
-    yield partial(np.add, out, _number(1, out), out)
+    yield partial(np.add, out, make_number(1, out), out)
     yield partial(np.reciprocal, out, out)
 
 
@@ -182,7 +172,7 @@ def softplus(out: Array, x: Array) -> Steps:
     yield partial(np.negative, power, power)
     yield partial(np.exp, power, power)
     yield partial(np.log1p, power, power)
-    yield partial(np.maximum, x, _number(0, out), out=out)
+    yield partial(np.maximum, x, make_number(0, out), out=out)
     yield partial(np.add, out, power, out)
 
 
@@ -190,7 +180,7 @@ def softsign(out: Array, x: Array) -> Steps:
     """Compute x / (1 + |x|)."""
     below = np.empty_like(out)
     yield partial(np.absolute, x, below)
-    yield partial(np.add, below, _number(1, out), below)
+    yield partial(np.add, below, make_number(1, out), below)
     yield partial(np.divide, x, below, out)
 
 
@@ -207,29 +197,29 @@ def celu(out: Array, x: Array, *, alpha: float) -> Steps:
 def selu(out: Array, x: Array, *, alpha: float, gamma: float) -> Steps:
     """Compute gamma times ``elu``."""
     yield from _exponential_unit(out, x, alpha=alpha)
-    yield partial(np.multiply, out, _number(gamma, out), out)
+    yield partial(np.multiply, out, make_number(gamma, out), out)
 
 
 def _exponential_unit(out: Array, x: Array, *, alpha: float, divisor: float = 1.0) -> Steps:
-    zero = _number(0, out)
+    zero = make_number(0, out)
     below = np.empty_like(out)
     yield partial(np.minimum, x, zero, out=below)
     if divisor != 1:
-        yield partial(np.divide, below, _number(divisor, out), below)
+        yield partial(np.divide, below, make_number(divisor, out), below)
     yield partial(np.expm1, below, below)
-    yield partial(np.multiply, below, _number(alpha, out), below)
+    yield partial(np.multiply, below, make_number(alpha, out), below)
     yield partial(np.maximum, x, zero, out=out)
     yield partial(np.add, out, below, out)
 
 
 def leaky_relu(out: Array, x: Array, *, alpha: float) -> Steps:
     """Compute x, or alpha * x below 0."""
-    return prelu(out, x, _number(alpha, out))
+    return prelu(out, x, make_number(alpha, out))
 
 
 def prelu(out: Array, x: Array, slope: Array) -> Steps:
     """Compute x, or slope * x below 0."""
-    zero = _number(0, out)
+    zero = make_number(0, out)
     below = np.empty_like(out)
     yield partial(np.minimum, x, zero, out=below)
     yield partial(np.multiply, below, slope, below)
@@ -266,21 +256,21 @@ def erf(out: Array, x: Array) -> Steps:
 
 def hard_sigmoid(out: Array, x: Array, *, alpha: float, beta: float) -> Steps:
     """Compute alpha * x + beta, from 0 to 1."""
-    yield partial(np.multiply, x, _number(alpha, out), out)
-    yield partial(np.add, out, _number(beta, out), out)
-    yield partial(np.maximum, out, _number(0, out), out=out)
-    yield partial(np.minimum, out, _number(1, out), out=out)
+    yield partial(np.multiply, x, make_number(alpha, out), out)
+    yield partial(np.add, out, make_number(beta, out), out)
+    yield partial(np.maximum, out, make_number(0, out), out=out)
+    yield partial(np.minimum, out, make_number(1, out), out=out)
 
 
 def shrink(out: Array, x: Array, *, lambd: float, bias: float) -> Steps:
     """Compute x - bias above lambd, x + bias below -lambd, else 0; NaN remains."""
     sign, is_small = np.empty_like(out), np.empty(out.shape, np.bool_)
     yield partial(np.absolute, x, sign)
-    yield partial(np.less_equal, sign, _number(lambd, out), is_small)
+    yield partial(np.less_equal, sign, make_number(lambd, out), is_small)
     yield partial(np.sign, x, sign)
-    yield partial(np.multiply, sign, _number(bias, out), sign)
+    yield partial(np.multiply, sign, make_number(bias, out), sign)
     yield partial(np.subtract, x, sign, out)
-    yield partial(np.putmask, out, is_small, _number(0, out))
+    yield partial(np.putmask, out, is_small, make_number(0, out))
 
 
 # -- along an axis ------------------------------------------------------------------------------------
@@ -316,14 +306,14 @@ def log_softmax(out: Array, x: Array, *, axis: int) -> Steps:
 
 def layer_normalization(out: Array, x: Array, scale: Array, bias: Array, *, epsilon: float) -> Steps:
     """Normalize along the last axis, then scale and add."""
-    along, square, count = _reduced(x, -1), np.empty_like(out), _number(x.shape[-1], out)
+    along, square, count = _reduced(x, -1), np.empty_like(out), make_number(x.shape[-1], out)
     yield partial(np.add.reduce, x, -1, None, along, True)
     yield partial(np.divide, along, count, along)
     yield partial(np.subtract, x, along, out)
     yield partial(np.multiply, out, out, square)
     yield partial(np.add.reduce, square, -1, None, along, True)
     yield partial(np.divide, along, count, along)
-    yield partial(np.add, along, _number(epsilon, out), along)
+    yield partial(np.add, along, make_number(epsilon, out), along)
     yield partial(np.sqrt, along, along)
     yield partial(np.divide, out, along, out)
     yield partial(np.multiply, out, scale, out)
@@ -338,7 +328,7 @@ def reduce_sum(out: Array, x: Array, *, axis: int, keepdims: bool = False) -> St
 def reduce_mean(out: Array, x: Array, *, axis: int, keepdims: bool = False) -> Steps:
     """Take the mean along an axis."""
     yield partial(np.add.reduce, x, axis, out.dtype, out, keepdims)
-    yield from divide(out, out, _number(x.shape[axis], out))
+    yield from divide(out, out, make_number(x.shape[axis], out))
 
 
 def reduce_min(out: Array, x: Array, *, axis: int, keepdims: bool = False) -> Steps:
@@ -413,110 +403,3 @@ VIEWS: Final[dict[str, Callable[..., Array | None]]] = {
     "Slice": view_slice,
 }
 """Operators that move no item, by functions that return the result as a view of the operand, or None."""
-
-
-# -- layers -------------------------------------------------------------------------------------------
-
-
-def gemm(out: Array, x: Array, weight: Array, bias: Array | None = None, *, transB: bool) -> Steps:  # noqa: N803
-    """Multiply by a matrix, and add the bias."""
-    matrix = weight.T if transB else weight
-    if len(x) == 1:  # a product with a vector takes half the time of one with a matrix of one row
-        out, x = out[0], x[0]
-        yield partial(matrix.T.dot, x, out)
-    else:
-        yield partial(x.dot, matrix, out)
-    if bias is not None:
-        yield partial(np.add, out, bias, out)
-
-
-def conv(
-    out: Array, x: Array, weight: Array, bias: Array | None = None, *, strides: tuple[int, int], pads: tuple[int, ...]
-) -> Steps:
-    """Multiply patches of the image by the filters: a copy (im2col) and one matrix product for all pixels.
-
-    The fastest order in memory is (batch, height, width, channels): the rows of a patch are contiguous then, and the
-    product has its result in the same order. An image in another order is copied.
-    """
-    if any(pads) or not x.transpose(0, 2, 3, 1).flags.c_contiguous:
-        top, left, bottom, right = pads
-        count, channels, height, width = x.shape
-        padded = np.zeros((count, height + top + bottom, width + left + right, channels), x.dtype).transpose(0, 3, 1, 2)
-        yield partial(np.copyto, padded[:, :, top : top + height, left : left + width], x)
-        x = padded
-    windows = np.lib.stride_tricks.sliding_window_view(x, weight.shape[2:], (2, 3))
-    patches = windows[:, :, :: strides[0], :: strides[1]].transpose(0, 2, 3, 4, 5, 1)
-    matrix = np.ascontiguousarray(weight.transpose(2, 3, 1, 0)).reshape(-1, len(weight))
-    target = out.transpose(0, 2, 3, 1)
-    yield from _multiply_patches(target, patches, matrix)
-    if bias is not None:
-        yield partial(np.add, target, bias, target)
-
-
-def _multiply_patches(target: Array, patches: Array, matrix: Array) -> Steps:
-    """Multiply in pieces: many images, rows of an image, or parts of a row, so that the copies are bounded.
-
-    :param target: (batch, height, width, filters)
-    :param patches: a view (batch, height, width, kernel height, kernel width, channels)
-    :param matrix: (items of a patch, filters)
-    """
-    count, height, width = patches.shape[:3]
-    pixels = max(1, _PIECE_ITEMS // len(matrix))
-    across = min(width, pixels)
-    down = min(height, max(1, pixels // width))
-    images = min(count, max(1, pixels // (width * height)))
-    copied = np.empty(images * down * across * len(matrix), matrix.dtype)
-    flat = None if target.flags.c_contiguous else np.empty(images * down * across * len(matrix.T), matrix.dtype)
-
-    def multiply_piece(begin: int, top: int, left: int) -> Steps:
-        where_ = (slice(begin, begin + images), slice(top, top + down), slice(left, left + across))
-        piece, result = patches[where_], target[where_]
-        rows = piece.shape[0] * piece.shape[1] * piece.shape[2]
-        columns = copied[: rows * len(matrix)]
-        yield partial(np.copyto, columns.reshape(piece.shape), piece)
-        if result.flags.c_contiguous:
-            yield partial(columns.reshape(rows, len(matrix)).dot, matrix, result.reshape(rows, matrix.shape[1]))
-            return
-        product = np.empty((rows, matrix.shape[1]), matrix.dtype) if flat is None else flat[: rows * matrix.shape[1]]
-        yield partial(columns.reshape(rows, len(matrix)).dot, matrix, product.reshape(rows, matrix.shape[1]))
-        yield partial(np.copyto, result, product.reshape(result.shape))
-
-    def multiply_all() -> None:
-        for begin in range(0, count, images):
-            for top in range(0, height, down):
-                for left in range(0, width, across):
-                    for step in multiply_piece(begin, top, left):
-                        step()
-
-    if (images, down, across) == (count, height, width):
-        yield from multiply_piece(0, 0, 0)
-    else:
-        yield multiply_all
-
-
-def call(
-    out: Array,
-    *operands: Array,
-    function: Callable[..., Any],
-    name: str,
-    keys: Sequence[str] = (),
-    **_: object,
-) -> Steps:
-    """Call a function of the caller's with copies, which it may keep, and check what it returns.
-
-    :param name: of the function, for messages
-    :param keys: when not empty, the function receives one dict of the operands by these
-    """
-
-    def call_function() -> None:
-        copies = [operand.copy() for operand in operands]
-        result = np.asarray(function(dict(zip(keys, copies))) if keys else function(*copies))
-        if result.shape != out.shape or not np.can_cast(result.dtype, out.dtype, "same_kind"):
-            message = (
-                f"expected an array of {out.dtype} of the shape {out.shape} from the function for {quote(name)}, "
-                f"got {result.dtype} of {result.shape}"
-            )
-            raise ValueError(message)
-        np.copyto(out, result, casting="same_kind")
-
-    yield call_function

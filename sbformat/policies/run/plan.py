@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sbformat.policies.graph import Input, Node
-    from sbformat.policies.run.kernels import Array, Step
     from sbformat.policies.run.program import Folded
+    from sbformat.policies.run.steps import Array, Step
 
 _MATRIX_OPERATORS: Final = ("Gemm", "Conv")
 """Operators whose second and third operand are weights without a batch axis."""
@@ -32,19 +32,18 @@ class Plan:
     """
 
     def __init__(self, folded: Folded, rows: int) -> None:
-        self._memory = _Memory(folded, rows)
+        memory = _Memory(folded, rows)
         steps: list[Step] = []
         for at, node in enumerate(folded.nodes):
-            out, operands = self._memory.allocate(at, node)
+            out, operands = memory.allocate(at, node)
             if operands is not None:
                 steps += bind_node(node, out, operands, folded.functions)
         self._steps = tuple(steps)
-        arrays = self._memory.arrays
+        arrays = memory.arrays
         self._loads = tuple((item.name, arrays[item.name].shape, arrays[item.name]) for item in folded.inputs)
         self._results = [
             folded.constants[name] if name in folded.constants else arrays[name] for name in folded.outputs
         ]
-
         has_calls = any(node.op == "Call" for node in folded.nodes)
         self._context = None if has_calls else _make_quiet_context()
 
@@ -104,16 +103,20 @@ class _Memory:
         if made is not None:
             self._owners[name] = self._owners[first]
         else:
-            operands = [
-                shape_operand(node, position, self._constants.get(operand), self.arrays.get(operand), self._rows)
-                for position, operand in enumerate(node.inputs)
-            ]
+            operands = [self._shape_operand(node, position) for position in range(len(node.inputs))]
             if self._is_replaceable(at, node):
                 made, self._owners[name] = self.arrays[first], self._owners[first]
             else:
                 made, self._owners[name] = _empty_result(node, operands, self._rows), name
         self.arrays[name] = made
         return made, operands
+
+    def _shape_operand(self, node: Node, position: int) -> Array:
+        constant = self._constants.get(node.inputs[position])
+        if constant is not None:
+            return shape_constant(node, position, constant, self._rows)
+        value = self.arrays[node.inputs[position]]
+        return _add_axes(value, node) if node.op in ELEMENTWISE else value
 
     def _is_replaceable(self, at: int, node: Node) -> bool:
         """Return whether the result may be written over the first operand."""
@@ -147,20 +150,22 @@ def _empty_result(node: Node, operands: Sequence[Array], rows: int) -> Array:
     return np.empty((rows, *node.shape), node.dtype)
 
 
-def shape_operand(node: Node, position: int, constant: Array | None, value: Array | None, rows: int) -> Array:
-    """Return an operand as its kernel expects it: with a batch axis, and of the rank of the result if elementwise.
+def shape_constant(node: Node, position: int, constant: Array, rows: int) -> Array:
+    """Return an operand that does not depend on the observation, as a kernel expects it: with a batch axis.
 
-    :param constant: the operand if it does not depend on the observation: without a batch axis
-    :param value: the operand otherwise
+    :param position: among the operands
     """
-    if constant is not None:
-        if node.op in _MATRIX_OPERATORS and position:
-            return constant
-        value = constant[np.newaxis]
-        if node.op in ("Concat", "Call"):
-            value = np.broadcast_to(value, (rows, *constant.shape))
-    assert value is not None  # noqa: S101 -- an operand is one or the other
-    missing = len(node.shape) + 1 - value.ndim if node.op in ELEMENTWISE else 0
+    if node.op in _MATRIX_OPERATORS and position:
+        return constant
+    value = constant[np.newaxis]
+    if node.op in ("Concat", "Call"):
+        return np.broadcast_to(value, (rows, *constant.shape))
+    return _add_axes(value, node) if node.op in ELEMENTWISE else value
+
+
+def _add_axes(value: Array, node: Node) -> Array:
+    """Return a view of the rank of the result, with new axes after that of the batch, so that items broadcast."""
+    missing = len(node.shape) + 1 - value.ndim
     return value.reshape(len(value), *(1,) * missing, *value.shape[1:]) if missing else value
 
 
@@ -170,7 +175,7 @@ def bind_node(
     """Return the steps of a node.
 
     :param out: memory for the result
-    :param operands: as :func:`shape_operand` returns them
+    :param operands: as the kernel expects them
     :param functions: for ``Call``, by name
     """
     attributes: dict[str, Any] = dict(node.attributes)

@@ -36,13 +36,13 @@ import numpy as np
 
 from sbformat.errors import UnsupportedError, quote
 from sbformat.policies.graph import Input
-from sbformat.policies.run.plan import Plan, bind_node, shape_operand
+from sbformat.policies.run.plan import Plan, bind_node, shape_constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sbformat.policies.graph import Graph, Node
-    from sbformat.policies.run.kernels import Array
+    from sbformat.policies.run.steps import Array
     from sbformat.policies.run.weights import Weights
 
 _BLOCK_BYTES: Final = 1 << 19
@@ -173,7 +173,7 @@ def fold_nodes(nodes: Sequence[Node], known: dict[str, Array]) -> tuple[Node, ..
             continue
         out = np.empty((1, *node.shape), node.dtype)
         with np.errstate(all="ignore"):
-            operands = [shape_operand(node, at, known[name], None, 1) for at, name in enumerate(node.inputs)]
+            operands = [shape_constant(node, at, known[name], 1) for at, name in enumerate(node.inputs)]
             for step in bind_node(node, out, operands, {}):
                 step()
         known[node.name] = _read_only(out[0, ...])

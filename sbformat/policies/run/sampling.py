@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sbformat.policies.graph import Graph, Node, Sampling, Tensor
-    from sbformat.policies.run.kernels import Array
     from sbformat.policies.run.program import Program
+    from sbformat.policies.run.steps import Array
     from sbformat.values.types import Space
 
 

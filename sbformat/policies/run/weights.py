@@ -13,11 +13,11 @@ from sbformat.pth.values import TensorInfo
 if TYPE_CHECKING:
     from sbformat.limits import Budget
     from sbformat.policies.graph import Graph, Weight
-    from sbformat.policies.run.kernels import Array
+    from sbformat.policies.run.steps import Array
 
 _FILTER_RANK: Final = 4
 _PATCH_ORDER: Final = (2, 3, 1, 0)
-"""The axes of filters (filters, channels, height, width), in the order that ``kernels.conv`` has them in memory."""
+"""The axes of filters (filters, channels, height, width), in the order that ``layers.conv`` has them in memory."""
 
 
 class Weights:

@@ -68,10 +68,12 @@ as it was.
 **Actions.** Deterministic, then drawn:
 
     on-policy, Discrete         argmax of pi (int64)                  softmax
-    on-policy, MultiDiscrete    argmax of each part (int64)           softmax of each part
+    on-policy, MultiDiscrete    argmax of each part (int64;           softmax of each part
+                                int32 before 2.9)
     on-policy, MultiBinary      round(sigmoid(pi)), float32           1 with the probability sigmoid(pi)
     on-policy, Box              pi, clipped to low and high           + exp(pi/logstd) * noise, then clipped
-    DQN                         argmax of the Q-values (int64)        softmax of the Q-values; 2.0: random at eps
+    DQN                         argmax of the Q-values (int64)        softmax of the Q-values; 2.0: each at random with
+                                                                      the probability deepq/eps, else as before
     SAC                         tanh(dense), unscaled                 dense + exp(clip(dense_1, -20, 2)) * noise,
                                                                       then tanh, unscaled
     TD3                         tanh(dense), unscaled                 + action_noise, clipped to -1 and 1, unscaled
@@ -79,11 +81,11 @@ as it was.
                                                                       clipped to -1 and 1, unscaled
 
 Unscaled: ``low + 0.5 * (x + 1) * (high - low)``, of which ``|low| * x`` in releases before 2.9 is the case of
-symmetric bounds, and they accepted no others. Clipping is that of ``predict`` since 2.4; before, callers clipped. The
-values are in the dtype that numpy computes from float32 and the bounds. ``NormalActionNoise`` is applied,
-Ornstein-Uhlenbeck noise (which depends on the step before) is not, and ``Graph.inferred`` says so. ACER: ``q_values``
-is its head ``q``, ``value`` their mean over the probabilities. In the other on-policy algorithms ``q`` is not
-trained, and no output.
+symmetric bounds, and they accepted no others. A Box is clipped by ``predict`` since 2.4 and by the distribution in
+2.0; from 2.1 to 2.3 it was not. The values are in the dtype that numpy computes from float32 and the bounds.
+``NormalActionNoise`` is applied, Ornstein-Uhlenbeck noise (which depends on the step before) is not, and
+``Graph.inferred`` says so. ACER: ``q_values`` is its head ``q``, ``value`` their mean over the probabilities. In the
+other on-policy algorithms ``q`` is not trained, and no output.
 
 Worked example, PPO2 with ``MlpPolicy``, 4 observations and 2 actions::
 

@@ -14,7 +14,8 @@ from sbformat.formats.sb2.policies import read_sizes
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.graph import Sampling
 from sbformat.policies.operators import require
-from sbformat.values.numbers import unpack_items
+from sbformat.values.context import UnrecognizedError
+from sbformat.values.numbers import to_number, unpack_items
 from sbformat.values.types import Instance
 
 if TYPE_CHECKING:
@@ -129,15 +130,13 @@ def _read_noise(builder: GraphBuilder, noise: object, size: int) -> tuple[Value,
 def _read_numbers(attributes: Mapping[str, object], name: str, size: int) -> list[float]:
     """Return one number for each action; none if it is something else."""
     value = attributes.get(name)
-    if type(value) in (int, float):
-        return [float(value)] * size  # type: ignore[arg-type]
-    if (
-        not isinstance(value, ArrayInfo)
-        or value.shape not in ((), (1,), (size,))
-        or value.dtype[1:] not in ("f4", "f8")
-    ):
+    try:
+        if isinstance(value, ArrayInfo) and value.shape in ((1,), (size,)):
+            items = [float(item) for item in unpack_items(value)]
+        else:
+            items = [float(to_number(value, name))]
+    except UnrecognizedError:
         return []
-    items = [float(item) for item in unpack_items(value)]
     return items * size if len(items) == 1 else items
 
 

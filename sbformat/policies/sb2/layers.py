@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.formats.sb2.networks import CONVOLUTIONS, LINEAR, convolve, numbered
 from sbformat.policies.graph import Input, State
+from sbformat.policies.operators import DTYPES, require
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,9 +36,15 @@ class Layers(NamedTuple):
     tensors: Mapping[str, TensorInfo]
     """The parameters by name."""
 
-    def weight(self, name: str) -> Value:
-        """Return a parameter."""
-        return self.builder.weight(name, self.tensors[name], f"parameters:{name}")
+    def weight(self, name: str, dtype: str = "float32") -> Value:
+        """Return a parameter, in the dtype of its variable.
+
+        :raises UnsupportedError: when it is not numbers that numpy has
+        """
+        info = self.tensors[name]
+        require(info.dtype in DTYPES, f"expected numbers as the parameter {name}, got {info.dtype}")
+        made = self.builder.weight(name, info, f"parameters:{name}")
+        return made if made.dtype == dtype else self.builder.add("Cast", made, to=dtype, module=name)
 
     def linear(self, scope: str, words: tuple[str, str], value: Value, name: str = "") -> Value:
         """Add ``x @ weights + bias``.

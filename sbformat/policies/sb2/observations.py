@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.errors import UnsupportedError, quote
@@ -12,7 +14,8 @@ from sbformat.policies.normalization import normalize_observation
 from sbformat.policies.operators import require
 from sbformat.policies.sb2.actions import BOOL
 from sbformat.policies.sb2.agents import GOAL_KEYS
-from sbformat.values.numbers import unpack_items
+from sbformat.values.context import UnrecognizedError
+from sbformat.values.numbers import to_number, unpack_items
 from sbformat.values.types import Box, Discrete, MultiBinary, MultiDiscrete
 
 if TYPE_CHECKING:
@@ -102,7 +105,7 @@ def _scale(builder: GraphBuilder, space: Box, value: Value) -> Value:
     lower = builder.weight("observation_space/low", space.low, "data:observation_space/low")
     upper = builder.weight("observation_space/high", space.high, "data:observation_space/high")
     low, high = unpack_items(space.low), unpack_items(space.high)
-    if any(abs(bound) == float("inf") for bound in (*low, *high)) or low == high:
+    if any(abs(bound) == inf for bound in (*low, *high)) or low == high:
         return value
     if set(low) == {0} and set(high) == {255}:  # images, without large weights
         return builder.add("Div", value, builder.constant(255.0))
@@ -129,23 +132,24 @@ def normalize_for_ddpg(agent: Agent, layers: Layers, value: Value) -> Value:
     DDPG clips in every case. Releases before 2.5 do not save the statistics, and begin with a mean of 0 and a deviation
     of 1 when they load a file.
     """
-    add = layers.builder.add
+    add = partial(layers.builder.add, module=_STATISTICS)
     if agent.data.get("normalize_observations") is True:
         if f"{_STATISTICS}/count:0" in agent.tensors:
             found = _read_statistics(layers)
             value = add("Div", add("Sub", value, found.mean), found.deviation)
         else:
             layers.builder.infer("normalize_observations: the file has no statistics, as SB2 saves them since 2.5")
-    least, most = _read_range(agent.data.get("observation_range", _RANGE))
-    constant = layers.builder.constant
-    return add("Min", add("Max", value, constant(least)), constant(most))
+    for op, bound in zip(("Max", "Min"), _read_range(agent.data.get("observation_range", _RANGE))):
+        if isfinite(bound):
+            value = add(op, value, layers.builder.constant(bound))
+    return value
 
 
 def _read_statistics(layers: Layers) -> _Statistics:
     """Return mean and standard deviation, as ``common/mpi_running_mean_std.py`` computes them from sums."""
-    add = layers.builder.add
+    add = partial(layers.builder.add, module=_STATISTICS)
     count, total, squares = (
-        layers.weight(f"{_STATISTICS}/{name}:0") for name in ("count", "runningsum", "runningsumsq")
+        layers.weight(f"{_STATISTICS}/{name}:0", "float64") for name in ("count", "runningsum", "runningsumsq")
     )
     mean = add("Cast", add("Div", total, count), to=_DTYPE)
     square = add("Cast", add("Div", squares, count), to=_DTYPE)
@@ -154,7 +158,12 @@ def _read_statistics(layers: Layers) -> _Statistics:
 
 
 def _read_range(value: object) -> tuple[float, float]:
-    if isinstance(value, (list, tuple)) and len(value) == 2 and all(type(bound) in (int, float) for bound in value):
-        return float(value[0]), float(value[1])
+    if isinstance(value, (list, tuple)) and len(value) == 2:
+        try:
+            least, most = (float(to_number(bound, "a bound")) for bound in value)
+        except UnrecognizedError:
+            pass
+        else:
+            return least, most
     message = f"expected two numbers as observation_range, got {quote(value, 80)}"
     raise UnsupportedError(message)

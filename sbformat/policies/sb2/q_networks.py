@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Final
 
 from sbformat.formats.sb2.networks import CONNECTED, LINEAR, deepq, first_deepq, numbered
@@ -43,7 +42,7 @@ def add_q_network(agent: Agent, layers: Layers) -> tuple[dict[str, Value], Sampl
     outputs: dict[str, Value] = {}
     sampling = add_choice(layers.builder, q_values, outputs)
     outputs[_RESULT] = q_values
-    return outputs, _explore(agent) if is_first else sampling
+    return outputs, _explore(agent, layers, agent.action_space, outputs[ACTION]) if is_first else sampling
 
 
 def _add_scores(layers: Layers, net: Mlp, features: Value, activation: str) -> Value:
@@ -81,10 +80,13 @@ def _add_first(layers: Layers, net: Mlp, value: Value, activation: str) -> Value
     return layers.linear(f"{_SCOPE}/pi", LINEAR, value, _RESULT)
 
 
-def _explore(agent: Agent) -> Sampling:
-    """Return how 2.0 draws an action: at random, at the rate that training had reached."""
-    rate = agent.tensors.get(_EPSILON)
-    if rate is None or rate.dtype != "float32" or rate.shape != ():
+def _explore(agent: Agent, layers: Layers, space: Discrete, action: Value) -> Sampling:
+    """Return how 2.0 draws an action: a random one at the rate that training had reached, otherwise the greatest."""
+    if _EPSILON not in agent.tensors or agent.tensors[_EPSILON].shape:
         return Sampling("none")
-    (value,) = struct.unpack_from(">f" if rate.storage.byte_order == "big" else "<f", rate.storage.bytes(), 0)
-    return Sampling("epsilon_greedy", ACTION, rate=min(max(value, 0.0), 1.0))
+    add, constant = layers.builder.add, layers.builder.constant
+    rate = layers.weight(_EPSILON)
+    greatest = add("OneHot", action, depth=space.n)
+    chosen = add("Mul", greatest, add("Sub", constant(1.0), rate))
+    logits = add("Log", add("Add", chosen, add("Div", rate, constant(float(greatest.shape[0])))))
+    return Sampling("categorical", ACTION, {"logits": logits.name}, logits.shape)

@@ -69,7 +69,7 @@ def add_activation(network: Network, activation: Activation, value: Value, modul
     :raises UnsupportedError: for an activation that does not turn a vector into one of the same size, or that mixes
         the observations of a batch, with its name
     """
-    return _ACTIVATIONS[activation.name](_Place(network, activation, value, module))
+    return ACTIVATION_NODES[activation.name](_Place(network, activation, value, module))
 
 
 def _simple(op: str, **defaults: float) -> Callable[[_Place], Value]:
@@ -182,7 +182,7 @@ def _softplus(place: _Place) -> Value:
     return place.add("Where", place.add("Greater", scaled, place.constant(threshold)), place.value, curve)
 
 
-_ACTIVATIONS: Final[Mapping[str, Callable[[_Place], Value]]] = {
+ACTIVATION_NODES: Final[Mapping[str, Callable[[_Place], Value]]] = {
     "AlphaDropout": _same,
     "CELU": _simple("Celu", alpha=1.0),
     "Dropout": _same,
@@ -216,3 +216,4 @@ _ACTIVATIONS: Final[Mapping[str, Callable[[_Place], Value]]] = {
     "Tanh": _fixed("Tanh"),
     "Tanhshrink": _tanh_shrink,
 }
+"""What adds the nodes of an activation, by the name of its class."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
-from sbformat.errors import UnsupportedError, quote
+from sbformat.errors import UnsupportedError, ValidationError, quote
 from sbformat.policies.builder import GraphBuilder
 from sbformat.policies.model import PolicyModel
 from sbformat.policies.sb3.features import Features
@@ -21,6 +21,7 @@ from sbformat.policies.sb3.off_policy import (
 )
 from sbformat.policies.sb3.on_policy import build_actor_critic
 from sbformat.policies.sb3.settings import WHAT_WORKS, read_settings
+from sbformat.policies.shapes import NetworkError
 from sbformat.policies.shapes.mismatches import read_shapes
 
 if TYPE_CHECKING:
@@ -68,6 +69,14 @@ def build_sb3_policy(archive: Archive, given: Given, budget: Budget) -> PolicyMo
         model = build_sb3_policy(archive, Given(), Budget(DEFAULT_LIMITS))
         model.graph.outputs["action"]
     """
+    try:
+        return _build(archive, given, budget)
+    except NetworkError as error:
+        message = f"{error.key}: {error.message}"
+        raise ValidationError(message, entry=error.entry) from None
+
+
+def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
     entry = archive.find_state_dict("policy")
     state_dict = archive.state_dict(entry)
     read_shapes(state_dict)  # refuses what is not a dict of tensors
@@ -82,7 +91,6 @@ def build_sb3_policy(archive: Archive, given: Given, budget: Budget) -> PolicyMo
     settings = network.settings
     head = BUILDERS[settings.kind](network, Features(network, given.vecnormalize))
     _require_all_used(network)
-    _require_all_called(network)
     return PolicyModel(
         builder.build(head.outputs, head.sampling),
         settings.agent.observation_space,
@@ -103,16 +111,4 @@ def _require_all_used(network: Network) -> None:
     if unused:
         shown = ", ".join(quote(name, 80) for name in unused[:4])
         message = f"{network.settings.agent.policy_class[1]} does not have {shown}; {WHAT_WORKS}"
-        raise UnsupportedError(message)
-
-
-def _require_all_called(network: Network) -> None:
-    """Refuse modules of the caller that the policy does not have.
-
-    :raises UnsupportedError: with their names
-    """
-    unknown = sorted(network.modules - network.called)
-    if unknown:
-        shown = ", ".join(quote(name, 80) for name in unknown[:4])
-        message = f"{network.settings.agent.policy_class[1]} has no module {shown} of which a graph can be made"
         raise UnsupportedError(message)

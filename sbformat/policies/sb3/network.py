@@ -159,16 +159,18 @@ class Network:
         if has_output and not linear:
             message = f"expected the layers {quote(module, 120)} in the state dict"
             raise ValidationError(message, entry=self._entry)
+        last = linear[-1] if has_output else -1
+        positions = frozenset(linear)
         for number, parts in layers.items():
             part = f"{module}.{number}"
             if "ra_mean" in parts:
                 value = self._batch_renorm(part, value)
-            elif number in linear:
-                is_output = has_output and number == linear[-1]
+            elif number in positions:
+                is_output = number == last
                 value = self.linear(part, value, name=name if is_output else "")
                 if not is_output:
                     value = self.activation(f"{module}.{number + 1}", value)
-            elif number - 1 not in linear:
+            elif number - 1 not in positions:
                 message = f"{quote(part, 120)} is not a layer that SB3 makes"
                 raise UnsupportedError(message, entry=self._entry)
         return value

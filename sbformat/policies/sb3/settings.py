@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
-from sbformat.errors import UnsupportedError, ValidationError, quote
-from sbformat.globals.renamed import current_name
+from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape, quote
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.sb3.activations import Activation
 from sbformat.policies.shapes import POLICIES, dqn_and_ars, match_network, on_policy, read_agent, sac_and_td3
 from sbformat.policies.shapes.activations import ACTIVATIONS, FLATTEN_LAYER, RELU, TANH
 from sbformat.policies.shapes.arguments import Arguments
-from sbformat.policies.shapes.parameters import decode_value
+from sbformat.policies.shapes.parameters import decode_value, read_policy_class
 from sbformat.policies.shapes.saved_policy import list_saved_agents, match_saved_policy
 from sbformat.policies.shapes.sizes import unknown_value_error, wrong_value_error
 from sbformat.values.numbers import to_number
@@ -103,7 +102,7 @@ def read_number(value: object, key: str) -> float:
     :raises NetworkError: when it is something else
     """
     value = _plain(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if not isinstance(value, (int, float)):
         raise wrong_value_error(value, key, "a number")
     return float(value)
 
@@ -133,6 +132,7 @@ def read_settings(archive: Archive, given: Given, inferred: Pair | None) -> Sett
         elif archive.format == "policy-file":
             agent = _checked(match_saved_policy(archive, replaced))
         else:
+            _require_known_class(archive, replaced)
             agent = _checked(match_network(archive, replaced))
     except UnsupportedError as error:
         message = f"{error.message}; {WHAT_WORKS}"
@@ -150,8 +150,10 @@ def _is_extended(archive: Archive, given: Given) -> bool:
     """Return whether the policy class is a custom one that the caller treats as the one it extends."""
     if given.policy_class is None or archive.format == "policy-file":
         return False
-    value = decode_value(archive, "policy_class")
-    return not isinstance(value, Reference) or current_name(value.pair) not in POLICIES
+    try:
+        return read_policy_class(archive) not in POLICIES
+    except SbformatError:
+        return True
 
 
 def _read_unchecked(archive: Archive, replaced: Mapping[str, Any], inferred: Pair | None) -> Agent:
@@ -163,11 +165,16 @@ def _read_unchecked(archive: Archive, replaced: Mapping[str, Any], inferred: Pai
             return agent
         message = "the file does not name its policy class: pass policy_class to load_policy"
         raise UnsupportedError(message, entry=DATA_ENTRY)
-    agent = read_agent(archive, replaced=replaced)
-    if agent.policy_class not in POLICIES:
-        message = f"the network of the policy class {quote('.'.join(agent.policy_class), 200)} is not known"
+    _require_known_class(archive, replaced)
+    return read_agent(archive, replaced=replaced)
+
+
+def _require_known_class(archive: Archive, replaced: Mapping[str, Any]) -> None:
+    """Refuse another policy class before its arguments, which may be as unknown."""
+    found = replaced.get("policy_class") or read_policy_class(archive)
+    if found not in POLICIES:
+        message = f"the network of the policy class {escape('.'.join(found), 200)} is not known"
         raise UnsupportedError(message, entry=DATA_ENTRY)
-    return agent
 
 
 def _checked(match: NetworkMatch) -> Agent:
@@ -189,7 +196,7 @@ def _replaced(given: Given, inferred: Pair | None) -> dict[str, Any]:
         "policy_class": find_policy_class(given.policy_class, inferred) if given.policy_class is not None else None,
         "observation_space": given.observation_space,
         "action_space": given.action_space,
-        "policy_kwargs": kwargs or None,
+        "policy_kwargs": kwargs if kwargs or given.policy_kwargs is not None else None,
     }
     return {key: value for key, value in made.items() if value is not None}
 

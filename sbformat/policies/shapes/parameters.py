@@ -158,13 +158,13 @@ def read_agent(archive: Archive, release: Release | None = None, replaced: Mappi
     :raises SbformatError: when ``data`` cannot be read
     """
     replaced = replaced or {}
-    kwargs = _read_kwargs(archive)
-    policy_class = replaced.get("policy_class") or _read_policy_class(archive)
+    policy_class = replaced.get("policy_class") or read_policy_class(archive)
+    kwargs = _read_replaceable_kwargs(archive, replaced)
     return Agent(
         policy_class,
         replaced.get("observation_space") or read_space(archive, "observation_space", policy_class),
         replaced.get("action_space") or read_space(archive, "action_space", policy_class),
-        {**kwargs, **replaced.get("policy_kwargs", {})},
+        kwargs,
         is_true(decode_value(archive, "use_sde") if "use_sde" in archive.data else None, "use_sde"),
         candidate_releases(archive.stable_baselines3_version)[0] if release is None else release,
     )
@@ -184,7 +184,11 @@ def decode_value(archive: Archive, key: str) -> Any:
         raise UnsupportedError(message, entry=DATA_ENTRY) from None
 
 
-def _read_policy_class(archive: Archive) -> Pair:
+def read_policy_class(archive: Archive) -> Pair:
+    """Return the policy class of an archive, by its name of today; it need not be known.
+
+    :raises SbformatError: when it is not a class
+    """
     key = "policy_class"
     value = decode_value(archive, key)
     if isinstance(value, Reference):
@@ -205,6 +209,17 @@ def read_space(archive: Archive, key: str, policy_class: Pair) -> Space:
     if isinstance(value, _OTHER_SPACES) and policy_class in POLICIES:
         raise NetworkError(key, f"SB3 does not support {type(value).__name__.removesuffix('Space')} spaces")
     raise unknown_value_error(value, key, "a space")
+
+
+def _read_replaceable_kwargs(archive: Archive, replaced: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the policy's arguments with those of the caller, who may replace ones that are not understood."""
+    if "policy_kwargs" not in replaced:
+        return _read_kwargs(archive)
+    try:
+        kwargs = _read_kwargs(archive)
+    except UnsupportedError:
+        kwargs = {}
+    return {**kwargs, **replaced["policy_kwargs"]}
 
 
 def _read_kwargs(archive: Archive) -> dict[str, Any]:

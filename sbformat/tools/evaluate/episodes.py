@@ -1,21 +1,24 @@
 """``evaluate``: episodes of an agent in an environment, counted as ``evaluate_policy`` of SB3 does.
 
 One environment, episode after episode. Observations go through the wrappers that the agent was trained with: stacked
-frames here; normalization and the transposing of images are part of the policy. Rewards are those of the environment,
-not normalized ones (SB3 ``common/evaluation.py``, behind a ``Monitor``).
+frames here; normalization and the transposing of images are part of the policy. Frames are normalized before they are
+stacked, as rl-zoo does, so that statistics are then applied here. Rewards are those of the environment, not normalized
+ones (SB3 ``common/evaluation.py``, behind a ``Monitor``).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from sbformat.errors import require_type
+from sbformat.formats.vecnormalize.mismatches import require_fit as require_statistics_fit
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.policies.given_spaces import convert_space
-from sbformat.policies.loading import load_policy
+from sbformat.policies.loading import load_policy, read_statistics
 from sbformat.policies.run.policy import Policy
+from sbformat.reader import read
 from sbformat.tools.evaluate.environments import make_environment
 from sbformat.tools.evaluate.frames import FrameStack
 from sbformat.tools.evaluate.spaces import require_fit
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.reader import ArchiveLike
     from sbformat.tools.evaluate.frames import ChannelsOrder
+
+
+_FRAMES: Final = "with frame_stack, each frame is normalized, and then stacked"
 
 
 class EvaluationReport(NamedTuple):
@@ -39,6 +45,10 @@ class EvaluationReport(NamedTuple):
     seed: int | None
     uses_action_masks: bool
     """Whether the environment said which actions are valid: for MaskablePPO."""
+    algorithm: str | None
+    """The algorithm that trained the agent; None when that is not known."""
+    inferred: tuple[str, ...]
+    """What the file did not contain and the shapes of weights determined, as sentences."""
 
     @property
     def mean_reward(self) -> float:
@@ -88,7 +98,8 @@ def evaluate(
     :param vecnormalize: statistics, as for :func:`sbformat.load_policy`; not for a policy, which has its own
     :param seed: of the environment and of sampled actions
     :param deterministic: the most likely actions; False to sample them
-    :param frame_stack: frames that the agent sees together, as with SB3's ``VecFrameStack``
+    :param frame_stack: frames that the agent sees together, as with SB3's ``VecFrameStack``; ``vecnormalize`` then
+        normalizes each frame, as in rl-zoo
     :param channels_order: the axis that frames are stacked on, ``first`` or ``last``, by default as SB3 finds it
     :param env_kwargs: arguments of the environment's constructor, with an id
     :param max_steps: end episodes after that many steps, instead of the environment's own limit
@@ -100,12 +111,13 @@ def evaluate(
     :raises SbformatError: when the file breaks the format
     """
     _check_arguments(source, env, episodes, vecnormalize, frame_stack, env_kwargs, max_steps)
-    policy = source if isinstance(source, Policy) else load_policy(source, vecnormalize=vecnormalize, limits=limits)
-    if seed is not None:
-        policy.seed(seed)
     made = make_environment(env, env_kwargs or {}, max_steps) if isinstance(env, str) else env
     try:
-        agent = _Agent(policy, made, frame_stack, channels_order, deterministic=deterministic)
+        wrapper = _Wrapper(made, frame_stack, channels_order)
+        policy = _load(source, vecnormalize, wrapper, limits)
+        if seed is not None:
+            policy.seed(seed)
+        agent = _Agent(policy, made, wrapper, deterministic=deterministic)
         rewards, lengths = [], []
         for reward, length in _run_episodes(agent, made, episodes, seed, max_steps):
             rewards.append(reward)
@@ -115,7 +127,25 @@ def evaluate(
     finally:
         if isinstance(env, str):
             made.close()
-    return EvaluationReport(tuple(rewards), tuple(lengths), deterministic, seed, agent.read_masks is not None)
+    masked = agent.read_masks is not None
+    return EvaluationReport(
+        tuple(rewards), tuple(lengths), deterministic, seed, masked, policy.algorithm, policy.inferred
+    )
+
+
+def _load(source: Policy | ArchiveLike, vecnormalize: Any, wrapper: _Wrapper, limits: Limits) -> Policy:
+    """Load the policy; statistics that belong to single frames are left to the wrapper."""
+    if isinstance(source, Policy):
+        return source
+    if wrapper.frames is None:
+        return load_policy(source, vecnormalize=vecnormalize, limits=limits)
+    archive = read(source, limits=limits)
+    statistics = read_statistics(archive, vecnormalize, limits)
+    if statistics is not None and statistics.norm_obs:
+        require_statistics_fit(statistics, wrapper.space, _FRAMES)
+        wrapper.statistics = statistics
+        vecnormalize = False
+    return load_policy(archive, vecnormalize=vecnormalize, limits=limits)
 
 
 def _check_arguments(
@@ -138,22 +168,38 @@ def _check_arguments(
         raise TypeError(message)
 
 
+class _Wrapper:
+    """What is between an environment and a policy: frames, normalized and stacked.
+
+    :raises UnsupportedError: when frames of its observations cannot be stacked
+    """
+
+    def __init__(self, env: Any, frame_stack: int | None, order: ChannelsOrder | None) -> None:
+        self.space = convert_space(env.observation_space, "observation_space")
+        self.frames = None if frame_stack is None else FrameStack(self.space, frame_stack, order)
+        self.statistics: VecNormalize | None = None
+
+    def observe(self, observation: Any, *, is_first: bool) -> Any:
+        """Return what the policy sees.
+
+        :param is_first: whether an episode begins
+        """
+        if self.statistics is not None:
+            observation = self.statistics.normalize_obs(observation)
+        if self.frames is None:
+            return observation
+        return self.frames.reset(observation) if is_first else self.frames.add(observation)
+
+
 class _Agent:
     """A policy that sees the observations of an environment one after another.
 
     :raises ValidationError: when it does not fit the environment
     """
 
-    def __init__(
-        self, policy: Policy, env: Any, frame_stack: int | None, order: ChannelsOrder | None, *, deterministic: bool
-    ) -> None:
-        self._policy = policy
-        self._deterministic = deterministic
-        space = convert_space(env.observation_space, "observation_space")
-        self._frames = None
-        if frame_stack is not None:
-            self._frames = FrameStack(space, frame_stack, order)
-            space = self._frames.space
+    def __init__(self, policy: Policy, env: Any, wrapper: _Wrapper, *, deterministic: bool) -> None:
+        self._policy, self._wrapper, self._deterministic = policy, wrapper, deterministic
+        space = wrapper.space if wrapper.frames is None else wrapper.frames.space
         require_fit(policy.observation_space, space, "observation")
         require_fit(policy.action_space, convert_space(env.action_space, "action_space"), "action")
         takes_masks = any(item.role == "action_masks" for item in policy.graph.inputs)
@@ -165,11 +211,10 @@ class _Agent:
 
         :param is_first: whether an episode begins
         """
-        if self._frames is not None:
-            observation = self._frames.reset(observation) if is_first else self._frames.add(observation)
+        seen = self._wrapper.observe(observation, is_first=is_first)
         masks = {} if self.read_masks is None else {"action_masks": np.asarray(self.read_masks())[None]}
         actions, self._state = self._policy.predict(
-            _add_axis(observation), self._state, np.array([is_first]), self._deterministic, **masks
+            _add_axis(seen), self._state, np.array([is_first]), self._deterministic, **masks
         )
         return actions[0]
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
 
+from sbformat.limits import Budget
 from sbformat.policies.operators import OPERATORS
-from sbformat.policies.run import kernels
+from sbformat.policies.run import kernels, layers
+from sbformat.policies.run.program import Program
+from sbformat.policies.run.weights import Weights
 
 from .graphs import OTHERS, UNARY, interpret, make_graph, run_graph
 
@@ -171,9 +175,26 @@ def test_conv(kernel: tuple[int, int], strides: tuple[int, int], pads: tuple[int
 
 @pytest.mark.parametrize("items", [1, 20, 100, 300])
 def test_a_convolution_in_pieces_is_the_same(items: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "_PIECE_ITEMS", items)
+    monkeypatch.setattr(layers, "_PIECE_ITEMS", items)
     x, weight = numbers(5, 2, 6, 7), numbers(5, 2, 3, 2, seed=1)
     check("Conv", [x], [weight, numbers(5, seed=2)], strides=(1, 2), pads=(1, 0, 0, 1))
+
+
+@pytest.mark.parametrize(("kernel", "image"), [((1, 6000), (1, 12000)), ((60, 50), (100, 100)), ((1, 1), (300, 300))])
+def test_the_memory_of_a_convolution_is_bounded(kernel: tuple[int, int], image: tuple[int, int]) -> None:
+    """All patches of the first would take 144 MB; a file can ask for far more than its size."""
+    graph, inputs = make_graph(
+        "Conv", [numbers(4, 1, *image)], [numbers(1, 1, *kernel)], strides=(1, 1), pads=(0, 0, 0, 0)
+    )
+    program = Program(graph, ["result"], Weights(graph, Budget()))
+    tracemalloc.start()
+    try:
+        (made,) = program.run(inputs)
+        assert tracemalloc.get_traced_memory()[1] < 8 * sum(array.nbytes for array in (*inputs.values(), made)) + 1e6
+    finally:
+        tracemalloc.stop()
+    last = (inputs["x0"][-1, 0, -kernel[0] :, -kernel[1] :].astype(float) * numbers(*kernel)).sum()
+    assert made[-1, 0, -1, -1] == pytest.approx(last, rel=1e-3, abs=1e-2)
 
 
 @pytest.mark.parametrize("op", sorted(kernels.IN_PLACE))

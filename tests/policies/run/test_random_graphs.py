@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sbformat.limits import Budget
 from sbformat.policies.builder import GraphBuilder, Value
 from sbformat.policies.graph import Graph, Input, Sampling
-from sbformat.policies.run import kernels, program
+from sbformat.policies.run import layers, program
 from sbformat.policies.run.program import Program
 from sbformat.policies.run.weights import Weights
 from tests.policies.run.graphs import describe, interpret
@@ -110,13 +110,13 @@ def test_a_program_gives_what_a_plain_interpreter_gives(graph: Graph, count: int
     """Folding, views, results in place of operands, blocks and pieces of convolutions change nothing but rounding."""
     inputs = draw_inputs(graph, count, seed)
     before = {name: value.copy() for name, value in inputs.items()}
-    most, pieces = program._MOST_ROWS, kernels._PIECE_ITEMS
+    most, pieces = program._MOST_ROWS, layers._PIECE_ITEMS
     try:
-        program._MOST_ROWS, kernels._PIECE_ITEMS = rows, 40  # type: ignore[misc]
+        program._MOST_ROWS, layers._PIECE_ITEMS = rows, 40  # type: ignore[misc]
         made = Program(graph, list(graph.outputs.values()), Weights(graph, Budget()))
         first, second = made.run(inputs), made.run(inputs)
     finally:
-        program._MOST_ROWS, kernels._PIECE_ITEMS = most, pieces  # type: ignore[misc]
+        program._MOST_ROWS, layers._PIECE_ITEMS = most, pieces  # type: ignore[misc]
     for name, one, again, expected in zip(graph.outputs, first, second, interpret(graph, inputs).values()):
         assert (one.dtype, one.shape) == (expected.dtype, expected.shape), name
         np.testing.assert_allclose(one, expected, rtol=1e-4, atol=1e-4)

@@ -233,11 +233,17 @@ def test_ddpg_without_saved_statistics_says_so() -> None:
     assert graph.nodes == sbformat.policy_graph(path).nodes
 
 
-@pytest.mark.parametrize("value", [5, [1], ["a", "b"], None])
+@pytest.mark.parametrize("value", [5, [1], ["a", "b"], None, [-1, 10**400]])
 def test_a_bad_range_of_ddpg_is_refused(value: Any) -> None:
     source = changed("ddpg-walk", lambda data: data.update(observation_range=value))
     with pytest.raises(sbformat.UnsupportedError, match="expected two numbers as observation_range"):
         sbformat.policy_graph(source)
+
+
+def test_ddpg_does_not_clip_to_an_infinite_range() -> None:
+    bounds = [float("-inf"), 2.0]
+    graph = sbformat.policy_graph(changed("ddpg-walk", lambda data: data.update(observation_range=bounds)))
+    assert [node.op for node in graph.nodes if node.module == "input/obs_rms"] == ["Min"]
 
 
 # -- drawn actions ------------------------------------------------------------------------------------

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pytest
 
+import sbformat
 from tests.helpers.bundled import ARCHIVES
 from tests.helpers.sb2_predictions import (
     assert_same_distribution,
@@ -14,7 +16,7 @@ from tests.helpers.sb2_predictions import (
     read_recording,
     recorded_agents,
 )
-from tests.helpers.shared_files import SHARED
+from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, add_summary_line
 
 BUNDLED: Final = recorded_agents(ARCHIVES / "sb2")
 RECORDED: Final = recorded_agents(SHARED / "policies" / "sb2")
@@ -40,5 +42,28 @@ def test_actions_are_drawn_as_in_sb2(agent: Path) -> None:
 
 
 def test_there_are_agents_to_compare() -> None:
-    assert len(BUNDLED) == 28
+    assert len(BUNDLED) == 30
     assert not SHARED.exists() or len({path.stem for path in RECORDED}) == 27
+
+
+@pytest.mark.parametrize("folder", [CORPUS / "sb2", GENERATED / "sb2"], ids=lambda path: path.parent.name)
+def test_agents_load_or_are_refused_by_name(folder: Path, request: pytest.FixtureRequest) -> None:
+    if not folder.exists():
+        pytest.skip("needs ../shared")
+    loaded, refused = 0, []
+    for path in sorted(folder.iterdir()):
+        if path.suffix in (".json", ".npz") or not sbformat.read(path).format.startswith("sb2"):
+            continue
+        try:
+            policy = sbformat.load_policy(path)
+        except sbformat.UnsupportedError as error:
+            refused.append((path.name, str(error)))
+            continue
+        loaded += 1
+        seen = {item.key: np.zeros(item.shape) for item in policy.graph.inputs if item.role == "observation"}
+        policy.predict(seen.get(None, seen), deterministic=True)
+    assert loaded > 20
+    assert all("is not a class of Stable Baselines 2" in message for _, message in refused)
+    names = ", ".join(name for name, _ in refused) or "none"
+    line = f"{Path(__file__).name}: {loaded} agents of {folder.parent.name}/sb2 act; refused: {names}"
+    add_summary_line(request.config, line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from typing import Any
 
@@ -90,6 +91,21 @@ def test_frames_are_stacked_before_the_policy(monkeypatch: pytest.MonkeyPatch) -
     assert [call["observation"].tolist() for call in spy.calls] == [
         [[0, 0, 0, 0]], [[0, 0, 1, 1]], [[1, 1, 2, 2]], [[0, 0, 0, 0]],
     ]  # fmt: skip
+
+
+def test_frames_are_normalized_before_they_are_stacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    mean = sbformat.RunningMeanStd(np.array([1.0, 2.0]), np.array([1.0, 4.0]), 10.0)
+    statistics = dataclasses.replace(
+        sbformat.read_vecnormalize(STATISTICS), obs_rms=mean, observation_space=None, epsilon=0.0
+    )
+    spy = Spy(sbformat.load_policy(PPO), monkeypatch)
+    env = CountingEnv((3,), Box(-9, 9, (2,)))
+    sbformat.evaluate(PPO, env, episodes=1, frame_stack=2, vecnormalize=statistics)
+    assert [call["observation"].tolist() for call in spy.calls] == [
+        [[0, 0, -1, -1]], [[-1, -1, 0, -0.5]], [[0, -0.5, 1, 0]],
+    ]  # fmt: skip
+    with pytest.raises(ValidationError, match="each frame is normalized"):
+        sbformat.evaluate(PPO, env, frame_stack=2, vecnormalize=STATISTICS)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,118 @@
+"""Agents of SB3 for tests, of any policy and release, with drawn weights: as SB3 writes them, without torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import sbformat
+from sbformat import Archive, Serialized
+from sbformat.limits import Budget, Limits
+from sbformat.policies.model import Given, PolicyModel
+from sbformat.policies.sb3 import build_sb3_policy
+from sbformat.policies.shapes import POLICIES, Agent, list_parameters
+from sbformat.values import encode
+from sbformat.values.types import Reference
+from tests.helpers.bundled import PPO
+from tests.policies.run.models import box
+
+if TYPE_CHECKING:
+    from sbformat.values.types import Space
+
+NEWEST = (2, 9)
+
+
+def find_policy(name: str) -> tuple[str, str]:
+    """The policy class of a name such as ``sac.SACPolicy``."""
+    package, _, last = name.rpartition(".")
+    return next(pair for pair in POLICIES if pair[1] == last and f".{package or 'common'}." in f".{pair[0]}.")
+
+
+def draw_weights(agent: Agent, seed: int = 0) -> dict[str, np.ndarray]:
+    """Tensors of the names and shapes that SB3 makes; two names of one tensor have one array."""
+    generator = np.random.default_rng(seed)
+    made: dict[str, np.ndarray] = {}
+    for parameter in list_parameters(agent):
+        if parameter.same_as is not None:
+            made[parameter.name] = made[parameter.same_as]
+        elif parameter.name.endswith("ra_var"):
+            made[parameter.name] = generator.uniform(0.5, 2, parameter.shape).astype("f4")
+        elif parameter.name.endswith("steps"):
+            made[parameter.name] = np.array(7)
+        else:
+            spread = 0.7 / np.sqrt(max(1, int(np.prod(parameter.shape[1:]))))
+            made[parameter.name] = generator.normal(0, spread, parameter.shape).astype("f4")
+    return made
+
+
+def make_agent(
+    policy: str = "ActorCriticPolicy",
+    observations: Space | None = None,
+    actions: Space | None = None,
+    *,
+    release: tuple[int, int] = NEWEST,
+    use_sde: bool = False,
+    weights: dict[str, np.ndarray] | None = None,
+    data: dict[str, Any] | None = None,
+    **kwargs: Any,
+) -> Archive:
+    """An archive with ``policy_kwargs``, and nothing that no policy needs.
+
+    :param weights: by default drawn
+    :param data: other keys of ``data``
+    """
+    pair = find_policy(policy)
+    if use_sde and "full_std" not in POLICIES[pair].arguments:
+        kwargs["use_sde"] = True
+    agent = Agent(pair, observations or box(3), actions or box(2), kwargs, use_sde, release)
+    values = {
+        "policy_class": Serialized(None, encode(Reference(*pair))),
+        "observation_space": Serialized(None, encode(agent.observation_space)),
+        "action_space": Serialized(None, encode(agent.action_space)),
+        "policy_kwargs": Serialized(None, encode(kwargs)),
+        "use_sde": use_sde,
+        **(data or {}),
+    }
+    if weights is None:
+        weights = draw_weights(agent)
+    version = f"{release[0]}.{release[1]}.0" if release >= (0, 9) else None
+    archive = sbformat.read(PPO).without("policy.optimizer.pth")
+    return archive.replace(data=values, parameters={"policy": weights}, stable_baselines3_version=version)
+
+
+def with_class(archive: Archive, argument: str, name: str) -> Archive:
+    """The archive with a class of somebody's in ``policy_kwargs``, and nothing else there."""
+    module, _, last = name.rpartition(".")
+    pickled = b"\x80\x02}X" + len(argument).to_bytes(4, "little") + argument.encode()
+    pickled += f"c{module}\n{last}\n".encode() + b"s."
+    return archive.replace(data={**archive.data, "policy_kwargs": Serialized(None, pickled)})
+
+
+def with_policy_class(archive: Archive, name: str) -> Archive:
+    """The archive with somebody's policy class."""
+    module, _, last = name.rpartition(".")
+    return archive.replace(data={**archive.data, "policy_class": Serialized(None, f"c{module}\n{last}\n.".encode())})
+
+
+def lone(archive: Archive) -> Archive:
+    """The archive with its ``policy.pth`` alone."""
+    return archive.without(*(name for name in archive.entries if name != "policy.pth"))
+
+
+def build(archive: Archive, limits: Limits | None = None, **given: Any) -> PolicyModel:
+    """The graph of an archive."""
+    return build_sb3_policy(archive, Given(**given), Budget(limits or Limits()))
+
+
+def weights_of(archive: Archive) -> dict[str, np.ndarray]:
+    return archive.parameters["policy"].to_numpy()
+
+
+def draw(*shape: int, seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape).astype("f4")
+
+
+def dense(weights: dict[str, np.ndarray], module: str, value: np.ndarray) -> np.ndarray:
+    """A linear layer, as torch computes it."""
+    return value @ weights[f"{module}.weight"].T + weights.get(f"{module}.bias", 0)

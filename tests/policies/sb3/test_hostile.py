@@ -1,0 +1,153 @@
+"""Forged archives: whatever names, sizes and values a file has, an error of ours within the budget."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sbformat import LimitError, Limits, SbformatError, UnsupportedError, ValidationError
+from sbformat.limits import Budget
+from sbformat.policies.model import Given
+from sbformat.policies.sb3 import build_sb3_policy
+from sbformat.pth.values import TensorInfo
+from tests.policies.run.models import box, dict_space, discrete, images, multi_discrete
+from tests.policies.sb3.agents import build, lone, make_agent, weights_of
+
+if TYPE_CHECKING:
+    from sbformat import Archive
+
+TANH: dict[str, Any] = {"policy_kwargs": {"activation_fn": "Tanh"}}
+GIVEN = {"observation_space": box(3), "action_space": discrete(2), **TANH}
+NAMES = [
+    "action_net.weight", "action_net.bias", "value_net.weight", "mlp_extractor.policy_net.0.weight",
+    "mlp_extractor.policy_net.1.weight", "mlp_extractor.policy_net.99999.weight", "mlp_extractor.policy_net.x.weight",
+    "mlp_extractor.policy_net.-1.weight", "mlp_extractor.policy_net..weight", "lstm_actor.weight_ih_l0",
+    "lstm_actor.weight_hh_l0", "lstm_actor.bias_ih_l0", "q_net.q_net.0.weight", "q_net.q_net.0.bias",
+    "quantile_net.quantile_net.0.weight", "actor.mu.weight", "actor.mu.0.weight", "actor.log_std", "actor.mu.bias",
+    "actor.log_std.weight", "critic.qf0.0.weight", "critic.q1_net.0.weight", "actor.latent_pi.0.ra_mean",
+    "actor.latent_pi.0.scale", "log_std", "features_extractor.cnn.0.weight", "pi_features_extractor.linear.0.weight",
+    "observation", "action", "critic.weight", "value_net.bias", "", ".", "action_net..", "\ud800",
+]  # fmt: skip
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.dictionaries(
+        st.sampled_from(NAMES),
+        st.tuples(st.lists(st.integers(0, 4), max_size=4), st.sampled_from(["f4", "f8", "i8", "?", "f2"])),
+        max_size=8,
+    ),
+    st.sampled_from([discrete(2), box(2), multi_discrete(1, 1)]),
+    st.sampled_from([box(3), images(1, 36, 36), dict_space(a=box(2), b=discrete(1)), discrete(3)]),
+    st.sampled_from(["ActorCriticPolicy", "SACPolicy", "TQCPolicy", "TD3Policy", "DQNPolicy", "ARSLinearPolicy", None]),
+)
+def test_any_tensors_make_a_graph_or_an_error(
+    tensors: dict[str, Any], actions: Any, observations: Any, policy_class: str | None
+) -> None:
+    weights = {name: np.zeros(shape, dtype) for name, (shape, dtype) in tensors.items() if name.isprintable()}
+    kwargs = {"activation_fn": "Tanh", "squash_output": True, "clip_mean": 1.0}
+    try:
+        model = build(
+            lone(make_agent(weights=weights)), observation_space=observations, action_space=actions,
+            policy_class=policy_class, policy_kwargs=kwargs,
+        )  # fmt: skip
+    except SbformatError:
+        return
+    of_the_file = {name for name, weight in model.graph.weights.items() if isinstance(weight.source, TensorInfo)}
+    assert of_the_file <= weights.keys()
+
+
+def forged(archive: Archive, **shapes: tuple[int, ...]) -> Any:
+    """The archive with the shapes of some tensors replaced, whose strides are 0."""
+    tree = archive.state_dict("policy.pth").tree
+    for name, shape in shapes.items():
+        info = tree[name]
+        assert isinstance(info, TensorInfo)
+        tree[name] = info._replace(shape=shape, strides=(0,) * len(shape))
+    return archive
+
+
+def test_a_forged_size_costs_nothing() -> None:
+    archive = lone(make_agent(actions=discrete(2), net_arch=[]))
+    size = 1 << 40
+    forged(archive, **{"action_net.weight": (size, 3), "action_net.bias": (size,)})
+    with pytest.raises(LimitError, match="policy_items"):
+        build(archive, **{**GIVEN, "action_space": discrete(size)})
+    archive = lone(make_agent(actions=discrete(2), net_arch=[]))
+    forged(archive, **{"action_net.weight": (2, size)})
+    with pytest.raises(UnsupportedError, match="observation_space"):
+        build(archive, action_space=discrete(2))
+
+
+def test_nodes_are_counted() -> None:
+    archive = make_agent(actions=multi_discrete(*[2] * 400), net_arch=[])
+    build(archive)
+    with pytest.raises(LimitError, match="policy_items"):
+        build(archive, Limits(policy_items=400_000))
+
+
+def test_thousands_of_layers() -> None:
+    archive = make_agent(actions=discrete(2), net_arch=[1] * 1000)
+    assert len(build(archive).graph.nodes) > 4_000
+    with pytest.raises(LimitError, match="policy_items"):
+        build(archive, Limits(policy_items=1_000_000))
+
+
+def test_thousands_of_critics_and_lstm_layers() -> None:
+    graph = build(make_agent("sac.SACPolicy", n_critics=300, net_arch=[1])).graph
+    assert graph.output("q_values").shape == (300,)
+    archive = make_agent("recurrent.RecurrentActorCriticPolicy", n_lstm_layers=100, lstm_hidden_size=1, net_arch=[])
+    assert len(build(archive).graph.states) == 400
+
+
+@pytest.mark.parametrize("key", ["observation", "a" * 10_000, "\x1b[31m", "features_extractor", "a/b"])
+def test_any_key_of_a_dict(key: str) -> None:
+    space = dict_space(**{key: box(2), "b": box(1)})
+    graph = build(make_agent("MultiInputActorCriticPolicy", space, discrete(2), net_arch=[])).graph
+    assert [item.key for item in graph.inputs] == [key, "b"]
+    assert len({node.name for node in graph.nodes}) == len(graph.nodes)
+
+
+@pytest.mark.parametrize("value", ["fast", None, [1], float("nan"), True])
+@pytest.mark.parametrize(
+    ("policy", "key"),
+    [
+        ("sac.SACPolicy", "clip_mean"),
+        ("crossq.CrossQPolicy", "batch_norm_eps"),
+        ("ActorCriticPolicy", "use_expln"),
+        ("ActorCriticPolicy", "normalize_images"),
+    ],
+)
+def test_any_argument(policy: str, key: str, value: Any) -> None:
+    archive = make_agent(policy, use_sde=policy != "crossq.CrossQPolicy")
+    kwargs = archive.decode("policy_kwargs")
+    archive = archive.replace(data={**archive.data, "policy_kwargs": {**kwargs, key: value}})
+    with contextlib.suppress(SbformatError):
+        build(archive)
+
+
+@pytest.mark.parametrize("value", ["often", [], {}])
+def test_any_rate(value: Any) -> None:
+    with pytest.raises(ValidationError, match="exploration_rate: expected a number, got "):
+        build(make_agent("dqn.DQNPolicy", actions=discrete(2), data={"exploration_rate": value}))
+
+
+def test_tensors_of_other_dtypes_are_converted_as_sb3_loads_them() -> None:
+    archive = make_agent(actions=discrete(2), net_arch=[])
+    weights = {name: value.astype("f8") for name, value in weights_of(archive).items()}
+    graph = build(archive.replace(parameters={"policy": weights})).graph
+    assert graph.weights["action_net.weight"].dtype == "float64"
+    assert graph.output("logits").dtype == "float32"
+
+
+def test_a_dtype_that_numpy_does_not_have() -> None:
+    archive = make_agent(actions=discrete(2), net_arch=[])
+    tree = archive.state_dict("policy.pth").tree
+    tree["action_net.weight"] = tree["action_net.weight"]._replace(dtype="bfloat16")
+    with pytest.raises(UnsupportedError, match="'action_net.weight' has the dtype bfloat16"):
+        build_sb3_policy(archive, Given(), Budget(Limits()))
