@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sbformat.policies.sb3.network import Network
     from sbformat.values.types import Space
 
+_OBSERVATION_SPACE: Final = "observation_space"
 OBSERVATION: Final = "observation"
 """The name of the input; of a Dict's parts, what their names begin with."""
 _ANY: Final = "features_extractor"
@@ -132,7 +133,7 @@ class Features:
                 parts = dict(self._space.spaces.items())
             if not parts:
                 message = "expected a Dict with at least one part"
-                raise NetworkError("observation_space", message)
+                raise NetworkError(_OBSERVATION_SPACE, message)
             self._observation = {key: self._preprocess(key, space) for key, space in parts.items()}
         return self._observation
 
