@@ -1,4 +1,4 @@
-"""Read, check, edit, write and rebuild Stable-Baselines3 archives; nothing in a file is ever run, imported or fetched.
+"""Read, check, edit, write and run Stable-Baselines3 agents; no code in a file is ever executed, imported or fetched.
 
 Importing this package is cheap: every name loads its module when it is first used, and numpy, jsonschema and
 safetensors load where they are needed. Type checkers read ``__init__.pyi``, which has the same names.

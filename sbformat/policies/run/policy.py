@@ -259,8 +259,7 @@ class Policy:
         parameters, drawn = self._sampling
         values = parameters.run(inputs)
         count = len(sampler.needs)
-        with np.errstate(all="ignore"):
-            draw = sampler.draw(self._generator, *values[:count])
+        draw = sampler.draw(self._generator, *values[:count])
         if drawn is not None:
             draw = drawn.run({**inputs, graph.sampling.replaces: draw})[0]
         return [draw, *values[count:]]

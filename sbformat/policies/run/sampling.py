@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from sbformat.policies.run.program import Program
     from sbformat.policies.run.steps import Array
     from sbformat.values.types import Space
+_LARGE: Final = 1e30
+"""Standard deviations from here may overflow when they are multiplied."""
 
 
 class Sampler(Protocol):
@@ -65,14 +67,20 @@ class GaussianSampler:
         self.needs: tuple[str, ...] = (mean, log_std)
         if log_std in constants:
             with np.errstate(all="ignore"):
-                self._std = np.exp(constants[log_std])
-            self.needs = (mean,)
+                std = np.exp(constants[log_std])
+            if (std < _LARGE).all():  # numpy does not warn then, and need not be told not to
+                self._std, self.needs = std, (mean,)
 
     def draw(self, generator: np.random.Generator, mean: Array, *log_std: Array) -> Array:
         """Return a draw of the shape of the mean."""
         noise: Array = generator.standard_normal(mean.shape, mean.dtype)  # type: ignore[assignment]
-        noise *= np.exp(log_std[0]) if self._std is None else self._std
-        noise += mean
+        if self._std is not None:
+            noise *= self._std
+            noise += mean
+            return noise
+        with np.errstate(all="ignore"):
+            noise *= np.exp(log_std[0])
+            noise += mean
         return noise
 
 
@@ -93,11 +101,12 @@ class GsdeSampler:
         """Return a draw of the shape of the mean."""
         del generator
         matrices = self._matrices
-        if len(latent) == 1 or len(latent) != len(matrices):
-            noise: Array = latent @ matrices[0]
-        else:
-            noise = np.matmul(latent[:, None], matrices)[:, 0]
-        noise += mean
+        with np.errstate(all="ignore"):
+            if len(latent) == 1 or len(latent) != len(matrices):
+                noise: Array = latent @ matrices[0]
+            else:
+                noise = np.matmul(latent[:, None], matrices)[:, 0]
+            noise += mean
         return noise
 
 

@@ -122,6 +122,7 @@ class _Statistics(NamedTuple):
 
 
 _STATISTICS: Final = "input/obs_rms"
+_SUMS: Final = tuple(f"{_STATISTICS}/{name}:0" for name in ("count", "runningsum", "runningsumsq"))
 _LEAST_VARIANCE: Final = 1e-2
 _RANGE: Final = (-5.0, 5.0)
 
@@ -134,9 +135,11 @@ def normalize_for_ddpg(agent: Agent, layers: Layers, value: Value) -> Value:
     """
     add = partial(layers.builder.add, module=_STATISTICS)
     if agent.data.get("normalize_observations") is True:
-        if f"{_STATISTICS}/count:0" in agent.tensors:
+        if any(name in agent.tensors for name in _SUMS):
             found = _read_statistics(layers)
+            shape = value.shape
             value = add("Div", add("Sub", value, found.mean), found.deviation)
+            require(value.shape == shape, f"{_STATISTICS}: expected statistics of the shape {shape}, got others")
         else:
             layers.builder.infer("normalize_observations: the file has no statistics, as SB2 saves them since 2.5")
     for op, bound in zip(("Max", "Min"), _read_range(agent.data.get("observation_range", _RANGE))):
@@ -148,9 +151,9 @@ def normalize_for_ddpg(agent: Agent, layers: Layers, value: Value) -> Value:
 def _read_statistics(layers: Layers) -> _Statistics:
     """Return mean and standard deviation, as ``common/mpi_running_mean_std.py`` computes them from sums."""
     add = partial(layers.builder.add, module=_STATISTICS)
-    count, total, squares = (
-        layers.weight(f"{_STATISTICS}/{name}:0", "float64") for name in ("count", "runningsum", "runningsumsq")
-    )
+    missing = next((name for name in _SUMS if name not in layers.tensors), None)
+    require(missing is None, f"the parameter {missing} is missing, without which others have no meaning")
+    count, total, squares = (layers.weight(name, "float64") for name in _SUMS)
     mean = add("Cast", add("Div", total, count), to=_DTYPE)
     square = add("Cast", add("Div", squares, count), to=_DTYPE)
     variance = add("Sub", square, add("Mul", mean, mean))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sbformat.errors import UnsupportedError
 from sbformat.policies.graph import Input, Sampling
 from sbformat.policies.sb3.network import FLOAT
 from sbformat.policies.shapes.extractors import choice_counts
@@ -23,6 +24,7 @@ _MASKED: Final = -1e8
 """The logit of a masked action in sb3-contrib."""
 _GSDE_EPSILON: Final = 1e-6
 """``epsilon`` of ``StateDependentNoiseDistribution``."""
+_MAX_COMPONENTS: Final = 1 << 20
 _NARROW: Final = frozenset({"bool", "uint8", "int8", "uint16", "int16", "float16", "float32"})
 """Dtypes of bounds with which numpy computes in float32; with any other, in float64."""
 
@@ -104,7 +106,7 @@ def add_gsde(network: Network, mean: Value, latent: Value, log_std: str) -> Nois
     :param log_std: the name of the tensor: (features, actions), or (features, 1) without ``full_std``
     """
     std = _add_gsde_std(network, network.weight(log_std), log_std)
-    count = mean.shape[0]
+    count = _require_few(mean.shape[0])
     if std.shape[-1] != count:
         std = network.add("Concat", *[std] * count, axis=-1, module=log_std)
     squares = [network.add("Mul", value, value, module=log_std) for value in (latent, std)]
@@ -172,4 +174,15 @@ def component_sizes(network: Network, logits: Value) -> tuple[int, ...]:
         return choice_counts(space, "action_space")
     if isinstance(space, Discrete):
         return (space.n,)
-    return (2,) * (logits.shape[0] // 2)
+    return (2,) * _require_few(logits.shape[0] // 2)
+
+
+def _require_few(count: int) -> int:
+    """Refuse a number of components of an action that is forged: each is a part of a node.
+
+    :raises UnsupportedError: for more than a million
+    """
+    if count > _MAX_COMPONENTS:
+        message = f"expected an action of at most {_MAX_COMPONENTS:,} components, got {count:,}"
+        raise UnsupportedError(message)
+    return count

@@ -34,15 +34,22 @@ def add_lstm(network: Network, module: str, value: Value) -> Value:
     if module in network.recurrent:
         return network.recurrent[module]
     _refuse_variants(network, module)
-    start = network.builder.input(Input(EPISODE_START, FLOAT, (), default=0.0, role="episode_start"))
-    going_on = network.add("Sub", network.constant(1.0), start, module=EPISODE_START)
-    going_on = network.add("Reshape", going_on, shape=(1,), module=EPISODE_START)
+    going_on = _add_going_on(network)
     layer = 0
     while f"{module}.weight_ih_l{layer}" in network.tensors:
         value = _add_layer(network, module, layer, value, going_on)
         layer += 1
     network.recurrent[module] = value
     return value
+
+
+def _add_going_on(network: Network) -> Value:
+    """Add what multiplies the states of all LSTMs: 0 where an episode starts, otherwise 1."""
+    if EPISODE_START not in network.recurrent:
+        start = network.builder.input(Input(EPISODE_START, FLOAT, (), default=0.0, role="episode_start"))
+        made = network.add("Sub", network.constant(1.0), start, module=EPISODE_START)
+        network.recurrent[EPISODE_START] = network.add("Reshape", made, shape=(1,), module=EPISODE_START)
+    return network.recurrent[EPISODE_START]
 
 
 def _refuse_variants(network: Network, module: str) -> None:
@@ -77,8 +84,10 @@ def _add_layer(network: Network, module: str, layer: int, value: Value, going_on
     functions = ("Sigmoid", "Sigmoid", "Tanh", "Sigmoid")
     enter, forget, new, leave = (network.add(op, gate, module=part) for op, gate in zip(functions, raw))
     remembered = network.add("Mul", forget, old, module=part)
-    next_cell = network.add("Add", remembered, network.add("Mul", enter, new, module=part), module=part)
-    next_hidden = network.add("Mul", leave, network.add("Tanh", next_cell, module=part), module=part)
+    added = network.add("Mul", enter, new, module=part)
+    next_cell = network.add("Add", remembered, added, name=f"{part}/cell", module=part)
+    shown = network.add("Tanh", next_cell, module=part)
+    next_hidden = network.add("Mul", leave, shown, name=f"{part}/hidden", module=part)
     whose = "critic_" if module.endswith("critic") else ""
     for name, before, after in (("hidden", hidden, next_hidden), ("cell", cell, next_cell)):
         network.builder.state(State(before.name, after.name, f"{whose}{name}"))

@@ -52,7 +52,7 @@ class Network:
         self.called: set[str] = set()
         """The modules of the caller that are part of the graph."""
         self.recurrent: dict[str, Value] = {}
-        """The results of LSTMs, by module."""
+        """The results of LSTMs by module, and what multiplies their states."""
         self._entry = entry
         self._names = sorted(tensors)
 

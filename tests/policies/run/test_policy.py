@@ -252,6 +252,17 @@ def test_a_deviation_may_depend_on_the_observation() -> None:
     assert_mean((actions - mean_) ** 2, std**2, std**2 * np.sqrt(2))
 
 
+@pytest.mark.parametrize("log_std", [88.0, 1000.0, np.inf, np.nan, -1000.0])
+def test_any_deviation_draws_without_a_warning(log_std: float) -> None:
+    model = Model(box(4), box(2))
+    mean, spread = model.linear(model.features(), 2, "mean"), model.weight("log_std", np.full(2, log_std, "float32"))
+    model.outputs = {"action": model.clip(mean)}
+    policy = make_policy(model.build(Sampling("gaussian", "mean", {"mean": "mean", "log_std": spread.name})))
+    for observation in (FOUR, FOUR * 0, FOUR * np.float32(1e38), np.full((300, 4), np.nan)):
+        action, _ = policy.predict(observation)
+        assert action.dtype == np.float32
+
+
 def frequencies(drawn: np.ndarray, count: int) -> np.ndarray:
     return drawn[..., None] == np.arange(count)
 

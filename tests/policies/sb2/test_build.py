@@ -40,13 +40,33 @@ def changed(agent: str, change: Callable[[dict[str, Any]], object]) -> bytes:
     return zipped({**found, "data": json.dumps(data).encode()})
 
 
+def read_parameters(agent: str) -> dict[str, np.ndarray]:
+    """The parameters of a bundled agent, by numpy."""
+    found = read_entries(FOLDER / f"{agent}.zip")
+    with zipfile.ZipFile(io.BytesIO(found["parameters"])) as arrays:
+        return {name: np.load(arrays.open(f"{name}.npy")) for name in json.loads(found["parameter_list"])}
+
+
+def with_parameters(agent: str, change: Callable[[dict[str, np.ndarray]], object]) -> bytes:
+    """A bundled agent whose parameters are changed."""
+    parameters = read_parameters(agent)
+    change(parameters)
+    buffer = io.BytesIO()
+    np.savez(buffer, **parameters)  # type: ignore[arg-type]
+    names = json.dumps(list(parameters)).encode()
+    entries = read_entries(FOLDER / f"{agent}.zip")
+    return zipped({**entries, "parameters": buffer.getvalue(), "parameter_list": names})
+
+
+def without_parameter(agent: str, name: str) -> bytes:
+    return with_parameters(agent, lambda found: found.pop(name))
+
+
 def as_list(agent: str) -> bytes:
     """A pickle with the parameters of an agent as a list, without its policy."""
     found = read_entries(FOLDER / f"{agent}.zip")
-    with zipfile.ZipFile(io.BytesIO(found["parameters"])) as arrays:
-        parameters = [np.load(arrays.open(f"{name}.npy")) for name in json.loads(found["parameter_list"])]
     data = {key: value for key, value in json.loads(found["data"]).items() if not isinstance(value, dict)}
-    return pickle.dumps((data, parameters))
+    return pickle.dumps((data, list(read_parameters(agent).values())))
 
 
 def inputs_of(graph: Graph) -> dict[str, tuple[str, tuple[int, ...]]]:
@@ -231,6 +251,31 @@ def test_ddpg_without_saved_statistics_says_so() -> None:
     graph = sbformat.policy_graph(changed("ddpg-walk", lambda data: data.update(normalize_observations=True)))
     assert any("has no statistics" in sentence for sentence in graph.inferred)
     assert graph.nodes == sbformat.policy_graph(path).nodes
+
+
+@pytest.mark.parametrize("part", ["count", "runningsum", "runningsumsq"])
+def test_ddpg_with_a_part_of_its_statistics_is_refused(part: str) -> None:
+    name = f"input/obs_rms/{part}:0"
+    with pytest.raises(sbformat.UnsupportedError, match=f"the parameter {name} is missing"):
+        sbformat.policy_graph(without_parameter("ddpg-normalized", name))
+
+
+def test_a_parameter_of_complex_numbers_is_refused() -> None:
+    source = with_parameters("a2c-no-layers", lambda found: found.update({"model/pi/b:0": np.zeros(3, np.complex64)}))
+    with pytest.raises(
+        sbformat.UnsupportedError, match="expected numbers as the parameter model/pi/b:0, got complex64"
+    ):
+        sbformat.policy_graph(source)
+
+
+def test_parameters_of_another_float_are_converted() -> None:
+    def change(found: dict[str, np.ndarray]) -> None:
+        found.update({name: array.astype(np.float64) for name, array in found.items()})
+
+    seen = np.linspace(-1, 1, 4)
+    made = sbformat.load_policy(with_parameters("a2c-no-layers", change)).outputs(seen)
+    expected = sbformat.load_policy(FOLDER / "a2c-no-layers.zip").outputs(seen)
+    np.testing.assert_array_equal(made["logits"], expected["logits"])
 
 
 @pytest.mark.parametrize("value", [5, [1], ["a", "b"], None, [-1, 10**400]])
