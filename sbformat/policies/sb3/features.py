@@ -16,6 +16,7 @@ from sbformat.policies.normalization import normalize_observation
 from sbformat.policies.sb3.network import FLOAT
 from sbformat.policies.sb3.settings import WHAT_WORKS
 from sbformat.policies.shapes.extractors import choice_counts, is_image
+from sbformat.policies.shapes.sizes import NetworkError
 from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from sbformat.policies.sb3.network import Network
     from sbformat.values.types import Space
 
+_OBSERVATION_SPACE: Final = "observation_space"
 OBSERVATION: Final = "observation"
 """The name of the input; of a Dict's parts, what their names begin with."""
 _ANY: Final = "features_extractor"
@@ -129,6 +131,9 @@ class Features:
             parts: dict[str | None, Space] = {None: self._space}
             if isinstance(self._space, DictSpace):
                 parts = dict(self._space.spaces.items())
+            if not parts:
+                message = "expected a Dict with at least one part"
+                raise NetworkError(_OBSERVATION_SPACE, message)
             self._observation = {key: self._preprocess(key, space) for key, space in parts.items()}
         return self._observation
 
