@@ -36,7 +36,7 @@ ENVIRONMENTS: Final = (
     "MountainCarContinuous-v0", "Pendulum-v1", *TODAY,
 )  # fmt: skip
 SAMPLED: Final = ("a2c", "acer", "acktr", "ppo2", "trpo")
-"""The algorithms of Stable Baselines 2 whose published results are those of sampled actions (``enjoy.py`` of that zoo)."""
+"""The algorithms of Stable Baselines 2 whose published results are those of sampled actions (see its ``enjoy.py``)."""
 
 ERRORS: Final = 2.0
 
