@@ -41,6 +41,7 @@ CRITIC_PASSES: Final = (
     "The critic's features pass through `lstm_critic` or through the layer `critic`, whichever exists"
 )
 SAME: Final = "| `ReLU`, `CELU`, `ELU`, `SELU`, `LeakyReLU`, `PReLU`, `LogSoftmax`, `Softmax` | the same;"
+DICT_ORDER: Final = "The keys of a Dict are in the order in which the space stores them"
 DICT: Final = "| Dict | each key by its own space | |"
 SB2_ON_POLICY: Final = "`model/shared_fcN.W`; `model/pi_fcN.W` and `model/vf_fcN.W`; `model/pi.W` and `model/vf.W`"
 SB2_LSTM: Final = "An LSTM has `wx:0`, `wh:0` and `b:0`, and another order of gates than torch's"
@@ -65,7 +66,7 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "ppo-observes-bytes": ("19.3", "An *image* is a Box with three dimensions, the dtype uint8, and bounds 0 and 255.", ()),
     "ppo-observes-dict": ("19.3", DICT, ()),
     "ppo-observes-unsorted-dict": (
-        "19.4", "The keys of a gymnasium Dict are in the order in which the space stores them.", (),
+        "19.4", DICT_ORDER, (),
     ),
     "ppo-gsde": ("19.7", "With gSDE, `log_std` is `log(latent^2 std^2 + 1e-6) / 2` (19.8).", ()),
     "ppo-gsde-squashed": ("19.8", "of on-policy policies if `squash_output` is true and gSDE is used", ()),
@@ -124,7 +125,7 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "released-sac-0.8": ("19.7", "(before 0.8 `critic.q1_net`, `critic.q2_net`)", ("legacy",)),
     "released-td3-0.10": ("19.8", SQUASHED, ()),
     "released-a2c-1.0": ("19.7", ON_POLICY, ("numpy-values",)),
-    "released-ppo-1.3": ("19.4", "Those of a gym Dict are sorted by code points", ()),
+    "released-ppo-1.3": ("19.4", DICT_ORDER, ()),
     "released-dqn-1.6": ("19.7", "| DQN | `q_net.q_net(features)` | `q_values` |", ()),
     "released-sac-2.0": ("19.8", SQUASHED, ()),
     "released-ppo-2.6": ("19.3", DICT, ()),

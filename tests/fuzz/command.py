@@ -1,7 +1,7 @@
 """The command: ``python tests/fuzz TARGET [FILE...]``.
 
     python tests/fuzz pkl --minutes 5 --corpus /tmp/corpus    fuzz one target
-    python tests/fuzz all --minutes 20 --jobs 2               all five, each so long
+    python tests/fuzz all --minutes 20 --jobs 2               all six, each so long
     python tests/fuzz pkl findings/pkl-...                    run files, without atheris
 
 Fuzzing needs the extra ``fuzz``. At the end there is a line for each target; the exit code is 1 for findings. Each is
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tests.fuzz.supervisor import Outcome
 
-TARGETS: Final = ("container", "data", "pkl", "pth", "archive")
+TARGETS: Final = ("container", "data", "pkl", "pth", "archive", "policies")
 _MINUTE: Final = 60
 _PATIENCE: Final = 30
 """Seconds until a file that is replayed is given up."""

@@ -27,7 +27,7 @@ _STORAGES: Final = {"0": bytes(32), "1": bytes(8), "2": bytes(4)}
 def write(target: str, folder: Path, max_size: int) -> None:
     """Put the seeds of a target into its corpus, each under its digest, as libFuzzer names files."""
     folder.mkdir(parents=True, exist_ok=True)
-    for data in files() if target == "archive" else layers(files()):
+    for data in files() if target in ("archive", "policies") else layers(files()):
         if len(data) <= max_size and FITS[target](data):
             (folder / hashlib.sha1(data, usedforsecurity=False).hexdigest()).write_bytes(data)
 
@@ -171,4 +171,7 @@ FITS: Final[dict[str, Callable[[bytes], bool]]] = {
     "pkl": pickles.is_pickle,
     "pth": _is_pth,
     "archive": lambda data: (_is_zip(data) and not _is_pth(data)) or data in _LONE,
+    "policies": lambda data: (
+        _is_zip(data) and any(name in data for name in (b"policy.pth", b"parameter_list", b"_net"))
+    ),
 }

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sbformat.errors import UnsupportedError
+from sbformat.errors import UnsupportedError, ValidationError
 from sbformat.policies.graph import Input, Sampling
 from sbformat.policies.sb3.network import FLOAT
+from sbformat.policies.shapes.agents import action_space_error, output_size
 from sbformat.policies.shapes.extractors import choice_counts
 from sbformat.values.types import Box, Discrete, MultiDiscrete
 
@@ -46,6 +47,7 @@ def add_choices(network: Network, logits: Value, sizes: Sequence[int], *, masked
     :param sizes: the number of choices of each component; one for a Discrete, whose action has no axis
     :param masked: whether an input ``action_masks`` excludes choices, 0 for each that is excluded
     """
+    require_outputs(logits, *sizes)
     if masked:
         masks = network.builder.input(Input("action_masks", "bool", logits.shape, default=1.0, role="action_masks"))
         logits = network.add("Where", masks, logits, network.constant(_MASKED), name="logits", module="action_net")
@@ -73,6 +75,7 @@ def _split(network: Network, value: Value, sizes: Sequence[int]) -> list[Value]:
 
 def add_bits(network: Network, logits: Value) -> Head:
     """Add Bernoulli distributions: SB3's action is float32, 1 where the probability is above a half."""
+    require_outputs(logits, output_size(network.settings.agent.action_space))
     probabilities = network.add("Sigmoid", logits, name="probabilities")
     action = network.add("Round", probabilities, name="action")
     drawn = Sampling("bernoulli", action.name, {"logits": logits.name})
@@ -137,10 +140,11 @@ def finish_action(network: Network, action: Value, *, squashed: bool) -> Value:
     :param action: a vector of float32
     :param squashed: whether the policy has ``squash_output``
     :return: an action of the shape of the space
+    :raises NetworkError: when it is not a Box
     """
     space = network.settings.agent.action_space
-    if not isinstance(space, Box):  # a Box is what made the caller come here
-        return action
+    if not isinstance(space, Box):
+        raise action_space_error(space)
     low, high = (
         network.builder.weight(f"data:action_space/{part}", getattr(space, part), f"data:action_space/{part}")
         for part in ("low", "high")
@@ -165,6 +169,19 @@ def _cast(network: Network, value: Value, dtype: str) -> Value:
 
 
 # -- any of them --------------------------------------------------------------------------------------
+
+
+def require_outputs(scores: Value, *sizes: int) -> None:
+    """Refuse a layer that does not have an output for each choice, which a caller's action space may not fit.
+
+    :param sizes: the number of choices of each component
+    :raises ValidationError: when there are more or fewer
+    """
+    if scores.shape != (sum(sizes),):
+        message = (
+            f"expected an output for each of the {sum(sizes):,} choices of the action space, got {scores.shape[0]:,}"
+        )
+        raise ValidationError(message)
 
 
 def component_sizes(network: Network, logits: Value) -> tuple[int, ...]:

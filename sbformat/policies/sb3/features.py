@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import UnsupportedError, quote
+from sbformat.errors import UnsupportedError, escape, quote
 from sbformat.policies.builder import numpy_name
 from sbformat.policies.graph import Input
 from sbformat.policies.normalization import normalize_observation
 from sbformat.policies.sb3.network import FLOAT
 from sbformat.policies.sb3.settings import WHAT_WORKS
-from sbformat.policies.shapes.extractors import choice_counts, is_image
+from sbformat.policies.shapes.extractors import COMBINED, FLATTEN, NATURE, choice_counts, is_image
+from sbformat.policies.shapes.sizes import NetworkError
 from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from sbformat.policies.sb3.network import Network
     from sbformat.values.types import Space
 
+_OBSERVATION_SPACE: Final = "observation_space"
 OBSERVATION: Final = "observation"
 """The name of the input; of a Dict's parts, what their names begin with."""
 _ANY: Final = "features_extractor"
@@ -101,6 +103,7 @@ class Features:
 
     def _extract(self, module: str) -> Value:
         network = self._network
+        self._require_known_class()
         parts = self.observation()
         names = {name[len(module) + 1 :] for name in network.names(module)}
         if None in parts:
@@ -118,6 +121,17 @@ class Features:
         ]
         return network.add("Concat", *vectors, axis=-1, module=module) if len(vectors) > 1 else vectors[0]
 
+    def _require_known_class(self) -> None:
+        """Refuse an extractor of another author: without tensors of its own it would look like FlattenExtractor.
+
+        :raises UnsupportedError: with its class
+        """
+        found = self._network.settings.arguments.reference("features_extractor_class", FLATTEN)
+        if found not in (FLATTEN, NATURE, COMBINED):
+            name = escape(".".join(found), 120)
+            message = f"features_extractor_class is {name}, and its layers are not known; {WHAT_WORKS}"
+            raise UnsupportedError(message, entry=DATA_ENTRY)
+
     # -- the observation ------------------------------------------------------------------------------
 
     def observation(self) -> Mapping[str | None, Value]:
@@ -129,6 +143,9 @@ class Features:
             parts: dict[str | None, Space] = {None: self._space}
             if isinstance(self._space, DictSpace):
                 parts = dict(self._space.spaces.items())
+            if not parts:
+                message = "expected a Dict with at least one part"
+                raise NetworkError(_OBSERVATION_SPACE, message)
             self._observation = {key: self._preprocess(key, space) for key, space in parts.items()}
         return self._observation
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import ValidationError
 from sbformat.policies.graph import Sampling
-from sbformat.policies.sb3.actions import Head, add_gaussian, add_gsde, finish_action
+from sbformat.policies.sb3.actions import Head, add_gaussian, add_gsde, component_sizes, finish_action, require_outputs
 from sbformat.policies.sb3.on_policy import add_noise_features
+from sbformat.policies.shapes.agents import action_space_error
 from sbformat.policies.shapes.sac_and_td3 import shares_extractor
 from sbformat.values.types import Box, Discrete
 
@@ -138,6 +139,10 @@ def _add_values(network: Network, features: Features, module: str, name: str) ->
 
 def _choose(network: Network, outputs: dict[str, Value]) -> Head:
     values = outputs["q_values"]
+    space = network.settings.agent.action_space
+    if not isinstance(space, Discrete):
+        raise action_space_error(space)
+    require_outputs(values, space.n)
     action = network.add("ArgMax", values, axis=-1, name="action")
     rate = network.settings.rate
     drawn = Sampling("epsilon_greedy", action.name, sizes=values.shape, rate=rate) if rate else Sampling("none")
@@ -155,6 +160,7 @@ def build_ars(network: Network, features: Features) -> Head:
     else:
         raw = network.sequential("action_net", observed, has_output=True, name=name)
     if not is_box:
+        require_outputs(raw, *component_sizes(network, raw))
         return Head({"action": network.add("ArgMax", raw, axis=-1, name="action"), "scores": raw}, Sampling("none"))
     squash = network.settings.flag("squash_output", default=not is_linear)
     has_tanh = squash or (not is_linear and network.settings.agent.release < _ARS_KEEPS_TANH_UNTIL)

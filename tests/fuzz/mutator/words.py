@@ -39,7 +39,19 @@ _IN_DATA: Final = (
     "clip_range", "train_freq", "_last_obs", "ep_info_buffer", "replay_buffer_class", "tau", "target_entropy",
     "<class 'function'>", "MlpPolicy", "verbose", "device", "tensorboard_log", "exploration_schedule", "top_quantiles",
 )  # fmt: skip
-WORDS: Final = (*_IN_PICKLES, *_IN_PICKLES, *_IN_DATA, *ATTRIBUTES, *sorted(LAYOUTS))
+_IN_POLICIES: Final = (
+    "net_arch", "activation_fn", "features_extractor_class", "features_extractor_kwargs", "features_dim",
+    "cnn_output_dim", "normalize_images", "normalized_image", "share_features_extractor", "squash_output", "full_std",
+    "use_expln", "clip_mean", "n_critics", "n_quantiles", "with_bias", "batch_norm_eps", "lstm_hidden_size",
+    "n_lstm_layers", "shared_lstm", "enable_critic_lstm", "pi", "vf", "qf", "layers", "act_fun", "dueling", "n_lstm",
+    "log_std", "action_net.weight", "action_net.bias", "value_net.weight", "mlp_extractor.policy_net.0.weight",
+    "mlp_extractor.policy_net.2.bias", "mlp_extractor.value_net.0.weight", "mlp_extractor.shared_net.0.weight",
+    "q_net.q_net.0.weight", "quantile_net.quantile_net.0.weight", "actor.mu.0.weight", "actor.latent_pi.0.weight",
+    "actor.log_std.weight", "critic.qf0.0.weight", "lstm_actor.weight_ih_l0", "lstm_actor.weight_hh_l1",
+    "features_extractor.cnn.0.weight", "features_extractor.linear.0.bias", "exploration_rate", "_last_original_obs",
+    "model/pi/w:0", "model/pi_fc0/w:0", "model/lstm1/wx:0", "deepq/model/action_value/fully_connected/weights:0",
+)  # fmt: skip
+WORDS: Final = (*_IN_PICKLES, *_IN_PICKLES, *_IN_DATA, *_IN_POLICIES, *ATTRIBUTES, *sorted(LAYOUTS))
 
 ENTRIES: Final = (
     "data", "policy.pth", "policy.optimizer.pth", "actor.optimizer.pth", "critic.optimizer.pth",

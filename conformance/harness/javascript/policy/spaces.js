@@ -20,17 +20,17 @@ const CLASSES = new Map(Object.entries({
   Discrete: (state) => ({ kind: 'Discrete', shape: [], n: state.get('n') }),
   MultiDiscrete: (state) => ({ kind: 'MultiDiscrete', shape: state.get('nvec').shape, nvec: state.get('nvec').items }),
   MultiBinary: (state) => ({ kind: 'MultiBinary', shape: state.get('_shape') ?? state.get('shape') ?? sizesOf(state.get('n')) }),
-  Dict: (state, library) => {
+  Dict: (state) => {
     const parts = [...state.get('spaces')].map(([key, space]) => [key, readSpace(space)]);
-    return { kind: 'Dict', parts: library === 'gym' ? parts.sort(([one], [other]) => (one < other ? -1 : 1)) : parts };
+    return { kind: 'Dict', parts };
   },
 }));
 
 /** A space of a pickle. */
 function readSpace(value) {
-  const [, library, name] = (value instanceof Instance && /^(gym|gymnasium)\.spaces\.\w+\.(\w+)$/.exec(value.type)) || [];
+  const [, name] = (value instanceof Instance && /^(?:gym|gymnasium)\.spaces\.\w+\.(\w+)$/.exec(value.type)) || [];
   const make = CLASSES.get(name) ?? unsupported('an unknown space');
-  return make(value.state, library);
+  return make(value.state);
 }
 
 const numberOf = (item) => (typeof item === 'string' ? Number(item) : item);
