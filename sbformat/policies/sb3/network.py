@@ -185,6 +185,17 @@ class Network:
             return sizes[-1] if sizes else None
         return None
 
+    def require_input_size(self, module: str) -> int:
+        """Return the number of inputs of a module that begins with a layer.
+
+        :raises ValidationError: when it has none
+        """
+        size = self.input_size(module)
+        if size is None:
+            message = f"expected the layer {quote(module, 120)} in the state dict"
+            raise ValidationError(message, entry=self._entry)
+        return size
+
     def matrices(self, module: str) -> list[tuple[int, ...]]:
         """Return the shapes of the linear layers of a ``Sequential``, in order."""
         shapes = (parts.get("weight", ()) for parts in self._layers(module).values())

@@ -66,7 +66,7 @@ def _add_layers(network: Network, value: Value, branch: str, last: str) -> Value
     for function in (module, _LAYERS):
         if function in network.modules:
             network.used.update(network.names(_LAYERS))
-            return network.call(function, module, [value], network.shape(f"{last}.weight")[1])
+            return network.call(function, module, [value], network.require_input_size(last))
     shared = network.sequential(_SHARED, value, has_output=False)
     return network.sequential(module, shared, has_output=False)
 

@@ -151,3 +151,10 @@ def test_a_dtype_that_numpy_does_not_have() -> None:
     tree["action_net.weight"] = tree["action_net.weight"]._replace(dtype="bfloat16")
     with pytest.raises(UnsupportedError, match="'action_net.weight' has the dtype bfloat16"):
         build_sb3_policy(archive, Given(), Budget(Limits()))
+
+
+def test_supplied_layers_before_a_layer_that_is_not_one() -> None:
+    archive = lone(make_agent(actions=discrete(2)))
+    forged(archive, **{"action_net.weight": (2,)})
+    with pytest.raises(ValidationError, match="expected the layer 'action_net' in the state dict"):
+        build(archive, **GIVEN, modules=frozenset({"mlp_extractor"}))
