@@ -35,6 +35,9 @@ ENVIRONMENTS: Final = (
     "Acrobot-v1", "BipedalWalker-v3", "BipedalWalkerHardcore-v3", "CartPole-v1", "MountainCar-v0",
     "MountainCarContinuous-v0", "Pendulum-v1", *TODAY,
 )  # fmt: skip
+SAMPLED: Final = ("a2c", "acer", "acktr", "ppo2", "trpo")
+"""The algorithms of Stable Baselines 2 whose published results are those of sampled actions (see its ``enjoy.py``)."""
+
 ERRORS: Final = 2.0
 
 
@@ -87,12 +90,14 @@ def evaluate(path: Path, environment: str, episodes: int, seed: int) -> sbformat
     folder = path.parent / environment  # with vecnormalize.pkl, or SB2's obs_rms.pkl
     is_normalized = any((folder / name).exists() for name in ("vecnormalize.pkl", "obs_rms.pkl"))
     settings = (folder / "config.yml").read_text("utf-8") if (folder / "config.yml").exists() else ""
+    is_sampled = path.parent.name in SAMPLED
     frames = re.search(r"frame_stack\W+(\d+)", settings)
     return sbformat.evaluate(
         path,
         TODAY.get(environment, environment),
         episodes=episodes,
         vecnormalize=folder if is_normalized else False,
+        deterministic=not is_sampled,
         frame_stack=int(frames[1]) if frames else None,
         seed=seed,
     )

@@ -112,15 +112,21 @@ class _Summarizer:
         self._graph = graph
         self._shapes = {item.name: item.shape for item in graph.inputs}
         self._shapes.update((node.name, node.shape) for node in graph.nodes)
+        self._shapes.update((name, weight.shape) for name, weight in graph.weights.items())
         self._trained = {name for name, weight in graph.weights.items() if isinstance(weight.source, TensorInfo)}
         self._constant = set(graph.weights)
         """Weights, and nodes that depend on weights alone."""
         self._names: dict[str, str] = {item.name: item.name for item in graph.inputs}
         """What is shown for a value: the layer or step that made it."""
+        self._is_recurrent = {item.name for item in graph.inputs if item.role in ("state", "episode_start")}
+        """States, the start of episodes, and nodes that depend on these alone: an LSTM reads them."""
         self._readers: dict[str, int] = {}
         for node in graph.nodes:
-            if all(name in self._constant for name in node.inputs):
+            known = [name for name in node.inputs if name not in self._constant]
+            if not known:
                 self._constant.add(node.name)
+            elif self._is_recurrent.issuperset(known):
+                self._is_recurrent.add(node.name)
             for name in set(node.inputs):
                 self._readers[name] = self._readers.get(name, 0) + 1
 
@@ -205,32 +211,35 @@ class _Summarizer:
         )
 
     def _describe(self, group: _Group) -> Layer:
-        outside = self._operands(group)
+        is_lstm = not self._is_recurrent.isdisjoint(self._operands(group))
+        outside = [name for name in self._operands(group) if not is_lstm or name not in self._is_recurrent]
         tensors = self._tensors(group)
         last = group.nodes[-1]
         reads = {self._names.get(name, name): self._shapes[name] for name in outside}
+        operation, activation = "LSTM", None
+        if not is_lstm:
+            has_activation = len(group.nodes) > 1 and last.op in _ACTIVATIONS
+            activation = _ACTIVATIONS[last.op] if has_activation else None
+            operation = self._name_operation(group._replace(nodes=group.nodes[:-1]) if has_activation else group)
         return Layer(
             group.name,
-            self._name_operation(group),
+            operation,
             tuple(reads),
             tuple(reads.values()),
             last.shape,
-            None,
+            activation,
             tuple(map(self._address, tensors)),
             self._count(tensors),
             self._outputs(last.name),
         )
 
     def _name_operation(self, group: _Group) -> str:
-        states = {state.input for state in self._graph.states}
-        if states & set(self._operands(group)):
-            return "LSTM"
         operators = {node.op for node in group.nodes}
         if operators == {"Gemm"}:
             return "linear"
         if "Conv" in operators:
             node = next(node for node in group.nodes if node.op == "Conv")
-            kernel = self._graph.weights[node.inputs[1]].shape[2:] if node.inputs[1] in self._graph.weights else ()
+            kernel = self._shapes[node.inputs[1]][2:]
             strides, pads = node.attributes["strides"], node.attributes["pads"]
             padding = f", padding {_join_sizes(pads)}" if any(pads) else ""
             return f"convolution {_join_sizes(kernel, ' x ')}, stride {_join_sizes(strides)}{padding}"

@@ -53,6 +53,16 @@ def test_a_policy_file_is_weights_and_arguments(path: Path, tmp_path: Path, caps
         sbformat.write(archive, tmp_path / "out.zip")
 
 
+@needs_samples
+@pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.parent.name)
+def test_a_policy_file_runs_and_its_class_is_reported_as_inferred(path: Path) -> None:
+    policy = sbformat.load_policy(path)
+    assert policy.predict(np.zeros(3, np.float32), deterministic=True)[0].shape == policy.action_space.shape
+    (sentence,) = policy.inferred
+    assert sentence.startswith("the policy is ActorCriticPolicy")
+    assert sbformat.load_policy(path, policy_class="ActorCriticPolicy").inferred == ()
+
+
 def policy_file(root: object) -> bytes:
     return torch_zip({"data.pkl": pkl.dumps(pkl.Dict(root), protocol=2), "version": b"3\n"})  # type: ignore[arg-type]
 

@@ -126,7 +126,7 @@ def lstm_graph(builder: GraphBuilder) -> Graph:
 def test_states_and_inferences_are_described() -> None:
     graph = build(lstm_graph)
     (layer,) = summarize(graph).layers
-    assert (layer.operation, layer.inputs, layer.parameter_count) == ("LSTM", ("observation", "hidden"), 16)
+    assert (layer.operation, layer.inputs, layer.parameter_count) == ("LSTM", ("observation",), 16)
     text = graph.describe()
     for line in (
         "  hidden  hidden  lstm_actor/Tanh",

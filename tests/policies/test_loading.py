@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -488,3 +489,32 @@ def test_a_policy_imports_numpy_and_nothing_heavier() -> None:
 def test_importing_the_class_of_policies_is_public() -> None:
     assert isinstance(sbformat.load_policy(PPO), sbformat.Policy)
     assert isinstance(sbformat.policy_graph(PPO), sbformat.Graph)
+
+
+# -- forged files -------------------------------------------------------------------------------------
+
+FORGED: Final[list[Any]] = [
+    None, True, -1, 2**70, 1e308, float("nan"), "", "\x1b[31m", [], [[[]]], {}, {"a": 1}, "x" * 100,
+]  # fmt: skip
+DECIDING: Final = (
+    "policy_class", "policy_kwargs", "observation_space", "action_space", "use_sde", "exploration_rate", "_last_obs",
+    "_last_original_obs",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("key", DECIDING)
+@pytest.mark.parametrize("path", [PPO, SAC])
+def test_forged_data_gives_an_error_of_sbformat_or_a_policy_that_acts(key: str, path: Path) -> None:
+    data = json.loads(entries(path)["data"])
+    blobs = [value for value in data.values() if isinstance(value, dict) and ":serialized:" in value]
+    assert len(blobs) > 4
+    for value in [*FORGED, *blobs]:
+        forged = zipped({**entries(path), "data": json.dumps({**data, key: value}).encode()})
+        try:
+            policy = sbformat.load_policy(forged, vecnormalize=False)
+        except sbformat.SbformatError:
+            continue
+        observation = np.zeros(policy.observation_space.shape)  # type: ignore[attr-defined]
+        for deterministic in (True, False):
+            policy.predict(observation, deterministic=deterministic)
+        policy.outputs(observation)

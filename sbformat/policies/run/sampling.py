@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sbformat.policies.run.program import Program
     from sbformat.policies.run.steps import Array
     from sbformat.values.types import Space
+
 _LARGE: Final = 1e30
 """Standard deviations from here may overflow when they are multiplied."""
 

@@ -86,6 +86,9 @@ def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
     has_data = archive.format == "policy-file" or DATA_ENTRY in archive.entries
     if archive.format == "policy-file" or (has_data and entry == POLICY_ENTRY):
         network.settings = read_settings(archive, given, inferred)
+        if archive.format == "policy-file" and given.policy_class is None:
+            name = network.settings.agent.policy_class[1]
+            builder.infer(f"the policy is {name}, from its arguments and tensors: the file does not name its class")
     else:
         network.settings = infer_settings(network, given, inferred)
     settings = network.settings

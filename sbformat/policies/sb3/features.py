@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import UnsupportedError, quote
+from sbformat.errors import UnsupportedError, escape, quote
 from sbformat.policies.builder import numpy_name
 from sbformat.policies.graph import Input
 from sbformat.policies.normalization import normalize_observation
 from sbformat.policies.sb3.network import FLOAT
 from sbformat.policies.sb3.settings import WHAT_WORKS
-from sbformat.policies.shapes.extractors import choice_counts, is_image
+from sbformat.policies.shapes.extractors import COMBINED, FLATTEN, NATURE, choice_counts, is_image
 from sbformat.policies.shapes.sizes import NetworkError
 from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 
@@ -103,6 +103,7 @@ class Features:
 
     def _extract(self, module: str) -> Value:
         network = self._network
+        self._require_known_class()
         parts = self.observation()
         names = {name[len(module) + 1 :] for name in network.names(module)}
         if None in parts:
@@ -119,6 +120,17 @@ class Features:
             for key, value in parts.items()
         ]
         return network.add("Concat", *vectors, axis=-1, module=module) if len(vectors) > 1 else vectors[0]
+
+    def _require_known_class(self) -> None:
+        """Refuse an extractor of another author: without tensors of its own it would look like FlattenExtractor.
+
+        :raises UnsupportedError: with its class
+        """
+        found = self._network.settings.arguments.reference("features_extractor_class", FLATTEN)
+        if found not in (FLATTEN, NATURE, COMBINED):
+            name = escape(".".join(found), 120)
+            message = f"features_extractor_class is {name}, and its layers are not known; {WHAT_WORKS}"
+            raise UnsupportedError(message, entry=DATA_ENTRY)
 
     # -- the observation ------------------------------------------------------------------------------
 

@@ -126,6 +126,7 @@ def read_settings(archive: Archive, given: Given, inferred: Pair | None) -> Sett
     :raises ValidationError: when names or shapes differ, with the differences
     """
     replaced = _replaced(given, inferred)
+    _require_all_given(archive, replaced)
     try:
         if any("extractor" in name for name in given.modules) or _is_extended(archive, given):
             agent = _read_unchecked(archive, replaced, inferred)
@@ -139,6 +140,20 @@ def read_settings(archive: Archive, given: Given, inferred: Pair | None) -> Sett
         raise UnsupportedError(message, entry=error.entry) from None
     rate = None if archive.format == "policy-file" else decode_value(archive, "exploration_rate")
     return make_settings(agent, 0.0 if rate is None else read_number(rate, "exploration_rate"))
+
+
+def _require_all_given(archive: Archive, replaced: dict[str, Any]) -> None:
+    """Ask the caller for what ``data`` does not have; SB3 writes it unless it is told to leave it out.
+
+    :raises UnsupportedError: with the keywords of ``load_policy``
+    """
+    needed: tuple[str, ...] = ("observation_space", "action_space")
+    if archive.format != "policy-file":
+        needed = ("policy_class", *needed)
+    missing = [f"{key}=..." for key in needed if key not in archive.data and key not in replaced]
+    if missing:
+        message = f"data is incomplete: pass {', '.join(missing)} to load_policy"
+        raise UnsupportedError(message, entry=DATA_ENTRY)
 
 
 def make_settings(agent: Agent, rate: float = 0.0) -> Settings:

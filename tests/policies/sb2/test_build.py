@@ -8,6 +8,7 @@ import json
 import pickle
 import zipfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,13 +16,13 @@ import pytest
 
 import sbformat
 from sbformat.values.types import Box, DictSpace, Discrete, MultiDiscrete
-from tests.helpers.bundled import ARCHIVES, zipped
 from tests.helpers.bundled import entries as read_entries
+from tests.helpers.bundled import zipped
 
 if TYPE_CHECKING:
     from sbformat.policies.graph import Graph
 
-FOLDER: Final = ARCHIVES / "sb2"
+FOLDER: Final = Path(__file__).parent / "archives"
 
 
 def serialized(code: bytes) -> dict[str, str]:

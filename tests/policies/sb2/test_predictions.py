@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import sbformat
-from tests.helpers.bundled import ARCHIVES
 from tests.helpers.sb2_predictions import (
     assert_same_distribution,
     assert_same_predictions,
@@ -18,7 +17,7 @@ from tests.helpers.sb2_predictions import (
 )
 from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, add_summary_line
 
-BUNDLED: Final = recorded_agents(ARCHIVES / "sb2")
+BUNDLED: Final = recorded_agents(Path(__file__).parent / "archives")
 RECORDED: Final = recorded_agents(SHARED / "policies" / "sb2")
 DRAWN: Final = [path for path in BUNDLED if "samples" in read_recording(path)]
 WALKING: Final = "ddpg-walk"

@@ -21,6 +21,7 @@ from tests.policies.sb3.agents import (
     make_agent,
     weights_of,
     with_class,
+    with_policy_class,
 )
 
 GENERATOR = np.random.default_rng(3)
@@ -187,6 +188,16 @@ def test_an_unknown_extractor_is_refused_by_name_with_what_can_be_had() -> None:
     with pytest.raises(UnsupportedError, match=r"mine\.Extractor.*read_parameters.*modules=.*policy_class=") as caught:
         build(custom_agent("ActorCriticPolicy"))
     assert caught.value.entry == "data"
+
+
+@pytest.mark.parametrize("supplied", ["mlp_extractor", "mlp_extractor.policy_net"])
+def test_an_unknown_extractor_without_tensors_is_not_taken_for_sb3s(supplied: str) -> None:
+    archive = with_class(make_agent(actions=discrete(4)), "features_extractor_class", "mine.Scale")
+    with pytest.raises(UnsupportedError, match=r"features_extractor_class is mine\.Scale"):
+        build(archive, modules=frozenset({supplied}))
+    with pytest.raises(UnsupportedError, match=r"features_extractor_class is mine\.Scale"):
+        build(with_policy_class(archive, "mine.Policy"), policy_class="ActorCriticPolicy")
+    assert build(archive, modules=frozenset({"features_extractor", supplied})).graph.outputs["action"] == "action"
 
 
 def test_a_supplied_extractor_gets_what_sb3_passes_it() -> None:

@@ -183,3 +183,12 @@ def test_other_tensors_than_data_describes_are_listed() -> None:
     assert "'action_net.bias': expected the shape (3,) (from action_space), got (4,)" in message
     assert "'value_net.bias' is missing" in message
     assert len(caught.value.problems) == 2
+
+
+@pytest.mark.parametrize("key", ["policy_class", "observation_space", "action_space"])
+def test_keys_that_data_lacks_are_asked_for(key: str) -> None:
+    plain = make_agent(actions=discrete(3))
+    archive = plain.replace(data={name: value for name, value in plain.data.items() if name != key})
+    assert refusal(archive) == f"data is incomplete: pass {key}=... to load_policy"
+    given = {"policy_class": "ActorCriticPolicy", "observation_space": box(3), "action_space": discrete(3)}
+    assert build(archive, **{key: given[key]}).graph.nodes == build(plain).graph.nodes
