@@ -272,7 +272,9 @@ class Policy:
         is_valid = parameter < np.inf if has_logits else parameter == parameter  # noqa: PLR0124 -- NaN is not
         if not is_valid.all():
             name = "logits" if has_logits else "mean"
-            message = f"expected an observation with numbers as {name} of the action, got NaN or infinity"
+            message = (
+                f"expected numbers as {name} of the action, got NaN or infinity, from the observation or the weights"
+            )
             raise ValueError(message)
 
     def _sample(self, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:

@@ -181,7 +181,7 @@ def _has_images(space: Space | None) -> bool:
 def _refuse_other_arguments(policy_class: Pair, names: Iterable[str]) -> None:
     """Refuse arguments that the policy does not accept: a misspelled one would have no effect.
 
-    :raises ValueError: with the name
+    :raises UnsupportedError: with the name
     """
     accepted = POLICIES[policy_class].argument_names(NEWEST)
     for name in names:
@@ -190,4 +190,4 @@ def _refuse_other_arguments(policy_class: Pair, names: Iterable[str]) -> None:
                 f"expected arguments of {policy_class[1]} in policy_kwargs, got {quote(name, 80)}; "
                 f"available: {', '.join(sorted(accepted))}"
             )
-            raise ValueError(message)
+            raise UnsupportedError(message)
