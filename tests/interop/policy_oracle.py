@@ -63,8 +63,8 @@ class RealPolicy:
         np.random.seed(seed)  # noqa: NPY002 -- epsilon-greedy of SB3 draws from it
         self.action_space.seed(seed)
 
-    def reset_noise(self) -> None:
-        self.policy.reset_noise()
+    def reset_noise(self, count: int = 1) -> None:
+        self.policy.reset_noise(count)
 
     def measure_rounding(self, batch: Any, *given: Any, **masks: Any) -> dict[str, float]:
         """Return how far actions and outputs are from those of the same network in float64.
@@ -73,6 +73,9 @@ class RealPolicy:
         """
         if self.is_recurrent:  # SB3 makes float32 of its states
             return {}
+        if self.uses_sde:
+            with torch.no_grad():  # noise that a gradient could flow through cannot be copied
+                self.reset_noise()
         exact = RealPolicy(copy.copy(self.model))
         exact.policy = exact.model.policy = copy.deepcopy(self.policy).double()
         for module in exact.policy.modules():
@@ -323,13 +326,19 @@ SLOW_DRAWS: Final = 1000
 SIGMAS: Final = 6.5
 
 
-def check_samples(real: RealPolicy, policy: Any, observation: Any, **masks: Any) -> None:
-    """Compare sampled actions of one observation as distributions."""
+def check_samples(real: RealPolicy, policy: Any, share: float = 1.0, seed: int = 5, **masks: Any) -> None:
+    """Compare sampled actions of one observation as distributions.
+
+    :param share: of the draws that are made otherwise
+    :param masks: for that observation
+    """
+    observations = draw_observations(real.observation_space, 2, seed)
     draw = choose_drawing(real)
+    count = int(share * (DRAWS if draw is draw_in_batch else SLOW_DRAWS))
     policy.seed(1)
-    found = draw(policy, observation, **masks)
+    found = draw(policy, observations, count, **masks)
     real.seed(2)
-    expected = draw(real, observation, **masks)
+    expected = draw(real, observations, count, **masks)
     assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
     if real.algorithm in ALWAYS_DETERMINISTIC:
         assert_same_action(found, expected, "samples of a deterministic policy")
@@ -338,7 +347,7 @@ def check_samples(real: RealPolicy, policy: Any, observation: Any, **masks: Any)
     else:
         assert_same_choices(found, expected)
     policy.seed(1)
-    again = draw(policy, observation, **masks) if draw is draw_in_batch else draw(policy, observation, 20)
+    again = draw(policy, observations, count if draw is draw_in_batch else 20, **masks)
     assert again.tobytes() == found[: len(again)].tobytes(), "the same seed, other samples"
 
 
@@ -348,19 +357,21 @@ def choose_drawing(real: RealPolicy) -> Callable[..., Any]:
     return draw_with_noise if real.uses_sde else draw_in_batch
 
 
-def draw_in_batch(policy: Any, observation: Any, **masks: Any) -> Any:
-    masks = {key: np.repeat(value[None], DRAWS, axis=0) for key, value in masks.items()}
-    return policy.predict(repeat_observation(observation, DRAWS), **masks)[0]
+def draw_in_batch(policy: Any, observations: list[Any], count: int, **masks: Any) -> Any:
+    masks = {key: np.repeat(value[None], count, axis=0) for key, value in masks.items()}
+    return policy.predict(repeat_observation(observations[0], count), **masks)[0]
 
 
-def draw_by_calls(policy: Any, observation: Any, count: int = 3 * SLOW_DRAWS) -> Any:
-    """Epsilon-greedy: each call is one draw, for the whole of a batch."""
-    return np.array([policy.predict(observation)[0] for _ in range(count)])
+def draw_by_calls(policy: Any, observations: list[Any], count: int) -> Any:
+    """Epsilon-greedy: each call is one draw, with which all actions of a batch are random, or none."""
+    batch = repeat_observation(observations[0], 2)
+    rows = [[policy.predict(observations[0])[0], *policy.predict(batch)[0]] for _ in range(2 * count)]
+    return np.array(rows)
 
 
-def draw_with_noise(policy: Any, observation: Any, count: int = SLOW_DRAWS) -> Any:
-    """State-dependent noise is drawn by ``reset_noise`` and stays: two observations of one draw depend on it both."""
-    batch = stack_observations([observation, observation / 2, observation])
+def draw_with_noise(policy: Any, observations: list[Any], count: int) -> Any:
+    """State-dependent noise is drawn by ``reset_noise`` and stays: both observations of one draw depend on it."""
+    batch = stack_observations([observations[0], observations[1], observations[0]])
     drawn = []
     for _ in range(count):
         policy.reset_noise()
@@ -371,18 +382,28 @@ def draw_with_noise(policy: Any, observation: Any, count: int = SLOW_DRAWS) -> A
     return np.array(drawn)
 
 
+def check_noise_of_environments(real: RealPolicy, policy: Any) -> None:
+    """With noise for each of three environments, a batch of three has different noise, and one of two has one."""
+    one = draw_observations(real.observation_space, 1, seed=5)[0]
+    for either in (real, policy):
+        either.reset_noise(3)
+        differing = [len(np.unique(either.predict(repeat_observation(one, rows))[0], axis=0)) for rows in (2, 3)]
+        assert differing == [1, 3], type(either)
+
+
 def assert_same_choices(found: Any, expected: Any) -> None:
-    """Chi-square test of two samples of one size, over the combinations of all columns."""
-    rows = np.concatenate([found.reshape(len(found), -1), expected.reshape(len(expected), -1)])
-    _, kinds = np.unique(rows, axis=0, return_inverse=True)
-    kinds = kinds.reshape(-1)
-    counts = [np.bincount(part, minlength=kinds.max() + 1) for part in np.split(kinds, [len(found)])]
-    rare = sum(counts) < 10
-    counts = [np.append(part[~rare], part[rare].sum()) for part in counts]
-    total = np.maximum(sum(counts), 1)
-    statistic = float((np.subtract(*counts).astype(float) ** 2 / total).sum())
-    freedom = len(total) - 1
-    assert statistic < freedom + 5 * np.sqrt(2 * freedom) + 22, (statistic, freedom, counts)
+    """Chi-square tests of two samples of one size: of each column, and of their combinations."""
+    one, other = (values.reshape(len(values), -1) for values in (found, expected))
+    for columns in (*([index] for index in range(one.shape[1])), slice(None)):
+        rows = np.concatenate([one[:, columns], other[:, columns]])
+        _, kinds = np.unique(rows, axis=0, return_inverse=True)
+        counts = [np.bincount(part, minlength=kinds.max() + 1) for part in np.split(kinds.reshape(-1), [len(one)])]
+        rare = sum(counts) < 10
+        counts = [np.append(part[~rare], part[rare].sum()) for part in counts]
+        total = np.maximum(sum(counts), 1)
+        statistic = float((np.subtract(*counts).astype(float) ** 2 / total).sum())
+        freedom = len(total) - 1
+        assert statistic < freedom + 5 * np.sqrt(2 * freedom) + 22, (statistic, freedom, counts)
 
 
 def assert_same_continuous(found: Any, expected: Any) -> None:

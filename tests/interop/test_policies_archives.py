@@ -34,6 +34,7 @@ from tests.interop.policy_oracle import (
     assert_same_action,
     check_actions,
     check_outputs,
+    check_samples,
     check_sequence,
 )
 from tests.interop.rebuild_envs import environment
@@ -102,13 +103,20 @@ class OfGoals:
     def outputs(self, observation: Any, *args: Any) -> Any:
         return self.policy.outputs(self.convert(observation), *args)
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.policy, name)
+
 
 def load_original(case: Case) -> Any:
     if is_any(case.name, [REPLACED]):
         with pytest.raises(sbformat.UnsupportedError, match="FeedForward32Policy"):
             sbformat.load_policy(case.path)
         return sbformat.load_policy(case.path, policy_class="ActorCriticPolicy")
-    policy = sbformat.load_policy(case.path)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        policy = sbformat.load_policy(case.path)
+    normalized = case.original.data.get("_last_original_obs") is not None
+    assert [warning.category for warning in caught] == [UserWarning] * normalized
     assert policy.algorithm == ("HER" if case.goals else case.report.algorithm)
     return OfGoals(policy) if case.goals else policy
 
@@ -121,6 +129,8 @@ def test_an_archive_acts_as_in_sb3(path: Path) -> None:
     observations = draw_observations(real.observation_space, COUNT)
     check_actions(real, policy, observations)
     check_outputs(real, policy, observations)
+    has_images = any("cnn" in name for name in case.weights)
+    check_samples(real, policy, share=0.01 if has_images else 0.15)
     if real.is_recurrent:
         check_sequence(real, policy, 2)
     count(path, "acts as in SB3")

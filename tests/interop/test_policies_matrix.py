@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,6 +40,7 @@ from tests.interop.policy_oracle import (
     assert_same_state,
     check_actions,
     check_forms,
+    check_noise_of_environments,
     check_outputs,
     check_refusals,
     check_samples,
@@ -86,8 +88,10 @@ SAMPLED: Final = [
 def test_sampled_actions_agree_in_distribution(setup: Any) -> None:
     agent = build_agent(setup)
     real, policy = RealPolicy(agent.model), sbformat.load_policy(agent.raw)
-    check_samples(real, policy, draw_observations(real.observation_space, 1, seed=5)[0])
+    check_samples(real, policy)
     COUNTED["distributions"] += 1
+    if real.uses_sde:
+        check_noise_of_environments(real, policy)
 
 
 RECURRENT: Final = [
@@ -126,8 +130,8 @@ def test_masked_actions_are_not_chosen(setup: Any) -> None:
     masks = draw_masks(real.action_space, COUNT)
     COUNTED["masked observations"] += check_actions(real, policy, observations, action_masks=masks)
     check_outputs(real, policy, observations, action_masks=masks)
-    for observation, mask in zip(observations[:3], masks):
-        check_samples(real, policy, observation, action_masks=mask)
+    for seed in range(3):
+        check_samples(real, policy, seed=seed, action_masks=masks[seed])
     batch = stack_observations(observations)
     for _ in range(20):
         for row, mask in zip(policy.predict(batch, action_masks=masks)[0], masks):
@@ -213,3 +217,37 @@ def move_statistics(normalizer: Any) -> None:
     for statistics in found.values() if isinstance(found, dict) else [found]:
         statistics.mean = statistics.mean + random.normal(0, 0.5, statistics.mean.shape)
         statistics.var = statistics.var * random.uniform(0.1, 3, statistics.var.shape)
+
+
+# -- policies without an archive ----------------------------------------------------------------------
+
+ALONE: Final = [setup for setup in SETUPS if setup.label in {"from_float32", "from_discrete", "first", "dict"}]
+
+
+@pytest.mark.parametrize("setup", each(ALONE))
+def test_a_policy_without_data_acts_the_same(setup: Any) -> None:
+    """A lone ``policy.pth`` needs what no tensor shows; a file of ``policy.save()`` has it."""
+    agent = build_agent(setup)
+    real = RealPolicy(agent.model)
+    weights = sbformat.reads(agent.raw).raw("policy.pth")
+    with pytest.raises(sbformat.UnsupportedError, match="activation_fn"):
+        sbformat.load_policy(weights, observation_space=real.observation_space, action_space=real.action_space)
+    is_on_policy = setup.algorithm in {"PPO", "A2C", "TRPO", "MaskablePPO", "RecurrentPPO"}
+    arguments: dict[str, Any] = {"activation_fn": "Tanh" if is_on_policy else "ReLU"}
+    if setup.algorithm == "ARS":
+        arguments["squash_output"] = True
+    policy = sbformat.load_policy(
+        weights,
+        observation_space=real.observation_space,
+        action_space=real.action_space,
+        policy_kwargs=arguments,
+    )
+    assert policy.inferred
+    observations = draw_observations(real.observation_space, 10)
+    check_actions(real, policy, observations)
+    check_outputs(real, policy, observations)
+    if not real.is_recurrent:  # SB3 forgets the arguments of the LSTM
+        held = io.BytesIO()
+        real.policy.save(held)
+        check_actions(real, sbformat.load_policy(held.getvalue()), observations)
+    COUNTED["policies without data"] += 1

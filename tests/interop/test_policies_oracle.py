@@ -138,7 +138,7 @@ WRONG: Final[list[tuple[str, Any, str]]] = [
     ("samples", AlwaysDeterministic, "PPO-Mlp-sde"),
     ("samples", deviating(1.1, "log_std"), ACTIONS),
     ("samples", deviating(1.4, "log_std"), "PPO-Mlp-sde"),
-    ("samples", deviating(1.3, "epsilon"), CHOICES),
+    ("samples", deviating(1.4, "epsilon"), CHOICES),
     ("sequence", NoResets, LSTM),
     ("sequence", Forgetful, LSTM),
     ("sequence", SlightlyOff, LSTM),
@@ -151,7 +151,7 @@ WRONG: Final[list[tuple[str, Any, str]]] = [
 def run_check(name: str, real: RealPolicy, policy: Any) -> None:
     observations = draw_observations(real.observation_space, 12)
     if name == "samples":
-        check_samples(real, policy, observations[0])
+        check_samples(real, policy)
     elif name == "sequence":
         check_sequence(real, policy, 2, steps=30)
     elif name == "refusals":
