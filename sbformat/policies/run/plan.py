@@ -92,6 +92,8 @@ class _Memory:
         """The value that memory was allocated for, by the values that are in it."""
         self._last_uses: dict[str, float] = {name: at for at, node in enumerate(folded.nodes) for name in node.inputs}
         self._last_uses.update(dict.fromkeys(folded.outputs, inf))
+        self._used_until = {name: self._last_uses.get(name, -1) for name in self.arrays}
+        """The last use of any value that is in the memory of an owner."""
 
     def allocate(self, at: int, node: Node) -> tuple[Array, list[Array] | None]:
         """Return the array of a result and those of the operands; no operands when the result is a view of one."""
@@ -100,15 +102,15 @@ class _Memory:
         if node.op == "Cast" and self.arrays[first].dtype == node.dtype:
             made = self.arrays[first]
         operands = None
-        if made is not None:
-            self._owners[name] = self._owners[first]
-        else:
+        owner = self._owners.get(first, name)
+        if made is None:
             operands = [self._shape_operand(node, position) for position in range(len(node.inputs))]
             if self._is_replaceable(at, node):
-                made, self._owners[name] = self.arrays[first], self._owners[first]
+                made = self.arrays[first]
             else:
-                made, self._owners[name] = _empty_result(node, operands, self._rows), name
-        self.arrays[name] = made
+                made, owner = _empty_result(node, operands, self._rows), name
+        self.arrays[name], self._owners[name] = made, owner
+        self._used_until[owner] = max(self._used_until.get(owner, -1), self._last_uses.get(name, -1))
         return made, operands
 
     def _shape_operand(self, node: Node, position: int) -> Array:
@@ -127,7 +129,7 @@ class _Memory:
         owner = self._owners[first]
         if any(self._owners.get(other) == owner for other in others):
             return False
-        return all(self._last_uses.get(name, -1) <= at for name, other in self._owners.items() if other == owner)
+        return self._used_until[owner] <= at
 
 
 def _choose_dtype(item: Input, folded: Folded) -> str:
