@@ -30,7 +30,7 @@ TODAY: Final = {
     "Pendulum-v0": "Pendulum-v1",
     **{f"{name}-v3": f"{name}-v4" for name in ("HalfCheetah", "Hopper", "Humanoid", "Swimmer", "Walker2d")},
 }
-"""The environments that gymnasium has under another version. In Ant-v3 contact forces were zero; there is none today."""
+"""The environments that gymnasium has under another version; not Ant-v3, where contact forces were zero."""
 
 ENVIRONMENTS: Final = (
     "Acrobot-v1", "BipedalWalker-v3", "BipedalWalkerHardcore-v3", "CartPole-v1", "MountainCar-v0",
@@ -89,8 +89,10 @@ def find_agents(folder: Path) -> Iterator[tuple[str, str, Path]]:
 
 def evaluate(path: Path, environment: str, episodes: int, seed: int) -> sbformat.EvaluationReport:
     folder = path.parent / environment  # with vecnormalize.pkl, or SB2's obs_rms.pkl
-    is_normalized = any((folder / name).exists() for name in ("vecnormalize.pkl", "obs_rms.pkl"))
-    settings = (folder / "config.yml").read_text("utf-8") if (folder / "config.yml").exists() else ""
+    config = folder / "config.yml"
+    settings = config.read_text("utf-8") if config.exists() else "normalize: true"  # early agents have none
+    has_statistics = any((folder / name).exists() for name in ("vecnormalize.pkl", "obs_rms.pkl"))
+    is_normalized = has_statistics and re.search(r"\bnormalize\b\W+(?!false)", settings) is not None
     is_sampled = path.parent.name in SAMPLED
     frames = re.search(r"frame_stack\W+(\d+)", settings)
     return sbformat.evaluate(
