@@ -334,7 +334,7 @@ def check_samples(real: RealPolicy, policy: Any, share: float = 1.0, seed: int =
     """
     observations = draw_observations(real.observation_space, 2, seed)
     draw = choose_drawing(real)
-    count = int(share * (DRAWS if draw is draw_in_batch else SLOW_DRAWS))
+    count = max(40, int(share * (DRAWS if draw is draw_in_batch else SLOW_DRAWS)))
     policy.seed(1)
     found = draw(policy, observations, count, **masks)
     real.seed(2)
