@@ -28,6 +28,7 @@ TODAY: Final = {
     "LunarLander-v2": "LunarLander-v3",
     "LunarLanderContinuous-v2": "LunarLanderContinuous-v3",
     "Pendulum-v0": "Pendulum-v1",
+    **{f"{name}-v3": f"{name}-v4" for name in ("Ant", "HalfCheetah", "Hopper", "Humanoid", "Swimmer", "Walker2d")},
 }
 """The environments that gymnasium has under another version."""
 
@@ -35,6 +36,8 @@ ENVIRONMENTS: Final = (
     "Acrobot-v1", "BipedalWalker-v3", "BipedalWalkerHardcore-v3", "CartPole-v1", "MountainCar-v0",
     "MountainCarContinuous-v0", "Pendulum-v1", *TODAY,
 )  # fmt: skip
+ARGUMENTS: Final = {"Ant-v3": {"use_contact_forces": True}}
+"""Of environments: observations of Ant-v4 have no contact forces by default."""
 SAMPLED: Final = ("a2c", "acer", "acktr", "ppo2", "trpo")
 """The algorithms of Stable Baselines 2 whose published results are those of sampled actions (see its ``enjoy.py``)."""
 
@@ -98,6 +101,7 @@ def evaluate(path: Path, environment: str, episodes: int, seed: int) -> sbformat
         episodes=episodes,
         vecnormalize=folder if is_normalized else False,
         deterministic=not is_sampled,
+        env_kwargs=ARGUMENTS.get(environment),
         frame_stack=int(frames[1]) if frames else None,
         seed=seed,
     )
@@ -127,7 +131,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="a part of algorithm/environment")
     args = parser.parse_args()
     published = read_published(args.benchmark)
-    warnings.simplefilter("ignore", UserWarning)  # gymnasium's about versions
+    warnings.simplefilter("ignore")  # those of gymnasium about versions
     print("| agent | environment | published (episodes) | ours (episodes) | standard errors | within 2 | time |")
     print("| --- | --- | ---: | ---: | ---: | --- | ---: |")
     counts = {True: 0, False: 0}

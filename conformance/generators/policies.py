@@ -45,7 +45,7 @@ DICT_ORDER: Final = "The keys of a Dict are in the order in which the space stor
 DICT: Final = "| Dict | each key by its own space | |"
 SB2_ON_POLICY: Final = "`model/shared_fcN.W`; `model/pi_fcN.W` and `model/vf_fcN.W`; `model/pi.W` and `model/vf.W`"
 SB2_LSTM: Final = "An LSTM has `wx:0`, `wh:0` and `b:0`, and another order of gates than torch's"
-SB2_ENCODED: Final = "Observations are encoded as in 19.3, without its rules for images"
+SB2_ENCODED: Final = "then encoded as in 19.3, without its rules for images"
 
 PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "ppo": ("19.7", ON_POLICY, ()),
@@ -121,8 +121,11 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "shared-layers": (
         "19.7", "both continue the layers of `mlp_extractor.shared_net`.", (),
     ),
+    "old-critics": ("19.7", "(before 0.8 `critic.q1_net`, `critic.q2_net`)", ()),
+    "old-ars": ("19.8", "Before 1.7, `ARSPolicy` over a Box applied Tanh also if `squash_output` was false", ()),
+    "old-ars-linear": ("19.7", "Before 1.7, `ARSLinearPolicy` has a single layer `action_net`, without a number.", ()),
     "released-ppo-0.6": ("19", "Where an older release computes something else, the rule says so", ("legacy",)),
-    "released-sac-0.8": ("19.7", "(before 0.8 `critic.q1_net`, `critic.q2_net`)", ("legacy",)),
+    "released-sac-0.8": ("19.8", SQUASHED, ("legacy",)),
     "released-td3-0.10": ("19.8", SQUASHED, ()),
     "released-a2c-1.0": ("19.7", ON_POLICY, ("numpy-values",)),
     "released-ppo-1.3": ("19.4", DICT_ORDER, ()),
@@ -142,7 +145,7 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "sb2-ppo2-lstm": ("19.9", SB2_LSTM, SB2),
     "sb2-ppo2-lstm-normalized": ("19.9", "In `Ln` policies the gates are `ln(x wx, gx, bx) + ln(h wh, gh, bh) + b`", SB2),
     "sb2-dqn": ("19.9", "Dueling: the q-values are the values of the actions minus their mean", SB2),
-    "sb2-dqn-not-dueling": ("19.9", "| DQN | `deepq/model/action_value/fully_connected.L`", SB2),
+    "sb2-dqn-not-dueling": ("19.9", "| DQN since 2.1 | `deepq/model/action_value/fully_connected.L`", SB2),
     "sb2-dqn-normalized": ("19.9", "In `Ln` policies of DQN, SAC, TD3 and DDPG, LayerNormalization", SB2),
     "sb2-sac": ("19.9", "| SAC | `model/pi/fcN.K`; mean `model/pi/dense.K`", SB2),
     "sb2-sac-normalized": ("19.9", "In `Ln` policies of DQN, SAC, TD3 and DDPG, LayerNormalization", SB2),
@@ -252,7 +255,14 @@ def contradictions() -> Iterator[Vector]:
     }
     for what, data in archives.items():
         yield rule.cannot_run(f"policy-contradiction-{what}", data, asked, "invalid")
+    rule = Rule("19.9", "which MUST be those of the file.", *SB2)
+    asked = read_json("sb2-ppo2", "input")
+    arguments = ("--other-formats",)
+    yield rule.predicts("policy-sb2-checked", change("sb2-ppo2"), asked, read_json("sb2-ppo2", "expect"), *arguments)
+    made = change("sb2-ppo2", policy_kwargs={"layers": [9]})
+    yield rule.cannot_run("policy-sb2-contradiction", made, asked, "invalid", *arguments)
     rule = Rule("10", "an entry, key or tensor that was requested does not exist")
+    asked = read_json("ppo", "input")
     yield rule.cannot_run("policy-missing", change("ppo", {"policy.pth": None}), asked, "missing")
 
 

@@ -41,6 +41,7 @@ import safetensors.numpy  # noqa: F401
 import sbformat
 import sbformat.cli
 from sbformat import pkl, pth
+from tests.fuzz.targets import policies
 from tests.helpers.bundled import PPO, ROOT, SAC, entries, zipped
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def vector_files(part: int, parts: int) -> list[Path]:
     """One in ``parts`` of what decoders are given."""
     found = sorted(
         path for kind in ("valid", "invalid") for path in (VECTORS / kind).rglob("*")
-        if path.is_file() and not path.name.endswith(".expect.json")
+        if path.is_file() and not path.name.endswith((".expect.json", ".input.json"))
     )  # fmt: skip
     return found[part::parts]
 
@@ -159,6 +160,7 @@ def vector_files(part: int, parts: int) -> list[Path]:
 def look(path: Path) -> None:
     """Through the package."""
     repr(sbformat.scan(path))
+    policies.one_input(path.read_bytes())
     for on_unknown in ("error", "inert"):
         try:
             archive = sbformat.read(path, on_unknown=on_unknown)  # type: ignore[arg-type]
@@ -222,6 +224,7 @@ def more_commands(path: Path) -> None:
     out = Path(tempfile.mkdtemp(dir=FOLDER))
     run("inspect", path)
     run("inspect", path, "--system")
+    run("predict", path, "--observation", "[0, 0, 0, 0]", "--outputs")
     run("inspect", path, "--blobs", "policy_class")
     run("inspect", path, "--blobs", "policy_class", "--opcodes")
     run("validate", path, "--format", "json")

@@ -26,6 +26,7 @@ _MASKED: Final = -1e8
 _GSDE_EPSILON: Final = 1e-6
 """``epsilon`` of ``StateDependentNoiseDistribution``."""
 _MAX_COMPONENTS: Final = 1 << 20
+"""Components of an action, beyond all real ones."""
 _NARROW: Final = frozenset({"bool", "uint8", "int8", "uint16", "int16", "float16", "float32"})
 """Dtypes of bounds with which numpy computes in float32; with any other, in float64."""
 
