@@ -121,8 +121,11 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "shared-layers": (
         "19.7", "both continue the layers of `mlp_extractor.shared_net`.", (),
     ),
+    "old-critics": ("19.7", "(before 0.8 `critic.q1_net`, `critic.q2_net`)", ()),
+    "old-ars": ("19.8", "Before 1.7, `ARSPolicy` over a Box applied Tanh also if `squash_output` was false", ()),
+    "old-ars-linear": ("19.7", "Before 1.7, `ARSLinearPolicy` has a single layer `action_net`, without a number.", ()),
     "released-ppo-0.6": ("19", "Where an older release computes something else, the rule says so", ("legacy",)),
-    "released-sac-0.8": ("19.7", "(before 0.8 `critic.q1_net`, `critic.q2_net`)", ("legacy",)),
+    "released-sac-0.8": ("19.8", SQUASHED, ("legacy",)),
     "released-td3-0.10": ("19.8", SQUASHED, ()),
     "released-a2c-1.0": ("19.7", ON_POLICY, ("numpy-values",)),
     "released-ppo-1.3": ("19.4", DICT_ORDER, ()),

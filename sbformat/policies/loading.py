@@ -16,6 +16,7 @@ from sbformat.formats.opener import open_archive
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.policies.given_spaces import convert_space
 from sbformat.policies.model import Given
+from sbformat.values.types import Partial, Reference
 
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
@@ -152,6 +153,10 @@ def _check_given(
     """
     require_type(policy_class, (str, type(None)), "the name of a class as policy_class")
     require_type(policy_kwargs, (Mapping, type(None)), "policy_kwargs to be a dict of arguments")
+    for name, value in (policy_kwargs or {}).items():  # type: ignore[attr-defined]
+        require_type(name, str, "the name of an argument in policy_kwargs")
+        if name == "activation_fn":
+            require_type(value, (str, Reference, Partial), "the name of an activation in torch.nn as activation_fn")
     return Given(
         policy_class=policy_class,  # type: ignore[arg-type]
         observation_space=None if observation_space is None else convert_space(observation_space, _OBSERVATION_SPACE),

@@ -10,6 +10,7 @@ classes, and its members are deflated. What is predicted is what SB3 predicts fo
 - ``released-*``: the archives of older releases that ``write.py`` wrote, of which only the input and the prediction are written.
   SB3 2.9 loads what sbformat rebuilds from them.
 - ``shared-layers``: an agent of two equal first layers, renamed to the shared layer that SB3 had before 1.8.
+- ``old-*``: agents whose tensors have the names of an older release, or that compute the same under other settings there.
 - ``lone-*``: the ``policy.pth`` of another agent, and its spaces beside the observations.
 """
 
@@ -395,6 +396,48 @@ def write_shared_layers(name: str, folder: str) -> None:
     write_file(f"{name}.zip", old, folder)
 
 
+class Era(NamedTuple):
+    """An agent as an older release had it."""
+
+    case: Case
+    renamed: Mapping[str, str]
+    """Parts of the names of tensors, old by new."""
+    release: str | None
+    """None: of the releases that did not write it."""
+    kwargs: Mapping[str, Any] = {}
+    """Other arguments of the policy, with which that release computes the same."""
+
+
+UNIT = spaces.Box(-1, 1, (2,), np.float32)
+"""Bounds with which an action that is squashed is neither scaled nor clipped."""
+ERAS = {
+    "old-critics": Era(off_policy(sb3.SAC), {"qf0": "q1_net", "qf1": "q2_net"}, None),
+    "old-ars": Era(ars("MlpPolicy", UNIT, net_arch=[8], squash_output=True), {}, "1.6.2", {"squash_output": False}),
+    "old-ars-linear": Era(ars("LinearPolicy", PAIR), {"action_net.0": "action_net"}, "1.6.2"),
+}
+
+
+def write_era(name: str, folder: str) -> None:
+    """Write an agent with the names of an older release."""
+    era = ERAS[name]
+    generator = np.random.default_rng(list(name.encode()))
+    archive, _ = save_agent(era.case, generator)
+    steps = make_steps(era.case, generator)
+    write_texts(name, {"steps": tag(steps)}, predict_steps(era.case, archive, steps, None), folder)
+    entries = read_entries(archive)
+    tensors = {}
+    for tensor_name, tensor in torch.load(io.BytesIO(entries["policy.pth"])).items():
+        for new, old in era.renamed.items():
+            tensor_name = tensor_name.replace(new, old)  # noqa: PLW2901 -- changed step by step
+        tensors[tensor_name] = tensor
+    data = json.loads(entries["data"])
+    data["policy_kwargs"] = {**data["policy_kwargs"], **era.kwargs}
+    release = {} if era.release is None else {"_stable_baselines3_version": era.release.encode()}
+    kept = {key: raw for key, raw in entries.items() if key != "_stable_baselines3_version"}
+    changed = {"policy.pth": save_tensors(tensors), "data": json.dumps(data).encode(), **release}
+    write_file(f"{name}.zip", write_entries({**kept, **changed}), folder)
+
+
 LONE = {"ppo-box": "Tanh", "dqn": "ReLU", "td3": "ReLU", "sac": "ReLU"}
 """Cases whose ``policy.pth`` is written, with their activation."""
 
@@ -601,6 +644,7 @@ def main() -> None:
     }
     made |= {f"released-{name}": functools.partial(write_released, name, folder) for name in RELEASED}
     made["shared-layers"] = functools.partial(write_shared_layers, "shared-layers", folder)
+    made |= {name: functools.partial(write_era, name, folder) for name in ERAS}
     made |= {f"lone-{name}": functools.partial(write_lone, name, folder) for name in LONE}
     for name in wanted or made:
         made[name]()

@@ -81,7 +81,8 @@ class Policy:
         for name in graph.weights:
             self._weights[name]
         self._read_inputs(graph, model)
-        self._run = self._compile([graph.outputs["action"], *self._next_states(self._states)]).run
+        self._checked = self._find_checked(graph)
+        self._run = self._compile([graph.outputs["action"], *self._checked, *self._next_states(self._states)]).run
         self._sampler = make_sampler(graph, model.action_space, self._compile)
         self._sampling: tuple[Program, Program | None] | None = None
         self._everything: Program | None = None
@@ -105,6 +106,11 @@ class Policy:
         self._action_shape = graph.output("action").shape
         self._ranks = {name: len(graph.output(name).shape) for name in graph.outputs}
         self._has_options = len(observations) < len(graph.inputs)
+
+    def _find_checked(self, graph: Graph) -> list[str]:
+        """Return the parameter of the distribution that SB3 checks: it refuses one that is not a number."""
+        parameters = graph.sampling.parameters if self._is_sb3 else {}
+        return [parameters[name] for name in ("mean", "logits") if name in parameters]
 
     def _compile(self, outputs: list[str], given: tuple[str, ...] = ()) -> Program:
         return Program(self._graph, outputs, self._weights, functions=self._modules, given=given)
@@ -185,7 +191,8 @@ class Policy:
         :param action_masks: for MaskablePPO: for each choice whether it is valid
         :return: an int64 or float array of the shape of the action space, with one more axis in front for a batch, and
             the next state; None, or for SB3 what was passed, if the policy is not recurrent
-        :raises ValueError: when an argument does not fit, with the expected shape and the one it has
+        :raises ValueError: when an argument does not fit, with the expected shape and the one it has; as in SB3, when
+            the policy has a distribution whose mean or logits would be NaN
         """
         if type(observation) is np.ndarray and observation.shape == self._shape and observation.dtype.kind in NUMBERS:
             inputs, is_batched = {self._name: observation[None]}, False
@@ -195,7 +202,7 @@ class Policy:
             self._add_options(inputs, state, episode_start, action_masks)
         elif action_masks is not None:
             self._refuse_masks()
-        actions, *states = self._run(inputs) if deterministic else self._sample(inputs)
+        actions, *states = self._act(inputs) if deterministic else self._sample(inputs)
         if states:
             parts = self._stack(self._states, states)
             state = tuple(parts) if self._is_sb3 else parts[0]
@@ -243,19 +250,41 @@ class Policy:
 
         :param n_envs: the number of environments
         """
+        _require_count(n_envs, 0)
         if not self._states:
             return None
         parts = [np.zeros(self._state_shape(rows, n_envs), np.float32) for rows in self._states.values()]
         return tuple(parts) if self._is_sb3 else parts[0]
 
+    def _act(self, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+        """Return deterministic actions, and next states."""
+        values = self._run(inputs)
+        if self._checked:
+            self._require_numbers(values.pop(1))
+        return values
+
+    def _require_numbers(self, parameter: np.ndarray) -> None:
+        """Refuse the mean or logits of a distribution that are not numbers, as torch does.
+
+        :raises ValueError: when one is NaN, or a logit infinite
+        """
+        has_logits = "logits" in self._graph.sampling.parameters
+        is_valid = parameter < np.inf if has_logits else parameter == parameter  # noqa: PLR0124 -- NaN is not
+        if not is_valid.all():
+            name = "logits" if has_logits else "mean"
+            message = (
+                f"expected numbers as {name} of the action, got NaN or infinity, from the observation or the weights"
+            )
+            raise ValueError(message)
+
     def _sample(self, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
         """Return drawn actions, and next states."""
         sampler, graph = self._sampler, self._graph
         if sampler is None:
-            return self._run(inputs)
+            return self._act(inputs)
         if isinstance(sampler, EpsilonGreedy):
             actions = sampler.draw(self._generator, len(next(iter(inputs.values()))))
-            return self._run(inputs) if actions is None else [actions]
+            return self._act(inputs) if actions is None else [actions]
         if self._sampling is None:
             replaced, action = graph.sampling.replaces, graph.outputs["action"]
             parameters = self._compile([*sampler.needs, *self._next_states(self._states)])
@@ -263,6 +292,8 @@ class Policy:
         parameters, drawn = self._sampling
         values = parameters.run(inputs)
         count = len(sampler.needs)
+        if self._checked:
+            self._require_numbers(values[0])
         draw = sampler.draw(self._generator, *values[:count])
         if drawn is not None:
             draw = drawn.run({**inputs, graph.sampling.replaces: draw})[0]
@@ -297,6 +328,7 @@ class Policy:
 
         :param n_envs: environments, each of which has noise of its own in a batch of that size
         """
+        _require_count(n_envs, 1)
         if isinstance(self._sampler, GsdeSampler):
             self._sampler.reset(self._generator, n_envs)
 
@@ -362,8 +394,18 @@ def _fit(value: Any, described: Input, count: int) -> np.ndarray:
         expected = (count, *described.shape)
         message = f"expected numbers of the shape {expected} as {described.role}, got {_describe(value)}"
         raise ValueError(message)
-    flags: np.ndarray = array != 0
-    return flags.reshape(count, *described.shape)
+    made: np.ndarray = array != 0 if described.dtype == "bool" else array
+    return made.reshape(count, *described.shape)
+
+
+def _require_count(n_envs: object, least: int) -> None:
+    """Refuse what is not a number of environments.
+
+    :raises ValueError: when it is not an integer, or too small
+    """
+    if isinstance(n_envs, bool) or not isinstance(n_envs, (int, np.integer)) or n_envs < least:
+        message = f"expected an integer >= {least} as n_envs, got {escape(str(n_envs), 40)}"
+        raise ValueError(message)
 
 
 def _render(space: Space) -> str:

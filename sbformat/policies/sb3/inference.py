@@ -14,10 +14,13 @@ from sbformat.errors import UnsupportedError, quote
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.sb3.settings import WHAT_WORKS, Settings, find_policy_class, make_settings, read_given_kwargs
 from sbformat.policies.shapes import POLICIES, Agent
+from sbformat.policies.shapes.extractors import is_image
 from sbformat.policies.shapes.releases import NEWEST
-from sbformat.values.types import Box, Discrete
+from sbformat.values.types import Box, DictSpace, Discrete
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sbformat.globals.torch import Pair
     from sbformat.policies.model import Given
     from sbformat.policies.sb3.network import Network
@@ -94,6 +97,8 @@ def infer_settings(network: Network, given: Given, inferred: Pair | None) -> Set
     has_gsde = len(network.tensors["log_std"].shape) == _MATRIX if "log_std" in network.tensors else False
     if has_gsde or "actor.log_std" in network.tensors:
         network.builder.infer("gSDE, from the shape of log_std")
+    _refuse_other_arguments(policy_class, kwargs)
+    network.builder.infer("the policy computes as in the newest release, since nothing names another")
     kwargs.setdefault("share_features_extractor", shares_features(network))
     missing: list[str] = []
     observations = given.observation_space or _infer_observations(network, missing)
@@ -155,4 +160,34 @@ def _missing_kwargs(network: Network, given: Given, kwargs: dict[str, Any], poli
         found.append("squash_output")
     if network.has("actor.mu.0") and "actor.log_std" in network.tensors and "clip_mean" not in kwargs:
         found.append("clip_mean")
+    if (has_gsde or "actor.log_std" in network.tensors) and "use_expln" not in kwargs:
+        found.append("use_expln")
+    if _has_renorm(network) and "batch_norm_eps" not in kwargs:
+        found.append("batch_norm_eps")
+    if _has_images(given.observation_space) and "normalize_images" not in kwargs:
+        found.append("normalize_images")
     return found
+
+
+def _has_renorm(network: Network) -> bool:
+    return any(name.startswith("actor.") and name.endswith(".ra_var") for name in network.tensors)
+
+
+def _has_images(space: Space | None) -> bool:
+    parts = space.spaces.values() if isinstance(space, DictSpace) else [space]
+    return any(part is not None and is_image(part, is_normalized=False) for part in parts)
+
+
+def _refuse_other_arguments(policy_class: Pair, names: Iterable[str]) -> None:
+    """Refuse arguments that the policy does not accept: a misspelled one would have no effect.
+
+    :raises UnsupportedError: with the name
+    """
+    accepted = POLICIES[policy_class].argument_names(NEWEST)
+    for name in names:
+        if name not in accepted:
+            message = (
+                f"expected arguments of {policy_class[1]} in policy_kwargs, got {quote(name, 80)}; "
+                f"available: {', '.join(sorted(accepted))}"
+            )
+            raise UnsupportedError(message)

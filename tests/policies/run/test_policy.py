@@ -258,9 +258,27 @@ def test_any_deviation_draws_without_a_warning(log_std: float) -> None:
     mean, spread = model.linear(model.features(), 2, "mean"), model.weight("log_std", np.full(2, log_std, "float32"))
     model.outputs = {"action": model.clip(mean)}
     policy = make_policy(model.build(Sampling("gaussian", "mean", {"mean": "mean", "log_std": spread.name})))
-    for observation in (FOUR, FOUR * 0, FOUR * np.float32(1e38), np.full((300, 4), np.nan)):
+    for observation in (FOUR, FOUR * 0, FOUR * np.float32(1e30)):
         action, _ = policy.predict(observation)
         assert action.dtype == np.float32
+
+
+@pytest.mark.parametrize("name", ["gaussian", "categorical"])
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_an_observation_that_is_not_a_number_is_refused_where_torch_does(name: str, *, deterministic: bool) -> None:
+    model = gaussian(box(4), box(2)) if name == "gaussian" else categorical(box(4), discrete(3))
+    policy = make_policy(model)
+    for observation in (np.full(4, np.nan), np.full((300, 4), np.nan), np.array([0, np.inf, -np.inf, 0])):
+        with pytest.raises(ValueError, match="expected numbers as (mean|logits) of the action, got NaN"):
+            policy.predict(observation, deterministic=deterministic)
+
+
+def test_numbers_of_environments_are_checked() -> None:
+    policy = make_policy(gaussian(box(4), box(2)))
+    for call, least in ((policy.initial_state, 0), (policy.reset_noise, 1)):
+        for count in (-1, 1.5, "x", True):
+            with pytest.raises(ValueError, match=f"expected an integer >= {least} as n_envs, got"):
+                call(count)  # type: ignore[operator]
 
 
 def frequencies(drawn: np.ndarray, count: int) -> np.ndarray:

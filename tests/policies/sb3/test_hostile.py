@@ -14,6 +14,8 @@ from sbformat import LimitError, Limits, SbformatError, UnsupportedError, Valida
 from sbformat.limits import Budget
 from sbformat.policies.model import Given
 from sbformat.policies.sb3 import build_sb3_policy
+from sbformat.policies.sb3.settings import find_policy_class
+from sbformat.policies.shapes import POLICIES
 from sbformat.pth.values import TensorInfo
 from tests.policies.run.models import box, dict_space, discrete, images, multi_discrete
 from tests.policies.sb3.agents import build, lone, make_agent, weights_of
@@ -50,7 +52,10 @@ def test_any_tensors_make_a_graph_or_an_error(
     tensors: dict[str, Any], actions: Any, observations: Any, policy_class: str | None
 ) -> None:
     weights = {name: np.zeros(shape, dtype) for name, (shape, dtype) in tensors.items() if name.isprintable()}
-    kwargs = {"activation_fn": "Tanh", "squash_output": True, "clip_mean": 1.0}
+    kwargs: dict[str, Any] = {"activation_fn": "Tanh", "squash_output": True, "clip_mean": 1.0, "use_expln": False}
+    if policy_class is not None:
+        accepted = POLICIES[find_policy_class(policy_class, None)].arguments
+        kwargs = {key: value for key, value in {**kwargs, "normalize_images": True}.items() if key in accepted}
     try:
         model = build(
             lone(make_agent(weights=weights)), observation_space=observations, action_space=actions,

@@ -23,7 +23,7 @@ KINDS = [
     ("qrdqn.QRDQNPolicy", discrete(3), RELU),
     ("sac.SACPolicy", box(2), RELU),
     ("tqc.TQCPolicy", box(2), RELU),
-    ("crossq.CrossQPolicy", box(2), RELU),
+    ("crossq.CrossQPolicy", box(2), {"policy_kwargs": {"activation_fn": "ReLU", "batch_norm_eps": 0.001}}),
     ("td3.TD3Policy", box(2), RELU),
     ("ars.ARSPolicy", discrete(3), RELU),
 ]
@@ -52,16 +52,24 @@ def refusal(archive: Archive, **given: Any) -> str:
 @pytest.mark.parametrize(("policy", "actions", "given"), KINDS)
 def test_what_no_tensor_shows_is_asked_for(policy: str, actions: Any, given: dict[str, Any]) -> None:
     message = refusal(lone(make_agent(policy, actions=actions)))
-    assert "policy_kwargs={'activation_fn': ...} to load_policy" in message
+    names = [name for name in given["policy_kwargs"] if name != "n_quantiles"]
+    assert f"policy_kwargs={{{', '.join(f'{name!r}: ...' for name in names)}}} to load_policy" in message
     assert ("action_space=..." in message) == (policy != "dqn.DQNPolicy")
     assert "observation_space" not in message
-    del given
+
+
+def test_an_argument_that_the_policy_does_not_have_is_refused() -> None:
+    archive = lone(make_agent(actions=discrete(3)))
+    kwargs = {"activation_fn": "Tanh", "normalise_images": False}
+    message = refusal(archive, action_space=discrete(3), policy_kwargs=kwargs)
+    assert message.startswith("expected arguments of ActorCriticPolicy in policy_kwargs, got 'normalise_images'; avail")
 
 
 def test_what_shapes_determine_is_inferred() -> None:
     graph = build(lone(make_agent("dqn.DQNPolicy", actions=discrete(3))), **RELU).graph
     assert graph.inferred == (
         "the policy is DQNPolicy, from the names of the tensors",
+        "the policy computes as in the newest release, since nothing names another",
         "the observation is a vector of 3 numbers, from the first layer",
         "the action is one of 3, from the last layer",
     )
@@ -83,18 +91,21 @@ def test_images_and_dicts_need_their_space() -> None:
     space = images(1, 36, 36)
     archive = lone(make_agent("ActorCriticCnnPolicy", space, discrete(3)))
     assert refusal(archive, action_space=discrete(3)).endswith("pass observation_space=... to load_policy")
-    assert build(archive, action_space=discrete(3), observation_space=space).graph.inputs[0].shape == (1, 36, 36)
+    message = refusal(archive, action_space=discrete(3), observation_space=space)
+    assert message.endswith("pass policy_kwargs={'normalize_images': ...} to load_policy")
+    given: dict[str, Any] = {"action_space": discrete(3), "policy_kwargs": {"normalize_images": True}}
+    assert build(archive, observation_space=space, **given).graph.inputs[0].shape == (1, 36, 36)
     parts = dict_space(a=space, b=box(2))
     archive = lone(make_agent("MultiInputActorCriticPolicy", parts, discrete(3), net_arch=[]))
     assert "observation_space=..." in refusal(archive, action_space=discrete(3))
-    assert len(build(archive, action_space=discrete(3), observation_space=parts).graph.inputs) == 2
+    assert len(build(archive, observation_space=parts, **given).graph.inputs) == 2
 
 
 def test_settings_of_gsde_and_of_ars() -> None:
     archive = lone(make_agent(use_sde=True))
     message = refusal(archive, action_space=box(2), **TANH)
-    assert message.endswith("pass policy_kwargs={'squash_output': ...} to load_policy")
-    kwargs = {"activation_fn": "Tanh", "squash_output": False}
+    assert message.endswith("pass policy_kwargs={'squash_output': ..., 'use_expln': ...} to load_policy")
+    kwargs = {"activation_fn": "Tanh", "squash_output": False, "use_expln": False}
     model = build(archive, action_space=box(2), policy_kwargs=kwargs)
     assert model.graph.sampling.kind == "gsde"
     assert "gSDE, from the shape of log_std" in model.graph.inferred

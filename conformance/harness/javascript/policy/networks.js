@@ -20,10 +20,16 @@ const plain = (items) => ({ shape: [items.length], items });
 
 /** What a policy is made of: its settings, spaces and weights. */
 class Agent {
-  constructor(kind, className, kwargs, observations, actions, weights, usesSde) {
-    Object.assign(this, { kind, className, kwargs, observations, actions, weights, usesSde });
+  constructor(kind, className, { kwargs, ...described }) {
+    Object.assign(this, { kind, className, kwargs, ...described });
     this.activation = readActivation(kwargs.get('activation_fn') ?? null, ON_POLICY.has(kind) ? 'Tanh' : 'ReLU');
     this.hasCnn = this.extractorClass() === 'NatureCNN';
+  }
+
+  /** Whether the release that wrote the archive is known, and older. */
+  isBefore(major, minor) {
+    const [, ...numbers] = /^([0-9]+)\.([0-9]+)/.exec(this.release ?? '') ?? [];
+    return numbers.length > 0 && (Number(numbers[0]) < major || (Number(numbers[0]) === major && Number(numbers[1]) < minor));
   }
 
   option(name, fallback) {
@@ -203,7 +209,11 @@ function criticsOf(agent, sizes, options = {}) {
   const count = agent.option('n_critics', 2);
   const outputs = agent.kind === 'tqc' ? agent.option('n_quantiles', 25) : 1;
   const inputs = (features ?? agent.actorFeatures).size + agent.actionSize;
-  const networks = Array.from({ length: Number(count) }, (_, number) => agent.mlp(`critic.qf${number}`, inputs, sizes, { ...options, outputs }));
+  const isOld = agent.weights.has('critic.q1_net');
+  const networks = Array.from({ length: Number(count) }, (_, number) => {
+    const name = isOld ? `critic.q${number + 1}_net` : `critic.qf${number}`;
+    return agent.mlp(name, inputs, sizes, { ...options, outputs });
+  });
   return (parts, scaled) => {
     const seen = [...(features ?? agent.actorFeatures).run(parts), ...scaled];
     const found = networks.map(({ run }) => run(seen));
@@ -271,11 +281,14 @@ function ars(agent) {
   const features = agent.extractor('features_extractor');
   const hasBias = agent.option('with_bias', !isLinear);
   const sizes = isLinear ? [] : agent.option('net_arch', [64, 64]);
-  const network = agent.mlp('action_net', features.size, sizes, { outputs: agent.actionSize, hasBias });
+  const network = agent.weights.tensors.has('action_net.weight')
+    ? { run: linear(agent.weights, 'action_net', features.size, agent.actionSize, hasBias) }
+    : agent.mlp('action_net', features.size, sizes, { outputs: agent.actionSize, hasBias });
+  const endsWithTanh = !isLinear && agent.isBefore(1, 7);
   const isSquashed = agent.option('squash_output', !isLinear);
   return (parts) => {
     const found = network.run(features.run(parts));
-    if (agent.actions.kind === 'Box') return { action: agent.box(isSquashed ? tanh(found) : found, isSquashed), outputs: {} };
+    if (agent.actions.kind === 'Box') return { action: agent.box(isSquashed || endsWithTanh ? tanh(found) : found, isSquashed), outputs: {} };
     return { action: { dtype: '<i8', items: [argMax(found)] }, outputs: { scores: plain(found) } };
   };
 }
@@ -298,13 +311,13 @@ const FAMILIES = [
 ];
 
 /** A function of an encoded observation, made of the policy that `data` describes. */
-function buildPolicy({ policyClass, kwargs, observations, actions, weights, usesSde }) {
+function buildPolicy({ policyClass, ...described }) {
   const [, module, className] = (policyClass instanceof Reference && /^(.*)\.(\w+)$/.exec(policyClass.name)) || [];
   const family = FAMILIES.find(([, modules, names]) => modules.test(module) && names.test(className));
   if (family === undefined) unsupported('an unknown policy');
   const [kind, , , make] = family;
-  const run = make(new Agent(kind, className, kwargs, observations, actions, weights, usesSde));
-  weights.finish();
+  const run = make(new Agent(kind, className, described));
+  described.weights.finish();
   return run;
 }
 

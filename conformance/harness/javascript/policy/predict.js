@@ -4,6 +4,7 @@
 
 const { invalid, missing, unsupported } = require('../errors.js');
 const { decodeStateDict } = require('../pth.js');
+const { decodeVersion } = require('../texts.js');
 const { Weights } = require('./layers.js');
 const { buildPolicy } = require('./networks.js');
 const { Reference } = require('./plain.js');
@@ -14,6 +15,7 @@ const {
 const { readBundledStatistics, readPickledStatistics } = require('./statistics.js');
 
 const POLICY = 'policy.pth';
+const VERSION = '_stable_baselines3_version';
 const UNCHANGED = (key, items) => items;
 
 /** What `data` says about the policy. */
@@ -27,6 +29,7 @@ function describeArchive(entries, budget) {
     observations: readSpace(settings.get('observation_space')),
     actions: readSpace(settings.get('action_space')),
     usesSde: settings.get('use_sde') === true,
+    release: entries.has(VERSION) ? decodeVersion(entries.get(VERSION)()).version : null,
   };
 }
 
@@ -74,6 +77,7 @@ function describeWeights(weights, given) {
     observations: given.observation_space === undefined ? vector : readJsonSpace(given.observation_space),
     actions: given.action_space === undefined ? inferActions(weights, policyClass) : readJsonSpace(given.action_space),
     usesSde: false,
+    release: null,
   };
 }
 
