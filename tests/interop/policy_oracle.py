@@ -334,7 +334,7 @@ def check_samples(real: RealPolicy, policy: Any, share: float = 1.0, seed: int =
     """
     observations = draw_observations(real.observation_space, 2, seed)
     draw = choose_drawing(real)
-    count = int(share * (DRAWS if draw is draw_in_batch else SLOW_DRAWS))
+    count = max(40, int(share * (DRAWS if draw is draw_in_batch else SLOW_DRAWS)))
     policy.seed(1)
     found = draw(policy, observations, count, **masks)
     real.seed(2)
@@ -376,7 +376,7 @@ def draw_with_noise(policy: Any, observations: list[Any], count: int) -> Any:
     for _ in range(count):
         policy.reset_noise()
         actions = policy.predict(batch)[0]
-        np.testing.assert_array_equal(actions[0], actions[2])
+        assert_close(actions[0], actions[2], "one observation in two rows")
         drawn.append(actions[:2])
     np.testing.assert_array_equal(policy.predict(batch)[0], actions)
     return np.array(drawn)
@@ -387,8 +387,9 @@ def check_noise_of_environments(real: RealPolicy, policy: Any) -> None:
     one = draw_observations(real.observation_space, 1, seed=5)[0]
     for either in (real, policy):
         either.reset_noise(3)
-        differing = [len(np.unique(either.predict(repeat_observation(one, rows))[0], axis=0)) for rows in (2, 3)]
-        assert differing == [1, 3], type(either)
+        two, three = (either.predict(repeat_observation(one, rows))[0] for rows in (2, 3))
+        assert_close(two[0], two[1], "noise of a batch of another size")
+        assert len(np.unique(np.round(three, 4), axis=0)) == 3, type(either)
 
 
 def assert_same_choices(found: Any, expected: Any) -> None:
@@ -410,21 +411,27 @@ def assert_same_continuous(found: Any, expected: Any) -> None:
     """Compare mean, deviation and distribution (Kolmogorov-Smirnov) of each column, and of sums of columns.
 
     The sums tell of columns that depend on one another. How well a deviation is estimated depends on the kurtosis,
-    which is large where most samples are clipped.
+    which is large where most samples are clipped; where nearly all are, only the distributions are compared.
     """
-    columns = [part.reshape(len(part), -1).astype(np.float64) for part in (found, expected)]
-    scale = columns[1].std(axis=0) + 1e-12
-    directions = np.random.default_rng(0).normal(size=(columns[0].shape[1], 6)) / scale[:, None]
-    one, other = (np.concatenate([part, part @ directions], axis=1) for part in columns)
-    error = SIGMAS * np.sqrt(2 / len(one))
-    deviation = other.std(axis=0)
-    kurtosis = np.mean((other - other.mean(axis=0)) ** 4, axis=0) / np.maximum(deviation, 1e-9) ** 4
-    assert np.all(np.abs(one.mean(axis=0) - other.mean(axis=0)) <= error * deviation + 1e-6)
-    relative = np.sqrt(np.maximum(kurtosis - 1, 0)) / 2
-    assert np.all(np.abs(one.std(axis=0) - deviation) <= error * relative * deviation + 1e-6)
-    for index in range(one.shape[1]):
-        distance = ks_distance(one[:, index], other[:, index])
-        assert distance < 2.7 * np.sqrt(2 / len(one)), (index, distance)
+    columns = np.array([part.reshape(len(part), -1) for part in (found, expected)], np.float64)
+    rest = np.abs(columns - np.median(columns, axis=(0, 1))) > 1e-4
+    moving = columns[:, :, rest.sum(axis=(0, 1)) >= 100]
+    if moving.shape[2]:
+        directions = np.random.default_rng(0).normal(size=(moving.shape[2], 6)) / moving.std(axis=(0, 1))[:, None]
+        moving = np.concatenate([moving, moving @ directions], axis=2)
+    assert_same_moments(moving)
+    for one, other in zip(*(np.concatenate([columns, moving], axis=2).transpose(0, 2, 1))):
+        assert ks_distance(one, other) < 2.7 * np.sqrt(2 / len(one))
+
+
+def assert_same_moments(samples: Any) -> None:
+    """Compare mean and deviation of each column of two samples, (2, rows, columns)."""
+    error = SIGMAS * np.sqrt(2 / samples.shape[1])
+    deviation = samples.std(axis=(0, 1))
+    kurtosis = np.mean((samples - samples.mean(axis=(0, 1))) ** 4, axis=(0, 1)) / deviation**4
+    assert np.all(np.abs(np.subtract(*samples.mean(axis=1))) <= error * deviation + 1e-6)
+    relative = np.sqrt(kurtosis - 1) / 2
+    assert np.all(np.abs(np.subtract(*samples.std(axis=1))) <= error * relative * deviation + 1e-6)
 
 
 def ks_distance(one: Any, other: Any) -> float:
