@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from sbformat.policies.graph import find_users
 from sbformat.policies.operators import OPERATORS
 from sbformat.policies.run import kernels
 from sbformat.policies.run.kernels import ELEMENTWISE, IN_PLACE, VIEWS
@@ -87,7 +88,11 @@ class _Memory:
 
     def __init__(self, folded: Folded, rows: int) -> None:
         self._constants, self._rows = folded.constants, rows
-        self.arrays = {item.name: np.empty((rows, *item.shape), _choose_dtype(item, folded)) for item in folded.inputs}
+        users = find_users(folded.nodes)
+        self.arrays = {
+            item.name: np.empty((rows, *item.shape), _choose_dtype(item, folded, users.get(item.name, ())))
+            for item in folded.inputs
+        }
         self._owners = {name: name for name in self.arrays}
         """The value that memory was allocated for, by the values that are in it."""
         self._last_uses: dict[str, float] = {name: at for at, node in enumerate(folded.nodes) for name in node.inputs}
@@ -132,9 +137,8 @@ class _Memory:
         return self._used_until[owner] <= at
 
 
-def _choose_dtype(item: Input, folded: Folded) -> str:
+def _choose_dtype(item: Input, folded: Folded, users: Sequence[Node]) -> str:
     """Return the dtype that an input is converted to when it is copied in: that of a cast, if nothing else uses it."""
-    users = [node for node in folded.nodes if item.name in node.inputs]
     if item.name in folded.outputs or len(users) != 1 or users[0].op != "Cast":
         return item.dtype
     narrow = users[0].dtype
