@@ -29,7 +29,7 @@ TODAY: Final = {
     "LunarLanderContinuous-v2": "LunarLanderContinuous-v3",
     "Pendulum-v0": "Pendulum-v1",
 }
-"""The environments that gymnasium has under another version; not those of MuJoCo, whose physics differ from v3 to v4."""
+"""The environments that gymnasium has under another version; not those of MuJoCo, whose physics have changed."""
 
 ENVIRONMENTS: Final = (
     "Acrobot-v1", "BipedalWalker-v3", "BipedalWalkerHardcore-v3", "CartPole-v1", "MountainCar-v0",
