@@ -28,16 +28,13 @@ TODAY: Final = {
     "LunarLander-v2": "LunarLander-v3",
     "LunarLanderContinuous-v2": "LunarLanderContinuous-v3",
     "Pendulum-v0": "Pendulum-v1",
-    **{f"{name}-v3": f"{name}-v4" for name in ("Ant", "HalfCheetah", "Hopper", "Humanoid", "Swimmer", "Walker2d")},
 }
-"""The environments that gymnasium has under another version."""
+"""The environments that gymnasium has under another version; not those of MuJoCo, whose physics have changed."""
 
 ENVIRONMENTS: Final = (
     "Acrobot-v1", "BipedalWalker-v3", "BipedalWalkerHardcore-v3", "CartPole-v1", "MountainCar-v0",
     "MountainCarContinuous-v0", "Pendulum-v1", *TODAY,
 )  # fmt: skip
-ARGUMENTS: Final = {"Ant-v3": {"use_contact_forces": True}}
-"""Of environments: observations of Ant-v4 have no contact forces by default."""
 SAMPLED: Final = ("a2c", "acer", "acktr", "ppo2", "trpo")
 """The algorithms of Stable Baselines 2 whose published results are those of sampled actions (see its ``enjoy.py``)."""
 
@@ -91,8 +88,10 @@ def find_agents(folder: Path) -> Iterator[tuple[str, str, Path]]:
 
 def evaluate(path: Path, environment: str, episodes: int, seed: int) -> sbformat.EvaluationReport:
     folder = path.parent / environment  # with vecnormalize.pkl, or SB2's obs_rms.pkl
-    is_normalized = any((folder / name).exists() for name in ("vecnormalize.pkl", "obs_rms.pkl"))
-    settings = (folder / "config.yml").read_text("utf-8") if (folder / "config.yml").exists() else ""
+    config = folder / "config.yml"
+    settings = config.read_text("utf-8") if config.exists() else "normalize: true"  # early agents have none
+    has_statistics = any((folder / name).exists() for name in ("vecnormalize.pkl", "obs_rms.pkl"))
+    is_normalized = has_statistics and re.search(r"\bnormalize\b\W+(?!false)", settings) is not None
     is_sampled = path.parent.name in SAMPLED
     frames = re.search(r"frame_stack\W+(\d+)", settings)
     return sbformat.evaluate(
@@ -101,7 +100,6 @@ def evaluate(path: Path, environment: str, episodes: int, seed: int) -> sbformat
         episodes=episodes,
         vecnormalize=folder if is_normalized else False,
         deterministic=not is_sampled,
-        env_kwargs=ARGUMENTS.get(environment),
         frame_stack=int(frames[1]) if frames else None,
         seed=seed,
     )

@@ -22,6 +22,10 @@ _NODE_ITEMS: Final = 1024
 """Items that a node is charged as beside those of its result: it takes memory, too."""
 
 
+BFLOAT16: Final = "bfloat16"
+"""A dtype that numpy does not have; float32 has all of its values."""
+
+
 class Value(NamedTuple):
     """A value in a graph under construction: an input, a weight or the result of a node."""
 
@@ -53,6 +57,8 @@ class GraphBuilder:
         self._nodes: dict[str, Node] = {}
         self._weights: dict[str, Weight] = {}
         self._states: list[State] = []
+        self._numbers: dict[str, int] = {}
+        """The last number that was appended to a name, so that thousands of equal names do not take forever."""
         self.inferred: list[str] = []
 
     def input(self, described: Input) -> Value:
@@ -64,7 +70,7 @@ class GraphBuilder:
         return Value(described.name, described.dtype, described.shape, False)
 
     def weight(self, name: str, source: TensorInfo | ArrayInfo, address: str) -> Value:
-        """Add a weight; a second one of the same name is the first.
+        """Add a weight; a second one of the same name is the first. A tensor of bfloat16 is a weight of float32.
 
         :param source: the tensor or array; only its dtype and shape are looked at
         :raises UnsupportedError: for a dtype that is not a number
@@ -72,6 +78,7 @@ class GraphBuilder:
         if name not in self._weights:
             self._require_new(name)
             dtype = source.dtype if isinstance(source, TensorInfo) else numpy_name(source.dtype)
+            dtype = "float32" if dtype == BFLOAT16 else dtype
             self._weights[name] = Weight(name, dtype, tuple(source.shape), address, source)
         made = self._weights[name]
         return Value(name, made.dtype, made.shape, True)
@@ -149,10 +156,10 @@ class GraphBuilder:
         self._budget.spend("policy_items", items)
 
     def _unique(self, name: str) -> str:
-        made, number = name, 1
+        made = name
         while made in self._nodes or made in self._inputs or made in self._weights:
-            number += 1
-            made = f"{name}_{number}"
+            self._numbers[name] = self._numbers.get(name, 1) + 1
+            made = f"{name}_{self._numbers[name]}"
         return made
 
     def _require_new(self, name: str) -> None:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from sbformat.pkl.numpy import ArrayInfo
     from sbformat.policies.operators import Shape
@@ -167,3 +167,12 @@ class Graph(NamedTuple):
         from sbformat.policies.graph_json import write_graph
 
         return write_graph(self)
+
+
+def find_users(nodes: Iterable[Node]) -> dict[str, list[Node]]:
+    """Return the nodes that use each value, by its name; each node once."""
+    users: dict[str, list[Node]] = {}
+    for node in nodes:
+        for name in dict.fromkeys(node.inputs):
+            users.setdefault(name, []).append(node)
+    return users

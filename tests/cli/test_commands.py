@@ -353,11 +353,12 @@ def child(*args: object, **env: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("command", "heavy"),
     [
-        (("inspect", PPO, "--format", "json"), ("numpy", "jsonschema", "safetensors", "rich", "torch")),
+        (("inspect", PPO, "--format", "json"), ("numpy", "jsonschema", "safetensors", "rich", "torch", "dataclasses")),
         (("inspect", PPO), ("numpy", "jsonschema", "safetensors", "rich", "torch")),
         (("extract", PPO, "-o"), ("numpy", "jsonschema", "safetensors", "zipfile", "torch", "rich")),
         (("convert", PPO, "-o"), ("numpy", "jsonschema", "safetensors", "zipfile", "torch", "rich")),
         (("validate", PPO), ("numpy", "safetensors", "rich", "torch")),
+        (("predict", PPO, "--observation", "[0, 0, 0, 0]"), ("jsonschema", "safetensors", "zipfile", "torch", "rich")),
         (("--version",), ("numpy", "jsonschema", "safetensors", "rich", "torch")),
     ],
 )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from sbformat.errors import quote
+from sbformat.policies.graph import find_users
 from sbformat.values.types import Box, DictSpace, Discrete, MultiDiscrete
 
 if TYPE_CHECKING:
@@ -59,9 +60,9 @@ def widen_inputs(graph: Graph, family: Family) -> Graph:
     an observation of another dtype before that. SB2 has inputs of the dtype of the space.
     """
     inputs = []
+    users = find_users(graph.nodes)
     for item in graph.inputs:
-        users = [node for node in graph.nodes if item.name in node.inputs]
-        targets = {node.attributes["to"] if node.op == "Cast" else "" for node in users}
+        targets = {node.attributes["to"] if node.op == "Cast" else "" for node in users.get(item.name, ())}
         if targets and targets <= set(_FLOATS) and item.role == "observation":
             wide = max(targets, key=_FLOATS.index)
             is_wider = wide == _FLOATS[-1] or (family == "sb3" and item.dtype not in _FLOATS)

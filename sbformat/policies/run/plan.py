@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from sbformat.policies.graph import find_users
 from sbformat.policies.operators import OPERATORS
 from sbformat.policies.run import kernels
 from sbformat.policies.run.kernels import ELEMENTWISE, IN_PLACE, VIEWS
@@ -87,11 +88,17 @@ class _Memory:
 
     def __init__(self, folded: Folded, rows: int) -> None:
         self._constants, self._rows = folded.constants, rows
-        self.arrays = {item.name: np.empty((rows, *item.shape), _choose_dtype(item, folded)) for item in folded.inputs}
+        users = find_users(folded.nodes)
+        self.arrays = {
+            item.name: np.empty((rows, *item.shape), _choose_dtype(item, folded, users.get(item.name, ())))
+            for item in folded.inputs
+        }
         self._owners = {name: name for name in self.arrays}
         """The value that memory was allocated for, by the values that are in it."""
         self._last_uses: dict[str, float] = {name: at for at, node in enumerate(folded.nodes) for name in node.inputs}
         self._last_uses.update(dict.fromkeys(folded.outputs, inf))
+        self._used_until = {name: self._last_uses.get(name, -1) for name in self.arrays}
+        """The last use of any value that is in the memory of an owner."""
 
     def allocate(self, at: int, node: Node) -> tuple[Array, list[Array] | None]:
         """Return the array of a result and those of the operands; no operands when the result is a view of one."""
@@ -100,15 +107,15 @@ class _Memory:
         if node.op == "Cast" and self.arrays[first].dtype == node.dtype:
             made = self.arrays[first]
         operands = None
-        if made is not None:
-            self._owners[name] = self._owners[first]
-        else:
+        owner = self._owners.get(first, name)
+        if made is None:
             operands = [self._shape_operand(node, position) for position in range(len(node.inputs))]
             if self._is_replaceable(at, node):
-                made, self._owners[name] = self.arrays[first], self._owners[first]
+                made = self.arrays[first]
             else:
-                made, self._owners[name] = _empty_result(node, operands, self._rows), name
-        self.arrays[name] = made
+                made, owner = _empty_result(node, operands, self._rows), name
+        self.arrays[name], self._owners[name] = made, owner
+        self._used_until[owner] = max(self._used_until.get(owner, -1), self._last_uses.get(name, -1))
         return made, operands
 
     def _shape_operand(self, node: Node, position: int) -> Array:
@@ -127,12 +134,11 @@ class _Memory:
         owner = self._owners[first]
         if any(self._owners.get(other) == owner for other in others):
             return False
-        return all(self._last_uses.get(name, -1) <= at for name, other in self._owners.items() if other == owner)
+        return self._used_until[owner] <= at
 
 
-def _choose_dtype(item: Input, folded: Folded) -> str:
+def _choose_dtype(item: Input, folded: Folded, users: Sequence[Node]) -> str:
     """Return the dtype that an input is converted to when it is copied in: that of a cast, if nothing else uses it."""
-    users = [node for node in folded.nodes if item.name in node.inputs]
     if item.name in folded.outputs or len(users) != 1 or users[0].op != "Cast":
         return item.dtype
     narrow = users[0].dtype

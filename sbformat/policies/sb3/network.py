@@ -10,6 +10,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, ValidationError, quote
+from sbformat.policies.builder import BFLOAT16
 from sbformat.policies.operators import DTYPES
 from sbformat.policies.sb3.activations import add_activation
 from sbformat.policies.shapes.layers import NATURE_CNN
@@ -94,12 +95,12 @@ class Network:
         """Add a tensor as a weight, in float32 as SB3 loads it.
 
         :raises ValidationError: when it is missing
-        :raises UnsupportedError: when numpy has no such dtype
+        :raises UnsupportedError: for a dtype that is not known in a network
         """
         self.shape(name)
         source = self.tensors[name]
-        if source.dtype not in DTYPES:
-            message = f"{quote(name, 120)} has the dtype {source.dtype}, which numpy does not have"
+        if source.dtype not in (*DTYPES, BFLOAT16):
+            message = f"expected {quote(name, 120)} to have one of the dtypes {', '.join(DTYPES)}, got {source.dtype}"
             raise UnsupportedError(message, entry=self._entry)
         self.used.add(name)
         made = self.builder.weight(name, source, f"{self._entry}:{name}")

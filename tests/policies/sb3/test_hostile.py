@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from sbformat import LimitError, Limits, SbformatError, UnsupportedError, ValidationError
 from sbformat.limits import Budget
+from sbformat.policies.builder import GraphBuilder
+from sbformat.policies.graph import Input
 from sbformat.policies.model import Given
 from sbformat.policies.sb3 import build_sb3_policy
 from sbformat.policies.sb3.settings import find_policy_class
@@ -154,8 +156,21 @@ def test_a_dtype_that_numpy_does_not_have() -> None:
     archive = make_agent(actions=discrete(2), net_arch=[])
     tree = archive.state_dict("policy.pth").tree
     tree["action_net.weight"] = tree["action_net.weight"]._replace(dtype="bfloat16")
-    with pytest.raises(UnsupportedError, match="'action_net.weight' has the dtype bfloat16"):
+    graph = build_sb3_policy(archive, Given(), Budget(Limits())).graph
+    assert graph.weights["action_net.weight"].dtype == "float32"
+    tree["action_net.weight"] = tree["action_net.weight"]._replace(dtype="complex64")
+    with pytest.raises(
+        UnsupportedError, match="expected 'action_net.weight' to have one of the dtypes .* got complex64"
+    ):
         build_sb3_policy(archive, Given(), Budget(Limits()))
+
+
+def test_thousands_of_equal_names_take_no_longer() -> None:
+    builder = GraphBuilder(Budget())
+    value = builder.input(Input("x", "float32", (4,)))
+    for _ in range(20_000):
+        value = builder.add("Relu", value, module="m")
+    assert value.name == "m/Relu_20000"
 
 
 def test_supplied_layers_before_a_layer_that_is_not_one() -> None:
