@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import shlex
 from typing import TYPE_CHECKING, Any
@@ -160,7 +161,7 @@ def make_env(space: Any) -> Any:
     from gymnasium import spaces
 
     class FloatsEnv(gymnasium.Env):  # type: ignore[type-arg,misc]
-        observation_space = space
+        observation_space = copy.deepcopy(space)  # VecNormalize changes the images in a Dict in place
         action_space = spaces.Box(-1, 1, (2,))
 
         def observe(self, part: Any) -> Any:
@@ -219,11 +220,11 @@ def test_observations_go_through_wrappers_as_in_sb3(number: int, tmp_path: Path)
         else:
             env = statistics = VecNormalize(env, norm_obs_keys=None if wrapper == "all" else wrapper)
     name = "MultiInputPolicy" if isinstance(space, spaces.Dict) else "MlpPolicy"
-    settings = {"normalize_images": False, "log_std_init": -1.0}
+    settings = {"normalize_images": False}
     model = stable_baselines3.PPO(name, env, n_steps=32, batch_size=32, seed=1, policy_kwargs=settings, device="cpu")
     model.learn(32)
     with torch.no_grad():
-        model.policy.action_net.weight.mul_(20)
+        model.policy.action_net.weight.mul_(5)
     model.save(tmp_path / "a.zip")
     given: Any = False
     if statistics is not None:
