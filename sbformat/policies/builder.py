@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import nan, prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import UnsupportedError, quote
@@ -89,6 +89,7 @@ class GraphBuilder:
         :param items: in C order
         """
         numbers = tuple(items) if not isinstance(items, (int, float)) else (items,)
+        numbers = tuple(nan if item != item else item for item in numbers)  # noqa: PLR0124 - one NaN, so that it is equal
         name = f"constant {dtype} {shape} {numbers[:8]}".replace("'", "")
         while name in self._weights and self._weights[name].source != numbers:
             name += "+"
