@@ -28,9 +28,8 @@ TODAY: Final = {
     "LunarLander-v2": "LunarLander-v3",
     "LunarLanderContinuous-v2": "LunarLanderContinuous-v3",
     "Pendulum-v0": "Pendulum-v1",
-    **{f"{name}-v3": f"{name}-v4" for name in ("HalfCheetah", "Hopper", "Humanoid", "Swimmer", "Walker2d")},
 }
-"""The environments that gymnasium has under another version; not Ant-v3, where contact forces were zero."""
+"""The environments that gymnasium has under another version; not those of MuJoCo, whose physics have changed."""
 
 ENVIRONMENTS: Final = (
     "Acrobot-v1", "BipedalWalker-v3", "BipedalWalkerHardcore-v3", "CartPole-v1", "MountainCar-v0",

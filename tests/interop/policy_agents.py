@@ -61,7 +61,7 @@ FINITE: Final = spaces.Box(-1, 1, (2,))
 
 
 def is_unbounded(space: Any) -> bool:
-    return isinstance(space, spaces.Box) and not np.all(np.isfinite(np.concatenate([space.low, space.high])))
+    return isinstance(space, spaces.Box) and not np.isfinite([space.low, space.high]).all()
 
 
 def algorithm_class(name: str) -> Any:
@@ -205,15 +205,18 @@ ACTIONS: Final[dict[str, Any]] = {
     "asymmetric": ASYMMETRIC,
     "matrix": spaces.Box(-2, 1, (2, 2)),
     "float64": spaces.Box(-2.0, 0.1, (2,), np.float64),
+    "integers": spaces.Box(-3, 4, (2,), np.int64),
+    "scalar": spaces.Box(-1, 1, ()),
     "unbounded": spaces.Box(-np.inf, np.inf, (2,)),
     "half": spaces.Box(np.array([-np.inf, 0], "f4"), np.array([0.5, np.inf], "f4")),
     "discrete": spaces.Discrete(4),
     "discrete_start": spaces.Discrete(4, start=3),
     "multi_discrete": spaces.MultiDiscrete([3, 2, 4]),
+    "multi_discrete_start": spaces.MultiDiscrete([3, 1], start=[1, 5]),
     "bits": spaces.MultiBinary(3),
 }
-BOXES: Final = ("box", "asymmetric", "matrix", "float64")
-CHOICES: Final = ("discrete", "discrete_start", "multi_discrete", "bits")
+BOXES: Final = ("box", "asymmetric", "matrix", "float64", "integers", "scalar")
+CHOICES: Final = ("discrete", "discrete_start", "multi_discrete", "multi_discrete_start", "bits")
 ON_POLICY: Final = ("PPO", "A2C", "TRPO")
 ACTIONS_OF: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys((*ON_POLICY, "RecurrentPPO"), (*BOXES, "unbounded", "half", *CHOICES)),

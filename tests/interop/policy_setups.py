@@ -182,6 +182,10 @@ def list_noise() -> Iterator[Setup]:
             small = small_kwargs(name, kwargs)
             action = FIRST_ACTION[name]
             yield Setup(label, name, policy_name(name, "Mlp"), VECTOR, action, small, {"use_sde": True})
+    for name in ("PPO", "RecurrentPPO", "SAC"):
+        for kind, space, kwargs in (("Cnn", IMAGE_LAST, SMALL_CNN), ("MultiInput", DICT, SMALL_DICT)):
+            small = small_kwargs(name, kwargs)
+            yield Setup("noisy", name, policy_name(name, kind), space, FIRST_ACTION[name], small, {"use_sde": True})
 
 
 def list_images() -> Iterator[Setup]:

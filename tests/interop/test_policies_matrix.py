@@ -22,6 +22,7 @@ from tests.interop.policy_agents import (
     FIRST_ACTION,
     GOALS,
     IMAGE_FIRST,
+    IMAGE_LAST,
     MULTI_DISCRETE_DICT,
     OBSERVATIONS,
     SMALL_CNN,
@@ -177,6 +178,7 @@ NORMALIZED: Final[dict[str, tuple[str, str, Any, dict[str, Any]]]] = {
     "matrix": ("DQN", "MlpPolicy", OBSERVATIONS["matrix"], {}),
     "integers": ("TD3", "MlpPolicy", OBSERVATIONS["integers"], {}),
     "image": ("PPO", "CnnPolicy", IMAGE_FIRST, {}),
+    "image_last": ("PPO", "CnnPolicy", IMAGE_LAST, {}),
     "unchanged": ("PPO", "MlpPolicy", spaces.Discrete(4), {"norm_obs": False}),
     "goals": ("SAC", "MultiInputPolicy", GOALS, {"clip_obs": 3.0}),
     "keys": ("PPO", "MultiInputPolicy", MULTI_DISCRETE_DICT, {"norm_obs_keys": ["v"]}),
@@ -188,14 +190,14 @@ NORMALIZED: Final[dict[str, tuple[str, str, Any, dict[str, Any]]]] = {
 @pytest.mark.parametrize("label", NORMALIZED)
 def test_statistics_are_applied(label: str, tmp_path: Path) -> None:
     name, policy_class, space, options = NORMALIZED[label]
-    kwargs = SMALL_CNN if label == "image" else small_kwargs(name, {})  # SB3 divides the normalized image by 255
+    kwargs = SMALL_CNN if "image" in label else small_kwargs(name, {})  # SB3 divides the normalized image by 255
     setup = Setup(label, name, policy_class, space, FIRST_ACTION[name], kwargs)
     agent = build_agent(setup)
-    normalizer = VecNormalize(environment(agent.model.observation_space, setup.action), training=False, **options)
+    normalizer = VecNormalize(environment(space, setup.action), training=False, **options)
     move_statistics(normalizer)
     normalizer.save(str(tmp_path / "vecnormalize.pkl"))
     real, policy = RealPolicy(agent.model), sbformat.load_policy(agent.raw, vecnormalize=tmp_path / "vecnormalize.pkl")
-    observations = draw_observations(real.observation_space, COUNT)
+    observations = draw_observations(space, COUNT)
     batch = stack_observations(observations)
     expected = real.predict(normalizer.normalize_obs(batch), deterministic=True)
     found = policy.predict(batch, deterministic=True)
@@ -224,6 +226,19 @@ def move_statistics(normalizer: Any) -> None:
 ALONE: Final = [setup for setup in SETUPS if setup.label in {"from_float32", "from_discrete", "first", "dict"}]
 
 
+def invisible_arguments(setup: Any) -> dict[str, Any]:
+    """The arguments of a policy that no tensor shows, as the setup has them."""
+    is_on_policy = setup.algorithm in {"PPO", "A2C", "TRPO", "MaskablePPO", "RecurrentPPO"}
+    found: dict[str, Any] = {"activation_fn": "Tanh" if is_on_policy else "ReLU"}
+    if setup.label in {"first", "dict"}:
+        found["normalize_images"] = True
+    if setup.algorithm == "CrossQ":
+        found["batch_norm_eps"] = 0.001
+    if setup.algorithm == "ARS":
+        found["squash_output"] = True
+    return found
+
+
 @pytest.mark.parametrize("setup", each(ALONE))
 def test_a_policy_without_data_acts_the_same(setup: Any) -> None:
     """A lone ``policy.pth`` needs what no tensor shows; a file of ``policy.save()`` has it."""
@@ -232,15 +247,11 @@ def test_a_policy_without_data_acts_the_same(setup: Any) -> None:
     weights = sbformat.reads(agent.raw).raw("policy.pth")
     with pytest.raises(sbformat.UnsupportedError, match="activation_fn"):
         sbformat.load_policy(weights, observation_space=real.observation_space, action_space=real.action_space)
-    is_on_policy = setup.algorithm in {"PPO", "A2C", "TRPO", "MaskablePPO", "RecurrentPPO"}
-    arguments: dict[str, Any] = {"activation_fn": "Tanh" if is_on_policy else "ReLU"}
-    if setup.algorithm == "ARS":
-        arguments["squash_output"] = True
     policy = sbformat.load_policy(
         weights,
         observation_space=real.observation_space,
         action_space=real.action_space,
-        policy_kwargs=arguments,
+        policy_kwargs=invisible_arguments(setup),
     )
     assert policy.inferred
     observations = draw_observations(real.observation_space, 10)
