@@ -6,17 +6,19 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.cli import _agents, _files, _output
-from sbformat.errors import SbformatError, ValidationError, escape
+from sbformat.errors import SbformatError, ValidationError, escape, quote
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from sbformat.policies.run.policy import Policy
 
 _STANDARD_INPUT: Final = "-"
 _DIGITS: Final = 6
 _CELL: Final = 240
+_SHOWN: Final = 8
+"""Keys in a message."""
 
 
 def configure(subparsers: Any) -> None:
@@ -101,8 +103,8 @@ def _predict_steps(policy: Policy, observations: Any, masks: Any, args: argparse
     actions: list[Any] = []
     outputs: dict[str, list[Any]] = {}
     state = None
-    for number, observation in enumerate(_list_steps(observations)):
-        mask = None if masks is None else masks[number] if isinstance(masks[0], (list, tuple)) else masks
+    steps = _list_steps(observations)
+    for number, (observation, mask) in enumerate(zip(steps, _list_masks(masks, len(steps)))):
         is_first = [number == 0]
         if args.outputs:
             for name, value in policy.outputs(observation, state, is_first, action_masks=mask).items():
@@ -112,16 +114,41 @@ def _predict_steps(policy: Policy, observations: Any, masks: Any, args: argparse
     return Prediction(actions, outputs)
 
 
-def _list_steps(observations: Any) -> Iterator[Any]:
-    """Yield the observations of a batch."""
-    if isinstance(observations, dict):
-        for parts in zip(*observations.values()):
-            yield dict(zip(observations, parts))
-        return
-    if not hasattr(observations, "__iter__") or getattr(observations, "ndim", 1) == 0:
+def _list_steps(observations: Any) -> list[Any]:
+    """Return the observations of a batch.
+
+    :raises ValidationError: when it is not a list, or a dict of lists of one length
+    """
+    named = observations if isinstance(observations, dict) else {"": observations}
+    if not named or not all(_is_list(part) for part in named.values()):
         message = "expected a list of observations, one for each step"
         raise ValidationError(message)
-    yield from observations
+    lengths = {key: len(part) for key, part in named.items()}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{quote(key, 40)}: {length}" for key, length in list(lengths.items())[:_SHOWN])
+        message = f"expected as many steps for each key of the observation, got {shown}"
+        raise ValidationError(message)
+    if isinstance(observations, dict):
+        return [dict(zip(observations, parts)) for parts in zip(*observations.values())]
+    return list(observations)
+
+
+def _list_masks(masks: Any, count: int) -> list[Any]:
+    """Return the mask of each step: masks are a list of them, or one for all steps.
+
+    :raises ValidationError: when there are more or fewer masks than steps
+    """
+    if not isinstance(masks, list) or not any(isinstance(mask, list) for mask in masks):
+        return [masks] * count
+    if len(masks) != count:
+        message = f"expected a mask for each of the {count} steps, or one for all, got {len(masks)} masks"
+        raise ValidationError(message)
+    return masks
+
+
+def _is_list(value: Any) -> bool:
+    """Return whether it is a list or an array, with an item."""
+    return (isinstance(value, list) or getattr(value, "ndim", 0) > 0) and len(value) > 0
 
 
 def _read_observation(args: argparse.Namespace) -> Any:

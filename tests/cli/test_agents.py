@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import sys
@@ -125,6 +126,10 @@ def test_missing_statistics_are_told_on_standard_error(capsys: pytest.CaptureFix
         (["--observation", '["a", "b", "c", "d"]'], "invalid", "expected numbers"),
         (["--observation", "[[1, 2, 3, 4], [1, 2]]"], "invalid", "lists of different lengths"),
         (["--observation", "5", "--sequence"], "invalid", "a list of observations"),
+        (["--observation", "[]", "--sequence"], "invalid", "a list of observations"),
+        (["--observation", '"abc"', "--sequence"], "invalid", "a list of observations"),
+        (["--observation", '{"a": 1}', "--sequence"], "invalid", "a list of observations"),
+        (["--observation", '{"a": [1, 2], "b": [1]}', "--sequence"], "invalid", "for each key of the observation, got"),
         (["--observation", "[1, 2, 3, 4]", "--action-masks", "[1, 0]"], "invalid", "MaskablePPO"),
         (["--observation", "[1, 2, 3, 4]", "--action-masks", "x"], "data failure", "--action-masks: expected JSON"),
         (["--observation", "nowhere.npy"], "cannot open", "No such file"),
@@ -141,6 +146,49 @@ def test_an_observation_that_does_not_fit_is_one_line(
     assert (status, out) == (2, "")
     assert err.startswith(f"{PPO}: {outcome}: ")
     assert err.count("\n") == 1
+
+
+MASKABLE = b"\x80\x04csb3_contrib.common.maskable.policies\nMaskableActorCriticPolicy\n."
+
+
+@pytest.fixture
+def maskable(tmp_path: Path) -> Path:
+    """The bundled agent as one of MaskablePPO, which has the same weights."""
+    path = tmp_path / "maskable.zip"
+    serialized = base64.b64encode(MASKABLE).decode()
+    path.write_bytes(with_data(lambda data: data["policy_class"].update({":serialized:": serialized})))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("masks", "expected"), [("[1, 0]", [0, 0, 0]), ("[0, 1]", [1, 1, 1]), ("[[1, 0], [0, 1], [1, 0]]", [0, 1, 0])]
+)
+def test_steps_have_a_mask_each_or_one_for_all(
+    capsys: pytest.CaptureFixture[str], maskable: Path, masks: str, expected: list[int]
+) -> None:
+    options = ["--observation", json.dumps(OTHERS), "--sequence", "--action-masks", masks]
+    assert run_json(capsys, "predict", maskable, *options)[1]["actions"] == expected
+
+
+@pytest.mark.parametrize(
+    ("masks", "message"),
+    [
+        ("[[1, 0]]", "expected a mask for each of the 3 steps, or one for all, got 1 masks"),
+        ("[[1, 0], [1, 0], [1]]", "expected numbers of the shape (1, 2) as action_masks, got 1 of them"),
+        ("[[1, 0], [1, [0]], [1, 0]]", "as action_masks, got lists of different lengths"),
+        ("[[1, 0], 1, [1, 0]]", "expected numbers of the shape (1, 2) as action_masks, got int"),
+        ("[]", "as action_masks, got 0 of them"),
+        ("5", "as action_masks, got int"),
+        ('{"a": 1}', "as action_masks, got dict"),
+    ],
+)
+def test_masks_of_steps_that_do_not_fit_are_one_line(
+    capsys: pytest.CaptureFixture[str], maskable: Path, masks: str, message: str
+) -> None:
+    options = ["--observation", json.dumps(OTHERS), "--sequence", "--action-masks", masks]
+    status, report = run_json(capsys, "predict", maskable, *options)
+    assert (status, report["outcome"]) == (2, "invalid")
+    assert message in report["message"]
 
 
 def test_a_policy_that_is_not_known_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -187,7 +187,8 @@ class Policy:
         :param state: what the last call returned, for recurrent policies: None at first. Of SB3 a pair of arrays
             (layers, environments, hidden), of SB2 one array (environments, 2 x hidden)
         :param episode_start: for each environment, whether its episode begins: its state is then zero
-        :param deterministic: the most likely action instead of a drawn one
+        :param deterministic: the most likely action instead of a drawn one; False by default as in SB3, also for agents
+            of Stable Baselines 2, where it is True by default for DQN, SAC, TD3, DDPG and HER
         :param action_masks: for MaskablePPO: for each choice whether it is valid
         :return: an int64 or float array of the shape of the action space, with one more axis in front for a batch, and
             the next state; None, or for SB3 what was passed, if the policy is not recurrent
@@ -357,7 +358,7 @@ class Policy:
         named = dict(zip(self._all_states, parts)) if len(parts) > len(self._states) else dict(zip(self._states, parts))
         for name, rows in self._all_states.items():
             part = named.get(name, named.get(name.removeprefix(_CRITIC)))
-            array, expected = np.asarray(part), self._state_shape(rows, count)
+            array, expected = _make_array(part, "state"), self._state_shape(rows, count)
             if array.shape != expected or array.dtype.kind not in NUMBERS:
                 message = f"expected an array of numbers of the shape {expected} as state, got {_describe(part)}"
                 raise ValueError(message)
@@ -389,13 +390,25 @@ def _fit(value: Any, described: Input, count: int) -> np.ndarray:
 
     :raises ValueError: when it has another number of items
     """
-    array = np.asarray(value)
-    if array.dtype.kind not in "biuf" or array.size != count * prod(described.shape):
+    array = _make_array(value, described.role)
+    if array.dtype.kind not in NUMBERS or array.size != count * prod(described.shape):
         expected = (count, *described.shape)
         message = f"expected numbers of the shape {expected} as {described.role}, got {_describe(value)}"
         raise ValueError(message)
     made: np.ndarray = array != 0 if described.dtype == "bool" else array
     return made.reshape(count, *described.shape)
+
+
+def _make_array(value: Any, what: str) -> np.ndarray:
+    """Return an argument as an array.
+
+    :raises ValueError: when numpy does not make one of it
+    """
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError):
+        message = f"expected an array of numbers as {what}, got lists of different lengths, or other objects"
+        raise ValueError(message) from None
 
 
 def _require_count(n_envs: object, least: int) -> None:

@@ -507,6 +507,8 @@ def test_masks_that_do_not_fit_are_refused() -> None:
         policy.predict(FOUR, action_masks=[1, 0])
     with pytest.raises(ValueError, match=r"as action_masks, got .*U1 of \(3,\)"):
         policy.predict(FOUR, action_masks=np.array(["a", "b", "c"]))
+    with pytest.raises(ValueError, match="expected an array of numbers as action_masks, got lists of different"):
+        policy.predict(FOUR, action_masks=[[1, [0], 1]])
     for method in ("predict", "outputs"):
         with pytest.raises(ValueError, match="the policy does not take action_masks: only those of MaskablePPO do"):
             getattr(make_policy(categorical(box(4), discrete(3))), method)(FOUR, action_masks=[1, 1, 1])
@@ -606,6 +608,7 @@ BAD_STATES: list[tuple[Any, str]] = [
     ("ab", "expected a tuple of 2 arrays as state, got str"),
     ((np.zeros((LAYERS, 2, HIDDEN)),) * 2, r"of the shape \(2, 1, 3\) as state, got float64 of \(2, 2, 3\)"),
     ((np.zeros((LAYERS, HIDDEN)),) * 2, r"of the shape \(2, 1, 3\) as state, got float64 of \(2, 3\)"),
+    (([[1.0], 2.0],) * 2, "expected an array of numbers as state, got lists of different lengths"),
     ((np.full((LAYERS, 1, HIDDEN), "a"),) * 2, r"expected an array of numbers of the shape \(2, 1, 3\)"),
 ]
 
