@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import nan, prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import UnsupportedError, quote
+from sbformat.immutable import FrozenDict
 from sbformat.policies.graph import Graph, Input, Node, Sampling, State, Weight
 from sbformat.policies.operators import OPERATORS, Operand
 from sbformat.pth.values import TensorInfo
@@ -89,6 +90,7 @@ class GraphBuilder:
         :param items: in C order
         """
         numbers = tuple(items) if not isinstance(items, (int, float)) else (items,)
+        numbers = tuple(nan if item != item else item for item in numbers)  # noqa: PLR0124 - one NaN, so that it is equal
         name = f"constant {dtype} {shape} {numbers[:8]}".replace("'", "")
         while name in self._weights and self._weights[name].source != numbers:
             name += "+"
@@ -119,7 +121,7 @@ class GraphBuilder:
         self._spend(prod(shape) + _NODE_ITEMS)
         name = self._unique(name or (f"{module}/{op}" if module else op))
         self._nodes[name] = Node(
-            name, op, tuple(operand.name for operand in operands), attributes, dtype, shape, module
+            name, op, tuple(operand.name for operand in operands), FrozenDict(attributes), dtype, shape, module
         )
         return Value(name, dtype, shape, all(operand.is_weight for operand in operands))
 
@@ -145,8 +147,8 @@ class GraphBuilder:
         return Graph(
             tuple(item for item in self._inputs.values() if item.name in wanted or item.role == "observation"),
             tuple(node for node in self._nodes.values() if node.name in wanted),
-            {name: value.name for name, value in outputs.items()},
-            {name: weight for name, weight in self._weights.items() if name in wanted},
+            FrozenDict({name: value.name for name, value in outputs.items()}),
+            FrozenDict({name: weight for name, weight in self._weights.items() if name in wanted}),
             tuple(self._states),
             sampling,
             tuple(self.inferred),

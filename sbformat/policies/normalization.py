@@ -18,6 +18,8 @@ ADDRESS: Final = "vecnormalize"
 """Where the addresses of statistics begin."""
 _DOUBLE: Final = "float64"
 _IMAGE_AXES: Final = 3
+_BYTE: Final = "uint8"
+"""The dtype of images that VecTransposeImage transposes."""
 _CHANNELS_LAST: Final = (1, 2, 0)
 _CHANNELS_FIRST: Final = (2, 0, 1)
 
@@ -47,7 +49,9 @@ def normalize_observation(builder: GraphBuilder, value: Value, statistics: VecNo
     moments = found[key] if isinstance(found, dict) and key is not None else found
     name = f"{ADDRESS}:obs_rms" if key is None else f"{ADDRESS}:obs_rms/{key}"
     module = ADDRESS if key is None else f"{ADDRESS}.{key}"
-    transposed = _is_transposed(value.shape, moments.shape, name)  # type: ignore[union-attr]
+    transposed = _is_transposed(value, moments.shape, name)  # type: ignore[union-attr]
+    if value.dtype != _DOUBLE:
+        value = builder.add("Cast", value, to=_DOUBLE, module=module)
     if transposed:
         value = builder.add("Transpose", value, axes=_CHANNELS_LAST, module=module)
     mean, variance = (
@@ -57,8 +61,6 @@ def normalize_observation(builder: GraphBuilder, value: Value, statistics: VecNo
     epsilon, high, low = (
         builder.constant(number, _DOUBLE) for number in (statistics.epsilon, statistics.clip_obs, -statistics.clip_obs)
     )
-    if value.dtype != _DOUBLE:
-        value = builder.add("Cast", value, to=_DOUBLE, module=module)
     deviation = builder.add("Sqrt", builder.add("Add", variance, epsilon, module=module), module=module)
     value = builder.add("Div", builder.add("Sub", value, mean, module=module), deviation, module=module)
     value = builder.add("Min", builder.add("Max", value, low, module=module), high, module=module)
@@ -66,11 +68,26 @@ def normalize_observation(builder: GraphBuilder, value: Value, statistics: VecNo
     return builder.add("Transpose", value, axes=_CHANNELS_FIRST, module=module) if transposed else value
 
 
-def _is_transposed(observation: tuple[int, ...], statistics: tuple[int, ...], name: str) -> bool:
+def require_not_normalized(statistics: VecNormalize, key: str | None, space: str) -> None:
+    """Refuse statistics of observations that are not a Box, which SB3 does not normalize.
+
+    :param space: the name of their space
+    :raises ValidationError: when there are any
+    """
+    found = statistics.obs_rms
+    has_any = key in (statistics.norm_obs_keys or ()) if isinstance(found, dict) else found is not None and key is None
+    if statistics.norm_obs and has_any:
+        message = f"expected no statistics of a {space} observation: VecNormalize normalizes a Box alone"
+        raise ValidationError(message)
+
+
+def _is_transposed(value: Value, statistics: tuple[int, ...], name: str) -> bool:
     """Return whether statistics are of the channel-last images that an observation was transposed from."""
+    observation = value.shape
     if observation == statistics:
         return False
-    if len(observation) == _IMAGE_AXES and tuple(observation[axis] for axis in _CHANNELS_LAST) == statistics:
+    is_image = value.dtype == _BYTE and len(observation) == _IMAGE_AXES
+    if is_image and tuple(observation[axis] for axis in _CHANNELS_LAST) == statistics:
         return True
     message = f"{quote(name, 120)}: expected statistics of the shape {observation}, got {statistics}"
     raise ValidationError(message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import os
@@ -518,3 +519,11 @@ def test_forged_data_gives_an_error_of_sbformat_or_a_policy_that_acts(key: str, 
         for deterministic in (True, False):
             policy.predict(observation, deterministic=deterministic)
         policy.outputs(observation)
+
+
+def test_a_graph_cannot_be_changed() -> None:
+    policy = sbformat.load_policy(PPO)
+    for part in (policy.graph.outputs, policy.graph.weights, policy.graph.nodes[0].attributes):
+        with pytest.raises(TypeError):
+            part["action"] = "value"  # type: ignore[index]
+    assert copy.deepcopy(policy.graph.outputs) == policy.graph.outputs

@@ -187,7 +187,8 @@ class Policy:
         :param state: what the last call returned, for recurrent policies: None at first. Of SB3 a pair of arrays
             (layers, environments, hidden), of SB2 one array (environments, 2 x hidden)
         :param episode_start: for each environment, whether its episode begins: its state is then zero
-        :param deterministic: the most likely action instead of a drawn one
+        :param deterministic: the most likely action instead of a drawn one; False by default as in SB3, also for agents
+            of Stable Baselines 2, where it is True by default for DQN, SAC, TD3, DDPG and HER
         :param action_masks: for MaskablePPO: for each choice whether it is valid
         :return: an int64 or float array of the shape of the action space, with one more axis in front for a batch, and
             the next state; None, or for SB3 what was passed, if the policy is not recurrent

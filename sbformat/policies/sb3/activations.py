@@ -6,11 +6,14 @@ of their arguments, is in :mod:`sbformat.policies.shapes.activations`. Source: t
 
 from __future__ import annotations
 
-from math import pi, sqrt
+from math import inf, isfinite, pi, sqrt
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError
+from sbformat.policies.shapes.entropy import LARGEST_FLOAT32
+from sbformat.values.context import UnrecognizedError
+from sbformat.values.numbers import to_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,15 +29,27 @@ class Activation(NamedTuple):
     arguments: Mapping[str, Any] = {}
 
     def number(self, name: str, default: float) -> float:
-        """Return an argument that is a number.
+        """Return an argument that is a number; NaN and infinity are, as for torch.
 
-        :raises UnsupportedError: when it is something else
+        :raises UnsupportedError: when it is something else, or beyond float32, where torch fails
         """
-        value = self.arguments.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            message = f"expected a number as {name}"
+        try:
+            value = float(to_number(self.arguments.get(name, default), name))
+        except UnrecognizedError as error:
+            raise self.refuse(str(error)) from None
+        if LARGEST_FLOAT32 < abs(value) < inf:
+            message = f"expected a number of float32 as {name}, got {value!r}"
             raise self.refuse(message)
-        return float(value)
+        return value
+
+    def require(self, expected: str, *, is_true: bool) -> None:
+        """Refuse arguments that torch refuses.
+
+        :raises UnsupportedError: unless a condition is true
+        """
+        if not is_true:
+            message = f"expected {expected}"
+            raise self.refuse(message)
 
     def refuse(self, reason: str) -> UnsupportedError:
         """Return the error for an activation that has no graph."""
@@ -119,7 +134,9 @@ def _clip(place: _Place, low: float, high: float) -> Value:
 
 
 def _hard_tanh(place: _Place) -> Value:
-    return _clip(place, place.activation.number("min_val", -1.0), place.activation.number("max_val", 1.0))
+    low, high = place.activation.number("min_val", -1.0), place.activation.number("max_val", 1.0)
+    place.activation.require("max_val to be greater than min_val", is_true=not low >= high)
+    return _clip(place, low, high)
 
 
 def _softmax(op: str) -> Callable[[_Place], Value]:
@@ -153,6 +170,7 @@ def _hard_shrink(place: _Place) -> Value:
 
 def _soft_shrink(place: _Place) -> Value:
     lambd = place.activation.number("lambd", 0.5)
+    place.activation.require("a finite lambd, 0 or more", is_true=0 <= lambd < inf)
     return place.unary("Shrink", lambd=lambd, bias=lambd)
 
 
@@ -162,7 +180,15 @@ def _leaky_relu(place: _Place) -> Value:
 
 def _random_relu(place: _Place) -> Value:
     lower, upper = place.activation.number("lower", 1 / 8), place.activation.number("upper", 1 / 3)
+    is_range = isfinite(lower) and isfinite(upper) and lower <= upper
+    place.activation.require("finite numbers as lower and upper, in this order", is_true=is_range)
     return place.unary("LeakyRelu", alpha=(lower + upper) / 2)
+
+
+def _celu(place: _Place) -> Value:
+    alpha = place.activation.number("alpha", 1.0)
+    place.activation.require("alpha to be other than 0", is_true=alpha != 0)
+    return place.unary("Celu", alpha=alpha)
 
 
 def _prelu(place: _Place) -> Value:
@@ -184,7 +210,7 @@ def _softplus(place: _Place) -> Value:
 
 ACTIVATION_NODES: Final[Mapping[str, Callable[[_Place], Value]]] = {
     "AlphaDropout": _same,
-    "CELU": _simple("Celu", alpha=1.0),
+    "CELU": _celu,
     "Dropout": _same,
     "ELU": _simple("Elu", alpha=1.0),
     "FeatureAlphaDropout": _same,

@@ -12,7 +12,7 @@ from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape, quote
 from sbformat.policies.builder import numpy_name
 from sbformat.policies.graph import Input
-from sbformat.policies.normalization import normalize_observation
+from sbformat.policies.normalization import normalize_observation, require_not_normalized
 from sbformat.policies.sb3.network import FLOAT
 from sbformat.policies.sb3.settings import WHAT_WORKS
 from sbformat.policies.shapes.extractors import COMBINED, FLATTEN, NATURE, choice_counts, is_image
@@ -153,6 +153,8 @@ class Features:
         """``preprocess_obs``: numbers as float32, images divided by 255, integers one-hot."""
         network = self._network
         name = OBSERVATION if key is None else f"{OBSERVATION}.{key}"
+        if self._statistics is not None and not isinstance(space, Box):
+            require_not_normalized(self._statistics, key, space.class_name)
         if isinstance(space, (Discrete, MultiDiscrete)):
             value = network.builder.input(Input(name, "int64", space.shape, key=key))
             return self._one_hot(value, space, name)

@@ -6,6 +6,7 @@ Sources: SB3 ``sac/policies.py``, ``td3/policies.py`` and ``dqn/policies.py`` of
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import ValidationError
@@ -13,7 +14,9 @@ from sbformat.policies.graph import Sampling
 from sbformat.policies.sb3.actions import Head, add_gaussian, add_gsde, component_sizes, finish_action, require_outputs
 from sbformat.policies.sb3.on_policy import add_noise_features
 from sbformat.policies.shapes.agents import action_space_error
+from sbformat.policies.shapes.entropy import LARGEST_FLOAT32
 from sbformat.policies.shapes.sac_and_td3 import shares_extractor
+from sbformat.policies.shapes.sizes import NetworkError
 from sbformat.values.types import Box, Discrete
 
 if TYPE_CHECKING:
@@ -61,6 +64,8 @@ def _add_clipped_mean(network: Network, latent: Value) -> Value:
     if not network.has("actor.mu.0"):
         return network.linear("actor.mu", latent, name="mean")
     limit = network.settings.number("clip_mean", _CLIP_MEAN)
+    if LARGEST_FLOAT32 < limit < inf:
+        raise NetworkError(network.settings.arguments.key("clip_mean"), f"expected a number of float32, got {limit!r}")
     above = network.add("Max", network.linear("actor.mu.0", latent), network.constant(-limit), module="actor.mu.1")
     return network.add("Min", above, network.constant(limit), name="mean", module="actor.mu.1")
 

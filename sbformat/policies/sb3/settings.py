@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape, quote
-from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.sb3.activations import Activation
 from sbformat.policies.shapes import POLICIES, dqn_and_ars, match_network, on_policy, read_agent, sac_and_td3
 from sbformat.policies.shapes.activations import ACTIVATIONS, FLATTEN_LAYER, RELU, TANH
@@ -14,6 +14,7 @@ from sbformat.policies.shapes.arguments import Arguments
 from sbformat.policies.shapes.parameters import decode_value, read_policy_class
 from sbformat.policies.shapes.saved_policy import list_saved_agents, match_saved_policy
 from sbformat.policies.shapes.sizes import unknown_value_error, wrong_value_error
+from sbformat.values.context import UnrecognizedError
 from sbformat.values.numbers import to_number
 from sbformat.values.types import Partial, Reference
 
@@ -99,16 +100,18 @@ class Settings(NamedTuple):
 def read_number(value: object, key: str) -> float:
     """Return a number of ``data``; a numpy scalar is one, too.
 
-    :raises NetworkError: when it is something else
+    :raises NetworkError: when it is something else, or an integer of more than 64 bits, which torch refuses
     """
-    value = _plain(value)
-    if not isinstance(value, (int, float)):
-        raise wrong_value_error(value, key, "a number")
-    return float(value)
+    try:
+        return float(to_number(value, key))
+    except UnrecognizedError:
+        raise wrong_value_error(value, key, "a number of at most 64 bits") from None
 
 
 def _plain(value: object) -> object:
-    return to_number(value, "argument") if isinstance(value, ArrayInfo) and value.is_scalar else value
+    with suppress(UnrecognizedError):
+        return to_number(value, "argument")
+    return value
 
 
 # -- reading ------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.constants import DATA_ENTRY
@@ -16,6 +17,7 @@ from sbformat.policies.shapes.sizes import (
     unknown_value_error,
     wrong_value_error,
 )
+from sbformat.values.context import UnrecognizedError
 from sbformat.values.numbers import to_number
 from sbformat.values.types import Reference
 
@@ -94,9 +96,10 @@ def is_true(value: object, key: str) -> bool:
 
     :raises UnsupportedError: when its type is not known
     """
-    if value is None or isinstance(value, (bool, int, float, str, list, tuple, dict)):
+    if isinstance(value, ArrayInfo):  # before tuples: it is one, which is not empty
+        with suppress(UnrecognizedError):
+            return bool(to_number(value, key))
+    elif value is None or isinstance(value, (bool, int, float, str, list, tuple, dict)):
         return bool(value)
-    if isinstance(value, ArrayInfo) and value.shape == ():
-        return bool(to_number(value, key))
     message = f"{escape(key, 80)}: expected true or false, got {describe_value(value)}"
     raise UnsupportedError(message, entry=DATA_ENTRY)

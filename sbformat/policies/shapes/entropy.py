@@ -39,7 +39,7 @@ _NUMBER: Final = r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+
 _NUMBER_TEXT: Final = re.compile(_NUMBER)
 _AUTOMATIC: Final = re.compile(rf"auto(?:_({_NUMBER}))?")
 _WRONG_INITIAL: Final = re.compile(r"auto_(-.*|\+?[0.]+([eE].*)?)")
-_LARGEST_FLOAT32: Final = 3.4028234663852886e38
+LARGEST_FLOAT32: Final = 3.4028234663852886e38
 
 
 class EntropyMismatch(NamedTuple):
@@ -57,7 +57,7 @@ def fixed_coefficient(value: object) -> float | None:
         value = value.to_numpy().item() if value.is_scalar and value.dtype[1] in "fiu" else None
     if isinstance(value, str) and _NUMBER_TEXT.fullmatch(value):
         value = float(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _LARGEST_FLOAT32:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= LARGEST_FLOAT32:
         return None
     return value
 
@@ -68,7 +68,7 @@ def initial_coefficient(value: object) -> float | None:
     if found is None:
         return None
     initial = float(found[1] or 1.0)
-    return initial if 0 < initial <= _LARGEST_FLOAT32 else None
+    return initial if 0 < initial <= LARGEST_FLOAT32 else None
 
 
 def is_learned_coefficient(archive: Archive) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,6 +99,12 @@ def with_policy_class(archive: Archive, name: str) -> Archive:
 def lone(archive: Archive) -> Archive:
     """The archive with its ``policy.pth`` alone."""
     return archive.without(*(name for name in archive.entries if name != "policy.pth"))
+
+
+def with_kwargs(archive: Archive, **kwargs: Any) -> Archive:
+    """The archive with arguments of its policy as Python pickles them: scalars of numpy stay what they are."""
+    pickled = pickle.dumps({**archive.decode("policy_kwargs"), **kwargs}, protocol=4)
+    return archive.replace(data={**archive.data, "policy_kwargs": Serialized(None, pickled)})
 
 
 def build(archive: Archive, limits: Limits | None = None, **given: Any) -> PolicyModel:

@@ -145,6 +145,29 @@ def test_an_argument_that_is_not_a_number() -> None:
         build(agent_with("LeakyReLU", {"negative_slope": "steep"}))
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        pytest.param("LeakyReLU", {"negative_slope": 10**400}, id="huge"),
+        ("ELU", {"alpha": 1e39}),
+        ("CELU", {"alpha": 0}),
+        ("Hardtanh", {"min_val": 1, "max_val": 1}),
+        ("Softshrink", {"lambd": -1}),
+        ("Softshrink", {"lambd": float("nan")}),
+        ("RReLU", {"lower": 1, "upper": 0}),
+        ("RReLU", {"upper": float("inf")}),
+    ],
+)
+def test_arguments_that_torch_refuses(name: str, arguments: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedError, match=f"activation_fn is {name}: expected "):
+        build(agent_with(name, arguments))
+
+
+def test_an_argument_that_is_another_type_of_number() -> None:
+    nodes = build(agent_with("LeakyReLU", {"negative_slope": True})).graph.nodes
+    assert {node.attributes["alpha"] for node in nodes if node.op == "LeakyRelu"} == {1.0}
+
+
 def test_every_activation_has_a_row() -> None:
     tested = {name for name, *_ in FORMULAS} | {name for name, _ in REFUSED} | {"PReLU", "Flatten"}
     assert tested == set(ACTIVATION_NODES) == {name for _, name in ACTIVATIONS} | {"Flatten"}

@@ -144,6 +144,34 @@ def test_statistics_of_images_with_the_channels_last() -> None:
     close(found, dense(weights_of(archive), "action_net", features))
 
 
+def test_an_image_of_floats_is_normalized_as_it_is() -> None:
+    archive = linear_agent(images(2, 4, 5))
+    made = VecNormalize(obs_rms=statistics(4, 5, 2), norm_reward=False)
+    image = GENERATOR.uniform(0, 255, (3, 4, 5, 2))
+    features = made.normalize_obs(image).transpose(0, 3, 1, 2).reshape(3, -1) / np.float32(255)
+    found = logits(archive, image.transpose(0, 3, 1, 2), vecnormalize=made)
+    close(found, dense(weights_of(archive), "action_net", features))
+
+
+def test_only_images_are_transposed_for_their_statistics() -> None:
+    made = VecNormalize(obs_rms=statistics(4, 5, 2), norm_reward=False)
+    with pytest.raises(ValidationError, match=r"expected statistics of the shape \(2, 4, 5\), got \(4, 5, 2\)"):
+        build(linear_agent(box(2, 4, 5)), vecnormalize=made)
+
+
+def test_statistics_of_what_sb3_does_not_normalize() -> None:
+    made = VecNormalize(obs_rms=statistics(3), norm_reward=False)
+    with pytest.raises(ValidationError, match="expected no statistics of a MultiBinary observation"):
+        build(linear_agent(multi_binary(3)), vecnormalize=made)
+    space = dict_space(a=box(2), b=multi_binary(3))
+    archive = make_agent("MultiInputActorCriticPolicy", space, discrete(4), net_arch=[])
+    by_key = {"a": statistics(2), "b": statistics(3)}
+    with pytest.raises(ValidationError, match="expected no statistics of a MultiBinary observation"):
+        build(archive, vecnormalize=VecNormalize(obs_rms=by_key, norm_reward=False))
+    only = VecNormalize(obs_rms=by_key, norm_reward=False, norm_obs_keys=("a",))
+    assert build(archive, vecnormalize=only).graph.outputs["action"] == "action"
+
+
 def test_statistics_of_another_shape() -> None:
     made = VecNormalize(obs_rms=statistics(4), norm_reward=False)
     with pytest.raises(ValidationError, match=r"expected statistics of the shape \(3,\), got \(4,\)"):

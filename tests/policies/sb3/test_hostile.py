@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sbformat import LimitError, Limits, SbformatError, UnsupportedError, ValidationError
+from sbformat import LimitError, Limits, SbformatError, Serialized, UnsupportedError, ValidationError
 from sbformat.limits import Budget
 from sbformat.policies.builder import GraphBuilder
 from sbformat.policies.graph import Input
@@ -20,7 +21,7 @@ from sbformat.policies.sb3.settings import find_policy_class
 from sbformat.policies.shapes import POLICIES
 from sbformat.pth.values import TensorInfo
 from tests.policies.run.models import box, dict_space, discrete, images, multi_discrete
-from tests.policies.sb3.agents import build, lone, make_agent, weights_of
+from tests.policies.sb3.agents import build, lone, make_agent, weights_of, with_kwargs
 
 if TYPE_CHECKING:
     from sbformat import Archive
@@ -140,7 +141,7 @@ def test_any_argument(policy: str, key: str, value: Any) -> None:
 
 @pytest.mark.parametrize("value", ["often", [], {}])
 def test_any_rate(value: Any) -> None:
-    with pytest.raises(ValidationError, match="exploration_rate: expected a number, got "):
+    with pytest.raises(ValidationError, match="exploration_rate: expected a number of at most 64 bits, got "):
         build(make_agent("dqn.DQNPolicy", actions=discrete(2), data={"exploration_rate": value}))
 
 
@@ -178,3 +179,52 @@ def test_supplied_layers_before_a_layer_that_is_not_one() -> None:
     forged(archive, **{"action_net.weight": (2,)})
     with pytest.raises(ValidationError, match="expected the layer 'action_net' in the state dict"):
         build(archive, **GIVEN, modules=frozenset({"mlp_extractor"}))
+
+
+HUGE = 10**400
+
+
+@pytest.mark.parametrize(
+    ("policy", "made", "key"),
+    [
+        ("dqn.DQNPolicy", {"actions": discrete(2)}, "exploration_rate"),
+        ("crossq.CrossQPolicy", {}, "batch_norm_eps"),
+        ("sac.SACPolicy", {"use_sde": True}, "clip_mean"),
+    ],
+)
+@pytest.mark.parametrize("number", [HUGE, -HUGE, np.complex64(1)], ids=["huge", "-huge", "complex"])
+def test_a_number_that_torch_refuses(policy: str, made: Any, key: str, number: Any) -> None:
+    archive = make_agent(policy, **made)
+    if key == "exploration_rate":
+        archive = archive.replace(data={**archive.data, key: Serialized(None, pickle.dumps(number))})
+    else:
+        archive = with_kwargs(archive, **{key: number})
+    with pytest.raises(ValidationError, match=f"{key}: expected a number( of at most 64 bits)?, got |not those of SAC"):
+        build(archive)
+
+
+def test_a_limit_of_the_mean_beyond_float32() -> None:
+    archive = make_agent("sac.SACPolicy", use_sde=True, clip_mean=1e39)
+    with pytest.raises(ValidationError, match="clip_mean: expected a number of float32, got 1e"):
+        build(archive)
+    assert build(make_agent("sac.SACPolicy", use_sde=True, clip_mean=float("inf"))).graph.output("mean").shape == (2,)
+
+
+def test_thousands_of_constants_that_are_not_numbers_take_no_longer() -> None:
+    builder = GraphBuilder(Budget())
+    names = {builder.constant(float("nan")).name for _ in range(5_000)}
+    assert len(names) == 1
+
+
+@pytest.mark.parametrize("value", [np.False_, np.True_, np.float32(0), np.int64(2)])
+def test_a_flag_may_be_a_scalar_of_numpy(value: Any) -> None:
+    space = images(1, 36, 36)
+    archive = with_kwargs(make_agent("ActorCriticPolicy", space, discrete(2)), normalize_images=value)
+    ops = [node.op for node in build(archive).graph.nodes]
+    assert ("Div" in ops) == bool(value)
+
+
+def test_a_flag_that_is_not_known() -> None:
+    archive = with_kwargs(make_agent(use_sde=True), use_expln=np.complex64(1))
+    with pytest.raises(UnsupportedError, match="policy_kwargs/use_expln: expected true or false, got "):
+        build(archive)
