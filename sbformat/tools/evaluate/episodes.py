@@ -172,7 +172,9 @@ def _check_arguments(source: object, env: object, vecnormalize: object, env_kwar
         message = "vecnormalize: a policy has its own statistics; pass them to load_policy"
         raise TypeError(message)
     if hasattr(env, "num_envs"):
-        message = f"expected one environment, got {type(env).__name__}, which is several: pass one of those inside"
+        message = (
+            f"expected one environment, got {type(env).__name__}, which is vectorized: pass the environment inside it"
+        )
         raise TypeError(message)
     if not isinstance(env, str) and (env_kwargs or not hasattr(env, "step")):
         message = (

@@ -228,7 +228,7 @@ def test_a_policy_has_its_statistics_already() -> None:
 def test_a_vectorized_environment_is_refused() -> None:
     env = CountingEnv()
     env.num_envs = 1  # type: ignore[attr-defined]
-    with pytest.raises(TypeError, match="expected one environment, got CountingEnv, which is several"):
+    with pytest.raises(TypeError, match="expected one environment, got CountingEnv, which is vectorized"):
         sbformat.evaluate(PPO, env)
     assert env.seeds == []
 
