@@ -11,6 +11,7 @@ from sbformat.policies.sb3.activations import Activation
 from sbformat.policies.shapes import POLICIES, dqn_and_ars, match_network, on_policy, read_agent, sac_and_td3
 from sbformat.policies.shapes.activations import ACTIVATIONS, FLATTEN_LAYER, RELU, TANH
 from sbformat.policies.shapes.arguments import Arguments
+from sbformat.policies.shapes.extractors import require_choices
 from sbformat.policies.shapes.parameters import decode_value, read_policy_class
 from sbformat.policies.shapes.saved_policy import list_saved_agents, match_saved_policy
 from sbformat.policies.shapes.sizes import unknown_value_error, wrong_value_error
@@ -160,7 +161,12 @@ def _require_all_given(archive: Archive, replaced: dict[str, Any]) -> None:
 
 
 def make_settings(agent: Agent, rate: float = 0.0) -> Settings:
-    """Return settings for a known policy class."""
+    """Return settings for a known policy class.
+
+    :raises NetworkError: for a space that contains nothing
+    """
+    for key in ("observation_space", "action_space"):
+        require_choices(getattr(agent, key), key)
     return Settings(KINDS[POLICIES[agent.policy_class].network], agent, rate)
 
 
