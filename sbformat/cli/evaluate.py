@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sbformat.cli import _agents, _files, _output
-from sbformat.errors import DataError, escape
+from sbformat.errors import DataError, SbformatError, ValidationError, escape
 
 if TYPE_CHECKING:
     import argparse
+
+    from sbformat.tools.evaluate import EvaluationReport
 
 
 def configure(subparsers: Any) -> None:
@@ -41,39 +43,24 @@ def configure(subparsers: Any) -> None:
         "--max-steps", type=_agents.parse_number, metavar="N", help="time limit, instead of the environment's own"
     )
     _files.add_reading_options(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, refuse=parser.error)
 
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate; return 2 when the agent or the environment could not be loaded."""
+    if args.channels_order is not None and args.frame_stack is None:
+        args.refuse("--channels-order: expected --frame-stack with it")
     with _agents.collect_warnings() as warned:
         report = _files.report_errors(args.path, lambda: _evaluate(args))
     return _agents.finish_run(args, report, _print_text, warned)
 
 
 def _evaluate(args: argparse.Namespace) -> dict[str, Any]:
-    from sbformat.tools.evaluate import evaluate
-
     env_kwargs = _agents.parse_json(args.env_kwargs.encode("utf-8", "surrogatepass"), "--env-kwargs", args)
     if not isinstance(env_kwargs, dict):
         message = "--env-kwargs: expected a JSON object"
         raise DataError(message)
-    archive = _files.read_archive(args.path, args)
-    with _output.progress("episodes", args.episodes, least=2) as advance:
-        report = evaluate(
-            archive,
-            args.env,
-            episodes=args.episodes,
-            vecnormalize=args.vecnormalize,
-            seed=args.seed,
-            deterministic=not args.stochastic,
-            frame_stack=args.frame_stack,
-            channels_order=args.channels_order,
-            env_kwargs=env_kwargs,
-            max_steps=args.max_steps,
-            progress=lambda _: advance(""),
-            limits=_files.make_limits(args),
-        )
+    report = _run_agent(args, env_kwargs)
     return {
         "env": args.env,
         **report._asdict(),
@@ -82,6 +69,32 @@ def _evaluate(args: argparse.Namespace) -> dict[str, Any]:
         "mean_length": report.mean_length,
         "std_length": report.std_length,
     }
+
+
+def _run_agent(args: argparse.Namespace, env_kwargs: dict[str, Any]) -> EvaluationReport:
+    from sbformat.tools.evaluate import evaluate
+
+    archive = _files.read_archive(args.path, args)
+    try:
+        with _output.progress("episodes", args.episodes, least=2) as advance:
+            return evaluate(
+                archive,
+                args.env,
+                episodes=args.episodes,
+                vecnormalize=args.vecnormalize,
+                seed=args.seed,
+                deterministic=not args.stochastic,
+                frame_stack=args.frame_stack,
+                channels_order=args.channels_order,
+                env_kwargs=env_kwargs,
+                max_steps=args.max_steps,
+                progress=lambda _: advance(""),
+                limits=_files.make_limits(args),
+            )
+    except SbformatError:
+        raise
+    except ValueError as error:  # an observation that the agent cannot act on
+        raise ValidationError(escape(str(error), 1000)) from None
 
 
 def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:

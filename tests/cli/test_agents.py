@@ -283,12 +283,27 @@ def test_what_cannot_be_evaluated_is_one_line(
     assert run_json(capsys, "evaluate", PPO, *options)[0] == 2
 
 
+def test_an_observation_that_is_not_a_number_is_one_line(
+    capsys: pytest.CaptureFixture[str], gymnasium: Gymnasium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CountingEnv, "observe", lambda _: [np.nan] * 4)
+    status, report = run_json(capsys, "evaluate", PPO, "--env", "Counting-v1")
+    assert (status, report["outcome"], gymnasium.closed) == (2, "invalid", 1)
+    assert "got NaN or infinity" in report["message"]
+
+
 def test_without_gymnasium_the_extra_is_named(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     status, _, err = run(capsys, "evaluate", PPO, "--env", "CartPole-v1")
     assert (status, 'pip install "sbformat[gym]"' in err) == (2, True)
+
+
+def test_the_order_of_channels_is_for_stacked_frames(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(PPO), "--env", "x", "--channels-order", "last"])
+    assert "--channels-order: expected --frame-stack with it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--episodes", "--frame-stack", "--max-steps"])

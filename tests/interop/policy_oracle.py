@@ -5,18 +5,14 @@
 
 - ``check_actions``: deterministic actions, one observation at a time and in batches: values, shapes and dtypes.
 - ``check_outputs``: what the network says before an action is chosen.
-- ``check_samples``: sampled actions, as distributions.
 - ``check_sequence``: the states of an LSTM over 50 steps with new episodes in between.
-- ``check_refusals``: what SB3's ``predict`` refuses.
-
-The tests of distributions compare two samples of fixed seeds. Their thresholds are beyond what chance does in a
-million runs; a deviation that is wrong by a tenth, or another epsilon, is beyond them.
+- ``policy_sampling.check_samples``: sampled actions, as distributions.
+- ``policy_forms.check_refusals`` and ``check_forms``: what SB3's ``predict`` refuses, and what else it takes.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,11 +22,10 @@ from gymnasium import spaces
 from sb3_contrib.common.recurrent.type_aliases import RNNStates
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
-from sbformat import SbformatError
-from tests.interop.policy_agents import WITH_BUFFER, draw_observations, repeat_observation, stack_observations
+from tests.interop.policy_agents import WITH_BUFFER, draw_observations, stack_observations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 RELATIVE: Final = 1e-5
 ROUNDING: Final = 4
@@ -317,131 +312,6 @@ def log_softmax(values: Any) -> Any:
     return values - highest - np.log(np.exp(values - highest).sum(axis=1, keepdims=True))
 
 
-# -- sampling -----------------------------------------------------------------------------------------
-
-DRAWS: Final = 20_000
-SLOW_DRAWS: Final = 1000
-"""Where each sample is a call."""
-SIGMAS: Final = 6.5
-
-
-def check_samples(real: RealPolicy, policy: Any, share: float = 1.0, seed: int = 5, **masks: Any) -> None:
-    """Compare sampled actions of one observation as distributions.
-
-    :param share: of the draws that are made otherwise
-    :param masks: for that observation
-    """
-    observations = draw_observations(real.observation_space, 2, seed)
-    draw = choose_drawing(real)
-    count = max(40, int(share * (DRAWS if draw is draw_in_batch else SLOW_DRAWS)))
-    policy.seed(1)
-    found = draw(policy, observations, count, **masks)
-    real.seed(2)
-    expected = draw(real, observations, count, **masks)
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    if real.algorithm in ALWAYS_DETERMINISTIC:
-        assert_same_action(found, expected, "samples of a deterministic policy")
-    elif isinstance(real.action_space, spaces.Box):
-        assert_same_continuous(found, expected)
-    else:
-        assert_same_choices(found, expected)
-    policy.seed(1)
-    again = draw(policy, observations, count if draw is draw_in_batch else 20, **masks)
-    assert again.tobytes() == found[: len(again)].tobytes(), "the same seed, other samples"
-
-
-def choose_drawing(real: RealPolicy) -> Callable[..., Any]:
-    if real.algorithm in EPSILON_GREEDY:
-        return draw_by_calls
-    return draw_with_noise if real.uses_sde else draw_in_batch
-
-
-def draw_in_batch(policy: Any, observations: list[Any], count: int, **masks: Any) -> Any:
-    masks = {key: np.repeat(value[None], count, axis=0) for key, value in masks.items()}
-    return policy.predict(repeat_observation(observations[0], count), **masks)[0]
-
-
-def draw_by_calls(policy: Any, observations: list[Any], count: int) -> Any:
-    """Epsilon-greedy: each call is one draw, with which all actions of a batch are random, or none."""
-    batch = repeat_observation(observations[0], 2)
-    rows = [[policy.predict(observations[0])[0], *policy.predict(batch)[0]] for _ in range(2 * count)]
-    return np.array(rows)
-
-
-def draw_with_noise(policy: Any, observations: list[Any], count: int) -> Any:
-    """State-dependent noise is drawn by ``reset_noise`` and stays: both observations of one draw depend on it."""
-    batch = stack_observations([observations[0], observations[1], observations[0]])
-    drawn = []
-    for _ in range(count):
-        policy.reset_noise()
-        actions = policy.predict(batch)[0]
-        assert_close(actions[0], actions[2], "one observation in two rows")
-        drawn.append(actions[:2])
-    np.testing.assert_array_equal(policy.predict(batch)[0], actions)
-    return np.array(drawn)
-
-
-def check_noise_of_environments(real: RealPolicy, policy: Any) -> None:
-    """With noise for each of three environments, a batch of three has different noise, and one of two has one."""
-    one = draw_observations(real.observation_space, 1, seed=5)[0]
-    for either in (real, policy):
-        either.reset_noise(3)
-        two, three = (either.predict(repeat_observation(one, rows))[0] for rows in (2, 3))
-        assert_close(two[0], two[1], "noise of a batch of another size")
-        assert len(np.unique(np.round(three, 4), axis=0)) == 3, type(either)
-
-
-def assert_same_choices(found: Any, expected: Any) -> None:
-    """Chi-square tests of two samples of one size: of each column, and of their combinations."""
-    one, other = (values.reshape(len(values), -1) for values in (found, expected))
-    for columns in (*([index] for index in range(one.shape[1])), slice(None)):
-        rows = np.concatenate([one[:, columns], other[:, columns]])
-        _, kinds = np.unique(rows, axis=0, return_inverse=True)
-        counts = [np.bincount(part, minlength=kinds.max() + 1) for part in np.split(kinds.reshape(-1), [len(one)])]
-        rare = sum(counts) < 10
-        counts = [np.append(part[~rare], part[rare].sum()) for part in counts]
-        total = np.maximum(sum(counts), 1)
-        statistic = float((np.subtract(*counts).astype(float) ** 2 / total).sum())
-        freedom = len(total) - 1
-        assert statistic < freedom + 5 * np.sqrt(2 * freedom) + 22, (statistic, freedom, counts)
-
-
-def assert_same_continuous(found: Any, expected: Any) -> None:
-    """Compare mean, deviation and distribution (Kolmogorov-Smirnov) of each column, and of sums of columns.
-
-    The sums tell of columns that depend on one another. How well a deviation is estimated depends on the kurtosis,
-    which is large where most samples are clipped; where nearly all are, only the distributions are compared.
-    """
-    columns = np.array([part.reshape(len(part), -1) for part in (found, expected)], np.float64)
-    rest = np.abs(columns - np.median(columns, axis=(0, 1))) > 1e-4
-    moving = columns[:, :, rest.sum(axis=(0, 1)) >= 100]
-    if moving.shape[2]:
-        directions = np.random.default_rng(0).normal(size=(moving.shape[2], 6)) / moving.std(axis=(0, 1))[:, None]
-        moving = np.concatenate([moving, moving @ directions], axis=2)
-    assert_same_moments(moving)
-    for one, other in zip(*(np.concatenate([columns, moving], axis=2).transpose(0, 2, 1))):
-        assert ks_distance(one, other) < 2.7 * np.sqrt(2 / len(one))
-
-
-def assert_same_moments(samples: Any) -> None:
-    """Compare mean and deviation of each column of two samples, (2, rows, columns)."""
-    error = SIGMAS * np.sqrt(2 / samples.shape[1])
-    deviation = samples.std(axis=(0, 1))
-    kurtosis = np.mean((samples - samples.mean(axis=(0, 1))) ** 4, axis=(0, 1)) / deviation**4
-    assert np.all(np.abs(np.subtract(*samples.mean(axis=1))) <= error * deviation + 1e-6)
-    relative = np.sqrt(kurtosis - 1) / 2
-    assert np.all(np.abs(np.subtract(*samples.std(axis=1))) <= error * relative * deviation + 1e-6)
-
-
-def ks_distance(one: Any, other: Any) -> float:
-    """The largest difference of two empirical distribution functions; ties up to rounding count as ties."""
-    step = 1e-5 * (np.abs(other).max() + 1e-12)
-    one, other = np.round(one / step), np.round(other / step)
-    places = np.unique(np.concatenate([one, other]))
-    parts = [np.searchsorted(np.sort(values), places, side="right") / len(values) for values in (one, other)]
-    return float(np.abs(np.subtract(*parts)).max())
-
-
 # -- sequences ----------------------------------------------------------------------------------------
 
 
@@ -465,112 +335,3 @@ def check_sequence(real: RealPolicy, policy: Any, count: int, steps: int = COUNT
         assert_same_state(found[1], expected[1])
         states = [found[1], expected[1]]
         starts = random.random(count) < 0.15
-
-
-# -- refusals -----------------------------------------------------------------------------------------
-
-
-def list_bad_observations(space: Any) -> Iterator[tuple[str, Any]]:
-    """What no environment of the space gives."""
-    good = draw_observations(space, 3)
-    batch = stack_observations(good)
-    yield "a tuple of gymnasium's reset", (good[0], {})
-    yield "a text", "observation"
-    yield "nothing", None
-    if isinstance(space, spaces.Dict):
-        key = next(iter(space.spaces))
-        yield "a dict without a key", {name: value for name, value in good[0].items() if name != key}
-        yield "a dict with another key", {**good[0], "other": np.zeros(2, np.float32)}
-        yield "a part of another shape", {**good[0], key: np.zeros((2, 2, 2, 9, 2))}
-        yield "an array in the place of a dict", np.zeros(3, np.float32)
-        yield "no keys", {}
-        return
-    yield "a dict in the place of an array", {"observation": good[0]}
-    yield "an axis too many", batch[None, None]
-    yield "a column too many", np.zeros((*np.shape(good[0]), 2, 3))
-    if space.shape:
-        yield "a number", np.float32(0)
-        yield "half of it", np.reshape(good[0], -1)[:-1]
-    else:
-        yield "a number beyond the last", np.int64(space.n)
-        yield "a negative number", np.int64(-1)
-
-
-def predict_or_refuse(policy: Any, observation: Any) -> tuple[Any, str]:
-    """Return the action and no text, or None and the text of the error."""
-    try:
-        return policy.predict(copy.deepcopy(observation), deterministic=True)[0], ""
-    except Exception as error:  # noqa: BLE001 -- SB3, numpy and torch have their own
-        is_ours = isinstance(error, (SbformatError, ValueError)) and "expected" in str(error)
-        return None, str(error) if is_ours else type(error).__name__
-
-
-def check_refusals(real: RealPolicy, policy: Any) -> int:
-    """Give both what is no observation: what SB3 refuses is refused, what it takes has SB3's result.
-
-    A wrong argument is a ValueError of sbformat: one that says what was expected, not one of numpy.
-    """
-    refused = 0
-    for label, observation in list_bad_observations(real.observation_space):
-        expected, _ = predict_or_refuse(real, observation)
-        found, error = predict_or_refuse(policy, observation)
-        if expected is None:
-            assert found is None, f"SB3 refuses {label}"
-            assert "expected" in error, (label, error)
-            refused += 1
-        else:
-            assert found is not None, (label, error)
-            assert_same_action(found, expected, label)
-    return refused
-
-
-def list_forms(space: Any) -> Iterator[tuple[str, Any]]:
-    """Other forms of good observations: SB3 takes some of them."""
-    good = draw_observations(space, 4)
-    batch = stack_observations(good)
-    for label, change in FORMS.items():
-        yield f"one: {label}", change_parts(good[0], change)
-        yield f"batch: {label}", change_parts(batch, change)
-    if isinstance(space, spaces.Dict):
-        yield "keys in another order", dict(reversed(batch.items()))
-        return
-    yield "no rows", batch[:0]
-    yield "every second row", batch[::2]
-    if batch.dtype.kind == "f":
-        yield "not a number", np.full(space.shape, np.nan, space.dtype)
-        yield "infinite", np.full(space.shape, np.inf, space.dtype)
-    yield "a list of observations", list(good)
-    if np.ndim(good[0]) == 3:
-        yield "one: channels last", np.moveaxis(good[0], 0, -1)
-        yield "batch: channels last", np.moveaxis(batch, 1, -1)
-
-
-FORMS: Final[dict[str, Callable[[Any], Any]]] = {
-    "list": lambda values: values.tolist(),
-    "Fortran order": np.asfortranarray,
-    "read-only": lambda values: np.frombuffer(values.tobytes(), values.dtype).reshape(np.shape(values)),
-    **{
-        name: lambda values, name=name: np.asarray(values).astype(name)  # type: ignore[misc]
-        for name in ("float64", "float32", "float16", "int64", "int32", "uint8", "bool", ">f4", "object")
-    },
-    "with a part": lambda values: np.asarray(values) + 0.7,
-}
-
-
-def change_parts(observation: Any, change: Callable[[Any], Any]) -> Any:
-    if isinstance(observation, dict):
-        return {key: change(part) for key, part in observation.items()}
-    return change(observation)
-
-
-def check_forms(real: RealPolicy, policy: Any) -> int:
-    """Give both the observations in other forms, and compare where SB3 takes them; return how many it takes."""
-    taken = 0
-    for label, observation in list_forms(real.observation_space):
-        expected, _ = predict_or_refuse(real, observation)
-        if expected is not None:
-            found, error = predict_or_refuse(policy, observation)
-            assert found is not None, (label, error)
-            assert_same_action(found, expected, label)
-            taken += 1
-    return taken

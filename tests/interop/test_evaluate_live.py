@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import shlex
 from typing import TYPE_CHECKING, Any
@@ -152,6 +153,92 @@ def test_frames_are_normalized_and_stacked_as_rl_zoo_does(tmp_path: Path) -> Non
     )
     assert report.rewards == tuple(rewards)
     assert len(set(rewards)) > 3
+
+
+def make_env(space: Any) -> Any:
+    """Make an environment whose observations are floats, whatever its space says; the reward depends on the actions."""
+    import gymnasium
+    from gymnasium import spaces
+
+    class FloatsEnv(gymnasium.Env):  # type: ignore[type-arg,misc]
+        observation_space = copy.deepcopy(space)  # VecNormalize changes the images in a Dict in place
+        action_space = spaces.Box(-1, 1, (2,))
+
+        def observe(self, part: Any) -> Any:
+            if isinstance(part, spaces.Dict):
+                return {key: self.observe(inner) for key, inner in part.spaces.items()}
+            if isinstance(part, spaces.Discrete):
+                return float(self.generator.integers(part.n)) + 0.7
+            return self.generator.uniform(0, 200 if part.dtype == np.uint8 else 4, part.shape)
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            if seed is not None:
+                self.generator = np.random.default_rng(seed)
+            self.steps = 0
+            return self.observe(space), {}
+
+        def step(self, action: Any) -> Any:
+            self.steps += 1
+            return self.observe(space), float(action @ [1, 3]), self.steps == 6, False, {}
+
+    return FloatsEnv()
+
+
+def make_cases() -> list[Any]:
+    """Make cases: space, policy, wrappers from the inside out (a number of frames, or keys to normalize), order."""
+    from gymnasium import spaces
+
+    vector, integers = spaces.Box(-5, 5, (4,)), spaces.Box(-5, 5, (4,), np.int32)
+    bytes_, matrix = spaces.Box(0, 200, (4,), np.uint8), spaces.Box(-5, 5, (2, 3), np.float64)
+    image, first = spaces.Box(0, 255, (4, 5, 3), np.uint8), spaces.Box(0, 255, (1, 5, 4), np.uint8)
+    large = spaces.Box(0, 255, (1, 36, 40), np.uint8)
+    parts = spaces.Dict({"a": large, "b": integers, "c": vector})
+    mixed = spaces.Dict({"a": bytes_, "b": spaces.Discrete(3), "c": vector})
+    return [
+        (bytes_, []), (integers, []), (vector, []), (mixed, []), (spaces.Discrete(3), []), (integers, [3]),
+        (vector, ["all", 3]), (matrix, ["all", 2], "first"), (integers, ["all", 3]), (bytes_, ["all", 2]),
+        (image, ["all", 3]), (first, ["all", 3]), (first, ["all", 2], "first"), (parts, [2]), (parts, ["all", 2]),
+        (parts, [["c", "a"], 3]), (parts, [["b"], 2], "last"), (vector, [3, "all"]), (matrix, [2, "all"], "first"),
+        (integers, [2, "all"]), (parts, [2, ["b", "c"]]), (mixed, [["a", "c"]]),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(22))
+def test_observations_go_through_wrappers_as_in_sb3(number: int, tmp_path: Path) -> None:
+    import stable_baselines3
+    import torch
+    from gymnasium import spaces
+    from stable_baselines3.common.monitor import Monitor
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack, VecNormalize
+
+    space, wrappers, *order = make_cases()[number]
+    env: Any = DummyVecEnv([lambda: Monitor(make_env(space))])
+    statistics = None
+    for wrapper in wrappers:
+        if isinstance(wrapper, int):
+            env = VecFrameStack(env, wrapper, *order)
+        else:
+            env = statistics = VecNormalize(env, norm_obs_keys=None if wrapper == "all" else wrapper)
+    name = "MultiInputPolicy" if isinstance(space, spaces.Dict) else "MlpPolicy"
+    settings = {"normalize_images": False}
+    model = stable_baselines3.PPO(name, env, n_steps=32, batch_size=32, seed=1, policy_kwargs=settings, device="cpu")
+    model.learn(32)
+    with torch.no_grad():
+        model.policy.action_net.weight.mul_(5)
+    model.save(tmp_path / "a.zip")
+    given: Any = False
+    if statistics is not None:
+        statistics.training = statistics.norm_reward = False
+        given = tmp_path / "vecnormalize.pkl"
+        statistics.save(str(given))
+    rewards, _ = evaluate_sb3(model, model.get_env(), 4, 5)
+    frames = next((wrapper for wrapper in wrappers if isinstance(wrapper, int)), None)
+    report = sbformat.evaluate(
+        tmp_path / "a.zip", make_env(space), episodes=4, seed=5, vecnormalize=given, frame_stack=frames,
+        channels_order=order[0] if order else None,
+    )  # fmt: skip
+    np.testing.assert_allclose(report.rewards, rewards, atol=1e-4)
+    assert len(set(rewards)) >= 3
 
 
 def test_a_time_limit_and_arguments_reach_the_environment() -> None:

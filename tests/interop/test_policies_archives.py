@@ -34,9 +34,9 @@ from tests.interop.policy_oracle import (
     assert_same_action,
     check_actions,
     check_outputs,
-    check_samples,
     check_sequence,
 )
+from tests.interop.policy_sampling import check_samples
 from tests.interop.rebuild_envs import environment
 from tests.interop.rebuild_oracle import (
     ARCHIVES,

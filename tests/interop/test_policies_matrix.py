@@ -33,6 +33,7 @@ from tests.interop.policy_agents import (
     small_kwargs,
     stack_observations,
 )
+from tests.interop.policy_forms import check_forms, check_refusals
 from tests.interop.policy_oracle import (
     COUNT,
     RealPolicy,
@@ -40,14 +41,11 @@ from tests.interop.policy_oracle import (
     assert_same_action,
     assert_same_state,
     check_actions,
-    check_forms,
-    check_noise_of_environments,
     check_outputs,
-    check_refusals,
-    check_samples,
     check_sequence,
     choice_sizes,
 )
+from tests.interop.policy_sampling import check_noise_of_environments, check_samples
 from tests.interop.policy_setups import SETUPS
 from tests.interop.rebuild_envs import environment
 from tests.interop.rebuild_oracle import assert_same_space, made_space

@@ -14,14 +14,9 @@ import numpy as np
 
 import sbformat
 from tests.interop.policy_agents import build_agent, draw_observations
-from tests.interop.policy_oracle import (
-    RealPolicy,
-    check_actions,
-    check_outputs,
-    check_refusals,
-    check_samples,
-    check_sequence,
-)
+from tests.interop.policy_forms import check_refusals
+from tests.interop.policy_oracle import RealPolicy, check_actions, check_outputs, check_sequence
+from tests.interop.policy_sampling import check_samples
 from tests.interop.policy_setups import SETUPS
 
 pytestmark = [pytest.mark.interop, pytest.mark.filterwarnings("ignore")]

@@ -1,8 +1,8 @@
 """``evaluate``: episodes of an agent in an environment, counted as ``evaluate_policy`` of SB3 does.
 
 One environment, episode after episode. Observations go through the wrappers that the agent was trained with: stacked
-frames here; normalization and the transposing of images are part of the policy. Frames are normalized before they are
-stacked, as rl-zoo does, so that statistics are then applied here. Rewards are those of the environment, not normalized
+frames here; normalization and the transposing of images are part of the policy. rl-zoo normalizes frames before it
+stacks them, so that statistics of a single frame are applied here. Rewards are those of the environment, not normalized
 ones (SB3 ``common/evaluation.py``, behind a ``Monitor``).
 """
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from sbformat.errors import require_type
+from sbformat.formats.vecnormalize.mismatches import find_mismatches
 from sbformat.formats.vecnormalize.mismatches import require_fit as require_statistics_fit
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.policies.given_spaces import convert_space
@@ -20,8 +21,8 @@ from sbformat.policies.loading import load_policy, read_statistics
 from sbformat.policies.run.policy import Policy
 from sbformat.reader import read
 from sbformat.tools.evaluate.environments import make_environment
-from sbformat.tools.evaluate.frames import FrameStack
-from sbformat.tools.evaluate.spaces import require_fit
+from sbformat.tools.evaluate.frames import ORDERS, FrameStack
+from sbformat.tools.evaluate.spaces import convert_observation, normalize_space, require_fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.reader import ArchiveLike
     from sbformat.tools.evaluate.frames import ChannelsOrder
+    from sbformat.values.types import Space
 
 
-_FRAMES: Final = "with frame_stack, each frame is normalized, and then stacked"
+_FRAMES: Final = "with frame_stack, they are those of one frame, or of all that are stacked"
 
 
 class EvaluationReport(NamedTuple):
@@ -94,23 +96,30 @@ def evaluate(
         report.mean_reward, report.std_reward
 
     :param source: a policy of :func:`sbformat.load_policy`, or what that function takes
-    :param env: an id of gymnasium, or an environment with its ``reset`` and ``step``, which is not closed
+    :param env: an id of gymnasium, or an environment with its ``reset`` and ``step``, which is not closed; observations
+        get the dtype of its space, as in SB3
     :param vecnormalize: statistics, as for :func:`sbformat.load_policy`; not for a policy, which has its own
     :param seed: of the environment and of sampled actions
     :param deterministic: the most likely actions; False to sample them
-    :param frame_stack: frames that the agent sees together, as with SB3's ``VecFrameStack``; ``vecnormalize`` then
-        normalizes each frame, as in rl-zoo
-    :param channels_order: the axis that frames are stacked on, ``first`` or ``last``, by default as SB3 finds it
+    :param frame_stack: frames that the agent sees together, as with SB3's ``VecFrameStack``. Statistics of the shape of
+        one frame are applied before stacking, as in rl-zoo, those of the stacked shape after it
+    :param channels_order: the axis that frames are stacked on, ``first`` or ``last``, by default as SB3 finds it; with
+        ``frame_stack``
     :param env_kwargs: arguments of the environment's constructor, with an id
     :param max_steps: end episodes after that many steps, instead of the environment's own limit
     :param progress: called with 1 after each episode
     :param limits: for reading
     :raises UnsupportedError: when gymnasium is not installed or does not know the environment; for a network that is
         not known
-    :raises ValidationError: when the spaces of the environment do not fit those of the policy
+    :raises ValidationError: when the spaces of the environment do not fit those of the policy, or its observations
+        their space
     :raises SbformatError: when the file breaks the format
+    :raises TypeError: for an argument of the wrong type, and for a vectorized environment
+    :raises ValueError: for an argument with a value that it cannot have
     """
-    _check_arguments(source, env, episodes, vecnormalize, frame_stack, env_kwargs, max_steps)
+    _check_numbers(episodes=episodes, frame_stack=frame_stack, max_steps=max_steps)
+    _check_arguments(source, env, vecnormalize, env_kwargs)
+    _check_order(channels_order, frame_stack)
     made = make_environment(env, env_kwargs or {}, max_steps) if isinstance(env, str) else env
     try:
         wrapper = _Wrapper(made, frame_stack, channels_order)
@@ -141,25 +150,31 @@ def _load(source: Policy | ArchiveLike, vecnormalize: Any, wrapper: _Wrapper, li
         return load_policy(source, vecnormalize=vecnormalize, limits=limits)
     archive = read(source, limits=limits)
     statistics = read_statistics(archive, vecnormalize, limits)
-    if statistics is not None and statistics.norm_obs:
-        require_statistics_fit(statistics, wrapper.space, _FRAMES)
-        wrapper.statistics = statistics
-        vecnormalize = False
+    if statistics is not None:
+        vecnormalize = False if wrapper.take_statistics(statistics) else statistics
     return load_policy(archive, vecnormalize=vecnormalize, limits=limits)
 
 
-def _check_arguments(
-    source: object, env: object, episodes: int, vecnormalize: object, frame_stack: object, env_kwargs: object,
-    max_steps: object,
-) -> None:  # fmt: skip
-    for value, name in ((episodes, "episodes"), (frame_stack, "frame_stack"), (max_steps, "max_steps")):
-        if value is not None:
+def _check_numbers(**numbers: object) -> None:
+    for name, value in numbers.items():
+        if isinstance(value, bool):
+            message = f"expected {name} to be a number, got {value}"
+            raise TypeError(message)
+        if value is not None or name == "episodes":
             require_type(value, int, f"{name} to be a number")
             if value < 1:  # type: ignore[operator]
                 message = f"expected {name} to be at least 1, got {value}"
                 raise ValueError(message)
+
+
+def _check_arguments(source: object, env: object, vecnormalize: object, env_kwargs: object) -> None:
     if isinstance(source, Policy) and vecnormalize is not None:
         message = "vecnormalize: a policy has its own statistics; pass them to load_policy"
+        raise TypeError(message)
+    if hasattr(env, "num_envs"):
+        message = (
+            f"expected one environment, got {type(env).__name__}, which is vectorized: pass the environment inside it"
+        )
         raise TypeError(message)
     if not isinstance(env, str) and (env_kwargs or not hasattr(env, "step")):
         message = (
@@ -168,27 +183,63 @@ def _check_arguments(
         raise TypeError(message)
 
 
+def _check_order(order: object, frame_stack: object) -> None:
+    if order is None:
+        return
+    if order not in ORDERS:
+        message = f"expected 'first' or 'last' as channels_order, got {order!r:.100}"
+        raise ValueError(message)
+    if frame_stack is None:
+        message = "channels_order: expected frame_stack with it, the number of frames"
+        raise ValueError(message)
+
+
 class _Wrapper:
-    """What is between an environment and a policy: frames, normalized and stacked.
+    """What is between an environment and a policy: a buffer of the space's dtype, frames, normalized and stacked.
 
     :raises UnsupportedError: when frames of its observations cannot be stacked
     """
 
     def __init__(self, env: Any, frame_stack: int | None, order: ChannelsOrder | None) -> None:
-        self.space = convert_space(env.observation_space, "observation_space")
-        self.frames = None if frame_stack is None else FrameStack(self.space, frame_stack, order)
-        self.statistics: VecNormalize | None = None
+        self._space = convert_space(env.observation_space, "observation_space")
+        self._frame_stack, self._order = frame_stack, order
+        self.frames = self._make_stack(self._space)
+        self._statistics: VecNormalize | None = None
+
+    @property
+    def space(self) -> Space:
+        """The space of what the policy sees."""
+        return self._space if self.frames is None else self.frames.space
+
+    def _make_stack(self, space: Space) -> FrameStack | None:
+        return None if self._frame_stack is None else FrameStack(space, self._frame_stack, self._order)
+
+    def take_statistics(self, statistics: VecNormalize) -> bool:
+        """Normalize frames with statistics; return whether they are those of one frame, not of a stack.
+
+        :raises ValidationError: when they are neither
+        """
+        if not statistics.norm_obs:
+            return False
+        if any(find_mismatches(statistics, self._space)):
+            if any(find_mismatches(statistics, self.space)):
+                require_statistics_fit(statistics, self._space, _FRAMES)
+            return False
+        self._statistics = statistics
+        self.frames = self._make_stack(normalize_space(self._space, statistics))
+        return True
 
     def observe(self, observation: Any, *, is_first: bool) -> Any:
         """Return what the policy sees.
 
         :param is_first: whether an episode begins
         """
-        if self.statistics is not None:
-            observation = self.statistics.normalize_obs(observation)
+        seen = convert_observation(observation, self._space)
+        if self._statistics is not None:
+            seen = self._statistics.normalize_obs(seen)
         if self.frames is None:
-            return observation
-        return self.frames.reset(observation) if is_first else self.frames.add(observation)
+            return seen
+        return self.frames.reset(seen) if is_first else self.frames.add(seen)
 
 
 class _Agent:
@@ -199,8 +250,7 @@ class _Agent:
 
     def __init__(self, policy: Policy, env: Any, wrapper: _Wrapper, *, deterministic: bool) -> None:
         self._policy, self._wrapper, self._deterministic = policy, wrapper, deterministic
-        space = wrapper.space if wrapper.frames is None else wrapper.frames.space
-        require_fit(policy.observation_space, space, "observation")
+        require_fit(policy.observation_space, wrapper.space, "observation")
         require_fit(policy.action_space, convert_space(env.action_space, "action_space"), "action")
         takes_masks = any(item.role == "action_masks" for item in policy.graph.inputs)
         self.read_masks = _find_masks(env) if takes_masks else None

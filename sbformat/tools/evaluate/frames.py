@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sbformat.values.types import Space
 
 ChannelsOrder: TypeAlias = Literal["first", "last"]
+ORDERS: Final = get_args(ChannelsOrder)
 
 
 class FrameStack:

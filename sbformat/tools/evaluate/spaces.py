@@ -1,4 +1,4 @@
-"""Whether the spaces of an environment fit those of a policy, and the space of stacked frames."""
+"""Spaces of environments: whether they fit those of a policy, what wrappers make of them, and their observations."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sbformat.errors import UnsupportedError, ValidationError
+from sbformat.errors import UnsupportedError, ValidationError, escape
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.values.render import render_line
 from sbformat.values.types import Box, DictSpace, Discrete, MultiDiscrete
 
 if TYPE_CHECKING:
+    from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.values.types import Space
 
 
@@ -69,5 +70,49 @@ def stack_space(space: Space, frames: int, axis: int) -> Box:
         message = f"frames of a Box can be stacked, or of a Dict of them, got {render_line(space)}"
         raise UnsupportedError(message)
     low, high = (np.concatenate([np.asarray(bound)] * frames, axis) for bound in (space.low, space.high))
+    return _make_box(space, low, high)
+
+
+def normalize_space(space: Space, statistics: VecNormalize) -> Space:
+    """Return the space of normalized observations: SB3 gives images another one, and no others.
+
+    Source: SB3 ``common/vec_env/vec_normalize.py``, ``VecNormalize.__init__``.
+    """
+    if isinstance(space, DictSpace):
+        keys = statistics.norm_obs_keys or ()
+        parts = {key: normalize_space(part, statistics) if key in keys else part for key, part in space.spaces.items()}
+        return DictSpace(space.library, parts, None)
+    if not isinstance(space, Box) or not is_image(space):
+        return space
+    bound = np.full(space.shape, statistics.clip_obs, np.float32)
+    return _make_box(space, -bound, bound)
+
+
+def _make_box(like: Box, low: np.ndarray, high: np.ndarray) -> Box:
     below, above = (ArrayInfo(bound.dtype.str, bound.shape, "C", bound.tobytes(), False) for bound in (low, high))
-    return Box(space.library, low.shape, space.dtype, below, above, None)
+    return Box(like.library, low.shape, below.dtype, below, above, None)
+
+
+def convert_observation(observation: Any, space: Any) -> Any:
+    """Return an observation with the shape and dtype of its space: SB3 copies it into a buffer that has them.
+
+    >>> convert_observation([0.7, 3.2], space)  # of uint8
+    array([0, 3], dtype=uint8)
+
+    Source: SB3 ``common/vec_env/dummy_vec_env.py``, ``DummyVecEnv._save_obs``.
+
+    :return: an array, or a dict of them for a Dict space
+    :raises ValidationError: when its shape or keys are others
+    """
+    try:
+        if isinstance(space, DictSpace):
+            return {key: convert_observation(observation[key], part) for key, part in space.spaces.items()}
+        shape = np.shape(space.nvec) if isinstance(space, MultiDiscrete) else getattr(space, "shape", ())
+        buffer = np.zeros((1, *shape), space.dtype)
+        buffer[0] = observation
+    except ValidationError:  # of a part
+        raise
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        message = f"an observation of the environment does not fit its space {render_line(space)}: {escape(str(error))}"
+        raise ValidationError(message) from None
+    return buffer[0]

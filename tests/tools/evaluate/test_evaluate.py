@@ -11,6 +11,8 @@ import pytest
 
 import sbformat
 from sbformat import UnsupportedError, ValidationError
+from sbformat.policies.given_spaces import convert_space
+from sbformat.tools.evaluate.spaces import convert_observation
 from tests.helpers.bundled import ARCHIVES, PPO, SAC
 from tests.helpers.environments import CARTPOLE, Box, CountingEnv, Dict, Discrete, Wrapper
 
@@ -104,8 +106,57 @@ def test_frames_are_normalized_before_they_are_stacked(monkeypatch: pytest.Monke
     assert [call["observation"].tolist() for call in spy.calls] == [
         [[0, 0, -1, -1]], [[-1, -1, 0, -0.5]], [[0, -0.5, 1, 0]],
     ]  # fmt: skip
-    with pytest.raises(ValidationError, match="each frame is normalized"):
+    with pytest.raises(ValidationError, match="those of one frame, or of all that are stacked"):
         sbformat.evaluate(PPO, env, frame_stack=2, vecnormalize=STATISTICS)
+
+
+def test_statistics_of_the_stacked_shape_are_applied_after_stacking() -> None:
+    mean = sbformat.RunningMeanStd(np.array([1.0, 2.0, 3.0, 4.0]), np.full(4, 4.0), 10.0)
+    statistics = dataclasses.replace(sbformat.read_vecnormalize(STATISTICS), obs_rms=mean, observation_space=None)
+    policy = sbformat.load_policy(PPO, vecnormalize=statistics)
+    plain = sbformat.load_policy(PPO)
+    seen = [[0, 0, 0, 0]] + [[number, number, number + 1, number + 1] for number in range(9)]
+    expected = [policy.predict(observation, deterministic=True)[0] for observation in seen]
+    assert expected != [plain.predict(observation, deterministic=True)[0] for observation in seen]
+    env = CountingEnv((10,), Box(-99, 99, (2,)))
+    sbformat.evaluate(PPO, env, episodes=1, frame_stack=2, vecnormalize=statistics)
+    assert env.actions == expected
+
+
+class FloatsEnv(CountingEnv):
+    """Observations are floats, whatever the space says."""
+
+    def observe(self) -> Any:
+        if isinstance(self.observation_space, Dict):
+            return {"more": 5, **{key: np.full(4, 1.7) for key in self.observation_space.spaces}}
+        return [self.step_number + 0.7] * 4
+
+
+def test_observations_get_the_dtype_of_their_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    spy = Spy(sbformat.load_policy(PPO), monkeypatch)
+    for dtype, rest in (("uint8", 0), ("int32", 0), ("float32", np.float32(0.7)), ("float64", 0.7)):
+        spy.calls.clear()
+        sbformat.evaluate(spy.policy, FloatsEnv((2,), Box(0, 9, (4,), dtype)), episodes=1)
+        assert [call["observation"].dtype for call in spy.calls] == [dtype] * 2
+        assert spy.calls[0]["observation"].tolist() == [[rest] * 4]
+
+
+def test_each_key_gets_the_dtype_of_its_space() -> None:
+    space = convert_space(Dict({"a": Box(0, 9, (4,), "uint8"), "b": Box(0, 9, (2, 4))}), "space")
+    made = convert_observation(FloatsEnv(observation_space=Dict({"a": None, "b": None})).observe(), space)
+    assert list(made) == ["a", "b"]
+    assert (made["a"].tolist(), made["a"].dtype) == ([1] * 4, np.uint8)
+    assert (made["b"].shape, made["b"].dtype) == ((2, 4), np.float32)  # repeated, as SB3 does
+
+
+@pytest.mark.parametrize("observation", [np.zeros(3), [1, 2, 3], {"a": 1}, "abcd", [[1, 2], [3]]])
+def test_an_observation_that_does_not_fit_its_space_is_refused(observation: Any) -> None:
+    env = CountingEnv()
+    env.observe = lambda: observation  # type: ignore[method-assign]
+    with pytest.raises(ValidationError, match=r"an observation of the environment does not fit its space Box\("):
+        sbformat.evaluate(PPO, env, episodes=1)
+    with pytest.raises(ValidationError, match="does not fit its space Dict"):
+        convert_observation(observation, convert_space(Dict({"b": CARTPOLE}), "space"))
 
 
 @pytest.mark.parametrize(
@@ -153,6 +204,12 @@ def test_masks_are_found_behind_wrappers() -> None:
         ({"episodes": 0}, ValueError, "episodes to be at least 1, got 0"),
         ({"max_steps": -1}, ValueError, "max_steps to be at least 1"),
         ({"frame_stack": "4"}, TypeError, "frame_stack to be a number"),
+        ({"episodes": True}, TypeError, "episodes to be a number, got True"),
+        ({"episodes": None}, TypeError, "episodes to be a number, got None"),
+        ({"episodes": 2.0}, TypeError, "episodes to be a number, got float"),
+        ({"frame_stack": 2, "channels_order": "First"}, ValueError, "'first' or 'last' as channels_order, got 'First'"),
+        ({"frame_stack": 2, "channels_order": {"a": "first"}}, ValueError, "'first' or 'last' as channels_order"),
+        ({"channels_order": "first"}, ValueError, "channels_order: expected frame_stack with it"),
         ({"env_kwargs": {"a": 1}}, TypeError, "an id of gymnasium with env_kwargs"),
     ],
 )
@@ -166,6 +223,14 @@ def test_a_policy_has_its_statistics_already() -> None:
         sbformat.evaluate(sbformat.load_policy(PPO), CountingEnv(), vecnormalize=False)
     with pytest.raises(TypeError, match="an id of gymnasium or an environment"):
         sbformat.evaluate(PPO, 5)
+
+
+def test_a_vectorized_environment_is_refused() -> None:
+    env = CountingEnv()
+    env.num_envs = 1  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match="expected one environment, got CountingEnv, which is vectorized"):
+        sbformat.evaluate(PPO, env)
+    assert env.seeds == []
 
 
 def test_without_gymnasium_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
