@@ -162,14 +162,15 @@ class Budget:
         """Charge an amount, before memory of that size is allocated.
 
         :param limit: a field of :class:`Limits`
-        :param amount: bytes or items; running totals add up, other limits compare this amount
+        :param amount: bytes or items; running totals add up, other limits compare this amount. A negative one, which
+            only a forged size can be, charges nothing: it does not take back what others were charged
         :param offset: position in the entry, for the message
         :raises LimitError: when the limit would be exceeded; nothing is charged then
         """
         if limit not in _RUNNING_TOTALS:
             self.limits.check(limit, amount, offset=offset)
             return
-        total = self._spent.get(limit, 0) + amount
+        total = self._spent.get(limit, 0) + max(amount, 0)
         self.limits.check(limit, total, offset=offset)
         self._spent[limit] = total
 

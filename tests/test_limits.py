@@ -114,6 +114,15 @@ def test_what_is_refused_is_not_charged() -> None:
     budget.spend("total_bytes", 10)
 
 
+def test_a_negative_amount_gives_nothing_back() -> None:
+    budget = Budget(Limits(policy_items=10))
+    budget.spend("policy_items", -(2**40))
+    budget.spend("policy_items", 10)
+    budget.spend("policy_items", -1)
+    with pytest.raises(LimitError):
+        budget.spend("policy_items", 1)
+
+
 def test_running_totals_are_kept_apart() -> None:
     budget = Budget(Limits(total_bytes=10, blobs_bytes=10))
     budget.spend("total_bytes", 10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import nan, prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.errors import UnsupportedError, quote
+from sbformat.errors import UnsupportedError, ValidationError, quote
 from sbformat.immutable import FrozenDict
 from sbformat.policies.graph import Graph, Input, Node, Sampling, State, Weight
 from sbformat.policies.operators import OPERATORS, Operand
@@ -63,10 +63,13 @@ class GraphBuilder:
         self.inferred: list[str] = []
 
     def input(self, described: Input) -> Value:
-        """Add an input; a second one of the same name is the first."""
+        """Add an input; a second one of the same name is the first.
+
+        :raises ValidationError: for a negative size
+        """
         if described.name not in self._inputs:
             self._require_new(described.name)
-            self._spend(prod(described.shape))
+            self._spend(described.name, described.shape)
             self._inputs[described.name] = described
         return Value(described.name, described.dtype, described.shape, False)
 
@@ -118,7 +121,7 @@ class GraphBuilder:
         except UnsupportedError as error:
             message = f"{quote(module or name or op, 120)}: {error.message}"
             raise UnsupportedError(message) from None
-        self._spend(prod(shape) + _NODE_ITEMS)
+        self._spend(module or name or op, shape, beside=_NODE_ITEMS)
         name = self._unique(name or (f"{module}/{op}" if module else op))
         self._nodes[name] = Node(
             name, op, tuple(operand.name for operand in operands), FrozenDict(attributes), dtype, shape, module
@@ -154,8 +157,15 @@ class GraphBuilder:
             tuple(self.inferred),
         )
 
-    def _spend(self, items: int) -> None:
-        self._budget.spend("policy_items", items)
+    def _spend(self, what: str, shape: Shape, *, beside: int = 0) -> None:
+        """Charge the items of a shape, and others beside them.
+
+        :raises ValidationError: for a shape that no array has: two negative sizes would be a positive number of items
+        """
+        if min(shape, default=0) < 0:
+            message = f"{quote(what, 120)}: expected sizes of 0 or more, got the shape {shape}"
+            raise ValidationError(message)
+        self._budget.spend("policy_items", prod(shape) + beside)
 
     def _unique(self, name: str) -> str:
         made = name

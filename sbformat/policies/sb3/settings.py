@@ -11,12 +11,14 @@ from sbformat.policies.sb3.activations import Activation
 from sbformat.policies.shapes import POLICIES, dqn_and_ars, match_network, on_policy, read_agent, sac_and_td3
 from sbformat.policies.shapes.activations import ACTIVATIONS, FLATTEN_LAYER, RELU, TANH
 from sbformat.policies.shapes.arguments import Arguments
+from sbformat.policies.shapes.extractors import require_choices
+from sbformat.policies.shapes.mismatches import read_shapes
 from sbformat.policies.shapes.parameters import decode_value, read_policy_class
 from sbformat.policies.shapes.saved_policy import list_saved_agents, match_saved_policy
 from sbformat.policies.shapes.sizes import unknown_value_error, wrong_value_error
 from sbformat.values.context import UnrecognizedError
 from sbformat.values.numbers import to_number
-from sbformat.values.types import Partial, Reference
+from sbformat.values.types import Box, Partial, Reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -134,14 +136,17 @@ def read_settings(archive: Archive, given: Given, inferred: Pair | None) -> Sett
         if any("extractor" in name for name in given.modules) or _is_extended(archive, given):
             agent = _read_unchecked(archive, replaced, inferred)
         elif archive.format == "policy-file":
-            agent = _checked(match_saved_policy(archive, replaced))
+            agent = _match_saved(archive, replaced)
         else:
             _require_known_class(archive, replaced)
             agent = _checked(match_network(archive, replaced))
     except UnsupportedError as error:
         message = f"{error.message}; {WHAT_WORKS}"
         raise UnsupportedError(message, entry=error.entry) from None
-    rate = None if archive.format == "policy-file" else decode_value(archive, "exploration_rate")
+    if archive.format == "policy-file":
+        _require_squash_output(agent)
+        return make_settings(agent)
+    rate = decode_value(archive, "exploration_rate")
     return make_settings(agent, 0.0 if rate is None else read_number(rate, "exploration_rate"))
 
 
@@ -160,7 +165,12 @@ def _require_all_given(archive: Archive, replaced: dict[str, Any]) -> None:
 
 
 def make_settings(agent: Agent, rate: float = 0.0) -> Settings:
-    """Return settings for a known policy class."""
+    """Return settings for a known policy class.
+
+    :raises NetworkError: for a space that contains nothing
+    """
+    for key in ("observation_space", "action_space"):
+        require_choices(getattr(agent, key), key)
     return Settings(KINDS[POLICIES[agent.policy_class].network], agent, rate)
 
 
@@ -185,6 +195,26 @@ def _read_unchecked(archive: Archive, replaced: Mapping[str, Any], inferred: Pai
         raise UnsupportedError(message, entry=DATA_ENTRY)
     _require_known_class(archive, replaced)
     return read_agent(archive, replaced=replaced)
+
+
+def _match_saved(archive: Archive, replaced: dict[str, Any]) -> Agent:
+    """Return the agent of a file of ``policy.save()``, which omits ``with_bias`` of ARS: the tensors determine it."""
+    names = read_shapes(archive.state_dict(POLICY_ENTRY))
+    if all(name.startswith("action_net.") for name in names):
+        has_bias = any(name.endswith(".bias") for name in names)
+        replaced = {**replaced, "policy_kwargs": {"with_bias": has_bias, **replaced.get("policy_kwargs", {})}}
+    return _checked(match_saved_policy(archive, replaced))
+
+
+def _require_squash_output(agent: Agent) -> None:
+    """Ask the caller for ``squash_output`` of ARS, which ``policy.save()`` omits and no tensor determines.
+
+    :raises UnsupportedError: unless the agent has it, or does not need it
+    """
+    accepts = "with_bias" in POLICIES[agent.policy_class].arguments
+    if accepts and isinstance(agent.action_space, Box) and "squash_output" not in agent.policy_kwargs:
+        message = "policy.save() of ARS omits squash_output: pass policy_kwargs={'squash_output': ...} to load_policy"
+        raise UnsupportedError(message, entry=DATA_ENTRY)
 
 
 def _require_known_class(archive: Archive, replaced: Mapping[str, Any]) -> None:

@@ -5,6 +5,7 @@ Sources: SB3 ``common/torch_layers.py`` and ``common/preprocessing.py``, 0.6 to 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING, Final, TypeGuard
 
@@ -17,6 +18,8 @@ from sbformat.values.numbers import unpack_items
 from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sbformat.globals.torch import Pair
     from sbformat.pkl.numpy import ArrayInfo
     from sbformat.policies.shapes.arguments import Arguments
@@ -103,6 +106,25 @@ def choice_counts(space: MultiDiscrete, key: str) -> tuple[int, ...]:
     except UnrecognizedError:
         message = f"nvec of {key} is not an array of numbers"
         raise UnsupportedError(message, entry=DATA_ENTRY) from None
+
+
+def require_choices(space: Space, key: str) -> None:
+    """Refuse a space that contains nothing: one without choices, or with a negative size.
+
+    :raises NetworkError: for such a space, or such a part of a Dict
+    """
+    parts: Iterable[Space] = space.spaces.values() if isinstance(space, DictSpace) else [space]
+    for part in parts:
+        sizes: tuple[int, ...] = ()
+        if isinstance(part, Discrete):
+            sizes = (part.n,)
+        elif isinstance(part, MultiDiscrete):
+            with suppress(UnrecognizedError):
+                sizes = tuple(map(int, unpack_items(part.nvec)))
+        elif isinstance(part, (Box, MultiBinary)) and min(part.shape, default=0) < 0:
+            raise NetworkError(key, f"expected sizes of 0 or more, got the shape {part.shape}")
+        if min(sizes, default=1) < 1:
+            raise NetworkError(key, f"expected at least one choice, got {min(sizes):,}")
 
 
 def is_image(space: Space, *, is_normalized: bool) -> TypeGuard[Box]:

@@ -107,6 +107,13 @@ def with_kwargs(archive: Archive, **kwargs: Any) -> Archive:
     return archive.replace(data={**archive.data, "policy_kwargs": Serialized(None, pickled)})
 
 
+def saved_policy(archive: Archive, **arguments: Any) -> Archive:
+    """What ``policy.save()`` writes for the policy of an archive: spaces and arguments, without its class."""
+    spaces = {key: archive.data[key] for key in ("observation_space", "action_space")}
+    made = archive.replace(data={**spaces, **arguments})
+    return Archive(made._entries, "policy-file", Budget(Limits()), made._options)
+
+
 def build(archive: Archive, limits: Limits | None = None, **given: Any) -> PolicyModel:
     """The graph of an archive."""
     return build_sb3_policy(archive, Given(**given), Budget(limits or Limits()))

@@ -20,7 +20,8 @@ from sbformat.policies.sb3 import build_sb3_policy
 from sbformat.policies.sb3.settings import find_policy_class
 from sbformat.policies.shapes import POLICIES
 from sbformat.pth.values import TensorInfo
-from tests.policies.run.models import box, dict_space, discrete, images, multi_discrete
+from sbformat.values import encode
+from tests.policies.run.models import box, dict_space, discrete, images, multi_binary, multi_discrete
 from tests.policies.sb3.agents import build, lone, make_agent, weights_of, with_kwargs
 
 if TYPE_CHECKING:
@@ -228,3 +229,32 @@ def test_a_flag_that_is_not_known() -> None:
     archive = with_kwargs(make_agent(use_sde=True), use_expln=np.complex64(1))
     with pytest.raises(UnsupportedError, match="policy_kwargs/use_expln: expected true or false, got "):
         build(archive)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [discrete(-(2**40)), discrete(0), multi_discrete(-(2**40)), multi_binary(-(2**40)), multi_binary(-1, -3)],
+    ids=["discrete", "no-choice", "multi-discrete", "multi-binary", "two-axes"],
+)
+@pytest.mark.parametrize("key", ["a", "c"])
+def test_a_negative_size_does_not_make_room_for_another(part: Any, key: str) -> None:
+    parts = {"b": discrete(2**28), key: part}
+    space = dict_space(**dict(sorted(parts.items())))
+    archive = make_agent("MultiInputActorCriticPolicy", dict_space(**dict.fromkeys(parts, discrete(1))), discrete(2))
+    archive = archive.replace(data={**archive.data, "observation_space": Serialized(None, encode(space))})
+    with pytest.raises(ValidationError, match="observation_space: expected (at least one choice|sizes of 0 or more), "):
+        build(archive, modules=frozenset({"features_extractor"}))
+    with pytest.raises(ValidationError, match="observation_space: expected (at least one choice|sizes of 0 or more), "):
+        build(lone(archive), modules=frozenset({"features_extractor"}), **{**GIVEN, "observation_space": space})
+
+
+@pytest.mark.parametrize("actions", [discrete(0), multi_discrete(2, 0)])
+def test_an_action_without_choices(actions: Any) -> None:
+    archive = lone(make_agent(actions=discrete(2), net_arch=[]))
+    with pytest.raises(ValidationError, match="action_space: expected at least one choice, got 0"):
+        build(archive, action_space=actions)
+
+
+def test_no_input_has_a_negative_size() -> None:
+    with pytest.raises(ValidationError, match=r"'x': expected sizes of 0 or more, got the shape \(-1, -3\)"):
+        GraphBuilder(Budget()).input(Input("x", "float32", (-1, -3)))

@@ -11,7 +11,16 @@ import sbformat
 from sbformat import Archive, UnsupportedError, ValidationError
 from sbformat.policies.shapes import POLICIES
 from tests.policies.run.models import box, dict_space, discrete, images, multi_discrete
-from tests.policies.sb3.agents import build, draw, lone, make_agent, weights_of, with_class, with_policy_class
+from tests.policies.sb3.agents import (
+    build,
+    draw,
+    lone,
+    make_agent,
+    saved_policy,
+    weights_of,
+    with_class,
+    with_policy_class,
+)
 
 RELU: dict[str, Any] = {"policy_kwargs": {"activation_fn": "ReLU"}}
 TANH: dict[str, Any] = {"policy_kwargs": {"activation_fn": "Tanh"}}
@@ -131,6 +140,36 @@ def test_tensors_that_are_not_sb3s() -> None:
     archive = lone(make_agent(weights={**weights, "attention.weight": np.zeros((3, 3), "f4")}))
     message = refusal(archive, action_space=discrete(3), **TANH)
     assert "ActorCriticPolicy does not have 'attention.weight'" in message
+
+
+# -- files of policy.save() ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize("squash_output", [True, False])
+@pytest.mark.parametrize("net_arch", [[5], []])
+def test_what_files_of_ars_omit(net_arch: list[int], squash_output: bool, with_bias: bool) -> None:  # noqa: FBT001
+    given = {"with_bias": with_bias, "squash_output": squash_output}
+    if net_arch:
+        archive = make_agent("ars.ARSPolicy", net_arch=net_arch, **given)
+    else:
+        archive = make_agent("ars.ARSLinearPolicy", **given)
+    saved, observation = saved_policy(archive, net_arch=net_arch), 9 * draw(5, 3)
+    for more in ({}, {"policy_class": "ARSPolicy"}):
+        message = refusal(saved, **more)
+        assert (
+            message
+            == "policy.save() of ARS omits squash_output: pass policy_kwargs={'squash_output': ...} to load_policy"
+        )
+        found = sbformat.load_policy(saved, policy_kwargs={"squash_output": squash_output}, **more)
+        expected = sbformat.load_policy(archive).predict(observation, deterministic=True)[0]
+        np.testing.assert_array_equal(found.predict(observation, deterministic=True)[0], expected)
+
+
+def test_files_of_ars_for_choices_are_not_asked_about() -> None:
+    archive = make_agent("ars.ARSPolicy", actions=discrete(3), net_arch=[5])
+    saved = saved_policy(archive, net_arch=[5])
+    assert [node.op for node in build(saved).graph.nodes] == [node.op for node in build(archive).graph.nodes]
 
 
 # -- the class of a policy ----------------------------------------------------------------------------
