@@ -143,6 +143,11 @@ class Policy:
         return self._model.graph.inferred
 
     @property
+    def takes_action_masks(self) -> bool:
+        """Whether :meth:`predict` accepts ``action_masks``: a policy of MaskablePPO."""
+        return "action_masks" in self._roles
+
+    @property
     def vecnormalize(self) -> VecNormalize | None:
         """The statistics that observations are normalized with."""
         return self._vecnormalize
@@ -421,5 +426,5 @@ def _render(space: Space) -> str:
 def _describe(value: Any) -> str:
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple):
-        return f"{getattr(value, 'dtype', '')} of {shape}"
-    return f"{len(value)} of them" if isinstance(value, (tuple, list)) else type(value).__name__
+        return f"an array of {getattr(value, 'dtype', 'no dtype')} of the shape {shape}"
+    return f"a {type(value).__name__} of {len(value)}" if isinstance(value, (tuple, list)) else type(value).__name__
