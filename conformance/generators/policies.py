@@ -45,7 +45,7 @@ DICT_ORDER: Final = "The keys of a Dict are in the order in which the space stor
 DICT: Final = "| Dict | each key by its own space | |"
 SB2_ON_POLICY: Final = "`model/shared_fcN.W`; `model/pi_fcN.W` and `model/vf_fcN.W`; `model/pi.W` and `model/vf.W`"
 SB2_LSTM: Final = "An LSTM has `wx:0`, `wh:0` and `b:0`, and another order of gates than torch's"
-SB2_ENCODED: Final = "then encoded as in 19.3, without its rules for images"
+SB2_ENCODED: Final = "Observations are encoded as in 19.3, without its rules for images"
 
 PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "ppo": ("19.7", ON_POLICY, ()),
@@ -145,7 +145,7 @@ PREDICTED: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "sb2-ppo2-lstm": ("19.9", SB2_LSTM, SB2),
     "sb2-ppo2-lstm-normalized": ("19.9", "In `Ln` policies the gates are `ln(x wx, gx, bx) + ln(h wh, gh, bh) + b`", SB2),
     "sb2-dqn": ("19.9", "Dueling: the q-values are the values of the actions minus their mean", SB2),
-    "sb2-dqn-not-dueling": ("19.9", "| DQN since 2.1 | `deepq/model/action_value/fully_connected.L`", SB2),
+    "sb2-dqn-not-dueling": ("19.9", "| DQN | `deepq/model/action_value/fully_connected.L`", SB2),
     "sb2-dqn-normalized": ("19.9", "In `Ln` policies of DQN, SAC, TD3 and DDPG, LayerNormalization", SB2),
     "sb2-sac": ("19.9", "| SAC | `model/pi/fcN.K`; mean `model/pi/dense.K`", SB2),
     "sb2-sac-normalized": ("19.9", "In `Ln` policies of DQN, SAC, TD3 and DDPG, LayerNormalization", SB2),
