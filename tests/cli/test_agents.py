@@ -109,7 +109,7 @@ def test_statistics_normalize_observations(capsys: pytest.CaptureFixture[str]) -
 
 def test_missing_statistics_are_told_on_standard_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
-    path.write_bytes(with_data(lambda data: data.update(_last_original_obs=data["_last_obs"])))
+    path.write_bytes(with_data(lambda data: data.update(_last_original_obs=data["observation_space"])))
     options = ["--observation", json.dumps(OBSERVATION)]
     status, out, err = run(capsys, "predict", path, *options)
     assert (status, err.startswith("sbformat: warning: the agent was trained behind VecNormalize")) == (0, True)

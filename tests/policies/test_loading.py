@@ -342,6 +342,40 @@ def test_an_off_policy_agent_behind_vecnormalize(name: str) -> None:
     assert bool(caught) == is_normalized
 
 
+def dict_of(**arrays: np.ndarray) -> sbformat.Serialized:
+    import pickle
+
+    return sbformat.Serialized("<class 'dict'>", pickle.dumps(arrays, protocol=4), {})
+
+
+FLOATS: Final = np.array([[0.5, 0.0, 1.0]], "f4")
+UNCHANGED: Final[dict[str, tuple[Any, Any, bool]]] = {
+    "equal": (encode_array(FLOATS), encode_array(FLOATS), False),
+    "different": (encode_array(FLOATS), encode_array(FLOATS + 1), True),
+    "another dtype": (encode_array(FLOATS), encode_array(FLOATS.astype("f8")), True),
+    "zeros": (encode_array(0 * FLOATS), encode_array(0 * FLOATS), True),
+    "bytes": (encode_array(FLOATS.astype("u1")), encode_array(FLOATS.astype("u1") + 1), False),
+    "nothing": (None, encode_array(FLOATS), True),
+    "empty": (encode_array(FLOATS[:0]), encode_array(FLOATS[:0]), True),
+    "equal parts": (dict_of(a=FLOATS, b=FLOATS), dict_of(a=FLOATS, b=FLOATS), False),
+    "one part": (dict_of(a=FLOATS, b=FLOATS), dict_of(a=FLOATS, b=FLOATS + 1), True),
+    "other parts": (dict_of(a=FLOATS), dict_of(b=FLOATS), True),
+    "no parts": (dict_of(), dict_of(), True),
+}
+"""``_last_obs`` and ``_last_original_obs`` of an on-policy agent, and whether the first may be normalized."""
+
+
+@pytest.mark.parametrize("name", UNCHANGED)
+def test_an_on_policy_agent_behind_vecnormalize_that_normalizes_rewards_alone(name: str) -> None:
+    last, original, is_normalized = UNCHANGED[name]
+    archive = sbformat.read(PPO)
+    archive = archive.replace(data={**archive.data, "_last_obs": last, "_last_original_obs": original})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sbformat.load_policy(archive)
+    assert bool(caught) == is_normalized
+
+
 # -- arguments ----------------------------------------------------------------------------------------
 
 SLIPS: Final[dict[str, tuple[dict[str, Any], type[Exception], str]]] = {

@@ -61,7 +61,7 @@ def _refuse_variants(network: Network, module: str) -> None:
     }
     for name, is_given in found.items():
         if is_given:
-            message = f"sb3-contrib cannot predict with {name} in lstm_kwargs"
+            message = f"sb3-contrib can neither train nor predict several environments with {name} in lstm_kwargs"
             raise UnsupportedError(message)
 
 

@@ -1,6 +1,7 @@
 """Whether an agent was trained behind VecNormalize, which ``data`` does not state.
 
 On-policy algorithms and ARS set ``_last_original_obs`` for such an environment only (``BaseAlgorithm._setup_learn``).
+It may normalize rewards alone: then ``_last_obs`` is the same array, unless the agent has taken a step since.
 Off-policy ones always set it (``OffPolicyAlgorithm._store_transition``): to the observation before ``_last_obs``, or
 behind VecNormalize to ``_last_obs`` before it was normalized. The two are told apart where that is certain: normalized
 observations are float32, whatever the environment returns, and do not stay within the bounds of the space.
@@ -28,6 +29,8 @@ _OFF_POLICY: Final = "learning_starts"
 _LAST: Final = "_last_obs"
 _ORIGINAL: Final = "_last_original_obs"
 _NORMALIZED: Final = "f4"
+_WHOLE: Final = ("b", "i", "u")
+"""Kinds of dtypes that no normalized observation has."""
 _MARGIN: Final = 1e-3
 """Of a bound: environments round differently than their space."""
 
@@ -41,13 +44,33 @@ def was_normalized(archive: Archive, space: Space) -> bool:
     data = archive.data
     if data.get(_ORIGINAL) is None:
         return False
-    if _OFF_POLICY not in data:
-        return True
+    is_off_policy = _OFF_POLICY in data
     try:
         original, last = archive.decode(_ORIGINAL), archive.decode(_LAST)
-        return any(_is_normalized(*parts) for parts in _pair_parts(original, last, space))
-    except (SbformatError, UnrecognizedError):
+        if is_off_policy:
+            return any(_is_normalized(*parts) for parts in _pair_parts(original, last, space))
+        return not _is_unchanged(original, last)
+    except (SbformatError, UnrecognizedError, KeyError):
+        return not is_off_policy
+
+
+def _is_unchanged(original: Any, last: Any) -> bool:
+    """Return whether it is certain that the last observation, with all its parts, is not normalized."""
+    if isinstance(original, dict) and isinstance(last, dict) and last:
+        return original.keys() == last.keys() and all(_is_same_array(original[key], last[key]) for key in last)
+    return _is_same_array(original, last)
+
+
+def _is_same_array(original: Any, last: Any) -> bool:
+    """Return whether two arrays in memory are equal, or the last one has a dtype that no normalized one has.
+
+    Equal arrays of zeros are not certain: a first observation of zeros is its own mean.
+    """
+    if not isinstance(original, ArrayInfo) or not isinstance(last, ArrayInfo) or not isinstance(last.buffer, bytes):
         return False
+    if last.dtype[1:2] in _WHOLE:
+        return True
+    return original == last and last.buffer.count(0) < len(last.buffer)
 
 
 def _pair_parts(original: Any, last: Any, space: Space) -> Iterator[tuple[ArrayInfo, ArrayInfo, Box]]:

@@ -188,10 +188,14 @@ def test_the_critics_lstm_may_be_a_layer_or_the_actors() -> None:
     assert sum(node.op == "Sigmoid" for node in shared.nodes) == 3
 
 
-@pytest.mark.parametrize("name", ["bidirectional", "batch_first"])
+@pytest.mark.parametrize("name", ["bidirectional", "proj_size", "batch_first"])
 def test_an_lstm_with_which_sb3_cannot_predict(name: str) -> None:
-    archive = make_agent("recurrent.RecurrentActorCriticPolicy", lstm_hidden_size=4, lstm_kwargs={name: True})
-    with pytest.raises(UnsupportedError, match=name):
+    archive = make_agent(
+        "recurrent.RecurrentActorCriticPolicy",
+        lstm_hidden_size=4,
+        lstm_kwargs={name: 2 if name == "proj_size" else True},
+    )
+    with pytest.raises(UnsupportedError, match=f"can neither train nor predict several environments with {name} in"):
         build(archive)
 
 
