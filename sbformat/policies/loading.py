@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.constants import ARRAYS_ENTRY, DATA_ENTRY, POLICY_ENTRY, SETTINGS_ENTRY
-from sbformat.errors import SbformatError, UnsupportedError, quote, require_names, require_type
+from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote, require_names, require_type
 from sbformat.formats.opener import open_archive
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.policies.given_spaces import convert_space
@@ -94,8 +94,8 @@ def load_policy(
     model, statistics = _build_model(source, given, vecnormalize, budget)
     if model.was_normalized and statistics is None and vecnormalize is not False:
         message = (
-            "the agent was trained behind VecNormalize, and observations will not be normalized: pass "
-            "vecnormalize='vecnormalize.pkl', or vecnormalize=False if they are normalized already"
+            "the agent was trained behind VecNormalize, and observations will not be normalized: pass its statistics, "
+            "usually in vecnormalize.pkl, as vecnormalize, or vecnormalize=False if observations are normalized already"
         )
         warnings.warn(message, UserWarning, stacklevel=2)
     return Policy(model, vecnormalize=statistics, modules=functions, seed=seed, budget=budget)
@@ -237,4 +237,8 @@ def read_statistics(archive: Archive, vecnormalize: object, limits: Limits) -> V
         return read_entries(archive)
     if isinstance(vecnormalize, VecNormalize):
         return vecnormalize
-    return read_vecnormalize(vecnormalize, limits=limits)  # type: ignore[arg-type]
+    try:
+        return read_vecnormalize(vecnormalize, limits=limits)  # type: ignore[arg-type]
+    except MissingEntryError:
+        message = "expected statistics as vecnormalize (a vecnormalize.pkl, or a bundle), got an archive without them"
+        raise UnsupportedError(message) from None

@@ -557,6 +557,13 @@ def test_forged_data_gives_an_error_of_sbformat_or_a_policy_that_acts(key: str, 
         policy.outputs(observation)
 
 
+def test_an_agent_is_not_statistics() -> None:
+    with pytest.raises(
+        sbformat.UnsupportedError, match=r"expected statistics as vecnormalize .* an archive without them"
+    ):
+        sbformat.load_policy(PPO, vecnormalize=PPO)
+
+
 def test_a_graph_cannot_be_changed() -> None:
     policy = sbformat.load_policy(PPO)
     for part in (policy.graph.outputs, policy.graph.weights, policy.graph.nodes[0].attributes):
