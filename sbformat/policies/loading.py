@@ -191,7 +191,10 @@ def _build_model(
         model = build_sb3_policy(archive, given, budget)
     called = {node.attributes["function"] for node in model.graph.nodes if node.op == "Call"}
     for name in sorted(given.modules - called):
-        message = f"the policy does not have the module {quote(name, 60)} that modules supplies"
+        message = (
+            f"the policy does not have the module {quote(name, 60)} that modules supplies: modules have the names that "
+            "begin those of tensors, such as features_extractor or mlp_extractor.policy_net, and activation_fn"
+        )
         raise ValueError(message)
     return model, statistics
 

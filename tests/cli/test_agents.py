@@ -174,10 +174,10 @@ def test_steps_have_a_mask_each_or_one_for_all(
     ("masks", "message"),
     [
         ("[[1, 0]]", "expected a mask for each of the 3 steps, or one for all, got 1 masks"),
-        ("[[1, 0], [1, 0], [1]]", "expected numbers of the shape (1, 2) as action_masks, got 1 of them"),
+        ("[[1, 0], [1, 0], [1]]", "expected numbers of the shape (1, 2) as action_masks, got a list of 1"),
         ("[[1, 0], [1, [0]], [1, 0]]", "as action_masks, got lists of different lengths"),
         ("[[1, 0], 1, [1, 0]]", "expected numbers of the shape (1, 2) as action_masks, got int"),
-        ("[]", "as action_masks, got 0 of them"),
+        ("[]", "as action_masks, got a list of 0"),
         ("5", "as action_masks, got int"),
         ('{"a": 1}', "as action_masks, got dict"),
     ],

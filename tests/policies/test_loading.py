@@ -124,7 +124,9 @@ def test_continuous_actions() -> None:
 
 def test_a_lone_state_dict_needs_what_shapes_leave_open() -> None:
     content = entries(PPO)["policy.pth"]
-    with pytest.raises(sbformat.UnsupportedError, match="there is no data, .* pass .*activation_fn.* to load_policy"):
+    with pytest.raises(
+        sbformat.UnsupportedError, match="a lone state dict has no data entry, .* pass .*activation_fn.* to load_policy"
+    ):
         sbformat.load_policy(content, **TO_CARTPOLE)
     policy = sbformat.load_policy(content, **TO_CARTPOLE, policy_kwargs={"activation_fn": "Tanh"})
     assert policy.algorithm is None

@@ -110,11 +110,7 @@ class ArrayReader:
         if isinstance(observation, Mapping) or _is_reset(observation):
             message = f"expected an array of the shape {self._shape} as {self._name}, got {_describe(observation)}"
             raise ValueError(message)
-        try:
-            return np.asarray(observation)
-        except (ValueError, TypeError):
-            message = f"expected an array of numbers as {self._name}, got lists of different lengths, or other objects"
-            raise ValueError(message) from None
+        return make_array(observation, self._name)
 
     def _transpose(self, array: np.ndarray) -> tuple[np.ndarray, bool]:
         """Return an image, or images, with the channels first."""
@@ -169,6 +165,18 @@ class DictReader:
             message = f"expected single observations or batches of one size, got the shapes {shapes}"
             raise ValueError(message)
         return inputs, is_batched
+
+
+def make_array(value: Any, what: str) -> np.ndarray:
+    """Return anything that numpy makes an array of as one.
+
+    :raises ValueError: for lists of different lengths; numpy before 1.24 warns, and makes an array of lists
+    """
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError, UserWarning):
+        message = f"expected an array of numbers as {what}, got lists of different lengths, or other objects"
+        raise ValueError(message) from None
 
 
 def _join(keys: Iterable[Any]) -> str:

@@ -26,7 +26,7 @@ import numpy as np
 
 from sbformat.errors import escape
 from sbformat.limits import Budget
-from sbformat.policies.run.observations import NUMBERS, make_reader, widen_inputs
+from sbformat.policies.run.observations import NUMBERS, make_array, make_reader, widen_inputs
 from sbformat.policies.run.program import Program
 from sbformat.policies.run.sampling import EpsilonGreedy, GsdeSampler, make_sampler
 from sbformat.policies.run.weights import Weights
@@ -141,6 +141,11 @@ class Policy:
     def inferred(self) -> tuple[str, ...]:
         """What the file did not contain and the shapes of weights determined, as sentences."""
         return self._model.graph.inferred
+
+    @property
+    def takes_action_masks(self) -> bool:
+        """Whether :meth:`predict` accepts ``action_masks``: a policy of MaskablePPO."""
+        return "action_masks" in self._roles
 
     @property
     def vecnormalize(self) -> VecNormalize | None:
@@ -358,7 +363,7 @@ class Policy:
         named = dict(zip(self._all_states, parts)) if len(parts) > len(self._states) else dict(zip(self._states, parts))
         for name, rows in self._all_states.items():
             part = named.get(name, named.get(name.removeprefix(_CRITIC)))
-            array, expected = _make_array(part, "state"), self._state_shape(rows, count)
+            array, expected = make_array(part, "state"), self._state_shape(rows, count)
             if array.shape != expected or array.dtype.kind not in NUMBERS:
                 message = f"expected an array of numbers of the shape {expected} as state, got {_describe(part)}"
                 raise ValueError(message)
@@ -390,25 +395,13 @@ def _fit(value: Any, described: Input, count: int) -> np.ndarray:
 
     :raises ValueError: when it has another number of items
     """
-    array = _make_array(value, described.role)
+    array = make_array(value, described.role)
     if array.dtype.kind not in NUMBERS or array.size != count * prod(described.shape):
         expected = (count, *described.shape)
         message = f"expected numbers of the shape {expected} as {described.role}, got {_describe(value)}"
         raise ValueError(message)
     made: np.ndarray = array != 0 if described.dtype == "bool" else array
     return made.reshape(count, *described.shape)
-
-
-def _make_array(value: Any, what: str) -> np.ndarray:
-    """Return an argument as an array.
-
-    :raises ValueError: when numpy does not make one of it
-    """
-    try:
-        return np.asarray(value)
-    except (ValueError, TypeError):
-        message = f"expected an array of numbers as {what}, got lists of different lengths, or other objects"
-        raise ValueError(message) from None
 
 
 def _require_count(n_envs: object, least: int) -> None:
@@ -433,5 +426,5 @@ def _render(space: Space) -> str:
 def _describe(value: Any) -> str:
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple):
-        return f"{getattr(value, 'dtype', '')} of {shape}"
-    return f"{len(value)} of them" if isinstance(value, (tuple, list)) else type(value).__name__
+        return f"an array of {getattr(value, 'dtype', 'no dtype')} of the shape {shape}"
+    return f"a {type(value).__name__} of {len(value)}" if isinstance(value, (tuple, list)) else type(value).__name__

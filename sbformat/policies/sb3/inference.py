@@ -103,11 +103,14 @@ def infer_settings(network: Network, given: Given, inferred: Pair | None) -> Set
     missing: list[str] = []
     observations = given.observation_space or _infer_observations(network, missing)
     actions = given.action_space or _infer_actions(network, policy_class, kwargs, missing)
-    arguments = [f"{name!r}: ..." for name in _missing_kwargs(network, given, kwargs, policy_class)]
-    missing += [f"policy_kwargs={{{', '.join(arguments)}}}"] if arguments else []
+    arguments = _missing_kwargs(network, given, kwargs, policy_class)
+    missing += [f"policy_kwargs={arguments}"] if arguments else []
     if missing:
-        asked = ", ".join(missing)
-        message = f"there is no data, and the tensors do not determine everything: pass {asked} to load_policy"
+        which = ", with the agent's values instead of SB3's defaults if they differ" if arguments else ""
+        message = (
+            "a lone state dict has no data entry, and the tensors do not determine all settings: "
+            f"pass {', '.join(missing)} to load_policy{which}"
+        )
         raise UnsupportedError(message)
     return make_settings(Agent(policy_class, observations, actions, kwargs, is_on_policy and has_gsde, NEWEST))
 
@@ -122,6 +125,7 @@ def shares_features(network: Network) -> bool:
 
 def _infer_observations(network: Network, missing: list[str]) -> Space:
     is_flat = not any(".cnn." in name or ".extractors." in name or name.startswith("cnn.") for name in network.tensors)
+    is_flat = is_flat and not any("extractor" in name and "mlp" not in name for name in network.modules)
     sizes = (network.input_size(module) for module in _FIRST)
     size = next((size for size in sizes if size is not None), None)
     if not is_flat or size is None or not 0 < size <= _MAX_FEATURES:
@@ -148,25 +152,30 @@ def _infer_actions(network: Network, policy_class: Pair, kwargs: dict[str, Any],
     return Discrete("gymnasium", count, 0, "<i8", None)
 
 
-def _missing_kwargs(network: Network, given: Given, kwargs: dict[str, Any], policy_class: Pair) -> list[str]:
-    """Return the arguments of the policy that matter and that no tensor determines."""
-    found = []
+def _missing_kwargs(network: Network, given: Given, kwargs: dict[str, Any], policy_class: Pair) -> dict[str, object]:
+    """Return the arguments of the policy that matter and that no tensor determines, with SB3's defaults."""
     hidden = any(len(network.matrices(module)) > outputs for module, outputs in _HIDDEN.items())
-    if hidden and "activation_fn" not in kwargs and "activation_fn" not in given.modules:
-        found.append("activation_fn")
     has_gsde = "log_std" in network.tensors and len(network.tensors["log_std"].shape) == _MATRIX
-    is_ars = policy_class[0].startswith("sb3_contrib.ars") and isinstance(given.action_space, Box)
-    if (has_gsde or is_ars) and "squash_output" not in kwargs:
-        found.append("squash_output")
-    if network.has("actor.mu.0") and "actor.log_std" in network.tensors and "clip_mean" not in kwargs:
-        found.append("clip_mean")
-    if (has_gsde or "actor.log_std" in network.tensors) and "use_expln" not in kwargs:
-        found.append("use_expln")
-    if _has_renorm(network) and "batch_norm_eps" not in kwargs:
-        found.append("batch_norm_eps")
-    if _has_images(given.observation_space) and "normalize_images" not in kwargs:
-        found.append("normalize_images")
-    return found
+    is_off_policy_gsde = "actor.log_std" in network.tensors
+    is_ars = policy_class[0].startswith("sb3_contrib.ars")
+    is_on_policy = "full_std" in POLICIES[policy_class].arguments
+    matters = {
+        "activation_fn": hidden and "activation_fn" not in given.modules,
+        "squash_output": has_gsde or (is_ars and isinstance(given.action_space, Box)),
+        "clip_mean": is_off_policy_gsde and network.has("actor.mu.0"),
+        "use_expln": has_gsde or is_off_policy_gsde,
+        "batch_norm_eps": _has_renorm(network),
+        "normalize_images": _has_images(given.observation_space),
+    }
+    defaults: dict[str, object] = {
+        "activation_fn": "Tanh" if is_on_policy or policy_class[0].startswith("sb3_contrib.common") else "ReLU",
+        "squash_output": is_ars and network.has("action_net.2"),
+        "clip_mean": 2.0,
+        "use_expln": False,
+        "batch_norm_eps": 0.001,
+        "normalize_images": True,
+    }
+    return {name: defaults[name] for name in matters if matters[name] and name not in kwargs}
 
 
 def _has_renorm(network: Network) -> bool:

@@ -488,6 +488,11 @@ def test_a_masked_choice_is_never_taken(space: Space, sizes: tuple[int, ...]) ->
         assert np.take_along_axis(masks, columns, -1).all()
 
 
+def test_a_policy_tells_whether_it_takes_masks() -> None:
+    for masked in (True, False):
+        assert make_policy(categorical(box(4), discrete(3), masked=masked)).takes_action_masks is masked
+
+
 def test_masks_of_any_shape_and_type() -> None:
     policy = make_policy(categorical(box(4), discrete(3), masked=True))
     only_two: list[Any] = [
@@ -503,9 +508,9 @@ def test_masks_of_any_shape_and_type() -> None:
 
 def test_masks_that_do_not_fit_are_refused() -> None:
     policy = make_policy(categorical(box(4), discrete(3), masked=True))
-    with pytest.raises(ValueError, match=r"expected numbers of the shape \(1, 3\) as action_masks, got 2 of them"):
+    with pytest.raises(ValueError, match=r"expected numbers of the shape \(1, 3\) as action_masks, got a list of 2"):
         policy.predict(FOUR, action_masks=[1, 0])
-    with pytest.raises(ValueError, match=r"as action_masks, got .*U1 of \(3,\)"):
+    with pytest.raises(ValueError, match=r"as action_masks, got an array of <U1 of the shape \(3,\)"):
         policy.predict(FOUR, action_masks=np.array(["a", "b", "c"]))
     with pytest.raises(ValueError, match="expected an array of numbers as action_masks, got lists of different"):
         policy.predict(FOUR, action_masks=[[1, [0], 1]])
@@ -603,11 +608,20 @@ def test_the_initial_state_is_zeros() -> None:
 
 
 BAD_STATES: list[tuple[Any, str]] = [
-    (np.zeros((LAYERS, 1, HIDDEN)), r"expected a tuple of 2 arrays as state, got float64 of \(2, 1, 3\)"),
-    ((np.zeros((LAYERS, 1, HIDDEN)),), "expected a tuple of 2 arrays as state, got 1 of them"),
+    (
+        np.zeros((LAYERS, 1, HIDDEN)),
+        r"expected a tuple of 2 arrays as state, got an array of float64 of the shape \(2, 1, 3\)",
+    ),
+    ((np.zeros((LAYERS, 1, HIDDEN)),), "expected a tuple of 2 arrays as state, got a tuple of 1"),
     ("ab", "expected a tuple of 2 arrays as state, got str"),
-    ((np.zeros((LAYERS, 2, HIDDEN)),) * 2, r"of the shape \(2, 1, 3\) as state, got float64 of \(2, 2, 3\)"),
-    ((np.zeros((LAYERS, HIDDEN)),) * 2, r"of the shape \(2, 1, 3\) as state, got float64 of \(2, 3\)"),
+    (
+        (np.zeros((LAYERS, 2, HIDDEN)),) * 2,
+        r"of the shape \(2, 1, 3\) as state, got an array of float64 of the shape \(2, 2, 3\)",
+    ),
+    (
+        (np.zeros((LAYERS, HIDDEN)),) * 2,
+        r"of the shape \(2, 1, 3\) as state, got an array of float64 of the shape \(2, 3\)",
+    ),
     (([[1.0], 2.0],) * 2, "expected an array of numbers as state, got lists of different lengths"),
     ((np.full((LAYERS, 1, HIDDEN), "a"),) * 2, r"expected an array of numbers of the shape \(2, 1, 3\)"),
 ]
@@ -620,7 +634,7 @@ def test_a_state_that_does_not_fit_is_refused(state: Any, message: str) -> None:
 
 
 def test_starts_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"expected numbers of the shape \(1,\) as episode_start, got 2 of them"):
+    with pytest.raises(ValueError, match=r"expected numbers of the shape \(1,\) as episode_start, got a list of 2"):
         make_policy(recurrent()).predict(np.ones(HIDDEN), episode_start=[True, False])
 
 

@@ -61,8 +61,8 @@ def refusal(archive: Archive, **given: Any) -> str:
 @pytest.mark.parametrize(("policy", "actions", "given"), KINDS)
 def test_what_no_tensor_shows_is_asked_for(policy: str, actions: Any, given: dict[str, Any]) -> None:
     message = refusal(lone(make_agent(policy, actions=actions)))
-    names = [name for name in given["policy_kwargs"] if name != "n_quantiles"]
-    assert f"policy_kwargs={{{', '.join(f'{name!r}: ...' for name in names)}}} to load_policy" in message
+    kwargs = {name: value for name, value in given["policy_kwargs"].items() if name != "n_quantiles"}
+    assert f"policy_kwargs={kwargs} to load_policy" in message
     assert ("action_space=..." in message) == (policy != "dqn.DQNPolicy")
     assert "observation_space" not in message
 
@@ -101,7 +101,7 @@ def test_images_and_dicts_need_their_space() -> None:
     archive = lone(make_agent("ActorCriticCnnPolicy", space, discrete(3)))
     assert refusal(archive, action_space=discrete(3)).endswith("pass observation_space=... to load_policy")
     message = refusal(archive, action_space=discrete(3), observation_space=space)
-    assert message.endswith("pass policy_kwargs={'normalize_images': ...} to load_policy")
+    assert "pass policy_kwargs={'normalize_images': True} to load_policy, with the agent's values" in message
     given: dict[str, Any] = {"action_space": discrete(3), "policy_kwargs": {"normalize_images": True}}
     assert build(archive, observation_space=space, **given).graph.inputs[0].shape == (1, 36, 36)
     parts = dict_space(a=space, b=box(2))
@@ -110,17 +110,24 @@ def test_images_and_dicts_need_their_space() -> None:
     assert len(build(archive, observation_space=parts, **given).graph.inputs) == 2
 
 
+def test_a_supplied_extractor_hides_the_size_of_the_observation() -> None:
+    archive = lone(make_agent(actions=discrete(3)))
+    given: dict[str, Any] = {"action_space": discrete(3), "modules": frozenset({"features_extractor"}), **TANH}
+    assert "pass observation_space=... to load_policy" in refusal(archive, **given)
+    assert build(archive, observation_space=box(7), **given).graph.inputs[0].shape == (7,)
+
+
 def test_settings_of_gsde_and_of_ars() -> None:
     archive = lone(make_agent(use_sde=True))
     message = refusal(archive, action_space=box(2), **TANH)
-    assert message.endswith("pass policy_kwargs={'squash_output': ..., 'use_expln': ...} to load_policy")
+    assert "pass policy_kwargs={'squash_output': False, 'use_expln': False} to load_policy, with" in message
     kwargs = {"activation_fn": "Tanh", "squash_output": False, "use_expln": False}
     model = build(archive, action_space=box(2), policy_kwargs=kwargs)
     assert model.graph.sampling.kind == "gsde"
     assert "gSDE, from the shape of log_std" in model.graph.inferred
     message = refusal(lone(make_agent("sac.SACPolicy", use_sde=True)), action_space=box(2), **RELU)
-    assert "'clip_mean': ..." in message
-    assert "'squash_output': ..." in refusal(lone(make_agent("ars.ARSPolicy")), action_space=box(2), **RELU)
+    assert "'clip_mean': 2.0" in message
+    assert "'squash_output': True" in refusal(lone(make_agent("ars.ARSPolicy")), action_space=box(2), **RELU)
 
 
 def test_a_masked_policy_has_the_names_of_one_that_is_not() -> None:
