@@ -20,7 +20,7 @@ from sbformat.policies.sb3.off_policy import (
     build_quantile_network,
 )
 from sbformat.policies.sb3.on_policy import build_actor_critic
-from sbformat.policies.sb3.settings import WHAT_WORKS, read_settings
+from sbformat.policies.sb3.settings import WHAT_WORKS, is_extended, read_settings
 from sbformat.policies.shapes import NetworkError
 from sbformat.policies.shapes.mismatches import read_shapes
 
@@ -89,6 +89,9 @@ def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
         if archive.format == "policy-file" and given.policy_class is None:
             name = network.settings.agent.policy_class[1]
             builder.infer(f"the policy is {name}, from its arguments and tensors: the file does not name its class")
+        elif is_extended(archive, given):
+            name = network.settings.agent.policy_class[1]
+            builder.infer(f"the policy computes as {name}, with its defaults, since policy_class says so")
     else:
         network.settings = infer_settings(network, given, inferred)
     settings = network.settings

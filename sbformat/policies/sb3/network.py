@@ -162,16 +162,20 @@ class Network:
             raise ValidationError(message, entry=self._entry)
         last = linear[-1] if has_output else -1
         positions = frozenset(linear)
+        following = 0
+        """The position of the next layer: an activation has one, too, and anything else was made by another author."""
         for number, parts in layers.items():
             part = f"{module}.{number}"
-            if "ra_mean" in parts:
+            if "ra_mean" in parts and number == following:
                 value = self._batch_renorm(part, value)
-            elif number in positions:
+                following += 1
+            elif number in positions and number == following:
                 is_output = number == last
                 value = self.linear(part, value, name=name if is_output else "")
                 if not is_output:
                     value = self.activation(f"{module}.{number + 1}", value)
-            elif number - 1 not in positions:
+                following += 2
+            elif number != following - 1 or number in positions:
                 message = f"{quote(part, 120)} is not a layer that SB3 makes"
                 raise UnsupportedError(message, entry=self._entry)
         return value

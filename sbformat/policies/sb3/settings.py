@@ -134,7 +134,7 @@ def read_settings(archive: Archive, given: Given, inferred: Pair | None) -> Sett
     replaced = _replaced(given, inferred)
     _require_all_given(archive, replaced)
     try:
-        if any("extractor" in name for name in given.modules) or _is_extended(archive, given):
+        if any("extractor" in name for name in given.modules) or is_extended(archive, given):
             agent = _read_unchecked(archive, replaced, inferred)
         elif archive.format == "policy-file":
             agent = _match_saved(archive, replaced)
@@ -175,7 +175,7 @@ def make_settings(agent: Agent, rate: float = 0.0) -> Settings:
     return Settings(KINDS[POLICIES[agent.policy_class].network], agent, rate)
 
 
-def _is_extended(archive: Archive, given: Given) -> bool:
+def is_extended(archive: Archive, given: Given) -> bool:
     """Return whether the policy class is a custom one that the caller treats as the one it extends."""
     if given.policy_class is None or archive.format == "policy-file":
         return False

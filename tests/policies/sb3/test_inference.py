@@ -192,6 +192,23 @@ def test_a_custom_class_is_refused_by_name_unless_the_caller_knows_what_it_exten
         build(archive, policy_class="DQNPolicy")
 
 
+def test_layers_at_other_positions_are_not_sb3s() -> None:
+    for name, renamed in (("0.weight", "1.weight"), ("2.weight", "1.weight"), ("2.weight", "3.weight")):
+        plain = make_agent(actions=discrete(3), net_arch={"pi": [4, 4], "vf": []})
+        module = "mlp_extractor.policy_net."
+        moved = {key.replace(module + name[0], module + renamed[0]): value for key, value in weights_of(plain).items()}
+        archive = with_policy_class(plain.replace(parameters={"policy": moved}), "mine.Policy")
+        for found, given in ((archive, {"policy_class": "ActorCriticPolicy"}), (lone(archive), TANH)):
+            assert "is not a layer that SB3 makes" in refusal(found, action_space=discrete(3), **given)  # type: ignore[arg-type]
+
+
+def test_a_custom_class_is_reported_as_inferred() -> None:
+    archive = with_policy_class(make_agent(actions=discrete(3)), "mine.Policy")
+    (sentence,) = build(archive, policy_class="ActorCriticPolicy").graph.inferred
+    assert sentence == "the policy computes as ActorCriticPolicy, with its defaults, since policy_class says so"
+    assert build(make_agent(actions=discrete(3)), policy_class="ActorCriticPolicy").graph.inferred == ()
+
+
 def test_a_custom_class_may_have_other_defaults() -> None:
     archive = with_policy_class(make_agent(actions=discrete(3), net_arch=[6]), "mine.Policy")
     archive = archive.replace(data={**archive.data, "policy_kwargs": {}})
