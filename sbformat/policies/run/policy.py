@@ -274,6 +274,9 @@ class Policy:
 
         :raises ValueError: when one is NaN, or a logit infinite
         """
+        total = float(np.vdot(parameter, parameter))  # the quickest look at all items; it may overflow
+        if total - total == 0:
+            return
         has_logits = "logits" in self._graph.sampling.parameters
         is_valid = parameter < np.inf if has_logits else parameter == parameter  # noqa: PLR0124 -- NaN is not
         if not is_valid.all():
