@@ -110,18 +110,23 @@ def read_file(name: str) -> bytes:
         return file.read()
 
 
+def check_refusal(vector: Vector, output: bytes, *, is_accepted: bool) -> str:
+    """Compare a refusal, or its absence, with the outcome that a vector expects; return what is wrong."""
+    if "outcome" not in vector:
+        return f"refused: {parse_answer(output)}"
+    if is_accepted:
+        return f"accepted; {vector['outcome']!r} was expected"
+    outcome = parse_refusal(output)
+    return "" if outcome == vector["outcome"] else f"{outcome!r}; {vector['outcome']!r} was expected"
+
+
 def check_decoder(vector: Vector, options: argparse.Namespace) -> str:
     """Run a vector of a decoder; return what is wrong, or an empty string."""
     is_accepted, output = run_command(
         options.decoder, vector.get("arguments", ()), read_file(vector["file"]), options.timeout
     )
-    if "outcome" in vector:
-        if is_accepted:
-            return f"accepted; {vector['outcome']!r} was expected"
-        outcome = parse_refusal(output)
-        return "" if outcome == vector["outcome"] else f"{outcome!r}; {vector['outcome']!r} was expected"
-    if not is_accepted:
-        return f"refused: {parse_answer(output)}"
+    if "outcome" in vector or not is_accepted:
+        return check_refusal(vector, output, is_accepted=is_accepted)
     wanted, found = json.loads(read_file(vector["expect"])), parse_answer(output)
     return "" if is_same(wanted, found) else find_difference(normalize(wanted), normalize(found))
 
@@ -130,13 +135,8 @@ def check_policy(vector: Vector, options: argparse.Namespace) -> str:
     """Run a vector of a policy; return what is wrong, or an empty string."""
     arguments = ["--predict", os.path.join(HERE, vector["input"]), *vector.get("arguments", ())]
     is_accepted, output = run_command(options.decoder, arguments, read_file(vector["file"]), options.timeout)
-    if "outcome" in vector:
-        if is_accepted:
-            return f"accepted; {vector['outcome']!r} was expected"
-        outcome = parse_refusal(output)
-        return "" if outcome == vector["outcome"] else f"{outcome!r}; {vector['outcome']!r} was expected"
-    if not is_accepted:
-        return f"refused: {parse_answer(output)}"
+    if "outcome" in vector or not is_accepted:
+        return check_refusal(vector, output, is_accepted=is_accepted)
     return compare_predictions(json.loads(read_file(vector["expect"])), parse_answer(output), vector["tolerance"])
 
 

@@ -14,6 +14,8 @@ from sbformat.policies.sb2.structures import find_mlp
 from sbformat.values.types import Discrete
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sbformat.formats.sb2.networks import Mlp
     from sbformat.policies.builder import Value
     from sbformat.policies.sb2.agents import Agent
@@ -60,24 +62,28 @@ def _add_scores(layers: Layers, net: Mlp, features: Value, activation: str) -> V
 
 def _add_connected(layers: Layers, scope: str, net: Mlp, value: Value, activation: str, name: str = "") -> Value:
     """Add hidden layers and a head, whose result gets a name."""
-    for number in range(len(net.layers)):
-        module = f"{scope}/{numbered('fully_connected', number)}"
-        value = layers.linear(module, CONNECTED, value)
-        if net.is_normed:
-            value = layers.normalize(scope, number, value)
-        value = activate(layers.builder, activation, value, module)
-    return layers.linear(f"{scope}/{numbered('fully_connected', len(net.layers))}", CONNECTED, value, name)
+    *hidden, head = (f"{scope}/{numbered('fully_connected', number)}" for number in range(len(net.layers) + 1))
+    value = _add_hidden(layers, scope, hidden, CONNECTED, net, value, activation)
+    return layers.linear(head, CONNECTED, value, name)
 
 
 def _add_first(layers: Layers, net: Mlp, value: Value, activation: str) -> Value:
     """Add the network of DQN in 2.0: the policy head of actor-critic policies."""
-    for number in range(0 if net.inputs.cnn else len(net.layers)):
-        name = f"{_SCOPE}/pi_fc{number}"
-        value = layers.linear(name, LINEAR, value)
-        if net.is_normed:
-            value = layers.normalize(_SCOPE, number, value)
-        value = activate(layers.builder, activation, value, name)
+    hidden = [f"{_SCOPE}/pi_fc{number}" for number in range(0 if net.inputs.cnn else len(net.layers))]
+    value = _add_hidden(layers, _SCOPE, hidden, LINEAR, net, value, activation)
     return layers.linear(f"{_SCOPE}/pi", LINEAR, value, _RESULT)
+
+
+def _add_hidden(
+    layers: Layers, scope: str, modules: Sequence[str], words: tuple[str, str], net: Mlp, value: Value, activation: str
+) -> Value:
+    """Add hidden layers, each with its normalization and activation."""
+    for number, module in enumerate(modules):
+        value = layers.linear(module, words, value)
+        if net.is_normed:
+            value = layers.normalize(scope, number, value)
+        value = activate(layers.builder, activation, value, module)
+    return value
 
 
 def _explore(agent: Agent, layers: Layers, space: Discrete, action: Value) -> Sampling:

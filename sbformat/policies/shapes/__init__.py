@@ -38,7 +38,6 @@ from __future__ import annotations
 
 from sbformat.policies.shapes.agents import Agent
 from sbformat.policies.shapes.mismatches import Mismatch, find_contradictions, find_mismatches
-from sbformat.policies.shapes.optimizers import find_optimizer_mismatches
 from sbformat.policies.shapes.parameters import (
     NetworkMatch,
     expected_parameters,
@@ -60,7 +59,6 @@ __all__ = [
     "expected_parameters",
     "find_contradictions",
     "find_mismatches",
-    "find_optimizer_mismatches",
     "list_parameters",
     "match_network",
     "read_agent",

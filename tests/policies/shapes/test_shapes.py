@@ -16,10 +16,10 @@ from sbformat.policies.shapes import (
     NetworkError,
     expected_parameters,
     find_mismatches,
-    find_optimizer_mismatches,
     list_parameters,
     match_network,
 )  # fmt: skip
+from sbformat.policies.shapes.optimizers import find_optimizer_mismatches
 from sbformat.policies.shapes.releases import ERAS, candidate_releases
 from sbformat.tools.edit import edit
 from sbformat.values import encode
