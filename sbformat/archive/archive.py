@@ -28,6 +28,7 @@ from sbformat.constants import (
 from sbformat.container.names import is_state_dict
 from sbformat.container.records import Member
 from sbformat.errors import FormatError, LimitError, MissingEntryError, SbformatError, require_type
+from sbformat.io.source import iter_views
 from sbformat.limits import Budget
 
 if TYPE_CHECKING:
@@ -131,6 +132,23 @@ class Archive:
     def stored_entries(self) -> Entries:
         """The bytes of the entries, as the archive stores them."""
         return self._entries
+
+    def sha256(self) -> str | None:
+        """Return the SHA-256 of the file in hexadecimal; None for a folder, and for an edited archive.
+
+        >>> sbformat.read("ppo_cartpole.zip").sha256()
+
+        :raises ContainerError: when the file was left on the disk and has changed since it was opened
+        """
+        file = self._entries.file
+        if file is None or self._kind == "folder":
+            return None
+        import hashlib
+
+        digest = hashlib.sha256()
+        for chunk in iter_views(file, 0, file.size):
+            digest.update(chunk)
+        return digest.hexdigest()
 
     def stream(self, name: str) -> Iterator[memoryview | bytes]:
         """Yield an entry's bytes in chunks, unchanged; its CRC is checked after the last one."""

@@ -63,6 +63,11 @@ class EditedEntries:
         size = new.size if isinstance(new, TorchZip) else len(new)
         return Entry(name, 0, 0, size, size, 0, STORED)
 
+    @property
+    def file(self) -> Source | None:
+        """None: no file has these entries."""
+        return None
+
     def entry(self, name: str) -> Entry:
         """Return the sizes of an entry; a new one has no CRC yet."""
         try:

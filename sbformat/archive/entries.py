@@ -23,6 +23,10 @@ class Entries(Protocol):
 
     entries: dict[str, Entry]
 
+    @property
+    def file(self) -> Source | None:
+        """The bytes of the one file that it is; None for several files, and for edited entries."""
+
     def entry(self, name: str) -> Entry: ...
     def read(self, name: str, *, limit: LimitName | None = None) -> memoryview: ...
     def view(self, name: str) -> memoryview: ...

@@ -50,6 +50,11 @@ class FileEntries:
     def __len__(self) -> int:
         return len(self.entries)
 
+    @property
+    def file(self) -> Source | None:
+        """The bytes of the only entry; None for several."""
+        return next(iter(self._sources.values())) if len(self._sources) == 1 else None
+
     def entry(self, name: str) -> Entry:
         """Return the size of an entry."""
         try:

@@ -92,6 +92,11 @@ class Container:
         return len(self.entries)
 
     @property
+    def file(self) -> Source:
+        """The bytes of the whole zip."""
+        return self._source
+
+    @property
     def is_in_memory(self) -> bool:
         """Its bytes are in memory, or mapped; otherwise they are read from a file each time."""
         return self._checksums.is_in_memory

@@ -21,7 +21,7 @@ follows from the operator's rule. :class:`~sbformat.policies.builder.GraphBuilde
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.pth.values import TensorInfo
 
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
     from sbformat.pkl.numpy import ArrayInfo
     from sbformat.policies.operators import Shape
+
+BOUNDS: Final = "bounds"
+"""The ``module`` of nodes that clip or scale an action to the bounds of its space."""
 
 SamplingKind: TypeAlias = Literal["gaussian", "gsde", "categorical", "bernoulli", "epsilon_greedy", "none"]
 

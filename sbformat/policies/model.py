@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sbformat.archive.archive import Archive
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.policies.graph import Graph
     from sbformat.values.types import Space
@@ -40,3 +41,5 @@ class PolicyModel(NamedTuple):
     """Whose ``predict`` the policy follows: they differ in shapes and states."""
     was_normalized: bool
     """Whether the agent was trained behind VecNormalize."""
+    archive: Archive | None = None
+    """Where it comes from."""

@@ -35,6 +35,7 @@ from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from sbformat.archive.archive import Archive
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.policies.graph import Graph, Input, State
     from sbformat.policies.model import PolicyModel
@@ -151,6 +152,16 @@ class Policy:
     def vecnormalize(self) -> VecNormalize | None:
         """The statistics that observations are normalized with."""
         return self._vecnormalize
+
+    @property
+    def archive(self) -> Archive | None:
+        """The archive that it was loaded from; None for a policy that was made from a graph."""
+        return self._model.archive
+
+    @property
+    def weights(self) -> Weights:
+        """The weights of :attr:`graph` by name, as read-only arrays; of bfloat16 as float32."""
+        return self._weights
 
     def __repr__(self) -> str:
         spaces = f"{_render(self.observation_space)} -> {_render(self.action_space)}"

@@ -96,7 +96,7 @@ class Program:
     ) -> None:
         self._outputs, self._weights, self._functions = tuple(outputs), weights, dict(functions or {})
         supplied = frozenset(given)
-        self._nodes, wanted = _prune(graph, self._outputs, supplied)
+        self._nodes, wanted = prune_nodes(graph, self._outputs, supplied)
         inputs = [item for item in graph.inputs if item.name in wanted]
         inputs += [Input(node.name, node.dtype, node.shape) for node in graph.nodes if node.name in supplied & wanted]
         self._inputs = tuple(inputs)
@@ -150,8 +150,13 @@ class Program:
         return Folded(tuple(inputs), nodes, known, self._outputs, self._functions)
 
 
-def _prune(graph: Graph, outputs: Sequence[str], given: frozenset[str]) -> tuple[tuple[Node, ...], set[str]]:
-    """Return the nodes that outputs need, and the names of all values among them."""
+def prune_nodes(
+    graph: Graph, outputs: Sequence[str], given: frozenset[str] = frozenset()
+) -> tuple[tuple[Node, ...], set[str]]:
+    """Return the nodes that outputs need, and the names of all values among them.
+
+    :param given: names of nodes whose values are supplied
+    """
     wanted = set(outputs)
     kept = []
     for node in reversed(graph.nodes):

@@ -7,12 +7,13 @@ drawn. Source: ``common/distributions.py``, ``ActorCriticRLModel.predict`` of ``
 
 from __future__ import annotations
 
+from functools import partial
 from math import log
 from typing import TYPE_CHECKING, Final
 
 from sbformat.formats.sb2.policies import read_sizes
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.policies.graph import Sampling
+from sbformat.policies.graph import BOUNDS, Sampling
 from sbformat.policies.operators import require
 from sbformat.values.context import UnrecognizedError
 from sbformat.values.numbers import to_number, unpack_items
@@ -78,8 +79,8 @@ def add_clipped(builder: GraphBuilder, space: Box, mean: Value, log_std: Value, 
     low, high = _bounds(builder, space)
     dtype = _result_dtype(low)
     value = _cast(builder, mean, dtype)
-    value = builder.add("Max", value, _cast(builder, low, dtype))
-    outputs[ACTION] = builder.add("Min", value, _cast(builder, high, dtype), name=ACTION)
+    value = builder.add("Max", value, _cast(builder, low, dtype), module=BOUNDS)
+    outputs[ACTION] = builder.add("Min", value, _cast(builder, high, dtype), name=ACTION, module=BOUNDS)
     return Sampling("gaussian", mean.name, {"mean": mean.name, "log_std": log_std.name})
 
 
@@ -157,12 +158,12 @@ def _result_dtype(bound: Value) -> str:
 
 
 def _cast(builder: GraphBuilder, value: Value, dtype: str) -> Value:
-    return value if value.dtype == dtype else builder.add("Cast", value, to=dtype)
+    return value if value.dtype == dtype else builder.add("Cast", value, to=dtype, module=BOUNDS)
 
 
 def _unscale(builder: GraphBuilder, space: Box, squashed: Value) -> Value:
     """Scale from -1 and 1 to the bounds: ``low + 0.5 * (x + 1) * (high - low)``."""
-    add, constant = builder.add, builder.constant
+    add, constant = partial(builder.add, module=BOUNDS), builder.constant
     low, high = _bounds(builder, space)
     dtype = _result_dtype(low)
     extent = _cast(builder, add("Sub", high, low), dtype)

@@ -43,4 +43,4 @@ def build_sb2_policy(archive: Archive, given: Given, budget: Budget) -> PolicyMo
     outputs, sampling = add(agent, Layers(builder, agent.tensors))
     graph = builder.build(outputs, sampling)
     space = agent.goal_space or agent.observation_space
-    return PolicyModel(graph, space, agent.action_space, agent.algorithm, "sb2", False)
+    return PolicyModel(graph, space, agent.action_space, agent.algorithm, "sb2", False, archive)

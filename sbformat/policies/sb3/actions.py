@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.errors import UnsupportedError, ValidationError
-from sbformat.policies.graph import Input, Sampling
+from sbformat.policies.graph import BOUNDS, Input, Sampling
 from sbformat.policies.sb3.network import FLOAT
 from sbformat.policies.shapes.agents import action_space_error, output_size
 from sbformat.policies.shapes.extractors import choice_counts
@@ -155,18 +155,16 @@ def finish_action(network: Network, action: Value, *, squashed: bool) -> Value:
     wide = FLOAT if low.dtype in _NARROW else "float64"
     if not squashed:
         least, most, action = (_cast(network, value, wide) for value in (low, high, action))
-        return network.add("Min", network.add("Max", action, least, module="action"), most, name="action")
+        return network.add("Min", network.add("Max", action, least, module=BOUNDS), most, name="action", module=BOUNDS)
     half = network.constant(0.5)
-    share = network.add(
-        "Mul", network.add("Add", action, network.constant(1.0), module="action"), half, module="action"
-    )
-    width = _cast(network, network.add("Sub", high, low, module="action"), wide)
-    moved = network.add("Mul", _cast(network, share, wide), width, module="action")
-    return network.add("Add", _cast(network, low, wide), moved, name="action")
+    share = network.add("Mul", network.add("Add", action, network.constant(1.0), module=BOUNDS), half, module=BOUNDS)
+    width = _cast(network, network.add("Sub", high, low, module=BOUNDS), wide)
+    moved = network.add("Mul", _cast(network, share, wide), width, module=BOUNDS)
+    return network.add("Add", _cast(network, low, wide), moved, name="action", module=BOUNDS)
 
 
 def _cast(network: Network, value: Value, dtype: str) -> Value:
-    return value if value.dtype == dtype else network.add("Cast", value, to=dtype, module="action")
+    return value if value.dtype == dtype else network.add("Cast", value, to=dtype, module=BOUNDS)
 
 
 # -- any of them --------------------------------------------------------------------------------------

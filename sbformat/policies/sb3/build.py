@@ -104,6 +104,7 @@ def _build(archive: Archive, given: Given, budget: Budget) -> PolicyModel:
         archive.algorithm.name if has_data else None,
         "sb3",
         has_data and was_normalized(archive, settings.agent.observation_space),
+        archive,
     )
 
 

@@ -1,0 +1,1 @@
+"""``export_c``: a policy as C99 source."""

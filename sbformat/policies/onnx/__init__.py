@@ -1,0 +1,1 @@
+"""``export_onnx``: a policy as an ONNX model."""
