@@ -33,13 +33,16 @@ from sbformat.policies.export.float32 import Narrowed
 from sbformat.policies.export.interface import NEXT, Port, name_inputs, name_states, require_distinct
 from sbformat.policies.export.metadata import describe_origin
 from sbformat.policies.graph import BOUNDS
+from sbformat.policies.loading import load_policy
+from sbformat.policies.run.policy import Policy
 from sbformat.policies.run.program import fold_nodes, prune_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from sbformat.archive.archive import Archive
+    from sbformat.io.source import SourceLike
     from sbformat.policies.graph import Graph, Node
-    from sbformat.policies.run.policy import Policy
     from sbformat.policies.run.steps import Array
 
 
@@ -59,11 +62,15 @@ class Lowered(NamedTuple):
 
 
 def lower(
-    policy: Policy, outputs: Iterable[str] = ("action",), *, raw: bool = False, deterministic: bool = True
+    source: Policy | Archive | SourceLike,
+    outputs: Iterable[str] = ("action",),
+    *,
+    raw: bool = False,
+    deterministic: bool = True,
 ) -> Lowered:
     """Return the part of a policy's graph that computes outputs, in float32.
 
-    :param policy: a loaded policy
+    :param source: a loaded policy, or what :func:`sbformat.load_policy` takes
     :param outputs: names of outputs of its graph, such as ``action``, ``value``, ``logits``
     :param raw: leave out what clips or scales a continuous action to the bounds of its space
     :param deterministic: False is refused: an exported file has no random numbers
@@ -75,6 +82,7 @@ def lower(
         lowered = lower(sbformat.load_policy("agent.zip"), ("action", "value"))
         [port.name for port in lowered.inputs], len(lowered.nodes)
     """
+    policy = open_policy(source)
     graph = policy.graph
     names = _check_outputs(graph, outputs)
     if not deterministic:
@@ -100,6 +108,14 @@ def lower(
         {name: array for name, array in narrowed.constants.items() if name in used},
         describe_origin(policy),
     )
+
+
+def open_policy(source: Policy | Archive | SourceLike) -> Policy:
+    """Return a policy unchanged, and load anything else.
+
+    :raises SbformatError: as :func:`sbformat.load_policy`
+    """
+    return source if isinstance(source, Policy) else load_policy(source)
 
 
 def find_raw_action(graph: Graph) -> str:
