@@ -21,6 +21,7 @@ _MODULES: Final = {
     "formats.replay_buffer": "Episode ReplayBuffer read_replay_buffer",
     "formats.vecnormalize": "RunningMeanStd VecNormalize read_vecnormalize write_vecnormalize writes_vecnormalize",
     "limits": "DEFAULT_LIMITS Limits",
+    "policies.c.export": "export_c",
     "policies.graph": "Graph",
     "policies.loading": "load_policy policy_graph",
     "policies.run.policy": "Policy",
