@@ -21,6 +21,8 @@ _MODULES: Final = {
     "formats.replay_buffer": "Episode ReplayBuffer read_replay_buffer",
     "formats.vecnormalize": "RunningMeanStd VecNormalize read_vecnormalize write_vecnormalize writes_vecnormalize",
     "limits": "DEFAULT_LIMITS Limits",
+    "policies.export.files": "ExportReport",
+    "policies.export.graph_file": "export_graph",
     "policies.graph": "Graph",
     "policies.loading": "load_policy policy_graph",
     "policies.run.policy": "Policy",
