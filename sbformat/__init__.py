@@ -25,6 +25,7 @@ _MODULES: Final = {
     "policies.export.graph_file": "export_graph",
     "policies.graph": "Graph",
     "policies.loading": "load_policy policy_graph",
+    "policies.onnx.export": "export_onnx",
     "policies.run.policy": "Policy",
     "pth": "StateDict TensorInfo",
     "reader": "TensorFile TensorSlice read read_parameters reads safe_open",
