@@ -8,7 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.arrayfiles.writer import encode_safetensors
-from sbformat.errors import UnsupportedError, quote
+from sbformat.errors import UnsupportedError, quote, require_type
 from sbformat.policies.export.files import ExportReport, write_files
 from sbformat.policies.export.interface import Port
 from sbformat.policies.export.lowering import (
@@ -60,6 +60,7 @@ def export_graph(
     :raises UnsupportedError: for modules that the caller supplied as functions, and names that the files cannot have
     :raises SbformatError: as :func:`sbformat.load_policy`
     """
+    require_type(path, (str, os.PathLike), "a path")
     target = os.fspath(path)
     weights_path = _name_weights_file(target)
     policy = open_policy(policy)
@@ -144,5 +145,6 @@ def _list_inputs(graph: Graph) -> tuple[Port, ...]:
 def _list_outputs(graph: Graph) -> tuple[Port, ...]:
     """Return the outputs, then the next states, which have the names of their nodes."""
     values = {**graph.outputs, **{state.output: state.output for state in graph.states}}
-    described = {item.name: (item.dtype, item.shape) for item in (*graph.inputs, *graph.nodes)}
+    described = {item.name: (item.dtype, item.shape) for item in graph.inputs}
+    described.update({node.name: (node.dtype, node.shape) for node in graph.nodes})
     return tuple(Port(name, value, *described[value], "output") for name, value in values.items())

@@ -77,7 +77,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "Reshape": lambda x, shape: x.reshape(shape),
     "Concat": lambda *parts, axis: np.concatenate(parts, axis),
     "Slice": lambda x, axis, start, end: x.take(range(start, end), axis),
-    "Gemm": lambda x, y, z=0.0, *, transB: (y if transB else y.T) @ x + z,
+    "Gemm": lambda x, y, z=0.0, **given: (y if given["transB"] else y.T) @ x + z,
     "Conv": lambda x, y, z, strides, pads: (
         np.einsum("chwij,fcij->fhw", lay_patches(x, y.shape[2:], strides, pads), y) + z[:, None, None]
     ),
