@@ -49,6 +49,11 @@ def convert_archive(source: Any, folder: Path) -> Any:
     return report._replace(output=""), (folder / "out.safetensors").read_bytes()
 
 
+def export_source(source: Any, folder: Path) -> Any:
+    report = sbformat.export_c(source, folder / "out.c", overwrite=True)
+    return report.nodes, report.inputs, report.outputs, report.parameters
+
+
 def export_model(source: Any, folder: Path) -> Any:
     report = sbformat.export_onnx(source, folder / "out.onnx", overwrite=True)
     return report.nodes, report.inputs, report.outputs, report.parameters
@@ -75,6 +80,7 @@ SOURCES: Final[dict[str, tuple[Callable[[Any, Path], Any], Path]]] = {
     "diff, second": (lambda source, _: sbformat.diff(SAC, source), PPO),
     "edit": (lambda source, _: sbformat.edit(source, assign={"gamma": 0.5}), PPO),
     "evaluate": (lambda source, _: sbformat.evaluate(source, CountingEnv(), episodes=2), PPO),
+    "export_c": (export_source, PPO),
     "export_graph": (export_graph, PPO),
     "export_onnx": (export_model, PPO),
     "extract": (extract_tensors, PPO),
