@@ -49,13 +49,13 @@ def convert_archive(source: Any, folder: Path) -> Any:
     return report._replace(output=""), (folder / "out.safetensors").read_bytes()
 
 
-def export_source(source: Any, folder: Path) -> Any:
-    report = sbformat.export_c(source, folder / "out.c", overwrite=True)
+def export_model(source: Any, folder: Path) -> Any:
+    report = sbformat.export_onnx(source, folder / "out.onnx", overwrite=True)
     return report.nodes, report.inputs, report.outputs, report.parameters
 
 
-def export_model(source: Any, folder: Path) -> Any:
-    report = sbformat.export_onnx(source, folder / "out.onnx", overwrite=True)
+def export_source(source: Any, folder: Path) -> Any:
+    report = sbformat.export_c(source, folder / "out.c", overwrite=True)
     return report.nodes, report.inputs, report.outputs, report.parameters
 
 

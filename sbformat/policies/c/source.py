@@ -178,7 +178,7 @@ def _find_unused(arguments: Arguments, used: set[str]) -> list[str]:
 
 def _write_title(lowered: Lowered, function: str, header_name: str, figures: Sequence[str]) -> str:
     """Return the comment at the top: what it is, and where it comes from."""
-    metadata = [f"{key}: {escape_comment(text)}" for key, text in lowered.metadata.items()]
+    metadata = [escape_comment(f"{key}: {text}") for key, text in lowered.metadata.items()]
     return wrap_comment([
         escape_comment(summarize_origin(lowered.metadata)), "",
         f"{function} computes one step; {escape_comment(header_name)} describes its arguments.",
