@@ -9,6 +9,7 @@ import numpy as np
 import sbformat
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 RELATIVE: Final = 1e-5
@@ -46,13 +47,17 @@ def assert_equal(actual: Any, expected: np.ndarray, what: str) -> None:
         np.testing.assert_allclose(actual, expected, RELATIVE, RELATIVE * max(greatest, 1.0), err_msg=what)
 
 
-def assert_same_predictions(agent: Path) -> sbformat.Policy:
-    """Compare actions, probabilities, values and states with a recording."""
+def assert_same_predictions(agent: Path, export: Callable[[sbformat.Policy], Any] | None = None) -> sbformat.Policy:
+    """Compare actions, probabilities, values and states with a recording.
+
+    :param export: returns an exported policy, to compare in place of the policy
+    """
     recording = read_recording(agent)
-    policy = sbformat.load_policy(agent, seed=0)
+    loaded = sbformat.load_policy(agent, seed=0)
+    policy = export(loaded) if export else loaded
     if "states" in recording:
         _compare_steps(policy, recording)
-        return policy
+        return loaded
     observations = split_goals(policy, recording["observations"])
     actions, state = policy.predict(observations, deterministic=True)
     assert state is None
@@ -67,7 +72,7 @@ def assert_same_predictions(agent: Path) -> sbformat.Policy:
             assert_equal(outputs[name], recording[name], name)
     if "probabilities" in recording:
         assert_equal(_describe_distribution(outputs), recording["probabilities"], "probabilities")
-    return policy
+    return loaded
 
 
 def split_goals(policy: sbformat.Policy, observations: np.ndarray) -> Any:
