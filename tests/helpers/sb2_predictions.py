@@ -47,17 +47,19 @@ def assert_equal(actual: Any, expected: np.ndarray, what: str) -> None:
         np.testing.assert_allclose(actual, expected, RELATIVE, RELATIVE * max(greatest, 1.0), err_msg=what)
 
 
-def assert_same_predictions(agent: Path, export: Callable[[sbformat.Policy], Any] | None = None) -> sbformat.Policy:
+def assert_same_predictions(agent: Path, export: Callable[[Any], Any] | None = None) -> Any:
     """Compare actions, probabilities, values and states with a recording.
 
     :param export: returns an exported policy, to compare in place of the policy
+    :return: what was compared
     """
     recording = read_recording(agent)
-    loaded = sbformat.load_policy(agent, seed=0)
-    policy = export(loaded) if export else loaded
+    policy = sbformat.load_policy(agent, seed=0)
+    if export:
+        policy = export(policy)
     if "states" in recording:
         _compare_steps(policy, recording)
-        return loaded
+        return policy
     observations = split_goals(policy, recording["observations"])
     actions, state = policy.predict(observations, deterministic=True)
     assert state is None
@@ -72,7 +74,7 @@ def assert_same_predictions(agent: Path, export: Callable[[sbformat.Policy], Any
             assert_equal(outputs[name], recording[name], name)
     if "probabilities" in recording:
         assert_equal(_describe_distribution(outputs), recording["probabilities"], "probabilities")
-    return loaded
+    return policy
 
 
 def split_goals(policy: sbformat.Policy, observations: np.ndarray) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from stable_baselines3.common.preprocessing import is_image_space, is_image_space_channels_first
 
 import sbformat
 from tests.interop.policy_agents import build_agent, build_normalizer, draw_observations, stack_observations
@@ -56,6 +57,8 @@ class Original:
 class NormalizedReal(RealPolicy):
     """An agent of SB3 that gets observations through ``VecNormalize``.
 
+    SB3 normalizes images before it transposes them. An exported policy takes those that are transposed.
+
     :param normalizer: the ``VecNormalize`` of SB3
     """
 
@@ -63,14 +66,20 @@ class NormalizedReal(RealPolicy):
         super().__init__(model)
         self.normalizer = normalizer
 
+    def normalize(self, observation: Any) -> Any:
+        space = self.normalizer.observation_space
+        if is_image_space(space) and not is_image_space_channels_first(space):
+            observation = np.moveaxis(observation, -3, -1)
+        return self.normalizer.normalize_obs(observation)
+
     def predict(self, observation: Any, *args: Any, **kwargs: Any) -> Any:
-        return super().predict(self.normalizer.normalize_obs(observation), *args, **kwargs)
+        return super().predict(self.normalize(observation), *args, **kwargs)
 
     def outputs(self, observation: Any, *given: Any, **masks: Any) -> dict[str, Any]:
-        return super().outputs(self.normalizer.normalize_obs(observation), *given, **masks)
+        return super().outputs(self.normalize(observation), *given, **masks)
 
     def measure_rounding(self, batch: Any, *given: Any, **masks: Any) -> dict[str, float]:
-        return RealPolicy(self.model).measure_rounding(self.normalizer.normalize_obs(batch), *given, **masks)
+        return RealPolicy(self.model).measure_rounding(self.normalize(batch), *given, **masks)
 
 
 def check_export(
