@@ -22,6 +22,7 @@ _MODULES: Final = {
     "formats.vecnormalize": "RunningMeanStd VecNormalize read_vecnormalize write_vecnormalize writes_vecnormalize",
     "limits": "DEFAULT_LIMITS Limits",
     "policies.export.files": "ExportReport",
+    "policies.export.graph_file": "export_graph",
     "policies.graph": "Graph",
     "policies.loading": "load_policy policy_graph",
     "policies.onnx.export": "export_onnx",

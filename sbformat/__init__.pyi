@@ -25,6 +25,7 @@ from sbformat.formats.vecnormalize import writes_vecnormalize as writes_vecnorma
 from sbformat.limits import DEFAULT_LIMITS as DEFAULT_LIMITS
 from sbformat.limits import Limits as Limits
 from sbformat.policies.export.files import ExportReport as ExportReport
+from sbformat.policies.export.graph_file import export_graph as export_graph
 from sbformat.policies.graph import Graph as Graph
 from sbformat.policies.loading import load_policy as load_policy
 from sbformat.policies.loading import policy_graph as policy_graph

@@ -84,14 +84,14 @@ def lower(
     """
     policy = open_policy(source)
     graph = policy.graph
-    names = _check_outputs(graph, outputs)
+    names = check_outputs(graph, outputs)
     if not deterministic:
         raise UnsupportedError(_explain_sampling(graph))
     values = {name: graph.outputs[name] for name in names}
     if raw and "action" in values:
         values["action"] = find_raw_action(graph)
-    nodes, wanted, next_states = _close_over_states(graph, tuple(values.values()))
-    _refuse_calls(nodes)
+    nodes, wanted, next_states = close_over_states(graph, tuple(values.values()))
+    refuse_calls(nodes)
     constants: dict[str, Array] = {name: policy.weights[name] for name in graph.weights if name in wanted}
     nodes = fold_nodes(nodes, constants)
     if "action" in values:
@@ -134,7 +134,11 @@ def _depends_on_inputs(graph: Graph, name: str, nodes: Mapping[str, Node]) -> bo
     return name not in nodes or any(_depends_on_inputs(graph, operand, nodes) for operand in nodes[name].inputs)
 
 
-def _check_outputs(graph: Graph, outputs: Iterable[str]) -> tuple[str, ...]:
+def check_outputs(graph: Graph, outputs: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of outputs.
+
+    :raises ValueError: for none, and for one that the graph does not have
+    """
     names = require_names(outputs, "outputs")
     for name in names:
         if name not in graph.outputs:
@@ -155,7 +159,7 @@ def _explain_sampling(graph: Graph) -> str:
     return f"{message}; export the outputs {', '.join(map(quote, parameters))}, and sample from them where it runs"
 
 
-def _close_over_states(graph: Graph, values: tuple[str, ...]) -> tuple[tuple[Node, ...], set[str], dict[str, str]]:
+def close_over_states(graph: Graph, values: tuple[str, ...]) -> tuple[tuple[Node, ...], set[str], dict[str, str]]:
     """Prune, and add the next values of all states that are needed; return these by their name in the file."""
     named = name_states(graph)
     chosen: dict[str, str] = {}
@@ -167,7 +171,11 @@ def _close_over_states(graph: Graph, values: tuple[str, ...]) -> tuple[tuple[Nod
         chosen = needed
 
 
-def _refuse_calls(nodes: Iterable[Node]) -> None:
+def refuse_calls(nodes: Iterable[Node]) -> None:
+    """Refuse functions of the caller's.
+
+    :raises UnsupportedError: with the name of the first
+    """
     for node in nodes:
         if node.op == "Call":
             message = (
