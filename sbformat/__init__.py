@@ -21,6 +21,7 @@ _MODULES: Final = {
     "formats.replay_buffer": "Episode ReplayBuffer read_replay_buffer",
     "formats.vecnormalize": "RunningMeanStd VecNormalize read_vecnormalize write_vecnormalize writes_vecnormalize",
     "limits": "DEFAULT_LIMITS Limits",
+    "policies.c.export": "export_c",
     "policies.export.files": "ExportReport",
     "policies.export.graph_file": "export_graph",
     "policies.graph": "Graph",

@@ -67,6 +67,7 @@ def lower(
     *,
     raw: bool = False,
     deterministic: bool = True,
+    narrow_inputs: bool = False,
 ) -> Lowered:
     """Return the part of a policy's graph that computes outputs, in float32.
 
@@ -74,6 +75,7 @@ def lower(
     :param outputs: names of outputs of its graph, such as ``action``, ``value``, ``logits``
     :param raw: leave out what clips or scales a continuous action to the bounds of its space
     :param deterministic: False is refused: an exported file has no random numbers
+    :param narrow_inputs: inputs of float64 are float32 too
     :raises ValueError: for an output that the policy does not have, with those that it has
     :raises UnsupportedError: for sampled actions, and for modules that the caller supplied as functions
 
@@ -83,7 +85,7 @@ def lower(
         [port.name for port in lowered.inputs], len(lowered.nodes)
     """
     policy = open_policy(source)
-    graph = policy.graph
+    graph = _narrow_inputs(policy.graph) if narrow_inputs else policy.graph
     names = check_outputs(graph, outputs)
     if not deterministic:
         raise UnsupportedError(_explain_sampling(graph))
@@ -132,6 +134,12 @@ def _depends_on_inputs(graph: Graph, name: str, nodes: Mapping[str, Node]) -> bo
     if name in graph.weights:
         return False
     return name not in nodes or any(_depends_on_inputs(graph, operand, nodes) for operand in nodes[name].inputs)
+
+
+def _narrow_inputs(graph: Graph) -> Graph:
+    return graph._replace(
+        inputs=tuple(item._replace(dtype="float32") if item.dtype == "float64" else item for item in graph.inputs)
+    )
 
 
 def check_outputs(graph: Graph, outputs: Iterable[str]) -> tuple[str, ...]:
