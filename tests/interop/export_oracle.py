@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from stable_baselines3.common.preprocessing import is_image_space, is_image_space_channels_first
 
 import sbformat
 from tests.interop.policy_agents import build_agent, build_normalizer, draw_observations, stack_observations
@@ -19,9 +18,10 @@ from tests.interop.policy_oracle import (
     ROUNDING,
     RealPolicy,
     assert_close,
+    assert_same_action,
     check_actions,
-    check_outputs,
     check_sequence,
+    compare_outputs,
     one_mask,
 )
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from tests.helpers.c_program import CProgram
     from tests.helpers.exported_policy import ExportedPolicy
     from tests.interop.policy_agents import Setup
 
@@ -36,28 +37,29 @@ BATCH: Final = 7
 STATES: Final = ("hidden", "cell", "critic_hidden", "critic_cell")
 
 
-class Original:
-    """A policy of sbformat with as much of ``RealPolicy`` as ``check_actions`` needs.
+class Predictor:
+    """What predicts actions, with as much of ``RealPolicy`` as ``check_actions`` needs.
 
-    :param real: the same agent in SB3, whose rounding is allowed
-    :param policy: what was exported
+    :param predicts: an agent of SB3 or a policy of sbformat
+    :param real: the same agent in SB3
+    :param rounding: the errors of SB3, by output
     """
 
-    def __init__(self, real: RealPolicy, policy: Any) -> None:
-        self.real, self.policy = real, policy
-        self.is_recurrent = real.is_recurrent
+    def __init__(self, predicts: Any, real: RealPolicy, rounding: dict[str, float]) -> None:
+        self.predict, self.is_recurrent, self.rounding = predicts.predict, real.is_recurrent, rounding
 
-    def predict(self, *args: Any, **kwargs: Any) -> Any:
-        return self.policy.predict(*args, **kwargs)
+    def measure_rounding(self, *_: Any, **__: Any) -> dict[str, float]:
+        return self.rounding
 
-    def measure_rounding(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        return self.real.measure_rounding(*args, **kwargs)
+
+def measure_rounding(real: RealPolicy, observations: list[Any], **masks: Any) -> dict[str, float]:
+    """Return the errors of SB3 over all observations; where an action is clipped, that of the mean is not hidden."""
+    found = real.measure_rounding(stack_observations(observations), **masks)
+    return {**found, "action": max(found.get("action", 0.0), found.get("mean", 0.0))}
 
 
 class NormalizedReal(RealPolicy):
     """An agent of SB3 that gets observations through ``VecNormalize``.
-
-    SB3 normalizes images before it transposes them. An exported policy takes those that are transposed.
 
     :param normalizer: the ``VecNormalize`` of SB3
     """
@@ -66,20 +68,14 @@ class NormalizedReal(RealPolicy):
         super().__init__(model)
         self.normalizer = normalizer
 
-    def normalize(self, observation: Any) -> Any:
-        space = self.normalizer.observation_space
-        if is_image_space(space) and not is_image_space_channels_first(space):
-            observation = np.moveaxis(observation, -3, -1)
-        return self.normalizer.normalize_obs(observation)
-
     def predict(self, observation: Any, *args: Any, **kwargs: Any) -> Any:
-        return super().predict(self.normalize(observation), *args, **kwargs)
+        return super().predict(self.normalizer.normalize_obs(observation), *args, **kwargs)
 
     def outputs(self, observation: Any, *given: Any, **masks: Any) -> dict[str, Any]:
-        return super().outputs(self.normalize(observation), *given, **masks)
+        return super().outputs(self.normalizer.normalize_obs(observation), *given, **masks)
 
     def measure_rounding(self, batch: Any, *given: Any, **masks: Any) -> dict[str, float]:
-        return RealPolicy(self.model).measure_rounding(self.normalize(batch), *given, **masks)
+        return RealPolicy(self.model).measure_rounding(self.normalizer.normalize_obs(batch), *given, **masks)
 
 
 def check_export(
@@ -90,14 +86,14 @@ def check_export(
     :param observations: 50 of them; drawn from the space by default
     :param masks: ``action_masks`` for each observation
     """
-    observations = draw_observations(real.observation_space, COUNT) if observations is None else observations
+    observations = observations or draw_observations(real.observation_space, COUNT)
+    rounding = measure_rounding(real, observations, **masks)
     few = {name: rows[:BATCH] for name, rows in masks.items()}
-    for truth in (real, Original(real, policy)):
-        check_actions(truth, exported, observations[:BATCH], **few)
-    check_outputs(real, exported, observations, **masks)
-    rounding = real.measure_rounding(stack_observations(observations), **masks)
-    compare_with_policy(policy, exported, stack_observations(observations), rounding, **masks)
-    compare_with_policy(policy, exported, observations[0], rounding, **one_mask(masks, 0))
+    for predicts in (real, policy):
+        check_actions(Predictor(predicts, real, rounding), exported, observations[:BATCH], **few)
+    for one, given in ((stack_observations(observations), masks), (observations[0], one_mask(masks, 0))):
+        compare_outputs(real, exported, one, rounding=rounding, **given)
+        compare_with_policy(policy, exported, one, rounding, **given)
     return len(observations)
 
 
@@ -110,16 +106,17 @@ def compare_with_policy(
     """
     expected = policy.outputs(observation, *given, **masks)
     found = exported.outputs(observation, *given, **masks)
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        assert np.shape(found[name]) == np.shape(value), name
-        assert_close(found[name], value, name, RELATIVE + ROUNDING * rounding.get(name, 0.0))
+    assert policy.graph.outputs.keys() <= found.keys() <= expected.keys()  # a program does not print states
+    for name, value in found.items():
+        assert np.shape(value) == np.shape(expected[name]), name
+        assert_close(value, expected[name], name, RELATIVE + ROUNDING * rounding.get(name, 0.0))
     return found
 
 
 def check_action_alone(real: RealPolicy, exported: ExportedPolicy) -> None:
     """Compare a file whose only output is the action, and the next states of an LSTM."""
-    check_actions(real, exported, draw_observations(real.observation_space, BATCH, seed=1))
+    observations = draw_observations(real.observation_space, BATCH, seed=1)
+    check_actions(Predictor(real, real, measure_rounding(real, observations)), exported, observations)
     names = {port.name for port in exported.report.outputs if not port.name.startswith("next_")}
     assert names == {"action"}
 
@@ -157,4 +154,31 @@ def check_normalized(setup: Setup, options: dict[str, Any], folder: Path, export
     agent, normalizer = build_agent(setup), build_normalizer(setup, options)
     normalizer.save(str(folder / "vecnormalize.pkl"))
     policy = sbformat.load_policy(agent.raw, vecnormalize=folder / "vecnormalize.pkl")
-    return check_export(NormalizedReal(agent.model, normalizer), policy, export(policy))
+    observations = draw_observations(setup.observation, COUNT)  # SB3 normalizes images before it transposes them
+    return check_export(NormalizedReal(agent.model, normalizer), policy, export(policy), observations)
+
+
+def check_program(real: RealPolicy, policy: Any, program: CProgram, **masks: Any) -> int:
+    """Compare what a program prints for a batch of 50 observations; return their number."""
+    observations = draw_observations(real.observation_space, COUNT)
+    batch, rounding = stack_observations(observations), measure_rounding(real, observations, **masks)
+    compare_outputs(real, program, batch, rounding=rounding, **masks)
+    compare_with_policy(policy, program, batch, rounding, **masks)
+    found = program.predict(batch, **masks)[0]
+    for predicts in (real, policy):
+        assert_same_action(found, predicts.predict(batch, deterministic=True, **masks)[0], "action", rounding["action"])
+    return COUNT
+
+
+def check_program_episodes(policy: Any, program: CProgram, space: Any) -> int:
+    """Compare a program that keeps its state over 50 steps with new episodes in between; return 1, for one sequence."""
+    observations = draw_observations(space, COUNT)
+    starts = np.random.default_rng(0).random(COUNT) < 0.15
+    found = program.run_episodes(stack_observations(observations), starts)
+    state: Any = None
+    for step, observation in enumerate(observations):
+        expected = policy.outputs(stack_observations([observation]), state, starts[[step]])
+        for name in policy.graph.outputs:
+            assert_close(found[name][step], expected[name][0], f"{name} of step {step}")
+        state = tuple(expected[name] for name in STATES if name in expected)
+    return 1

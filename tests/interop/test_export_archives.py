@@ -15,6 +15,7 @@ pytest.importorskip("onnxruntime")
 import numpy as np
 
 import sbformat
+from tests.helpers.exact_policy import measure_rounding
 from tests.helpers.onnx_policy import OnnxPolicy
 from tests.helpers.sb2_predictions import assert_same_recording, recorded_agents
 from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, summarize_counts
@@ -107,17 +108,20 @@ def test_an_agent_of_sb2_acts_as_its_policy(path: Path, tmp_path: Path) -> None:
         assert not list(tmp_path.iterdir())
         COUNTED["agents of SB2 refused by name"] += 1
         return
-    exported = export(policy, tmp_path)
+    check_like_policy(policy, export(policy, tmp_path))
+    COUNTED["agents of SB2"] += 1
+
+
+def check_like_policy(policy: Any, exported: Any) -> None:
+    """Compare with ``Policy`` where there is no SB2 to run: batches, with a state and new episodes."""
     observations = draw_observations(made_space(policy.observation_space), COUNT)
+    rounding = measure_rounding(policy, stack_observations(observations), COUNT)
+    error = max(rounding["action"], rounding.get("mean", 0.0))
     state, starts = None, np.ones(COUNT)
     for count in (COUNT, 7, 1):
         rows = stack_observations(observations[:count])
-        state = None if state is None else state[:count]
-        found = compare_with_policy(policy, exported, rows, {}, state, starts[:count])
-        assert_same_action(
-            exported.predict(rows, state, starts[:count])[0],
-            policy.predict(rows, state, starts[:count], deterministic=True)[0],
-            "action",
-        )
+        given = (None if state is None else state[:count], starts[:count])
+        found = compare_with_policy(policy, exported, rows, rounding, *given)
+        expected = policy.predict(rows, *given, deterministic=True)[0]
+        assert_same_action(exported.predict(rows, *given)[0], expected, f"batch of {count}", error)
         state, starts = found.get("state"), np.arange(COUNT) % 3 == 0
-    COUNTED["agents of SB2"] += 1
