@@ -1,7 +1,7 @@
 """``sbformat.export_c`` beside Stable-Baselines3: compiled C predicts what every agent of the matrix predicts.
 
-Each agent is compiled with one of the settings, and each setting compiles agents of each policy class. With the environment
-variable ``SBFORMAT_ALL_COMPILERS`` it is compiled with all of them.
+Each agent is compiled with one of the settings, and each setting compiles agents of each policy class. With the
+environment variable ``SBFORMAT_ALL_COMPILERS`` it is compiled with all of them.
 """
 
 from __future__ import annotations
@@ -82,19 +82,19 @@ def test_every_setting_compiles_every_kind_of_policy() -> None:
 def test_c_acts_as_in_sb3(setup: Any, tmp_path: Path) -> None:
     agent = build_agent(setup)
     real, policy = RealPolicy(agent.model), sbformat.load_policy(agent.raw)
-    space = real.observation_space
     for setting in SETTINGS if HAS_ALL else [CHOSEN[setup.id]]:
-        exported = export(policy, tmp_path / "policy.c", setting, policy.graph.outputs)
-        if isinstance(exported, CProgram):
-            COUNTED["observations"] += check_program(real, policy, exported)
-            COUNTED["sequences of an LSTM"] += (
-                check_program_episodes(policy, exported, space) if real.is_recurrent else 0
-            )
-        else:
-            COUNTED["observations"] += check_export(real, policy, exported)
-            COUNTED["sequences of an LSTM"] += check_recurrence(real, policy, exported) if real.is_recurrent else 0
+        compare(real, policy, export(policy, tmp_path / "policy.c", setting, policy.graph.outputs))
         COUNTED[f"agents by {setting}"] += 1
     check_action_alone(real, export(policy, tmp_path / "action.c", "gcc -O2", ["action"]))
+
+
+def compare(real: RealPolicy, policy: Any, exported: Any) -> None:
+    is_program = isinstance(exported, CProgram)
+    COUNTED["observations"] += (check_program if is_program else check_export)(real, policy, exported)
+    if real.is_recurrent and is_program:
+        COUNTED["sequences of an LSTM"] += check_program_episodes(policy, exported, real.observation_space)
+    elif real.is_recurrent:
+        COUNTED["sequences of an LSTM"] += check_recurrence(real, policy, exported)
 
 
 @pytest.mark.parametrize("setup", each(MASKED))
