@@ -24,8 +24,11 @@ EVERY_OPSET: Final = (
 """Vectors that together have all operators whose form depends on the opset."""
 
 
-@pytest.mark.parametrize("count", [0, 1, 7])
-@pytest.mark.parametrize("path", [PPO, SAC, ARCHIVES / "ppo-cartpole-1.0.zip"], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    ("path", "count"),
+    [(PPO, 1), (PPO, 7), (SAC, 0), (SAC, 1), (SAC, 7), (ARCHIVES / "ppo-cartpole-1.0.zip", 7)],
+    ids=lambda case: getattr(case, "name", case),
+)
 def test_a_bundled_agent(tmp_path: Path, path: Path, count: int) -> None:
     policy = sbformat.load_policy(path)
     model = export(policy, tmp_path)
