@@ -123,17 +123,20 @@ def open_policy(source: Policy | Archive | SourceLike) -> Policy:
 def find_raw_action(graph: Graph) -> str:
     """Return the value that an action is before it is clipped or scaled to the bounds of its space."""
     nodes = {node.name: node for node in graph.nodes}
+    dependent = _find_dependent(graph)
     name = graph.outputs["action"]
     while name in nodes and nodes[name].module == BOUNDS:
-        name = next(operand for operand in nodes[name].inputs if _depends_on_inputs(graph, operand, nodes))
+        name = next(operand for operand in nodes[name].inputs if operand in dependent)
     return name
 
 
-def _depends_on_inputs(graph: Graph, name: str, nodes: Mapping[str, Node]) -> bool:
-    """Return whether a value depends on the observation; of the bounds themselves only weights are computed with."""
-    if name in graph.weights:
-        return False
-    return name not in nodes or any(_depends_on_inputs(graph, operand, nodes) for operand in nodes[name].inputs)
+def _find_dependent(graph: Graph) -> set[str]:
+    """Return the values that depend on an input; of the bounds themselves only weights are computed with."""
+    found = {item.name for item in graph.inputs}
+    for node in graph.nodes:
+        if not found.isdisjoint(node.inputs):
+            found.add(node.name)
+    return found
 
 
 def _narrow_inputs(graph: Graph) -> Graph:
