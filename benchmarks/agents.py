@@ -27,7 +27,9 @@ AGENTS: Final = {
     "DQN": Agent("DQN", "MlpPolicy", (4,), 2, arguments=OFF_POLICY),
     "PPO": Agent("PPO", "MlpPolicy", (4,), 2),
     "SAC": Agent("SAC", "MlpPolicy", (3,), 1, is_continuous=True, arguments=OFF_POLICY),
+    "A2C": Agent("A2C", "MlpPolicy", (3,), 1, is_continuous=True),
     "NatureCNN": Agent("DQN", "CnnPolicy", (4, 84, 84), 6, arguments={"buffer_size": 2}),
+    "PPO-NatureCNN": Agent("PPO", "CnnPolicy", (4, 84, 84), 6, arguments={"n_steps": 2, "batch_size": 2}),
 }
 """By name: networks of two layers of 64, and the convolutions for Atari games."""
 
