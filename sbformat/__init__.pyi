@@ -24,9 +24,11 @@ from sbformat.formats.vecnormalize import write_vecnormalize as write_vecnormali
 from sbformat.formats.vecnormalize import writes_vecnormalize as writes_vecnormalize
 from sbformat.limits import DEFAULT_LIMITS as DEFAULT_LIMITS
 from sbformat.limits import Limits as Limits
+from sbformat.policies.export.files import ExportReport as ExportReport
 from sbformat.policies.graph import Graph as Graph
 from sbformat.policies.loading import load_policy as load_policy
 from sbformat.policies.loading import policy_graph as policy_graph
+from sbformat.policies.onnx.export import export_onnx as export_onnx
 from sbformat.policies.run.policy import Policy as Policy
 from sbformat.pth import StateDict as StateDict
 from sbformat.pth import TensorInfo as TensorInfo

@@ -48,6 +48,11 @@ def convert_archive(source: Any, folder: Path) -> Any:
     return report._replace(output=""), (folder / "out.safetensors").read_bytes()
 
 
+def export_model(source: Any, folder: Path) -> Any:
+    report = sbformat.export_onnx(source, folder / "out.onnx", overwrite=True)
+    return report.nodes, report.inputs, report.outputs, report.parameters
+
+
 def predict_action(source: Any) -> Any:
     policy = sbformat.load_policy(source)
     zeros = np.zeros(policy.observation_space.shape)  # type: ignore[attr-defined]
@@ -63,6 +68,7 @@ SOURCES: Final[dict[str, tuple[Callable[[Any, Path], Any], Path]]] = {
     "diff, second": (lambda source, _: sbformat.diff(SAC, source), PPO),
     "edit": (lambda source, _: sbformat.edit(source, assign={"gamma": 0.5}), PPO),
     "evaluate": (lambda source, _: sbformat.evaluate(source, CountingEnv(), episodes=2), PPO),
+    "export_onnx": (export_model, PPO),
     "extract": (extract_tensors, PPO),
     "extract, arrays": (extract_tensors, BUFFER),
     "inspect": (lambda source, _: inspect_contents(source), PPO),

@@ -1,1 +1,1 @@
-"""``export_onnx``: a policy as an ONNX model."""
+"""Policies as ONNX models: ``translate`` makes steps of nodes, ``model`` makes a file of the steps."""
