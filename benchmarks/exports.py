@@ -7,14 +7,13 @@ import re
 import shutil
 import statistics
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from benchmarks.agents import AGENTS
 from benchmarks.bench import pair_by_round
 from benchmarks.exported import LOOP_IN_C, RUNNERS, name_library
-from benchmarks.exporters import DOCUMENTED, EXPORTERS, OLD, RAW, TORCH_ONNX, UNOPTIMIZED
+from benchmarks.exporters import EXPORTERS, OLD, RAW, TORCH_ONNX, UNOPTIMIZED
 from benchmarks.files import ROOT
 from benchmarks.policies import agent_file
 from benchmarks.predictors import ONNX
@@ -206,6 +205,7 @@ def c_file(bench: Bench, agent: str) -> str:
     folder = Path(bench.folder) / "c" / agent
     path = folder / "policy.c"
     if not path.exists():
+        bench.tell(f"{bench.measure}: {agent} as C")
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "loop.c").write_text(LOOP_IN_C, "ascii")
         command = bench.python(EXPORT_C, agent_file(bench, agent), str(path))
@@ -260,23 +260,20 @@ def c_latency(bench: Bench) -> list[Line]:
 
 
 def export_c(bench: Bench) -> list[Line]:
-    """Measure whole processes that write an agent as C, and the compilers of what they write."""
+    """Measure whole processes that write an agent as C, and those that compile it."""
     lines = lacks_sb3(bench)
     for agent in () if lines else ("PPO", IMAGE):
         source = c_file(bench, agent)
-        commands = {US: bench.python(EXPORT_C, agent_file(bench, agent), source)}
-        found = [name for name in ("gcc", "clang") if find_compiler(name)]
-        objects = {name: f"{source[:-2]}-{name}.o" for name in found}
-        commands |= {
-            name: [find_compiler(name), "-std=c99", "-O2", "-c", source, "-o", objects[name]] for name in found
-        }
+        commands, made = {US: bench.python(EXPORT_C, agent_file(bench, agent), source)}, {US: source}
+        for name in filter(find_compiler, ("gcc", "clang")):
+            subject = f"{name} -O2"
+            made[subject] = f"{source[:-2]}-{name}.o"
+            commands[subject] = [find_compiler(name), "-std=c99", "-O2", "-c", source, "-o", made[subject]]
         ran, failed = bench.whole(commands, max(2, bench.rounds // 2))
-        memory, size = peaks(ran), os.path.getsize(source)
-        lines.append(describe_process(bench, agent, US, ran[US], memory, f"{size:,} bytes of C"))
-        for name in found:
-            if name in failed:
-                lines.append(Line(bench.measure, f"{agent}, {name} -O2", "s", None, note=failed[name]))
-            else:
-                note = f"{os.path.getsize(objects[name]):,} bytes"
-                lines.append(describe_process(bench, agent, f"{name} -O2", ran[name], memory, note))
+        memory = peaks(ran)
+        for subject in commands:
+            seconds = statistics.median(one.seconds for one in ran[subject]) if subject not in failed else None
+            note = failed.get(subject) or f"{os.path.getsize(made[subject]):,} bytes"
+            of = f"{agent}, {subject}"
+            lines.append(Line(bench.measure, of, "s", seconds, our_peak=memory.get(subject), note=note))
     return lines
