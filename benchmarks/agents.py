@@ -39,6 +39,7 @@ def make_agent(name: str, output: str) -> None:
     import gymnasium
     import numpy as np
     import stable_baselines3
+    import torch
     from gymnasium import spaces
 
     agent = AGENTS[name]
@@ -56,6 +57,9 @@ def make_agent(name: str, output: str) -> None:
     made = getattr(stable_baselines3, agent.algorithm)(
         agent.policy, Environment(), seed=0, device="cpu", **agent.arguments
     )
+    for key, parameter in made.policy.named_parameters():
+        if key.endswith("bias"):  # SB3 begins with zeros, which torch.onnx leaves out; training changes them
+            torch.nn.init.uniform_(parameter, -0.1, 0.1)
     made.save(output)
 
 

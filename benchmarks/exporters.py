@@ -31,18 +31,26 @@ class Exporter(NamedTuple):
     name: str
     modules: tuple[str, ...]
     """The modules that must be installed."""
-    export: Callable[[str, str], Any]
-    """From the path of an archive to the path of an ONNX file, which may be replaced."""
+    load: Callable[[str], Any]
+    """Returns the agent of an archive."""
+    export: Callable[[Any, str], Any]
+    """From an agent to the path of an ONNX file, which may be replaced."""
 
 
-def with_sbformat(path: str, output: str, *, raw: bool) -> None:
+def load_with_sbformat(path: str) -> Any:
+    import sbformat
+
+    return sbformat.load_policy(path)
+
+
+def with_sbformat(policy: Any, output: str, *, raw: bool) -> None:
     """Export the action: as ``predict`` returns it, or raw, as the recipe has it."""
     from sbformat.policies.onnx.export import export_onnx
 
-    export_onnx(path, output, raw=raw, overwrite=True)
+    export_onnx(policy, output, raw=raw, overwrite=True)
 
 
-def with_torch(path: str, output: str, *, is_documented: bool = False, **options: Any) -> None:
+def with_torch(model: Any, output: str, *, is_documented: bool = False, **options: Any) -> None:
     """Follow SB3's recipe.
 
     :param is_documented: all outputs of the policy, and a batch of one
@@ -50,7 +58,6 @@ def with_torch(path: str, output: str, *, is_documented: bool = False, **options
     """
     import torch
 
-    model = load_with_sb3(path)
     is_on_policy = type(model).__name__ in ON_POLICY
     policy = model.policy if is_on_policy else getattr(model.policy, "actor", model.policy)
     act = policy if is_documented or not is_on_policy else policy._predict  # noqa: SLF001
@@ -79,12 +86,12 @@ NEEDED: Final = ("stable_baselines3", "torch", "onnx", "onnxscript")
 EXPORTERS: Final = {
     exporter.name: exporter
     for exporter in (
-        Exporter(US, ("onnx",), partial(with_sbformat, raw=False)),
-        Exporter(RAW, ("onnx",), partial(with_sbformat, raw=True)),
-        Exporter(TORCH_ONNX, NEEDED, partial(with_torch, dynamo=True)),
-        Exporter(UNOPTIMIZED, NEEDED, partial(with_torch, dynamo=True, optimize=False)),
-        Exporter(OLD, NEEDED, partial(with_torch, dynamo=False)),
-        Exporter(DOCUMENTED, NEEDED, partial(with_torch, is_documented=True)),
+        Exporter(US, ("onnx",), load_with_sbformat, partial(with_sbformat, raw=False)),
+        Exporter(RAW, ("onnx",), load_with_sbformat, partial(with_sbformat, raw=True)),
+        Exporter(TORCH_ONNX, NEEDED, load_with_sb3, partial(with_torch, dynamo=True)),
+        Exporter(UNOPTIMIZED, NEEDED, load_with_sb3, partial(with_torch, dynamo=True, optimize=False)),
+        Exporter(OLD, NEEDED, load_with_sb3, partial(with_torch, dynamo=False)),
+        Exporter(DOCUMENTED, NEEDED, load_with_sb3, partial(with_torch, is_documented=True)),
     )
 }
 """By name. All but the first leave an action as the network gives it, and clip or scale nothing."""

@@ -125,7 +125,7 @@ def export_onnx(bench: Bench) -> list[Line]:
 
 
 def export_onnx_warm(bench: Bench) -> list[Line]:
-    """Measure exports in processes that have imported everything."""
+    """Measure exports in processes that have imported everything and loaded the agent."""
     lines = lacks_sb3(bench)
     names = (US, TORCH_ONNX, OLD)
     for agent in () if lines else (*FLAT, IMAGE):

@@ -54,7 +54,7 @@ MEASURES: Final = {
         Measure("predict-image", "one image to its action, the network for Atari games", policies.predict_image),
         Measure("first-action", "whole process: from its start to the first action", policies.first_action),
         Measure("export-onnx", "whole process: an agent to an ONNX file", exports.export_onnx),
-        Measure("export-onnx-warm", "an agent's file to an ONNX file", exports.export_onnx_warm),
+        Measure("export-onnx-warm", "an agent that is loaded to an ONNX file", exports.export_onnx_warm),
         Measure("onnx-size", "nodes and bytes of ONNX files", exports.onnx_size),
         Measure("onnx-latency", "one observation in onnxruntime", exports.onnx_latency),
         Measure("onnx-latency-batch", "4,096 observations or 16 images in onnxruntime", exports.onnx_latency_batch),

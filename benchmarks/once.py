@@ -40,7 +40,8 @@ def export() -> None:
     from benchmarks.exporters import EXPORTERS
 
     subject, path, output = sys.argv[1:]
-    EXPORTERS[subject].export(path, output)
+    exporter = EXPORTERS[subject]
+    exporter.export(exporter.load(path), output)
 
 
 def export_c() -> None:

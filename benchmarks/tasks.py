@@ -159,10 +159,12 @@ def predicting(task: str) -> Callable[[str, Any, str], Callable[[], object]]:
 
 
 def export(subject: str, source: Any, output: str) -> Callable[[], object]:
-    """Export an agent to ONNX: from its archive to a file."""
+    """Export an agent that is loaded to ONNX."""
     from benchmarks.exporters import EXPORTERS
 
-    return lambda: EXPORTERS[subject].export(source, output)
+    exporter = EXPORTERS[subject]
+    agent = exporter.load(source)
+    return lambda: exporter.export(agent, output)
 
 
 def running(task: str) -> Callable[[str, Any, str], Callable[[], object]]:
