@@ -24,7 +24,9 @@ from sbformat.formats.vecnormalize import write_vecnormalize as write_vecnormali
 from sbformat.formats.vecnormalize import writes_vecnormalize as writes_vecnormalize
 from sbformat.limits import DEFAULT_LIMITS as DEFAULT_LIMITS
 from sbformat.limits import Limits as Limits
+from sbformat.policies.c.export import export_c as export_c
 from sbformat.policies.export.files import ExportReport as ExportReport
+from sbformat.policies.export.graph_file import export_graph as export_graph
 from sbformat.policies.graph import Graph as Graph
 from sbformat.policies.loading import load_policy as load_policy
 from sbformat.policies.loading import policy_graph as policy_graph

@@ -87,13 +87,30 @@ def write_arrays(
     :raises UnsupportedError: for a tensor or name that the format cannot hold
     :raises FileExistsError: when the target exists and ``overwrite`` is False
     """
+    streams = _describe_arrays(arrays)
+    kind = detect_format(path)
+    write = {"safetensors": _safetensors, "npz": _npz, "npy-folder": _npy_folder}[kind]
+    write(_Job(streams, path, dict(metadata or {}), overwrite, progress or _nothing, check or _nothing))
+
+
+def encode_safetensors(arrays: Mapping[str, Any], *, metadata: Mapping[str, str] | None = None) -> bytes:
+    """Return the bytes of the ``.safetensors`` file that :func:`write_arrays` writes.
+
+    :param arrays: by name
+    :param metadata: text that is kept in the header
+    :raises UnsupportedError: for a tensor or name that the format cannot represent
+    """
+    streams = _describe_arrays(arrays)
+    names, header = _lay_out(streams, metadata or {})
+    return b"".join((header, *(piece for name in names for piece in streams[name].in_c_order())))
+
+
+def _describe_arrays(arrays: Mapping[str, Any]) -> dict[str, ArrayStream]:
     streams = {}
     for name, array in arrays.items():
         streams[name] = _stream(name, array)
         _check_text(name)
-    kind = detect_format(path)
-    write = {"safetensors": _safetensors, "npz": _npz, "npy-folder": _npy_folder}[kind]
-    write(_Job(streams, path, dict(metadata or {}), overwrite, progress or _nothing, check or _nothing))
+    return streams
 
 
 class _Job(NamedTuple):
@@ -170,19 +187,10 @@ def _safetensors(job: _Job) -> None:
 
     That holds all of the file in memory, and is not used.
     """
-    if _RESERVED in job.arrays:
-        message = f"the name {_RESERVED} is reserved in safetensors; write .npz"
-        raise UnsupportedError(message)
-    for name, array in job.arrays.items():
-        if array.dtype not in CODES:
-            message = f"safetensors has no dtype {array.dtype}, which {quote(name)} has"
-            raise UnsupportedError(message)
-    rank = {name: place for place, name in enumerate(CODES)}
-    names = sorted(job.arrays, key=lambda name: (rank[job.arrays[name].dtype], name))
-    header = _header(job, names)
+    names, header = _lay_out(job.arrays, job.metadata)
     with new_file(job.path, overwrite=job.overwrite) as temporary:
         with BufferedWriter(open_new(temporary)) as file:
-            file.write(len(header).to_bytes(_ALIGNMENT, "little") + header)
+            file.write(header)
             arrays = [job.arrays[name] for name in names]
             pieces = chain.from_iterable(array.in_c_order() for array in arrays)
             job.copy(pieces, sum(array.nbytes for array in arrays), file)
@@ -190,19 +198,29 @@ def _safetensors(job: _Job) -> None:
         job.check()
 
 
-def _header(job: _Job, names: list[str]) -> bytes:
-    rows: dict[str, Any] = {_RESERVED: dict(sorted(job.metadata.items()))} if job.metadata else {}
+def _lay_out(arrays: Mapping[str, ArrayStream], metadata: Mapping[str, str]) -> tuple[list[str], bytes]:
+    """Return the names in the order of their bytes, and what comes before these: the header and its length."""
+    if _RESERVED in arrays:
+        message = f"the name {_RESERVED} is reserved in safetensors; write .npz"
+        raise UnsupportedError(message)
+    for name, array in arrays.items():
+        if array.dtype not in CODES:
+            message = f"safetensors has no dtype {array.dtype}, which {quote(name)} has"
+            raise UnsupportedError(message)
+    rank = {name: place for place, name in enumerate(CODES)}
+    names = sorted(arrays, key=lambda name: (rank[arrays[name].dtype], name))
+    rows: dict[str, Any] = {_RESERVED: dict(sorted(metadata.items()))} if metadata else {}
     start = 0
     for name in names:
-        array = job.arrays[name]
-        stop = start + array.nbytes
-        rows[name] = {"dtype": CODES[array.dtype], "shape": array.shape, "data_offsets": (start, stop)}
+        stop = start + arrays[name].nbytes
+        rows[name] = {"dtype": CODES[arrays[name].dtype], "shape": arrays[name].shape, "data_offsets": (start, stop)}
         start = stop
     text = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     if len(text) > _HEADER_BYTES:
         message = f"a safetensors header of {len(text):,} bytes is too large: there are too many names"
         raise UnsupportedError(message)
-    return text + b" " * (-len(text) % _ALIGNMENT)
+    header = text + b" " * (-len(text) % _ALIGNMENT)
+    return names, len(header).to_bytes(_ALIGNMENT, "little") + header
 
 
 def _npz(job: _Job) -> None:

@@ -91,7 +91,7 @@ class ExportedPolicy(ABC):
         is_batched = False
         for port in self._ports["observation"]:
             is_dict = isinstance(self.observation_space, DictSpace)
-            array = np.asarray(observation[port.key] if is_dict else observation)
+            array = _move_channels(np.asarray(observation[port.key] if is_dict else observation), port.shape)
             is_batched = is_batched or array.ndim > len(port.shape)
             inputs[port.name] = array if array.ndim > len(port.shape) else array[None]
         count = len(next(iter(inputs.values())))
@@ -115,3 +115,10 @@ class ExportedPolicy(ABC):
                 zero = np.zeros((count, *port.shape), np.float32)
                 made[port.name] = zero if part is None else np.asarray(part if name == "state" else part[at])
         return made
+
+
+def _move_channels(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """An image with the channels last as the file takes it, which does not move them."""
+    if len(shape) == 3 and array.shape[-3:] != shape == (array.shape[-1], *array.shape[-3:-1]):
+        return np.moveaxis(array, -1, -3)
+    return array

@@ -11,6 +11,8 @@ import sbformat
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.helpers.exported_policy import ExportedPolicy
+
 RELATIVE: Final = 1e-5
 """Of continuous values: relative to the greatest of an array, for TensorFlow adds in another order."""
 DRAWS: Final = 8192
@@ -47,12 +49,18 @@ def assert_equal(actual: Any, expected: np.ndarray, what: str) -> None:
 
 
 def assert_same_predictions(agent: Path) -> sbformat.Policy:
-    """Compare actions, probabilities, values and states with a recording."""
-    recording = read_recording(agent)
+    """Compare actions, probabilities, values and states with a recording, and return the policy."""
     policy = sbformat.load_policy(agent, seed=0)
+    assert_same_recording(policy, agent)
+    return policy
+
+
+def assert_same_recording(policy: sbformat.Policy | ExportedPolicy, agent: Path) -> None:
+    """Compare what a policy predicts, loaded or exported, with the recording of an agent."""
+    recording = read_recording(agent)
     if "states" in recording:
         _compare_steps(policy, recording)
-        return policy
+        return
     observations = split_goals(policy, recording["observations"])
     actions, state = policy.predict(observations, deterministic=True)
     assert state is None
@@ -67,10 +75,9 @@ def assert_same_predictions(agent: Path) -> sbformat.Policy:
             assert_equal(outputs[name], recording[name], name)
     if "probabilities" in recording:
         assert_equal(_describe_distribution(outputs), recording["probabilities"], "probabilities")
-    return policy
 
 
-def split_goals(policy: sbformat.Policy, observations: np.ndarray) -> Any:
+def split_goals(policy: sbformat.Policy | ExportedPolicy, observations: np.ndarray) -> Any:
     """The observations as the policy takes them: a dict of parts for HER."""
     if not hasattr(policy.observation_space, "spaces"):
         return observations
@@ -107,7 +114,7 @@ def _compare_means(drawn: np.ndarray, samples: np.ndarray) -> None:
     assert (np.abs(samples.mean(0, dtype=np.float64) - mean) <= error).all()
 
 
-def _compare_steps(policy: sbformat.Policy, recording: dict[str, np.ndarray]) -> None:
+def _compare_steps(policy: sbformat.Policy | ExportedPolicy, recording: dict[str, np.ndarray]) -> None:
     """Compare the steps of a recurrent policy, whose state goes from one to the next."""
     masks = recording["masks"].reshape(len(recording["masks"]), -1)
     steps, count = masks.shape

@@ -58,7 +58,9 @@ def test_the_schema_names_every_operator_dtype_and_attribute() -> None:
     assert definitions["Node"]["properties"]["attributes"]["propertyNames"]["enum"] == sorted(attributes)
     for name, kind in (("Input", Input), ("Sampling", Sampling)):
         assert list(definitions[name]["properties"]) == list(kind._fields)
-    assert set(SCHEMA["properties"]) == {*Graph._fields, "graph_version", "parameter_count"}
+    assert set(SCHEMA["properties"]) == {
+        *Graph._fields, "graph_version", "parameter_count", "metadata", "weights_file",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 from inspect import isfunction
@@ -53,6 +54,12 @@ def export_model(source: Any, folder: Path) -> Any:
     return report.nodes, report.inputs, report.outputs, report.parameters
 
 
+def export_graph(source: Any, folder: Path) -> Any:
+    sbformat.export_graph(source, folder / "out.json", overwrite=True)
+    tensors = sbformat.read(folder / "out.safetensors").entries
+    return json.loads((folder / "out.json").read_bytes())["nodes"], list(tensors)
+
+
 def predict_action(source: Any) -> Any:
     policy = sbformat.load_policy(source)
     zeros = np.zeros(policy.observation_space.shape)  # type: ignore[attr-defined]
@@ -68,6 +75,7 @@ SOURCES: Final[dict[str, tuple[Callable[[Any, Path], Any], Path]]] = {
     "diff, second": (lambda source, _: sbformat.diff(SAC, source), PPO),
     "edit": (lambda source, _: sbformat.edit(source, assign={"gamma": 0.5}), PPO),
     "evaluate": (lambda source, _: sbformat.evaluate(source, CountingEnv(), episodes=2), PPO),
+    "export_graph": (export_graph, PPO),
     "export_onnx": (export_model, PPO),
     "extract": (extract_tensors, PPO),
     "extract, arrays": (extract_tensors, BUFFER),

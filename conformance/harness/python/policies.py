@@ -15,7 +15,7 @@ from sbformat.formats.vecnormalize.space_json import read_space
 from sbformat.limits import Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 SPACES: Final = ("observation_space", "action_space")
 STEP: Final = ("state", "episode_start", "action_masks")
@@ -25,15 +25,27 @@ STEP: Final = ("state", "episode_start", "action_masks")
 def predict(source: bytes, question: str, limits: sbformat.Limits) -> dict[str, Any]:
     """Run the policy of a file for the observations of another."""
     asked = json.loads(Path(question).read_bytes())
+    return run_steps(load_policy(source, asked, limits), asked["steps"])
+
+
+def load_policy(source: bytes, asked: Mapping[str, Any], limits: sbformat.Limits) -> sbformat.Policy:
+    """Load the policy of a file, with the settings of a question."""
     given = {name: asked[name] for name in ("policy_class", "policy_kwargs") if name in asked}
     given |= {name: read_space(asked[name], Budget(limits)) for name in SPACES if name in asked}
     if "vecnormalize" in asked:
         given["vecnormalize"] = base64.b64decode(asked["vecnormalize"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an archive that was trained with statistics says so
-        policy = sbformat.load_policy(source, limits=limits, **given)
+        return sbformat.load_policy(source, limits=limits, **given)
+
+
+def run_steps(policy: Any, asked: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Predict step after step, with the state of the one before.
+
+    :param policy: with the methods of ``sbformat.Policy``
+    """
     state, steps = None, []
-    for step in asked["steps"]:
+    for step in asked:
         observation = _value(step["observation"])
         options = {name: _value(step[name]) for name in STEP if name in step}
         options.setdefault("state", state)

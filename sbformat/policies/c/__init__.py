@@ -1,1 +1,1 @@
-"""``export_c``: a policy as C99 source."""
+"""Policies as C99 source: one function without allocation, and its header."""

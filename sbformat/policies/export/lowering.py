@@ -67,6 +67,7 @@ def lower(
     *,
     raw: bool = False,
     deterministic: bool = True,
+    narrow_inputs: bool = False,
 ) -> Lowered:
     """Return the part of a policy's graph that computes outputs, in float32.
 
@@ -74,6 +75,7 @@ def lower(
     :param outputs: names of outputs of its graph, such as ``action``, ``value``, ``logits``
     :param raw: leave out what clips or scales a continuous action to the bounds of its space
     :param deterministic: False is refused: an exported file has no random numbers
+    :param narrow_inputs: inputs of float64 are float32 too
     :raises ValueError: for an output that the policy does not have, with those that it has
     :raises UnsupportedError: for sampled actions, and for modules that the caller supplied as functions
 
@@ -83,15 +85,15 @@ def lower(
         [port.name for port in lowered.inputs], len(lowered.nodes)
     """
     policy = open_policy(source)
-    graph = policy.graph
-    names = _check_outputs(graph, outputs)
+    graph = _narrow_inputs(policy.graph) if narrow_inputs else policy.graph
+    names = check_outputs(graph, outputs)
     if not deterministic:
         raise UnsupportedError(_explain_sampling(graph))
     values = {name: graph.outputs[name] for name in names}
     if raw and "action" in values:
         values["action"] = find_raw_action(graph)
-    nodes, wanted, next_states = _close_over_states(graph, tuple(values.values()))
-    _refuse_calls(nodes)
+    nodes, wanted, next_states = close_over_states(graph, tuple(values.values()))
+    refuse_calls(nodes)
     constants: dict[str, Array] = {name: policy.weights[name] for name in graph.weights if name in wanted}
     nodes = fold_nodes(nodes, constants)
     if "action" in values:
@@ -134,7 +136,17 @@ def _depends_on_inputs(graph: Graph, name: str, nodes: Mapping[str, Node]) -> bo
     return name not in nodes or any(_depends_on_inputs(graph, operand, nodes) for operand in nodes[name].inputs)
 
 
-def _check_outputs(graph: Graph, outputs: Iterable[str]) -> tuple[str, ...]:
+def _narrow_inputs(graph: Graph) -> Graph:
+    return graph._replace(
+        inputs=tuple(item._replace(dtype="float32") if item.dtype == "float64" else item for item in graph.inputs)
+    )
+
+
+def check_outputs(graph: Graph, outputs: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of outputs.
+
+    :raises ValueError: for none, and for one that the graph does not have
+    """
     names = require_names(outputs, "outputs")
     for name in names:
         if name not in graph.outputs:
@@ -155,7 +167,7 @@ def _explain_sampling(graph: Graph) -> str:
     return f"{message}; export the outputs {', '.join(map(quote, parameters))}, and sample from them where it runs"
 
 
-def _close_over_states(graph: Graph, values: tuple[str, ...]) -> tuple[tuple[Node, ...], set[str], dict[str, str]]:
+def close_over_states(graph: Graph, values: tuple[str, ...]) -> tuple[tuple[Node, ...], set[str], dict[str, str]]:
     """Prune, and add the next values of all states that are needed; return these by their name in the file."""
     named = name_states(graph)
     chosen: dict[str, str] = {}
@@ -167,7 +179,11 @@ def _close_over_states(graph: Graph, values: tuple[str, ...]) -> tuple[tuple[Nod
         chosen = needed
 
 
-def _refuse_calls(nodes: Iterable[Node]) -> None:
+def refuse_calls(nodes: Iterable[Node]) -> None:
+    """Refuse functions of the caller's.
+
+    :raises UnsupportedError: with the name of the first
+    """
     for node in nodes:
         if node.op == "Call":
             message = (

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import tempfile
 import warnings
 import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from sbformat import Limits, SbformatError, load_policy, policy_graph
+from sbformat import (
+    Limits,
+    Policy,
+    SbformatError,
+    export_c,
+    export_graph,
+    export_onnx,
+    load_policy,
+    policy_graph,
+)
 from sbformat.policies.operators import DTYPES, OPERATORS
 from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete, Space
 from tests.fuzz.law import ask
@@ -21,6 +34,7 @@ _NOT_A_NUMBER: Final = "got NaN or infinity"
 """What a policy refuses to choose an action by, as SB3 does."""
 LIMITS: Final = Limits(policy_items=1 << 21)
 """The numbers of a network are not counted by the budget of reading: this keeps them within it."""
+EXPORTS: Final = (".onnx", ".c", ".json")
 _GIVEN: Final[tuple[dict[str, Any], ...]] = (
     {},
     {},
@@ -54,6 +68,23 @@ def one_input(data: bytes) -> None:
         assert repr(policy).isprintable()
         for batch in ((), (3,)):
             _act(policy, batch)
+        export(policy, EXPORTS[zlib.crc32(data) // len(_GIVEN) % len(EXPORTS)])
+
+
+def export(policy: Policy, suffix: str) -> None:
+    """Export a policy with all its outputs: to files that are complete, or to none."""
+    with tempfile.TemporaryDirectory() as folder:
+        write = {".onnx": export_onnx, ".c": export_c, ".json": export_graph}[suffix]
+        report = ask(write, policy, os.path.join(folder, f"policy{suffix}"), outputs=list(policy.graph.outputs))
+        files = set(os.listdir(folder))
+        if isinstance(report, SbformatError):
+            assert not files
+            return
+        assert files == {os.path.basename(file.path) for file in report.files}
+        if suffix == ".c":
+            text = Path(folder, "policy.c").read_text("ascii")
+            assert text.count("/*") == text.count("*/")
+            assert not re.search(r"[^ -~\n]|\?\?|\\", text.replace('\\n"', "").replace("\\0", ""))
 
 
 def check_graph(graph: Graph) -> None:

@@ -12,8 +12,10 @@ import numpy as np
 from sbformat.limits import Budget
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.builder import GraphBuilder, Value
+from sbformat.policies.export.interface import Port
+from sbformat.policies.export.lowering import Lowered
 from sbformat.policies.graph import Graph, Input, Node, Sampling
-from sbformat.policies.run.program import Program
+from sbformat.policies.run.program import Program, fold_nodes
 from sbformat.policies.run.weights import Weights
 
 
@@ -52,6 +54,18 @@ def run_node(
     assert made.dtype == graph.nodes[-1].dtype
     assert made.shape == (len(values[0]), *graph.nodes[-1].shape)
     return made
+
+
+def lower_graph(graph: Graph) -> Lowered:
+    """Return a graph that no file contains, as ``lower`` returns that of a policy; nothing is narrowed."""
+    weights = Weights(graph, Budget())
+    constants = {name: weights[name] for name in graph.weights}
+    nodes = fold_nodes(graph.nodes, constants)
+    described = {item.name: (item.dtype, item.shape) for item in (*graph.inputs, *graph.nodes)}
+    described |= {name: (array.dtype.name, array.shape) for name, array in constants.items()}
+    inputs = tuple(Port(item.name, item.name, item.dtype, item.shape, item.role) for item in graph.inputs)
+    outputs = tuple(Port(name, value, *described[value], "output") for name, value in graph.outputs.items())
+    return Lowered(inputs, outputs, nodes, constants, {"sbformat_version": "0"})
 
 
 # -- a plain interpreter ------------------------------------------------------------------------------

@@ -1,0 +1,291 @@
+"""The operators in C: the text of one function for each operator and type that a policy uses.
+
+The contract of all functions: ``n`` items of the result ``out``; operands are not written, but elementwise functions
+allow ``out`` to be one of them. An operand with a step is read at ``i * step``: 1, 0 for one number, or another stride.
+NaN, infinities and overflow give what ``run/kernels.py`` gives. Integers wrap, and no float that an integer type does
+not hold is converted: both would be undefined behaviour in C.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+UNARY: Final[Mapping[str, str]] = {
+    "Neg": "-x",
+    "Abs": "fabsf(x)",
+    "Exp": "expf(x)",
+    "Log": "logf(x)",
+    "Sqrt": "sqrtf(x)",
+    "Round": "rintf(x)",
+    "Relu": "x < 0.0f ? 0.0f : x",
+    "Tanh": "tanhf(x)",
+    "Sigmoid": "1.0f / (1.0f + expf(-x))",
+    "Softplus": "(x < 0.0f ? 0.0f : x) + log1pf(expf(-fabsf(x)))",
+    "Softsign": "x / (1.0f + fabsf(x))",
+    "Elu": "x < 0.0f ? alpha * expm1f(x) : x",
+    "Celu": "x < 0.0f ? alpha * expm1f(x / alpha) : x",
+    "Selu": "gamma * (x < 0.0f ? alpha * expm1f(x) : x)",
+    "LeakyRelu": "x < 0.0f ? alpha * x : x",
+    "Erf": "erff(x)",
+    "HardSigmoid": "x * alpha + beta < 0.0f ? 0.0f : x * alpha + beta > 1.0f ? 1.0f : x * alpha + beta",
+    "Shrink": "fabsf(x) <= lambd ? 0.0f : x > 0.0f ? x - bias : x < 0.0f ? x + bias : x",
+}
+"""Expressions of the item ``x`` and the attributes, for floats."""
+UNARY_INTEGERS: Final[Mapping[str, str]] = {
+    "Neg": "({type})(0u - (uint32_t)x)",
+    "Abs": "({type})((int64_t)x < 0 ? 0u - (uint32_t)x : (uint32_t)x)",
+    "Relu": "({type})((int64_t)x < 0 ? 0u : (uint32_t)x)",
+}
+BINARY: Final[Mapping[str, str]] = {
+    "Add": "x + y",
+    "Sub": "x - y",
+    "Mul": "x * y",
+    "Div": "x / y",
+    "Max": "x >= y || x != x ? x : y",
+    "Min": "x <= y || x != x ? x : y",
+    "Greater": "(uint8_t)(x > y)",
+    "PRelu": "x < 0.0f ? x * y : x",
+}
+"""Expressions of the items ``x`` and ``y``, for floats."""
+BINARY_INTEGERS: Final[Mapping[str, str]] = {
+    "Add": "({type})((uint32_t)x + (uint32_t)y)",
+    "Sub": "({type})((uint32_t)x - (uint32_t)y)",
+    "Mul": "({type})((uint32_t)x * (uint32_t)y)",
+    "Div": "({type})(y == 0 ? 0 : (int64_t)x / (int64_t)y)",
+    "Max": "({type})(x >= y ? x : y)",
+    "Min": "({type})(x <= y ? x : y)",
+    "Greater": "(uint8_t)(x > y)",
+}
+CASTS: Final[Mapping[str, str]] = {
+    "float": "(float)x",
+    "bool": "(uint8_t)(x != 0)",
+    "uint32_t": "x >= 0.0f && x < 4294967296.0f ? (uint32_t)x : (uint32_t)({whole})",
+    "": "({type})({whole})",
+}
+"""By the type of the result; integers that ``x`` has no number for are the least."""
+WHOLE: Final = "x >= -2147483648.0f && x < 2147483648.0f ? (int32_t)x : (-2147483647 - 1)"
+
+ELEMENTWISE_BODY: Final = """\
+static void {function}(int32_t n, {result} *out{parameters})
+{{
+    int32_t i;
+    for (i = 0; i < n; i++) {{
+{operands}        out[i] = {expression};
+    }}
+}}
+"""
+
+FUNCTIONS: Final[Mapping[str, str]] = {
+    "copy": """\
+static void {function}(int32_t n, {type} *out, const {type} *in, int32_t step)
+{{
+    int32_t i;
+    for (i = 0; i < n; i++) {{
+        out[i] = in[i * step];
+    }}
+}}
+""",
+    "clear": """\
+static void {function}(int32_t n, {type} *out)
+{{
+    int32_t i;
+    for (i = 0; i < n; i++) {{
+        out[i] = 0;
+    }}
+}}
+""",
+    "where": """\
+static void {function}(int32_t n, {type} *out, const uint8_t *condition, int32_t condition_step, const {type} *x,
+    int32_t x_step, const {type} *y, int32_t y_step)
+{{
+    int32_t i;
+    for (i = 0; i < n; i++) {{
+        out[i] = condition[i * condition_step] ? x[i * x_step] : y[i * y_step];
+    }}
+}}
+""",
+    "one_hot": """\
+/* 1 at each index, 0 elsewhere. */
+static void {function}(int32_t n, int32_t depth, float *out, const int32_t *in)
+{{
+    int32_t i, j;
+    for (i = 0; i < n; i++) {{
+        for (j = 0; j < depth; j++) {{
+            out[i * depth + j] = in[i] == j ? 1.0f : 0.0f;
+        }}
+    }}
+}}
+""",
+    "linear": """\
+/* A linear layer. Weights are (inputs, outputs), so that the inner loop is over neighbours and has no carried sum. */
+static void {function}(int32_t inputs, int32_t outputs, float *{restrict} out, const float *{restrict} in,
+    const float *{restrict} weight, const float *{restrict} bias)
+{{
+    int32_t i, j;
+    for (j = 0; j < outputs; j++) {{
+        out[j] = bias ? bias[j] : 0.0f;
+    }}
+    for (i = 0; i + 4 <= inputs; i += 4) {{
+        const float a = in[i], b = in[i + 1], c = in[i + 2], d = in[i + 3];
+        const float *{restrict} row = weight + i * outputs;
+        for (j = 0; j < outputs; j++) {{
+            out[j] += (a * row[j] + b * row[j + outputs]) + (c * row[j + 2 * outputs] + d * row[j + 3 * outputs]);
+        }}
+    }}
+    for (; i < inputs; i++) {{
+        const float a = in[i];
+        const float *{restrict} row = weight + i * outputs;
+        for (j = 0; j < outputs; j++) {{
+            out[j] += a * row[j];
+        }}
+    }}
+}}
+""",
+    "convolution": """\
+/* A convolution: a linear layer over the patch of each pixel, whose weights are (patch, filters). */
+static void {function}(int32_t channels, int32_t height, int32_t width, int32_t filters, int32_t kernel_height,
+    int32_t kernel_width, int32_t stride_down, int32_t stride_across, int32_t pad_top, int32_t pad_left, int32_t down,
+    int32_t across, float *out, const float *in, const float *weight, const float *bias, float *scratch)
+{{
+    const int32_t items = channels * kernel_height * kernel_width;
+    int32_t pixel;
+    for (pixel = 0; pixel < down * across; pixel++) {{
+        const int32_t top = pixel / across * stride_down - pad_top, left = pixel % across * stride_across - pad_left;
+        float *pixels = scratch;
+        int32_t channel, y, x, filter;
+        for (channel = 0; channel < channels; channel++) {{
+            for (y = top; y < top + kernel_height; y++) {{
+                for (x = left; x < left + kernel_width; x++) {{
+                    const int is_inside = y >= 0 && y < height && x >= 0 && x < width;
+                    *pixels++ = is_inside ? in[(channel * height + y) * width + x] : 0.0f;
+                }}
+            }}
+        }}
+        {linear}(items, filters, scratch + items, scratch, weight, bias);
+        for (filter = 0; filter < filters; filter++) {{
+            out[filter * down * across + pixel] = scratch[items + filter];
+        }}
+    }}
+}}
+""",
+    "layer_normalization": """\
+static void {function}(int32_t n, float *out, const float *in, const float *scale, const float *bias, float epsilon)
+{{
+    float mean = 0.0f, variance = 0.0f;
+    int32_t i;
+    for (i = 0; i < n; i++) {{
+        mean += in[i];
+    }}
+    mean /= (float)n;
+    for (i = 0; i < n; i++) {{
+        variance += (in[i] - mean) * (in[i] - mean);
+    }}
+    variance = sqrtf(variance / (float)n + epsilon);
+    for (i = 0; i < n; i++) {{
+        out[i] = (in[i] - mean) / variance * scale[i] + bias[i];
+    }}
+}}
+""",
+    "softmax": """\
+/* Over n items, each `inner` from the next; `outer` and `inner` are the items before and after the axis. */
+static void {function}(int32_t outer, int32_t n, int32_t inner, float *out, const float *in)
+{{
+    int32_t at, i;
+    for (at = 0; at < outer * inner; at++) {{
+        const int32_t start = at / inner * n * inner + at % inner, end = start + n * inner;
+        float greatest = in[start], sum = 0.0f;
+        for (i = start; i < end; i += inner) {{
+            greatest = in[i] > greatest ? in[i] : greatest;
+        }}
+        for (i = start; i < end; i += inner) {{
+            out[i] = expf(in[i] - greatest);
+            sum += out[i];
+        }}
+        for (i = start; i < end; i += inner) {{
+            out[i] /= sum;
+        }}
+    }}
+}}
+""",
+    "log_softmax": """\
+/* Over n items, each `inner` from the next; `outer` and `inner` are the items before and after the axis. */
+static void {function}(int32_t outer, int32_t n, int32_t inner, float *out, const float *in)
+{{
+    int32_t at, i;
+    for (at = 0; at < outer * inner; at++) {{
+        const int32_t start = at / inner * n * inner + at % inner, end = start + n * inner;
+        float greatest = in[start], sum = 0.0f;
+        for (i = start; i < end; i += inner) {{
+            greatest = in[i] > greatest ? in[i] : greatest;
+        }}
+        for (i = start; i < end; i += inner) {{
+            sum += expf(in[i] - greatest);
+        }}
+        sum = logf(sum);
+        for (i = start; i < end; i += inner) {{
+            out[i] = (in[i] - greatest) - sum;
+        }}
+    }}
+}}
+""",
+    "reduce": """\
+/* Over n items, each `inner` from the next; `outer` and `inner` are the items before and after the axis. */
+static void {function}(int32_t outer, int32_t n, int32_t inner, {result} *out, const {type} *in)
+{{
+    int32_t at, i;
+    for (at = 0; at < outer * inner; at++) {{
+        const {type} *items = in + at / inner * n * inner + at % inner;
+{body}    }}
+}}
+""",
+}
+"""Other functions, by name. ``{type}`` is that of the items, ``{restrict}`` a macro."""
+
+REDUCTIONS: Final[Mapping[str, str]] = {
+    "ReduceSum": """\
+        {type} sum = 0;
+        for (i = 0; i < n; i++) {{
+            sum {add};
+        }}
+        out[at] = sum;
+""",
+    "ReduceMean": """\
+        {type} sum = 0;
+        for (i = 0; i < n; i++) {{
+            sum {add};
+        }}
+        out[at] = ({type})({mean});
+""",
+    "ReduceMin": """\
+        {type} least = items[0];
+        for (i = 1; i < n; i++) {{
+            const {type} item = items[i * inner];
+            least = item < least{is_nan} ? item : least;
+        }}
+        out[at] = least;
+""",
+    "ArgMax": """\
+        int32_t found = 0;
+        for (i = 1; i < n; i++) {{
+            const {type} item = items[i * inner], greatest = items[found * inner];
+            found = item > greatest{is_first_nan} ? i : found;
+        }}
+        out[at] = found;
+""",
+}
+"""What a reduction does with the items, ``inner`` apart."""
+FLOAT_PARTS: Final[Mapping[str, str]] = {
+    "add": "+= items[i * inner]",
+    "mean": "sum / (float)n",
+    "is_nan": " || item != item",
+    "is_first_nan": " || (item != item && greatest == greatest)",
+}
+INTEGER_PARTS: Final[Mapping[str, str]] = {
+    "add": "= ({type})((uint32_t)sum + (uint32_t)items[i * inner])",
+    "mean": "(int64_t)sum / n",
+    "is_nan": "",
+    "is_first_nan": "",
+}

@@ -1,0 +1,70 @@
+"""Exports for tests: of policies to files of a folder, and of many graphs to one library; all compiled and called."""
+
+from __future__ import annotations
+
+import ctypes
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+import sbformat
+from sbformat.policies.c.arguments import name_arguments
+from sbformat.policies.c.numbers import C_DTYPES
+from sbformat.policies.c.source import write_source
+from tests.helpers.c_policy import C99, CPolicy, compile_c
+from tests.policies.run.graphs import lower_graph
+from tests.policies.run.models import box
+
+if TYPE_CHECKING:
+    from sbformat.policies.graph import Graph
+
+QUICK = ("-O1",)
+"""For files that are compiled for a few calls."""
+
+
+def export(policy: sbformat.Policy, folder: Path, flags: Sequence[str] = QUICK, **options: Any) -> CPolicy:
+    """Export all outputs of a policy, or those that are given, and return what the source computes."""
+    options.setdefault("outputs", list(policy.graph.outputs))
+    path = folder / "policy.c"
+    report = sbformat.export_c(policy, path, overwrite=True, **options)
+    return CPolicy(policy, path, report, flags=flags)
+
+
+class Case(NamedTuple):
+    """A graph with its inputs."""
+
+    graph: Graph
+    inputs: Mapping[str, np.ndarray]
+
+
+def run_cases(cases: Sequence[Case], compiler: str = "gcc", flags: Sequence[str] = QUICK) -> list[list[np.ndarray]]:
+    """Return the outputs of graphs, which are compiled as one file."""
+    with tempfile.TemporaryDirectory(prefix="c-graphs-") as folder:
+        texts = []
+        for at, case in enumerate(cases):
+            lowered = lower_graph(case.graph)
+            name = f"graph{at}"
+            source = write_source(lowered, name_arguments(lowered, name, box(1), box(1)), name, f"{name}.h")
+            (Path(folder) / f"{name}.h").write_text(source.header)
+            texts.append(source.code)
+        whole = Path(folder) / "all.c"
+        whole.write_text("\n".join(texts))
+        library = compile_c([whole], Path(folder) / "all.so", compiler, (*C99, "-shared", "-fPIC", *flags))
+        loaded = ctypes.CDLL(str(library))
+        return [_run(loaded[f"graph{at}_predict"], case) for at, case in enumerate(cases)]
+
+
+def _run(function: Any, case: Case) -> list[np.ndarray]:
+    function.restype = None
+    lowered = lower_graph(case.graph)
+    count = len(next(iter(case.inputs.values())))
+    dtypes = {port.name: C_DTYPES.get(port.dtype, port.dtype) for port in (*lowered.inputs, *lowered.outputs)}
+    inputs = [np.ascontiguousarray(case.inputs[port.name], dtypes[port.name]) for port in lowered.inputs]
+    outputs = [np.empty((count, *port.shape), dtypes[port.name]) for port in lowered.outputs]
+    for row in range(count):
+        rows = [array[row : row + 1] for array in (*inputs, *outputs)]
+        function(*(ctypes.c_void_p(array.ctypes.data) for array in rows))
+    return outputs

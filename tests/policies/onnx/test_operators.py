@@ -1,0 +1,169 @@
+"""Each operator in onnxruntime against the kernels, and graphs of random ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sbformat.policies.onnx.export import OPSETS
+from sbformat.policies.operators import OPERATORS
+from tests.policies.onnx.models import run_model
+from tests.policies.run.graphs import OTHERS, UNARY, make_graph, run_graph
+from tests.policies.run.test_kernels import PARAMETERS, numbers
+from tests.policies.run.test_random_graphs import draw_inputs, graphs
+
+if TYPE_CHECKING:
+    from sbformat.policies.graph import Graph
+
+LIMITS: Final = (OPSETS[0], 17, 18, OPSETS[-1])
+"""Opsets between which the form of an operator changes."""
+SPECIAL: Final = [0.0, -0.0, 1e-30, 0.5, -0.5, 2.5, 20.0, -20.0, 89.0, -89.0, 1e4, -1e4, 3e38, -3e38, np.inf, -np.inf]
+INTEGERS: Final = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+
+
+def check(op: str, values: list[np.ndarray], weights: list[np.ndarray] | None = None, **attributes: Any) -> None:
+    """Compare with the kernel, at several opsets."""
+    graph, inputs = make_graph(op, values, weights or [], **attributes)
+    expected = run_graph(graph, inputs)["result"]
+    for opset in LIMITS:
+        (found,) = run_model(graph, inputs, opset)
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-6)
+
+
+def test_every_operator_is_translated() -> None:
+    """Those with a row here and no other translation have ONNX's operands and attributes."""
+    assert set(OPERATORS) == {*UNARY, *OTHERS, "Call"}
+    assert all(int(row.onnx.partition(":")[2]) <= 17 for name, row in OPERATORS.items() if name != "Call")
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (2, 3)])
+@pytest.mark.parametrize("op", UNARY)
+def test_elementwise(op: str, shape: tuple[int, ...]) -> None:
+    x = numbers(3, *shape) * 3
+    check(op, [np.abs(x) if op in ("Log", "Sqrt") else x], **PARAMETERS.get(op, {}))
+
+
+@pytest.mark.parametrize("op", UNARY)
+def test_special_numbers(op: str) -> None:
+    x = np.array([SPECIAL], np.float32)
+    check(op, [np.abs(x) if op in ("Log", "Sqrt") else x], **PARAMETERS.get(op, {}))
+
+
+@pytest.mark.parametrize("op", ["Add", "Sub", "Mul", "Div", "Max", "Min", "Greater", "PRelu"])
+@pytest.mark.parametrize(
+    ("x", "y"), [((4,), (4,)), ((2, 4), (4,)), ((4,), (2, 4)), ((2, 1), (3,)), ((), (3,)), ((3,), ()), ((1,), (1, 1))]
+)  # fmt: skip
+def test_two_operands(op: str, x: tuple[int, ...], y: tuple[int, ...]) -> None:
+    check(op, [numbers(3, *x), numbers(3, *y, seed=1)])
+    check(op, [numbers(3, *x)], [numbers(*y, seed=1)])
+
+
+def test_where() -> None:
+    x, y = numbers(4, 3), numbers(4, 2, 3, seed=1)
+    check("Where", [x > 0, x, y])
+    check("Where", [y > 0, y], [np.array(-1e8, np.float32)])
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers(dtype: str) -> None:
+    x, y = np.array([[7, 100, 3]], dtype), np.array([[2, 30, 3]], dtype)
+    for op in ("Add", "Sub", "Mul", "Div", "Max", "Min", "Greater"):
+        check(op, [x, y])
+        check(op, [x], [y[0]])
+    check("Where", [x > y, x, y])
+    for op in ("ReduceSum", "ReduceMean", "ReduceMin", "ArgMax"):
+        check(op, [x // 10], axis=-1)
+    check("Abs", [x])
+    check("Transpose", [x[:, None]], axes=(1, 0))
+    check("Concat", [x, y], axis=-1)
+    check("Slice", [x], axis=-1, start=1, end=3)
+    check("Reshape", [x], shape=(3, 1))
+    check("Identity", [x])
+
+
+def test_a_quotient_of_integers_is_truncated() -> None:
+    check("Div", [np.array([[7, -7, 3]])], [np.array([2, 2, 3])])
+    check("Div", [np.array([[7, -7, 3]], np.int8)], [np.array([2, 2, 3], np.int8)])
+
+
+@pytest.mark.parametrize("source", [*INTEGERS, "bool", "float16", "float32", "float64"])
+@pytest.mark.parametrize("to", ["float32", "int64", "int32", "bool"])
+def test_cast(source: str, to: str) -> None:
+    check("Cast", [(np.abs(numbers(3, 5)) * 10).astype(source)], to=to)
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "ReduceSum", "ReduceMean", "ReduceMin", "ArgMax"])
+@pytest.mark.parametrize("axis", [-1, -2, -3])
+def test_along_an_axis(op: str, axis: int) -> None:
+    check(op, [numbers(3, 4, 5, 2)], axis=axis)
+    if op not in ("Softmax", "LogSoftmax"):
+        check(op, [numbers(3, 4, 5, 2)], axis=axis, keepdims=True)
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "ReduceMin", "ArgMax"])
+@pytest.mark.parametrize("row", [[1e4, -1e4, 0], [-np.inf, 0, 1], [3, 3, 1]])
+def test_special_numbers_along_an_axis(op: str, row: list[float]) -> None:
+    check(op, [np.array([row], np.float32)], axis=-1)
+
+
+def test_layer_normalization() -> None:
+    weights = [numbers(6, seed=1), numbers(6, seed=2)]
+    check("LayerNormalization", [numbers(3, 6)], weights, epsilon=1e-5)
+    check("LayerNormalization", [np.ones((3, 6), np.float32)], weights, epsilon=1e-12)
+    check("LayerNormalization", [numbers(3, 6), numbers(3, 6, seed=1)], weights[:1], epsilon=1e-5)
+
+
+def test_one_hot() -> None:
+    check("OneHot", [np.array([0, 3, 5, 6])], depth=6)
+    check("OneHot", [np.array([[0, 3], [5, 2]])], depth=6)
+    check("OneHot", [np.array([0, 1])], depth=1)
+
+
+def test_rearranged() -> None:
+    x = numbers(3, 2, 4, 5)
+    check("Transpose", [x], axes=(2, 0, 1))
+    check("Reshape", [x], shape=(8, 5))
+    check("Reshape", [x[:, :1, :1, :1]], shape=())
+    check("Reshape", [np.array([1.0, 2.0], np.float32)], shape=(1, 1))
+    check("Slice", [x], axis=-2, start=1, end=3)
+    check("Concat", [x, x], axis=-3)
+    check("Concat", [x], [x[0]], axis=-2)
+
+
+@pytest.mark.parametrize("transposed", [True, False])
+def test_layers(transposed: bool) -> None:  # noqa: FBT001 -- an attribute
+    matrix = numbers(4, 3) if transposed else numbers(3, 4)
+    check("Gemm", [numbers(5, 3)], [matrix], transB=transposed)
+    check("Gemm", [numbers(5, 3)], [matrix, numbers(4)], transB=transposed)
+
+
+@pytest.mark.parametrize("pads", [(0, 0, 0, 0), (1, 0, 0, 2), (0, 3, 1, 0)])
+def test_convolutions(pads: tuple[int, ...]) -> None:
+    check("Conv", [numbers(2, 3, 9, 7)], [numbers(4, 3, 3, 2), numbers(4)], strides=(2, 1), pads=pads)
+    check("Conv", [numbers(2, 3, 9, 7)], [numbers(4, 3, 3, 2)], strides=(1, 3), pads=pads)
+
+
+def test_values_without_items() -> None:
+    check("Reshape", [np.empty((3, 0, 2), np.float32)], shape=(2, 0))
+    check("Transpose", [np.empty((3, 0, 2), np.float32)], axes=(1, 0))
+    check("Add", [np.empty((3, 0), np.float32)], [np.ones(1, np.float32)])
+    check("Concat", [np.empty((3, 0), np.float32), numbers(3, 2)], axis=-1)
+
+
+@settings(max_examples=150, deadline=None)
+@given(graph=graphs(), count=st.integers(0, 3), seed=st.integers(0, 99), opset=st.sampled_from(OPSETS), data=st.data())
+def test_random_graphs(graph: Graph, count: int, seed: int, opset: int, data: st.DataObject) -> None:
+    """A model computes what the graph does, whatever operators follow one another."""
+    inputs = draw_inputs(graph, count, seed)
+    is_fixed = count > 0 and data.draw(st.booleans())
+    expected = run_graph(graph, inputs)
+    found = run_model(graph, inputs, opset, count if is_fixed else None)
+    for array, (name, other) in zip(found, expected.items()):
+        wanted = other if name in graph.outputs and other.shape == array.shape else np.repeat(other[None], count, 0)
+        assert (array.dtype, array.shape) == (wanted.dtype, wanted.shape)
+        np.testing.assert_allclose(array, wanted, 1e-4, 1e-4)
