@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _COMMANDS: Final = (
     "inspect", "validate", "scan", "extract", "diff", "edit", "convert", "rebuild", "bundle", "unbundle", "predict",
-    "evaluate",
+    "evaluate", "export",
 )  # fmt: skip
 _EXIT_INTERRUPTED: Final = 130
 
@@ -40,7 +40,7 @@ def build_parser(first: str | None = None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="sbformat",
         description="Read, check, scan, compare, edit, convert, rebuild and bundle Stable-Baselines3 archives, and run "
-        "their agents. No code in a file is ever executed.",
+        "or export their agents. No code in a file is ever executed.",
         epilog="Exit status: 0 success, 1 findings, 2 failure.",
         formatter_class=_Formatter,
     )

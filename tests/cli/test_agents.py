@@ -198,6 +198,16 @@ def test_a_policy_that_is_not_known_is_named(capsys: pytest.CaptureFixture[str],
     assert (status, report["outcome"] != "ok") == (2, True)
 
 
+def test_weights_of_another_network_are_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    path.write_bytes(with_data(lambda data: data.update(policy_kwargs={"net_arch": [9]})))
+    status, report = run_json(capsys, "predict", path, "--observation", json.dumps(OBSERVATION))
+    assert (status, report["outcome"]) == (2, "invalid")
+    assert {"mlp_extractor.policy_net.0.weight", "action_net.weight"} <= {row["loc"] for row in report["problems"]}
+    status, out, err = run(capsys, "predict", path, "--observation", json.dumps(OBSERVATION))
+    assert (status, out, err.count("\n")) == (2, "", 1)
+
+
 # -- evaluate -----------------------------------------------------------------------------------------
 
 

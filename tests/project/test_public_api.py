@@ -54,6 +54,11 @@ def export_model(source: Any, folder: Path) -> Any:
     return report.nodes, report.inputs, report.outputs, report.parameters
 
 
+def export_source(source: Any, folder: Path) -> Any:
+    report = sbformat.export_c(source, folder / "out.c", overwrite=True)
+    return report.nodes, report.inputs, report.outputs, report.parameters
+
+
 def export_graph(source: Any, folder: Path) -> Any:
     sbformat.export_graph(source, folder / "out.json", overwrite=True)
     tensors = sbformat.read(folder / "out.safetensors").entries
@@ -75,6 +80,7 @@ SOURCES: Final[dict[str, tuple[Callable[[Any, Path], Any], Path]]] = {
     "diff, second": (lambda source, _: sbformat.diff(SAC, source), PPO),
     "edit": (lambda source, _: sbformat.edit(source, assign={"gamma": 0.5}), PPO),
     "evaluate": (lambda source, _: sbformat.evaluate(source, CountingEnv(), episodes=2), PPO),
+    "export_c": (export_source, PPO),
     "export_graph": (export_graph, PPO),
     "export_onnx": (export_model, PPO),
     "extract": (extract_tensors, PPO),

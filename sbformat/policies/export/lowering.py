@@ -88,7 +88,7 @@ def lower(
     graph = _narrow_inputs(policy.graph) if narrow_inputs else policy.graph
     names = check_outputs(graph, outputs)
     if not deterministic:
-        raise UnsupportedError(_explain_sampling(graph))
+        raise UnsupportedError(explain_sampling(graph))
     values = {name: graph.outputs[name] for name in names}
     if raw and "action" in values:
         values["action"] = find_raw_action(graph)
@@ -159,7 +159,8 @@ def check_outputs(graph: Graph, outputs: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-def _explain_sampling(graph: Graph) -> str:
+def explain_sampling(graph: Graph) -> str:
+    """Return why no export samples, and from which outputs the caller can."""
     parameters = [name for name in ("mean", "log_std", "logits", "q_values") if name in graph.outputs]
     message = "an exported policy is deterministic: it has no random numbers"
     if graph.sampling.kind == "none" or not parameters:

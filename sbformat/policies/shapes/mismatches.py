@@ -41,6 +41,11 @@ class Mismatch(NamedTuple):
     """The keys of ``data`` that decide on it; for a contradiction, the other name of the tensor."""
 
     @property
+    def loc(self) -> str:
+        """The tensor's path, as in other problems of a :class:`ValidationError`."""
+        return self.name
+
+    @property
     def message(self) -> str:
         """A sentence."""
         because = f" (from {self.key})" if self.key else ""
