@@ -32,6 +32,9 @@ TORCH: Final = "torch==2.13.0"
 OLDEST_SB3: Final = (TORCH, "numpy<2", "stable-baselines3==2.0.0", "sb3-contrib==2.0.0", "gymnasium==0.28.1")
 """The first release that ``rebuild`` writes for."""
 
+NODE_PACKAGES: Final = ("onnxruntime-node@1.30.0", "onnxruntime-web@1.30.0")
+"""What the programs of docs/export/ for node and browsers import."""
+
 THIS_PYTHON: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 TESTED: Final = dict.fromkeys(version for version in (THIS_PYTHON, PYTHONS[0], PYTHONS[-1]) if version in PYTHONS)
 """The versions that ``.ci/run`` tests: the one that runs nox, the oldest and the newest."""
@@ -45,6 +48,7 @@ nox.options.sessions = [
     "exhaustive",
     "conformance_python",
     "conformance_javascript",
+    "export_pages",
     "interop",
 ]
 
@@ -113,6 +117,24 @@ def conformance_javascript(session: nox.Session) -> None:
     if shutil.which("node") is None:
         session.skip("node is not installed")
     session.run(sys.executable, "conformance/run.py", "--decoder", "node conformance/harness/javascript/decode.js")
+
+
+@nox.session
+def export_pages(session: nox.Session) -> None:
+    """Run the programs of docs/export/ in Python, C, C++, node, a browser and Java, as far as these are installed."""
+    if shutil.which("npm") is None:
+        session.skip("npm is not installed")
+    modules = Path(session.virtualenv.location) / "node"
+    session.run(  # without the install scripts, which download libraries for GPUs
+        "npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(modules), *NODE_PACKAGES,
+        external=True,
+    )  # fmt: skip
+    session.install("-e", ".[test]")
+    session.run(
+        "python", "-m", "pytest", *pytest_arguments(session),
+        "tests/project/test_export_pages.py", "tests/policies/onnx/test_node.py",
+        env={"SBFORMAT_NODE_MODULES": str(modules / "node_modules")},
+    )  # fmt: skip
 
 
 @nox.session

@@ -1,0 +1,247 @@
+"""The pages of docs/export are true: their programs print what the page shows and what ``Policy`` computes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from functools import cache
+from html import unescape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pytest
+
+import sbformat
+from sbformat.policies.operators import OPERATORS
+from sbformat.policies.run.kernels import ELEMENTWISE
+from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
+from tests.helpers.graph_policy import GraphPolicy
+from tests.helpers.node_policy import NODE_MODULES
+from tests.helpers.pages import (
+    INSTALLERS,
+    Block,
+    Shell,
+    assert_same_text,
+    find_java,
+    list_commands,
+    list_programs,
+    read_page,
+)
+from tests.helpers.policy_vectors import VECTORS, assert_predictions, load_vector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PAGES: Final = {path.name: path for path in sorted((ROOT / "docs" / "export").glob("*.md"))}
+VALID: Final = ROOT / "conformance" / "vectors" / "valid"
+BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
+SERVER: Final = "python -m http.server --bind 127.0.0.1 8000"
+TOOLS: Final = {"gcc", "g++", "node", "java"}
+"""Programs without which a page cannot be tested."""
+
+
+@cache
+def predict_cartpole() -> str:
+    policy = sbformat.load_policy(PPO)
+    observations = [[0.1, -0.2, 0.03, 0.4], [-0.5, 1.0, -0.1, -0.7], [0.02, 0.3, 0.15, -0.2]]
+    found = policy.outputs(np.array(observations, np.float32))
+    actions = policy.predict(np.array(observations, np.float32), deterministic=True)[0]
+    return "".join(f"action {action}, value {value[0]:.6f}\n" for action, value in zip(actions, found["value"]))
+
+
+@cache
+def predict_pendulum() -> str:
+    policy = sbformat.load_policy(SAC, vecnormalize=ARCHIVES / "vecnormalize-pendulum.pkl")
+    actions, _ = policy.predict(np.array([[1, 0, 0.5], [-1, 0.1, 2]], np.float32), deterministic=True)
+    return "".join(f"action {action[0]:.6f}\n" for action in actions)
+
+
+@cache
+def predict_recurrent() -> str:
+    policy = sbformat.load_policy(VALID / "policy-lstm.zip")
+    observations = [[0.5, -1, 0, 1], [0.25, 1, -0.5, 0], [-1.5, 0.5, 1, 0.75], [0, 0, 1, -1], [1.5, 0, 0, -1]]
+    state, lines = None, ""
+    for row, start in zip(observations, [True, False, False, True, False]):
+        observation, is_start = np.array(row, np.float32), np.array([start])
+        logits = policy.outputs(observation, state, is_start)["logits"]
+        action, state = policy.predict(observation, state, is_start, deterministic=True)
+        lines += f"action {action}, logits {' '.join(f'{number:.6f}' for number in logits)}\n"
+    return lines
+
+
+@cache
+def describe_example(name: str, *outputs: str) -> str:
+    """What ``show.py`` of README.md prints of an agent of the conformance vectors."""
+    policy = sbformat.load_policy(VALID / name)
+    inputs = {item.key or item.name: item for item in policy.graph.inputs}
+    lines = [f"input {name} {item.dtype} {list(item.shape)}\n" for name, item in inputs.items()]
+    zeros = {key: np.zeros((1, *item.shape), item.dtype) for key, item in inputs.items()}
+    found = policy.outputs(zeros.get("observation", zeros))
+    for output in outputs:
+        array = found[output]
+        lines.append(f"output {output} {array.dtype} {list(array.shape[1:])} = {array[0].tolist()}\n")
+    return "".join(lines)
+
+
+PROGRAMS: Final = {
+    "python cartpole.py": predict_cartpole,
+    "python pendulum.py": predict_pendulum,
+    "python recurrent.py": predict_recurrent,
+    "python show.py dict.onnx": lambda: describe_example("policy-ppo-observes-dict.zip", "action", "value"),
+    "python show.py maskable.onnx": lambda: describe_example("policy-maskable.zip", "action"),
+    "python show.py image.onnx": lambda: describe_example("policy-cnn.zip", "action"),
+    "node cartpole.mjs": predict_cartpole,
+    "node pendulum.mjs": predict_pendulum,
+    "node recurrent.mjs": predict_recurrent,
+    "./main": predict_cartpole,
+    "./control": predict_pendulum,
+    "./loop": predict_recurrent,
+    "./cartpole": predict_cartpole,
+    "./recurrent": predict_recurrent,
+    "java --enable-native-access=ALL-UNNAMED Cartpole.java": predict_cartpole,
+    "java --enable-native-access=ALL-UNNAMED Recurrent.java": predict_recurrent,
+}
+"""What ``Policy`` computes for each program of the pages: the last lines that it prints."""
+OTHER_COMMANDS: Final = {"sbformat", "gcc", "g++", "cp", "grep", "echo"}
+"""Commands that compute no actions, and the demo of C, whose format is its own."""
+
+
+def require_tools(blocks: list[Block]) -> Path | None:
+    """Skip a test without the programs that a page runs; return the packages for node, if it needs them."""
+    if sys.platform == "win32":
+        pytest.skip("the commands are those of a POSIX shell")
+    programs = list_programs(blocks)
+    if any(".onnx" in block.text for block in blocks):
+        pytest.importorskip("onnx")
+        if any("import onnxruntime\n" in block.text for block in blocks):
+            pytest.importorskip("onnxruntime")
+    for name in sorted(programs & TOOLS):
+        if (find_java() if name == "java" else shutil.which(name)) is None:
+            pytest.skip(f"{name} is not installed")
+    if "npm" not in programs:
+        return None
+    if not NODE_MODULES:
+        pytest.skip("SBFORMAT_NODE_MODULES names no folder with packages for node")
+    return Path(NODE_MODULES)
+
+
+def test_there_is_a_page_for_every_target() -> None:
+    assert set(PAGES) == {
+        "README.md", "browser.md", "c.md", "cpp.md", "java.md", "javascript.md", "other.md", "python.md",
+    }  # fmt: skip
+    overview = PAGES["README.md"].read_text("utf-8")
+    assert [name for name in PAGES if name != "README.md" and f"]({name})" not in overview] == []
+
+
+def test_the_noxfile_installs_the_packages_of_the_pages() -> None:
+    text = "".join(path.read_text("utf-8") for path in PAGES.values())
+    installed = set(re.findall(r'"([\w-]+)@[\d.]+"', (ROOT / "noxfile.py").read_text("utf-8")))
+    assert set(re.findall(r"^\$ npm install ([\w-]+)$", text, re.MULTILINE)) == installed
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_programs_print_what_the_page_shows_and_policy_computes(name: str, tmp_path: Path) -> None:
+    blocks = read_page(PAGES[name])
+    shell = Shell(tmp_path, require_tools(blocks))
+    for block in blocks:
+        if block.name is not None:
+            shell.write(block)
+        for command in list_commands(block) if block.language == "console" else ():
+            if command.line.split()[0] in INSTALLERS or command.line == SERVER:
+                continue
+            assert_same_text(shell.run(command.line), command.shown, command.line)
+            if command.line in PROGRAMS:
+                assert_last_lines(command.shown, PROGRAMS[command.line](), command.line)
+            else:
+                assert command.line.split()[0] in OTHER_COMMANDS, command.line
+
+
+def assert_last_lines(shown: str, expected: str, what: str) -> None:
+    """Compare the end of what a page shows."""
+    count = len(expected.splitlines())
+    assert_same_text("\n".join(shown.splitlines()[-count:]), expected, what)
+
+
+def test_the_demo_of_c_prints_what_policy_computes() -> None:
+    (shown,) = (
+        command.shown
+        for block in read_page(PAGES["c.md"])
+        for command in (list_commands(block) if block.language == "console" else ())
+        if command.line.endswith("| ./demo")
+    )
+    assert_same_text(shown, predict_cartpole().replace("action ", "").replace(", value", ""), "the demo")
+
+
+def test_the_page_for_browsers_shows_the_actions(tmp_path: Path) -> None:
+    blocks = read_page(PAGES["browser.md"])
+    modules = require_tools(blocks)
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        pytest.skip("no browser is installed")
+    shell = Shell(tmp_path, modules)
+    commands = [command.line for block in blocks if block.language == "console" for command in list_commands(block)]
+    assert SERVER in commands
+    for line in commands:
+        if line.split()[0] not in INSTALLERS and line != SERVER:
+            shell.run(line)
+    for block in blocks:
+        if block.name is not None:
+            shell.write(block)
+    with serve(shell) as address:
+        options = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / '.browser'}"]
+        run = subprocess.run(
+            [browser, *options, "--virtual-time-budget=20000", "--dump-dom", address],
+            capture_output=True, text=True, check=True, timeout=120,
+        )  # fmt: skip
+    found = re.search(r'<pre id="log">(.*?)</pre>', run.stdout, re.DOTALL)
+    assert found is not None, run.stdout + run.stderr
+    (shown,) = (block.text for block in blocks if block.language == "text")
+    assert_same_text(unescape(found[1]), shown, "the page")
+    assert_same_text(shown, predict_cartpole(), "browser.md")
+
+
+@contextmanager
+def serve(shell: Shell) -> Iterator[str]:
+    """Run the server of the page at a free port; yield its address."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, *SERVER.replace("8000", str(port)).split()[1:]], cwd=shell.folder, stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        for _ in range(200):
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                break
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_the_interpreter_of_a_page_computes_what_policy_computes(tmp_path: Path, name: str) -> None:
+    policy = load_vector(name)
+    report = sbformat.export_graph(policy, tmp_path / "policy.json")
+    assert_predictions(name, GraphPolicy(policy, load_interpreter()(report.files[0].path), report))
+
+
+@cache
+def load_interpreter() -> Any:
+    (block,) = (block for block in read_page(PAGES["other.md"]) if block.name == "graph_policy.py")
+    scope: dict[str, Any] = {}
+    exec(block.text, scope)  # noqa: S102 -- the page's own code
+    return scope["Policy"]
+
+
+def test_the_interpreter_of_a_page_has_every_operator() -> None:
+    table = load_interpreter().run.__globals__
+    assert {*table["ELEMENTWISE"], *table["OTHERS"]} == set(OPERATORS) - {"Call"}
+    assert set(table["ELEMENTWISE"]) == ELEMENTWISE
