@@ -24,7 +24,6 @@ from tests.policies.run.models import (
     multi_discrete,
     numbers,
 )
-from tests.policies.run.test_policy import recurrent
 from tests.policies.sb3.agents import make_agent
 
 SB2: Final = recorded_agents(Path(__file__).parents[1] / "sb2" / "archives")
@@ -74,12 +73,14 @@ def test_statistics_are_applied(tmp_path: Path, dtype: str) -> None:
     assert_same_outputs(policy, tmp_path, (mean + deviation * noise).astype(np.float32).astype(dtype))
 
 
-@pytest.mark.parametrize("critic", [False, True])
-@pytest.mark.parametrize("flags", [("-O0",), ("-O2",)], ids=str)
-def test_states_from_step_to_step(tmp_path: Path, flags: tuple[str, ...], critic: bool) -> None:  # noqa: FBT001
-    """Three environments, some of which start an episode."""
-    policy = make_policy(recurrent(critic=critic))
-    made = export(policy, tmp_path, flags)
+@pytest.mark.parametrize("outputs", [("action",), ("value", "action")], ids=str)
+def test_states_from_step_to_step(tmp_path: Path, outputs: tuple[str, ...]) -> None:
+    """Three environments, some of which start an episode; the states of actor and critic, or of the actor alone."""
+    agent = make_agent(
+        "recurrent.RecurrentActorCriticPolicy", box(3), box(2), n_lstm_layers=2, lstm_hidden_size=4, net_arch=[]
+    )
+    policy = sbformat.load_policy(agent)
+    made = export(policy, tmp_path, ("-O2",), outputs=outputs)
     random = np.random.default_rng(0)
     expected_state = found_state = None
     for _ in range(12):
