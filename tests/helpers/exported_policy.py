@@ -62,7 +62,7 @@ class ExportedPolicy(ABC):
             parts = [self._stack(found, name) for name in names]
             state = parts[0] if names == ["state"] else tuple(parts)
         action = found[ACTION].astype(self.graph.output(ACTION).dtype, copy=False)
-        return (action if is_batched else action[0]), state
+        return (action if is_batched else action[0, ...]), state
 
     def outputs(
         self, observation: Any, state: Any = None, episode_start: Any = None, action_masks: Any = None
@@ -105,6 +105,8 @@ class ExportedPolicy(ABC):
 
     def _read_states(self, state: Any, count: int) -> dict[str, np.ndarray]:
         names = self._state_names()
+        if not names:
+            return {}
         parts: Sequence[Any] = [state] if names == ["state"] else state
         actors = [name for name in names if not name.startswith(_CRITIC)]
         given = {} if state is None else dict(zip(names if len(parts) > len(actors) else actors, parts))

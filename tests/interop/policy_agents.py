@@ -16,6 +16,7 @@ import stable_baselines3 as sb3
 import torch
 from gymnasium import spaces
 from stable_baselines3 import HerReplayBuffer
+from stable_baselines3.common.vec_env import VecNormalize
 
 from tests.interop.rebuild_envs import environment
 
@@ -114,6 +115,17 @@ def perturb_weights(policy: Any, seed: int) -> None:
             noise = random.normal(size=tuple(buffer.shape))
             changed = {"ra_mean": 0.4 * noise, "ra_var": 0.3 + noise**2, "steps": 7 + 0 * noise}[name.split(".")[-1]]
             buffer.copy_(torch.as_tensor(changed).to(buffer.dtype))
+
+
+def build_normalizer(setup: Setup, options: dict[str, Any]) -> Any:
+    """Make a ``VecNormalize`` for an agent, with statistics that change observations."""
+    normalizer = VecNormalize(environment(setup.observation, setup.action), training=False, **options)
+    random = np.random.default_rng(7)
+    found = getattr(normalizer, "obs_rms", None) or {}
+    for statistics in found.values() if isinstance(found, dict) else [found]:
+        statistics.mean = statistics.mean + random.normal(0, 0.5, statistics.mean.shape)
+        statistics.var = statistics.var * random.uniform(0.1, 3, statistics.var.shape)
+    return normalizer
 
 
 # -- observations -------------------------------------------------------------------------------------

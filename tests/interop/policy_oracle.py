@@ -307,6 +307,17 @@ def choice_sizes(action_space: Any) -> list[int]:
     return list(action_space.nvec) if isinstance(action_space, spaces.MultiDiscrete) else [int(action_space.n)]
 
 
+def draw_masks(space: Any, count: int) -> Any:
+    """Masks that allow at least one choice of each dimension."""
+    random = np.random.default_rng(3)
+    columns = []
+    for size in choice_sizes(space):
+        allowed = random.random((count, size)) < 0.5
+        allowed[np.arange(count), random.integers(size, size=count)] = True
+        columns.append(allowed)
+    return np.concatenate(columns, axis=1)
+
+
 def log_softmax(values: Any) -> Any:
     highest = values.max(axis=1, keepdims=True)
     return values - highest - np.log(np.exp(values - highest).sum(axis=1, keepdims=True))

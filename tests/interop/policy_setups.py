@@ -228,3 +228,25 @@ def list_dicts() -> Iterator[Setup]:
 
 
 SETUPS: Final = [*list_spaces(), *list_options(), *list_noise(), *list_images(), *list_dicts()]
+
+
+def list_normalized() -> Iterator[tuple[Setup, dict[str, Any]]]:
+    """Agents behind VecNormalize, with its options."""
+    for label, name, kind, space, options in (
+        ("vector", "PPO", "Mlp", VECTOR, {}),
+        ("float64", "SAC", "Mlp", OBSERVATIONS["float64"], {"clip_obs": 0.7, "epsilon": 1e-2}),
+        ("matrix", "DQN", "Mlp", OBSERVATIONS["matrix"], {}),
+        ("integers", "TD3", "Mlp", OBSERVATIONS["integers"], {}),
+        ("image", "PPO", "Cnn", IMAGE_FIRST, {}),
+        ("image_last", "PPO", "Cnn", IMAGE_LAST, {}),
+        ("unchanged", "PPO", "Mlp", spaces.Discrete(4), {"norm_obs": False}),
+        ("goals", "SAC", "MultiInput", GOALS, {"clip_obs": 3.0}),
+        ("keys", "PPO", "MultiInput", MULTI_DISCRETE_DICT, {"norm_obs_keys": ["v"]}),
+        ("lstm", "RecurrentPPO", "Mlp", VECTOR, {}),
+        ("ars", "ARS", "Linear", VECTOR, {}),
+    ):
+        kwargs = SMALL_CNN if kind == "Cnn" else small_kwargs(name, {})  # SB3 divides the normalized image by 255
+        yield Setup(label, name, policy_name(name, kind), space, FIRST_ACTION[name], kwargs), options
+
+
+NORMALIZED: Final = {setup.label: (setup, options) for setup, options in list_normalized()}

@@ -153,22 +153,29 @@ class OldNatureCNN(NatureCNN):
         self.linear = nn.Sequential(nn.Linear(size, features_dim), nn.ReLU())
 
 
-@pytest.mark.parametrize("path", each([path for path in ARCHIVES if is_any(name_of(path), [OLD_CNN])]))
+OLD: Final = [path for path in ARCHIVES if is_any(name_of(path), [OLD_CNN])]
+
+
+@pytest.mark.parametrize("path", each(OLD))
 def test_a_network_that_sb3_has_no_more_acts_as_it_did(path: Path) -> None:
     case = Case(path)
     count(path, "not compared")
     policy = sbformat.load_policy(path)
-    arguments = {**case.original.decode("policy_kwargs"), "features_extractor_class": OldNatureCNN, "net_arch": []}
-    env = environment(case.observation_space, case.action_space)
-    model = algorithm_class(policy.algorithm)("CnnPolicy", env, policy_kwargs=arguments, device="cpu")
-    weights = torch_loads(bytes(case.original.raw("policy.pth")))
-    model.policy.load_state_dict(current_names(model.policy.state_dict(), weights))
-    real = RealPolicy(model)
+    real = RealPolicy(rebuild_old_network(case, policy.algorithm))
     observations = draw_observations(real.observation_space, COUNT)
     check_actions(real, policy, observations)
     check_outputs(real, policy, observations)
     count(path, "acts as in SB3")
     COMPARED[path.parent.name]["not compared"] -= 1
+
+
+def rebuild_old_network(case: Case, algorithm: str | None) -> Any:
+    arguments = {**case.original.decode("policy_kwargs"), "features_extractor_class": OldNatureCNN, "net_arch": []}
+    env = environment(case.observation_space, case.action_space)
+    model = algorithm_class(algorithm)("CnnPolicy", env, policy_kwargs=arguments, device="cpu")
+    weights = torch_loads(bytes(case.original.raw("policy.pth")))
+    model.policy.load_state_dict(current_names(model.policy.state_dict(), weights))
+    return model
 
 
 def current_names(live: dict[str, Any], stored: dict[str, Any]) -> dict[str, Any]:
@@ -227,11 +234,7 @@ def test_statistics_are_applied_as_in_sb3(path: Path, beside: Path, tmp_path: Pa
     case = Case(path)
     real = RealPolicy(case.model)
     statistics, _ = sbformat.rebuild_vecnormalize(beside)
-    sbformat.write_vecnormalize(statistics, tmp_path / "statistics.pkl")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        env = environment(real.observation_space, real.action_space)
-        normalizer = VecNormalize.load(str(tmp_path / "statistics.pkl"), env)
+    normalizer = load_normalizer(statistics, tmp_path / "statistics.pkl", real)
     observations = draw_like(normalizer.obs_rms, real.observation_space, np.random.default_rng(0))
     normalized = normalizer.normalize_obs(observations)
     rounding = real.measure_rounding(normalized)
@@ -242,6 +245,14 @@ def test_statistics_are_applied_as_in_sb3(path: Path, beside: Path, tmp_path: Pa
         assert_same_action(found, expected, str(source), rounding.get("action", 0.0))
     compare_with_statistics(real, policy, normalizer, observations, rounding)
     COMPARED.setdefault("statistics", Counter())["act as behind VecNormalize"] += 1
+
+
+def load_normalizer(statistics: Any, path: Path, real: RealPolicy) -> Any:
+    """Return the ``VecNormalize`` of SB3, through a file."""
+    sbformat.write_vecnormalize(statistics, path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return VecNormalize.load(str(path), environment(real.observation_space, real.action_space))
 
 
 def compare_with_statistics(

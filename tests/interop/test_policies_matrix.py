@@ -13,26 +13,10 @@ pytest.importorskip("stable_baselines3")
 pytest.importorskip("sb3_contrib")
 
 import numpy as np
-from gymnasium import spaces
-from stable_baselines3.common.vec_env import VecNormalize
 
 import sbformat
 from tests.helpers.shared_files import summarize_counts
-from tests.interop.policy_agents import (
-    FIRST_ACTION,
-    GOALS,
-    IMAGE_FIRST,
-    IMAGE_LAST,
-    MULTI_DISCRETE_DICT,
-    OBSERVATIONS,
-    SMALL_CNN,
-    VECTOR,
-    Setup,
-    build_agent,
-    draw_observations,
-    small_kwargs,
-    stack_observations,
-)
+from tests.interop.policy_agents import build_agent, build_normalizer, draw_observations, stack_observations
 from tests.interop.policy_forms import check_forms, check_refusals
 from tests.interop.policy_oracle import (
     COUNT,
@@ -44,10 +28,10 @@ from tests.interop.policy_oracle import (
     check_outputs,
     check_sequence,
     choice_sizes,
+    draw_masks,
 )
 from tests.interop.policy_sampling import check_noise_of_environments, check_samples
-from tests.interop.policy_setups import SETUPS
-from tests.interop.rebuild_envs import environment
+from tests.interop.policy_setups import NORMALIZED, SETUPS
 from tests.interop.rebuild_oracle import assert_same_space, made_space
 
 if TYPE_CHECKING:
@@ -110,17 +94,6 @@ def test_an_lstm_keeps_its_state(setup: Any) -> None:
 MASKED: Final = [setup for setup in SETUPS if setup.algorithm == "MaskablePPO" and setup.label.startswith("to_")]
 
 
-def draw_masks(space: Any, count: int) -> Any:
-    """Masks that allow at least one choice of each dimension."""
-    random = np.random.default_rng(3)
-    columns = []
-    for size in choice_sizes(space):
-        allowed = random.random((count, size)) < 0.5
-        allowed[np.arange(count), random.integers(size, size=count)] = True
-        columns.append(allowed)
-    return np.concatenate(columns, axis=1)
-
-
 @pytest.mark.parametrize("setup", each(MASKED))
 def test_masked_actions_are_not_chosen(setup: Any) -> None:
     agent = build_agent(setup)
@@ -170,32 +143,14 @@ def test_what_sb3_takes_is_taken(setup: Any) -> None:
 
 # -- statistics of observations -----------------------------------------------------------------------
 
-NORMALIZED: Final[dict[str, tuple[str, str, Any, dict[str, Any]]]] = {
-    "vector": ("PPO", "MlpPolicy", VECTOR, {}),
-    "float64": ("SAC", "MlpPolicy", OBSERVATIONS["float64"], {"clip_obs": 0.7, "epsilon": 1e-2}),
-    "matrix": ("DQN", "MlpPolicy", OBSERVATIONS["matrix"], {}),
-    "integers": ("TD3", "MlpPolicy", OBSERVATIONS["integers"], {}),
-    "image": ("PPO", "CnnPolicy", IMAGE_FIRST, {}),
-    "image_last": ("PPO", "CnnPolicy", IMAGE_LAST, {}),
-    "unchanged": ("PPO", "MlpPolicy", spaces.Discrete(4), {"norm_obs": False}),
-    "goals": ("SAC", "MultiInputPolicy", GOALS, {"clip_obs": 3.0}),
-    "keys": ("PPO", "MultiInputPolicy", MULTI_DISCRETE_DICT, {"norm_obs_keys": ["v"]}),
-    "lstm": ("RecurrentPPO", "MlpLstmPolicy", VECTOR, {}),
-    "ars": ("ARS", "LinearPolicy", VECTOR, {}),
-}
-
 
 @pytest.mark.parametrize("label", NORMALIZED)
 def test_statistics_are_applied(label: str, tmp_path: Path) -> None:
-    name, policy_class, space, options = NORMALIZED[label]
-    kwargs = SMALL_CNN if "image" in label else small_kwargs(name, {})  # SB3 divides the normalized image by 255
-    setup = Setup(label, name, policy_class, space, FIRST_ACTION[name], kwargs)
-    agent = build_agent(setup)
-    normalizer = VecNormalize(environment(space, setup.action), training=False, **options)
-    move_statistics(normalizer)
+    setup, options = NORMALIZED[label]
+    agent, normalizer = build_agent(setup), build_normalizer(setup, options)
     normalizer.save(str(tmp_path / "vecnormalize.pkl"))
     real, policy = RealPolicy(agent.model), sbformat.load_policy(agent.raw, vecnormalize=tmp_path / "vecnormalize.pkl")
-    observations = draw_observations(space, COUNT)
+    observations = draw_observations(setup.observation, COUNT)
     batch = stack_observations(observations)
     expected = real.predict(normalizer.normalize_obs(batch), deterministic=True)
     found = policy.predict(batch, deterministic=True)
@@ -209,14 +164,6 @@ def test_statistics_are_applied(label: str, tmp_path: Path) -> None:
         if key in outputs and key != "logits":
             assert_close(outputs[key], value, key)
     COUNTED["observations behind VecNormalize"] += COUNT
-
-
-def move_statistics(normalizer: Any) -> None:
-    random = np.random.default_rng(7)
-    found = getattr(normalizer, "obs_rms", None) or {}
-    for statistics in found.values() if isinstance(found, dict) else [found]:
-        statistics.mean = statistics.mean + random.normal(0, 0.5, statistics.mean.shape)
-        statistics.var = statistics.var * random.uniform(0.1, 3, statistics.var.shape)
 
 
 # -- policies without an archive ----------------------------------------------------------------------

@@ -11,19 +11,23 @@ from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.errors import UnsupportedError, quote
+from sbformat.immutable import FrozenDict
 from sbformat.policies.c import functions
 from sbformat.policies.c.memory import Place
 from sbformat.policies.c.numbers import C_TYPES, write_float
+from sbformat.policies.graph import Node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from sbformat.policies.c.memory import Memory
-    from sbformat.policies.graph import Node
     from sbformat.policies.operators import Result, Shape
 
 INDENT: Final = "    "
+LONGEST_SUM: Final = 1024
+"""Inputs of a layer that are added one after another; sums of more lose digits, and are made of several."""
 _NAMES: Final = ("x", "y")
+_ADD: Final = Node("", "Add", (), FrozenDict(), "float32", ())
 
 
 class _Operand(NamedTuple):
@@ -81,9 +85,7 @@ class Writer:
         dtype, _ = self._types[node.inputs[0]]
         kind = C_TYPES[dtype]
         is_unary = len(node.inputs) == 1
-        table = functions.UNARY if is_unary else functions.BINARY
-        if kind != "float":
-            table = functions.UNARY_INTEGERS if is_unary else functions.BINARY_INTEGERS
+        table = _find_expressions(kind, is_unary=is_unary)
         if node.op not in table or (dtype == "bool" and node.op not in ("Max", "Min", "Greater")):
             message = f"{quote(node.op)} of {dtype} cannot be exported to C"
             raise UnsupportedError(message)
@@ -103,7 +105,7 @@ class Writer:
         reads = "".join(f"        const {kind} {name} = {name}s[i{f' * {name}_step' * steps}];\n" for name in names)
         return self._use(
             _snake(node.op), functions.ELEMENTWISE_BODY, kind, result=C_TYPES[node.dtype], parameters=parameters,
-            operands=reads, expression=expression,
+            operands=reads, preparation=functions.PREPARATIONS.get(node.op, ""), expression=expression,
         )  # fmt: skip
 
     def _write_cast(self, node: Node) -> list[str]:
@@ -200,7 +202,14 @@ class Writer:
     def _write_linear(self, node: Node) -> list[str]:
         (inputs,), (outputs,) = self._types[node.inputs[0]][1], node.shape
         self.multiply_adds += inputs * outputs
-        return [_call(self._use_linear(), inputs, outputs, *self._in_and_out(node), *self._layer(node))]
+        (out, x), (weight, bias), function = self._in_and_out(node), self._layer(node), self._use_linear()
+        lines = [_call(function, min(inputs, LONGEST_SUM), outputs, out, x, weight, bias)]
+        for start in range(LONGEST_SUM, inputs, LONGEST_SUM):
+            part, size = self._memory.scratch[node.name], min(LONGEST_SUM, inputs - start)
+            lines.append(_call(function, size, outputs, part, x.move(start), weight.move(start * outputs), 0))
+            add = self._define_elementwise(_ADD, "float", functions.BINARY["Add"], _NAMES)
+            lines.append(_call(add, outputs, out, out, 1, part, 1))
+        return lines
 
     def _layer(self, node: Node) -> tuple[Place, Place]:
         """Return the places of the weights and the bias, which is a null pointer if there is none."""
@@ -250,9 +259,27 @@ class Writer:
         return function
 
 
+def count_scratch(node: Node, types: Mapping[str, Result]) -> int:
+    """Return the floats that a node needs while it runs.
+
+    A convolution has the patch and the results of a pixel there, a large layer a part of its sums.
+    """
+    if node.op == "Conv":
+        return prod(types[node.inputs[1]][1][1:]) + node.shape[0]
+    return node.shape[0] if node.op == "Gemm" and types[node.inputs[0]][1][0] > LONGEST_SUM else 0
+
+
 def has_turned_weight(node: Node) -> bool:
     """Return whether a node is a layer whose weights have another order than in its function: the outputs first."""
     return node.op == "Conv" or (node.op == "Gemm" and node.attributes["transB"])
+
+
+def _find_expressions(kind: str, *, is_unary: bool) -> Mapping[str, str]:
+    if not is_unary:
+        return functions.BINARY if kind == "float" else functions.BINARY_INTEGERS
+    if kind == "float":
+        return functions.UNARY
+    return functions.UNARY_UNSIGNED if kind.startswith("u") else functions.UNARY_SIGNED
 
 
 def _call(function: str, *arguments: object) -> str:

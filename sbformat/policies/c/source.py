@@ -14,13 +14,12 @@ Theory of operation
 from __future__ import annotations
 
 import re
-from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from sbformat.immutable import FrozenDict
-from sbformat.policies.c.calls import INDENT, Writer, has_turned_weight
+from sbformat.policies.c.calls import INDENT, Writer, count_scratch, has_turned_weight
 from sbformat.policies.c.header import declare_function, declare_reset, describe_shape, write_header
 from sbformat.policies.c.memory import ARRAYS, Memory, Place
 from sbformat.policies.c.names import escape_comment, wrap_comment
@@ -77,7 +76,8 @@ def write_source(lowered: Lowered, arguments: Arguments, name: str, header_name:
     constants, places, turned = _name_constants(lowered, name)
     places.update({argument.port.value: Place(argument.name) for argument in arguments.inputs})
     places.update({argument.port.value: Place(f"state->{argument.name}") for argument in arguments.states})
-    memory = Memory(nodes, places, types, results.values(), _count_scratch(nodes, types), copied)
+    scratch = {node.name: count_scratch(node, types) for node in nodes}
+    memory = Memory(nodes, places, types, results.values(), scratch, copied)
     writer = Writer(name, memory, types, turned)
     body = [line for node in memory.steps for line in _write_node(node, writer)]
     body += _write_results(arguments, writer, {name: memory.places[value] for name, value in results.items()})
@@ -167,11 +167,6 @@ def _read_types(lowered: Lowered, nodes: Iterable[Node]) -> dict[str, Result]:
     return types
 
 
-def _count_scratch(nodes: Iterable[Node], types: Mapping[str, Result]) -> dict[str, int]:
-    """Return the numbers that a convolution stores for a pixel: its patch, and the results."""
-    return {node.name: prod(types[node.inputs[1]][1][1:]) + node.shape[0] for node in nodes if node.op == "Conv"}
-
-
 def _count_bytes(array: Array) -> int:
     return array.size * SIZES[C_TYPES[array.dtype.name]]
 
@@ -183,7 +178,7 @@ def _find_unused(arguments: Arguments, used: set[str]) -> list[str]:
 
 def _write_title(lowered: Lowered, function: str, header_name: str, figures: Sequence[str]) -> str:
     """Return the comment at the top: what it is, and where it comes from."""
-    metadata = [f"{key}: {escape_comment(text)}" for key, text in lowered.metadata.items()]
+    metadata = [escape_comment(f"{key}: {text}") for key, text in lowered.metadata.items()]
     return wrap_comment([
         escape_comment(summarize_origin(lowered.metadata)), "",
         f"{function} computes one step; {escape_comment(header_name)} describes its arguments.",

@@ -52,7 +52,8 @@ def run_cases(cases: Sequence[Case], compiler: str = "gcc", flags: Sequence[str]
             texts.append(source.code)
         whole = Path(folder) / "all.c"
         whole.write_text("\n".join(texts))
-        library = compile_c([whole], Path(folder) / "all.so", compiler, (*C99, "-shared", "-fPIC", *flags))
+        standard = () if "c++" in flags else C99
+        library = compile_c([whole], Path(folder) / "all.so", compiler, (*standard, "-shared", "-fPIC", *flags))
         loaded = ctypes.CDLL(str(library))
         return [_run(loaded[f"graph{at}_predict"], case) for at, case in enumerate(cases)]
 

@@ -1,0 +1,127 @@
+"""Exports of archives by others: of SB3, beside real SB3, and of SB2, beside what SB2 predicted for them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("stable_baselines3")
+pytest.importorskip("sb3_contrib")
+pytest.importorskip("onnxruntime")
+
+import numpy as np
+
+import sbformat
+from tests.helpers.exact_policy import measure_rounding
+from tests.helpers.onnx_policy import OnnxPolicy
+from tests.helpers.sb2_predictions import assert_same_recording, recorded_agents
+from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, summarize_counts
+from tests.interop.export_oracle import NormalizedReal, check_export, check_recurrence, compare_with_policy
+from tests.interop.policy_agents import draw_observations, stack_observations
+from tests.interop.policy_oracle import COUNT, RealPolicy, assert_same_action
+from tests.interop.rebuild_oracle import ARCHIVES, Case, loadable, made_space
+from tests.interop.test_policies_archives import (
+    OLD,
+    PAIRS,
+    OfGoals,
+    draw_like,
+    each,
+    load_normalizer,
+    load_original,
+    rebuild_old_network,
+    rows_of,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.skipif(not SHARED.exists(), reason="no archives beside the project"),
+]
+
+COUNTED: Final[Counter[str]] = Counter()
+_summary = summarize_counts(COUNTED, "test_export_archives.py:")
+
+
+def export(policy: Any, folder: Path) -> Any:
+    """Export all outputs; of HER before SB3 1.1 with the Dict that it has today."""
+    if isinstance(policy, OfGoals):
+        return OfGoals(export(policy.policy, folder))
+    path = folder / "policy.onnx"
+    return OnnxPolicy(policy, path, sbformat.export_onnx(policy, path, outputs=policy.graph.outputs))
+
+
+@pytest.mark.parametrize("path", each([*loadable(ARCHIVES), *OLD]))
+def test_an_archive_acts_as_in_sb3(path: Path, tmp_path: Path) -> None:
+    case = Case(path)
+    policy = sbformat.load_policy(path) if path in OLD else load_original(case)
+    real = RealPolicy(rebuild_old_network(case, policy.algorithm) if path in OLD else case.model)
+    exported = export(policy, tmp_path)
+    check_export(real, policy, exported)
+    if real.is_recurrent:
+        check_recurrence(real, policy, exported)
+    COUNTED["archives of SB3"] += 1
+
+
+@pytest.mark.parametrize(("path", "beside"), [pytest.param(*pair, id=pair[0].name) for pair in PAIRS])
+def test_statistics_beside_an_archive_are_exported(path: Path, beside: Path, tmp_path: Path) -> None:
+    case = Case(path)
+    statistics, _ = sbformat.rebuild_vecnormalize(beside)
+    normalizer = load_normalizer(statistics, tmp_path / "statistics.pkl", RealPolicy(case.model))
+    real, policy = NormalizedReal(case.model, normalizer), sbformat.load_policy(path, vecnormalize=statistics)
+    observations = draw_like(normalizer.obs_rms, real.observation_space, np.random.default_rng(0))
+    rows = [rows_of(observations, index) for index in range(COUNT)]
+    check_export(real, policy, export(policy, tmp_path), rows)
+    COUNTED["archives with statistics"] += 1
+
+
+RECORDED: Final = recorded_agents(SHARED / "policies" / "sb2")
+
+
+@pytest.mark.parametrize("agent", RECORDED, ids=lambda path: path.name)
+def test_an_agent_predicts_what_sb2_did(agent: Path, tmp_path: Path) -> None:
+    assert_same_recording(export(sbformat.load_policy(agent), tmp_path), agent)
+    COUNTED["recorded agents of SB2"] += 1
+
+
+SB2: Final = [path for folder in (CORPUS, GENERATED) for path in sorted((folder / "sb2").glob("*.[pz][ki][lp]"))]
+
+
+def load_sb2(path: Path) -> Any:
+    try:
+        return sbformat.load_policy(path, seed=0)
+    except sbformat.UnsupportedError:  # tests/policies/sb2/test_predictions.py names them
+        return None
+
+
+@pytest.mark.parametrize("path", each(SB2))
+def test_an_agent_of_sb2_acts_as_its_policy(path: Path, tmp_path: Path) -> None:
+    policy = load_sb2(path)
+    if policy is None:
+        with pytest.raises(sbformat.UnsupportedError):
+            sbformat.export_onnx(path, tmp_path / "policy.onnx")
+        assert not list(tmp_path.iterdir())
+        COUNTED["agents of SB2 refused by name"] += 1
+        return
+    check_like_policy(policy, export(policy, tmp_path))
+    COUNTED["agents of SB2"] += 1
+
+
+def check_like_policy(policy: Any, exported: Any) -> None:
+    """Compare with ``Policy`` where there is no SB2 to run: batches, with a state and new episodes."""
+    observations = draw_observations(made_space(policy.observation_space), COUNT)
+    rounding = measure_rounding(policy, stack_observations(observations), COUNT)
+    error = max(rounding["action"], rounding.get("mean", 0.0))
+    state, starts = None, np.ones(COUNT)
+    for count in (COUNT, 7, 1):
+        rows = stack_observations(observations[:count])
+        given = (None if state is None else state[:count], starts[:count])
+        found = compare_with_policy(policy, exported, rows, rounding, *given)
+        expected = policy.predict(rows, *given, deterministic=True)[0]
+        assert_same_action(exported.predict(rows, *given)[0], expected, f"batch of {count}", error)
+        state, starts = found.get("state"), np.arange(COUNT) % 3 == 0
