@@ -43,7 +43,7 @@ def write_model(lowered: Lowered, writer: Writer, batch: str | int) -> bytes:
         _encode(lowered.metadata.get("algorithm", "policy")),
         _describe_ports(lowered.inputs, batch),
         _describe_ports(lowered.outputs, batch),
-        [numpy_helper.from_array(np.ascontiguousarray(array), name) for name, array in writer.initializers.items()],
+        [numpy_helper.from_array(array, name) for name, array in writer.initializers.items()],
     )
     opset = helper.make_opsetid("", writer.opset)
     model = helper.make_model(
