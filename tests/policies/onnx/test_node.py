@@ -18,9 +18,9 @@ from tests.helpers.sb2_predictions import assert_same_recording, recorded_agents
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.skipif(
-    not NODE_MODULES or shutil.which("node") is None, reason="SBFORMAT_NODE_MODULES names no packages for node"
-)
+if not NODE_MODULES or shutil.which("node") is None:
+    pytest.skip("SBFORMAT_NODE_MODULES names no packages for node", allow_module_level=True)
+
 BUNDLED: Final = (PPO, SAC, ARCHIVES / "ppo-cartpole-1.0.zip")
 SB2: Final = recorded_agents(Path(__file__).parents[1] / "sb2" / "archives")
 TOLERANCE: Final = 1e-5
