@@ -163,4 +163,4 @@ class Narrowed:
 def narrow_array(array: Array) -> Array:
     """Return an array in C order, as float32 if it is float64; what is too large becomes infinite."""
     with np.errstate(all="ignore"):
-        return np.array(array, np.float32 if array.dtype == np.float64 else array.dtype, order="C")
+        return np.asarray(array, np.float32 if array.dtype == np.float64 else array.dtype, order="C")

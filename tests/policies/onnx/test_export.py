@@ -168,6 +168,7 @@ def test_bounds_that_are_one_number_are_a_clip(tmp_path: Path) -> None:
         return [node.op_type for node in read_model(tmp_path).graph.node][4:]
 
     assert operators(box(2)) == ["Gemm", "Clip"]
+    assert [list(item.dims) for item in read_model(tmp_path).graph.initializer][-2:] == [[], []]
     low, high = (describe(np.array(bounds, "f4")) for bounds in ([-1, -2], [1, 2]))
     assert operators(Box("gymnasium", (2,), "<f4", low, high, None)) == ["Gemm", "Max", "Min"]
 
