@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 CALLS: Final = 200
 """Calls of a function of Python that are timed together."""
-LOOP: Final = 20_000
+LOOP: Final = 1_000
 """Calls that a loop in C makes."""
 BATCH: Final = 4096
 IMAGES: Final = 16

@@ -33,7 +33,9 @@ EXPORT: Final = "from benchmarks.once import export; export()"
 EXPORT_C: Final = "from benchmarks.once import export_c; export_c()"
 SLOW: Final = frozenset({TORCH_ONNX, UNOPTIMIZED})
 """Exporters that take a second or more, so that one call is enough."""
-COMPILERS: Final = (("gcc", "-O2"), ("gcc", "-O3"), ("clang", "-O2"))
+COMPILED: Final = "gcc -O2"
+OTHERS: Final = ("gcc -O3", "clang -O2")
+"""Other compilers and options, for one agent."""
 BOUND: Final = "onnxruntime, bound"
 
 
@@ -213,20 +215,23 @@ def c_file(bench: Bench, agent: str) -> str:
     return str(path)
 
 
-def compile_library(bench: Bench, agent: str, compiler: str, optimization: str) -> str:
-    """Return the path of an agent as a shared library."""
+def compile_library(bench: Bench, agent: str, compiler: str) -> str:
+    """Return the path of an agent as a shared library, with the function that calls it in a loop.
+
+    :param compiler: its name and an option
+    """
     folder = os.path.dirname(c_file(bench, agent))
-    library = os.path.join(folder, name_library(f"policy-{compiler}{optimization}", AGENTS[agent].observation))
+    library = os.path.join(folder, name_library(f"policy-{compiler.replace(' ', '')}", AGENTS[agent].observation))
     if not os.path.exists(library):
         sources = [os.path.join(folder, name) for name in ("policy.c", "loop.c")]
-        flags = ["-std=c99", optimization, "-fPIC", "-shared"]
+        flags = ["-std=c99", compiler.split()[1], "-fPIC", "-shared"]
         subprocess.run([find_compiler(compiler), *flags, *sources, "-o", library, "-lm"], check=True)
     return library
 
 
 def find_compiler(name: str) -> str:
-    """Return the path of a compiler, or an empty text."""
-    return shutil.which(name) or ""
+    """Return the path of a compiler, whose name may be followed by an option, or an empty text."""
+    return shutil.which(name.split(maxsplit=1)[0]) or ""
 
 
 def c_latency(bench: Bench) -> list[Line]:
@@ -234,28 +239,29 @@ def c_latency(bench: Bench) -> list[Line]:
     lines = lacks_sb3(bench)
     for agent in () if lines else FLAT:
         made, lost = export_files(bench, (US,), agent)
-        asks = {}
-        for compiler, optimization in COMPILERS:
-            subject = f"{compiler} {optimization}"
+        ours = {}
+        for compiler in (COMPILED, *(OTHERS if agent == "PPO" else ())):
             if find_compiler(compiler):
-                library = compile_library(bench, agent, compiler, optimization)
-                asks[subject] = Ask("c-loop", library, 20)
-                asks[f"{subject}, ctypes"] = Ask("c-call", library, 20)
-        subjects = list(asks)
+                library = compile_library(bench, agent, compiler)
+                ours[compiler] = Ask("c-loop", library, 20)
+                ours[f"{compiler}, ctypes"] = Ask("c-call", library, 20)
+            else:
+                lines.append(Line(bench.measure, f"{agent}, {compiler}", "s", None, note="not installed"))
+        theirs = {}
         if "onnxruntime" in bench.versions and made:
-            asks[ONNX] = Ask("onnx-one", made[US], 20)
-            asks[BOUND] = Ask("onnx-bound", made[US], 20)
+            theirs = {ONNX: Ask("onnx-one", made[US], 20), BOUND: Ask("onnx-bound", made[US], 20)}
         else:
             lost[ONNX] = "onnxruntime or onnx is not installed"
-        found, failed = time_in_turn(bench, asks, bench.rounds)
+        found, failed = time_in_turn(bench, {**ours, **theirs}, bench.rounds)
         bench.close()
-        theirs = {name: found[name] for name in (ONNX, BOUND) if name in found}
-        for subject in subjects:
-            if subject in found:
-                lines += compare(
-                    bench.measure, {subject: found[subject], **theirs}, us=subject, goals={ONNX: 0.50, BOUND: 0.50},
-                    missing={**lost, **failed}, of=f"{agent}, {subject}",
-                )  # fmt: skip
+        lost.update((name, why) for name, why in failed.items() if name in theirs)
+        for name in ours:
+            if name in failed:
+                lines.append(Line(bench.measure, f"{agent}, {name}", "s", None, note=failed[name]))
+                continue
+            samples = {subject: found[subject] for subject in (name, *theirs) if subject in found}
+            goals = dict.fromkeys((ONNX, BOUND), 0.50)
+            lines += compare(bench.measure, samples, us=name, goals=goals, missing=lost, of=f"{agent}, {name}")
     return lines
 
 
@@ -265,10 +271,9 @@ def export_c(bench: Bench) -> list[Line]:
     for agent in () if lines else ("PPO", IMAGE):
         source = c_file(bench, agent)
         commands, made = {US: bench.python(EXPORT_C, agent_file(bench, agent), source)}, {US: source}
-        for name in filter(find_compiler, ("gcc", "clang")):
-            subject = f"{name} -O2"
-            made[subject] = f"{source[:-2]}-{name}.o"
-            commands[subject] = [find_compiler(name), "-std=c99", "-O2", "-c", source, "-o", made[subject]]
+        for subject in filter(find_compiler, (COMPILED, "clang -O2")):
+            made[subject] = f"{source[:-2]}-{subject.split()[0]}.o"
+            commands[subject] = [find_compiler(subject), "-std=c99", "-O2", "-c", source, "-o", made[subject]]
         ran, failed = bench.whole(commands, max(2, bench.rounds // 2))
         memory = peaks(ran)
         for subject in commands:

@@ -194,6 +194,20 @@ def test_statistics_are_in_the_model(tmp_path: Path, dtype: str) -> None:
     assert len(wide) == (dtype == "float64")
 
 
+@pytest.mark.parametrize("opset", [OPSETS[0], OPSETS[-1]])
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint8"])
+def test_statistics_of_integers_are_in_the_model(tmp_path: Path, dtype: str, opset: int) -> None:
+    center = 100 if dtype == "uint8" else 2**30 + 1
+    space = box(3, low=0, high=2 * center - 3, dtype=dtype)
+    rms = sbformat.RunningMeanStd(np.full(3, center + 0.25), np.array([4.0, 25.0, 900.0]), 1e4)
+    statistics = sbformat.VecNormalize(obs_rms=rms, norm_reward=False)
+    policy = sbformat.load_policy(make_agent(observations=space, actions=box(2)), vecnormalize=statistics)
+    observations = (center + np.random.default_rng(0).integers(-20, 20, (50, 3))).astype(dtype)
+    made = export(policy, tmp_path, opset=opset)
+    for name, array in policy.outputs(observations).items():
+        np.testing.assert_allclose(made.outputs(observations)[name], array, 1e-5, 1e-5)
+
+
 def test_keys_that_are_names_of_outputs(tmp_path: Path) -> None:
     keys = ["action", "value", "observation", "x y", "\u00e9\n", "k" * 5000, "action_net/Gemm", "logits"]
     space = dict_space(**{key: box(2) for key in keys}, last=discrete(3))
