@@ -27,7 +27,9 @@ AGENTS: Final = {
     "DQN": Agent("DQN", "MlpPolicy", (4,), 2, arguments=OFF_POLICY),
     "PPO": Agent("PPO", "MlpPolicy", (4,), 2),
     "SAC": Agent("SAC", "MlpPolicy", (3,), 1, is_continuous=True, arguments=OFF_POLICY),
+    "A2C": Agent("A2C", "MlpPolicy", (3,), 1, is_continuous=True),
     "NatureCNN": Agent("DQN", "CnnPolicy", (4, 84, 84), 6, arguments={"buffer_size": 2}),
+    "PPO-NatureCNN": Agent("PPO", "CnnPolicy", (4, 84, 84), 6, arguments={"n_steps": 2, "batch_size": 2}),
 }
 """By name: networks of two layers of 64, and the convolutions for Atari games."""
 
@@ -37,6 +39,7 @@ def make_agent(name: str, output: str) -> None:
     import gymnasium
     import numpy as np
     import stable_baselines3
+    import torch
     from gymnasium import spaces
 
     agent = AGENTS[name]
@@ -54,6 +57,9 @@ def make_agent(name: str, output: str) -> None:
     made = getattr(stable_baselines3, agent.algorithm)(
         agent.policy, Environment(), seed=0, device="cpu", **agent.arguments
     )
+    for key, parameter in made.policy.named_parameters():
+        if key.endswith("bias"):  # SB3 begins with zeros, which torch.onnx leaves out; training changes them
+            torch.nn.init.uniform_(parameter, -0.1, 0.1)
     made.save(output)
 
 

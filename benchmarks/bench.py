@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CORPUS: Final = ROOT.parent / "shared" / "corpus" / "sb3"
 """Real archives, which are not part of the project; measured if they exist."""
-OTHER_MODULES: Final = ("numpy", "stable_baselines3", "onnx", "onnxruntime", "matplotlib")
+OTHER_MODULES: Final = ("numpy", "stable_baselines3", "onnx", "onnxruntime", "onnxscript", "matplotlib")
 """Modules that are not readers."""
 MANY: Final = 100
 FEW: Final = 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from benchmarks import growth, instructions, large, policies, reading, replay, tools
+from benchmarks import exports, growth, instructions, large, policies, reading, replay, tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +53,13 @@ MEASURES: Final = {
         Measure("predict-batch", "4,096 observations to their actions", policies.predict_batch),
         Measure("predict-image", "one image to its action, the network for Atari games", policies.predict_image),
         Measure("first-action", "whole process: from its start to the first action", policies.first_action),
+        Measure("export-onnx", "whole process: an agent to an ONNX file", exports.export_onnx),
+        Measure("export-onnx-warm", "an agent that is loaded to an ONNX file", exports.export_onnx_warm),
+        Measure("onnx-size", "nodes and bytes of ONNX files", exports.onnx_size),
+        Measure("onnx-latency", "one observation in onnxruntime", exports.onnx_latency),
+        Measure("onnx-latency-batch", "4,096 observations or 16 images in onnxruntime", exports.onnx_latency_batch),
+        Measure("export-c", "whole processes: an agent to a C file, and that to an object", exports.export_c),
+        Measure("c-latency", "one observation with compiled C, beside onnxruntime", exports.c_latency),
         Measure("growth", "how the cost grows; draws the plot", measure_growth),
         Measure("instructions", "instructions of the hot paths, by valgrind", instructions.instructions),
         Measure("replay-buffer", "a replay buffer of 2 GiB, extracted; needs SB3", replay.replay_buffer, False),

@@ -35,6 +35,23 @@ def act() -> None:
     agent.predict(np.zeros(4, np.float32), deterministic=True)
 
 
+def export() -> None:
+    """Export an agent to ONNX."""
+    from benchmarks.exporters import EXPORTERS
+
+    subject, path, output = sys.argv[1:]
+    exporter = EXPORTERS[subject]
+    exporter.export(exporter.load(path), output)
+
+
+def export_c() -> None:
+    """Export an agent to C."""
+    from sbformat.policies.c.export import export_c as export_to_c
+
+    path, output = sys.argv[1:]
+    export_to_c(path, output, overwrite=True)
+
+
 def open_lazily() -> None:
     """Open a large file and read one small tensor, twice; print the seconds and the private memory."""
     import json

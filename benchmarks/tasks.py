@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks import rivals
+from benchmarks.exported import RUNNERS
 from benchmarks.rivals import US
 
 if TYPE_CHECKING:
@@ -154,6 +155,23 @@ def predicting(task: str) -> Callable[[str, Any, str], Callable[[], object]]:
     return lambda subject, source, _: predict(subject, source, *PREDICTIONS[task])
 
 
+# -- exports ------------------------------------------------------------------------------------------
+
+
+def export(subject: str, source: Any, output: str) -> Callable[[], object]:
+    """Export an agent that is loaded to ONNX."""
+    from benchmarks.exporters import EXPORTERS
+
+    exporter = EXPORTERS[subject]
+    agent = exporter.load(source)
+    return lambda: exporter.export(agent, output)
+
+
+def running(task: str) -> Callable[[str, Any, str], Callable[[], object]]:
+    """Return the task that runs an exported file, whoever wrote it."""
+    return lambda _, source, __: RUNNERS[task].make(source)
+
+
 TASKS: Final[dict[str, Callable[[str, Any, str], Callable[[], object]]]] = {
     "policy": read_policy,
     "optimizer": read_optimizer,
@@ -165,7 +183,9 @@ TASKS: Final[dict[str, Callable[[str, Any, str], Callable[[], object]]]] = {
     "entries": read_entries,
     "blob": decode_blob,
     "scan-wide": scan_wide,
+    "export": export,
     **{task: predicting(task) for task in PREDICTIONS},
+    **{task: running(task) for task in RUNNERS},
 }
 
 

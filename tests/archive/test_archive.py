@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import zipfile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import sbformat
 from conformance.generators.build_zips import is_terminal_safe
 from sbformat.data import Serialized
+from sbformat.reader import read_in_place
 from tests.helpers.bundled import PPO, SAC, changed, entries, with_data, zipped
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_everything_is_there() -> None:
@@ -35,6 +40,16 @@ def test_entries_stream_verbatim() -> None:
     archive = sbformat.read(PPO)
     for name, content in entries().items():
         assert b"".join(archive.stream(name)) == content
+
+
+def test_the_digest_is_that_of_the_whole_file(tmp_path: Path) -> None:
+    expected = hashlib.sha256(PPO.read_bytes()).hexdigest()
+    for archive in (sbformat.read(PPO), sbformat.reads(PPO.read_bytes()), read_in_place(PPO)):
+        assert archive.sha256() == expected
+    assert sbformat.read(PPO).replace(data={}).sha256() is None
+    for name, content in entries().items():
+        (tmp_path / name).write_bytes(content)
+    assert sbformat.read(tmp_path).sha256() is None
 
 
 def test_missing_names_suggest_present_ones() -> None:

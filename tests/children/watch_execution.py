@@ -225,6 +225,8 @@ def more_commands(path: Path) -> None:
     run("inspect", path)
     run("inspect", path, "--system")
     run("predict", path, "--observation", "[0, 0, 0, 0]", "--outputs")
+    for suffix in (".onnx", ".c", ".json"):
+        run("export", path, "-o", out / f"policy{suffix}")
     run("inspect", path, "--blobs", "policy_class")
     run("inspect", path, "--blobs", "policy_class", "--opcodes")
     run("validate", path, "--format", "json")
@@ -248,6 +250,7 @@ def more_commands(path: Path) -> None:
 
 def warm_up() -> None:
     """Import all that sbformat ever does, and use what loads more at its first use."""
+    tempfile.tempdir = str(FOLDER)
     for module in pkgutil.walk_packages(sbformat.__path__, "sbformat."):
         if module.name not in ("sbformat.__main__", "sbformat.sb3"):
             importlib.import_module(module.name)

@@ -359,11 +359,14 @@ def child(*args: object, **env: str) -> subprocess.CompletedProcess[str]:
         (("convert", PPO, "-o"), ("numpy", "jsonschema", "safetensors", "zipfile", "torch", "rich")),
         (("validate", PPO), ("numpy", "safetensors", "rich", "torch")),
         (("predict", PPO, "--observation", "[0, 0, 0, 0]"), ("jsonschema", "safetensors", "zipfile", "torch", "rich")),
+        (("export", PPO, "-o", "o.json"), ("jsonschema", "safetensors", "zipfile", "torch", "rich", "onnx")),
+        (("export", PPO, "-o", "o.c"), ("jsonschema", "safetensors", "zipfile", "torch", "rich", "onnx")),
         (("--version",), ("numpy", "jsonschema", "safetensors", "rich", "torch")),
     ],
 )
 def test_nothing_heavy_is_imported(command: tuple[object, ...], heavy: tuple[str, ...], tmp_path: Path) -> None:
-    args = [*command, tmp_path / "o.safetensors"] if command[-1] == "-o" else list(command)
+    args = [*command, "o.safetensors"] if command[-1] == "-o" else list(command)
+    args = [tmp_path / arg if str(arg).startswith("o.") else arg for arg in args]
     done = child("-X", "importtime", "-m", "sbformat", *args)
     assert done.returncode == 0
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}

@@ -1,4 +1,4 @@
-"""A policy that was exported as an ONNX model, run by onnxruntime-node."""
+"""A policy that was exported as an ONNX model, run by onnxruntime-node or onnxruntime-web."""
 
 from __future__ import annotations
 
@@ -20,17 +20,23 @@ if TYPE_CHECKING:
 
 NODE_MODULES: Final = os.environ.get("SBFORMAT_NODE_MODULES")
 """A folder with the packages onnxruntime-node and onnxruntime-web; ``nox -s export_pages`` makes one."""
+PACKAGES: Final = ("onnxruntime-node", "onnxruntime-web")
+"""The second one is WebAssembly, as in a browser."""
 PROGRAM: Final = Path(__file__).with_name("run_models.mjs")
 
 
 class Node:
-    """A node process that runs models, one request at a time."""
+    """A node process that runs models, one request at a time.
 
-    def __init__(self) -> None:
+    :param package: one of :data:`PACKAGES`
+    """
+
+    def __init__(self, package: str) -> None:
         assert NODE_MODULES is not None
         self._process = subprocess.Popen(
-            ["node", PROGRAM, NODE_MODULES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
-        )
+            ["node", PROGRAM, NODE_MODULES, package],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
+        )  # fmt: skip
 
     def run(self, model: Path, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Compute the outputs of a model."""

@@ -1,9 +1,10 @@
-// Runs ONNX models with onnxruntime-node: node run_models.mjs NODE_MODULES. Each line of standard input is a JSON object
-// with the path of a model and its inputs; each line of output has the outputs. Arrays are base64, in C order.
+// Runs ONNX models: node run_models.mjs NODE_MODULES PACKAGE, where the package is onnxruntime-node or onnxruntime-web.
+// Each line of standard input is a JSON object with the path of a model and its inputs; each line of output has the
+// outputs. Arrays are base64, in C order.
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 
-const ort = createRequire(import.meta.url)(`${process.argv[2]}/onnxruntime-node`);
+const ort = createRequire(import.meta.url)(`${process.argv[2]}/${process.argv[3]}`);
 const ARRAYS = {
   float64: Float64Array, float32: Float32Array, float16: Uint16Array, int64: BigInt64Array, uint64: BigUint64Array,
   int32: Int32Array, uint32: Uint32Array, int16: Int16Array, uint16: Uint16Array, int8: Int8Array, uint8: Uint8Array,

@@ -5,6 +5,7 @@ The output is the same as from memory. Damage, and a file that changes meanwhile
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -545,3 +546,13 @@ def large_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     sbformat.write(archive, folder / "x.zip")
     convert(archive, folder / "x.safetensors")
     return {"zip": folder / "x.zip", "safetensors": folder / "x.safetensors"}
+
+
+def test_the_digest_of_a_file_in_place(tmp_path: Path, whole: bytes) -> None:
+    path = tmp_path / "a.zip"
+    path.write_bytes(whole)
+    archive = read_in_place(path)
+    assert archive.sha256() == hashlib.sha256(whole).hexdigest()
+    path.write_bytes(whole + b"more")
+    with pytest.raises(sbformat.ContainerError, match="has changed since it was opened"):
+        archive.sha256()

@@ -29,6 +29,8 @@ SIZES: Final[Mapping[str, int]] = {
 """Bytes of an item, by type."""
 
 _PER_LINE: Final = 8
+_CHUNK: Final = _PER_LINE << 10
+"""Items that are texts at the same time: numpy's array of texts has 128 bytes for each."""
 _NOT_FINITE: Final = {"nan": "NAN", "-nan": "NAN", "inf": "INFINITY", "-inf": "-INFINITY"}
 
 
@@ -48,17 +50,20 @@ def write_array(name: str, array: Array) -> str:
     :param name: an identifier
     :raises UnsupportedError: for an integer that 32 bits do not hold
     """
-    size = max(1, array.size)
+    size, items = max(1, array.size), array.reshape(-1) if array.size else np.zeros(1, np.uint8)
     lines = [f"static const {C_TYPES[array.dtype.name]} {name}[{size}] = {{"]
-    items = _write_items(array.reshape(-1), name) or ["0"]
-    lines += [f"    {', '.join(items[at : at + _PER_LINE])}," for at in range(0, len(items), _PER_LINE)]
+    for start in range(0, size, _CHUNK):
+        texts = _write_items(items[start : start + _CHUNK], name)
+        lines += [f"    {', '.join(texts[at : at + _PER_LINE])}," for at in range(0, len(texts), _PER_LINE)]
     return "\n".join([*lines, "};", ""])
 
 
 def _write_items(array: Array, name: str) -> list[str]:
     if array.dtype.kind == "f":
         with np.errstate(over="ignore"):
-            return [_add_suffix(text) for text in array.astype(np.float32).astype(np.str_).tolist()]
+            floats = array.astype(np.float32)
+        texts = floats.astype(np.str_).tolist()
+        return [f"{text}f" for text in texts] if np.isfinite(floats).all() else list(map(_add_suffix, texts))
     numbers = array.astype(object)
     if array.dtype.itemsize == 8:
         for number in numbers:

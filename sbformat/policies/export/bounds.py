@@ -32,7 +32,8 @@ def combine_bounds(nodes: Sequence[Node], constants: dict[str, Array], raw: str)
         return tuple(nodes)
     last = steps[-1]
     at_zero, at_one = (_evaluate(steps, constants, raw, number) for number in (0, 1))
-    factor = at_one - at_zero
+    with np.errstate(all="ignore"):
+        factor = at_one - at_zero
     if not (np.isfinite(factor).all() and np.isfinite(at_zero).all()):
         return tuple(nodes)
     made = []

@@ -4,7 +4,8 @@ A graph has float64 where SB3 computes with numpy: in VecNormalize, and with the
 devices do not have it, and others are slow. Rounding every constant is not enough: the difference of an observation
 and a mean of 1000 that deviates by 0.1 would lose four digits. So a mean that float32 does not represent is subtracted
 in two parts, ``(x - high) - low``: near the mean the first difference is exact, and the second has the digits that
-``high`` lacks. An input of float64 keeps its dtype, and its mean is subtracted before it is cast.
+``high`` lacks. An input of float64 keeps its dtype, and its mean is subtracted before it is cast; an input of integers
+that float32 does not represent is cast to float64 for that.
 
 Bounds are rounded inwards, so that a clipped action is never outside of the space.
 """
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _DOUBLE: Final = "float64"
 _SINGLE: Final = "float32"
+_WIDE_INTEGERS: Final = frozenset({"int32", "uint32", "int64", "uint64"})
+"""Integers that float32 does not represent from 2**24."""
 
 
 class Narrowed:
@@ -34,6 +37,7 @@ class Narrowed:
     :param nodes: in order; no operand of all constants
     :param inputs: of the graph; they keep their dtype
     :param constants: by name
+    :param wide_integers: subtract from integers of 32 and 64 bits in float64
 
     Example::
 
@@ -41,7 +45,14 @@ class Narrowed:
         narrowed.nodes, narrowed.constants, narrowed.find(graph.outputs["action"])
     """
 
-    def __init__(self, nodes: Sequence[Node], inputs: Iterable[Input], constants: Mapping[str, Array]) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        inputs: Iterable[Input],
+        constants: Mapping[str, Array],
+        *,
+        wide_integers: bool = True,
+    ) -> None:
         self.nodes: list[Node] = []
         self.constants: dict[str, Array] = {name: narrow_array(array) for name, array in constants.items()}
         self._exact = constants
@@ -51,6 +62,8 @@ class Narrowed:
         self._shapes: dict[str, tuple[int, ...]] = {item.name: item.shape for item in inputs}
         self._made: dict[str, Node] = {}
         self._doubles = frozenset(item.name for item in inputs if item.dtype == _DOUBLE)
+        wide = _WIDE_INTEGERS if wide_integers else frozenset()
+        self._integers = frozenset(item.name for item in inputs if item.dtype in wide)
         for node in nodes:
             self._add(node)
 
@@ -84,9 +97,10 @@ class Narrowed:
         return is_same and node.op in ("Identity", "Cast", "Reshape")
 
     def _subtract(self, node: Node, first: str) -> None:
-        """Subtract a constant of float64: from an input of that dtype as it is, from another value in two parts."""
+        """Subtract a constant of float64: in float64 from an input, in two parts from another value."""
         exact = self._exact[node.inputs[1]]
-        if first in self._doubles:
+        first = self._widen(first)
+        if self._dtypes[first] == _DOUBLE:
             wide = f"{node.inputs[1]}/float64"
             self.constants[wide] = np.ascontiguousarray(exact)
             difference = node._replace(name=f"{node.name}/float64", inputs=(first, wide))
@@ -105,6 +119,16 @@ class Narrowed:
             self._emit(node, [rough, part], _SINGLE)
         else:
             self._emit(node, [first, node.inputs[1]], _SINGLE)
+
+    def _widen(self, name: str) -> str:
+        """Return the name of a value as float64 if it was an input of large integers, which is cast to float32."""
+        made = self._made.get(name)
+        if made is None or made.op != "Cast" or made.inputs[0] not in self._integers:
+            return name
+        wide = made._replace(name=f"{name}/float64", dtype=_DOUBLE, attributes=FrozenDict({"to": _DOUBLE}))
+        if wide.name not in self._made:
+            self._keep(wide)
+        return wide.name
 
     def _round_inwards(self, node: Node) -> str:
         """Return the name of a bound as float32 that is not beyond the bound of float64."""
@@ -139,4 +163,4 @@ class Narrowed:
 def narrow_array(array: Array) -> Array:
     """Return an array in C order, as float32 if it is float64; what is too large becomes infinite."""
     with np.errstate(all="ignore"):
-        return np.array(array, np.float32 if array.dtype == np.float64 else array.dtype, order="C")
+        return np.asarray(array, np.float32 if array.dtype == np.float64 else array.dtype, order="C")

@@ -71,7 +71,7 @@ def export_graph(
     metadata = describe_origin(policy)
     document = {**described, "metadata": dict(metadata), "weights_file": os.path.basename(weights_path)}
     contents = {
-        target: _write_json(document).encode("ascii"),
+        target: _write_json(document).encode(),
         weights_path: encode_safetensors({name: policy.weights[name] for name in stored}),
     }
     files = write_files(contents, overwrite=overwrite)

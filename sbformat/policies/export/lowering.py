@@ -19,8 +19,8 @@ Worked example, SAC with one action between -2 and 2::
     squashed Tanh(mu)                                     squashed Tanh(mu)
     action   low + 0.5 * (squashed + 1) * (high - low)    action   Mul(squashed, 2)
 
-Invariants: no node is float64, except the subtraction of a mean from a float64 input; operands are inputs, constants
-or results of earlier nodes; a constant does not have a batch axis, every other value does.
+Invariants: no node is float64, except the subtraction of a mean from an input of float64 or large integers; operands
+are inputs, constants or results of earlier nodes; a constant does not have a batch axis, every other value does.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def lower(
     :param outputs: names of outputs of its graph, such as ``action``, ``value``, ``logits``
     :param raw: leave out what clips or scales a continuous action to the bounds of its space
     :param deterministic: False is refused: an exported file has no random numbers
-    :param narrow_inputs: inputs of float64 are float32 too
+    :param narrow_inputs: inputs of float64 are float32 too, and no node is float64
     :raises ValueError: for an output that the policy does not have, with those that it has
     :raises UnsupportedError: for sampled actions, and for modules that the caller supplied as functions
 
@@ -98,7 +98,7 @@ def lower(
     nodes = fold_nodes(nodes, constants)
     if "action" in values:
         nodes = combine_bounds(nodes, constants, find_raw_action(graph))
-    narrowed = Narrowed(nodes, graph.inputs, constants)
+    narrowed = Narrowed(nodes, graph.inputs, constants, wide_integers=not narrow_inputs)
     values.update({f"{NEXT}{name}": value for name, value in next_states.items()})
     ports = _name_outputs(graph, {name: narrowed.find(value) for name, value in values.items()}, narrowed)
     kept = _drop_unused(narrowed.nodes, {port.value for port in ports})
@@ -123,17 +123,14 @@ def open_policy(source: Policy | Archive | SourceLike) -> Policy:
 def find_raw_action(graph: Graph) -> str:
     """Return the value that an action is before it is clipped or scaled to the bounds of its space."""
     nodes = {node.name: node for node in graph.nodes}
+    dependent = {item.name for item in graph.inputs}
+    for node in graph.nodes:
+        if not dependent.isdisjoint(node.inputs):
+            dependent.add(node.name)
     name = graph.outputs["action"]
-    while name in nodes and nodes[name].module == BOUNDS:
-        name = next(operand for operand in nodes[name].inputs if _depends_on_inputs(graph, operand, nodes))
+    while name in dependent and name in nodes and nodes[name].module == BOUNDS:
+        name = next(operand for operand in nodes[name].inputs if operand in dependent)
     return name
-
-
-def _depends_on_inputs(graph: Graph, name: str, nodes: Mapping[str, Node]) -> bool:
-    """Return whether a value depends on the observation; of the bounds themselves only weights are computed with."""
-    if name in graph.weights:
-        return False
-    return name not in nodes or any(_depends_on_inputs(graph, operand, nodes) for operand in nodes[name].inputs)
 
 
 def _narrow_inputs(graph: Graph) -> Graph:

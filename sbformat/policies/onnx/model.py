@@ -32,18 +32,28 @@ def write_model(lowered: Lowered, writer: Writer, batch: str | int) -> bytes:
     :raises UnsupportedError: for more weights than a file has room for, and when the check fails
     """
     import onnx
-    from onnx import helper, numpy_helper
 
     size = sum(array.nbytes for array in writer.initializers.values())
     if size > MOST_BYTES:
         message = f"expected at most {MOST_BYTES:,} bytes of weights in an ONNX file, got {size:,}"
         raise UnsupportedError(message)
+    content: bytes = _make_model(lowered, writer, batch).SerializeToString(deterministic=True)
+    try:
+        onnx.checker.check_model(content, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        message = f"the onnx package refuses the model: {escape(str(error), _FAULT)}"
+        raise UnsupportedError(message) from error
+    return content
+
+
+def _make_model(lowered: Lowered, writer: Writer, batch: str | int) -> Any:
+    from onnx import helper, numpy_helper
+
     graph = helper.make_graph(
         [_make_node(step) for step in writer.steps],
         _encode(lowered.metadata.get("algorithm", "policy")),
         _describe_ports(lowered.inputs, batch),
         _describe_ports(lowered.outputs, batch),
-        [numpy_helper.from_array(np.ascontiguousarray(array), name) for name, array in writer.initializers.items()],
     )
     opset = helper.make_opsetid("", writer.opset)
     model = helper.make_model(
@@ -55,13 +65,9 @@ def write_model(lowered: Lowered, writer: Writer, batch: str | int) -> bytes:
         doc_string=_encode(summarize_origin(lowered.metadata)),
     )
     helper.set_model_props(model, {name: _encode(text) for name, text in lowered.metadata.items()})
-    content: bytes = model.SerializeToString(deterministic=True)
-    try:
-        onnx.checker.check_model(content, full_check=True)
-    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        message = f"the onnx package refuses the model: {escape(str(error), _FAULT)}"
-        raise UnsupportedError(message) from error
-    return content
+    for name, array in writer.initializers.items():  # not before, because a model has copies of its parts
+        model.graph.initializer.append(numpy_helper.from_array(array, name))
+    return model
 
 
 def _make_node(step: Step) -> Any:

@@ -82,7 +82,7 @@ def export(policy: Policy, suffix: str) -> None:
             return
         assert files == {os.path.basename(file.path) for file in report.files}
         if suffix == ".c":
-            text = Path(folder, "policy.c").read_text("ascii")
+            text = Path(folder, "policy.c").read_bytes().decode("ascii")
             assert text.count("/*") == text.count("*/")
             assert not re.search(r"[^ -~\n]|\?\?|\\", text.replace('\\n"', "").replace("\\0", ""))
 

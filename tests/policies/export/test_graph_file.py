@@ -22,6 +22,7 @@ from sbformat.policies.export.graph_file import choose_outputs
 from sbformat.schema import load_schema
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
 from tests.helpers.policy_graphs import ppo_graph
+from tests.helpers.sb2_predictions import recorded_agents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 VALIDATOR = Draft202012Validator(load_schema("graph"))
 VALID = ROOT / "conformance" / "vectors" / "valid"
 VECTORS = sorted(path.name.removesuffix(".input.json") for path in VALID.glob("policy-*.input.json"))
+SB2 = ROOT / "tests" / "policies" / "sb2" / "archives"
 STATISTICS = ARCHIVES / "vecnormalize-pendulum.pkl"
 
 
@@ -202,6 +204,28 @@ def test_the_two_files_compute_what_the_policy_computes(tmp_path: Path, name: st
     assert file.graph == {**described, **members}  # all of the graph
     assert [port.name for port in report.inputs] == [item["name"] for item in file.graph["inputs"]]
     assert report.nodes == len(file.graph["nodes"])
+
+
+def draw_observations(item: dict[str, Any], generator: np.random.Generator) -> np.ndarray:
+    """Return four observations of an input: numbers of any size, bytes, or small integers."""
+    shape = (4, *item["shape"])
+    if item["dtype"].startswith("float"):
+        return generator.normal(size=shape).astype(item["dtype"])
+    return generator.integers(0, 256 if len(shape) == 4 else 2, shape).astype(item["dtype"])
+
+
+@pytest.mark.parametrize("path", recorded_agents(SB2), ids=lambda path: path.stem)
+def test_agents_of_stable_baselines_2(tmp_path: Path, path: Path) -> None:
+    policy = sbformat.load_policy(path)
+    sbformat.export_graph(policy, tmp_path / "p.json")
+    file = GraphFile(tmp_path / "p.json")
+    generator = np.random.default_rng(0)
+    steps = []
+    for number in range(3):
+        observations = [item for item in file.graph["inputs"] if item["role"] == "observation"]
+        parts = {item["key"]: draw_observations(item, generator) for item in observations}
+        steps.append({"observation": parts.get(None, parts), "episode_start": np.array([number == 0, 0, 1, 0])})
+    assert check_steps(policy, file, steps) >= 3
 
 
 @pytest.mark.parametrize("name", ["policy-sac-gsde", "policy-lstm", "policy-ppo-box", "policy-sb2-ppo2-lstm"])

@@ -168,6 +168,7 @@ def test_bounds_that_are_one_number_are_a_clip(tmp_path: Path) -> None:
         return [node.op_type for node in read_model(tmp_path).graph.node][4:]
 
     assert operators(box(2)) == ["Gemm", "Clip"]
+    assert [list(item.dims) for item in read_model(tmp_path).graph.initializer][-2:] == [[], []]
     low, high = (describe(np.array(bounds, "f4")) for bounds in ([-1, -2], [1, 2]))
     assert operators(Box("gymnasium", (2,), "<f4", low, high, None)) == ["Gemm", "Max", "Min"]
 
@@ -191,6 +192,20 @@ def test_statistics_are_in_the_model(tmp_path: Path, dtype: str) -> None:
         np.testing.assert_allclose(made.outputs(observations)[name], array, 1e-5, 1e-5)
     wide = [item.name for item in read_model(tmp_path).graph.initializer if item.data_type in WIDE]
     assert len(wide) == (dtype == "float64")
+
+
+@pytest.mark.parametrize("opset", [OPSETS[0], OPSETS[-1]])
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint8"])
+def test_statistics_of_integers_are_in_the_model(tmp_path: Path, dtype: str, opset: int) -> None:
+    center = 100 if dtype == "uint8" else 2**30 + 1
+    space = box(3, low=0, high=2 * center - 3, dtype=dtype)
+    rms = sbformat.RunningMeanStd(np.full(3, center + 0.25), np.array([4.0, 25.0, 900.0]), 1e4)
+    statistics = sbformat.VecNormalize(obs_rms=rms, norm_reward=False)
+    policy = sbformat.load_policy(make_agent(observations=space, actions=box(2)), vecnormalize=statistics)
+    observations = (center + np.random.default_rng(0).integers(-20, 20, (50, 3))).astype(dtype)
+    made = export(policy, tmp_path, opset=opset)
+    for name, array in policy.outputs(observations).items():
+        np.testing.assert_allclose(made.outputs(observations)[name], array, 1e-5, 1e-5)
 
 
 def test_keys_that_are_names_of_outputs(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Agents in onnxruntime for node compute what ``Policy`` and the recorded libraries compute."""
+"""Agents in onnxruntime for node and for browsers compute what ``Policy`` and the recorded libraries compute."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import pytest
 
 import sbformat
 from tests.helpers.bundled import ARCHIVES, PPO, SAC
-from tests.helpers.node_policy import NODE_MODULES, Node, NodePolicy
+from tests.helpers.node_policy import NODE_MODULES, PACKAGES, Node, NodePolicy
 from tests.helpers.policy_vectors import VECTORS, assert_predictions, load_vector
 from tests.helpers.sb2_predictions import assert_same_recording, recorded_agents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.skipif(
-    not NODE_MODULES or shutil.which("node") is None, reason="SBFORMAT_NODE_MODULES names no packages for node"
-)
+if not NODE_MODULES or shutil.which("node") is None:
+    pytest.skip("SBFORMAT_NODE_MODULES names no packages for node", allow_module_level=True)
+
 BUNDLED: Final = (PPO, SAC, ARCHIVES / "ppo-cartpole-1.0.zip")
 SB2: Final = recorded_agents(Path(__file__).parents[1] / "sb2" / "archives")
 TOLERANCE: Final = 1e-5
 
 
-@pytest.fixture(scope="module")
-def node() -> Iterator[Node]:
-    process = Node()
+@pytest.fixture(scope="module", params=PACKAGES)
+def node(request: pytest.FixtureRequest) -> Iterator[Node]:
+    process = Node(request.param)
     yield process
     process.close()
 

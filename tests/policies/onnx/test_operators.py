@@ -51,7 +51,9 @@ def test_elementwise(op: str, shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("op", UNARY)
 def test_special_numbers(op: str) -> None:
     x = np.array([SPECIAL], np.float32)
-    check(op, [np.abs(x) if op in ("Log", "Sqrt") else x], **PARAMETERS.get(op, {}))
+    if op in ("Log", "Sqrt"):
+        x = np.abs(x[:, :-2])  # older releases of onnxruntime have NaN as the root of infinity
+    check(op, [x], **PARAMETERS.get(op, {}))
 
 
 @pytest.mark.parametrize("op", ["Add", "Sub", "Mul", "Div", "Max", "Min", "Greater", "PRelu"])

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
 
 import sbformat
 from sbformat.policies.onnx.export import OPSETS
+from sbformat.policies.shapes import POLICIES
 from tests.helpers.bundled import ARCHIVES, PPO, SAC
 from tests.helpers.policy_vectors import VECTORS, assert_predictions, load_vector
 from tests.helpers.sb2_predictions import assert_same_recording, recorded_agents
 from tests.policies.onnx.models import export
+from tests.policies.run.models import box, dict_space, discrete, images
+from tests.policies.sb3.agents import make_agent
 
 SB2: Final = recorded_agents(Path(__file__).parents[1] / "sb2" / "archives")
 EVERY_OPSET: Final = (
@@ -22,10 +25,22 @@ EVERY_OPSET: Final = (
     "policy-qrdqn", "policy-ppo-normalized", "policy-activation-gelu",
 )  # fmt: skip
 """Vectors that together have all operators whose form depends on the opset."""
+RANDOM: Final = np.random.default_rng(0)
+IMAGES: Final = RANDOM.integers(0, 256, (3, 1, 36, 36), np.uint8)
+STATES: Final = RANDOM.normal(size=(3, 3)).astype(np.float32)
+OBSERVATIONS: Final[dict[str, tuple[Any, Any]]] = {
+    "FlattenExtractor": (box(3), STATES),
+    "NatureCNN": (images(1, 36, 36), IMAGES),
+    "CombinedExtractor": (dict_space(b=box(3), a=images(1, 36, 36)), {"a": IMAGES, "b": STATES}),
+}
+"""A space and observations, by the extractor."""
 
 
-@pytest.mark.parametrize("count", [0, 1, 7])
-@pytest.mark.parametrize("path", [PPO, SAC, ARCHIVES / "ppo-cartpole-1.0.zip"], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    ("path", "count"),
+    [(PPO, 1), (PPO, 7), (SAC, 0), (SAC, 1), (SAC, 7), (ARCHIVES / "ppo-cartpole-1.0.zip", 7)],
+    ids=lambda case: getattr(case, "name", case),
+)
 def test_a_bundled_agent(tmp_path: Path, path: Path, count: int) -> None:
     policy = sbformat.load_policy(path)
     model = export(policy, tmp_path)
@@ -35,6 +50,40 @@ def test_a_bundled_agent(tmp_path: Path, path: Path, count: int) -> None:
     for name, array in expected.items():
         assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
         np.testing.assert_allclose(found[name], array, 1e-5, 1e-5)
+
+
+def assert_same_outputs(policy: sbformat.Policy, folder: Path, observations: Any) -> None:
+    expected, found = policy.outputs(observations), export(policy, folder).outputs(observations)
+    assert list(found) == list(expected)
+    for name, array in expected.items():
+        assert found[name].shape == array.shape
+        np.testing.assert_allclose(found[name], array, 1e-5, 1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("pair", POLICIES, ids=".".join)
+def test_every_policy(tmp_path: Path, pair: tuple[str, str]) -> None:
+    is_box = any(f".{name}." in pair[0] for name in ("sac", "tqc", "td3", "crossq"))
+    space, observations = OBSERVATIONS[POLICIES[pair].extractor[1]]
+    actions = box(2, 2) if is_box else discrete(3)
+    policy = sbformat.load_policy(make_agent(f"{pair[0].split('.')[-2]}.{pair[1]}", space, actions))
+    assert_same_outputs(policy, tmp_path, observations)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(-np.inf, np.inf), (-np.inf, 1), (2, -1), (0, 0), (-0.1, 0.1), (-1e-300, 1e-300), (-1e38, 3e38), (0, 255)],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("policy", ["ActorCriticPolicy", "sac.SACPolicy", "td3.TD3Policy"])
+def test_bounds_of_actions(tmp_path: Path, policy: str, dtype: str, low: float, high: float) -> None:
+    agent = make_agent(policy, box(3), box(2, low=low, high=high, dtype=dtype))
+    observations = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
+    assert_same_outputs(sbformat.load_policy(agent), tmp_path, observations)
+
+
+def test_thousands_of_layers(tmp_path: Path) -> None:
+    policy = sbformat.load_policy(make_agent("ars.ARSPolicy", box(2), box(2), net_arch=[2] * 1500))
+    assert_same_outputs(policy, tmp_path, np.ones((2, 2), np.float32))
 
 
 @pytest.mark.parametrize("name", VECTORS)

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from sbformat.limits import Budget
+from sbformat.policies.builder import GraphBuilder
+from sbformat.policies.graph import Input, Sampling
 from sbformat.policies.operators import OPERATORS
 from sbformat.policies.run import kernels, layers
 from sbformat.policies.run.program import Program
@@ -211,3 +213,18 @@ def test_the_result_may_replace_the_operand(op: str) -> None:
         step()
     assert np.array_equal(separate, x)
     assert all(map(np.array_equal, copies, others))
+
+
+@pytest.mark.parametrize("op", UNARY)
+@pytest.mark.parametrize("width", [2, 4, 8])
+def test_columns_of_a_matrix(op: str, width: int) -> None:
+    """Operators in place in views with gaps, as in the gates of an LSTM with one unit."""
+    builder = GraphBuilder(Budget())
+    x = builder.input(Input("x", "float32", (width,)))
+    total = builder.add("Abs", x)
+    parts = [builder.add("Slice", total, axis=-1, start=at, end=at + 1) for at in range(width)]
+    made = [builder.add(op, part, **PARAMETERS.get(op, {})) for part in parts]
+    graph = builder.build({str(at): value for at, value in enumerate(made)}, Sampling("none"))
+    inputs = {"x": numbers(5, width)}
+    for name, expected in interpret(graph, inputs).items():
+        np.testing.assert_allclose(run_graph(graph, inputs)[name], expected, 1e-5, 1e-6)

@@ -1,0 +1,256 @@
+"""The source as programs: compilers and their warnings, sanitizers, ``-DNAME_MAIN``, two policies in one, memory."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import sbformat
+from sbformat.policies.graph import Sampling
+from tests.helpers.bundled import PPO, SAC
+from tests.helpers.c_policy import C99, CPLUSPLUS, CPolicy, compile_c, find_program
+from tests.helpers.policy_vectors import VECTORS, assert_predictions, load_vector
+from tests.policies.run.models import Model, box, gaussian, make_policy
+
+KINDS: Final = (
+    "policy-cnn-multi-input", "policy-lstm-two-layers", "policy-maskable-multi-discrete", "policy-sac-gsde",
+    "policy-sb2-ppo2-lstm-normalized", "policy-sb2-dqn-normalized", "policy-tqc", "policy-qrdqn",
+    "policy-ppo-normalized", "policy-activation-gelu", "policy-ppo-observes-multi-discrete",
+)  # fmt: skip
+"""Vectors that together have all kinds of functions and arguments."""
+SANITIZED: Final = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+LEVELS: Final = ("-O1", "-O3", "-Os")
+COMPILERS: Final = [
+    ("gcc", C99), ("clang", C99), ("g++", CPLUSPLUS), ("clang++", CPLUSPLUS),
+]  # fmt: skip
+
+
+def write(policy: Any, folder: Path, name: str = "policy", **options: Any) -> sbformat.ExportReport:
+    """Export all outputs that the policy has."""
+    loaded = sbformat.load_policy(policy) if isinstance(policy, Path) else policy
+    options.setdefault("outputs", list(loaded.graph.outputs))
+    return sbformat.export_c(loaded, folder / f"{name}.c", name=name, **options)
+
+
+def write_all(folder: Path) -> Path:
+    """Export a policy of each kind, and return a file that includes all of them."""
+    for at, vector in enumerate(KINDS):
+        write(load_vector(vector), folder, f"p{at}")
+    whole = folder / "whole.c"
+    whole.write_text("".join(f'#include "p{at}.c"\n' for at in range(len(KINDS))))
+    return whole
+
+
+def run(program: Path, text: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([program], input=text, capture_output=True, text=True, check=False, timeout=60)
+
+
+def draw_inputs(report: sbformat.ExportReport, calls: int) -> list[dict[str, np.ndarray]]:
+    """Numbers that every input may have, for each call."""
+    generator = np.random.default_rng(0)
+    ports = [port for port in report.inputs if port.role != "state"]
+    return [
+        {
+            port.name: generator.normal(size=port.shape).astype(port.dtype)
+            if port.dtype.startswith("float") and port.role == "observation"
+            else generator.integers(0, 2, port.shape).astype(port.dtype)
+            for port in ports
+        }
+        for _ in range(calls)
+    ]
+
+
+def write_text(steps: list[dict[str, np.ndarray]]) -> str:
+    """Inputs as the program reads them."""
+    return "\n".join(
+        " ".join(f"{number:.9g}" for array in step.values() for number in array.astype(float).reshape(-1))
+        for step in steps
+    )
+
+
+# -- compilers ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "level", ["-O0", "-O2", *(pytest.param(level, marks=pytest.mark.exhaustive) for level in LEVELS)]
+)
+@pytest.mark.parametrize(("compiler", "flags"), COMPILERS, ids=lambda item: item if isinstance(item, str) else "")
+def test_no_compiler_warns(tmp_path: Path, compiler: str, flags: tuple[str, ...], level: str) -> None:
+    """Warnings that need the analysis of an optimizer too, with and without the program for tests."""
+    whole = write_all(tmp_path)
+    compile_c([whole], tmp_path / "whole.o", compiler, (*flags, level, "-c"))
+    compile_c([tmp_path / "p1.c"], tmp_path / "main.o", compiler, (*flags, level, "-c", "-DP1_MAIN"))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("compiler", "level"), [("gcc", "-O0"), ("gcc", "-O3"), ("clang", "-O0"), ("clang", "-O3")])
+def test_every_vector_with_every_compiler(tmp_path: Path, compiler: str, level: str) -> None:
+    for vector in VECTORS:
+        policy = load_vector(vector)
+        report = write(policy, tmp_path, overwrite=True)
+        assert_predictions(vector, CPolicy(policy, tmp_path / "policy.c", report, compiler, (level,)))
+
+
+# -- the program for tests ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("vector", KINDS)
+def test_the_program_prints_what_the_function_computes(tmp_path: Path, vector: str) -> None:
+    """Call after call, with the state between them; and no sanitizer finds anything."""
+    policy = load_vector(vector)
+    report = write(policy, tmp_path)
+    program = compile_c([tmp_path / "policy.c"], tmp_path / "policy", flags=(*C99, *SANITIZED, "-DPOLICY_MAIN"))
+    called = CPolicy(policy, tmp_path / "policy.c", report)
+    steps = draw_inputs(report, 4)
+    done = run(program, write_text(steps))
+    assert (done.returncode, done.stderr) == (0, "")
+    states = {port.name: np.zeros((1, *port.shape), np.float32) for port in report.inputs if port.role == "state"}
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(steps)
+    for line, step in zip(lines, steps):
+        found = called.run({**{name: array[None] for name, array in step.items()}, **states}, 1)
+        states = {name: found[f"next_{name}"] for name in states}
+        expected = [found[port.name].reshape(-1) for port in report.outputs if port.name in policy.graph.outputs]
+        np.testing.assert_allclose(np.array(line.split(), float), np.concatenate(expected), 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "lines", "message"),
+    [
+        ("", 0, 0, ""),
+        (" \n ", 0, 0, ""),
+        ("1 2 3 4", 0, 1, ""),
+        ("1 2\n3 4\t5 6 7 8\n", 0, 2, ""),
+        ("nan inf -inf 1e400", 0, 1, ""),
+        ("1 2 3", 1, 0, "expected a number as item 3 of observation"),
+        ("1 2 3 4 5", 1, 1, "expected a number as item 1 of observation"),
+        ("1 x 3 4", 1, 0, "expected a number as item 1 of observation"),
+        ("x", 1, 0, "expected a number as item 0 of observation"),
+    ],
+)
+def test_what_the_program_reads(program: Path, text: str, code: int, lines: int, message: str) -> None:
+    done = run(program, text)
+    assert (done.returncode, len(done.stdout.splitlines()), done.stderr.strip()) == (code, lines, message)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("program")
+    write(PPO, folder)
+    return compile_c([folder / "policy.c"], folder / "policy", flags=(*C99, *SANITIZED, "-DPOLICY_MAIN"))
+
+
+def test_integers_that_the_program_reads(tmp_path: Path) -> None:
+    write(load_vector("policy-ppo-observes-multi-discrete"), tmp_path)
+    program = compile_c([tmp_path / "policy.c"], tmp_path / "policy", flags=(*C99, *SANITIZED, "-DPOLICY_MAIN"))
+    assert run(program, "1 1").returncode in (0, 1)
+    for text in ("0.5", "3e9", "-3e9", "nan", "inf", "x"):
+        done = run(program, f"{text} 1 1 1")
+        message = "expected an integer from -2147483648 to 2147483647 as item 0 of observation"
+        assert (done.returncode, done.stdout, done.stderr.strip()) == (1, "", message)
+
+
+def test_bytes_and_inputs_that_are_missing(tmp_path: Path) -> None:
+    report = write(load_vector("policy-maskable-multi-discrete"), tmp_path)
+    program = compile_c([tmp_path / "policy.c"], tmp_path / "policy", flags=(*C99, *SANITIZED, "-DPOLICY_MAIN"))
+    observation, masks = (int(np.prod(port.shape)) for port in report.inputs)
+    numbers = ["0"] * observation
+    assert run(program, " ".join([*numbers, *["1"] * masks])).returncode == 0
+    done = run(program, " ".join(numbers))
+    assert (done.returncode, done.stderr.strip()) == (1, "expected more numbers, for action_masks")
+    done = run(program, " ".join([*numbers, *["256"] * masks]))
+    assert (done.returncode, done.stderr.strip()) == (1, "expected an integer from 0 to 255 as item 0 of action_masks")
+
+
+def test_a_program_without_inputs(tmp_path: Path) -> None:
+    """An observation of no numbers: each byte that is read is a call."""
+    write(make_policy(gaussian(box(0), box(2))), tmp_path)
+    for compiler, flags in COMPILERS[:3]:
+        program = compile_c([tmp_path / "policy.c"], tmp_path / "policy", compiler, (*flags, "-O2", "-DPOLICY_MAIN"))
+        assert run(program, "ab").stdout.splitlines() == ["0 0 0 0 -1 0.5"] * 2
+
+
+# -- programs of others -------------------------------------------------------------------------------
+
+
+def test_two_policies_in_one_program(tmp_path: Path) -> None:
+    """Neither their symbols nor their headers clash, and C++ calls both."""
+    reports = [write(PPO, tmp_path, "first"), write(SAC, tmp_path, "second", outputs=("action",))]
+    (tmp_path / "program.cpp").write_text("""
+        #include "first.h"
+        #include "second.h"
+        #include <cstdio>
+        int main()
+        {
+            const float one[FIRST_OBSERVATION_SIZE] = {0.1f, 0.2f, 0.3f, 0.4f};
+            const float two[SECOND_OBSERVATION_SIZE] = {1, 0, 2};
+            int32_t choice[FIRST_ACTION_SIZE];
+            float value[FIRST_VALUE_SIZE], logits[FIRST_LOGITS_SIZE], odds[FIRST_PROBABILITIES_SIZE];
+            float torque[SECOND_ACTION_SIZE];
+            first_predict(one, choice, logits, odds, value);
+            second_predict(two, torque);
+            std::printf("%d %.9g", static_cast<int>(choice[0]), static_cast<double>(torque[0]));
+        }
+    """)
+    assert [port.name for port in reports[0].outputs] == ["action", "logits", "probabilities", "value"]
+    for name in ("first", "second"):
+        compile_c([tmp_path / f"{name}.c"], tmp_path / f"{name}.o", flags=(*C99, "-c"))
+    program = tmp_path / "program"
+    objects = [str(tmp_path / f"{name}") for name in ("program.cpp", "first.o", "second.o")]
+    subprocess.run([find_program("g++"), "-std=c++17", "-o", str(program), *objects, "-lm"], check=True)
+    choice, torque = run(program, "").stdout.split()
+    first, second = np.array([0.1, 0.2, 0.3, 0.4], np.float32), np.array([1, 0, 2], np.float32)
+    assert int(choice) == sbformat.load_policy(PPO).predict(first, deterministic=True)[0]
+    np.testing.assert_allclose(float(torque), sbformat.load_policy(SAC).predict(second, deterministic=True)[0][0], 1e-5)
+
+
+def test_a_policy_is_re_entrant(tmp_path: Path) -> None:
+    """No writable data: sections .data and .bss of the object are empty."""
+    write(load_vector("policy-lstm-two-layers"), tmp_path)
+    made = compile_c([tmp_path / "policy.c"], tmp_path / "policy.o", flags=(*C99, "-c", "-O2"))
+    sizes = subprocess.run(
+        [find_program("size"), "--format=sysv", made], capture_output=True, text=True, check=True
+    ).stdout
+    found = dict(re.findall(r"^(\.\w+)\s+(\d+)", sizes, re.MULTILINE))
+    assert found[".data"] == found[".bss"] == "0"
+
+
+def test_nothing_but_functions_of_numbers_is_linked(tmp_path: Path) -> None:
+    """No memory is allocated, and no file or time is used."""
+    made = compile_c([write_all(tmp_path)], tmp_path / "whole.o", flags=(*C99, "-c", "-O0"))
+    listed = subprocess.run([find_program("nm"), "-u", made], capture_output=True, text=True, check=True).stdout
+    names = set(re.findall(r"U (\w+)", listed)) - {"__stack_chk_fail", "_GLOBAL_OFFSET_TABLE_"}
+    assert names <= {"expf", "logf", "log1pf", "expm1f", "sqrtf", "fabsf", "erff", "rintf"}
+
+
+@pytest.mark.parametrize("vector", [*KINDS, "policy-cnn"])
+def test_the_figure_of_the_stack(tmp_path: Path, vector: str) -> None:
+    """What gcc reports for the function is not less, and not more than registers and alignment explain."""
+    write(load_vector(vector), tmp_path)
+    flags = (*C99, "-O1", "-c", "-fno-inline", "-fstack-usage", "-fno-stack-protector")
+    compile_c([tmp_path / "policy.c"], tmp_path / "policy.o", flags=flags)
+    usage = next(tmp_path.glob("*.su")).read_text()
+    found = re.search(r":policy_predict\t(\d+)\t", usage)
+    figure = re.search(r"Intermediate values: ([\d,]+) bytes", (tmp_path / "policy.h").read_text())
+    assert found
+    assert figure
+    stated = int(figure[1].replace(",", ""))
+    assert stated <= int(found[1]) <= stated + 256
+
+
+def test_values_share_memory(tmp_path: Path) -> None:
+    """Of 30 layers of 64, two are in memory at a time."""
+    model = Model(box(64), box(64))
+    value = model.features()
+    for at in range(30):
+        value = model.builder.add("Relu", model.linear(value, 64, f"layer {at}"))
+    model.outputs = {"action": value}
+    write(make_policy(model.build(Sampling("none"))), tmp_path)
+    assert "Intermediate values: 512 bytes" in (tmp_path / "policy.h").read_text()
+    assert "Multiply-adds of layers: 122,880 per call" in (tmp_path / "policy.h").read_text()
+    assert "Constants: 491,520 bytes" in (tmp_path / "policy.h").read_text()
