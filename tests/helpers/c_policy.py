@@ -26,8 +26,8 @@ CPLUSPLUS: Final = ("-x", "c++", "-std=c++17", *STRICT)
 _FUNCTION: Final = re.compile(r"^void (\w+)_predict\(", re.MULTILINE)
 
 
-def find_compiler(name: str = "gcc") -> str:
-    """Return the path of a compiler; without it, the test is skipped."""
+def find_program(name: str = "gcc") -> str:
+    """Return the path of a compiler or its tools; without it, the test is skipped."""
     found = shutil.which(name)
     if found is None:
         pytest.skip(f"{name} is not installed")
@@ -37,7 +37,7 @@ def find_compiler(name: str = "gcc") -> str:
 def compile_c(sources: Sequence[Path], target: Path, compiler: str = "gcc", flags: Sequence[str] = C99) -> Path:
     """Compile files; a warning is an error."""
     libraries = () if "-c" in flags else ("-x", "none", "-lm")
-    command = [find_compiler(compiler), *flags, "-o", str(target), *map(str, sources), *libraries]
+    command = [find_program(compiler), *flags, "-o", str(target), *map(str, sources), *libraries]
     made = subprocess.run(command, capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr[:5000]
     return target

@@ -26,6 +26,29 @@ def measure_rounding(policy: Policy, observations: Any, count: int) -> dict[str,
     return {name: float(np.abs(value - exact[name].astype(np.float64)).max()) for name, value in found.items()}
 
 
+def measure_sensitivity(policy: Policy, observations: Any, count: int) -> dict[str, float]:
+    """Return how far each output moves when every number of an observation moves by half of its last bit in float32.
+
+    No float32 network is closer: the first sum rounds as much. Values of 1000 that cancel show it.
+    """
+    exact = compute_in_float64(policy, observations, count)
+    random = np.random.default_rng(0)
+    found = dict.fromkeys(exact, 0.0)
+    for _ in range(4):
+        moved = compute_in_float64(policy, _move_last_bits(observations, random), count)
+        for name, value in exact.items():
+            difference = np.abs(moved[name].astype(np.float64) - value)
+            found[name] = max(found[name], float(difference.max())) if value.dtype.kind == "f" else 0.0
+    return found
+
+
+def _move_last_bits(value: Any, random: np.random.Generator) -> Any:
+    if isinstance(value, dict):
+        return {key: _move_last_bits(part, random) for key, part in value.items()}
+    value = np.asarray(value)
+    return value * (1 + random.choice((-1, 1), value.shape) * 2.0**-24) if value.dtype.kind == "f" else value
+
+
 def compute_in_float64(policy: Policy, observations: Any, count: int) -> dict[str, np.ndarray]:
     """Return outputs and next states; other inputs have their defaults."""
     graph = policy.graph

@@ -6,6 +6,7 @@ tolerance.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -79,15 +80,22 @@ class NormalizedReal(RealPolicy):
 
 
 def check_export(
-    real: RealPolicy, policy: Any, exported: ExportedPolicy, observations: Any = None, **masks: Any
+    real: RealPolicy,
+    policy: Any,
+    exported: ExportedPolicy,
+    observations: Any = None,
+    sensitivity: Mapping[str, float] = MappingProxyType({}),
+    **masks: Any,
 ) -> int:
     """Compare actions, singly and in batches of 1, 2 and 7, and all outputs; return the number of observations.
 
     :param observations: 50 of them; drawn from the space by default
+    :param sensitivity: errors that are allowed besides those of SB3, by output
     :param masks: ``action_masks`` for each observation
     """
     observations = observations or draw_observations(real.observation_space, COUNT)
     rounding = measure_rounding(real, observations, **masks)
+    rounding.update({name: max(error, rounding.get(name, 0.0)) for name, error in sensitivity.items()})
     few = {name: rows[:BATCH] for name, rows in masks.items()}
     for predicts in (real, policy):
         check_actions(Predictor(predicts, real, rounding), exported, observations[:BATCH], **few)

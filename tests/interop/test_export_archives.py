@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
+from zlib import crc32
 
 import pytest
 
@@ -15,7 +16,8 @@ pytest.importorskip("onnxruntime")
 import numpy as np
 
 import sbformat
-from tests.helpers.exact_policy import measure_rounding
+from tests.helpers.c_policy import CPolicy
+from tests.helpers.exact_policy import measure_rounding, measure_sensitivity
 from tests.helpers.onnx_policy import OnnxPolicy
 from tests.helpers.sb2_predictions import assert_same_recording, recorded_agents
 from tests.helpers.shared_files import CORPUS, GENERATED, SHARED, summarize_counts
@@ -36,6 +38,7 @@ from tests.interop.test_policies_archives import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = [
@@ -48,12 +51,36 @@ COUNTED: Final[Counter[str]] = Counter()
 _summary = summarize_counts(COUNTED, "test_export_archives.py:")
 
 
-def export(policy: Any, folder: Path) -> Any:
-    """Export all outputs; of HER before SB3 1.1 with the Dict that it has today."""
+def export(policy: Any, folder: Path) -> Iterator[Any]:
+    """Export all outputs as ONNX and C; of HER before SB3 1.1 with the Dict that it has today."""
     if isinstance(policy, OfGoals):
-        return OfGoals(export(policy.policy, folder))
+        yield from map(OfGoals, export(policy.policy, folder))
+        return
     path = folder / "policy.onnx"
-    return OnnxPolicy(policy, path, sbformat.export_onnx(policy, path, outputs=policy.graph.outputs))
+    yield OnnxPolicy(policy, path, sbformat.export_onnx(policy, path, outputs=policy.graph.outputs))
+    source = folder / "policy.c"
+    report = sbformat.export_c(policy, source, outputs=policy.graph.outputs)
+    yield CPolicy(policy, source, report, *choose_compiler(policy))
+
+
+def choose_compiler(policy: Any) -> tuple[str, tuple[str]]:
+    """Return a compiler and its optimization, by the digest of the graph."""
+    digest = crc32(repr(policy.graph.nodes).encode())
+    return ("gcc", "clang")[digest % 2], (("-O0",), ("-O2",))[digest // 2 % 2]
+
+
+def allow_sensitivity(policy: Any, exported: Any, observations: list[Any]) -> dict[str, float]:
+    """Return how far the last bits of observations may move outputs of C.
+
+    It gets float64 as float32, and its sums have another order than those of torch, numpy and onnxruntime, which agree
+    more closely. There are trained networks whose sums cancel.
+    """
+    if exported.report.format != "c":
+        return {}
+    batch = stack_observations(observations)
+    if isinstance(policy, OfGoals):
+        return measure_sensitivity(policy.policy, policy.convert(batch), COUNT)
+    return measure_sensitivity(policy, batch, COUNT)
 
 
 @pytest.mark.parametrize("path", each([*loadable(ARCHIVES), *OLD]))
@@ -61,10 +88,11 @@ def test_an_archive_acts_as_in_sb3(path: Path, tmp_path: Path) -> None:
     case = Case(path)
     policy = sbformat.load_policy(path) if path in OLD else load_original(case)
     real = RealPolicy(rebuild_old_network(case, policy.algorithm) if path in OLD else case.model)
-    exported = export(policy, tmp_path)
-    check_export(real, policy, exported)
-    if real.is_recurrent:
-        check_recurrence(real, policy, exported)
+    observations = draw_observations(real.observation_space, COUNT)
+    for exported in export(policy, tmp_path):
+        check_export(real, policy, exported, observations, allow_sensitivity(policy, exported, observations))
+        if real.is_recurrent:
+            check_recurrence(real, policy, exported)
     COUNTED["archives of SB3"] += 1
 
 
@@ -76,7 +104,8 @@ def test_statistics_beside_an_archive_are_exported(path: Path, beside: Path, tmp
     real, policy = NormalizedReal(case.model, normalizer), sbformat.load_policy(path, vecnormalize=statistics)
     observations = draw_like(normalizer.obs_rms, real.observation_space, np.random.default_rng(0))
     rows = [rows_of(observations, index) for index in range(COUNT)]
-    check_export(real, policy, export(policy, tmp_path), rows)
+    for exported in export(policy, tmp_path):
+        check_export(real, policy, exported, rows, allow_sensitivity(policy, exported, rows))
     COUNTED["archives with statistics"] += 1
 
 
@@ -85,7 +114,8 @@ RECORDED: Final = recorded_agents(SHARED / "policies" / "sb2")
 
 @pytest.mark.parametrize("agent", RECORDED, ids=lambda path: path.name)
 def test_an_agent_predicts_what_sb2_did(agent: Path, tmp_path: Path) -> None:
-    assert_same_recording(export(sbformat.load_policy(agent), tmp_path), agent)
+    for exported in export(sbformat.load_policy(agent), tmp_path):
+        assert_same_recording(exported, agent)
     COUNTED["recorded agents of SB2"] += 1
 
 
@@ -108,7 +138,8 @@ def test_an_agent_of_sb2_acts_as_its_policy(path: Path, tmp_path: Path) -> None:
         assert not list(tmp_path.iterdir())
         COUNTED["agents of SB2 refused by name"] += 1
         return
-    check_like_policy(policy, export(policy, tmp_path))
+    for exported in export(policy, tmp_path):
+        check_like_policy(policy, exported)
     COUNTED["agents of SB2"] += 1
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sbformat import UnsupportedError
 from sbformat.policies.operators import OPERATORS
-from tests.helpers.c_policy import CPLUSPLUS, find_compiler
+from tests.helpers.c_policy import CPLUSPLUS, find_program
 from tests.policies.c.models import Case, run_cases
 from tests.policies.run.graphs import OTHERS, UNARY, interpret, make_graph, run_graph
 from tests.policies.run.test_kernels import PARAMETERS, numbers
@@ -228,7 +228,7 @@ def test_operators_that_have_no_meaning_are_refused(op: str, dtype: str) -> None
 @given(drawn=st.lists(graphs(), min_size=12, max_size=12), seed=st.integers(0, 99))
 def test_random_graphs(compiler: str, drawn: list[Any], seed: int) -> None:
     """Source computes what the graph does, whatever operators follow one another and share memory."""
-    find_compiler(compiler)
+    find_program(compiler)
     cases = [Case(graph, draw_inputs(graph, 2, seed)) for graph in drawn]
     for found, (graph, inputs) in zip(run_cases(cases, compiler), cases):
         for array, expected in zip(found, interpret(graph, inputs).values()):
@@ -236,7 +236,7 @@ def test_random_graphs(compiler: str, drawn: list[Any], seed: int) -> None:
 
 
 def test_cplusplus() -> None:
-    find_compiler("g++")
+    find_program("g++")
     x = numbers(1, 2, 3)
     made = [case(op, [positive(op, x)], **PARAMETERS.get(op, {})) for op in UNARY]
     made += [case(op, [x], axis=-1) for op in ALONG]

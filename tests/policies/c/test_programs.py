@@ -13,9 +13,9 @@ import pytest
 import sbformat
 from sbformat.policies.graph import Sampling
 from tests.helpers.bundled import PPO, SAC
-from tests.helpers.c_policy import C99, CPLUSPLUS, CPolicy, compile_c
+from tests.helpers.c_policy import C99, CPLUSPLUS, CPolicy, compile_c, find_program
 from tests.helpers.policy_vectors import VECTORS, assert_predictions, load_vector
-from tests.policies.run.models import Model, box, make_policy
+from tests.policies.run.models import Model, box, gaussian, make_policy
 
 KINDS: Final = (
     "policy-cnn-multi-input", "policy-lstm-two-layers", "policy-maskable-multi-discrete", "policy-sac-gsde",
@@ -167,6 +167,14 @@ def test_bytes_and_inputs_that_are_missing(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr.strip()) == (1, "expected an integer from 0 to 255 as item 0 of action_masks")
 
 
+def test_a_program_without_inputs(tmp_path: Path) -> None:
+    """An observation of no numbers: each byte that is read is a call."""
+    write(make_policy(gaussian(box(0), box(2))), tmp_path)
+    for compiler, flags in COMPILERS[:3]:
+        program = compile_c([tmp_path / "policy.c"], tmp_path / "policy", compiler, (*flags, "-O2", "-DPOLICY_MAIN"))
+        assert run(program, "ab").stdout.splitlines() == ["0 0 0 0 -1 0.5"] * 2
+
+
 # -- programs of others -------------------------------------------------------------------------------
 
 
@@ -194,7 +202,7 @@ def test_two_policies_in_one_program(tmp_path: Path) -> None:
         compile_c([tmp_path / f"{name}.c"], tmp_path / f"{name}.o", flags=(*C99, "-c"))
     program = tmp_path / "program"
     objects = [str(tmp_path / f"{name}") for name in ("program.cpp", "first.o", "second.o")]
-    subprocess.run(["g++", "-std=c++17", "-o", str(program), *objects, "-lm"], check=True)
+    subprocess.run([find_program("g++"), "-std=c++17", "-o", str(program), *objects, "-lm"], check=True)
     choice, torque = run(program, "").stdout.split()
     first, second = np.array([0.1, 0.2, 0.3, 0.4], np.float32), np.array([1, 0, 2], np.float32)
     assert int(choice) == sbformat.load_policy(PPO).predict(first, deterministic=True)[0]
@@ -205,7 +213,9 @@ def test_a_policy_is_re_entrant(tmp_path: Path) -> None:
     """No writable data: sections .data and .bss of the object are empty."""
     write(load_vector("policy-lstm-two-layers"), tmp_path)
     made = compile_c([tmp_path / "policy.c"], tmp_path / "policy.o", flags=(*C99, "-c", "-O2"))
-    sizes = subprocess.run(["size", "--format=sysv", made], capture_output=True, text=True, check=True).stdout
+    sizes = subprocess.run(
+        [find_program("size"), "--format=sysv", made], capture_output=True, text=True, check=True
+    ).stdout
     found = dict(re.findall(r"^(\.\w+)\s+(\d+)", sizes, re.MULTILINE))
     assert found[".data"] == found[".bss"] == "0"
 
@@ -213,7 +223,7 @@ def test_a_policy_is_re_entrant(tmp_path: Path) -> None:
 def test_nothing_but_functions_of_numbers_is_linked(tmp_path: Path) -> None:
     """No memory is allocated, and no file or time is used."""
     made = compile_c([write_all(tmp_path)], tmp_path / "whole.o", flags=(*C99, "-c", "-O0"))
-    listed = subprocess.run(["nm", "-u", made], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run([find_program("nm"), "-u", made], capture_output=True, text=True, check=True).stdout
     names = set(re.findall(r"U (\w+)", listed)) - {"__stack_chk_fail", "_GLOBAL_OFFSET_TABLE_"}
     assert names <= {"expf", "logf", "log1pf", "expm1f", "sqrtf", "fabsf", "erff", "rintf"}
 
