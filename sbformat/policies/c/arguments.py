@@ -10,7 +10,7 @@ from sbformat.policies.c.numbers import C_TYPES
 from sbformat.policies.export.interface import NEXT
 from sbformat.policies.run.kernels import ELEMENTWISE
 from sbformat.values.render import render_line
-from sbformat.values.types import DictSpace
+from sbformat.values.types import DictSpace, Discrete, MultiDiscrete
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -105,10 +105,16 @@ def _describe(port: Port, nodes: Sequence[Node], observations: Space, actions: S
         space = observations.spaces[port.key] if isinstance(observations, DictSpace) and port.key else observations
         axes = _name_axes(port.value, nodes)
         key = "" if port.key is None else f"; key {escape_comment(port.key[:80])}"
-        return f"{escape_comment(render_line(space))}{axes}{key}"
+        return f"{_describe_space(space)}{axes}{key}"
     if port.name == "action":
-        return escape_comment(render_line(actions))
+        return _describe_space(actions)
     return _MEANINGS.get(port.role if port.role != "output" else port.name, "")
+
+
+def _describe_space(space: Space) -> str:
+    """Return the kind, bounds and choices of a space; choices count from 0, whatever its ``start`` (FORMAT.md 19.8)."""
+    text = escape_comment(render_line(space))
+    return f"{text}, counted from 0" if isinstance(space, (Discrete, MultiDiscrete)) else text
 
 
 def _name_axes(value: str, nodes: Iterable[Node]) -> str:

@@ -21,7 +21,7 @@ UNARY: Final[Mapping[str, str]] = {
     "Sqrt": "sqrtf(x)",
     "Round": "rintf(x)",
     "Relu": "x < 0.0f ? 0.0f : x",
-    "Tanh": "bounded * above / below",
+    "Tanh": "bounded * (above / below)",
     "Sigmoid": "1.0f / (1.0f + expf(-x))",
     "Softplus": "(x < 0.0f ? 0.0f : x) + log1pf(expf(-fabsf(x)))",
     "Softsign": "x / (1.0f + fabsf(x))",

@@ -82,15 +82,11 @@ def write_source(lowered: Lowered, arguments: Arguments, name: str, header_name:
     body = [line for node in memory.steps for line in _write_node(node, writer)]
     body += _write_results(arguments, writer, {name: memory.places[value] for name, value in results.items()})
     reset = [writer.clear(state.type, state.size, f"state->{state.name}") for state in arguments.states if state.size]
-    used = set(_IDENTIFIER.findall("\n".join(body)))
+    used = {name for line in body if not line.startswith("/*") for name in _IDENTIFIER.findall(line)}
     kept = [constant for constant in constants if constant.identifier in used]
     arrays = {ARRAYS[kind]: (kind, size) for kind, size in memory.sizes.items()}
     restrict = f"{name.upper()}_RESTRICT"
-    figures = [
-        f"Constants: {sum(_count_bytes(constant.array) for constant in kept):,} bytes (flash).",
-        f"Intermediate values: {sum(SIZES[kind] * size for kind, size in arrays.values()):,} bytes (stack).",
-        f"Multiply-adds of layers: {writer.multiply_adds:,} per call.",
-    ]
+    figures = _write_figures(kept, arrays.values(), writer.multiply_adds)
     parts = [
         _write_title(lowered, f"{name}_predict", header_name, figures),
         f'#include "{header_name}"\n\n#include <math.h>\n#include <stdint.h>\n',
@@ -167,8 +163,14 @@ def _read_types(lowered: Lowered, nodes: Iterable[Node]) -> dict[str, Result]:
     return types
 
 
-def _count_bytes(array: Array) -> int:
-    return array.size * SIZES[C_TYPES[array.dtype.name]]
+def _write_figures(constants: Iterable[_Constant], arrays: Iterable[tuple[str, int]], multiply_adds: int) -> list[str]:
+    """Return sentences about memory and time."""
+    flash = sum(constant.array.size * SIZES[C_TYPES[constant.array.dtype.name]] for constant in constants)
+    return [
+        f"Constants: {flash:,} bytes (flash).",
+        f"Intermediate values: {sum(SIZES[kind] * size for kind, size in arrays):,} bytes (stack).",
+        f"Multiply-adds of layers: {multiply_adds:,} per call.",
+    ]
 
 
 def _find_unused(arguments: Arguments, used: set[str]) -> list[str]:

@@ -11,17 +11,19 @@ import numpy as np
 import pytest
 
 import sbformat
+from sbformat.limits import Budget
+from sbformat.policies.builder import GraphBuilder
 from sbformat.policies.c.arguments import name_arguments
 from sbformat.policies.c.names import KEYWORDS, escape_comment, name_parameters, wrap_comment
 from sbformat.policies.c.numbers import write_array, write_float
 from sbformat.policies.c.source import write_source
 from sbformat.policies.export.interface import Port
-from sbformat.policies.graph import Sampling
+from sbformat.policies.graph import Input, Sampling
 from tests.helpers.bundled import PPO, SAC
 from tests.helpers.c_policy import C99, compile_c
 from tests.helpers.policy_vectors import load_vector
 from tests.policies.c.models import export
-from tests.policies.run.graphs import lower_graph, make_graph
+from tests.policies.run.graphs import describe, lower_graph, make_graph
 from tests.policies.run.models import (
     Model,
     box,
@@ -134,6 +136,21 @@ def test_names_of_tensors_and_metadata_inject_nothing(tmp_path: Path) -> None:
     assert "injected;" not in re.sub(r"/\*.*?\*/", "", source.code + source.header, flags=re.DOTALL)
 
 
+def test_names_in_comments_are_not_uses(tmp_path: Path) -> None:
+    """A node that has the name of a parameter or constant which nothing uses: they are not defined, or marked."""
+    builder = GraphBuilder(Budget())
+    used, _ = (builder.input(Input(name, "float32", (2,))) for name in ("observation.a", "observation.b"))
+    weight = builder.weight("w", describe(numbers(2, 2)), "test")
+    first = builder.add("Gemm", used, weight, transB=True, name="observation_b p_constant_0")
+    lowered = lower_graph(builder.build({"action": builder.add("Exp", first)}, Sampling("none")))
+    source = write_source(lowered, name_arguments(lowered, "p", box(2), box(2)), "p", "p.h")
+    (tmp_path / "p.c").write_text(source.code)
+    (tmp_path / "p.h").write_text(source.header)
+    compile_c([tmp_path / "p.c"], tmp_path / "p.o", flags=(*C99, "-c"))
+    assert "(void)observation_b;" in source.code
+    assert "p_constant_0[" not in source.code
+
+
 # -- numbers ------------------------------------------------------------------------------------------
 
 
@@ -192,7 +209,8 @@ def test_the_header_describes_the_arguments(tmp_path: Path) -> None:
     for text in (
         "#define POLICY_OBSERVATION_ARM_SIZE 6", "#define POLICY_ACTION_MASKS_SIZE 5", "#define POLICY_ACTION_SIZE 2",
         "observation_arm: an array of the shape (2, 3); Box(-1.0, 4.0, (2, 3), <f8); key arm",
-        "observation_mode: a number; Discrete(5); key mode", "MultiDiscrete([2, 3])", 'extern "C"',
+        "observation_mode: a number; Discrete(5), counted from 0; key mode", "MultiDiscrete([2, 3]), counted from 0",
+        'extern "C"',
     ):  # fmt: skip
         assert text in header, text
 

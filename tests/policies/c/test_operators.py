@@ -67,6 +67,18 @@ def test_special_numbers() -> None:
     )
 
 
+@pytest.mark.parametrize("flags", [("-O0",), ("-O3",)], ids=str)
+def test_tanh_is_accurate_and_within_bounds(flags: tuple[str, ...]) -> None:
+    """To 4 units in the last place of 1, and never beyond 1: what is scaled to bounds stays within them."""
+    bits = np.random.default_rng(0).integers(0, 0x7F800000, 200_000, np.uint32).view(np.float32)
+    near = np.linspace(0, 10, 200_000, dtype=np.float32)
+    x = np.concatenate([bits, -bits, near, -near])[None]
+    ((found,),) = run_cases([case("Tanh", [x])], flags=flags)
+    np.testing.assert_allclose(found, np.tanh(x.astype(np.float64)), 0, 5e-7)
+    np.testing.assert_allclose(found[np.abs(x) < 1e-3], x[np.abs(x) < 1e-3], 1e-6, 0)
+    assert np.abs(found).max() == 1
+
+
 def test_two_operands() -> None:
     shapes = [
         ((4,), (4,)), ((2, 4), (4,)), ((4,), (2, 4)), ((2, 1), (3,)), ((), (3,)), ((3,), ()), ((1,), (1, 1)),
