@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = made.parse_args(arguments)
     if options.list:
         for measure in MEASURES.values():
-            print(f"{measure.name:15} {measure.about}{'' if measure.is_default else '; only when it is named'}")
+            print(f"{measure.name:18} {measure.about}{'' if measure.is_default else '; only when it is named'}")
         return 0
     names = select_measures(options, made)
     rounds = max(1, options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS))

@@ -3,13 +3,11 @@
 The recipe is that of "Exporting models" in SB3's documentation, with three changes that torch 2.13 needs or that make
 its result like ours: it exports the action alone (a policy of PPO or A2C would also compute a value and the logarithm
 of a probability), the batch is dynamic, and distributions do not check their arguments, without which the default
-exporter fails. ``DOCUMENTED`` is the recipe as it is, with the old exporter where the default one fails. All files are
-synced to the disk, as sbformat's are.
+exporter fails. ``DOCUMENTED`` is the recipe as it is, with the old exporter where the default one fails.
 """
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -82,16 +80,6 @@ def with_torch(model: Any, output: str, *, is_documented: bool = False, **option
     else:
         options = {"dynamic_axes": {"input": {0: "batch"}}, **options}
     torch.onnx.export(OnnxablePolicy(), (example,), output, input_names=["input"], verbose=False, **options)
-    for path in (output, f"{output}.data"):
-        if os.path.exists(path):
-            sync_file(path)
-
-
-def sync_file(path: str) -> None:
-    """Wait until a file is on the disk, as sbformat does."""
-    handle = os.open(path, os.O_RDWR)
-    os.fsync(handle)
-    os.close(handle)
 
 
 NEEDED: Final = ("stable_baselines3", "torch", "onnx", "onnxscript")

@@ -11,23 +11,21 @@ from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.errors import UnsupportedError, quote
-from sbformat.immutable import FrozenDict
 from sbformat.policies.c import functions
 from sbformat.policies.c.memory import Place
 from sbformat.policies.c.numbers import C_TYPES, write_float
-from sbformat.policies.graph import Node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from sbformat.policies.c.memory import Memory
+    from sbformat.policies.graph import Node
     from sbformat.policies.operators import Result, Shape
 
 INDENT: Final = "    "
-LONGEST_SUM: Final = 1024
+LONGEST_SUM: Final = 64
 """Inputs of a layer that are added one after another; sums of more lose digits, and are made of several."""
 _NAMES: Final = ("x", "y")
-_ADD: Final = Node("", "Add", (), FrozenDict(), "float32", ())
 
 
 class _Operand(NamedTuple):
@@ -199,17 +197,17 @@ class Writer:
     def _use_linear(self) -> str:
         return self._use("linear", functions.FUNCTIONS["linear"], restrict=f"{self._prefix.upper()}_RESTRICT")
 
+    def _use_long_linear(self) -> str:
+        linear = self._use_linear()
+        return self._use("long_linear", functions.FUNCTIONS["long_linear"], linear=linear, longest=str(LONGEST_SUM))
+
     def _write_linear(self, node: Node) -> list[str]:
         (inputs,), (outputs,) = self._types[node.inputs[0]][1], node.shape
         self.multiply_adds += inputs * outputs
-        (out, x), (weight, bias), function = self._in_and_out(node), self._layer(node), self._use_linear()
-        lines = [_call(function, min(inputs, LONGEST_SUM), outputs, out, x, weight, bias)]
-        for start in range(LONGEST_SUM, inputs, LONGEST_SUM):
-            part, size = self._memory.scratch[node.name], min(LONGEST_SUM, inputs - start)
-            lines.append(_call(function, size, outputs, part, x.move(start), weight.move(start * outputs), 0))
-            add = self._define_elementwise(_ADD, "float", functions.BINARY["Add"], _NAMES)
-            lines.append(_call(add, outputs, out, out, 1, part, 1))
-        return lines
+        arguments = [inputs, outputs, *self._in_and_out(node), *self._layer(node)]
+        if inputs <= LONGEST_SUM:
+            return [_call(self._use_linear(), *arguments)]
+        return [_call(self._use_long_linear(), *arguments, self._memory.scratch[node.name])]
 
     def _layer(self, node: Node) -> tuple[Place, Place]:
         """Return the places of the weights and the bias, which is a null pointer if there is none."""
@@ -222,7 +220,7 @@ class Writer:
         down, across = node.shape[1:]
         top, left = node.attributes["pads"][:2]
         self.multiply_adds += prod(node.shape) * prod(kernel) * shape[0]
-        function = self._use("convolution", functions.FUNCTIONS["convolution"], linear=self._use_linear())
+        function = self._use("convolution", functions.FUNCTIONS["convolution"], linear=self._use_long_linear())
         sizes = (*shape, filters, *kernel, *node.attributes["strides"], top, left, down, across)
         scratch = self._memory.scratch[node.name]
         return [_call(function, *sizes, *self._in_and_out(node), *self._layer(node), scratch)]
@@ -262,10 +260,10 @@ class Writer:
 def count_scratch(node: Node, types: Mapping[str, Result]) -> int:
     """Return the floats that a node needs while it runs.
 
-    A convolution has the patch and the results of a pixel there, a large layer a part of its sums.
+    A convolution has the patch and the results of a pixel there; both it and a large layer have a part of the sums.
     """
     if node.op == "Conv":
-        return prod(types[node.inputs[1]][1][1:]) + node.shape[0]
+        return prod(types[node.inputs[1]][1][1:]) + 2 * node.shape[0]
     return node.shape[0] if node.op == "Gemm" and types[node.inputs[0]][1][0] > LONGEST_SUM else 0
 
 

@@ -173,6 +173,22 @@ static void {function}(int32_t inputs, int32_t outputs, float *{restrict} out, c
     }}
 }}
 """,
+    "long_linear": """\
+/* A linear layer as a sum of parts of {longest} inputs, which loses fewer digits than one long sum. */
+static void {function}(int32_t inputs, int32_t outputs, float *out, const float *in, const float *weight,
+    const float *bias, float *part)
+{{
+    int32_t start, j;
+    {linear}(inputs < {longest} ? inputs : {longest}, outputs, out, in, weight, bias);
+    for (start = {longest}; start < inputs; start += {longest}) {{
+        const int32_t count = inputs - start < {longest} ? inputs - start : {longest};
+        {linear}(count, outputs, part, in + start, weight + start * outputs, 0);
+        for (j = 0; j < outputs; j++) {{
+            out[j] += part[j];
+        }}
+    }}
+}}
+""",
     "convolution": """\
 /* A convolution: a linear layer over the patch of each pixel, whose weights are (patch, filters). */
 static void {function}(int32_t channels, int32_t height, int32_t width, int32_t filters, int32_t kernel_height,
@@ -193,7 +209,7 @@ static void {function}(int32_t channels, int32_t height, int32_t width, int32_t 
                 }}
             }}
         }}
-        {linear}(items, filters, scratch + items, scratch, weight, bias);
+        {linear}(items, filters, scratch + items, scratch, weight, bias, scratch + items + filters);
         for (filter = 0; filter < filters; filter++) {{
             out[filter * down * across + pixel] = scratch[items + filter];
         }}

@@ -99,7 +99,9 @@ def test_every_vector_with_every_compiler(tmp_path: Path, compiler: str, level: 
 # -- the program for tests ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("vector", KINDS)
+@pytest.mark.parametrize(
+    "vector", [*KINDS, *(pytest.param(name, marks=pytest.mark.exhaustive) for name in VECTORS if name not in KINDS)]
+)
 def test_the_program_prints_what_the_function_computes(tmp_path: Path, vector: str) -> None:
     """Call after call, with the state between them; and no sanitizer finds anything."""
     policy = load_vector(vector)
