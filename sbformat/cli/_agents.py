@@ -7,7 +7,7 @@ import contextlib
 import sys
 import warnings
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _output
 from sbformat.errors import escape
@@ -19,11 +19,29 @@ if TYPE_CHECKING:
     from sbformat.policies.run.policy import Policy
 
 
+_NO_STATISTICS: Final = "none"
+
+
+def add_statistics_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option for statistics of VecNormalize."""
+    parser.add_argument(
+        "--vecnormalize",
+        metavar="STATS",
+        help="the statistics it was trained with, by default those of a bundle; "
+        "none: observations are normalized already",
+    )
+
+
+def add_class_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option for what a policy of a custom class is treated as."""
+    parser.add_argument(
+        "--policy-class", metavar="NAME", help="the class of SB3 that a custom policy class extends: ActorCriticPolicy"
+    )
+
+
 def add_policy_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of commands that run an agent."""
-    parser.add_argument(
-        "--vecnormalize", metavar="STATS", help="the statistics it was trained with; by default those of a bundle"
-    )
+    add_statistics_option(parser)
     parser.add_argument("--seed", type=partial(parse_number, least=0), metavar="N", help="of the random numbers")
 
 
@@ -42,12 +60,24 @@ def parse_number(text: str, *, least: int = 1) -> int:
     return number
 
 
-def load_agent(args: argparse.Namespace) -> Policy:
+def find_statistics(args: argparse.Namespace) -> str | bool | None:
+    """Return the statistics of a command line, as ``load_policy`` takes them."""
+    statistics: str | None = args.vecnormalize
+    return False if statistics == _NO_STATISTICS else statistics
+
+
+def load_agent(args: argparse.Namespace, *, statistics: str | bool | None, seed: int | None = None) -> Policy:
     """Load the agent of a command line."""
     from sbformat.policies.loading import load_policy
 
     archive = _files.read_archive(args.path, args)
-    return load_policy(archive, vecnormalize=args.vecnormalize, seed=args.seed, limits=_files.make_limits(args))
+    return load_policy(
+        archive,
+        vecnormalize=statistics,
+        policy_class=args.policy_class,
+        seed=seed,
+        limits=_files.make_limits(args),
+    )
 
 
 def parse_json(data: bytes, what: str, args: argparse.Namespace) -> Any:

@@ -61,9 +61,8 @@ def configure(subparsers: Any) -> None:
         action="store_true",
         help="what SB3's guide exports: actions that are not clipped or scaled, statistics only with --vecnormalize",
     )
-    parser.add_argument(
-        "--vecnormalize", metavar="STATS", help="the statistics it was trained with; by default those of a bundle"
-    )
+    _agents.add_statistics_option(parser)
+    _agents.add_class_option(parser)
     parser.add_argument("--opset", type=_agents.parse_number, metavar="N", help="of .onnx: 13 to 21; default: 17")
     parser.add_argument("--batch", metavar="NAME|N", help="of .onnx: the name of the batch axis, or its size")
     parser.add_argument("--name", metavar="NAME", help="of .c: what its names begin with; default: that of OUT")
@@ -88,10 +87,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _export(args: argparse.Namespace, suffix: str) -> dict[str, Any]:
     if suffix not in _FORMATS:
-        message = f"expected an output that ends in {', '.join(_FORMATS)}, got {quote(args.output)}"
+        other = next((name for name, form in _FORMATS.items() if form.beside == suffix != ""), "")
+        hint = f"; {suffix} is written beside the output {other}" if other else ""
+        message = f"expected an output that ends in {', '.join(_FORMATS)}, got {quote(args.output)}{hint}"
         raise UnsupportedError(message)
     _refuse_inputs(args, suffix)
-    policy = _load(args)
+    statistics = False if args.raw and args.vecnormalize is None else _agents.find_statistics(args)
+    policy = _agents.load_agent(args, statistics=statistics)
     if args.stochastic:
         from sbformat.policies.export.lowering import explain_sampling
 
@@ -112,7 +114,7 @@ def _export(args: argparse.Namespace, suffix: str) -> dict[str, Any]:
             for name, ports in (("inputs", report.inputs), ("outputs", report.outputs))
         },
         "nodes": report.nodes,
-        "parameters": report.parameters,
+        "constants": report.constants,
         "raw": args.raw,
         "metadata": dict(report.metadata),
         "inferred": list(policy.inferred),
@@ -132,20 +134,12 @@ def _refuse_inputs(args: argparse.Namespace, suffix: str) -> None:
                 _files.refuse_same_file(path, output)
 
 
-def _load(args: argparse.Namespace) -> Policy:
-    from sbformat.policies.loading import load_policy
-
-    archive = _files.read_archive(args.path, args)
-    statistics = False if args.raw and args.vecnormalize is None else args.vecnormalize
-    return load_policy(archive, vecnormalize=statistics, limits=_files.make_limits(args))
-
-
 def _write(policy: Policy, args: argparse.Namespace, suffix: str) -> ExportReport:
     """Write the files of a format.
 
     :raises ValueError: for an option that does not fit
     """
-    names = None if args.outputs is None else tuple(args.outputs.split(","))
+    names = None if args.outputs is None else tuple(name.strip() for name in args.outputs.split(","))
     if suffix == ".json":
         from sbformat.policies.export.graph_file import export_graph
 
@@ -196,7 +190,7 @@ def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
     words = [
         f"{report['algorithm'] or 'unknown algorithm'} as {_FORMATS[suffix].title}",
         _output.count_noun(report["nodes"], "operation"),
-        _output.count_noun(report["parameters"], "parameter"),
+        _output.count_noun(report["constants"], "constant"),
         *with_,
     ]
     printer.line(f"{escape(report['path'], 1000)}: {', '.join(words)}")

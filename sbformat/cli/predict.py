@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from sbformat.policies.run.policy import Policy
 
 _STANDARD_INPUT: Final = "-"
+_STATES: Final = frozenset({"hidden", "cell", "critic_hidden", "critic_cell", "state"})
+"""Outputs of recurrent policies that are too long for a table; JSON has them."""
 _DIGITS: Final = 6
 _CELL: Final = 240
 _SHOWN: Final = 8
@@ -42,6 +44,7 @@ def configure(subparsers: Any) -> None:
     parser.add_argument("--outputs", action="store_true", help="also what the action is chosen by: logits, value, ...")
     parser.add_argument("--action-masks", metavar="JSON", help="1 or 0 for each choice: whether it is valid")
     _agents.add_policy_options(parser)
+    _agents.add_class_option(parser)
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--deterministic", action="store_true", help="the most likely actions (default)")
     choice.add_argument("--stochastic", action="store_true", help="sample the actions, as SB3 does while it trains")
@@ -64,7 +67,7 @@ class Prediction(NamedTuple):
 
 
 def _predict(args: argparse.Namespace) -> dict[str, Any]:
-    policy = _agents.load_agent(args)
+    policy = _agents.load_agent(args, statistics=_agents.find_statistics(args), seed=args.seed)
     observation = _read_observation(args)
     masks = (
         None if args.action_masks is None else _agents.parse_json(args.action_masks.encode(), "--action-masks", args)
@@ -99,15 +102,23 @@ def _predict_batch(policy: Policy, observation: Any, masks: Any, args: argparse.
 
 
 def _predict_steps(policy: Policy, observations: Any, masks: Any, args: argparse.Namespace) -> Prediction:
-    """Predict for consecutive steps: each begins with the state that the one before it returned."""
+    """Predict for consecutive steps: each begins with the state that the one before it returned.
+
+    ``predict`` returns the state of the actor, ``outputs`` that of the critic too.
+    """
     actions: list[Any] = []
     outputs: dict[str, list[Any]] = {}
-    state = None
+    state: Any = None
+    all_states: Any = None
+    names = list(dict.fromkeys(described.name for described in policy.graph.states))
     steps = _list_steps(observations)
     for number, (observation, mask) in enumerate(zip(steps, _list_masks(masks, len(steps)))):
         is_first = [number == 0]
         if args.outputs:
-            for name, value in policy.outputs(observation, state, is_first, action_masks=mask).items():
+            made = policy.outputs(observation, all_states, is_first, action_masks=mask)
+            found = [made[name] for name in names]
+            all_states = found[0] if names == ["state"] else found or None
+            for name, value in made.items():
                 outputs.setdefault(name, []).append(value.tolist())
         action, state = policy.predict(observation, state, is_first, not args.stochastic, action_masks=mask)
         actions.append(action.tolist())
@@ -170,7 +181,7 @@ def _read_observation(args: argparse.Namespace) -> Any:
 
 def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
     outputs: Mapping[str, list[Any]] = report["outputs"] or {}
-    names = [name for name in outputs if name != "action"]
+    names = [name for name in outputs if name != "action" and name not in _STATES]
     rows = [
         (str(number), _render(action), *(_render(outputs[name][number]) for name in names))
         for number, action in enumerate(report["actions"])

@@ -32,8 +32,8 @@ _OBSERVATION_SPACE: Final = "observation_space"
 _OTHERWISE: Final = "normalize observations yourself and pass vecnormalize=False if a wrapper comes between the two"
 _WITHOUT_POLICY: Final[Mapping[Kind, str]] = {
     "data-json": "a lone data entry, which has no weights",
-    "vecnormalize": "statistics of VecNormalize; pass them as vecnormalize=, beside the agent",
-    "running-mean-std": "normalization statistics; pass them as vecnormalize=, beside the agent",
+    "vecnormalize": "statistics of VecNormalize; pass them as vecnormalize (--vecnormalize), beside the agent",
+    "running-mean-std": "normalization statistics; pass them as vecnormalize (--vecnormalize), beside the agent",
     "replay-buffer": "a replay buffer",
     "safetensors": "plain arrays",
     "npz": "plain arrays",
@@ -95,7 +95,8 @@ def load_policy(
     if model.was_normalized and statistics is None and vecnormalize is not False:
         message = (
             "the agent was trained behind VecNormalize, and observations will not be normalized: pass its statistics, "
-            "usually in vecnormalize.pkl, as vecnormalize, or vecnormalize=False if observations are normalized already"
+            "usually vecnormalize.pkl, as vecnormalize (--vecnormalize FILE); if observations are normalized already, "
+            "pass False (--vecnormalize none)"
         )
         warnings.warn(message, UserWarning, stacklevel=2)
     return Policy(model, vecnormalize=statistics, modules=functions, seed=seed, budget=budget)

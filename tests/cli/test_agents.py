@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 import sbformat
 from sbformat.cli import main
 from sbformat.schema import load_schema
-from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, with_data
+from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC, changed, with_data
 from tests.helpers.environments import Box, CountingEnv
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 REPORT = Draft202012Validator(load_schema("report"))
 STATISTICS = ARCHIVES / "vecnormalize-pendulum.pkl"
+VECTORS = ROOT / "conformance" / "vectors" / "valid"
 OBSERVATION = [0.1, -0.2, 0.03, 0.4]
 OTHERS = [OBSERVATION, [-1.0, 0.5, 0.1, -0.7], [0.0, 0.0, 0.0, 0.0]]
 
@@ -115,6 +116,38 @@ def test_missing_statistics_are_told_on_standard_error(capsys: pytest.CaptureFix
     assert (status, err.startswith("sbformat: warning: the agent was trained behind VecNormalize")) == (0, True)
     assert "warning" not in out
     assert len(run_json(capsys, "predict", path, *options)[1]["warnings"]) == 1
+    assert run_json(capsys, "predict", path, *options, "--vecnormalize", "none")[1]["warnings"] == []
+
+
+def test_a_custom_policy_class_is_treated_as_the_one_that_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "a.zip"
+    serialized = base64.b64encode(b"\x80\x04\x8c\x04mine\x8c\x06Policy\x93.").decode()
+    path.write_bytes(with_data(lambda data: data["policy_class"].update({":serialized:": serialized})))
+    options = ["--observation", json.dumps(OBSERVATION)]
+    status, report = run_json(capsys, "predict", path, *options)
+    assert (status, report["outcome"]) == (2, "unsupported")
+    assert "--policy-class" in report["message"]
+    found = run_json(capsys, "predict", path, *options, "--policy-class", "ActorCriticPolicy")[1]
+    assert found["actions"] == run_json(capsys, "predict", PPO, *options)[1]["actions"]
+
+
+@pytest.mark.parametrize("name", ["policy-lstm", "policy-lstm-two-layers", "policy-sb2-ppo2-lstm"])
+def test_steps_carry_the_state_of_the_critic_too(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    path = VECTORS / f"{name}.zip"
+    policy = sbformat.load_policy(path)
+    shape = policy.observation_space.shape  # type: ignore[attr-defined]
+    observations = np.random.default_rng(1).uniform(-1, 1, (6, *shape)).astype(np.float32)
+    options = ["--observation", json.dumps(observations.tolist()), "--sequence", "--outputs"]
+    report = run_json(capsys, "predict", path, *options)[1]
+    names = list(dict.fromkeys(state.name for state in policy.graph.states))
+    state: Any = None
+    for step, observation in enumerate(observations):
+        made = policy.outputs(observation[None], state, [step == 0])
+        state = made["state"] if names == ["state"] else [made[name] for name in names]
+        np.testing.assert_allclose(np.ravel(report["outputs"]["value"][step]), np.ravel(made["value"]), atol=1e-6)
+    assert "hidden" not in run(capsys, "predict", path, *options)[1]
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_the_command_writes_what_the_function_writes(
     assert [file["size"] for file in report["files"]] == [file.size for file in expected.files]
     assert [port["name"] for port in report["inputs"]] == ["observation"]
     assert [port["name"] for port in report["outputs"]] == [port.name for port in expected.outputs]
-    assert (report["nodes"], report["parameters"]) == (expected.nodes, expected.parameters)
+    assert (report["nodes"], report["constants"]) == (expected.nodes, expected.constants)
     assert report["metadata"] == dict(expected.metadata)
     assert (report["raw"], report["inferred"], report["warnings"]) == (False, [], [])
 
@@ -167,6 +167,7 @@ def test_a_batch_is_a_number_of_ascii_digits() -> None:
     ("options", "outcome", "message"),
     [
         (["-o", "p.txt"], "unsupported", "expected an output that ends in .onnx, .c, .json, got 'p.txt'"),
+        (["-o", "p.h"], "unsupported", ".h is written beside the output .c"),
         (["-o", "policy"], "unsupported", "expected an output that ends in .onnx, .c, .json, got 'policy'"),
         (["-o", "p.onnx", "--outputs", "q_values"], "invalid", "expected outputs among 'action', 'logits'"),
         (["-o", "p.c", "--outputs", ""], "invalid", "got ''"),

@@ -51,12 +51,12 @@ def convert_archive(source: Any, folder: Path) -> Any:
 
 def export_model(source: Any, folder: Path) -> Any:
     report = sbformat.export_onnx(source, folder / "out.onnx", overwrite=True)
-    return report.nodes, report.inputs, report.outputs, report.parameters
+    return report.nodes, report.inputs, report.outputs, report.constants
 
 
 def export_source(source: Any, folder: Path) -> Any:
     report = sbformat.export_c(source, folder / "out.c", overwrite=True)
-    return report.nodes, report.inputs, report.outputs, report.parameters
+    return report.nodes, report.inputs, report.outputs, report.constants
 
 
 def export_graph(source: Any, folder: Path) -> Any:

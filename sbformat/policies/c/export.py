@@ -53,7 +53,7 @@ def export_c(
     :param raw: leave out what clips or scales a continuous action to the bounds of its space
     :param deterministic: False is refused: the source has no random numbers
     :param overwrite: replace files that exist
-    :return: the files, arguments (with their dtypes in C), and numbers of operations and parameters
+    :return: the files, arguments (with their dtypes in C), and numbers of operations and constants
     :raises ValueError: for a name that C does not have, another suffix, or an output that the policy does not have
     :raises FileExistsError: when one of the two files exists and ``overwrite`` is False
     :raises UnsupportedError: for what cannot be exported: sampled actions, modules that are functions of Python

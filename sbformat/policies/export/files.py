@@ -33,7 +33,7 @@ class ExportReport(NamedTuple):
     outputs: tuple[Port, ...]
     nodes: int
     """The number of operations."""
-    parameters: int
+    constants: int
     """The number of items of all constants."""
     metadata: Mapping[str, str]
     """What the file records about the agent (FORMAT.md 20.1)."""

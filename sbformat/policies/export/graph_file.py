@@ -75,10 +75,8 @@ def export_graph(
         weights_path: encode_safetensors({name: policy.weights[name] for name in stored}),
     }
     files = write_files(contents, overwrite=overwrite)
-    parameters = sum(prod(weight.shape) for weight in graph.weights.values())
-    return ExportReport(
-        "json", files, _list_inputs(graph), _list_outputs(graph), len(graph.nodes), parameters, metadata
-    )
+    constants = sum(prod(weight.shape) for weight in graph.weights.values())
+    return ExportReport("json", files, _list_inputs(graph), _list_outputs(graph), len(graph.nodes), constants, metadata)
 
 
 def choose_outputs(graph: Graph, outputs: Iterable[str] | None, *, raw: bool) -> Graph:

@@ -51,8 +51,8 @@ KINDS: Final[Mapping[Callable[..., Any], Kind]] = {
 ON_POLICY: Final = frozenset({"actor_critic", "maskable", "recurrent"})
 WHAT_WORKS: Final = (
     "its parameters can be read with read_parameters; to run it, pass what is not known to load_policy: a part as a "
-    "function of arrays, as in modules={'features_extractor': function}, or policy_class='...', the class of SB3 that "
-    "a custom policy class extends"
+    "function of arrays, as in modules={'features_extractor': function}, or policy_class='...' "
+    "(--policy-class), the class of SB3 that a custom policy class extends"
 )
 """What can be had from a policy that is not known."""
 _MOST_LISTED: Final = 5

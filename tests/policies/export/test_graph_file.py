@@ -242,7 +242,7 @@ def test_one_output_leaves_the_rest_out(tmp_path: Path, name: str, *, raw: bool)
     named = {*file.weights, *(item["name"] for key in ("inputs", "nodes") for item in file.graph[key])}
     sampling = file.graph["sampling"]
     assert {sampling["replaces"], *sampling["parameters"].values()} <= named
-    assert report.parameters == sum(array.size for array in file.weights.values())
+    assert report.constants == sum(array.size for array in file.weights.values())
     if not raw:
         assert check_steps(policy, file, steps)
     else:
