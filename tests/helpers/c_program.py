@@ -63,7 +63,7 @@ class CProgram(ExportedPolicy):
 
     def _print(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         columns = [inputs[port.name].reshape(len(inputs[port.name]), -1) for port in self._inputs]
-        lines = [" ".join(f"{number:.9g}" for part in row for number in part) for row in zip(*columns)]
+        lines = [" ".join(f"{number:.17g}" for part in row for number in part) for row in zip(*columns)]
         made = subprocess.run([self.program], input="\n".join(lines), capture_output=True, text=True, check=False)
         assert (made.returncode, made.stderr) == (0, ""), made.stderr[:5000]
         rows = [np.array(line.split(), np.float64) for line in made.stdout.splitlines()]

@@ -8,7 +8,7 @@ within as many loops as are needed: axes that are neighbours in memory in all op
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from sbformat.errors import UnsupportedError, quote
 from sbformat.policies.c import functions
@@ -26,6 +26,9 @@ INDENT: Final = "    "
 LONGEST_SUM: Final = 64
 """Inputs of a layer that are added one after another; sums of more lose digits, and are made of several."""
 _NAMES: Final = ("x", "y")
+_REALS: Final = ("float", "double")
+_DOUBLES: Final = frozenset({"Sub", "Cast", "Where", "Identity", "Reshape", "Transpose", "Concat", "Slice"})
+"""Operators that have a function for double."""
 
 
 class _Operand(NamedTuple):
@@ -63,6 +66,8 @@ class Writer:
             "Conv": self._write_convolution, "LayerNormalization": self._write_normalization,
             "Softmax": self._write_softmax, "LogSoftmax": self._write_softmax,
         }  # fmt: skip
+        if node.op not in _DOUBLES and any(self._types[name][0] == "float64" for name in node.inputs):
+            _refuse(node.op, "float64")
         if node.op in known:
             return known[node.op](node)
         if node.op in functions.REDUCTIONS:
@@ -85,8 +90,7 @@ class Writer:
         is_unary = len(node.inputs) == 1
         table = _find_expressions(kind, is_unary=is_unary)
         if node.op not in table or (dtype == "bool" and node.op not in ("Max", "Min", "Greater")):
-            message = f"{quote(node.op)} of {dtype} cannot be exported to C"
-            raise UnsupportedError(message)
+            _refuse(node.op, dtype)
         names = _NAMES[: len(node.inputs)]
         function = self._define_elementwise(node, kind, table[node.op].format(type=kind), names)
         attributes = [write_float(node.attributes[name]) for name in sorted(node.attributes)]
@@ -112,13 +116,14 @@ class Writer:
         size = prod(node.shape)
         if kind == target and node.dtype != "bool":
             return [self.copy(kind, size, str(out), str(x))]
-        if node.dtype == "bool" or target == "float":
-            template = functions.CASTS["bool" if node.dtype == "bool" else "float"]
-        elif kind != "float":
-            template = "({type})x"
+        if node.dtype == "bool":
+            expression = "(uint8_t)(x != 0)"
+        elif target in _REALS or kind not in _REALS:
+            expression = f"({target})x"
         else:
+            suffix = "f" if kind == "float" else ""
             template = functions.CASTS.get(target, functions.CASTS[""])
-        expression = template.format(type=target, whole=functions.WHOLE)
+            expression = template.format(type=target, f=suffix, whole=functions.WHOLE.format(f=suffix))
         named = node._replace(op=f"To_{node.dtype if node.dtype == 'bool' else target.removesuffix('_t')}")
         return [_call(self._define_elementwise(named._replace(attributes={}), kind, expression, ("x",)), size, out, x)]
 
@@ -272,7 +277,14 @@ def has_turned_weight(node: Node) -> bool:
     return node.op == "Conv" or (node.op == "Gemm" and node.attributes["transB"])
 
 
+def _refuse(op: str, dtype: str) -> NoReturn:
+    message = f"{quote(op)} of {dtype} cannot be exported to C"
+    raise UnsupportedError(message)
+
+
 def _find_expressions(kind: str, *, is_unary: bool) -> Mapping[str, str]:
+    if kind == "double":
+        return functions.BINARY_DOUBLES
     if not is_unary:
         return functions.BINARY if kind == "float" else functions.BINARY_INTEGERS
     if kind == "float":

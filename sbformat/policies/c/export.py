@@ -43,8 +43,9 @@ def export_c(
         void NAME_predict(const float *observation, int32_t *action);
 
     The header describes the arguments: observations, ``action_masks``, ``episode_start``, the state of a recurrent
-    policy (a struct, which ``NAME_reset`` starts), then the outputs. All are arrays without a batch axis. Integers of
-    64 bits are ``int32_t``, bools ``uint8_t``. With ``-DNAME_MAIN`` the source is a program for tests. FORMAT.md 20.
+    policy (a struct, which ``NAME_reset`` starts), then the outputs. All are arrays without a batch axis. A float64 is
+    a ``double``, an integer of 64 bits an ``int32_t``, a bool a ``uint8_t``. With ``-DNAME_MAIN`` the source is a
+    program for tests. FORMAT.md 20.
 
     :param policy: a loaded policy, or what :func:`sbformat.load_policy` takes
     :param path: of the source, which ends in ``.c``; the header has the same name with ``.h``
@@ -67,7 +68,7 @@ def export_c(
     check_name(name)
     target, header = _name_files(path)
     opened = open_policy(policy)
-    lowered = lower(opened, outputs, raw=raw, deterministic=deterministic, narrow_inputs=True)
+    lowered = lower(opened, outputs, raw=raw, deterministic=deterministic)
     arguments = name_arguments(lowered, name, opened.observation_space, opened.action_space)
     refuse_clashes(name, [argument.name for argument in (*arguments.inputs, *arguments.outputs)])
     source = write_source(lowered, arguments, name, os.path.basename(header))

@@ -2,7 +2,8 @@
 
 The contract of all functions: ``n`` items of the result ``out``; operands are not written, but elementwise functions
 allow ``out`` to be one of them. An operand with a step is read at ``i * step``: 1, 0 for one number, or another stride.
-NaN, infinities and overflow give what ``run/kernels.py`` gives. Integers wrap, and no float that an integer type does
+NaN and infinities give what ``run/kernels.py`` gives, and overflow too, item by item; sums (of layers, means) have
+another order there, so that one may overflow and the other not. Integers wrap, and no float that an integer type does
 not hold is converted: both would be undefined behaviour in C.
 """
 
@@ -78,14 +79,14 @@ BINARY_INTEGERS: Final[Mapping[str, str]] = {
     "Min": "({type})(x <= y ? x : y)",
     "Greater": "(uint8_t)(x > y)",
 }
+BINARY_DOUBLES: Final[Mapping[str, str]] = {"Sub": "x - y"}
+"""A mean is subtracted in double; nothing else is computed in it."""
 CASTS: Final[Mapping[str, str]] = {
-    "float": "(float)x",
-    "bool": "(uint8_t)(x != 0)",
-    "uint32_t": "x >= 0.0f && x < 4294967296.0f ? (uint32_t)x : (uint32_t)({whole})",
+    "uint32_t": "x >= 0.0{f} && x < 4294967296.0{f} ? (uint32_t)x : (uint32_t)({whole})",
     "": "({type})({whole})",
 }
-"""By the type of the result; integers that ``x`` has no number for are the least."""
-WHOLE: Final = "x >= -2147483648.0f && x < 2147483648.0f ? (int32_t)x : (-2147483647 - 1)"
+"""Of floats, by the type of the result; integers that ``x`` has no number for are the least. ``{f}`` is the suffix."""
+WHOLE: Final = "x >= -2147483648.0{f} && x < 2147483648.0{f} ? (int32_t)x : (-2147483647 - 1)"
 
 ELEMENTWISE_BODY: Final = """\
 static void {function}(int32_t n, {result} *out{parameters})

@@ -77,4 +77,5 @@ def _explain(arguments: Arguments) -> list[str]:
 def _describe(argument: Argument) -> str:
     shape = argument.port.shape
     items = f"an array of the shape {describe_shape(shape)}" if shape else "a number"
-    return f"{items}; {argument.meaning}" if argument.meaning else items
+    dtype = f"{argument.port.dtype} in Python" if argument.port.dtype in ("int64", "uint64") else ""
+    return "; ".join(filter(None, (items, dtype, argument.meaning)))

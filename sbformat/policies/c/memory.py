@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ARRAYS: Final = {
     "float": "floats", "uint8_t": "bytes", "int8_t": "signed_bytes", "uint16_t": "words", "int16_t": "signed_words",
-    "uint32_t": "counts", "int32_t": "integers",
+    "uint32_t": "counts", "int32_t": "integers", "double": "doubles",
 }  # fmt: skip
 """The array on the stack for each type: one for all types would be undefined behaviour."""
 

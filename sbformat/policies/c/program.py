@@ -15,6 +15,8 @@ _RANGES: Final = {
     "uint32_t": ("0.0", "4294967295.0"),
     "int32_t": ("-2147483648.0", "2147483647.0"),
 }
+_CODES: Final = {"float": "%f", "double": "%lf"}
+_DIGITS: Final = {"float": 9, "double": 17}
 
 _READ: Final = """\
 /* Reads numbers: 1 if there are any, 0 at the end of the input before the first, -1 for something else. */
@@ -83,10 +85,11 @@ def write_main(arguments: Arguments, name: str) -> str:
 
 def _write_reader(kind: str, name: str) -> str:
     short = kind.removesuffix("_t")
-    if kind == "float":
+    if kind in _CODES:
         return _READ.format(
-            name=name, short=short, type=kind, scanned="float", code="%f", range="", what="a number", converted="number"
-        )
+            name=name, short=short, type=kind, scanned=kind, code=_CODES[kind], range="", what="a number",
+            converted="number",
+        )  # fmt: skip
     low, high = _RANGES[kind]
     return _READ.format(
         name=name, short=short, type=kind, scanned="double", code="%lf",
@@ -109,7 +112,7 @@ def _write_print(argument: Argument, *, is_first: bool) -> list[str]:
     if not argument.size:
         return []
     separator = '""' if is_first else '" "'
-    digits = 9 if argument.type == "float" else 10
+    digits = _DIGITS.get(argument.type, 10)
     return [
         f"for (int32_t i = 0; i < {argument.size_name}; i++) {{",
         f'    printf("%s%.{digits}g", i ? " " : {separator}, (double){argument.name}[i]);',

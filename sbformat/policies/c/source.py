@@ -180,13 +180,18 @@ def _find_unused(arguments: Arguments, used: set[str]) -> list[str]:
 
 def _write_title(lowered: Lowered, function: str, header_name: str, figures: Sequence[str]) -> str:
     """Return the comment at the top: what it is, and where it comes from."""
+    precision = "float32 (means are subtracted in double)" if _has_doubles(lowered) else "float32"
     metadata = [escape_comment(f"{key}: {text}") for key, text in lowered.metadata.items()]
     return wrap_comment([
         escape_comment(summarize_origin(lowered.metadata)), "",
         f"{function} computes one step; {escape_comment(header_name)} describes its arguments.",
-        "It is C99 and C++17, in float32, without allocation and without state of its own.", "",
+        f"It is C99 and C++17, in {precision}, without allocation and without state of its own.", "",
         *figures, "", *metadata,
     ])  # fmt: skip
+
+
+def _has_doubles(lowered: Lowered) -> bool:
+    return any(node.dtype == "float64" for node in lowered.nodes)
 
 
 def _write_constant(constant: _Constant) -> str:

@@ -37,7 +37,6 @@ class Narrowed:
     :param nodes: in order; no operand of all constants
     :param inputs: of the graph; they keep their dtype
     :param constants: by name
-    :param wide_integers: subtract from integers of 32 and 64 bits in float64
 
     Example::
 
@@ -50,8 +49,6 @@ class Narrowed:
         nodes: Sequence[Node],
         inputs: Iterable[Input],
         constants: Mapping[str, Array],
-        *,
-        wide_integers: bool = True,
     ) -> None:
         self.nodes: list[Node] = []
         self.constants: dict[str, Array] = {name: narrow_array(array) for name, array in constants.items()}
@@ -62,8 +59,7 @@ class Narrowed:
         self._shapes: dict[str, tuple[int, ...]] = {item.name: item.shape for item in inputs}
         self._made: dict[str, Node] = {}
         self._doubles = frozenset(item.name for item in inputs if item.dtype == _DOUBLE)
-        wide = _WIDE_INTEGERS if wide_integers else frozenset()
-        self._integers = frozenset(item.name for item in inputs if item.dtype in wide)
+        self._integers = frozenset(item.name for item in inputs if item.dtype in _WIDE_INTEGERS)
         for node in nodes:
             self._add(node)
 

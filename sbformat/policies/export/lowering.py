@@ -67,7 +67,6 @@ def lower(
     *,
     raw: bool = False,
     deterministic: bool = True,
-    narrow_inputs: bool = False,
 ) -> Lowered:
     """Return the part of a policy's graph that computes outputs, in float32.
 
@@ -75,7 +74,6 @@ def lower(
     :param outputs: names of outputs of its graph, such as ``action``, ``value``, ``logits``
     :param raw: leave out what clips or scales a continuous action to the bounds of its space
     :param deterministic: False is refused: an exported file has no random numbers
-    :param narrow_inputs: inputs of float64 are float32 too, and no node is float64
     :raises ValueError: for an output that the policy does not have, with those that it has
     :raises UnsupportedError: for sampled actions, and for modules that the caller supplied as functions
 
@@ -85,7 +83,7 @@ def lower(
         [port.name for port in lowered.inputs], len(lowered.nodes)
     """
     policy = open_policy(source)
-    graph = _narrow_inputs(policy.graph) if narrow_inputs else policy.graph
+    graph = policy.graph
     names = check_outputs(graph, outputs)
     if not deterministic:
         raise UnsupportedError(explain_sampling(graph))
@@ -98,7 +96,7 @@ def lower(
     nodes = fold_nodes(nodes, constants)
     if "action" in values:
         nodes = combine_bounds(nodes, constants, find_raw_action(graph))
-    narrowed = Narrowed(nodes, graph.inputs, constants, wide_integers=not narrow_inputs)
+    narrowed = Narrowed(nodes, graph.inputs, constants)
     values.update({f"{NEXT}{name}": value for name, value in next_states.items()})
     ports = _name_outputs(graph, {name: narrowed.find(value) for name, value in values.items()}, narrowed)
     kept = _drop_unused(narrowed.nodes, {port.value for port in ports})
@@ -131,12 +129,6 @@ def find_raw_action(graph: Graph) -> str:
     while name in dependent and name in nodes and nodes[name].module == BOUNDS:
         name = next(operand for operand in nodes[name].inputs if operand in dependent)
     return name
-
-
-def _narrow_inputs(graph: Graph) -> Graph:
-    return graph._replace(
-        inputs=tuple(item._replace(dtype="float32") if item.dtype == "float64" else item for item in graph.inputs)
-    )
 
 
 def check_outputs(graph: Graph, outputs: Iterable[str]) -> tuple[str, ...]:

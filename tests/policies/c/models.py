@@ -16,13 +16,25 @@ from sbformat.policies.c.numbers import C_DTYPES
 from sbformat.policies.c.source import write_source
 from tests.helpers.c_policy import C99, CPolicy, compile_c
 from tests.policies.run.graphs import lower_graph
-from tests.policies.run.models import box
+from tests.policies.run.models import box, dict_space
+from tests.policies.sb3.agents import make_agent
 
 if TYPE_CHECKING:
     from sbformat.policies.graph import Graph
 
 QUICK = ("-O1",)
 """For files that are compiled for a few calls."""
+
+
+def load_wide() -> sbformat.Policy:
+    """Return a policy of observations that float32 does not have: seconds since 1970, and numbers of 64 bits."""
+    mean, deviation = {"seconds": 1.7e9, "steps": 2e9}, {"seconds": 30.0, "steps": 100.0}
+    space = dict_space(seconds=box(2, low=0, high=1e10, dtype="float64"), steps=box(2, low=0, high=1e10, dtype="int64"))
+    moments = {
+        key: sbformat.RunningMeanStd(np.full(2, mean[key]), np.full(2, deviation[key]) ** 2, 1e4) for key in mean
+    }
+    statistics = sbformat.VecNormalize(obs_rms=moments, norm_reward=False, norm_obs_keys=list(mean))
+    return sbformat.load_policy(make_agent("MultiInputActorCriticPolicy", space, box(3)), vecnormalize=statistics)
 
 
 def export(policy: sbformat.Policy, folder: Path, flags: Sequence[str] = QUICK, **options: Any) -> CPolicy:

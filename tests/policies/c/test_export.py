@@ -187,6 +187,28 @@ def test_literals(number: float, expected: str) -> None:
     assert write_float(number) == expected
 
 
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (2e-4, "0.0002"), (1.9999e-4, "1.9999e-04"), (1e-4, "1e-04"), (0.00010001, "1.0001e-04"),
+        (199999, "199999.0"), (2e5, "2e+05"), (999999, "9.99999e+05"), (1e6, "1e+06"), (1048577, "1.048577e+06"),
+        (16777216, "1.6777216e+07"), (-1e8, "-1e+08"), (123456789, "1.2345679e+08"), (1e15, "1e+15"), (1e16, "1e+16"),
+        (1e-10, "1e-10"), (9.999e-5, "9.999e-05"), (1.17549435e-38, "1.1754944e-38"),
+        (0.1, "0.1"), (100, "100.0"), (-0.0, "-0.0"), (0, "0.0"),
+    ],
+)  # fmt: skip
+def test_literals_do_not_depend_on_the_release_of_numpy(number: float, expected: str) -> None:
+    """Releases write other numbers with an exponent: 2.2 ``-100000000.0``, 2.4 ``-1e+08``."""
+    assert write_float(number) == f"{expected}f"
+    assert f"    {expected}f, " in write_array("a", np.array([number, 1], np.float32))
+
+
+def test_literals_of_doubles() -> None:
+    numbers = [0.1, 1e8, 1 / 3, 5e-324, np.nan, np.inf, -np.inf]
+    expected = "0.1, 100000000.0, 0.3333333333333333, 5e-324, (double)NAN, (double)INFINITY, (double)-INFINITY,"
+    assert write_array("a", np.array(numbers)) == f"static const double a[7] = {{\n    {expected}\n}};\n"
+
+
 def test_literals_are_read_as_the_same_numbers(tmp_path: Path) -> None:
     """Every bit of 2,000 random float32, and of the special ones, through both compilers."""
     bits = np.random.default_rng(0).integers(0, 2**32, 2000, np.uint32)
@@ -225,13 +247,14 @@ def test_the_header_describes_the_arguments(tmp_path: Path) -> None:
     header = (tmp_path / "policy.h").read_text()
     declared = re.sub(r"\s+", " ", header)
     assert (
-        "void policy_predict(const float *observation_arm, const int32_t *observation_mode, "
+        "void policy_predict(const double *observation_arm, const int32_t *observation_mode, "
         "const int8_t *observation_on, const uint8_t *action_masks, int32_t *action, float *logits);"
     ) in declared
     for text in (
         "#define POLICY_OBSERVATION_ARM_SIZE 6", "#define POLICY_ACTION_MASKS_SIZE 5", "#define POLICY_ACTION_SIZE 2",
         "observation_arm: an array of the shape (2, 3); Box(-1.0, 4.0, (2, 3), <f8); key arm",
-        "observation_mode: a number; Discrete(5), counted from 0; key mode", "MultiDiscrete([2, 3]), counted from 0",
+        "observation_mode: a number; int64 in Python; Discrete(5), counted from 0; key mode",
+        "MultiDiscrete([2, 3]), counted from 0", "action, written: an array of the shape (2); int64 in Python;",
         'extern "C"',
     ):  # fmt: skip
         assert text in header, text

@@ -14,7 +14,9 @@ import sbformat
 from sbformat.policies.graph import Sampling
 from tests.helpers.bundled import PPO, SAC
 from tests.helpers.c_policy import C99, CPLUSPLUS, CPolicy, compile_c, find_program
+from tests.helpers.c_program import CProgram
 from tests.helpers.policy_vectors import VECTORS, assert_predictions, load_vector
+from tests.policies.c.models import load_wide
 from tests.policies.run.models import Model, box, gaussian, make_policy
 
 KINDS: Final = (
@@ -41,8 +43,9 @@ def write_all(folder: Path) -> Path:
     """Export a policy of each kind, and return a file that includes all of them."""
     for at, vector in enumerate(KINDS):
         write(load_vector(vector), folder, f"p{at}")
+    write(load_wide(), folder, "wide")
     whole = folder / "whole.c"
-    whole.write_text("".join(f'#include "p{at}.c"\n' for at in range(len(KINDS))))
+    whole.write_text("".join(f'#include "{name}.c"\n' for name in (*(f"p{at}" for at in range(len(KINDS))), "wide")))
     return whole
 
 
@@ -68,7 +71,7 @@ def draw_inputs(report: sbformat.ExportReport, calls: int) -> list[dict[str, np.
 def write_text(steps: list[dict[str, np.ndarray]]) -> str:
     """Inputs as the program reads them."""
     return "\n".join(
-        " ".join(f"{number:.9g}" for array in step.values() for number in array.astype(float).reshape(-1))
+        " ".join(f"{number:.17g}" for array in step.values() for number in array.astype(float).reshape(-1))
         for step in steps
     )
 
@@ -84,7 +87,9 @@ def test_no_compiler_warns(tmp_path: Path, compiler: str, flags: tuple[str, ...]
     """Warnings that need the analysis of an optimizer too, with and without the program for tests."""
     whole = write_all(tmp_path)
     compile_c([whole], tmp_path / "whole.o", compiler, (*flags, level, "-c"))
-    compile_c([tmp_path / "p1.c"], tmp_path / "main.o", compiler, (*flags, level, "-c", "-DP1_MAIN"))
+    for name in ("p1", "wide"):
+        main = f"-D{name.upper()}_MAIN"
+        compile_c([tmp_path / f"{name}.c"], tmp_path / "main.o", compiler, (*flags, level, "-c", main))
 
 
 @pytest.mark.exhaustive
@@ -155,6 +160,18 @@ def test_integers_that_the_program_reads(tmp_path: Path) -> None:
         done = run(program, f"{text} 1 1 1")
         message = "expected an integer from -2147483648 to 2147483647 as item 0 of observation"
         assert (done.returncode, done.stdout, done.stderr.strip()) == (1, "", message)
+
+
+def test_numbers_that_float32_does_not_have(tmp_path: Path) -> None:
+    """The program reads doubles, and the function subtracts the mean from them before it rounds."""
+    policy = load_wide()
+    made = CProgram(policy, tmp_path / "policy.c", write(policy, tmp_path))
+    noise = np.random.default_rng(0).normal(size=(20, 2))
+    observations = {"seconds": 1.7e9 + 30 * noise, "steps": (2e9 + 100 * noise[::-1]).astype(np.int64)}
+    found, expected = made.outputs(observations), policy.outputs(observations)
+    assert np.ptp(expected["mean"], axis=0).min() > 0.1
+    for name, array in found.items():
+        np.testing.assert_allclose(array, np.broadcast_to(expected[name], array.shape), 1e-5, 1e-5, err_msg=name)
 
 
 def test_bytes_and_inputs_that_are_missing(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_the_invariants_hold_for_every_kind_of_policy(path: Path) -> None:
     except sbformat.SbformatError:
         pytest.skip("needs keywords")
     for outputs in (("action",), tuple(policy.graph.outputs)):
-        for options in ({}, {"raw": True}, {"narrow_inputs": True}):
+        for options in ({}, {"raw": True}):
             lowered = lower(policy, outputs, **options)
             check_invariants(lowered)
             assert tuple(port.name for port in lowered.outputs)[: len(outputs)] == outputs
@@ -308,25 +308,15 @@ def test_a_mean_that_float32_represents_is_subtracted_in_one_step() -> None:
     assert len(inexact.nodes) == len(exact.nodes) + 1
 
 
-def test_an_observation_of_float64_is_narrowed_after_the_difference_or_before_everything() -> None:
-    policy = normalized("float64", 1000, 0.1)
-    wide = lower(policy)
+def test_an_observation_of_float64_is_narrowed_after_the_difference() -> None:
+    wide = lower(normalized("float64", 1000, 0.1))
     assert [(node.op, node.dtype) for node in wide.nodes[:2]] == [("Sub", "float64"), ("Cast", "float32")]
     assert [port.dtype for port in wide.inputs] == ["float64"]
-    narrow = lower(policy, narrow_inputs=True)
-    assert [port.dtype for port in narrow.inputs] == ["float32"]
-    assert not any(node.dtype == "float64" for node in narrow.nodes)
-    observation = draw(5, 4).astype("f4") + np.float32(1500)
-    close(
-        run_lowered(narrow, {"observation": observation})["action"],
-        policy.predict(observation, deterministic=True)[0],
-    )
 
 
 def test_an_observation_of_float64_without_statistics_is_cast() -> None:
     policy = sbformat.load_policy(make_agent(observations=box(3, dtype="float64"), net_arch=[]))
     assert [(node.op, node.dtype) for node in lower(policy).nodes[:1]] == [("Cast", "float32")]
-    assert lower(policy, narrow_inputs=True).nodes[0].op != "Cast"
 
 
 def test_constants_that_float32_does_not_have_become_infinite() -> None:
