@@ -32,7 +32,6 @@ _FORMATS: Final = {
 """The formats, by the suffix of the output."""
 _ACTION: Final = ("action",)
 _NAME: Final = "policy"
-_LONGEST_NAME: Final = 31
 _DIGITS: Final = 18
 
 
@@ -169,7 +168,7 @@ def make_name(path: str) -> str:
     >>> make_name("2 robots/walk (new).c")
     'walk_new'
     """
-    from sbformat.policies.c.names import KEYWORDS
+    from sbformat.policies.c.names import KEYWORDS, LONGEST_NAME
 
     stem = os.path.splitext(os.path.basename(path))[0]
     name = re.sub("[^A-Za-z0-9]+", "_", stem).strip("_")
@@ -177,7 +176,7 @@ def make_name(path: str) -> str:
         return _NAME
     if name[0].isdigit() or name in KEYWORDS:
         name = f"{_NAME}_{name}"
-    return name[:_LONGEST_NAME].rstrip("_")
+    return name[:LONGEST_NAME].rstrip("_")
 
 
 # -- text ---------------------------------------------------------------------------------------------

@@ -144,8 +144,8 @@ def test_names_in_c_follow_the_file_or_the_option(capsys: pytest.CaptureFixture[
     ("path", "expected"),
     [
         ("policy.c", "policy"), ("a/b.x/My_Robot.c", "My_Robot"), ("9.c", "policy_9"), ("int.c", "policy_int"),
-        ("__a--b__.c", "a_b"), ("агент.c", "policy"), ("\udcff.c", "policy"), (f"{'ab_' * 30}.c", "ab_" * 10 + "a"),
-        (f"{'a' * 30}_b.c", "a" * 30),
+        ("__a--b__.c", "a_b"), ("агент.c", "policy"), ("\udcff.c", "policy"), (f"{'ab_' * 30}.c", "ab_" * 7 + "ab"),
+        (f"{'a' * 22}_b.c", "a" * 22),
     ],
 )  # fmt: skip
 def test_every_file_name_gives_a_name_for_c(path: str, expected: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sbformat.errors import quote
 from sbformat.policies.c.arguments import name_arguments
-from sbformat.policies.c.names import check_name
+from sbformat.policies.c.names import check_name, refuse_clashes
 from sbformat.policies.c.numbers import C_DTYPES
 from sbformat.policies.c.source import write_source
 from sbformat.policies.export.files import ExportReport, write_files
@@ -48,14 +48,15 @@ def export_c(
 
     :param policy: a loaded policy, or what :func:`sbformat.load_policy` takes
     :param path: of the source, which ends in ``.c``; the header has the same name with ``.h``
-    :param name: what all names in the source begin with: an identifier in C and C++
+    :param name: what all names in the source begin with: an identifier in C and C++, with which no argument begins
     :param outputs: names of outputs of the policy's graph, such as ``action``, ``value``, ``logits``
     :param raw: leave out what clips or scales a continuous action to the bounds of its space. Statistics remain: load
         the policy with ``vecnormalize=False`` to leave these out too
     :param deterministic: False is refused: the source has no random numbers
     :param overwrite: replace files that exist
     :return: the files, arguments (with their dtypes in C), and numbers of operations and constants
-    :raises ValueError: for a name that C does not have, another suffix, or an output that the policy does not have
+    :raises ValueError: for a name that C does not have or an argument begins with, another suffix, or an output that
+        the policy does not have
     :raises FileExistsError: when one of the two files exists and ``overwrite`` is False
     :raises UnsupportedError: for what cannot be exported: sampled actions, modules that are functions of Python
     :raises ContainerError: when the file has changed since the policy was loaded
@@ -70,6 +71,7 @@ def export_c(
     opened = open_policy(policy)
     lowered = lower(opened, outputs, raw=raw, deterministic=deterministic, narrow_inputs=True)
     arguments = name_arguments(lowered, name, opened.observation_space, opened.action_space)
+    refuse_clashes(name, [argument.name for argument in (*arguments.inputs, *arguments.outputs)])
     source = write_source(lowered, arguments, name, os.path.basename(header))
     files = write_files({target: source.code.encode(), header: source.header.encode()}, overwrite=overwrite)
     return ExportReport(

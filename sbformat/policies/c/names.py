@@ -31,8 +31,8 @@ KEYWORDS: Final = frozenset({
 """Keywords of C99 and C++17."""
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_LONGEST: Final = 31
-"""Characters of an identifier that every C99 compiler distinguishes."""
+LONGEST_NAME: Final = 31 - len("_predict")
+"""Characters of a name: every C99 compiler distinguishes external identifiers by their first 31."""
 _UNSAFE: Final = re.compile(r"[^ -~]|[*\\?%]|//")
 _WIDTH: Final = 110
 
@@ -51,11 +51,25 @@ def check_name(name: str) -> None:
         problem = "a name that is not a keyword of C or C++"
     elif "__" in name or name.endswith("_"):
         problem = "a name without two underscores in a row or one at the end, which C++ reserves"
-    elif len(name) > _LONGEST:
-        problem = f"a name of at most {_LONGEST} characters"
+    elif len(name) > LONGEST_NAME:
+        problem = f"a name of at most {LONGEST_NAME} characters"
     if problem:
         message = f"expected {problem}, got {quote(name)}"
         raise ValueError(message)
+
+
+def refuse_clashes(name: str, parameters: Iterable[str]) -> None:
+    """Refuse a name with which a parameter of the function could have the name of a function, type or macro.
+
+    :param parameters: identifiers
+    :raises ValueError: with the first parameter that begins with the name
+    """
+    for parameter in parameters:
+        if parameter.upper().startswith(f"{name}_".upper()):
+            message = (
+                f"expected another name (--name) than {quote(name)}: the argument {quote(parameter)} begins with it"
+            )
+            raise ValueError(message)
 
 
 def name_parameters(ports: Iterable[Port]) -> Mapping[str, str]:

@@ -57,7 +57,7 @@ LARGEST: Final = float(np.finfo(np.float32).max)
     [
         ("", "an identifier of C"), ("9a", "an identifier of C"), ("a-b", "an identifier of C"), ("a b", "identifier"),
         ("\u00e9", "an identifier of C"), ("a\n", "an identifier of C"), ("_a", "an identifier of C"),
-        ("a__b", "without two underscores"), ("a_", "without two underscores"), ("x" * 32, "at most 31 characters"),
+        ("a__b", "without two underscores"), ("a_", "without two underscores"), ("x" * 24, "at most 23 characters"),
         *((name, "identifier" if name.startswith("_") else "not a keyword") for name in sorted(KEYWORDS)),
     ],
 )  # fmt: skip
@@ -65,6 +65,28 @@ def test_names_that_c_does_not_have(tmp_path: Path, name: str, expected: str) ->
     with pytest.raises(ValueError, match=expected):
         sbformat.export_c(PPO, tmp_path / "policy.c", name=name)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["observation", "Observation", "OBSERVATION", "observation_tanh"])
+def test_names_with_which_an_argument_begins(tmp_path: Path, name: str) -> None:
+    """A parameter of the name of a function would hide it, and that of a macro would be replaced."""
+    policy = make_policy(gaussian(dict_space(**{"copy": box(2), "tanh size": box(1)}), box(3)))
+    with pytest.raises(
+        ValueError, match=rf"another name \(--name\) than '{name}': the argument 'observation_\w+' begins"
+    ):
+        sbformat.export_c(policy, tmp_path / "policy.c", name=name)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["observation", "action", "state", "observation_c", "x" * 23])
+def test_names_that_only_look_like_an_argument(tmp_path: Path, name: str) -> None:
+    policy = load_vector("policy-cnn-multi-input" if name == "observation_c" else "policy-lstm")
+    sbformat.export_c(policy, tmp_path / "policy.c", name=name, outputs=list(policy.graph.outputs))
+    made = compile_c([tmp_path / "policy.c"], tmp_path / "policy.o", flags=(*C99, "-c", f"-D{name.upper()}_MAIN"))
+    listed = subprocess.run(["nm", "-g", "--defined-only", made], capture_output=True, text=True, check=True).stdout
+    symbols = set(re.findall(r" T (\w+)", listed)) - {"main"}
+    assert f"{name}_predict" in symbols
+    assert len({symbol[:31] for symbol in symbols}) == len(symbols)
 
 
 def test_a_name_is_a_text(tmp_path: Path) -> None:
