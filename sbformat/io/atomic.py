@@ -81,7 +81,7 @@ def new_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Path]
         yield temporary
         _sync_file(temporary, mode)  # the block may have replaced the file by one of its own
         if overwrite:
-            os.replace(temporary, target)
+            _replace(temporary, target)
         else:
             _move_unless_there(temporary, target)
     except BaseException:
@@ -98,6 +98,14 @@ def _create(temporary: Path, target: Path, mode: int | None) -> int:
         return os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, allowed)
     except OSError as error:
         error.filename = str(target)  # the name that the caller passed
+        raise
+
+
+def _replace(temporary: Path, target: Path) -> None:
+    try:
+        os.replace(temporary, target)
+    except OSError as error:
+        error.filename, error.filename2 = str(target), None  # nobody knows the temporary name
         raise
 
 

@@ -72,8 +72,7 @@ def choose_compiler(policy: Any) -> tuple[str, tuple[str]]:
 def allow_sensitivity(policy: Any, exported: Any, observations: list[Any]) -> dict[str, float]:
     """Return how far the last bits of observations may move outputs of C.
 
-    It gets float64 as float32, and its sums have another order than those of torch, numpy and onnxruntime, which agree
-    more closely. There are trained networks whose sums cancel.
+    Its sums have another order than those of torch, numpy and onnxruntime, which agree more closely. There are trained networks whose sums cancel.
     """
     if exported.report.format != "c":
         return {}

@@ -483,11 +483,12 @@ def test_long_numbers_are_converted(tmp_path: Path, value: Any) -> None:
 
 
 def test_what_cannot_be_read_again_does_not_become_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any) -> bytes:
+    def broken(*_: Any) -> tuple[list[str], bytes]:
         """What safetensors 0.4.3 writes of metadata alone."""
-        return b'{},"__metadata__":{}}'
+        header = b'{},"__metadata__":{}}'
+        return [], len(header).to_bytes(8, "little") + header
 
-    monkeypatch.setattr("sbformat.arrayfiles.writer._header", broken)
+    monkeypatch.setattr("sbformat.arrayfiles.writer._lay_out", broken)
     with pytest.raises(ContainerError, match="header"):
         convert(BASE, tmp_path / "o.safetensors")
     assert not list(tmp_path.iterdir())

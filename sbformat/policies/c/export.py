@@ -51,7 +51,8 @@ def export_c(
     :param path: of the source, which ends in ``.c``; the header has the same name with ``.h``
     :param name: what all names in the source begin with: an identifier in C and C++, with which no argument begins
     :param outputs: names of outputs of the policy's graph, such as ``action``, ``value``, ``logits``
-    :param raw: leave out what clips or scales a continuous action to the bounds of its space
+    :param raw: leave out what clips or scales a continuous action to the bounds of its space. Statistics remain: load
+        the policy with ``vecnormalize=False`` to leave these out too
     :param deterministic: False is refused: the source has no random numbers
     :param overwrite: replace files that exist
     :return: the files, arguments (with their dtypes in C), and numbers of operations and constants
@@ -59,6 +60,7 @@ def export_c(
         the policy does not have
     :raises FileExistsError: when one of the two files exists and ``overwrite`` is False
     :raises UnsupportedError: for what cannot be exported: sampled actions, modules that are functions of Python
+    :raises ContainerError: when the file has changed since the policy was loaded
     :raises SbformatError: as :func:`sbformat.load_policy`
 
     Example::

@@ -43,7 +43,7 @@ def check_name(name: str) -> None:
     :raises TypeError: when it is not a text
     :raises ValueError: when it is not an identifier, a keyword, reserved, or too long
     """
-    require_type(name, str, "name")
+    require_type(name, str, "an identifier of C as name")
     problem = ""
     if not _IDENTIFIER.fullmatch(name):
         problem = "an identifier of C: ASCII letters, digits and underscores, after a letter"

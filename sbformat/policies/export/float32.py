@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from sbformat.errors import UnsupportedError, quote
 from sbformat.immutable import FrozenDict
 from sbformat.policies.graph import BOUNDS, Node
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from sbformat.policies.run.steps import Array
 
 _DOUBLE: Final = "float64"
-_SINGLE: Final = "float32"
+SINGLE: Final = "float32"
 _WIDE_INTEGERS: Final = frozenset({"int32", "uint32", "int64", "uint64"})
 """Integers that float32 does not represent from 2**24."""
 
@@ -69,17 +70,20 @@ class Narrowed:
 
     def _add(self, node: Node) -> None:
         operands = [self.find(name) for name in node.inputs]
-        dtype = _SINGLE if node.dtype == _DOUBLE else node.dtype
+        dtype = SINGLE if node.dtype == _DOUBLE else node.dtype
         first = operands[0]
         if self._changes_nothing(node, first, dtype):
             self._names[node.name] = first
         elif node.op == "Sub" and node.dtype == _DOUBLE and node.inputs[1] in self._exact:
+            self._require_range(node)
             self._subtract(node, first)
         elif node.op == "Cast":
             self._emit(node, [first], dtype, to=dtype)
         elif node.op == "Reshape" and first in self._made and self._made[first].op == "Reshape":
             self._emit(node, [self._made[first].inputs[0]], dtype, **node.attributes)
         else:
+            if node.op == "Div" and node.dtype == _DOUBLE:
+                self._require_range(node)
             if node.module == BOUNDS and node.op in ("Max", "Min"):
                 operands[1] = self._round_inwards(node)
             self._emit(node, [self._single(name) for name in operands], dtype, **node.attributes)
@@ -101,7 +105,7 @@ class Narrowed:
             self.constants[wide] = np.ascontiguousarray(exact)
             difference = node._replace(name=f"{node.name}/float64", inputs=(first, wide))
             self._keep(difference)
-            self._emit(node._replace(op="Cast"), [difference.name], _SINGLE, to=_SINGLE)
+            self._emit(node._replace(op="Cast"), [difference.name], SINGLE, to=SINGLE)
             return
         high = self.constants[node.inputs[1]]
         with np.errstate(all="ignore"):
@@ -111,10 +115,24 @@ class Narrowed:
         if low.any():
             rough, part = f"{node.name}/rough", f"{node.inputs[1]}/rest"
             self.constants[part] = low
-            self._emit(node._replace(name=rough), [first, node.inputs[1]], _SINGLE)
-            self._emit(node, [rough, part], _SINGLE)
+            self._emit(node._replace(name=rough), [first, node.inputs[1]], SINGLE)
+            self._emit(node, [rough, part], SINGLE)
         else:
-            self._emit(node, [first, node.inputs[1]], _SINGLE)
+            self._emit(node, [first, node.inputs[1]], SINGLE)
+
+    def _require_range(self, node: Node) -> None:
+        """Refuse a mean that is infinite as float32, and a deviation that is 0.
+
+        :raises UnsupportedError: with the number
+        """
+        name = node.inputs[1]
+        if name not in self._exact:
+            return
+        exact, rounded = self._exact[name], self.constants[name]
+        is_lost = (rounded == 0) & (exact != 0) if node.op == "Div" else np.isinf(rounded) & np.isfinite(exact)
+        if is_lost.any():
+            message = f"{quote(node.module or name, 80)}: expected numbers that float32 has, got {exact[is_lost][0]}"
+            raise UnsupportedError(message)
 
     def _widen(self, name: str) -> str:
         """Return the name of a value as float64 if it was an input of large integers, which is cast to float32."""
@@ -129,13 +147,10 @@ class Narrowed:
     def _round_inwards(self, node: Node) -> str:
         """Return the name of a bound as float32 that is not beyond the bound of float64."""
         name = node.inputs[1]
-        exact, rounded = self._exact[name], self.constants[name]
-        is_low = node.op == "Max"
-        is_beyond = rounded < exact if is_low else rounded > exact
-        if not is_beyond.any():
+        inner = round_inwards(self._exact[name], is_low=node.op == "Max")
+        if (inner == self.constants[name]).all():
             return name
-        inner = np.nextafter(rounded, np.float32(np.inf if is_low else -np.inf), dtype=np.float32)
-        self.constants[f"{name}/inner"] = np.where(is_beyond, inner, rounded)
+        self.constants[f"{name}/inner"] = inner
         return f"{name}/inner"
 
     def _single(self, name: str) -> str:
@@ -144,7 +159,7 @@ class Narrowed:
             return name
         cast = f"{name}/float32"
         if cast not in self._made:
-            self._keep(Node(cast, "Cast", (name,), FrozenDict({"to": _SINGLE}), _SINGLE, self._shapes[name]))
+            self._keep(Node(cast, "Cast", (name,), FrozenDict({"to": SINGLE}), SINGLE, self._shapes[name]))
         return cast
 
     def _emit(self, node: Node, operands: Sequence[str], dtype: str, **attributes: object) -> None:
@@ -154,6 +169,14 @@ class Narrowed:
         self.nodes.append(node)
         self._made[node.name] = node
         self._dtypes[node.name], self._shapes[node.name] = node.dtype, node.shape
+
+
+def round_inwards(bound: Array, *, is_low: bool) -> Array:
+    """Return a bound as float32: the least that is not below a lower bound, or the greatest not above an upper one."""
+    rounded = narrow_array(bound)
+    is_beyond = rounded < bound if is_low else rounded > bound
+    inner = np.nextafter(rounded, np.float32(np.inf if is_low else -np.inf), dtype=np.float32)
+    return np.asarray(np.where(is_beyond, inner, rounded))
 
 
 def narrow_array(array: Array) -> Array:

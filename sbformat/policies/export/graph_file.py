@@ -51,13 +51,15 @@ def export_graph(
     :param policy: a loaded policy, or what :func:`sbformat.load_policy` takes
     :param path: of the JSON, ending in ``.json``; the weights are written beside it
     :param outputs: names of outputs; what they do not depend on is left out. By default all of them
-    :param raw: leave out what clips or scales a continuous action to the bounds of its space
+    :param raw: leave out what clips or scales a continuous action to the bounds of its space. Statistics remain: load
+        the policy with ``vecnormalize=False`` to leave these out too
     :param overwrite: replace files that exist
     :return: the files, inputs and outputs
     :raises FileExistsError: when one of the files exists and ``overwrite`` is False; then none is written
     :raises OSError: when one cannot be written
     :raises ValueError: for an output that the policy does not have, and a path that does not end in ``.json``
     :raises UnsupportedError: for modules that the caller supplied as functions, and names that the files cannot have
+    :raises ContainerError: when the file has changed since the policy was loaded
     :raises SbformatError: as :func:`sbformat.load_policy`
     """
     require_type(path, (str, os.PathLike), "a path")

@@ -30,12 +30,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from sbformat.errors import UnsupportedError, quote, require_names
 from sbformat.policies.export.bounds import combine_bounds
 from sbformat.policies.export.float32 import Narrowed
+from sbformat.policies.export.folding import fold_constants
 from sbformat.policies.export.interface import NEXT, Port, name_inputs, name_states, require_distinct
 from sbformat.policies.export.metadata import describe_origin
 from sbformat.policies.graph import BOUNDS
 from sbformat.policies.loading import load_policy
 from sbformat.policies.run.policy import Policy
-from sbformat.policies.run.program import fold_nodes, prune_nodes
+from sbformat.policies.run.program import prune_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -93,9 +94,9 @@ def lower(
     nodes, wanted, next_states = close_over_states(graph, tuple(values.values()))
     refuse_calls(nodes)
     constants: dict[str, Array] = {name: policy.weights[name] for name in graph.weights if name in wanted}
-    nodes = fold_nodes(nodes, constants)
     if "action" in values:
         nodes = combine_bounds(nodes, constants, find_raw_action(graph))
+    nodes = fold_constants(nodes, constants)
     narrowed = Narrowed(nodes, graph.inputs, constants)
     values.update({f"{NEXT}{name}": value for name, value in next_states.items()})
     ports = _name_outputs(graph, {name: narrowed.find(value) for name, value in values.items()}, narrowed)

@@ -46,13 +46,15 @@ def export_onnx(
     :param outputs: names of outputs of the policy's graph: ``action``, ``logits``, ``mean``, ``value``, ...
     :param opset: the version of ONNX's operators, 13 to 21. A newer one needs a newer runtime
     :param batch: the name of the first axis, whose size is free; or its size
-    :param raw: leave out what clips or scales a continuous action to the bounds of its space
+    :param raw: leave out what clips or scales a continuous action to the bounds of its space. Statistics remain: load
+        the policy with ``vecnormalize=False`` to leave these out too
     :param deterministic: a model has no random numbers, so False is refused
     :param overwrite: replace a file that exists
     :return: inputs, outputs and sizes
     :raises ValueError: for an output that the policy does not have, another opset or batch
     :raises UnsupportedError: when ``onnx`` is not installed; for modules that the caller supplied as functions; for
         2 GiB of weights or more
+    :raises ContainerError: when the file has changed since the policy was loaded
     :raises SbformatError: as :func:`sbformat.load_policy`
     :raises FileExistsError: when the file exists and ``overwrite`` is False
 

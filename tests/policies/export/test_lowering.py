@@ -12,11 +12,13 @@ import pytest
 
 import sbformat
 from sbformat.formats.vecnormalize import RunningMeanStd, VecNormalize
+from sbformat.immutable import FrozenDict
 from sbformat.limits import Budget
+from sbformat.policies.export.folding import fold_constants
 from sbformat.policies.export.interface import name_inputs
 from sbformat.policies.export.lowering import Lowered, find_raw_action, lower
 from sbformat.policies.export.metadata import describe_origin, summarize_origin
-from sbformat.policies.graph import Graph, Input, Sampling, Weight
+from sbformat.policies.graph import Graph, Input, Node, Sampling, Weight
 from sbformat.policies.run.program import Program
 from sbformat.policies.run.weights import Weights
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
@@ -219,6 +221,23 @@ def test_scaling_to_bounds_is_a_product_and_a_sum(
     close(run_lowered(raw, {"observation": observation})["action"], np.tanh(policy.outputs(observation)["mean"]))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_saturated_action_is_within_the_bounds(dtype: str) -> None:
+    random = np.random.default_rng(0)
+    low, high = np.sort(random.normal(size=(2, 300)) * 10.0 ** random.integers(-3, 4, 300), 0).astype(dtype)
+    space = make_bounds(low.tolist(), high.tolist(), dtype)
+    policy = sbformat.load_policy(make_agent("td3.TD3Policy", box(3), space, net_arch=[4]))
+    lowered = lower(policy)
+    scaling = [node for node in lowered.nodes if node.module == "bounds"]
+    assert [node.op for node in scaling] == ["Mul", "Add"]
+    factor, summand = (lowered.constants[node.inputs[1]] for node in scaling)
+    for number in (-1, 1):
+        action = (np.float32(number) * factor + summand).astype(np.float64)
+        assert (action >= low).all()
+        assert (action <= high).all()
+        assert (np.abs(action - (low if number < 0 else high)) <= 1e-6 * np.abs([low, high]).max(0)).all()
+
+
 def test_bounds_without_end_are_left_as_they_are() -> None:
     infinite = [float("inf")] * 2
     policy = sbformat.load_policy(
@@ -273,11 +292,11 @@ def test_a_raw_action_is_the_mean() -> None:
 # -- float32 ------------------------------------------------------------------------------------------
 
 
-def normalized(dtype: str, mean: float, deviation: float, size: int = 4) -> sbformat.Policy:
+def normalized(dtype: str, mean: float, deviation: float, size: int = 4, epsilon: float = 1e-8) -> sbformat.Policy:
     """Return a policy whose mean is the normalized observation, but for a matrix."""
     spread = np.linspace(1, 2, size)
     moments = RunningMeanStd(mean * spread, (deviation * spread) ** 2, 100.0)
-    statistics = VecNormalize(obs_rms=moments, norm_reward=False)
+    statistics = VecNormalize(obs_rms=moments, norm_reward=False, epsilon=epsilon)
     observations = box(size, low=-(2.0**31 - 200), high=2.0**31 - 200, dtype=dtype)
     archive = make_agent(observations=observations, actions=box(size, low=-100, high=100), net_arch=[])
     return sbformat.load_policy(archive, vecnormalize=statistics)
@@ -324,6 +343,22 @@ def test_constants_that_float32_does_not_have_become_infinite() -> None:
     observation = draw(5, 4)
     found = run_lowered(lower(policy), {"observation": observation})["action"]
     close(found, policy.predict(observation, deterministic=True)[0])
+
+
+@pytest.mark.parametrize(("mean", "deviation"), [(4e38, 1), (0, 1e-60)])
+def test_statistics_that_float32_does_not_have_are_refused(mean: float, deviation: float) -> None:
+    policy = normalized("float32", mean, deviation, epsilon=1e-200)
+    with pytest.raises(sbformat.UnsupportedError, match="'vecnormalize': expected numbers that float32 has, got"):
+        lower(policy)
+
+
+def test_constants_are_folded_in_float64_and_rounded_once() -> None:
+    """numpy's functions of float32 differ between processors, and an agent has the same bytes everywhere."""
+    numbers = np.linspace(-3, 3, 501, dtype=np.float32)
+    constants = {"x": numbers}
+    assert fold_constants([Node("y", "Exp", ("x",), FrozenDict(), "float32", numbers.shape)], constants) == ()
+    assert constants["y"].dtype == np.float32
+    np.testing.assert_array_equal(constants["y"], np.exp(numbers.astype(np.float64)).astype(np.float32))
 
 
 # -- inputs and outputs -------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def test_the_report_and_the_metadata(tmp_path: Path) -> None:
         ("value", "float32", (1,)),
     ]
     assert report.nodes == len(made.graph.node) == 11
-    assert report.parameters == sum(int(np.prod(item.dims)) for item in made.graph.initializer) == 251
+    assert report.constants == sum(int(np.prod(item.dims)) for item in made.graph.initializer) == 251
     assert {item.key: item.value for item in made.metadata_props} == report.metadata
     assert report.metadata["algorithm"] == made.graph.name == "PPO"
     assert report.metadata["sha256"] == hashlib.sha256(PPO.read_bytes()).hexdigest()
