@@ -72,7 +72,8 @@ def choose_compiler(policy: Any) -> tuple[str, tuple[str]]:
 def allow_sensitivity(policy: Any, exported: Any, observations: list[Any]) -> dict[str, float]:
     """Return how far the last bits of observations may move outputs of C.
 
-    Its sums have another order than those of torch, numpy and onnxruntime, which agree more closely. There are trained networks whose sums cancel.
+    Its sums have another order than those of torch, numpy and onnxruntime, which agree more closely. There are trained
+    networks whose sums cancel.
     """
     if exported.report.format != "c":
         return {}
