@@ -45,6 +45,20 @@ _MAIN: Final = """\
 #include <stdio.h>
 
 {readers}
+/* At the end of the input: 0 if all of it was read, and all outputs are written. */
+static int {name}_finish(void)
+{{
+    if (ferror(stdin)) {{
+        fprintf(stderr, "cannot read the input\\n");
+        return 1;
+    }}
+    if (fflush(stdout) || ferror(stdout)) {{
+        fprintf(stderr, "cannot write the output\\n");
+        return 1;
+    }}
+    return 0;
+}}
+
 int main(void)
 {{
 {variables}
@@ -72,13 +86,13 @@ def write_main(arguments: Arguments, name: str) -> str:
         start = f"    {name}_reset(&state);\n"
     body = [line for at, argument in enumerate(inputs) for line in _write_read(argument, name, is_first=not at)]
     if not inputs:
-        body += ["found = getchar();", "if (found == EOF) {", "    return 0;", "}"]
+        body += ["found = getchar();", "if (found == EOF) {", f"    return {name}_finish();", "}"]
     body.append(f"{name}_predict({', '.join(names)});")
     for at, argument in enumerate(arguments.outputs):
         body += _write_print(argument, is_first=not at)
     body.append('printf("\\n");')
     return _MAIN.format(
-        upper=name.upper(), readers="\n".join(readers.values()), variables="\n".join(variables), start=start,
+        upper=name.upper(), name=name, readers="\n".join(readers.values()), variables="\n".join(variables), start=start,
         body="".join(f"        {line}\n" for line in body),
     )  # fmt: skip
 
@@ -102,7 +116,7 @@ def _write_read(argument: Argument, name: str, *, is_first: bool) -> list[str]:
     reader = f"{name}_read_{argument.type.removesuffix('_t')}"
     lines = [f'found = {reader}({argument.size_name}, {argument.name}, "{argument.name}");']
     if is_first:
-        return [*lines, "if (found != 1) {", "    return found ? 1 : 0;", "}"]
+        return [*lines, "if (found != 1) {", f"    return found ? 1 : {name}_finish();", "}"]
     lines += ["if (found != 1) {"]
     lines += [f'    fprintf(stderr, "%s", found ? "" : "expected more numbers, for {argument.name}\\n");']
     return [*lines, "    return 1;", "}"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -143,6 +144,25 @@ def test_the_program_prints_what_the_function_computes(tmp_path: Path, vector: s
 def test_what_the_program_reads(program: Path, text: str, code: int, lines: int, message: str) -> None:
     done = run(program, text)
     assert (done.returncode, len(done.stdout.splitlines()), done.stderr.strip()) == (code, lines, message)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+@pytest.mark.parametrize("text", ["1 2 3 4\n", "1 2 3 4\n" * 5000], ids=len)
+def test_output_that_cannot_be_written(program: Path, text: str) -> None:
+    """When it is written at the end, and while the program runs."""
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([program], input=text, text=True, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (1, "cannot write the output\n")
+
+
+def test_input_that_cannot_be_read(program: Path) -> None:
+    """A folder can be opened, and not read."""
+    folder = os.open(program.parent, os.O_RDONLY)
+    try:
+        done = subprocess.run([program], stdin=folder, capture_output=True, text=True, check=False)
+    finally:
+        os.close(folder)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "cannot read the input\n")
 
 
 @pytest.fixture(scope="module")
