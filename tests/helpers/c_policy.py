@@ -43,28 +43,31 @@ def compile_c(sources: Sequence[Path], target: Path, compiler: str = "gcc", flag
     return target
 
 
+def load_library(sources: Sequence[Path], compiler: str = "gcc", flags: Sequence[str] = ("-O2",)) -> ctypes.CDLL:
+    """Compile files to a shared library, and load it."""
+    with tempfile.TemporaryDirectory(prefix="c-policy-") as folder:
+        library = compile_c(sources, Path(folder) / "policy.so", compiler, (*C99, "-shared", "-fPIC", *flags))
+        return ctypes.CDLL(str(library))
+
+
 class CPolicy(ExportedPolicy):
     """A policy that ``export_c`` wrote.
 
     :param policy: that was exported
     :param c_path: the C file
     :param report: of the export
+    :param library: of the compiled file, instead of one of its own
     """
 
     def __init__(
         self, policy: Policy, c_path: Path | str, report: ExportReport, compiler: str = "gcc",
-        flags: Sequence[str] = ("-O2",),
+        flags: Sequence[str] = ("-O2",), library: ctypes.CDLL | None = None,
     ) -> None:  # fmt: skip
         super().__init__(policy, report)
         source = Path(c_path)
         found = _FUNCTION.search(source.with_suffix(".h").read_text("utf-8"))
         assert found
-        folder = Path(tempfile.mkdtemp(prefix="c-policy-"))
-        try:
-            library = compile_c([source], folder / "policy.so", compiler, (*C99, "-shared", "-fPIC", *flags))
-            self._function = getattr(ctypes.CDLL(str(library)), f"{found[1]}_predict")
-        finally:
-            shutil.rmtree(folder)
+        self._function = getattr(library or load_library([source], compiler, flags), f"{found[1]}_predict")
         self._function.restype = None
         order = ("observation", "action_masks", "episode_start")
         self._arguments = [port for role in order for port in report.inputs if port.role == role]

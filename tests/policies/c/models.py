@@ -14,7 +14,7 @@ import sbformat
 from sbformat.policies.c.arguments import name_arguments
 from sbformat.policies.c.numbers import C_DTYPES
 from sbformat.policies.c.source import write_source
-from tests.helpers.c_policy import C99, CPolicy, compile_c
+from tests.helpers.c_policy import C99, CPolicy, compile_c, load_library
 from tests.policies.run.graphs import lower_graph
 from tests.policies.run.models import box, dict_space
 from tests.policies.sb3.agents import make_agent
@@ -43,6 +43,26 @@ def export(policy: sbformat.Policy, folder: Path, flags: Sequence[str] = QUICK, 
     path = folder / "policy.c"
     report = sbformat.export_c(policy, path, overwrite=True, **options)
     return CPolicy(policy, path, report, flags=flags)
+
+
+def export_together(policies: Mapping[str, sbformat.Policy], folder: Path) -> dict[str, CPolicy]:
+    """Export all outputs of policies, compile them as one file, and return what the source computes, by their keys."""
+    reports = [
+        sbformat.export_c(policy, folder / f"p{at}.c", name=f"p{at}", outputs=policy.graph.outputs)
+        for at, policy in enumerate(policies.values())
+    ]
+    library = load_library([include_all(folder, [f"p{at}.c" for at in range(len(reports))])], flags=QUICK)
+    return {
+        key: CPolicy(policy, folder / f"p{at}.c", reports[at], library=library)
+        for at, (key, policy) in enumerate(policies.items())
+    }
+
+
+def include_all(folder: Path, names: Sequence[str]) -> Path:
+    """Write a file that includes others, which makes one call of the compiler of many."""
+    whole = folder / "whole.c"
+    whole.write_text("".join(f'#include "{name}"\n' for name in names))
+    return whole
 
 
 class Case(NamedTuple):

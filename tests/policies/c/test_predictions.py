@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from sbformat.policies.graph import Input, Sampling, State
 from tests.helpers.bundled import ARCHIVES, PPO, SAC
 from tests.helpers.policy_vectors import VECTORS, assert_predictions, load_vector
 from tests.helpers.sb2_predictions import assert_same_recording, recorded_agents
-from tests.policies.c.models import export
+from tests.policies.c.models import export, export_together
 from tests.policies.run.models import (
     Model,
     box,
@@ -26,6 +26,9 @@ from tests.policies.run.models import (
     numbers,
 )
 from tests.policies.sb3.agents import make_agent
+
+if TYPE_CHECKING:
+    from tests.helpers.c_policy import CPolicy
 
 SB2: Final = recorded_agents(Path(__file__).parents[1] / "sb2" / "archives")
 
@@ -42,9 +45,14 @@ def test_a_bundled_agent(tmp_path: Path, path: Path) -> None:
         np.testing.assert_allclose(made[name], array, 1e-5, 1e-5)
 
 
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CPolicy]:
+    return export_together({name: load_vector(name) for name in VECTORS}, tmp_path_factory.mktemp("vectors"))
+
+
 @pytest.mark.parametrize("name", VECTORS)
-def test_a_vector(tmp_path: Path, name: str) -> None:
-    assert_predictions(name, export(load_vector(name), tmp_path))
+def test_a_vector(exported: dict[str, CPolicy], name: str) -> None:
+    assert_predictions(name, exported[name])
 
 
 @pytest.mark.parametrize("agent", SB2, ids=lambda path: path.name)
