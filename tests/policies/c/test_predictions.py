@@ -55,9 +55,14 @@ def test_a_vector(exported: dict[str, CPolicy], name: str) -> None:
     assert_predictions(name, exported[name])
 
 
+@pytest.fixture(scope="module")
+def exported_sb2(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CPolicy]:
+    return export_together({path.name: sbformat.load_policy(path) for path in SB2}, tmp_path_factory.mktemp("sb2"))
+
+
 @pytest.mark.parametrize("agent", SB2, ids=lambda path: path.name)
-def test_an_agent_of_stable_baselines_2(tmp_path: Path, agent: Path) -> None:
-    assert_same_recording(export(sbformat.load_policy(agent), tmp_path), agent)
+def test_an_agent_of_stable_baselines_2(exported_sb2: dict[str, CPolicy], agent: Path) -> None:
+    assert_same_recording(exported_sb2[agent.name], agent)
 
 
 # -- what is not in the vectors -----------------------------------------------------------------------
@@ -157,7 +162,7 @@ def test_outputs_that_do_not_depend_on_the_observation(tmp_path: Path) -> None:
 
 
 def test_a_deep_network(tmp_path: Path) -> None:
-    """A hundred layers of an LSTM: as many states, and names that stay distinct."""
-    agent = make_agent("recurrent.RecurrentActorCriticPolicy", n_lstm_layers=100, lstm_hidden_size=1, net_arch=[])
+    """Thirty layers of an LSTM: as many states, and names that stay distinct."""
+    agent = make_agent("recurrent.RecurrentActorCriticPolicy", n_lstm_layers=30, lstm_hidden_size=1, net_arch=[])
     policy = sbformat.load_policy(agent)
     assert_same_outputs(policy, tmp_path, np.zeros((2, *policy.graph.inputs[0].shape), np.float32))
