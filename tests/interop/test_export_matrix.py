@@ -57,7 +57,7 @@ def check_model(path: Path) -> None:
     assert all("vecnormalize" in name for name in doubles)
     if not any(value.type.tensor_type.elem_type in WIDE for value in graph.input):
         assert not doubles
-        assert not [tensor.name for tensor in graph.initializer if tensor.data_type == double]
+        assert not [tensor.name for tensor in graph.initializer if tensor.data_type == DOUBLE]
 
 
 @pytest.mark.parametrize("setup", each(SETUPS))
