@@ -9,17 +9,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from jsonschema import Draft202012Validator
 
 from sbformat.cli import _output, _workers, build_parser, main
-from sbformat.schema import load_schema
 from tests.helpers.bundled import PPO, ROOT, SAC, changed, entries, with_data, zipped
+from tests.helpers.reports import REPORT, parse_reports
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
-
-REPORT = Draft202012Validator(load_schema("report"))
 
 
 def run(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, str]:
@@ -31,9 +28,7 @@ def run(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, str]:
 def run_json(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, list[dict[str, Any]]]:
     """Run a command with --format json; its status and reports, checked against the schema."""
     status, out = run(capsys, *args, "--format", "json")
-    report = json.loads(out, parse_constant=pytest.fail)
-    REPORT.validate(report)
-    return status, report["files"]
+    return status, parse_reports(out)
 
 
 def test_inspect_shows_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,7 +81,7 @@ def export_c(
         tuple(_narrow_port(port) for port in lowered.inputs),
         tuple(_narrow_port(port) for port in lowered.outputs),
         len(lowered.nodes),
-        sum(array.size for array in lowered.constants.values()),
+        lowered.constant_count,
         lowered.metadata,
     )
 

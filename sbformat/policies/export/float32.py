@@ -1,4 +1,4 @@
-"""``narrow``: nodes in float64 as nodes in float32 that compute the same within float32's precision.
+"""``Narrowed``: nodes in float64 as nodes in float32 that compute the same within float32's precision.
 
 A graph has float64 where SB3 computes with numpy: in VecNormalize, and with the bounds of an action. Runtimes for
 devices do not have it, and others are slow. Rounding every constant is not enough: the difference of an observation
@@ -45,12 +45,7 @@ class Narrowed:
         narrowed.nodes, narrowed.constants, narrowed.find(graph.outputs["action"])
     """
 
-    def __init__(
-        self,
-        nodes: Sequence[Node],
-        inputs: Iterable[Input],
-        constants: Mapping[str, Array],
-    ) -> None:
+    def __init__(self, nodes: Sequence[Node], inputs: Iterable[Input], constants: Mapping[str, Array]) -> None:
         self.nodes: list[Node] = []
         self.constants: dict[str, Array] = {name: narrow_array(array) for name, array in constants.items()}
         self._exact = constants

@@ -8,8 +8,9 @@ operator and need nothing else. The stages:
 
 1. **Choose**: the outputs; with ``raw`` the action before it is clipped or scaled to the bounds of the space. A
    recurrent state that an output depends on is an input, and its next value an output.
-2. **Prune** what they do not need, and **fold** nodes that depend on weights alone, with numpy, in their own dtype.
-3. **Combine** the steps that scale an action to its bounds into a product and a sum, or less (``a * 1 + 0``).
+2. **Prune** what they do not need.
+3. **Combine** the steps that scale an action to its bounds into a product and a sum, or less (``a * 1 + 0``), and
+   **fold** nodes that depend on weights alone; both in float64 (:mod:`~sbformat.policies.export.folding`).
 4. **Narrow** float64 to float32 (:mod:`~sbformat.policies.export.float32`).
 5. **Drop** nodes that change nothing: copies, casts to the same dtype, one of two reshapes.
 
@@ -61,6 +62,11 @@ class Lowered(NamedTuple):
     metadata: Mapping[str, str]
     """See :func:`~sbformat.policies.export.metadata.describe_origin`."""
 
+    @property
+    def constant_count(self) -> int:
+        """The number of items of all constants."""
+        return sum(array.size for array in self.constants.values())
+
 
 def lower(
     source: Policy | Archive | SourceLike,
@@ -89,13 +95,13 @@ def lower(
     if not deterministic:
         raise UnsupportedError(explain_sampling(graph))
     values = {name: graph.outputs[name] for name in names}
+    raw_action = find_raw_action(graph)
     if raw and "action" in values:
-        values["action"] = find_raw_action(graph)
+        values["action"] = raw_action
     nodes, wanted, next_states = close_over_states(graph, tuple(values.values()))
     refuse_calls(nodes)
     constants: dict[str, Array] = {name: policy.weights[name] for name in graph.weights if name in wanted}
-    if "action" in values:
-        nodes = combine_bounds(nodes, constants, find_raw_action(graph))
+    nodes = combine_bounds(nodes, constants, raw_action)
     nodes = fold_constants(nodes, constants)
     narrowed = Narrowed(nodes, graph.inputs, constants)
     values.update({f"{NEXT}{name}": value for name, value in next_states.items()})

@@ -79,8 +79,9 @@ def export_onnx(
         require_text(port.name)
     writer = translate(lowered, opset, batch if isinstance(batch, int) else None)
     files = write_files({os.fspath(path): write_model(lowered, writer, batch)}, overwrite=overwrite)
-    constants = sum(array.size for array in lowered.constants.values())
-    return ExportReport("onnx", files, lowered.inputs, lowered.outputs, len(writer.steps), constants, lowered.metadata)
+    return ExportReport(
+        "onnx", files, lowered.inputs, lowered.outputs, len(writer.steps), lowered.constant_count, lowered.metadata
+    )
 
 
 def _check_arguments(path: object, opset: object, batch: object) -> None:

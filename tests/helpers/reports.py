@@ -1,0 +1,21 @@
+"""What commands print with ``--format json``, checked against its schema."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from sbformat.schema import load_schema
+
+REPORT: Final = Draft202012Validator(load_schema("report"))
+
+
+def parse_reports(out: str) -> list[dict[str, Any]]:
+    """Return the report of each file; a number that JSON does not have fails the test."""
+    document = json.loads(out, parse_constant=pytest.fail)
+    REPORT.validate(document)
+    files: list[dict[str, Any]] = document["files"]
+    return files
