@@ -49,6 +49,7 @@ nox.options.sessions = [
     "conformance_python",
     "conformance_javascript",
     "export_pages",
+    "docs",
     "interop",
 ]
 
@@ -135,6 +136,14 @@ def export_pages(session: nox.Session) -> None:
         "tests/project/test_export_pages.py", "tests/policies/onnx/test_node.py",
         env={"SBFORMAT_NODE_MODULES": str(modules / "node_modules")},
     )  # fmt: skip
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation site into build/site, and check its links; warnings of MkDocs are errors."""
+    session.install("-e", ".[docs,test]")
+    session.run("python", "-m", "pytest", "-n", "0", *pytest_arguments(session), "tests/project/test_site.py")
+    session.run("mkdocs", "build", "--strict", env={"NO_MKDOCS_2_WARNING": "1"})
 
 
 @nox.session
