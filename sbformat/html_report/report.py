@@ -68,7 +68,8 @@ def report(
     require_packages()
     allowed = require_names(allow, "allow")
     target = os.fspath(output)
-    listed: list[Any] = list(sources) if type(sources) in (list, tuple) else [sources]
+    several: Any = sources if type(sources) in (list, tuple) else [sources]
+    listed = list(several)
     if not listed:
         message = "expected at least one source, got none"
         raise ValueError(message)
