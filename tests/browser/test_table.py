@@ -266,8 +266,10 @@ def test_a_thousand_files_are_sorted_and_filtered_quickly(browser: Browser, tmp_
     assert time.monotonic() - begin < 20
     for script in (
         "document.querySelector('[data-key=\"key5\"] button').click()",
-        'document.getElementById("filter").value = "agent-99"; '
-        'document.getElementById("filter").dispatchEvent(new Event("input"))',
+        (
+            'document.getElementById("filter").value = "agent-99"; '
+            'document.getElementById("filter").dispatchEvent(new Event("input"))'
+        ),
         'document.getElementById("all-columns").click()',
     ):
         taken = browser.run(f"const begin = performance.now(); {script}; document.body.offsetHeight;"
