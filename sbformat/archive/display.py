@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sbformat.archive.kinds import KIND_NAMES, OBJECTS
+from sbformat.archive.kinds import KIND_TITLES, OBJECTS
 from sbformat.constants import DATA_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError, escape
@@ -105,7 +105,7 @@ def render(archive: Archive) -> str:
         rows = [(key, _render_value(found)) for key, found in data.items()]
         parts.append(fold(f"{len(rows)} {title}", [render_table("", ("name", "value"), rows)]))
     parts.append(fold("system info", [render_table("", (), _list_system(archive))]))
-    return render_output(f"Archive: {KIND_NAMES.get(archive.format, archive.format)}", parts)
+    return render_output(f"Archive: {KIND_TITLES.get(archive.format, archive.format)}", parts)
 
 
 def _render_size(archive: Archive, name: str) -> str:

@@ -35,7 +35,7 @@ STATISTICS: Final[frozenset[Kind]] = frozenset({"vecnormalize", "running-mean-st
 """Kinds of files with normalisation statistics."""
 OBJECTS: Final[frozenset[Kind]] = STATISTICS | {"replay-buffer"}
 """Kinds of files with one object that is not an agent."""
-KIND_NAMES: Final[dict[Kind, str]] = {
+KIND_TITLES: Final[dict[Kind, str]] = {
     "sb3": "Stable-Baselines3 archive",
     "folder": "unzipped Stable-Baselines3 archive",
     "torch-zip": "lone .pth (torch zip)",
@@ -50,7 +50,7 @@ KIND_NAMES: Final[dict[Kind, str]] = {
     "running-mean-std": "running mean and variance",
     "replay-buffer": "replay buffer",
 }
-"""The kinds of files that are read, in words."""
+"""What people call a file of a kind that can be read."""
 
 _HEAD_BYTES: Final = 512
 _LFS: Final = b"version https://git-lfs"

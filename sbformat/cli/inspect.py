@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sbformat
 from sbformat import pkl
-from sbformat.archive.kinds import KIND_NAMES, OBJECTS
+from sbformat.archive.kinds import KIND_TITLES, OBJECTS
 from sbformat.cli import _files, _many, _output
 from sbformat.constants import OPTIMIZER_WORD
 from sbformat.data import Serialized
@@ -259,7 +259,7 @@ def _describe_method(inflated: int, compressed: int) -> str:
 
 
 def _list_summary(report: InspectReport) -> list[tuple[str, str]]:
-    rows = [("format", KIND_NAMES[report.format])]
+    rows = [("format", KIND_TITLES.get(report.format, report.format))]
     if report.stable_baselines3_version is not None:
         rows.append(("SB3 version", report.stable_baselines3_version))
     elif report.format in ("sb3", "folder"):
