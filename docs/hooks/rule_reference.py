@@ -18,8 +18,8 @@ verdicts, from best to worst, are `clean`, `unknown`, `code`, `broken` and `dang
 the file; none of them means that the author can be trusted. [Section 14](../../schema/FORMAT.md#14-scanning) of the
 format defines the rules.
 
-Code scanners that read SARIF show a finding with a level and a severity. They rank it by its rule, so a rule with a lower
-verdict whose findings may also be dangerous has a second identifier for these.
+Code scanners that read SARIF show a finding with a level and a severity. They rank it by its rule, so a rule with a
+lower verdict whose findings may also be dangerous has a second identifier for these.
 
 | rule | verdict | SARIF level | severity |
 |---|---|---|---|
