@@ -39,6 +39,9 @@ NODE_PACKAGES: Final = ("onnxruntime-node@1.30.0", "onnxruntime-web@1.30.0")
 AXE: Final = "axe-core@4.14.1"
 """The accessibility checks of reports, run in the browser."""
 
+PAGE_PACKAGES: Final = ("pandas", "minari", "h5py", "pillow", "datasets")
+"""What programs on the pages of docs/ import, beside the extras ``test`` and ``interop``."""
+
 THIS_PYTHON: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 TESTED: Final = dict.fromkeys(version for version in (THIS_PYTHON, PYTHONS[0], PYTHONS[-1]) if version in PYTHONS)
 """The versions that ``.ci/run`` tests: the one that runs nox, the oldest and the newest."""
@@ -180,7 +183,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def interop(session: nox.Session) -> None:
-    """Compare with the real torch and stable-baselines3, the oldest supported SB3 included."""
+    """Compare with the real torch and stable-baselines3, the oldest supported SB3 included; run all pages of docs/."""
     oldest = Path(session.virtualenv.location) / "sb3_2_0"
     session.run("python", "-m", "venv", str(oldest))
     oldest_python = str(oldest / ("Scripts" if sys.platform == "win32" else "bin") / "python")
@@ -190,6 +193,11 @@ def interop(session: nox.Session) -> None:
     session.run(
         "python", "-m", "pytest", *pytest_arguments(session), "-m", "interop", env={"SBFORMAT_SB3_2_0": oldest_python}
     )
+    session.install(*PAGE_PACKAGES)
+    session.run(
+        "python", "-m", "pytest", *pytest_arguments(session), "tests/project/test_pages.py",
+        env={"SBFORMAT_PAGES": "all"},
+    )  # fmt: skip
 
 
 @nox.session

@@ -1,4 +1,4 @@
-"""The pages of ``docs/`` are true: every block runs, in order and alone, and prints what the page shows."""
+"""README and the pages of ``docs/`` are true: every block runs, in order and alone, and prints what the page shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the commands ar
 
 PAGES: Final = {
     path.relative_to(ROOT).as_posix(): read_page(path)
-    for path in sorted((ROOT / "docs").rglob("*.md"))
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     if path.parent.name != "export"  # test_export_pages.py
 }
 ALONE: Final = [(name, number) for name, blocks in PAGES.items() for number in list_runnable(blocks)]
