@@ -53,6 +53,7 @@ nox.options.sessions = [
     "conformance_python",
     "conformance_javascript",
     "export_pages",
+    "docs",
     "browser",
     "interop",
 ]
@@ -167,6 +168,14 @@ def browser(session: nox.Session) -> None:
         "python", "-m", "pytest", "-n", "0", *pytest_arguments(session), "-m", "browser",
         env={"SBFORMAT_NODE_MODULES": modules},
     )  # fmt: skip
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation site into build/site, and check its links; warnings of MkDocs are errors."""
+    session.install("-e", ".[docs,test]")
+    session.run("python", "-m", "pytest", "-n", "0", *pytest_arguments(session), "tests/project/test_site.py")
+    session.run("mkdocs", "build", "--strict", env={"NO_MKDOCS_2_WARNING": "1"})
 
 
 @nox.session
