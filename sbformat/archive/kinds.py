@@ -35,7 +35,6 @@ STATISTICS: Final[frozenset[Kind]] = frozenset({"vecnormalize", "running-mean-st
 """Kinds of files with normalisation statistics."""
 OBJECTS: Final[frozenset[Kind]] = STATISTICS | {"replay-buffer"}
 """Kinds of files with one object that is not an agent."""
-
 KIND_TITLES: Final[dict[Kind, str]] = {
     "sb3": "Stable-Baselines3 archive",
     "folder": "unzipped Stable-Baselines3 archive",

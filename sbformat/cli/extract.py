@@ -28,9 +28,17 @@ def configure(subparsers: Any) -> None:
         help="the suffix selects the format: .safetensors, .npz, or a folder of .npy; -: .safetensors",
     )
     parser.add_argument(
-        "--entry", default="policy", metavar="NAME", help="policy (default), policy.optimizer, ..., or all"
+        "--entry",
+        default="policy",
+        metavar="NAME",
+        help="policy (default), policy.optimizer, ..., statistics (of a bundle), or all",
     )
-    parser.add_argument("--tensors", default="*", metavar="GLOB", help="only tensors whose path matches")
+    parser.add_argument(
+        "--tensors",
+        action="append",
+        metavar="NAME",
+        help="only tensors of this name or pattern (*.weight); repeatable",
+    )
     parser.add_argument("--force", action="store_true", help="overwrite OUT")
     _files.add_reading_options(parser)
     parser.set_defaults(run=run)
@@ -49,7 +57,12 @@ def run(args: argparse.Namespace) -> int:
             _output.bytes_progress("extracting", _count_bytes(archive, args.entry)) as advance,
         ):
             report = extract(
-                archive, output, entry=args.entry, tensors=args.tensors, overwrite=args.force, progress=advance
+                archive,
+                output,
+                entry=args.entry,
+                tensors=args.tensors or "*",
+                overwrite=args.force,
+                progress=advance,
             )
         return {**report._asdict(), "output": args.output}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -180,7 +181,8 @@ def _print_sarif(reports: list[dict[str, Any]], skipped: dict[str, Any], status:
     import sbformat
     from sbformat.tools.scan.sarif import render_sarif
 
-    _output.print_document(render_sarif(reports, skipped, version=sbformat.__version__, exit_code=status))
+    version = sbformat.__version__
+    _output.print_document(render_sarif(reports, skipped, version=version, exit_code=status, root=os.getcwd()))
 
 
 # -- text ---------------------------------------------------------------------------------------------

@@ -144,6 +144,16 @@ def test_extract_writes(capsys: pytest.CaptureFixture[str], tmp_path: Path, name
     assert (status, len(report["tensors"])) == (0, 6)
 
 
+def test_extract_writes_tensors_of_several_names_and_patterns(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ("--entry", "policy.optimizer", "--tensors", "state/[0]/exp_avg", "--tensors", "*/step")
+    status, (report,) = run_json(capsys, "extract", PPO, "-o", tmp_path / "o.npz", *words)
+    assert (status, report["tensors"][:2], len(report["tensors"])) == (0, ["state/[0]/step", "state/[0]/exp_avg"], 13)
+    status, (report,) = run_json(capsys, "extract", PPO, "-o", tmp_path / "p.npz", *words, "--tensors", "nope")
+    assert (status, "no tensor that matches 'nope'" in report["message"]) == (2, True)
+
+
 def test_extract_reads_what_policy_save_wrote_around_the_tensors(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

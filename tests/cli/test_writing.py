@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,8 @@ def test_diff_says_what_differs(capsys: Capture, ppo: Path) -> None:
     assert report["changes"] == [
         {
             "entry": "data", "loc": "/gamma", "kind": "value", "message": "0.99 became 0.5",
-            "max_abs_difference": None,
+            "max_abs_difference": None, "l2_difference": None, "relative_change": None, "differing": None,
+            "numel": None,
         }
     ]  # fmt: skip
     status, out = run(capsys, "diff", PPO, ppo)
@@ -82,6 +84,59 @@ def test_differences_that_json_cannot_spell_are_text(capsys: Capture, tmp_path: 
     assert [row["max_abs_difference"] for row in report["changes"]] == ["Infinity"]
     assert report["state_dicts"][0]["max_abs_difference"] == "Infinity"
     assert "inf" in run(capsys, "diff", tmp_path / "a.pth", other / "a.pth")[1]
+
+
+def test_diff_shows_how_much_tensors_differ(capsys: Capture, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    paths = [tmp_path / "a.pth", tmp_path / "other" / "a.pth"]
+    for path, values in zip(paths, ([3, 4], [3, 4.5])):
+        path.write_bytes(sbformat.pth.dumps(sbformat.StateDict.from_arrays({"x": np.array(values, np.float32)})))
+    status, (report,) = run_json(capsys, "diff", *paths)
+    (row,) = report["changes"]
+    assert (status, row["l2_difference"], row["relative_change"], row["differing"], row["numel"]) == (1, 0.5, 0.1, 1, 2)
+    assert report["state_dicts"][0]["l2_difference"] == 0.5
+    status, out = run(capsys, "diff", *paths)
+    assert "l2 norm  relative change" in out
+    assert re.search("x +value +1 of 2 elements differ, by at most 0.5 +0.5 +0.1\n", out)
+
+
+def test_diff_of_parts_and_within_a_tolerance(capsys: Capture, ppo: Path) -> None:
+    weights = {name: array * 1.01 for name, array in sbformat.read(PPO).parameters["policy"].to_numpy().items()}
+    other = sbformat.read(PPO)
+    sbformat.write(
+        other.replace(data={**other.data, "gamma": 0.5}, parameters={"policy": weights}), ppo, overwrite=True
+    )
+    status, (report,) = run_json(capsys, "diff", PPO, ppo, "--only", "weights", "--only", "system", "--rtol", "0.02")
+    assert (status, report["equal"], report["only"], report["rtol"]) == (0, True, ["weights", "system"], 0.02)
+    assert [row["close"] for row in report["state_dicts"] if row["name"] == "policy.pth"] == [12]
+    line = f"{PPO} -> {ppo}: equal within the tolerance in weights, system\n"
+    words = ("--only", "weights", "--only", "system", "--rtol", "0.02")
+    assert run(capsys, "diff", PPO, ppo, *words)[1].startswith(line)
+    assert run_json(capsys, "diff", PPO, ppo, "--only", "weights", "--atol", "1e-9")[0] == 1
+    status, (report,) = run_json(capsys, "diff", PPO, ppo, "--only", "data", "--rtol", "0.02")
+    assert (status, [row["loc"] for row in report["changes"]]) == (1, ["/gamma"])
+    report = failure(capsys, "diff", PPO, ppo, "--only", "wights")
+    assert "did you mean 'weights'?" in report["message"]
+
+
+@pytest.mark.parametrize("text", ["-1", "nan", "inf", "much", ""])
+@pytest.mark.parametrize("option", ["--rtol", "--atol"])
+def test_a_tolerance_of_a_command_line_is_a_number(capsys: Capture, option: str, text: str) -> None:
+    with pytest.raises(SystemExit):
+        main(["diff", str(PPO), str(PPO), f"{option}={text}"])
+    assert f"argument {option}: expected a finite number of 0 or more" in capsys.readouterr().err
+
+
+def test_diff_finds_an_entry_that_cannot_be_decoded_in_archives_of_equal_bytes(capsys: Capture, ppo: Path) -> None:
+    crc = sbformat.read(ppo).entries["policy.pth"].crc.to_bytes(4, "little")
+    damaged = ppo.with_name("damaged.zip")
+    damaged.write_bytes(ppo.read_bytes().replace(crc, b"\1\2\3\4"))
+    status, (report,) = run_json(capsys, "diff", ppo, damaged)
+    assert (status, report["equal"]) == (1, True)
+    assert [(row["entry"], row["side"]) for row in report["unreadable"]] == [("policy.pth", "second")]
+    status, out = run(capsys, "diff", ppo, damaged)
+    assert (status, out.splitlines()[0]) == (1, f"{ppo} -> {damaged}: equal, but 1 entry cannot be decoded")
+    assert "expected CRC-32 0x04030201" in out
 
 
 @pytest.mark.parametrize(("first", "second"), [("bad", "good"), ("good", "bad"), ("gone", "good"), ("good", "gone")])
