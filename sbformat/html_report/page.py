@@ -128,7 +128,7 @@ def allow_breaks(text: str) -> Any:
     """Return a text from a file as HTML whose lines can be broken after dots, underscores and the like."""
     from markupsafe import Markup
 
-    parts = re.split(r"(?<=[._/,:(])(?=\w)", _finalize(text))
+    parts = re.split(r"(?<=[._/,:(])(?=[^\W\d])", _finalize(text))
     return Markup("<wbr>").join(parts)
 
 
