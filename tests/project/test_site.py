@@ -79,13 +79,22 @@ def test_every_page_is_in_the_navigation(monkeypatch: pytest.MonkeyPatch) -> Non
     assert pages - listed == set()
 
 
+def test_section_numbers_of_the_format_are_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = load_hook("site_pages", monkeypatch)
+    page = pages.convert_page(
+        "see section 8, (12.6), 9.5 (2 more), `(3.1)`\n```\nsection 8\n```", "format.md", ["format.md"]
+    )
+    assert "[section 8](#8-limits), ([12.6](#126-an-archive-as-safetensors)), 9.5 (" in page
+    assert page.endswith("```\nsection 8\n```")
+
+
 def test_the_commands_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     page = load_hook("command_reference", monkeypatch).render_commands()
     commands: Any = next(action for action in build_parser()._actions if action.dest == "command").choices
     assert re.findall(r"^## (\S+)$", page, re.MULTILINE) == list(commands)
     for command in commands.values():
         for action in command._actions:
-            for option in action.option_strings:
+            for option in action.option_strings if action.dest != "help" else ():
                 assert re.search(rf"`[^`]*{re.escape(option)}\b[^`]*` \|", page), option
     assert "%(" not in page
 
