@@ -123,6 +123,16 @@ def test_every_public_name_is_in_the_api() -> None:
     assert sorted(listed) == sorted({*sbformat.__all__, "unsafe", "sb3"} - {"__version__"})
 
 
+def test_the_members_that_the_api_lists_exist() -> None:
+    page = (ROOT / "docs" / "reference" / "api.md").read_text("utf-8")
+    lists = re.findall(r"^::: sbformat\.(\w+)\n    options:\n      members: \[(.*)\]$", page, re.MULTILINE)
+    assert len(lists) >= 2
+    for name, members in lists:
+        cls = getattr(sbformat, name)
+        known = {*dir(cls), *getattr(cls, "__annotations__", {})}
+        assert set(members.split(", ")) - known == set()
+
+
 # -- the site -------------------------------------------------------------------------------------------
 
 
