@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import re
-import sys
 from inspect import isfunction
-from typing import Any
 
 import sbformat
 from sbformat.cli import build_parser
 from tests.helpers.bundled import ROOT
 from tests.helpers.pages import read_page
+from tests.helpers.site_hooks import load_hook
 
 README = (ROOT / "README.md").read_text("utf-8")
 PYPROJECT = (ROOT / "pyproject.toml").read_text("utf-8")
@@ -50,14 +48,6 @@ def test_the_links_of_the_readme_lead_to_pages_and_files() -> None:
             assert {f"{page}.md", f"{page}/README.md"} & pages or not page, link
         elif "/blob/main/" in path:
             assert (ROOT / path.partition("/blob/main/")[2]).exists(), link
-
-
-def load_hook(name: str) -> Any:
-    """Import a module of ``docs/hooks``."""
-    folder = str(ROOT / "docs" / "hooks")
-    if folder not in sys.path:
-        sys.path.append(folder)
-    return importlib.import_module(name)
 
 
 def test_every_command_is_in_the_readme() -> None:
