@@ -92,7 +92,10 @@ SEARCH: Final = """
     query.value = arguments[0];
     for (const name of ["focus", "input", "keyup"]) query.dispatchEvent(new Event(name, {bubbles: true}));
 """
-RESULTS: Final = (
+RESULTS: Final = """
+    const links = [...document.querySelectorAll('.md-search-result__link')];
+    return links.map((link) => link.pathname + link.hash);
+"""
     "return [...document.querySelectorAll('.md-search-result__link')].map((link) => link.pathname + link.hash)"
 )
 
