@@ -11,6 +11,7 @@ virtual environment and installs what it needs.
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import sys
@@ -35,6 +36,9 @@ OLDEST_SB3: Final = (TORCH, "numpy<2", "stable-baselines3==2.0.0", "sb3-contrib=
 NODE_PACKAGES: Final = ("onnxruntime-node@1.30.0", "onnxruntime-web@1.30.0")
 """What the programs of docs/export/ for node and browsers import."""
 
+AXE: Final = "axe-core@4.14.1"
+"""The accessibility checks of reports, run in the browser."""
+
 THIS_PYTHON: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 TESTED: Final = dict.fromkeys(version for version in (THIS_PYTHON, PYTHONS[0], PYTHONS[-1]) if version in PYTHONS)
 """The versions that ``.ci/run`` tests: the one that runs nox, the oldest and the newest."""
@@ -49,6 +53,8 @@ nox.options.sessions = [
     "conformance_python",
     "conformance_javascript",
     "export_pages",
+    "docs",
+    "browser",
     "interop",
 ]
 
@@ -64,6 +70,18 @@ def run_readme_command(session: nox.Session, command: str, *arguments: str) -> N
 def pytest_arguments(session: nox.Session) -> tuple[str, ...]:
     """Quiet, with no cache folder left in the checkout, and what followed ``--`` on the command line."""
     return ("-q", "-p", "no:cacheprovider", *session.posargs)
+
+
+def install_node_packages(session: nox.Session, *packages: str) -> str:
+    """Install packages of npm into the session's environment; return their folder."""
+    if shutil.which("npm") is None:
+        session.skip("npm is not installed")
+    modules = Path(session.virtualenv.location) / "node"
+    session.run(  # without the install scripts, which download libraries for GPUs
+        "npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(modules), *packages,
+        external=True,
+    )  # fmt: skip
+    return str(modules / "node_modules")
 
 
 @nox.session
@@ -122,19 +140,42 @@ def conformance_javascript(session: nox.Session) -> None:
 @nox.session
 def export_pages(session: nox.Session) -> None:
     """Run the programs of docs/export/ in Python, C, C++, node, a browser and Java, as far as these are installed."""
-    if shutil.which("npm") is None:
-        session.skip("npm is not installed")
-    modules = Path(session.virtualenv.location) / "node"
-    session.run(  # without the install scripts, which download libraries for GPUs
-        "npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(modules), *NODE_PACKAGES,
-        external=True,
-    )  # fmt: skip
+    modules = install_node_packages(session, *NODE_PACKAGES)
     session.install("-e", ".[test]")
     session.run(
         "python", "-m", "pytest", *pytest_arguments(session),
         "tests/project/test_export_pages.py", "tests/policies/onnx/test_node.py",
-        env={"SBFORMAT_NODE_MODULES": str(modules / "node_modules")},
+        env={"SBFORMAT_NODE_MODULES": modules},
     )  # fmt: skip
+
+
+def install_chromium(session: nox.Session) -> None:
+    """Install Chromium and its driver where they are missing and apt may install them; skip the session otherwise."""
+    if shutil.which("chromedriver") is None and shutil.which("apt-get") and os.geteuid() == 0:
+        for arguments in (("update",), ("install", "--yes", "--no-install-recommends", "chromium", "chromium-driver")):
+            session.run("apt-get", "-qq", *arguments, external=True, success_codes=range(256))
+    if shutil.which("chromedriver") is None:
+        session.skip("chromium and chromedriver are not installed")
+
+
+@nox.session
+def browser(session: nox.Session) -> None:
+    """Open reports in Chromium: the console, requests, sorting and filtering, accessibility, hostile archives."""
+    install_chromium(session)
+    modules = install_node_packages(session, AXE)
+    session.install("-e", ".[test]", "selenium>=4.20")
+    session.run(
+        "python", "-m", "pytest", "-n", "0", *pytest_arguments(session), "-m", "browser",
+        env={"SBFORMAT_NODE_MODULES": modules},
+    )  # fmt: skip
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation site into build/site, and check its links; warnings of MkDocs are errors."""
+    session.install("-e", ".[docs,test]")
+    session.run("python", "-m", "pytest", "-n", "0", *pytest_arguments(session), "tests/project/test_site.py")
+    session.run("mkdocs", "build", "--strict", env={"NO_MKDOCS_2_WARNING": "1"})
 
 
 @nox.session

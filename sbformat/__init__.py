@@ -20,6 +20,7 @@ _MODULES: Final = {
     "UnsupportedError ValidationError",
     "formats.replay_buffer": "Episode ReplayBuffer read_replay_buffer",
     "formats.vecnormalize": "RunningMeanStd VecNormalize read_vecnormalize write_vecnormalize writes_vecnormalize",
+    "html_report.report": "HtmlReport report",
     "limits": "DEFAULT_LIMITS Limits",
     "policies.c.export": "export_c",
     "policies.export.files": "ExportReport",

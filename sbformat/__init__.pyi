@@ -22,6 +22,8 @@ from sbformat.formats.vecnormalize import VecNormalize as VecNormalize
 from sbformat.formats.vecnormalize import read_vecnormalize as read_vecnormalize
 from sbformat.formats.vecnormalize import write_vecnormalize as write_vecnormalize
 from sbformat.formats.vecnormalize import writes_vecnormalize as writes_vecnormalize
+from sbformat.html_report.report import HtmlReport as HtmlReport
+from sbformat.html_report.report import report as report
 from sbformat.limits import DEFAULT_LIMITS as DEFAULT_LIMITS
 from sbformat.limits import Limits as Limits
 from sbformat.policies.c.export import export_c as export_c

@@ -1,12 +1,30 @@
-"""How reports render what Python and JSON do not agree on: numbers, and tables of plain text."""
+"""How reports render what Python and JSON do not agree on: numbers, sizes, and tables of plain text."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+
+
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def format_size(nbytes: int) -> str:
+    """Return a number of bytes with its unit, ``1.5 KiB``."""
+    value = float(nbytes)
+    for unit in _UNITS:
+        if value < 1024 or unit == _UNITS[-1]:
+            return f"{nbytes} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return str(nbytes)
+
+
+def count_noun(count: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun, ``1 tensor`` or ``2 tensors``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural or noun + 's'}"
 
 
 def write_number(value: float) -> Any:

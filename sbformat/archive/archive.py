@@ -84,7 +84,15 @@ class Archive:
         self._state_dicts = tuple(filter(is_state_dict, self._contents))
 
     def __repr__(self) -> str:
-        return f"<Archive {self.format} {' '.join(self.entries)!r:.200}>"
+        from sbformat.archive.display import describe
+
+        return describe(self)
+
+    def _repr_html_(self) -> str:
+        """Return a summary for notebooks: what it is, its entries and hyper-parameters."""
+        from sbformat.archive.display import render
+
+        return render(self)
 
     # -- the file -------------------------------------------------------------------------------------
 
@@ -300,6 +308,10 @@ class Archive:
         if isinstance(found, SbformatError):
             raise found.again()
         return found  # type: ignore[no-any-return]
+
+    def is_decoded(self, name: str) -> bool:
+        """Return whether an entry was decoded before, or failed to be, so that its value is in memory."""
+        return name in self._cache
 
     def _require(self, name: str) -> None:
         if name not in self.entries and is_state_dict(name):

@@ -35,6 +35,22 @@ STATISTICS: Final[frozenset[Kind]] = frozenset({"vecnormalize", "running-mean-st
 """Kinds of files with normalisation statistics."""
 OBJECTS: Final[frozenset[Kind]] = STATISTICS | {"replay-buffer"}
 """Kinds of files with one object that is not an agent."""
+KIND_TITLES: Final[dict[Kind, str]] = {
+    "sb3": "Stable-Baselines3 archive",
+    "folder": "unzipped Stable-Baselines3 archive",
+    "torch-zip": "lone .pth (torch zip)",
+    "torch-legacy": "lone .pth (legacy torch stream)",
+    "data-json": "bare data",
+    "sb2-zip": "Stable Baselines 2 archive",
+    "sb2-pickle": "Stable Baselines 2 pickle",
+    "policy-file": "file of policy.save()",
+    "safetensors": "arrays (safetensors)",
+    "npz": "arrays (npz)",
+    "vecnormalize": "statistics of VecNormalize",
+    "running-mean-std": "running mean and variance",
+    "replay-buffer": "replay buffer",
+}
+"""What people call a file of a kind that can be read."""
 
 _HEAD_BYTES: Final = 512
 _LFS: Final = b"version https://git-lfs"

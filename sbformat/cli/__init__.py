@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _COMMANDS: Final = (
     "inspect", "validate", "scan", "extract", "diff", "edit", "convert", "rebuild", "bundle", "unbundle", "predict",
-    "evaluate", "export",
+    "evaluate", "export", "report",
 )  # fmt: skip
 _EXIT_INTERRUPTED: Final = 130
 

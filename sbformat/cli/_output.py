@@ -10,6 +10,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from sbformat import rendering
 from sbformat.errors import escape
 from sbformat.rendering import render_table, write_numbers
 
@@ -22,27 +23,14 @@ _REPORT_LINE: Final = "\n    "
 """The beginning of a line of a report, two levels down in its document."""
 _NO_FILES: Final = "[]\n}"
 """The end of a document without reports."""
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _CELL: Final = 100
 _LONG_WORK: Final = 50
 _LISTED: Final = 3
 _MANY_BYTES: Final = 1 << 26
 _ROWS: Final = 1000
 
-
-def format_size(nbytes: int) -> str:
-    """Return a number of bytes with its unit, ``1.5 KiB``."""
-    value = float(nbytes)
-    for unit in _UNITS:
-        if value < 1024 or unit == _UNITS[-1]:
-            return f"{nbytes} B" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    return str(nbytes)
-
-
-def count_noun(count: int, noun: str, plural: str = "") -> str:
-    """Return a number with its noun, ``1 tensor`` or ``2 tensors``."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural or noun + 's'}"
+format_size = rendering.format_size
+count_noun = rendering.count_noun
 
 
 def print_json(command: str, files: Sequence[dict[str, Any] | str], **others: Any) -> None:

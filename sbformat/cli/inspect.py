@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sbformat
 from sbformat import pkl
-from sbformat.archive.kinds import OBJECTS
+from sbformat.archive.kinds import KIND_TITLES, OBJECTS
 from sbformat.cli import _files, _many, _output
 from sbformat.constants import OPTIMIZER_WORD
 from sbformat.data import Serialized
@@ -25,21 +25,6 @@ if TYPE_CHECKING:
 
 _JSON_BITS = 64
 _JSON_TEXT = 200
-_KINDS = {
-    "sb3": "Stable-Baselines3 archive",
-    "folder": "unzipped Stable-Baselines3 archive",
-    "torch-zip": "lone .pth (torch zip)",
-    "torch-legacy": "lone .pth (legacy torch stream)",
-    "data-json": "bare data",
-    "sb2-zip": "Stable Baselines 2 archive",
-    "sb2-pickle": "Stable Baselines 2 pickle",
-    "policy-file": "file of policy.save()",
-    "safetensors": "arrays (safetensors)",
-    "npz": "arrays (npz)",
-    "vecnormalize": "statistics of VecNormalize",
-    "running-mean-std": "running mean and variance",
-    "replay-buffer": "replay buffer",
-}
 
 
 def configure(subparsers: Any) -> None:
@@ -274,7 +259,7 @@ def _describe_method(inflated: int, compressed: int) -> str:
 
 
 def _list_summary(report: InspectReport) -> list[tuple[str, str]]:
-    rows = [("format", _KINDS.get(report.format, report.format))]
+    rows = [("format", KIND_TITLES.get(report.format, report.format))]
     if report.stable_baselines3_version is not None:
         rows.append(("SB3 version", report.stable_baselines3_version))
     elif report.format in ("sb3", "folder"):

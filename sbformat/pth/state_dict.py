@@ -186,7 +186,15 @@ class StateDict(Decoded, Mapping[Any, Any]):
         return len(self._keyed())
 
     def __repr__(self) -> str:
-        return f"<StateDict of {len(self)} keys>"
+        from sbformat.pth.display import describe
+
+        return describe(self)
+
+    def _repr_html_(self) -> str:
+        """Return a table of its tensors for notebooks."""
+        from sbformat.pth.display import render
+
+        return render(self)
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -17,7 +17,7 @@ PPO: Final = ARCHIVES / "ppo-cartpole.zip"
 SAC: Final = ARCHIVES / "sac-pendulum.zip"
 
 
-def entries(path: Path = PPO) -> dict[str, bytes]:
+def entries(path: Path | io.BytesIO = PPO) -> dict[str, bytes]:
     """The entries of a bundled archive, by the standard library."""
     with zipfile.ZipFile(path) as file:
         return {name: file.read(name) for name in file.namelist()}

@@ -12,8 +12,11 @@ from typing import Final, NamedTuple
 
 from tests.helpers.bundled import ROOT
 
-FENCE: Final = re.compile(r"(?:^`([\w./-]+)`:\n\n)?^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-"""The name of a file, the language, and the text of a block."""
+FENCE: Final = re.compile(
+    r"((?:^<!-- test: .*? -->\n+)*)(?:^`([\w./-]+)`:\n\n)?^```(\w+)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE
+)
+"""The marks, the name of a file, the language, and the text of a block."""
+MARK: Final = re.compile(r"<!-- test: (.*?) -->")
 COMMAND: Final = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 NUMBER: Final = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?")
 TOLERANCE: Final = 1e-5
@@ -30,6 +33,8 @@ class Block(NamedTuple):
     """Of the file that it is, when the line before it is the name."""
     language: str
     text: str
+    marks: tuple[str, ...] = ()
+    """For the tests of ``run_pages.py``: of comments ``<!-- test: ... -->`` before the block."""
 
 
 class Command(NamedTuple):
@@ -42,7 +47,13 @@ class Command(NamedTuple):
 def read_page(path: Path) -> list[Block]:
     """Return the blocks of a page, in order."""
     text = path.read_text("utf-8")
-    return [Block(name or None, language, code) for name, language, code in FENCE.findall(text)]
+    return parse_blocks(text)
+
+
+def parse_blocks(text: str) -> list[Block]:
+    """Return the blocks of a page, in order."""
+    found = FENCE.findall(text)
+    return [Block(name or None, language, code, tuple(MARK.findall(marks))) for marks, name, language, code in found]
 
 
 def list_commands(block: Block) -> list[Command]:

@@ -30,7 +30,7 @@ PYTHON = [
 ]
 COMMANDS = (
     "inspect", "extract", "validate", "scan", "diff", "edit", "convert", "rebuild", "bundle", "unbundle", "predict",
-    "export",
+    "export", "report",
 )  # fmt: skip
 """All but ``evaluate``, which needs gymnasium: the interop tests run it."""
 SHOWN = [

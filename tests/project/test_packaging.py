@@ -48,6 +48,9 @@ def test_the_wheel_holds_the_schemas(built: Path, tmp_path: Path) -> None:
         names = set(file.namelist())
         file.extractall(tmp_path)
     assert {"sbformat/py.typed", *(f"sbformat/_schema/{name}.schema.json" for name in SCHEMAS)} <= names
+    templates = {path.name for path in (ROOT / "sbformat" / "html_report" / "templates").iterdir()}
+    assert len(templates) > 3
+    assert {f"sbformat/html_report/templates/{name}" for name in templates} <= names
     assert {name.partition("/")[0] for name in names} == {"sbformat", wheel.name.partition("-py3")[0] + ".dist-info"}
     assert read_schema(tmp_path, tmp_path) == "urn:sbformat:data"
 

@@ -65,6 +65,14 @@ def export_graph(source: Any, folder: Path) -> Any:
     return json.loads((folder / "out.json").read_bytes())["nodes"], list(tensors)
 
 
+def write_page(source: Any, folder: Path) -> Any:
+    """The page, without what depends on the kind of source: the name, and the digest of the file."""
+    report = sbformat.report(source, folder / "out.html", overwrite=True, title="a page")
+    page = (folder / "out.html").read_text("utf-8")
+    (folder / "out.html").unlink()
+    return report.broken, re.sub(r"<p class=\"digest\">.*</p>|\d[\d.]* KiB", "", page)
+
+
 def predict_action(source: Any) -> Any:
     policy = sbformat.load_policy(source)
     zeros = np.zeros(policy.observation_space.shape)  # type: ignore[attr-defined]
@@ -95,6 +103,7 @@ SOURCES: Final[dict[str, tuple[Callable[[Any, Path], Any], Path]]] = {
     "read_vecnormalize": (lambda source, _: sbformat.read_vecnormalize(source), STATISTICS),
     "rebuild": (lambda source, _: sbformat.rebuild(source), PPO),
     "rebuild_vecnormalize": (lambda source, _: sbformat.rebuild_vecnormalize(source), STATISTICS),
+    "report": (lambda source, folder: write_page([source], folder), PPO),
     "safe_open": (lambda source, _: read_tensor(source), PPO),
     "scan": (lambda source, _: scan_findings(source), PPO),
     "validate": (lambda source, _: sbformat.validate(source), PPO),

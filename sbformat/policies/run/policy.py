@@ -167,6 +167,12 @@ class Policy:
         spaces = f"{_render(self.observation_space)} -> {_render(self.action_space)}"
         return f"<Policy {escape(self.algorithm or 'of an unknown algorithm', 40)} {spaces}>"
 
+    def _repr_html_(self) -> str:
+        """Return spaces, inputs, layers and outputs for notebooks."""
+        from sbformat.policies.display import render
+
+        return render(self)
+
     def __copy__(self) -> Policy:
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)

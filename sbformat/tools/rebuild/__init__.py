@@ -97,6 +97,10 @@ class Rebuilt(NamedTuple):
     """For :func:`sbformat.write`."""
     report: RebuildReport
 
+    def _repr_html_(self) -> str:
+        """Return the report and the archive for notebooks."""
+        return self.report._repr_html_() + self.archive._repr_html_()
+
 
 def rebuild(
     source: Archive | SourceLike,

@@ -74,3 +74,14 @@ class RebuildReport(NamedTuple):
         rows = [row._asdict() for row in self.rows]
         requires = [required.to_json() for required in self.requires]
         return {**self._asdict(), "rows": rows, "requires": requires, "counts": self.counts()}
+
+    def __repr__(self) -> str:
+        from sbformat.tools.rebuild.display import describe
+
+        return describe(self)
+
+    def _repr_html_(self) -> str:
+        """Return what became of each key and entry for notebooks."""
+        from sbformat.tools.rebuild.display import render
+
+        return render(self)

@@ -153,7 +153,7 @@ class Skipped(NamedTuple):
     reason: SkipReason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ScanReport:
     """What loading a file would run or import, and what in it sbformat does not understand."""
 
@@ -175,3 +175,14 @@ class ScanReport:
     """Bytes of the file, or of everything that was examined in a folder."""
     skipped: tuple[Skipped, ...] = ()
     """Files of a folder without a verdict."""
+
+    def __repr__(self) -> str:
+        from sbformat.tools.scan.display import describe
+
+        return describe(self)
+
+    def _repr_html_(self) -> str:
+        """Return the verdict and the findings for notebooks."""
+        from sbformat.tools.scan.display import render
+
+        return render(self)

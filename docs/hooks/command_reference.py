@@ -1,0 +1,74 @@
+"""The page of commands: what ``sbformat COMMAND --help`` prints, as tables."""
+
+from __future__ import annotations
+
+import argparse
+import html
+from typing import Final
+
+from sbformat.cli import build_parser
+
+_INTRODUCTION: Final = """# Commands
+
+This page is made of the command line itself: it has what `sbformat COMMAND --help` prints.
+
+"""
+
+_USAGE: Final = "usage: "
+
+
+def list_commands() -> dict[str, argparse.ArgumentParser]:
+    """Return the parser of each command, in the order of the help."""
+    parser = build_parser()
+    (commands,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001 -- argparse has no public way
+    return dict(commands.choices)
+
+
+def escape_cell(text: str) -> str:
+    """Return plain text for a cell of a table."""
+    return html.escape(" ".join(text.split()), quote=False).replace("|", "\\|").replace("*", "\\*").replace("_", "\\_")
+
+
+def render_help(action: argparse.Action, prog: str) -> str:
+    """Return the help of an argument, with its default in place."""
+    if not action.help:
+        return ""
+    values = {**vars(action), "prog": prog}
+    values["choices"] = ", ".join(map(str, action.choices)) if action.choices else ""
+    return action.help % values
+
+
+def name_argument(action: argparse.Action) -> str:
+    """Return an argument as one writes it: ``-o OUT, --output OUT``."""
+    formatter = argparse.HelpFormatter(prog="")
+    if not action.option_strings:
+        return formatter._format_args(action, formatter._get_default_metavar_for_positional(action))  # noqa: SLF001
+    if action.nargs == 0:
+        return ", ".join(action.option_strings)
+    value = formatter._format_args(action, formatter._get_default_metavar_for_optional(action))  # noqa: SLF001
+    return ", ".join(f"{option} {value}" for option in action.option_strings)
+
+
+def render_command(name: str, parser: argparse.ArgumentParser) -> str:
+    """Return the section of a command."""
+    usage = parser.format_usage().rstrip().replace("\n" + " " * len(_USAGE), "\n").removeprefix(_USAGE)
+    lines = [f"## {name}", "", parser.description or "", "", "```text", usage, "```", ""]
+    for group in parser._action_groups:  # noqa: SLF001
+        actions = [action for action in group._group_actions if action.help != argparse.SUPPRESS]  # noqa: SLF001
+        if not actions:
+            continue
+        title = (group.title or "options").replace("positional arguments", "arguments")
+        lines += [f"| {title} | |", "|---|---|"]
+        for action in actions:
+            written = name_argument(action).replace("|", "\\|")
+            lines.append(f"| `{written}` | {escape_cell(render_help(action, parser.prog))} |")
+        lines.append("")
+    example = (parser.epilog or "").removeprefix("Example: ")
+    if example:
+        lines += ["Example:", "", "```text", example, "```", ""]
+    return "\n".join(lines)
+
+
+def render_commands() -> str:
+    """Return the page."""
+    return _INTRODUCTION + "\n".join(render_command(name, parser) for name, parser in list_commands().items())

@@ -1,0 +1,115 @@
+"""Adds pages to the site that are not in ``docs/``, and makes links work both on GitHub and on the site.
+
+MkDocs calls the functions ``on_...``. What comes in: the Markdown of ``docs/``, written for GitHub, with links relative
+to the file. What goes out: the same pages for Python-Markdown, and
+
+- copies of documents that are kept elsewhere (:data:`COPIED`),
+- pages that are generated from the code (:data:`GENERATED`).
+
+A relative link is resolved as a path in the repository. If the site has a page of that file, the link leads to the
+page, else to the file on GitHub::
+
+    in docs/architecture.md    [FORMAT.md](../schema/FORMAT.md#1-the-archive)  ->  format.md#1-the-archive
+    in docs/architecture.md    [noxfile](../noxfile.py)  ->  https://github.com/sbformat/sbformat/blob/main/noxfile.py
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from command_reference import render_commands
+from github_markdown import map_text, normalize_lists
+from limit_reference import render_limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+BLOB: Final = "https://github.com/sbformat/sbformat/blob/main/"
+
+COPIED: Final = {
+    "format.md": "schema/FORMAT.md",
+    "security.md": "SECURITY.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "changelog.md": "CHANGELOG.md",
+}
+"""Pages of the site, and the documents that they are."""
+
+GENERATED: Final[dict[str, Callable[[], str]]] = {
+    "reference/commands.md": render_commands,
+    "reference/limits.md": render_limits,
+}
+"""Pages of the site, and the functions that write them."""
+
+_SITE_PAGE: Final = {document: page for page, document in COPIED.items()}
+_LINK: Final = re.compile(r"(\]\()(?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]*)?(\))")
+
+
+def resolve_link(target: str, page: str, pages: Collection[str]) -> str:
+    """Return the address on the site of what a relative link in a page leads to.
+
+    :param target: the link, without a fragment
+    :param page: the page that has it, relative to ``docs/``
+    :param pages: all pages and files of the site, relative to ``docs/``
+    :return: a link relative to the page, or an address on GitHub; unchanged if there is no such file
+    """
+    if target in GENERATED or posixpath.normpath(posixpath.join(posixpath.dirname(page), target)) in pages:
+        return target
+    source = COPIED.get(page, f"docs/{page}")
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+    found = _SITE_PAGE.get(path, path.removeprefix("docs/"))
+    if found in pages or found in GENERATED:
+        return posixpath.relpath(found, posixpath.dirname(page) or ".")
+    return BLOB + path if (ROOT / path).exists() else target
+
+
+def convert_page(markdown: str, page: str, pages: Collection[str]) -> str:
+    """Convert a page from GitHub's Markdown to that of the site."""
+
+    def replace(found: re.Match[str]) -> str:
+        before, target, fragment, after = found.groups(default="")
+        return before + resolve_link(target, page, pages) + fragment + after
+
+    return normalize_lists(map_text(markdown, lambda text: _LINK.sub(replace, text)))
+
+
+def prune_nav(items: Any, pages: Collection[str]) -> Any:
+    """Leave out the pages of the navigation that do not exist, and sections without pages."""
+    if isinstance(items, list):
+        return [kept for kept in (prune_nav(item, pages) for item in items) if kept]
+    if isinstance(items, dict):
+        return {title: kept for title, kept in ((key, prune_nav(item, pages)) for key, item in items.items()) if kept}
+    return items if items in pages else None
+
+
+def list_pages() -> set[str]:
+    """Return the pages of the site: those of ``docs/``, the copies and the generated ones."""
+    found = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    return found | set(COPIED) | set(GENERATED)
+
+
+def on_config(config: Any) -> Any:
+    """Leave pages that are not written yet out of the navigation."""
+    os.chdir(ROOT)  # the paths of mkdocstrings are relative to it
+    config.nav = prune_nav(config.nav, list_pages())
+    return config
+
+
+def on_files(files: Any, *, config: Any) -> Any:
+    """Add the copied and the generated pages."""
+    from mkdocs.structure.files import File
+
+    for page, document in COPIED.items():
+        files.append(File.generated(config, page, content=(ROOT / document).read_text("utf-8")))
+    for page, render in GENERATED.items():
+        files.append(File.generated(config, page, content=render()))
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:  # noqa: ARG001 -- MkDocs passes them
+    """Convert a page before it is rendered."""
+    return convert_page(markdown, page.file.src_uri, {file.src_uri for file in files})

@@ -1,0 +1,174 @@
+"""How an archive is displayed: a line for ``repr``, tables for notebooks.
+
+Neither raises: an entry that cannot be decoded is displayed with its error. Neither takes long: large entries are
+displayed by their size, unless they were decoded before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from sbformat.archive.kinds import KIND_TITLES, OBJECTS
+from sbformat.constants import DATA_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
+from sbformat.data import Serialized
+from sbformat.errors import SbformatError, escape
+from sbformat.pth.display import count_values, summarize
+from sbformat.rendering import count_noun, format_size
+from sbformat.values.render import render_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sbformat.archive.archive import Archive
+    from sbformat.archive.hyperparameters import Hyperparameter
+    from sbformat.notebook import Markup
+
+T = TypeVar("T")
+
+_DATA_BYTES: Final = 1 << 20
+"""Larger ``data`` is not decoded for a display."""
+_STATE_DICT_BYTES: Final = 1 << 28
+"""Larger state dicts are not decoded for a display: their CRC would be computed."""
+_LARGE: Final = "not decoded: large"
+_ENTRIES: Final = 8
+_NAME: Final = 60
+_SPACES: Final = ("observation_space", "action_space")
+
+
+def describe(archive: Archive) -> str:
+    """Return the line for ``repr``: the kind, the algorithm, the release, and the largest facts about the entries."""
+    title = _describe_origin(archive)
+    entries = [f"{escape(name, _NAME)} {format_size(entry.size)}" for name, entry in _take(archive.entries.items())]
+    omitted = len(archive.entries) - len(entries)
+    entries += [f"{omitted:,} more"] if omitted else []
+    return f"<Archive {archive.format}{f', {title}' if title else ''}: {', '.join(entries) or 'empty'}>"
+
+
+def _take(items: Any) -> list[Any]:
+    return [item for item, _ in zip(items, range(_ENTRIES))]
+
+
+def _describe_origin(archive: Archive) -> str:
+    """Return who wrote it, as far as that is known: ``PPO of SB3 1.8.0``."""
+    algorithm = _find_algorithm(archive)
+    release = _try_to(lambda: archive.stable_baselines3_version)
+    release = f"SB3 {escape(release, _NAME)}" if isinstance(release, str) else ""
+    return " of ".join(filter(None, [algorithm, release]))
+
+
+def _find_algorithm(archive: Archive) -> str:
+    if not _is_quick(archive, DATA_ENTRY, _DATA_BYTES):
+        return ""
+    found = _try_to(lambda: archive.algorithm)
+    if found is None or isinstance(found, SbformatError) or found.name is None:
+        return ""
+    return escape(found.name, _NAME) if found.certain else f"probably {escape(found.name, _NAME)}"
+
+
+def _is_quick(archive: Archive, name: str, limit: int) -> bool:
+    """Return whether decoding an entry takes little time: it is small, or was decoded before."""
+    if archive.is_decoded(name):
+        return True
+    sizes = [entry.size for entry in archive.entries.values()]
+    return (archive.entries[name].size if name in archive.entries else sum(sizes)) <= limit
+
+
+def _try_to(get: Callable[[], T]) -> T | SbformatError:
+    """Return a value, or the error instead: a display has something to say about every archive.
+
+    The file may also have been removed, truncated or closed since it was opened.
+    """
+    try:
+        return get()
+    except SbformatError as error:
+        return error
+    except (OSError, ValueError) as error:
+        return SbformatError(str(error))
+
+
+# -- notebooks ----------------------------------------------------------------------------------------
+
+
+def render(archive: Archive) -> str:
+    """Return the HTML for notebooks: what it is, its entries, and folded its hyper-parameters and system."""
+    from sbformat.notebook import MAX_ROWS, fold, render_output, render_table
+
+    data = _read_data(archive)
+    names = list(dict.fromkeys((*archive.entries, *archive.contents)))
+    entries = [(name, _render_size(archive, name), _describe_entry(archive, name)) for name in names[:MAX_ROWS]]
+    parts = [
+        render_table("", (), _list_facts(archive, data)),
+        render_table("", ("entry", "size", "contents"), entries, right=(1,), count=len(names)),
+    ]
+    if isinstance(data, dict):
+        title = "attributes" if archive.format in OBJECTS else "hyper-parameters"
+        rows = [(key, _render_value(found)) for key, found in data.items()]
+        parts.append(fold(f"{len(rows)} {title}", [render_table("", ("name", "value"), rows)]))
+    parts.append(fold("system info", [render_table("", (), _list_system(archive))]))
+    return render_output(f"Archive: {KIND_TITLES.get(archive.format, archive.format)}", parts)
+
+
+def _render_size(archive: Archive, name: str) -> str:
+    return format_size(archive.entries[name].size) if name in archive.entries else ""
+
+
+def _read_data(archive: Archive) -> dict[str, Hyperparameter] | SbformatError | None:
+    """Return the decoded ``data`` or its error; None if there is none, or it is large."""
+    if DATA_ENTRY not in archive.contents or not _is_quick(archive, DATA_ENTRY, _DATA_BYTES):
+        return None
+    return _try_to(archive.hyperparameters)
+
+
+def _list_facts(archive: Archive, data: object) -> list[tuple[str, str]]:
+    """Return the rows of the first table."""
+    rows = []
+    release = _try_to(lambda: archive.stable_baselines3_version)
+    if isinstance(release, str):
+        rows.append(("SB3 version", release))
+    if isinstance(data, dict):
+        found = _try_to(lambda: archive.algorithm)
+        if not isinstance(found, SbformatError) and (found.name or found.evidence):
+            certainty = "" if found.certain else " (not certain)"
+            rows.append(("algorithm", f"{found.name or 'unknown'}{certainty}: {'; '.join(found.evidence)}"))
+        rows += [(key.replace("_", " "), _render_value(data[key])) for key in _SPACES if key in data]
+    rows += [("note", note) for note in archive.notes]
+    return rows
+
+
+def _render_value(found: Hyperparameter) -> str:
+    if isinstance(found.value, Serialized):
+        return f"not decoded: {found.why}"
+    return render_line(found.value)
+
+
+def _describe_entry(archive: Archive, name: str) -> Markup | str:
+    """Return what an entry contains in a few words, or its error."""
+    from sbformat.notebook import Markup, escape_text, render_badge
+
+    found: object = ""
+    if name == DATA_ENTRY:
+        found = _count_keys(archive)
+    elif name in archive.state_dicts:
+        found = _count_tensors(archive, name)
+    elif name in (VERSION_ENTRY, SYSTEM_INFO_ENTRY):
+        found = _try_to(lambda: archive.decode_plain(name) and "")
+    if isinstance(found, SbformatError):
+        return Markup(f"{render_badge('broken')} {escape_text(found.message)}")
+    return str(found)
+
+
+def _count_keys(archive: Archive) -> str | SbformatError:
+    if not _is_quick(archive, DATA_ENTRY, _DATA_BYTES):
+        return _LARGE
+    return _try_to(lambda: count_noun(len(archive.data), "value"))
+
+
+def _count_tensors(archive: Archive, name: str) -> str | SbformatError:
+    if not _is_quick(archive, name, _STATE_DICT_BYTES):
+        return _LARGE
+    return _try_to(lambda: summarize(count_values(archive.state_dict(name))))
+
+
+def _list_system(archive: Archive) -> list[tuple[str, str]]:
+    system = _try_to(lambda: archive.system_info)
+    return [] if system is None or isinstance(system, SbformatError) else list(system.fields.items())

@@ -1,0 +1,147 @@
+"""Pages of HTML: templates in which everything is escaped, and a policy that allows nothing but the page itself.
+
+A page is one file. Its style, scripts and pictures are in it, and its Content-Security-Policy allows the style and the
+scripts by their SHA-256 alone: a browser loads nothing, and runs nothing that a file may have brought in. Whatever a
+template prints is escaped for HTML, and characters that are invisible or change the direction of text are printed as
+backslash escapes, as in a terminal (FORMAT.md 10).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+import sbformat
+from sbformat.errors import UnsupportedError, escape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jinja2 import Environment
+
+_LONGEST_TEXT: Final = 2000
+"""Characters of one text from a file; longer ones are truncated."""
+_STYLE: Final = "style.css"
+
+
+def require_packages() -> None:
+    """Refuse to begin without the packages of the extra ``report``.
+
+    :raises UnsupportedError: if one is not installed
+    """
+    try:
+        import jinja2  # noqa: F401 -- whether it is there
+        import matplotlib as mpl  # noqa: F401 -- whether it is there
+    except ImportError as error:
+        message = f"to write pages, the package {error.name} is needed: pip install 'sbformat[report]'"
+        raise UnsupportedError(message) from None
+
+
+def render_page(
+    template: str, context: dict[str, Any], *, title: str, style: str = "", scripts: Sequence[str] = ()
+) -> str:
+    """Return a page.
+
+    :param template: the name of a template, which extends ``base.html.jinja``
+    :param context: what it prints
+    :param title: of the page
+    :param style: rules of CSS besides those of all pages
+    :param scripts: names of files of JavaScript beside the templates
+    """
+    rules = f"\n{read_template(_STYLE)}{style}"
+    programs = [f"\n{read_template(name)}" for name in scripts]
+    return (
+        _make_environment()
+        .get_template(template)
+        .render(
+            **context,
+            page_title=title,
+            page_style=_mark_safe(rules),
+            page_scripts=[_mark_safe(program) for program in programs],
+            policy=make_policy(rules, programs),
+            version=sbformat.__version__,
+        )
+    )
+
+
+def make_policy(style: str, scripts: Sequence[str]) -> str:
+    """Return the Content-Security-Policy of a page with this style and these scripts.
+
+    >>> make_policy("p {}", [])
+    "default-src 'none'; style-src 'sha256-...'; base-uri 'none'; form-action 'none'"
+    """
+    parts = ["default-src 'none'", f"style-src {_hash_source(style)}"]
+    if scripts:
+        parts.append(f"script-src {' '.join(map(_hash_source, scripts))}")
+    return "; ".join([*parts, "base-uri 'none'", "form-action 'none'"])
+
+
+def _hash_source(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
+
+
+def read_template(name: str) -> str:
+    """Return a file beside the templates as text, with newlines as a browser reads them."""
+    return files(__package__).joinpath("templates").joinpath(name).read_text("utf-8").replace("\r\n", "\n")
+
+
+def _mark_safe(text: str) -> Any:
+    """Mark the project's own style, script or drawing as HTML that is not escaped."""
+    from markupsafe import Markup
+
+    return Markup(text)  # noqa: S704 -- files of this package, in which no text of an archive is
+
+
+@cache
+def _make_environment() -> Environment:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FunctionLoader(read_template),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["number"] = format_number
+    environment.filters["size"] = format_size
+    environment.filters["shape"] = format_shape
+    return environment
+
+
+def _finalize(value: Any) -> Any:
+    """Return what a template prints for a value: text from a file as printable text."""
+    if value is None:
+        return ""
+    return escape(value, _LONGEST_TEXT) if type(value) is str else value
+
+
+def format_number(value: float | None) -> str:
+    """Return a number with few digits: ``12,345`` or ``0.000124``."""
+    if value is None:
+        return "\u2013"
+    if isinstance(value, int):
+        return f"{value:,}"
+    text = f"{value:.4g}"
+    return text.replace("-", "\u2212", 1) if text.startswith("-") else text
+
+
+def format_size(nbytes: int) -> str:
+    """Return a number of bytes with its unit, ``1.5 KiB``."""
+    value = float(nbytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{nbytes} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def format_shape(shape: Sequence[int]) -> str:
+    """Return a shape, with multiplication signs."""
+    return " \u00d7 ".join(map(str, shape)) or "scalar"

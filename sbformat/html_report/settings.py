@@ -1,0 +1,93 @@
+"""Settings and spaces of an agent, as rows of tables."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sbformat.data import Serialized
+from sbformat.html_report.page import format_shape, format_size
+from sbformat.values.render import render_line
+from sbformat.values.types import Space
+
+if TYPE_CHECKING:
+    from sbformat.archive.hyperparameters import Hyperparameter
+    from sbformat.tools.inspect import InspectReport
+
+GROUPS: Final = {
+    "Optimization": (
+        "learning_rate", "lr_schedule", "n_steps", "batch_size", "n_epochs", "gamma", "gae_lambda", "clip_range",
+        "clip_range_vf", "normalize_advantage", "ent_coef", "target_entropy", "vf_coef", "max_grad_norm", "target_kl",
+        "tau", "train_freq", "gradient_steps", "learning_starts", "policy_delay", "target_policy_noise",
+        "target_noise_clip", "target_update_interval", "exploration_fraction", "exploration_initial_eps",
+        "exploration_final_eps", "exploration_schedule", "top_quantiles_to_drop_per_net", "n_quantiles", "n_critics",
+        "cg_max_steps", "cg_damping", "line_search_shrinking_factor", "line_search_max_iter", "n_critic_updates",
+        "sub_sampling_factor", "n_delta", "delta_std", "n_top", "pop_size", "zero_policy", "alive_bonus_offset",
+    ),
+    "Policy": ("policy_class", "policy_kwargs", "use_sde", "sde_sample_freq", "use_sde_at_warmup", "action_noise"),
+    "Replay and rollout": (
+        "buffer_size", "replay_buffer_class", "replay_buffer_kwargs", "optimize_memory_usage", "rollout_buffer_class",
+        "rollout_buffer_kwargs", "n_sampled_goal", "goal_selection_strategy",
+    ),
+    "Run": (
+        "num_timesteps", "_total_timesteps", "n_envs", "seed", "device", "verbose", "tensorboard_log", "start_time",
+        "_stats_window_size", "_n_updates", "_episode_num",
+    ),
+}  # fmt: skip
+"""The keys of ``data`` by what they are about, in the order in which they are shown."""
+OTHERS: Final = "Other values"
+"""The group of all other keys."""
+_SPACES: Final = {"observation_space": "Observation", "action_space": "Action"}
+
+
+class Setting(NamedTuple):
+    """A value of ``data``."""
+
+    name: str
+    value: str
+    note: str
+    """How it is stored, unless as JSON; or why it could not be decoded."""
+
+
+class SpaceRow(NamedTuple):
+    """A space of the agent."""
+
+    role: str
+    """``Observation`` or ``Action``."""
+    kind: str
+    """``Box``, ``Discrete``, ..., or an empty text if the space is not known."""
+    text: str
+
+
+def list_settings(report: InspectReport) -> dict[str, list[Setting]]:
+    """Return the settings by group; groups without settings are left out."""
+    found = {key: value for key, value in (report.hyperparameters or {}).items() if key not in _SPACES}
+    groups: dict[str, list[Setting]] = {}
+    for group, keys in GROUPS.items():
+        groups[group] = [make_setting(key, found.pop(key)) for key in keys if key in found]
+    groups[OTHERS] = [make_setting(key, value) for key, value in found.items()]
+    return {group: rows for group, rows in groups.items() if rows}
+
+
+def make_setting(name: str, found: Hyperparameter) -> Setting:
+    """Return a value of ``data`` as text."""
+    value = found.value
+    if found.how == "json":
+        return Setting(name, value if isinstance(value, str) else json.dumps(value), "")
+    if isinstance(value, Serialized):
+        return Setting(name, f"{value.type}, pickled, {format_size(len(value.pickle))}", found.why or "")
+    return Setting(name, render_line(value), found.why or "")
+
+
+def list_spaces(report: InspectReport) -> list[SpaceRow]:
+    """Return the spaces of an agent."""
+    rows = []
+    for key, role in _SPACES.items():
+        found = (report.hyperparameters or {}).get(key)
+        if found is not None:
+            kind = type(found.value).__name__.removesuffix("Space") if isinstance(found.value, Space) else ""
+            setting = make_setting(key, found)
+            shape = getattr(found.value, "shape", None)
+            sized = f"{kind} of {format_shape(shape)}" if kind and isinstance(shape, tuple) and shape else kind
+            rows.append(SpaceRow(role, sized, setting.value))
+    return rows

@@ -1,0 +1,176 @@
+"""The documentation site: built without warnings, links that lead somewhere, nothing loaded from elsewhere."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urldefrag, urljoin
+
+import pytest
+
+import sbformat
+from sbformat.cli import build_parser
+from tests.helpers.bundled import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOOKS: Final = ROOT / "docs" / "hooks"
+SITE: Final = "https://sbformat.github.io/sbformat/"
+CONFIGURATION: Final = (ROOT / "mkdocs.yml").read_text("utf-8")
+
+
+def load_hook(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Import a module of ``docs/hooks``."""
+    monkeypatch.syspath_prepend(str(HOOKS))
+    return importlib.import_module(name)
+
+
+# -- what the hooks write, without MkDocs ---------------------------------------------------------------
+
+
+def test_lists_are_those_of_github(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = (
+        "Rules:\n- a\n  more\n- b\n\n1. one\n   - nested\n\n   ```\n   - code\n   ```\n2. two\n\n"
+        "text of 2.5 and\n3. lines"
+    )
+    expected = (
+        "Rules:\n\n- a\n    more\n- b\n\n1. one\n    - nested\n\n    ```\n    - code\n    ```\n2. two\n\n"
+        "text of 2.5 and\n3. lines"
+    )
+    assert load_hook("github_markdown", monkeypatch).normalize_lists(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("page", "link", "expected"),
+    [
+        ("architecture.md", "../schema/FORMAT.md", "format.md"),
+        ("export/README.md", "../../schema/FORMAT.md", "../format.md"),
+        ("export/README.md", "c.md", "c.md"),
+        ("format.md", "data.schema.json", "https://github.com/sbformat/sbformat/blob/main/schema/data.schema.json"),
+        ("contributing.md", "docs/architecture.md", "architecture.md"),
+        ("contributing.md", "docs/decisions/README.md", "decisions/README.md"),
+        ("contributing.md", "CHANGELOG.md", "changelog.md"),
+        ("index.md", "nowhere.md", "nowhere.md"),
+    ],
+)
+def test_links_lead_to_the_page_or_to_the_file(
+    page: str, link: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = load_hook("site_pages", monkeypatch)
+    assert pages.resolve_link(link, page, pages.list_pages()) == expected
+
+
+def test_code_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = "```python\nx = y[0](schema)\n- a\n```\n"
+    assert load_hook("site_pages", monkeypatch).convert_page(page, "contributing.md", []) == page
+
+
+def test_every_page_is_in_the_navigation(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = set(re.findall(r"^ +- (?:[^:\n]*: )?(\S+\.md)$", CONFIGURATION.partition("\nnav:\n")[2], re.MULTILINE))
+    pages = {page for page in load_hook("site_pages", monkeypatch).list_pages() if "decisions/0" not in page}
+    assert pages - listed == set()
+
+
+def test_the_commands_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = load_hook("command_reference", monkeypatch).render_commands()
+    commands: Any = next(action for action in build_parser()._actions if action.dest == "command").choices
+    assert re.findall(r"^## (\S+)$", page, re.MULTILINE) == list(commands)
+    for command in commands.values():
+        for action in command._actions:
+            for option in action.option_strings:
+                assert re.search(rf"`[^`]*{re.escape(option)}\b[^`]*` \|", page), option
+    assert "%(" not in page
+
+
+def test_the_limits_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = load_hook("limit_reference", monkeypatch).render_limits()
+    rows = re.findall(r"^\| <span id=\"(\w+)\">.* \| (.+) \| (.+) \|$", page, re.MULTILINE)
+    assert [name for name, _, _ in rows] == list(sbformat.Limits._fields)
+    assert ("memory_bytes", "40 MiB") in [(name, default) for name, default, _ in rows]
+
+
+def test_every_public_name_is_in_the_api() -> None:
+    page = (ROOT / "docs" / "reference" / "api.md").read_text("utf-8")
+    listed = re.findall(r"^::: sbformat\.(\w+)$", page, re.MULTILINE)
+    assert sorted(listed) == sorted({*sbformat.__all__, "unsafe", "sb3"} - {"__version__"})
+
+
+# -- the site -------------------------------------------------------------------------------------------
+
+
+class Page(HTMLParser):
+    """The links, the anchors and the resources of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: set[str] = set()
+        self.anchors: set[str] = set()
+        self.loaded: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        self.anchors |= {values[name] for name in ("id", "name") if name in values}
+        if tag == "a" and "href" in values:
+            self.links.add(values["href"])
+        if "src" in values:
+            self.loaded.add(values["src"])
+        if tag == "link" and values.get("rel") in ("stylesheet", "preconnect", "preload", "icon"):
+            self.loaded.add(values["href"])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Page]:
+    """The pages of the site, by address, after ``mkdocs build --strict``."""
+    for module in ("mkdocs", "material", "mkdocstrings"):
+        pytest.importorskip(module)
+    out = tmp_path_factory.mktemp("site")
+    run = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)], cwd=ROOT, check=False, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"}, capture_output=True,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout + run.stderr
+    return {address_of(path, out): Page(path.read_text("utf-8")) for path in out.rglob("*.html")}
+
+
+def address_of(path: Path, out: Path) -> str:
+    """The address of a file of the site."""
+    return SITE + path.relative_to(out).as_posix().removesuffix("index.html")
+
+
+def test_links_lead_to_pages_and_anchors(site: dict[str, Page]) -> None:
+    checked, broken = 0, []
+    for address, page in site.items():
+        for link in () if address.endswith("404.html") else page.links:
+            target, fragment = urldefrag(urljoin(address, link))
+            if target.startswith(SITE) and not target.endswith((".xml", ".inv")):
+                checked += 1
+                found = site.get(target)
+                if found is None or (fragment and unquote(fragment) not in found.anchors and fragment != "__skip"):
+                    broken.append(f"{address}: {link}")
+    assert broken == []
+    assert checked > 1000
+
+
+def test_links_to_the_repository_lead_to_files(site: dict[str, Page]) -> None:
+    links = {link for page in site.values() for link in page.links}
+    paths = {link.partition("/blob/main/")[2].partition("#")[0] for link in links if "/sbformat/blob/main/" in link}
+    assert len(paths) > 3
+    assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
+
+
+def test_pages_load_nothing_from_elsewhere(site: dict[str, Page]) -> None:
+    loaded = {urljoin(address, link) for address, page in site.items() for link in page.loaded}
+    assert len(loaded) > 3
+    assert [link for link in sorted(loaded) if not link.startswith(SITE)] == []
+
+
+def test_the_api_shows_every_public_name(site: dict[str, Page]) -> None:
+    anchors = site[f"{SITE}reference/api/"].anchors
+    assert [name for name in sbformat.__all__ if f"sbformat.{name}" not in anchors and name != "__version__"] == []

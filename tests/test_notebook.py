@@ -1,0 +1,288 @@
+"""What values display: one line for ``repr``, HTML for notebooks; safe and bounded whatever a file contains."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pytest
+
+import sbformat
+from sbformat.notebook import BADGES, MAX_ROWS, Markup, escape_text, fold, render_badge, render_output, render_table
+from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, entries, with_data, zipped
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOSTILE: Final = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    "</td></table></div><iframe srcdoc=x>",
+    "$\\href{javascript:alert(1)}{x}$",
+    "\u202egpj.exe\u2066",
+    "line\nbreak\x1b[31m\x00",
+    "\ud800 lone surrogate",
+    "&lt;b&gt; <!-- --> ]]>",
+    "x" * 100_000,
+)
+ALLOWED: Final = {
+    "div": {"class", "style"},
+    "table": {"style"},
+    "caption": {"style"},
+    "tr": set(),
+    "th": {"scope", "style"},
+    "td": {"colspan", "style"},
+    "details": set(),
+    "summary": {"style"},
+    "span": {"style"},
+    "p": {"style"},
+}
+MAX_BYTES: Final = 200_000
+
+
+class Page(HTMLParser):
+    """Parses an output; fails for tags and attributes that sbformat does not write, and for tags that do not nest."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.captions = 0
+        self._open: list[str] = []
+        self.feed(html)
+        self.close()
+        assert self._open == []
+        self.text = " ".join(self.texts)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert {name for name, _ in attrs} <= ALLOWED[tag]
+        for name, value in attrs:
+            assert name != "style" or not re.search(r"url|expression|[<>]", value or "")
+        self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_comment(self, data: str) -> None:
+        pytest.fail(f"a comment: {data}")
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def check_display(value: Any) -> tuple[str, Page]:
+    """The line and the parsed HTML of a value; both are printable and bounded."""
+    line, html = repr(value), value._repr_html_()
+    assert line.isprintable()
+    assert len(line) < 3000
+    assert "\n" not in html  # Markdown cells would end the HTML at an empty line
+    assert len(html) < MAX_BYTES
+    page = Page(html)
+    html.encode()
+    assert not set(page.text) & set("\u202e\u2066\x1b\x00")
+    assert html.count("mathjax_ignore") == html.count('<div class="sbformat ')
+    return line, page
+
+
+def contrast_with_white(color: str) -> float:
+    """The contrast ratio of WCAG 2."""
+    parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 1.05 / (0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] + 0.05)
+
+
+# -- HTML ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_text_stays_text_wherever_it_enters(text: str) -> None:
+    html = render_output(text, [render_table(text, (text, "b"), [(text, text)]), fold(text, [escape_text(text)])])
+    page = Page(html)
+    assert len(html) < 10_000
+    assert page.text.isprintable()
+
+
+def test_a_table_of_many_rows_counts_those_it_leaves_out() -> None:
+    page = Page(render_table("", ("number",), [(str(row),) for row in range(MAX_ROWS + 7)]))
+    assert page.texts[-1] == "\u2026 and 7 more"
+    assert len(page.texts) == 1 + MAX_ROWS + 1
+    assert "and" not in Page(render_table("", ("number",), [(str(row),) for row in range(MAX_ROWS)])).text
+
+
+def test_empty_parts_are_left_out() -> None:
+    assert render_table("title", ("a",), []) == ""
+    assert fold("title", [Markup(), Markup()]) == ""
+
+
+@pytest.mark.parametrize("word", BADGES)
+def test_badges_are_readable_on_light_and_dark_pages(word: str) -> None:
+    assert f"background:{BADGES[word]}" in render_badge(word)
+    assert "color:#fff" in render_badge(word)
+    assert contrast_with_white(BADGES[word]) >= 4.5
+
+
+def test_only_badges_have_colours() -> None:
+    html = render_output("title", [render_table("a", ("b",), [("c",)]), fold("d", [escape_text("e")])])
+    assert re.findall(r"color:(?!inherit)|background", html) == []
+
+
+# -- archives -----------------------------------------------------------------------------------------
+
+
+def test_an_archive_displays_algorithm_release_and_entries() -> None:
+    line, page = check_display(sbformat.read(PPO))
+    assert line.startswith("<Archive sb3, PPO of SB3 2.9.2: data 10.0 KiB, ")
+    assert "policy.pth 5.7 KiB" in line
+    for text in ("Stable-Baselines3 archive", "Discrete(2)", "12 tensors, 251 float32", "clip_range", "constant 0.2"):
+        assert text in page.text
+
+
+FILES: Final = sorted([*ARCHIVES.glob("*.zip"), *ARCHIVES.glob("*.pkl")])
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_every_kind_of_file_is_displayed(path: Path) -> None:
+    archive = sbformat.read(path)
+    line, _ = check_display(archive)
+    assert line.startswith(f"<Archive {archive.format}")
+    for name in archive.state_dicts:
+        check_display(archive.state_dict(name))
+
+
+@pytest.mark.parametrize("entry", sorted(set(entries(PPO)) - {"pytorch_variables.pth"}))
+def test_a_broken_entry_is_displayed_with_its_error(entry: str) -> None:
+    line, page = check_display(sbformat.reads(changed(**{entry.replace(".", "_"): b"\xff\xfe broken"})))
+    assert line.startswith("<Archive sb3")
+    assert page.texts.count("broken") == 1
+
+
+def test_an_archive_of_hostile_text_is_displayed_as_text() -> None:
+    def change(data: dict[str, Any]) -> None:
+        rest = dict(data)
+        data.clear()
+        data.update({f"{number}{text}": text for number, text in enumerate(HOSTILE)}, **rest)
+
+    contents = entries(io.BytesIO(with_data(change))) | {"<b>.txt": b"", "$x$.txt": b""}
+    _, page = check_display(sbformat.reads(zipped(contents)))
+    assert "0<script>alert(1)</script>" in page.text
+    assert "<b>.txt" in page.text
+
+
+def test_a_display_decodes_no_large_data() -> None:
+    archive = sbformat.reads(with_data(lambda data: data.update(large=["x" * 1000] * 2000)))
+    line, page = check_display(archive)
+    assert line.startswith("<Archive sb3, SB3 2.9.2: data 1.9 MiB")
+    assert "not decoded: large" in page.text
+    assert not archive.is_decoded("data")
+    assert archive.data["gamma"] == 0.99
+    assert repr(archive).startswith("<Archive sb3, PPO of SB3 2.9.2")
+
+
+def test_an_archive_of_many_entries_is_displayed_in_part() -> None:
+    contents = entries(PPO) | {f"extra{number}": b"" for number in range(900)}
+    line, page = check_display(sbformat.reads(zipped(contents)))
+    assert "898 more" in line
+    assert "\u2026 and 856 more" in page.text
+
+
+def test_an_edited_archive_and_an_archive_without_entries_are_displayed() -> None:
+    archive = sbformat.read(PPO)
+    check_display(archive.replace(data={**archive.data, "gamma": 0.5}, parameters={"policy": {"w": np.zeros(3)}}))
+    line, _ = check_display(archive.without(*archive.entries))
+    assert line == "<Archive sb3: empty>"
+
+
+def test_an_archive_whose_file_is_gone_is_displayed(tmp_path: Path) -> None:
+    path = tmp_path / "agent.zip"
+    path.write_bytes(PPO.read_bytes())
+    archive = sbformat.read(path)
+    path.unlink()
+    check_display(archive)
+
+
+# -- state dicts --------------------------------------------------------------------------------------
+
+
+def test_a_state_dict_displays_names_shapes_and_sizes() -> None:
+    line, page = check_display(sbformat.read(PPO).parameters["policy"])
+    assert line.startswith(
+        "<StateDict policy.pth: 12 tensors, 251 float32, 1004 B; mlp_extractor.policy_net.0.weight 8 x 4"
+    )
+    for text in ("action_net.weight", "float32", "2 x 8"):
+        assert text in page.text
+
+
+def test_an_optimizer_displays_its_other_values() -> None:
+    _, page = check_display(sbformat.read(PPO).parameters["policy.optimizer"])
+    assert "36 tensors, 514 float32, 2.0 KiB, 24 other values" in page.text
+    assert "24 values that are not tensors" in page.text
+    assert "param_groups/[0]/lr" in page.text
+
+
+def test_a_state_dict_of_many_tensors_is_counted_in_part() -> None:
+    array = np.zeros(2, np.float32)
+    state_dict = sbformat.StateDict.from_arrays({f"layer{number}": array for number in range(10_100)})
+    start = time.perf_counter()
+    line, page = check_display(state_dict)
+    assert time.perf_counter() - start < 2
+    assert line.startswith("<StateDict: at least 10,000 tensors, 20,000 float32, 78.1 KiB; layer0 2, layer1 2, \u2026>")
+    assert "\u2026 and 9,950 more" in page.text
+
+
+@pytest.mark.parametrize("value", [{}, [], "text", 2**100, None, np.zeros(()), {"a": {"b": []}}, {1: np.zeros((2, 0))}])
+def test_state_dicts_of_any_value_are_displayed(value: object) -> None:
+    line, _ = check_display(sbformat.StateDict.from_arrays(value))
+    assert line.startswith("<StateDict: ")
+
+
+@pytest.mark.parametrize("name", HOSTILE[:-1])
+def test_hostile_names_of_tensors_are_displayed_as_text(name: str) -> None:
+    state_dict = sbformat.StateDict.from_arrays({name: np.zeros(2), "value": name})
+    check_display(state_dict)
+
+
+# -- reports and policies -----------------------------------------------------------------------------
+
+
+def test_a_clean_scan_report_displays_its_verdict() -> None:
+    line, page = check_display(sbformat.scan(PPO))
+    assert line == "<ScanReport sb3 clean: 0 findings, 13 pickles>"
+    assert page.texts[0] == "clean"
+    assert "stable_baselines3.common.policies.ActorCriticPolicy" in page.text
+
+
+def test_a_dangerous_scan_report_displays_the_worst_finding_first() -> None:
+    attack = b"cos\nsystem\n(S'<script>'\ntR."
+    line, page = check_display(sbformat.scan(changed(policy_pth=attack, without=("data",))))
+    assert line.startswith("<ScanReport sb3 dangerous (harmful): ")
+    assert "dangerous-name" in line
+    assert page.texts[0] == "dangerous"
+    assert "os.system" in page.text
+
+
+@pytest.mark.parametrize("path", [PPO, SAC, ARCHIVES / "ppo-cartpole-1.0.zip"], ids=lambda path: path.name)
+def test_a_rebuild_report_displays_its_rows(path: Path) -> None:
+    rebuilt = sbformat.rebuild(path)
+    line, page = check_display(rebuilt.report)
+    assert re.fullmatch(r"<RebuildReport \w+ of SB3 [\d.]+ for SB3 [\d.]+: \d+ kept, .* dropped; 0 findings>", line)
+    assert "system_info.txt" in page.text or "data" in page.text
+    assert "computes and trains as before" in page.text
+    assert Page(rebuilt._repr_html_()).text.startswith(page.text)
+
+
+def test_a_policy_displays_spaces_and_layers() -> None:
+    line, page = check_display(sbformat.load_policy(PPO))
+    assert line == "<Policy PPO Box(4,) -> Discrete(2)>"
+    for text in (
+        "Discrete(2)",
+        "layers (251 parameters)",
+        "mlp_extractor.policy_net.0",
+        "4 -> 8",
+        "Tanh",
+        "not normalized",
+    ):
+        assert text in page.text
