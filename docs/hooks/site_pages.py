@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from command_reference import render_commands
 from github_markdown import map_text, normalize_lists
 from limit_reference import render_limits
+from rule_reference import render_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -42,6 +43,7 @@ COPIED: Final = {
 GENERATED: Final[dict[str, Callable[[], str]]] = {
     "reference/commands.md": render_commands,
     "reference/limits.md": render_limits,
+    "reference/rules.md": render_rules,
 }
 """Pages of the site, and the functions that write them."""
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
+import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sbformat.cli import _files, _output
 from sbformat.errors import escape
 
-if TYPE_CHECKING:
-    import argparse
-
 _LISTED: Final = 10
+_DIGITS: Final = 3
+_SENTENCE: Final = 600
+_NORMS: Final = ("l2_difference", "relative_change")
+_HEADER: Final = ("where", "what", "how", "l2 norm", "relative change")
 
 
 def configure(subparsers: Any) -> None:
@@ -21,12 +24,37 @@ def configure(subparsers: Any) -> None:
         example="sbformat diff before.zip after.zip",
         help="compare two archives",
         description="Compare two archives: hyper-parameters, tensors (dtype, shape, values), entries and versions. "
-        "Exit status 1 when they differ.",
+        "Exit status 1 when they differ, or when one has an entry that cannot be decoded.",
     )
     parser.add_argument("path", metavar="A", help="an archive or a .pth file")
     parser.add_argument("other", metavar="B", help="the archive to compare it with")
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="PART",
+        help="compare only weights, optimizers, data, system (versions), or an entry: policy, ...; repeatable",
+    )
+    parser.add_argument(
+        "--rtol",
+        type=_parse_tolerance,
+        default=0.0,
+        metavar="X",
+        help="numbers are equal if |new - old| <= atol + rtol * |old|; default 0: bit for bit",
+    )
+    parser.add_argument("--atol", type=_parse_tolerance, default=0.0, metavar="X", help="see --rtol; default 0")
     _files.add_reading_options(parser)
     parser.set_defaults(run=run)
+
+
+def _parse_tolerance(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and number >= 0):
+        message = f"expected a finite number of 0 or more, got {escape(text)}"
+        raise argparse.ArgumentTypeError(message)
+    return number
 
 
 def run(args: argparse.Namespace) -> int:
@@ -37,19 +65,23 @@ def run(args: argparse.Namespace) -> int:
 
         old = _files.read_archive(args.path, args, on_unknown="inert")
         new = _files.name_in_errors(args.other, lambda: _files.read_archive(args.other, args, on_unknown="inert"))
-        report = diff(old, new)
+        report = diff(old, new, only=args.only, rtol=args.rtol, atol=args.atol)
         return {
             "other": args.other,
+            "only": args.only,
+            "rtol": args.rtol,
+            "atol": args.atol,
             "equal": not report.changes,
             "changes": list_changes(report.changes),
             "state_dicts": [row._asdict() for row in report.state_dicts],
+            "unreadable": [row._asdict() for row in report.unreadable],
         }
 
     report = _files.report_errors(args.path, work)
     _output.print_report(args, report, _print_text)
     if report["outcome"] != "ok":
         return _files.EXIT_COULD_NOT
-    return _files.EXIT_FINE if report["equal"] else _files.EXIT_FINDINGS
+    return _files.EXIT_FINE if report["equal"] and not report["unreadable"] else _files.EXIT_FINDINGS
 
 
 def list_changes(changes: Any) -> list[dict[str, Any]]:
@@ -59,17 +91,23 @@ def list_changes(changes: Any) -> list[dict[str, Any]]:
 
 def print_changes(printer: _output.Plain, changes: list[dict[str, Any]]) -> None:
     """Print changes as a table for each entry."""
-    tables: dict[str, list[tuple[str, str, str]]] = {}
+    tables: dict[str, list[tuple[str, ...]]] = {}
     for row in changes:
-        cells = (row["loc"] or "(all of it)", row["kind"], row["message"])
+        cells = (row["loc"] or "(all of it)", row["kind"], row["message"], *(_render_norm(row[key]) for key in _NORMS))
         tables.setdefault(row["entry"], []).append(cells)
     for entry, rows in tables.items():
-        printer.table(escape(entry), ("where", "what", "how"), _shorten_changes(rows))
+        width = len(_HEADER) if any(any(row[-len(_NORMS) :]) for row in rows) else len(_HEADER) - len(_NORMS)
+        shown = [row[:width] for row in _shorten_changes(rows)]
+        printer.table(escape(entry), _HEADER[:width], shown, right=range(len(_HEADER) - len(_NORMS), width))
 
 
-def _shorten_changes(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+def _render_norm(value: float | None) -> str:
+    return "" if value is None else f"{value:.{_DIGITS}g}"
+
+
+def _shorten_changes(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Name only some of many tensors that came or went: dropping an optimizer removes all that it held."""
-    left = Counter(kind for _, kind, _ in rows)
+    left = Counter(row[1] for row in rows)
     many = {kind for kind in ("added", "removed") if left[kind] > _LISTED}
     shown: Counter[str] = Counter()
     made = []
@@ -79,25 +117,45 @@ def _shorten_changes(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, s
         if kind not in many or shown[kind] < _LISTED:
             made.append(row)
         elif shown[kind] == _LISTED:
-            made.append((f"\u2026 {left[kind] - _LISTED + 1} more", kind, ""))
+            made.append((f"\u2026 {left[kind] - _LISTED + 1} more", kind, *[""] * (len(row) - 2)))
     return made
 
 
 def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
-    path = escape(report["path"], 1000)
-    count = len(report["changes"])
-    what = "equal" if report["equal"] else _output.count_noun(count, "difference")
-    printer.line(f"{path} -> {escape(report['other'], 1000)}: {what}")
+    path, other = (escape(report[key], 1000) for key in ("path", "other"))
+    printer.line(f"{path} -> {other}: {_describe_result(report)}")
     print_changes(printer, report["changes"])
+    has_tolerance = bool(report["rtol"] or report["atol"])
     rows = [
         (
-            escape(row["name"]),
+            row["name"],
             str(row["equal"]),
+            *([str(row["close"])] if has_tolerance else ()),
             str(row["different"]),
             "" if row["max_abs_difference"] is None else f"{row['max_abs_difference']:.6g}",
+            _render_norm(row["l2_difference"]),
         )
         for row in report["state_dicts"]
-        if row["different"]
+        if row["different"] or row["close"]
     ]
-    header = ("state dict", "equal", "different", "max abs difference")
-    printer.table("tensors", header, rows, right=(1, 2, 3))
+    closeness = ("within the tolerance",) if has_tolerance else ()
+    header = ("state dict", "equal", *closeness, "different", "max abs difference", "l2 norm")
+    printer.table("tensors", header, rows, right=range(1, len(header)))
+    unreadable = [
+        (row["entry"], report["path" if row["side"] == "first" else "other"], row["outcome"], row["message"])
+        for row in report["unreadable"]
+    ]
+    printer.table("cannot be decoded", ("entry", "file", "outcome", "why"), unreadable, longest=_SENTENCE)
+
+
+def _describe_result(report: dict[str, Any]) -> str:
+    """Return the result in a few words: what was compared, and whether it is equal."""
+    words = _output.count_noun(len(report["changes"]), "difference")
+    if report["equal"]:
+        words = "equal within the tolerance" if report["rtol"] or report["atol"] else "equal"
+    if report["only"]:
+        words += f" in {', '.join(map(escape, report['only']))}"
+    if report["unreadable"]:
+        count = _output.count_noun(len({row["entry"] for row in report["unreadable"]}), "entry", "entries")
+        words += f"{', but' if report['equal'] else ';'} {count} cannot be decoded"
+    return words

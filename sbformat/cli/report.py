@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sbformat.cli import _files, _output
+from sbformat.cli import _files, _many, _output, _streams
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from sbformat.html_report.collect import FileData
+    from sbformat.html_report.table import FileRow
 
 
 def configure(subparsers: Any) -> None:
@@ -29,6 +32,7 @@ def configure(subparsers: Any) -> None:
     parser.add_argument(
         "--allow", action="append", default=[], metavar="NAME", help="treat a name as known; repeatable"
     )
+    _many.add_jobs_option(parser)
     parser.add_argument("--force", action="store_true", help="overwrite OUT")
     _files.add_common_options(parser)
     parser.set_defaults(run=run)
@@ -37,8 +41,9 @@ def configure(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the page; 1 when a file or an entry is broken, 2 when there is no page."""
     paths = list(_files.expand_paths(args.paths))
-    outcome = _files.report_errors(args.output, lambda: write_page(paths, args))
-    _output.print_report(args, outcome, _print_text)
+    name = _streams.name_output(args.output)
+    outcome = _files.report_errors(name, lambda: write_page(paths, args), outputs=[args.output])
+    _output.print_report(args, outcome, _print_text, is_finding=bool(outcome.get("broken")))
     if outcome["outcome"] != "ok":
         return _files.EXIT_COULD_NOT
     return _files.EXIT_FINDINGS if outcome["broken"] else _files.EXIT_FINE
@@ -52,9 +57,10 @@ def write_page(paths: list[str], args: argparse.Namespace) -> dict[str, Any]:
     require_packages()
     for path in paths:
         _files.refuse_same_file(path, args.output)
-    found = list(collect_files(paths, args))
+    found = collect_files(paths, args)
     require_opened(found)
-    written = write_report(found, args.output, title=args.title, overwrite=args.force)
+    with _streams.open_output(args.output, ".html") as output:
+        written = write_report(found, output, title=args.title, overwrite=args.force)
     return {
         "nbytes": written.nbytes,
         "files": list(written.files),
@@ -62,16 +68,29 @@ def write_page(paths: list[str], args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def collect_files(paths: list[str], args: argparse.Namespace) -> list[FileData]:
-    """Read, inspect and scan each file."""
+def collect_files(paths: list[str], args: argparse.Namespace) -> list[FileData] | list[FileRow]:
+    """Read, inspect and scan each file; of many, keep only their rows, which are made by several processes."""
     from sbformat.html_report.collect import collect_file
+    from sbformat.html_report.report import FEWEST_IN_TABLE
+    from sbformat.html_report.table import make_lost_row
 
-    found = []
+    collect = partial(collect_file, limits=_files.make_limits(args), allow=tuple(args.allow))
+    if len(paths) < FEWEST_IN_TABLE:
+        return [collect(path) for path in paths]
+    rows = []
+    done = _many.map_files(partial(_collect_row, collect), paths, args, lost=make_lost_row, done="read")
     with _output.progress("reading", len(paths)) as advance:
-        for path in paths:
-            found.append(collect_file(path, limits=_files.make_limits(args), allow=args.allow))
-            advance(path)
-    return found
+        for row in done:
+            advance(row.name)
+            rows.append(row)
+    return rows
+
+
+def _collect_row(collect: Callable[[str], FileData], path: str) -> FileRow:
+    """Collect a file, and keep its row; runs in a worker process when there are many."""
+    from sbformat.html_report.table import collect_row
+
+    return collect_row(collect(path))
 
 
 def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import require_names
-from sbformat.html_report.collect import COULD_NOT_OPEN, collect_file
+from sbformat.html_report.collect import COULD_NOT_OPEN, FileData, collect_file
 from sbformat.html_report.page import require_packages
+from sbformat.html_report.table import FileRow, collect_row, render_table
 from sbformat.io.atomic import new_file
 from sbformat.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sbformat.html_report.collect import FileData
     from sbformat.limits import Limits
     from sbformat.reader import ArchiveLike
+
+FEWEST_IN_TABLE: Final = 3
+"""Number of files from which on a page is a table, and keeps of each file only its row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,15 +76,16 @@ def report(
     if not listed:
         message = "expected at least one source, got none"
         raise ValueError(message)
-    found = [collect_file(source, limits=limits, allow=allowed) for source in listed]
+    files = (collect_file(source, limits=limits, allow=allowed) for source in listed)
+    found = list(files) if len(listed) < FEWEST_IN_TABLE else [collect_row(file) for file in files]
     require_opened(found)
     return write_report(found, target, title=title, overwrite=overwrite)
 
 
 def write_report(
-    found: Sequence[FileData], output: str, *, title: str | None = None, overwrite: bool = False
+    found: Sequence[FileData] | Sequence[FileRow], output: str, *, title: str | None = None, overwrite: bool = False
 ) -> HtmlReport:
-    """Write the page about files that were collected; see :func:`report`."""
+    """Write the page about one or two files that were collected, or a table of rows; see :func:`report`."""
     content = render_report(found, title=title).encode("utf-8", "backslashreplace")
     with new_file(output, overwrite=overwrite) as temporary:
         temporary.write_bytes(content)
@@ -93,14 +97,17 @@ def write_report(
     )
 
 
-def render_report(found: Sequence[FileData], *, title: str | None = None) -> str:
-    """Return the page about one, two or more files as text."""
+def render_report(found: Sequence[FileData] | Sequence[FileRow], *, title: str | None = None) -> str:
+    """Return the page about one or two files, or about rows, as text."""
     from sbformat.html_report.archive_page import render_archive
 
-    return render_archive(found[0], title=title)
+    files = [file for file in found if isinstance(file, FileData)]
+    if not files:
+        return render_table([row for row in found if isinstance(row, FileRow)], title=title)
+    return render_archive(files[0], title=title)
 
 
-def require_opened(found: Sequence[FileData]) -> None:
+def require_opened(found: Sequence[FileData] | Sequence[FileRow]) -> None:
     """Refuse files of which not one could be opened.
 
     :raises OSError: with the first reason

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -30,6 +31,26 @@ class Difference(NamedTuple):
     largest: float | None
     """The largest absolute difference, 0 between zeros of two signs; None when nothing differs, and when one difference
     is no number: a NaN on one side, say."""
+    beyond: int
+    """Items that differ by more than the tolerance: without one, those that differ in a bit."""
+    numel: int
+    """Items of each tensor."""
+    l2: float | None
+    """Euclidean norm of the difference; None like ``largest``."""
+    old_l2: float
+    """Euclidean norm of the first tensor; NaN if it has one."""
+
+    def relative_change(self) -> float | None:
+        """Return the norm of the difference divided by that of the first tensor, infinite if that is zero.
+
+        None when nothing differs, and when the quotient is no number.
+        """
+        if self.l2 is None:
+            return None
+        if not self.old_l2:
+            return math.inf if self.l2 else 0.0
+        quotient = self.l2 / self.old_l2
+        return None if math.isnan(quotient) else quotient
 
 
 def same_bits(left: TensorInfo, right: TensorInfo, left_budget: Budget, right_budget: Budget) -> bool:
@@ -53,21 +74,67 @@ def _as_integers(info: TensorInfo) -> TensorInfo:
     return info if info.neg or row.is_in_numpy else info._replace(dtype=f"uint{8 * row.itemsize}")
 
 
-def difference(left: TensorInfo, right: TensorInfo, left_budget: Budget, right_budget: Budget) -> Difference:
-    """Compare two tensors of one dtype and shape, item by item.
+def difference(
+    left: TensorInfo, right: TensorInfo, left_budget: Budget, right_budget: Budget, *, rtol: float = 0, atol: float = 0
+) -> Difference:
+    """Compare two tensors of one dtype and shape, item by item, in one pass over both.
 
+    :param rtol: items are close where ``|right - left| <= atol + rtol * |left|``, and where both are NaN
+    :param atol: the absolute part of that tolerance
     :raises SbformatError: when one of them cannot be made an array
     """
-    differing, largest, is_nan = 0, 0.0, False
+    is_exact = not rtol and not atol
+    differing = beyond = 0
+    largest = l2 = old_l2 = 0.0
+    is_nan = False
     for mine, theirs in _pieces(left, right, left_budget, right_budget):
+        old_l2 = _add_norms(old_l2, _norm(_magnitude(mine)))
         raw = (mine.view(np.uint8) != theirs.view(np.uint8)).reshape(mine.size, -1).any(axis=1)
         if not raw.any():
             continue
         differing += int(raw.sum())
-        distance = _distance(mine[raw], theirs[raw])
+        old, new = mine[raw], theirs[raw]
+        distance = _distance(old, new)
+        if not is_exact:
+            close = _is_close(old, new, distance, rtol, atol)
+            beyond += int((~close).sum())
+            distance[np.isnan(distance) & close] = 0.0
         is_nan = is_nan or bool(np.isnan(distance).any())
         largest = max(largest, float(np.nanmax(distance)) if not np.isnan(distance).all() else 0.0)
-    return Difference(differing, None if is_nan or not differing else largest)
+        l2 = _add_norms(l2, _norm(distance))
+    is_known = differing and not is_nan
+    return Difference(
+        differing,
+        largest if is_known else None,
+        differing if is_exact else beyond,
+        left.numel,
+        l2 if is_known else None,
+        old_l2,
+    )
+
+
+def _is_close(old: np.ndarray, new: np.ndarray, distance: np.ndarray, rtol: float, atol: float) -> np.ndarray:
+    """Return which items are within the tolerance: an infinity is close to itself only, a NaN to any NaN."""
+    with np.errstate(all="ignore"):
+        allowed = atol + rtol * _magnitude(old)
+        close: np.ndarray = (distance <= allowed) & np.isfinite(distance)
+        if old.dtype.kind not in "iub":
+            close |= np.isnan(_widen(old)) & np.isnan(_widen(new))
+    return close
+
+
+def _norm(values: np.ndarray) -> float:
+    """Return the Euclidean norm of magnitudes, without overflow where the result is finite."""
+    scale = float(values.max(initial=0.0))
+    if not scale or not math.isfinite(scale):
+        return scale
+    with np.errstate(all="ignore"):
+        return scale * math.sqrt(float(np.square(values / scale).sum()))
+
+
+def _add_norms(one: float, other: float) -> float:
+    """Return the norm of two parts together; NaN if one is, which ``math.hypot`` forgets beside an infinity."""
+    return math.nan if math.isnan(one) or math.isnan(other) else math.hypot(one, other)
 
 
 def _pieces(
@@ -89,6 +156,18 @@ def _pieces(
 def _runs(left: TensorInfo, right: TensorInfo) -> Iterator[tuple[bytes, bytes]] | None:
     """Yield the bytes of two large tensors in pairs of chunks, without keeping them in memory."""
     return runs_of_both(left, right) if left.nbytes >= _LARGE else None
+
+
+def _widen(values: np.ndarray) -> np.ndarray:
+    return values.astype(_SUBTRACTED.get(values.dtype.kind, np.float64))
+
+
+def _magnitude(values: np.ndarray) -> np.ndarray:
+    """Return absolute values, as float64."""
+    with np.errstate(all="ignore"):
+        wide = values.astype(np.float64) if values.dtype.kind in "iu" else _widen(values)
+        made: np.ndarray = np.abs(wide).astype(np.float64)
+    return made
 
 
 def _distance(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:

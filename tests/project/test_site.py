@@ -15,6 +15,8 @@ import pytest
 
 import sbformat
 from sbformat.cli import build_parser
+from sbformat.tools.scan import RULES
+from sbformat.tools.scan.sarif import render_sarif
 from tests.helpers.bundled import ROOT
 
 if TYPE_CHECKING:
@@ -93,6 +95,17 @@ def test_the_limits_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = re.findall(r"^\| <span id=\"(\w+)\">.* \| (.+) \| (.+) \|$", page, re.MULTILINE)
     assert [name for name, _, _ in rows] == list(sbformat.Limits._fields)
     assert ("memory_bytes", "40 MiB") in [(name, default) for name, default, _ in rows]
+
+
+def test_every_rule_has_a_heading_where_sarif_leads_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = load_hook("rule_reference", monkeypatch).render_rules()
+    log = render_sarif([], {"counts": {}}, version="1", exit_code=0)
+    rules = log["runs"][0]["tool"]["driver"]["rules"]
+    headings = re.findall(r"^## (\S+)$", page, re.MULTILINE)
+    assert sorted(headings) == sorted(RULES)
+    assert {rule["helpUri"] for rule in rules} == {f"{SITE}reference/rules/#{heading}" for heading in headings}
+    assert [f"[`{rule['id']}`]" for rule in rules if f"[`{rule['id']}`]" not in page] == []
+    assert "| dangerous | error | 9.8 (critical) |" in page
 
 
 def test_every_public_name_is_in_the_api() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import random
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
@@ -11,10 +13,13 @@ from urllib.parse import unquote_to_bytes, urlsplit
 import pytest
 from jsonschema import Draft202012Validator
 
+from sbformat import scan
 from sbformat.tools.scan.report import RULES, VERDICTS, default_reason
+from sbformat.tools.scan.rule_help import DANGEROUS_TOO, PAGE, RULE_HELP, get_severity
 from sbformat.tools.scan.sarif import LEVELS, render_sarif
 from tests.helpers.bundled import PPO, ROOT
 
+VECTORS = ROOT / "conformance" / "vectors"
 SARIF = Draft202012Validator(json.loads((ROOT / "schema" / "sarif.schema.json").read_text("utf-8")))
 
 
@@ -51,9 +56,9 @@ def report(*findings: dict[str, Any], **changed: Any) -> dict[str, Any]:
     return {**row, **changed}
 
 
-def run_of(*reports: dict[str, Any], exit_code: int = 1) -> dict[str, Any]:
+def run_of(*reports: dict[str, Any], exit_code: int = 1, root: str = "") -> dict[str, Any]:
     """The one run of a log, checked against the schema and itself."""
-    log = render_sarif(reports, {"counts": {}}, version="1.2.3", exit_code=exit_code)
+    log = render_sarif(reports, {"counts": {}}, version="1.2.3", exit_code=exit_code, root=root)
     SARIF.validate(json.loads(json.dumps(log)))
     assert list(log) == ["$schema", "version", "runs"]
     run: dict[str, Any] = log["runs"][0]
@@ -61,8 +66,22 @@ def run_of(*reports: dict[str, Any], exit_code: int = 1) -> dict[str, Any]:
     for result in run["results"]:
         assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
         place = result["locations"][0]["physicalLocation"]["artifactLocation"]
-        assert run["artifacts"][place["index"]]["location"]["uri"] == place["uri"]
+        if "index" in place:
+            assert run["artifacts"][place["index"]]["location"]["uri"] == place["uri"]
     return run
+
+
+def result_of(row: dict[str, Any], **changed: Any) -> dict[str, Any]:
+    """The only result of a report with one finding."""
+    (result,) = run_of(report(row, **changed))["results"]
+    found: dict[str, Any] = result
+    return found
+
+
+def uri_of(path: str, **options: Any) -> Any:
+    """The location of a clean file."""
+    (artifact,) = run_of(report(path=path), exit_code=0, **options)["artifacts"]
+    return artifact["location"]
 
 
 def test_the_schema_is_one_and_closed() -> None:
@@ -78,15 +97,60 @@ def test_the_schema_is_one_and_closed() -> None:
 
 
 def test_every_rule_is_described() -> None:
-    run = run_of(report(), exit_code=0)
-    assert run["tool"]["driver"]["version"] == "1.2.3"
-    rules = run["tool"]["driver"]["rules"]
-    assert [rule["id"] for rule in rules] == list(RULES)
-    for rule in rules:
-        verdict, meaning = RULES[rule["id"]]
-        assert rule["shortDescription"]["text"] == meaning
-        assert rule["defaultConfiguration"]["level"] == LEVELS[verdict]
-    assert SARIF.schema["$defs"]["result"]["properties"]["ruleId"]["enum"] == list(RULES)
+    driver = run_of(report(), exit_code=0)["tool"]["driver"]
+    assert (driver["version"], driver["semanticVersion"]) == ("1.2.3", "1.2.3")
+    rules = {rule["id"]: rule for rule in driver["rules"]}
+    assert list(rules) == [*RULES, *(f"{rule}-dangerous" for rule in DANGEROUS_TOO)]
+    assert SARIF.schema["$defs"]["ruleId"]["enum"] == list(rules)
+    assert list(RULE_HELP) == list(RULES)
+    assert len({rule["name"] for rule in rules.values()}) == len(rules)
+    for name, (verdict, meaning) in RULES.items():
+        assert rules[name]["shortDescription"]["text"] == meaning
+        assert rules[name]["defaultConfiguration"]["level"] == LEVELS[verdict]
+        assert rules[name]["helpUri"] == f"{PAGE}#{name}"
+        assert RULE_HELP[name].remedy in rules[name]["help"]["markdown"]
+        assert "`" not in rules[name]["help"]["text"]
+
+
+def test_a_version_that_is_not_semantic_is_not_called_so() -> None:
+    log = render_sarif([report()], {"counts": {}}, version="1.3.0.dev0", exit_code=0)
+    SARIF.validate(log)
+    assert "semanticVersion" not in log["runs"][0]["tool"]["driver"]
+
+
+def test_texts_of_rules_are_within_the_limits_of_github() -> None:
+    for rule in run_of(report(), exit_code=0)["tool"]["driver"]["rules"]:
+        assert len(rule["name"]) <= 255
+        assert len(rule["shortDescription"]["text"]) <= 1024
+        assert len(rule["fullDescription"]["text"]) <= 1024
+        assert len(rule["properties"]["tags"]) <= 10
+
+
+def test_severities_rise_with_verdicts() -> None:
+    ranges = {"unknown": (0.1, 3.9), "code": (4.0, 6.9), "broken": (7.0, 8.9), "dangerous": (7.0, 10.0)}
+    for rule in run_of(report(), exit_code=0)["tool"]["driver"]["rules"]:
+        low, high = ranges[rule["properties"]["verdict"]]
+        assert low <= float(rule["properties"]["security-severity"]) <= high
+    assert get_severity("dangerous-name", "dangerous") > 9
+
+
+def test_a_dangerous_finding_of_a_lower_rule_has_a_rule_of_its_own() -> None:
+    for rule in DANGEROUS_TOO:
+        run = run_of(report(finding(rule), finding(rule, verdict="dangerous")))
+        assert [(row["ruleId"], row["level"]) for row in run["results"]] == [
+            (rule, LEVELS[RULES[rule][0]]),
+            (f"{rule}-dangerous", "error"),
+        ]
+        described = run["tool"]["driver"]["rules"][run["results"][1]["ruleIndex"]]
+        assert float(described["properties"]["security-severity"]) >= 7
+
+
+def test_the_rules_that_may_be_dangerous_are_those_of_the_vectors() -> None:
+    named = ("scan-", "tensor-", "method-93")
+    paths = [path for path in VECTORS.rglob("*.*") if path.name.startswith(named) and ".expect" not in path.name]
+    found = {(row.rule, row.verdict) for path in paths for row in scan(path).findings}
+    assert len(found) > 15
+    assert {rule for rule, verdict in found if verdict != RULES[rule][0]} == set(DANGEROUS_TOO)
 
 
 def test_levels_never_fall_as_verdicts_rise() -> None:
@@ -100,9 +164,12 @@ def test_a_finding_is_a_result() -> None:
     assert result["ruleId"] == "dangerous-name"
     assert result["level"] == "error"
     assert result["message"] == {"text": "os.system is imported: it runs commands"}
-    assert result["properties"] == {"verdict": "dangerous", "reason": "harmful", "names": ["os.system"]}
+    assert result["properties"] == {"verdict": "dangerous", "reason": "harmful", "names": ["os.system"], "offset": 2}
     (location,) = result["locations"]
-    assert location["physicalLocation"] == {"artifactLocation": {"uri": "b.zip", "index": 1}}
+    assert location["physicalLocation"] == {
+        "artifactLocation": {"uri": "b.zip", "uriBaseId": "%SRCROOT%", "index": 1},
+        "region": {"startLine": 1, "startColumn": 1, "endLine": 1, "endColumn": 2},
+    }
     assert location["logicalLocations"] == [
         {"name": "lr_schedule", "fullyQualifiedName": "data:lr_schedule", "kind": "key"}
     ]
@@ -110,38 +177,30 @@ def test_a_finding_is_a_result() -> None:
     assert run["artifacts"][0]["hashes"] == {"sha-256": "0" * 64}
     (invocation,) = run["invocations"]
     assert invocation == {
-        "executionSuccessful": True, "exitCode": 1, "toolExecutionNotifications": [], "properties": {"skipped": {}},
+        "executionSuccessful": True, "exitCode": 1, "toolExecutionNotifications": [],
+        "properties": {"skipped": {}, "omitted": 0},
     }  # fmt: skip
 
 
 def test_the_level_is_the_findings_own() -> None:
-    (result,) = run_of(report(finding("unchecked-arguments", verdict="dangerous")))["results"]
-    assert result["level"] == "error"
-    (result,) = run_of(report(finding("unchecked-arguments")))["results"]
-    assert result["level"] == "note"
+    assert result_of(finding("unchecked-arguments", verdict="dangerous"))["level"] == "error"
+    assert result_of(finding("unchecked-arguments"))["level"] == "note"
 
 
 def test_an_entry_within_an_entry() -> None:
-    (result,) = run_of(report(finding(entry="policy.pth!archive/data.pkl", key="")))["results"]
+    result = result_of(finding(entry="policy.pth!archive/data.pkl", key=""))
     assert result["locations"][0]["logicalLocations"] == [
         {"name": "archive/data.pkl", "fullyQualifiedName": "policy.pth!archive/data.pkl", "kind": "entry"}
     ]
 
 
-def region(row: dict[str, Any], **changed: Any) -> Any:
-    """The region of the only finding."""
-    (result,) = run_of(report(row, **changed))["results"]
-    return result["locations"][0]["physicalLocation"].get("region")
-
-
-def test_only_an_offset_in_the_file_is_a_region() -> None:
-    lone = finding(entry="", key="")
-    assert region(lone, format="pickle") == {"byteOffset": 2, "byteLength": 1}
-    assert region(lone, format="pickle", pickles=2) is None  # it could be that of the inner one
-    assert region(finding(entry="", key="", offset=100)) is None
-    assert region(finding(entry="", key="", offset=None)) is None
-    assert region(finding(entry="policy.pth", key="")) is None
-    assert region(finding(entry="", key="lr_schedule"), format="data-json") is None
+def test_a_finding_in_a_folder_is_in_the_file_of_its_entry() -> None:
+    row = finding(entry="policy.pth!archive/data.pkl", key="")
+    place = result_of(row, format="folder", sha256=None, path="agents/run 1")["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"] == {"uri": "agents/run%201/policy.pth", "uriBaseId": "%SRCROOT%"}
+    whole = finding("unknown-entry", entry="", key="")
+    place = result_of(whole, format="folder", sha256=None, path="agents")["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"] == {"uri": "agents", "uriBaseId": "%SRCROOT%", "index": 0}
 
 
 def test_a_folder_has_no_digest() -> None:
@@ -157,8 +216,58 @@ def test_a_file_that_could_not_be_read_is_a_notification() -> None:
     assert (invocation["executionSuccessful"], invocation["exitCode"]) == (False, 2)
     (notification,) = invocation["toolExecutionNotifications"]
     assert notification["message"]["text"] == "cannot open: Permission denied"
-    assert notification["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": "x%20y.zip"}
+    place = notification["locations"][0]["physicalLocation"]["artifactLocation"]
+    assert place == {"uri": "x%20y.zip", "uriBaseId": "%SRCROOT%"}
     assert len(run["artifacts"]) == 1
+
+
+def test_a_run_without_files_was_not_successful() -> None:
+    (invocation,) = run_of(exit_code=2)["invocations"]
+    assert invocation["executionSuccessful"] is False
+    assert [row["message"]["text"] for row in invocation["toolExecutionNotifications"]] == ["no file was examined"]
+
+
+@pytest.fixture
+def fifty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log has at most 50 results."""
+    monkeypatch.setattr("sbformat.tools.scan.sarif.MAX_RESULTS", 50)
+
+
+def test_of_too_many_findings_the_worst_of_each_file_are_listed(fifty: None) -> None:
+    noise = [report(*(finding("unknown-name", key=str(index)) for index in range(10)), path=f"{at}") for at in range(5)]
+    mixed = report(
+        *(finding("odd-pickle", key=str(index)) for index in range(9)), finding(), path="last.zip", omitted=7
+    )
+    run = run_of(*noise, mixed)
+    assert len(run["results"]) == 50
+    of_last = [result["ruleId"] for result in run["results"] if result["ruleId"] != "unknown-name"]
+    assert of_last[-1] == "dangerous-name"
+    assert set(of_last[:-1]) == {"odd-pickle"}
+    (invocation,) = run["invocations"]
+    assert invocation["properties"]["omitted"] == 7 + 10
+    (notification,) = invocation["toolExecutionNotifications"]
+    assert notification["level"] == "warning"
+    assert notification["message"]["text"].startswith("17 findings are not in this log")
+
+
+def test_a_file_with_many_findings_does_not_hide_another(fifty: None) -> None:
+    full = [report(*(finding(key=str(index)) for index in range(20)), path=f"{at}.zip") for at in range(5)]
+    run = run_of(*full, report(finding("odd-pickle"), path="last.zip"))
+    assert len(run["results"]) == 50
+    assert run["results"][-1]["ruleId"] == "odd-pickle"
+
+
+def test_findings_that_cannot_be_compressed_stay_within_the_limit_of_github() -> None:
+    chance = random.Random(1)  # noqa: S311 -- texts, not secrets
+    letters = "".join(map(chr, range(0x20, 0x7F)))
+
+    def make_report(number: int) -> dict[str, Any]:
+        rows = [finding(message="".join(chance.choices(letters, k=1000))) for _ in range(1000)]
+        return report(*rows, path=f"{number}.zip")
+
+    log = render_sarif(list(map(make_report, range(12))), {"counts": {}}, version="1", exit_code=1)
+    assert 5000 < len(log["runs"][0]["results"]) + log["runs"][0]["invocations"][0]["properties"]["omitted"] == 12000
+    assert len(gzip.compress(json.dumps(log).encode())) < 10_000_000
 
 
 @pytest.mark.parametrize(
@@ -179,33 +288,53 @@ def test_a_file_that_could_not_be_read_is_a_notification() -> None:
 )
 @pytest.mark.skipif(os.sep != "/", reason="paths of POSIX")
 def test_paths_become_uris(path: str, uri: str) -> None:
-    (artifact,) = run_of(report(path=path), exit_code=0)["artifacts"]
-    assert artifact["location"]["uri"] == uri
+    location = uri_of(path)
+    is_absolute = path.startswith("/")
+    assert location == ({"uri": uri} if is_absolute else {"uri": uri, "uriBaseId": "%SRCROOT%"})
     split = urlsplit(uri)
-    assert split.scheme == ("file" if path.startswith("/") else "")
+    assert split.scheme == ("file" if is_absolute else "")
     assert os.fsdecode(unquote_to_bytes(split.path)) == path.removeprefix("./").lstrip("/" * (path[0] == "."))
+
+
+def test_absolute_paths_below_the_folder_of_the_scan_are_relative(tmp_path: Path) -> None:
+    root, link = tmp_path / "work", tmp_path / "link"
+    root.mkdir()
+    link.symlink_to(root)
+    inside = {"uri": "models/a.zip", "uriBaseId": "%SRCROOT%"}
+    assert uri_of(str(root / "models" / "a.zip"), root=str(root)) == inside
+    assert uri_of(str(root / "models" / "a.zip"), root=str(link)) == inside
+    assert uri_of(f"{root}er/a.zip", root=str(root)) == {"uri": Path(f"{root}er/a.zip").as_uri()}
+    assert uri_of(str(root), root=str(root)) == {"uri": ".", "uriBaseId": "%SRCROOT%"}
 
 
 def test_a_message_says_what_it_says() -> None:
     evil = "\x1b[2J [here](https://evil.example) {0} {1}\u202e\n" + "x" * 5000
-    (result,) = run_of(report(finding(message=evil)))["results"]
-    text = result["message"]["text"]
+    text = result_of(finding(message=evil))["message"]["text"]
     assert text.isprintable()
     assert "](" not in text
     assert "{{0}}" in text
     assert len(text) < 1200
 
 
-def test_fingerprints_stay_and_differ() -> None:
-    def fingerprint(row: dict[str, Any], **changed: Any) -> str:
-        (result,) = run_of(report(row, **changed))["results"]
-        print_of: str = result["partialFingerprints"]["finding/v1"]
-        return print_of
+def fingerprint_of(row: dict[str, Any], **changed: Any) -> str:
+    found: str = result_of(row, **changed)["partialFingerprints"]["primaryLocationLineHash"]
+    return found
 
-    same = fingerprint(finding())
-    assert fingerprint(finding(offset=99, message="other words"), sha256="1" * 64, path="moved.zip") == same
+
+def test_fingerprints_stay_and_differ() -> None:
+    same = fingerprint_of(finding())
+    assert fingerprint_of(finding(offset=99, message="other words"), sha256="1" * 64, path="moved.zip") == same
     others = [finding(key="clip_range"), finding(entry="x"), finding(names=["os.popen"]), finding("unknown-name")]
-    assert len({same, *(fingerprint(row) for row in others)}) == 5
+    assert len({same, *map(fingerprint_of, others)}) == 5
+
+
+def test_fingerprints_of_equal_findings_are_numbered_in_each_file() -> None:
+    rows = [finding(), finding(key="clip_range"), finding(offset=9)]
+    results = run_of(report(*rows), report(finding(), path="b.zip"))["results"]
+    prints = [result["partialFingerprints"]["primaryLocationLineHash"] for result in results]
+    assert [text.partition(":")[2] for text in prints] == ["1", "1", "2", "1"]
+    assert len(set(prints[:3])) == 3
+    assert prints[3] == prints[0]  # GitHub adds the path
 
 
 def test_a_real_scan(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,11 +343,12 @@ def test_a_real_scan(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     Path("a.zip").write_bytes(PPO.read_bytes())
     Path("evil.pkl").write_bytes(b"\x80\x02cos\nsystem\nX\x04\x00\x00\x00true\x85R.")
-    assert main(["scan", "a.zip", "evil.pkl", "nowhere", "--format", "sarif"]) == 2
+    assert main(["scan", "a.zip", str(tmp_path / "evil.pkl"), "nowhere", "--format", "sarif"]) == 2
     log = json.loads(capsys.readouterr().out)
     SARIF.validate(log)
     (run,) = log["runs"]
     assert [artifact["properties"]["verdict"] for artifact in run["artifacts"]] == ["clean", "dangerous"]
     assert {result["ruleId"] for result in run["results"]} == {"dangerous-name"}
-    assert run["results"][0]["locations"][0]["physicalLocation"]["region"]["byteOffset"] == 2
+    assert run["results"][0]["properties"]["offset"] == 2
+    assert run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "evil.pkl"
     assert len(run["invocations"][0]["toolExecutionNotifications"]) == 1

@@ -1,0 +1,76 @@
+"""What a comparison of two archives found."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypeAlias
+
+ChangeKind: TypeAlias = Literal[
+    "added", "removed", "value", "type", "dtype", "shape", "flags", "order", "structure", "bytes"
+]
+Side: TypeAlias = Literal["first", "second"]
+
+
+class Change(NamedTuple):
+    """One difference between the first archive and the second.
+
+    The numbers after ``message`` are those of tensors of the same dtype and shape whose elements differ (kind
+    ``value``), and None for any other change.
+    """
+
+    entry: str
+    loc: str
+    """In ``data`` a JSON pointer, in a state dict the path of the tensor; empty for the whole entry."""
+    kind: ChangeKind
+    message: str
+    """What changed, in words."""
+    max_abs_difference: float | None = None
+    """The largest difference of two elements; None where elements differ by NaN."""
+    l2_difference: float | None = None
+    """The Euclidean norm of the difference of the two tensors; None where elements differ by NaN."""
+    relative_change: float | None = None
+    """``l2_difference`` divided by the norm of the first tensor, infinite if that is zero; None if one is not a
+    number."""
+    differing: int | None = None
+    """Number of elements that differ; with a tolerance, by more than that."""
+    numel: int | None = None
+    """Number of elements of the tensor."""
+
+
+class StateDictComparison(NamedTuple):
+    """A state dict that both archives contain."""
+
+    name: str
+    equal: int
+    """Number of tensors that are equal: bit for bit, and in dtype, shape and flags."""
+    different: int
+    """Number of tensors that differ, or that only one archive contains."""
+    max_abs_difference: float | None
+    """The largest difference of two elements of any of its tensors."""
+    l2_difference: float | None = None
+    """The Euclidean norm of the differences of all its tensors together."""
+    close: int = 0
+    """Number of tensors that differ, but by no more than the tolerance."""
+
+
+class UnreadableEntry(NamedTuple):
+    """An entry that one of the two archives cannot decode: a wrong CRC, say. It was compared by its bytes."""
+
+    entry: str
+    side: Side
+    """``first`` or ``second``."""
+    outcome: str
+    """As in :attr:`sbformat.SbformatError.outcome`."""
+    message: str
+
+
+class DiffReport(NamedTuple):
+    """The differences of two archives.
+
+    ``changes`` is empty exactly when they are equal (FORMAT.md 9), or with ``only`` and tolerances, when what was
+    compared is equal within these.
+    """
+
+    changes: tuple[Change, ...]
+    state_dicts: tuple[StateDictComparison, ...]
+    unreadable: tuple[UnreadableEntry, ...] = ()
+    """Entries that cannot be decoded. Two of equal bytes are equal, also if the CRC of one is wrong."""

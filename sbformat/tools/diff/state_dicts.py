@@ -1,0 +1,181 @@
+"""Compare two state dicts, tensor by tensor: what differs, by how much, and whether that is within a tolerance."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from sbformat.errors import escape
+from sbformat.pth import (
+    Device,
+    DTypeName,
+    Layout,
+    MemoryFormat,
+    MetaTensor,
+    QuantizedTensor,
+    SparseTensor,
+    TensorInfo,
+)
+from sbformat.tools.diff.plain_entries import describe_change
+from sbformat.tools.diff.report import Change, StateDictComparison
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from sbformat.pth import StateDict
+    from sbformat.pth.differences import Difference
+    from sbformat.tools.diff.report import ChangeKind
+    from sbformat.tools.diff.tolerance import Tolerance
+
+_SHOWN: Final = 60
+_TENSORS: Final = (TensorInfo, SparseTensor, QuantizedTensor, MetaTensor)
+_TORCH_NAMES: Final = (DTypeName, Layout, MemoryFormat)
+_FLAGS: Final = ("requires_grad", "is_parameter")
+_ABSENT: Final = object()
+
+_Row: TypeAlias = "tuple[ChangeKind, str, Difference | None]"
+
+
+class StateDictsComparer:
+    """The comparison of two state dicts: its changes, and afterwards its summary.
+
+    :param name: of the entry
+    :param old: the state dict of the first archive
+    :param new: that of the second
+    :param tolerance: numbers that are close count as equal
+    """
+
+    def __init__(self, name: str, old: StateDict, new: StateDict, tolerance: Tolerance) -> None:
+        self._name = name
+        self._old = old
+        self._new = new
+        self._tolerance = tolerance
+        self._budgets = old.new_budget(), new.new_budget()
+        self._close: set[str] = set()
+        self._rows: list[Change] = []
+
+    def changes(self) -> Iterator[Change]:
+        """Yield the changes; none exactly when the state dicts are equal within the tolerance."""
+        if self._old is self._new or self._old == self._new:
+            return
+        for change in self._compare():
+            self._rows.append(change)
+            yield change
+
+    def _compare(self) -> Iterator[Change]:
+        left, right = ({leaf.path: leaf.value for leaf in side.leaves()} for side in (self._old, self._new))
+        found = False
+        for path in {**left, **right}:
+            for kind, message, numbers in self._compare_leaves(path, left, right):
+                found = True
+                yield _make_change(self._name, path, kind, message, numbers)
+        if [path for path in left if path in right] != [path for path in right if path in left]:
+            found = True
+            yield Change(self._name, "", "order", "the order of the tensors and values differs")
+        if not found and not self._close:
+            message = "the containers differ: another type of dict or list, or another _metadata"
+            yield Change(self._name, "", "structure", message)
+
+    def _compare_leaves(self, path: str, lefts: Mapping[str, Any], rights: Mapping[str, Any]) -> Iterator[_Row]:
+        from sbformat.pth.compare import equal
+
+        left, right = lefts.get(path, _ABSENT), rights.get(path, _ABSENT)
+        if left is _ABSENT:
+            yield "added", f"is now {_describe_leaf(right)}", None
+        elif right is _ABSENT:
+            yield "removed", f"was {_describe_leaf(left)}", None
+        elif equal(left, right, *self._budgets):
+            return
+        elif type(left) is not type(right):
+            yield "type", describe_change(_describe_leaf(left), _describe_leaf(right)), None
+        elif isinstance(left, TensorInfo):
+            yield from self._compare_tensors(path, left, right)
+        elif type(left) is float and not self._tolerance.is_exact and self._tolerance.is_close(left, right):
+            self._close.add(path)
+        else:
+            yield "value", describe_change(_describe_leaf(left), _describe_leaf(right)), None
+
+    def _compare_tensors(self, path: str, left: TensorInfo, right: TensorInfo) -> Iterator[_Row]:
+        """Yield everything in which two tensors that are not equal differ."""
+        from sbformat.pth.differences import difference
+
+        if left.shape != right.shape:
+            yield "shape", f"{_render_shape(left.shape)} became {_render_shape(right.shape)}", None
+        if left.dtype != right.dtype:
+            yield "dtype", f"{left.dtype} became {right.dtype}", None
+        differing = 0
+        if left.shape == right.shape and left.dtype == right.dtype:
+            found = difference(left, right, *self._budgets, rtol=self._tolerance.rtol, atol=self._tolerance.atol)
+            differing = found.differing
+            if found.differing and not (found.beyond or self._tolerance.is_exact):
+                self._close.add(path)
+            elif found.differing:
+                yield "value", self._describe_difference(found, left.numel), found
+        flags = [
+            f"{flag} {getattr(left, flag)} became {getattr(right, flag)}"
+            for flag in _FLAGS
+            if getattr(left, flag) != getattr(right, flag)
+        ]
+        if flags:
+            yield "flags", ", ".join(flags), None
+        elif not differing and left[:2] == right[:2]:
+            yield "flags", "the attributes differ", None
+
+    def _describe_difference(self, found: Difference, numel: int) -> str:
+        distance = "some of them by NaN" if found.largest is None else f"by at most {found.largest:.6g}"
+        if self._tolerance.is_exact:
+            return f"{found.differing:,} of {numel:,} elements differ, {distance}"
+        return f"{found.beyond:,} of {numel:,} elements differ by more than the tolerance, {distance}"
+
+    def summarize(self) -> StateDictComparison:
+        """Return the numbers of tensors, after :meth:`changes` is at its end.
+
+        :raises LimitError: for more values than ``leaves`` allows
+        """
+        paths = {**self._old.tensors(), **self._new.tensors()}
+        touched = {row.loc for row in self._rows} & set(paths)
+        close = (self._close & set(paths)) - touched
+        largest = [row.max_abs_difference for row in self._rows if row.max_abs_difference is not None]
+        norms = [row.l2_difference for row in self._rows if row.l2_difference is not None]
+        return StateDictComparison(
+            self._name,
+            len(paths) - len(touched) - len(close),
+            len(touched),
+            max(largest, default=None),
+            math.hypot(*norms) if norms else None,
+            len(close),
+        )
+
+
+def _make_change(name: str, path: str, kind: ChangeKind, message: str, found: Difference | None) -> Change:
+    if found is None:
+        return Change(name, path, kind, message)
+    return Change(
+        name, path, kind, message, found.largest, found.l2, found.relative_change(), found.beyond, found.numel
+    )
+
+
+def _render_shape(shape: tuple[int, ...]) -> str:
+    return f"({', '.join(map(str, shape))})"
+
+
+def _describe_leaf(value: Any) -> str:
+    """Describe a value of a state dict in a few words."""
+    if isinstance(value, TensorInfo):
+        return f"a {'parameter' if value.is_parameter else 'tensor'} {value.dtype} {_render_shape(value.shape)}"
+    if isinstance(value, _TENSORS):
+        shape = (value.int_repr if isinstance(value, QuantizedTensor) else value).shape
+        return f"a {type(value).__name__} {_render_shape(shape)}"
+    if isinstance(value, (str, int, float, complex)) or value is None:
+        if isinstance(value, int) and value.bit_length() > _SHOWN:
+            return f"an integer of {value.bit_length()} bits"
+        return escape(repr(value[: _SHOWN + 1] if isinstance(value, str) else value), _SHOWN)
+    if isinstance(value, _TORCH_NAMES):
+        return f"torch.{escape(value.name, _SHOWN)}"
+    if isinstance(value, Device):
+        return f"the device {escape(str(value.type), _SHOWN)}{'' if value.index is None else f':{value.index}'}"
+    if not hasattr(value, "__len__"):
+        return escape(repr(value), _SHOWN)
+    article = "an" if isinstance(value, OrderedDict) else "a"
+    return f"{article} {type(value).__name__} of {len(value)}"
