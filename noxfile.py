@@ -36,14 +36,14 @@ OLDEST_SB3: Final = (TORCH, "numpy<2", "stable-baselines3==2.0.0", "sb3-contrib=
 NODE_PACKAGES: Final = ("onnxruntime-node@1.30.0", "onnxruntime-web@1.30.0")
 """What the programs of docs/export/ for node and browsers import."""
 
+PAGE_PACKAGES: Final = ("minari[hdf5]", "pillow", "pandas", "datasets")
+"""What the programs of docs/how-to/ import in addition to torch and stable-baselines3."""
+
 SARIF_MULTITOOL: Final = "@microsoft/sarif-multitool@5.7.0"
 """Microsoft's rules for SARIF logs, those of GitHub included."""
 
 AXE: Final = "axe-core@4.14.1"
 """The accessibility checks of reports, run in the browser."""
-
-PAGE_PACKAGES: Final = ("pandas", "minari", "h5py", "pillow", "datasets")
-"""What programs on the pages of docs/ import, beside the extras ``test`` and ``interop``."""
 
 THIS_PYTHON: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 TESTED: Final = dict.fromkeys(version for version in (THIS_PYTHON, PYTHONS[0], PYTHONS[-1]) if version in PYTHONS)
@@ -63,6 +63,7 @@ nox.options.sessions = [
     "browser",
     "ci_kit",
     "interop",
+    "scanners",
 ]
 
 
@@ -204,14 +205,23 @@ def interop(session: nox.Session) -> None:
     oldest_python = str(oldest / ("Scripts" if sys.platform == "win32" else "bin") / "python")
     session.run(oldest_python, "-m", "pip", "install", "--quiet", *OLDEST_SB3, external=True)
     session.install(TORCH)
-    session.install("-e", ".[test,interop]")
+    session.install("-e", ".[test,interop]", *PAGE_PACKAGES)
     session.run(
         "python", "-m", "pytest", *pytest_arguments(session), "-m", "interop", env={"SBFORMAT_SB3_2_0": oldest_python}
     )
-    session.install(*PAGE_PACKAGES)
+    session.run(  # types are checked without the packages, most of which have none
+        "python", "-m", "pytest", *pytest_arguments(session), "tests/project/test_pages.py", "-k", "not mypy",
+        env={"SBFORMAT_PAGES": "all", "HF_HOME": session.create_tmp(), "HF_HUB_OFFLINE": "1"},
+    )  # fmt: skip
+
+
+@nox.session
+def scanners(session: nox.Session) -> None:
+    """Run other scanners on the files of docs/comparison.md, and compare what they report with the page."""
+    session.install(".")
+    environments = str(Path(session.virtualenv.location) / "scanners")
     session.run(
-        "python", "-m", "pytest", *pytest_arguments(session), "tests/project/test_pages.py",
-        env={"SBFORMAT_PAGES": "all"},
+        "python", "-m", "benchmarks.scanners", "--environments", environments, "--check", "docs/comparison.md",
     )  # fmt: skip
 
 
