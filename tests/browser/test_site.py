@@ -93,11 +93,9 @@ SEARCH: Final = """
     for (const name of ["focus", "input", "keyup"]) query.dispatchEvent(new Event(name, {bubbles: true}));
 """
 RESULTS: Final = """
-    const links = [...document.querySelectorAll('.md-search-result__link')];
+    const links = [...document.querySelectorAll(".md-search-result__link")];
     return links.map((link) => link.pathname + link.hash);
 """
-    "return [...document.querySelectorAll('.md-search-result__link')].map((link) => link.pathname + link.hash)"
-)
 
 
 @pytest.mark.parametrize(

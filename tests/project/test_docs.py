@@ -73,7 +73,7 @@ def test_every_command_is_shown_on_a_page() -> None:
 
 
 def test_every_public_function_is_shown_on_a_page() -> None:
-    code = "\n".join(text for path, text in PAGES.items() if path.name != "api.md")
+    code = re.sub(r"^:::.*$", "", "\n".join(PAGES.values()), flags=re.MULTILINE)
     names = set(re.findall(r"\bsbformat\.(\w+)", code)) | set(re.findall(r"`(\w+)(?:\(.*?\))?`", code))
     names |= set(", ".join(re.findall(r"^from sbformat import (.*)$", code, re.MULTILINE)).split(", "))
     functions = {name for name in dir(sbformat) if isfunction(getattr(sbformat, name))}
