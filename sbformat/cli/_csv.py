@@ -16,14 +16,18 @@ import json
 import math
 import re
 import sys
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.cli._output import report_failure
 from sbformat.errors import escape
 from sbformat.rendering import write_number, write_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import TextIO
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import TextIO, TypeAlias
+
+    RowLister: TypeAlias = Callable[[dict[str, Any]], Iterable[Mapping[str, Any]]]
 
 _CELL: Final = 32_000
 """Characters of a cell; Excel has room for 32,767."""
@@ -45,6 +49,38 @@ def print_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, stre
     writer.writerow([encode_cell(column) for column in columns])
     for row in rows:
         writer.writerow([encode_cell(row.get(column)) for column in columns])
+
+
+def print_report(
+    report: Mapping[str, Any],
+    columns: Sequence[str],
+    list_rows: Callable[[dict[str, Any]], Iterable[Mapping[str, Any]]],
+) -> None:
+    """Print the report of a command on one file; that of a file that failed is one row, and a line on standard error.
+
+    :param columns: the header, with ``path``, ``outcome`` and ``message``
+    :param list_rows: returns the rows of a report without an error; the path and the outcome are added
+    """
+    print_reports([report], columns, list_rows)
+    if report["outcome"] != "ok":
+        report_failure(dict(report), lists_problems=False)
+
+
+def print_reports(reports: Iterable[Mapping[str, Any]], columns: Sequence[str], list_rows: RowLister) -> None:
+    """Print the reports of a command on several files, each of which has a row at least.
+
+    :param columns: the header, with ``path``, ``outcome`` and ``message``
+    :param list_rows: returns the rows of a report without an error; the path and the outcome are added
+    """
+    print_csv(columns, chain.from_iterable(_list_rows(dict(report), list_rows) for report in reports))
+
+
+def _list_rows(report: dict[str, Any], list_rows: RowLister) -> Iterable[Mapping[str, Any]]:
+    name = {"path": report["path"], "outcome": report["outcome"]}
+    if "message" in report:
+        about = f"{report['file']}: " if "file" in report else ""
+        return [{**name, "message": f"{about}{report['message']}"}]
+    return [{**name, **row} for row in list_rows(report)]
 
 
 def encode_cell(value: Any) -> str:
