@@ -7,12 +7,14 @@ Each command is a module with ``configure(subparsers)`` and ``run(args) -> int``
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import sbformat
+from sbformat.cli import _output, _streams
 from sbformat.cli._files import EXIT_COULD_NOT
 
 if TYPE_CHECKING:
@@ -74,16 +76,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     if hasattr(sys.stdout, "reconfigure"):  # a terminal that cannot show a character gets its escape
         sys.stdout.reconfigure(errors="backslashreplace")
     arguments = sys.argv[1:] if argv is None else argv
-    args = build_parser(*arguments[:1]).parse_args(arguments)
+    parser = build_parser(*arguments[:1])
+    args = parser.parse_args(arguments)
+    wrong = _streams.start(args)
+    if wrong:
+        parser.error(wrong)
+    _output.set_options(args)
     try:
         status: int = args.run(args)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of a pipe had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return EXIT_COULD_NOT
-    except OSError as error:
-        sys.stderr.write(f"sbformat: {error.strerror or error}\n")
+    except (OSError, _streams.OutputError) as error:  # files have their own errors: this is standard output
+        cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
+        text = _streams.describe_system_error(cause) if isinstance(cause, OSError) else str(cause)
+        _streams.write_remark(f"standard output: cannot write: {text}")
+        _drop_output()
         return EXIT_COULD_NOT
     except KeyboardInterrupt:
         return _EXIT_INTERRUPTED
     return status
+
+
+def _drop_output() -> None:
+    """Redirect standard output to nowhere: the interpreter flushes it again when it ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
 import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.cli import _files, _output
+from sbformat.cli import _files, _output, _streams
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from sbformat.cli._output import Plain
+    from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.policies.run.policy import Policy
 
 
@@ -60,13 +60,21 @@ def parse_number(text: str, *, least: int = 1) -> int:
     return number
 
 
-def find_statistics(args: argparse.Namespace) -> str | bool | None:
-    """Return the statistics of a command line, as ``load_policy`` takes them."""
-    statistics: str | None = args.vecnormalize
-    return False if statistics == _NO_STATISTICS else statistics
+def read_statistics(args: argparse.Namespace) -> VecNormalize | bool | None:
+    """Return the statistics of a command line, as ``load_policy`` takes them.
+
+    :raises OtherFileError: if they cannot be read
+    """
+    path: str | None = args.vecnormalize
+    if path is None or path == _NO_STATISTICS:
+        return None if path is None else False
+    from sbformat.policies.loading import read_given_statistics
+
+    limits = _files.make_limits(args)
+    return _files.name_in_errors(path, lambda: read_given_statistics(_streams.open_input(path, limits), limits))
 
 
-def load_agent(args: argparse.Namespace, *, statistics: str | bool | None, seed: int | None = None) -> Policy:
+def load_agent(args: argparse.Namespace, *, statistics: VecNormalize | bool | None, seed: int | None = None) -> Policy:
     """Load the agent of a command line."""
     from sbformat.policies.loading import load_policy
 
@@ -116,17 +124,11 @@ def finish_run(
 ) -> int:
     """Print the report of a command that runs an agent, and return the exit status.
 
-    Standard output has only what a program after this one in a pipe reads: warnings, and in text the error, go to
-    standard error.
+    Standard output has only what a program after this one in a pipe reads: warnings and errors go to standard error.
     """
     for text in warned:
-        sys.stderr.write(f"sbformat: warning: {escape(text, 1000)}\n")
-    if args.format == "json":
-        _output.print_json(
-            args.command, [{**report, "warnings": list(warned)} if report["outcome"] == "ok" else report]
-        )
-    elif report["outcome"] == "ok":
-        print_text(_output.make_printer(), report)
-    else:
-        sys.stderr.write(f"{escape(report['path'], 1000)}: {report['outcome']}: {report['message']}\n")
+        _output.warn(f"warning: {escape(text, 1000)}")
+    if args.format == "json" and report["outcome"] == "ok":
+        report = {**report, "warnings": list(warned)}
+    _output.print_report(args, report, print_text)
     return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT

@@ -6,17 +6,21 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from sbformat.cli import _streams
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import LimitError, SbformatError, UnsupportedError, ValidationError, escape
+from sbformat.errors import LimitError, SbformatError, UnsupportedError, ValidationError, escape, quote
 from sbformat.limits import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sbformat.archive.archive import Archive
     from sbformat.pth.values import OnUnknown
 
 T = TypeVar("T")
+
+ALREADY_EXISTS: Final = "already exists"
+"""Text of the FileExistsError for an output that can be overwritten."""
 
 ARCHIVE_SUFFIXES: Final = (".zip", ".pth", ".pkl")
 _DEPTHS: Final = ("json_depth", "value_depth")
@@ -26,6 +30,8 @@ EXIT_FINDINGS: Final = 1
 EXIT_COULD_NOT: Final = 2
 COULD_NOT_OPEN: Final = "cannot open"
 """Outcome of a path that the operating system cannot open."""
+COULD_NOT_WRITE: Final = "cannot write"
+"""Outcome of an output that exists, or that the operating system cannot write."""
 PROCESS_ENDED: Final = "process ended"
 """Outcome of a file whose worker process was killed."""
 
@@ -44,6 +50,12 @@ def add_common_options(parser: argparse.ArgumentParser, *other_formats: str) -> 
     formats = ("text", "json", *other_formats)
     words = ("text for people (default)", "JSON", *(word.upper() for word in other_formats))
     parser.add_argument("--format", choices=formats, default="text", help=f"{', '.join(words[:-1])} or {words[-1]}")
+    volume = parser.add_mutually_exclusive_group()
+    volume.add_argument("-q", "--quiet", action="store_true", help="only results, findings and errors")
+    volume.add_argument("-v", "--verbose", action="store_true", help="everything, and what was read")
+    parser.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto", help="auto (default): in a terminal"
+    )
     parser.add_argument(
         "--limit", action="append", default=[], metavar="NAME=VALUE", type=_limit, help="change a limit; repeatable"
     )
@@ -70,14 +82,18 @@ def read_archive(path: str, args: argparse.Namespace, on_unknown: OnUnknown = "e
     """Read an archive with the options of the command line."""
     from sbformat.reader import read
 
-    return read(path, limits=make_limits(args), on_unknown=on_unknown, unchecked_crc=args.unchecked_crc)
+    limits = make_limits(args)
+    source = _streams.open_input(path, limits)
+    return read(source, limits=limits, on_unknown=on_unknown, unchecked_crc=args.unchecked_crc)
 
 
 def read_in_place(path: str, args: argparse.Namespace, on_unknown: OnUnknown = "error") -> Archive:
     """Read an archive with the options of the command line; a large one stays in its file."""
     from sbformat.reader import read_in_place
 
-    return read_in_place(path, limits=make_limits(args), on_unknown=on_unknown, unchecked_crc=args.unchecked_crc)
+    limits = make_limits(args)
+    source = _streams.open_input(path, limits)
+    return read_in_place(source, limits=limits, on_unknown=on_unknown, unchecked_crc=args.unchecked_crc)
 
 
 def make_limits(args: argparse.Namespace) -> Limits:
@@ -85,19 +101,31 @@ def make_limits(args: argparse.Namespace) -> Limits:
     return Limits()._replace(**dict(args.limit))
 
 
+class OtherFileError(Exception):
+    """An error in another file than the first of a command; the cause is a SbformatError or an OSError.
+
+    :param path: the other file
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
 def name_in_errors(path: str, work: Callable[[], T]) -> T:
-    """Call ``work``, which reads a second file; the text of an error names that file."""
+    """Call ``work``, which reads a second file; the report of an error then names that file.
+
+    :raises OtherFileError: for a SbformatError or an OSError
+    """
     try:
         return work()
-    except SbformatError as error:
-        error.message = f"{escape(path, 1000)}: {error}"
-        error.entry = error.offset = None
-        raise
+    except (SbformatError, OSError) as error:
+        raise OtherFileError(path) from error
 
 
 def resolve_path(path: str) -> str:
     """Return the file at a path: ``name`` falls back to ``name.zip``, as in SB3."""
-    return path if os.path.exists(path) else f"{path}.zip"
+    return path if path == _streams.STANDARD_STREAM or os.path.exists(path) else f"{path}.zip"
 
 
 def refuse_same_file(path: str, output: str, *, hint: str = "") -> None:
@@ -106,7 +134,7 @@ def refuse_same_file(path: str, output: str, *, hint: str = "") -> None:
     :raises UnsupportedError: when both are the same file
     """
     path = resolve_path(path)
-    if not os.path.exists(path) or not os.path.exists(output):
+    if _streams.STANDARD_STREAM in (path, output) or not os.path.exists(path) or not os.path.exists(output):
         return
     folder = os.path.dirname(os.path.realpath(output))
     if os.path.isdir(path) and os.path.isfile(output) and os.path.samefile(path, folder):
@@ -133,26 +161,71 @@ def expand_paths(paths: Iterable[str]) -> Iterator[str]:
                 continue
             for name in sorted(files):
                 file = os.path.join(folder, name)
-                if name.endswith(ARCHIVE_SUFFIXES) and os.path.isfile(file):
+                if name.lower().endswith(ARCHIVE_SUFFIXES) and os.path.isfile(file):
                     found = True
                     yield file
         if not found:
             yield path  # reading it gives the error
 
 
-def report_errors(path: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Call ``work`` on one file and return its report; an error becomes the report, so that other files are read."""
+def report_errors(path: str, work: Callable[[], dict[str, Any]], *, outputs: Sequence[str] = ()) -> dict[str, Any]:
+    """Call ``work`` on one file and return its report; an error becomes the report, so that other files are read.
+
+    :param outputs: the files that the command writes: their errors are reported as such
+    :return: with ``file`` when the error is about another file than ``path``
+    """
+    name = _streams.name_input(path)
     try:
-        return {"path": path, "outcome": "ok", **work()}
-    except ValidationError as error:
+        report = {"path": name, "outcome": "ok", **work()}
+    except OtherFileError as error:
+        other = _streams.name_input(error.path)
+        failure = _describe_failure(error.path, error.__cause__, outputs)
+        return {"path": name, "file": other, **failure} if other != name else {"path": name, **failure}
+    except (SbformatError, MemoryError, OSError) as error:
+        return {"path": name, **_describe_failure(path, error, outputs)}
+    if report.get("output") == _streams.STANDARD_STREAM:
+        report["output"] = _streams.name_output(report["output"])
+    return report
+
+
+def _describe_failure(path: str, error: BaseException | None, outputs: Sequence[str]) -> dict[str, Any]:
+    """Return the outcome of an error, its message, and the file that it is about if that is not ``path``."""
+    if isinstance(error, ValidationError):
         rows = [{"loc": row.loc, "kind": row.kind, "message": row.message} for row in error.problems]
-        return {"path": path, "outcome": error.outcome, "message": str(error), "problems": rows}
-    except SbformatError as error:
-        return {"path": path, "outcome": error.outcome, "message": str(error)}
-    except MemoryError:
-        message = "out of memory: this machine has less than the file needs"
-        return {"path": path, "outcome": LimitError.outcome, "message": message}
-    except OSError as error:
-        other = f"{escape(str(error.filename), 1000)}: " if error.filename not in (None, path) else ""
-        hint = "; --force overwrites it" if isinstance(error, FileExistsError) else ""
-        return {"path": path, "outcome": COULD_NOT_OPEN, "message": f"{other}{error.strerror or error}{hint}"}
+        return {"outcome": error.outcome, "message": str(error), "problems": rows}
+    if isinstance(error, SbformatError):
+        return {"outcome": error.outcome, "message": str(error)}
+    if isinstance(error, OSError):
+        return _describe_system_error(path, error, outputs)
+    return {"outcome": LimitError.outcome, "message": "out of memory: this machine has less than the file needs"}
+
+
+def _describe_system_error(path: str, error: OSError, outputs: Sequence[str]) -> dict[str, Any]:
+    """Return the report of an error of the operating system: of an output, of ``path``, or of a third file."""
+    text = _streams.describe_system_error(error)
+    output = next((output for output in outputs if _is_within(error.filename, output)), None)
+    if output is None:
+        message = {"outcome": COULD_NOT_OPEN, "message": text}
+        return message if error.filename in (None, path, f"{path}.zip") else {"file": str(error.filename), **message}
+    if isinstance(error, FileExistsError):
+        hint = "; --force overwrites it" if text == ALREADY_EXISTS else ""
+        text = f"{escape(output, 1000)} {text}{hint}"
+    elif isinstance(error, FileNotFoundError) and not os.path.isdir(os.path.dirname(output) or os.curdir):
+        text = f"there is no folder {quote(os.path.dirname(output))}"
+    return {"file": output, "outcome": COULD_NOT_WRITE, "message": text}
+
+
+def _is_within(path: object, output: str) -> bool:
+    """Return whether a path is an output, or in the folder that is the output."""
+    if not isinstance(path, str):
+        return False
+    found, target = os.path.realpath(path), os.path.realpath(output)
+    return found == target or found.startswith(target + os.sep)
+
+
+def describe_failure(report: dict[str, Any]) -> str:
+    """Return the line for the report of a file that failed: the file, the outcome and the message."""
+    name = escape(report.get("file", report["path"]), 1000)
+    if report["message"].startswith(f"{name} "):
+        return str(report["message"])
+    return f"{name}: {report['outcome']}: {report['message']}"

@@ -7,7 +7,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sbformat.cli import _files, _workers
+from sbformat.cli import _files, _streams, _workers
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ def map_files(
 
 
 def _is_worth_processes(paths: Sequence[str]) -> bool:
+    if _streams.STANDARD_STREAM in paths:  # which this process reads
+        return False
     if len(paths) >= _MANY_FILES:
         return True
     size = 0

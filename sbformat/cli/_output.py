@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO, TypeAlias
 
 from sbformat import rendering
+from sbformat.cli import _streams
+from sbformat.cli._files import describe_failure
 from sbformat.errors import escape
 from sbformat.rendering import render_table, write_numbers
 
@@ -33,16 +36,19 @@ format_size = rendering.format_size
 count_noun = rendering.count_noun
 
 
-def print_json(command: str, files: Sequence[dict[str, Any] | str], **others: Any) -> None:
+def print_json(
+    command: str, files: Sequence[dict[str, Any] | str], *, stream: TextIO | None = None, **others: Any
+) -> None:
     """Print one document by ``schema/report.schema.json``.
 
     :param files: reports, or texts of :func:`render_report`
+    :param stream: where it goes; standard output by default
     :param others: other members of the document
     """
     reports = [file if isinstance(file, str) else render_report(file) for file in files]
     document = _dumps({"command": command, "report_version": REPORT_VERSION, **others, "files": []})
     text = f"[{_REPORT_LINE}{f',{_REPORT_LINE}'.join(reports)}{_REPORT_LINE[:-2]}]" if reports else "[]"
-    sys.stdout.write(f"{document.removesuffix(_NO_FILES)}{text}{_NO_FILES.removeprefix('[]')}\n")
+    (stream or sys.stdout).write(f"{document.removesuffix(_NO_FILES)}{text}{_NO_FILES.removeprefix('[]')}\n")
 
 
 def render_report(report: dict[str, Any]) -> str:
@@ -73,21 +79,64 @@ VERDICT_STYLES: Final = {
     "broken": "magenta",
     "dangerous (not known)": "bold dark_orange",
     "dangerous (harmful)": "bold white on red",
+    "valid": "green",
+    "invalid": "bold red",
+    "not read": "magenta",
 }
-"""Styles of a scan's verdicts on a terminal, in the first column of a table."""
+"""Styles of verdicts on a terminal: in the first column of a table, and of a :class:`Styled` text."""
+
+
+class Options(NamedTuple):
+    """What the options of every command say about output."""
+
+    quiet: bool = False
+    verbose: bool = False
+    color: str = "auto"
+
+
+_options = Options()
+
+
+def set_options(args: argparse.Namespace) -> None:
+    """Follow ``--quiet``, ``--verbose`` and ``--color`` from now on."""
+    global _options  # noqa: PLW0603 -- a process has one command line
+    _options = Options(args.quiet, args.verbose, args.color)
+
+
+def is_quiet() -> bool:
+    """Return whether only results, findings and errors are written."""
+    return _options.quiet
+
+
+def is_verbose() -> bool:
+    """Return whether everything is written: texts that are not shortened, and what was read."""
+    return _options.verbose
+
+
+class Styled(str):
+    """A part of a line that has a style on a terminal: a word of ``VERDICT_STYLES``, or another key of it."""
+
+    __slots__ = ()
 
 
 class Plain:
-    """Text to a pipe or file: aligned columns, no colour."""
+    """Text to a pipe or file: aligned columns, no colour.
 
-    def heading(self, text: str) -> None:
+    :param stream: where it goes; standard output by default
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream
+
+    def heading(self, *parts: str) -> None:
         """Print the name of a file."""
-        self.line(text)
+        self.line(*parts)
 
-    def line(self, text: str = "") -> None:
-        """Print a line that is already escaped."""
-        encoding = sys.stdout.encoding or "utf-8"
-        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    def line(self, *parts: str) -> None:
+        """Print a line of parts that are already escaped."""
+        stream = self._stream or sys.stdout
+        encoding = stream.encoding or "utf-8"
+        stream.write("".join(parts).encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
     def table(
         self,
@@ -101,8 +150,10 @@ class Plain:
         """Print a table.
 
         :param right: columns that are right-aligned
-        :param longest: characters of a cell at most
+        :param longest: characters of a cell at most; ten times as many with ``--verbose``
         """
+        if _options.verbose:
+            longest *= 10
         if rows:
             self.draw(title, header, [[escape(cell, longest) for cell in row] for row in shorten_rows(rows)], right)
 
@@ -114,24 +165,35 @@ class Plain:
 
 
 class Rich(Plain):
-    """Text to a terminal."""
+    """Text to a terminal.
 
-    def __init__(self) -> None:
+    :param stream: where it goes; standard output by default
+    :param color: write escape sequences
+    """
+
+    def __init__(self, stream: TextIO | None = None, *, color: bool = True) -> None:
         from rich.console import Console
 
-        self._console = Console(highlight=False)
+        super().__init__(stream)
+        self._console = (
+            Console(file=stream, highlight=False, force_terminal=True)
+            if color
+            else Console(file=stream, highlight=False, color_system=None)
+        )
 
-    def heading(self, text: str) -> None:
+    def heading(self, *parts: str) -> None:
         """Print the name of a file."""
+        self._print(parts, "bold")
+
+    def line(self, *parts: str) -> None:
+        """Print a line of parts that are already escaped."""
+        self._print(parts, "")
+
+    def _print(self, parts: Sequence[str], usual: str) -> None:
         from rich.text import Text
 
-        self._console.print(Text(text, style="bold"))
-
-    def line(self, text: str = "") -> None:
-        """Print a line that is already escaped."""
-        from rich.text import Text
-
-        self._console.print(Text(text))
+        styles = (VERDICT_STYLES.get(part, usual) if isinstance(part, Styled) else usual for part in parts)
+        self._console.print(Text.assemble(*zip(parts, styles)))
 
     def draw(self, title: str, header: Sequence[str], rows: list[list[str]], right: Sequence[int]) -> None:
         """Print a table whose cells are already escaped."""
@@ -162,15 +224,16 @@ class Recorder(Plain):
     """Text kept in memory, which another process prints."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.recorded: Recorded = []
 
-    def heading(self, text: str) -> None:
+    def heading(self, *parts: str) -> None:
         """Keep the name of a file."""
-        self.recorded.append(("heading", text))
+        self.recorded.append(("heading", *parts))
 
-    def line(self, text: str = "") -> None:
+    def line(self, *parts: str) -> None:
         """Keep a line that is already escaped."""
-        self.recorded.append(("line", text))
+        self.recorded.append(("line", *parts))
 
     def draw(self, title: str, header: Sequence[str], rows: list[list[str]], right: Sequence[int]) -> None:
         """Keep a table."""
@@ -183,38 +246,79 @@ def print_recorded(printer: Plain, shown: Iterable[tuple[Any, ...]]) -> None:
         getattr(printer, name)(*values)
 
 
-def print_failure(printer: Plain, report: dict[str, Any]) -> None:
-    """Print the report of a file that failed: its error, or a table of its problems."""
-    head = f"{escape(report['path'], 1000)}: {report['outcome']}"
+def report_failure(report: dict[str, Any], *, lists_problems: bool) -> None:
+    """Write the error of a file that failed to standard error.
+
+    :param lists_problems: if there are many, as a table: when standard output does not have them as JSON
+    """
+    line = describe_failure(report)
     rows = report.get("problems", [])
-    if len(rows) < _LISTED:
-        printer.line(f"{head}: {report['message']}")
+    if len(rows) < _LISTED or not lists_problems:
+        _streams.write_remark(line)
         return
-    printer.line(f"{head}: {len(rows)} problems")
-    printer.table("problems", ("where", "kind", "problem"), [tuple(map(str, row.values())) for row in rows])
+    _streams.write_remark(
+        f"{escape(report.get('file', report['path']), 1000)}: {report['outcome']}: {len(rows)} problems"
+    )
+    if sys.stderr is not None:
+        cells = [tuple(map(str, row.values())) for row in rows]
+        make_printer(sys.stderr).table("problems", ("where", "kind", "problem"), cells)
+
+
+def warn(text: str) -> None:
+    """Write a warning or remark to standard error, unless ``--quiet`` is given.
+
+    :param text: escaped where it comes from a file
+    """
+    if not _options.quiet:
+        _streams.write_remark(text)
 
 
 def print_report(
-    args: argparse.Namespace, report: dict[str, Any], print_text: Callable[[Plain, dict[str, Any]], None]
+    args: argparse.Namespace,
+    report: dict[str, Any],
+    print_text: Callable[[Plain, dict[str, Any]], None],
+    *,
+    is_finding: bool = False,
 ) -> None:
-    """Print the report of a command on one file, as text or JSON.
+    """Print the report of a command on one file: the result as text or JSON, an error on standard error.
+
+    With ``--quiet`` the text of a command that writes a file is left out, unless it is a finding.
 
     :param print_text: prints a report without an error as text
+    :param is_finding: the exit status is 1
     """
+    stream = _streams.find_result_stream(args)
+    if report["outcome"] != "ok":
+        report_failure(report, lists_problems=args.format == "text")
     if args.format == "json":
-        print_json(args.command, [report])
-    elif report["outcome"] == "ok":
-        print_text(make_printer(), report)
-    else:
-        print_failure(make_printer(), report)
+        print_json(args.command, [report], stream=stream)
+    elif report["outcome"] == "ok" and (is_finding or not (_options.quiet and hasattr(args, "output"))):
+        print_text(make_printer(stream), report)
 
 
-def make_printer() -> Plain:
-    """Return the printer for standard output: rich on a terminal, plain text elsewhere."""
-    if sys.stdout.isatty():
+def make_printer(stream: TextIO | None = None) -> Plain:
+    """Return the printer for a stream: rich on a terminal, plain text elsewhere.
+
+    ``--color`` decides; with ``auto`` the environment variables NO_COLOR and FORCE_COLOR do, then the terminal.
+
+    :param stream: standard output by default
+    """
+    stream = stream or sys.stdout
+    is_terminal = stream.isatty()
+    color = _wants_color(is_terminal=is_terminal)
+    if is_terminal or color:
         with contextlib.suppress(ImportError):
-            return Rich()
-    return Plain()
+            return Rich(stream, color=color)
+    return Plain(stream)
+
+
+def _wants_color(*, is_terminal: bool) -> bool:
+    """Return whether to write escape sequences (https://no-color.org, https://force-color.org)."""
+    if _options.color != "auto":
+        return _options.color == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (is_terminal and os.environ.get("TERM") != "dumb")
 
 
 @contextlib.contextmanager
@@ -242,7 +346,7 @@ def bytes_progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
 
 @contextlib.contextmanager
 def _bar(label: str, total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
-    if not shown or not sys.stderr.isatty():
+    if not shown or _options.quiet or sys.stderr is None or not sys.stderr.isatty():
         yield lambda _: None
         return
     try:

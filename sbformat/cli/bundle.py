@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.cli import _files, _output
+from sbformat.cli import _files, _output, _streams
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def configure(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Bundle; return 2 when it failed."""
-    report = _files.report_errors(args.path, lambda: _bundle(args))
+    report = _files.report_errors(args.path, lambda: _bundle(args), outputs=[args.output])
     _output.print_report(args, report, _print_text)
     return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT
 
@@ -61,11 +61,18 @@ def _bundle(args: argparse.Namespace) -> dict[str, Any]:
     for path in (args.path, args.vecnormalize):
         _files.refuse_same_file(path, args.output)
     limits = _files.make_limits(args)
-    statistics = _files.name_in_errors(args.vecnormalize, lambda: read_vecnormalize(args.vecnormalize, limits=limits))
+    statistics = _files.name_in_errors(
+        args.vecnormalize,
+        lambda: read_vecnormalize(_streams.open_input(args.vecnormalize, limits), limits=limits),
+    )
     archive = _files.read_archive(args.path, args)
     made = bundle(archive, statistics, overwrite=args.force, allow_mismatch=args.allow_mismatch)
-    with _output.bytes_progress("writing", sum(entry.size for entry in made.entries.values())) as advance:
-        write(made, args.output, overwrite=args.force, progress=advance)
+    total = sum(entry.size for entry in made.entries.values())
+    with (
+        _streams.open_output(args.output, ".zip") as output,
+        _output.bytes_progress("writing", total) as advance,
+    ):
+        write(made, output, overwrite=args.force, progress=advance)
     entries = [{"entry": name, "nbytes": made.entries[name].size} for name in ENTRIES]
     return {"output": args.output, "entries": entries, "vecnormalize": describe_statistics(statistics)}
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.cli import _files, _output
+from sbformat.cli import _files, _output, _streams
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
     import argparse
+
+_FORMATS: Final = ("zip", "safetensors", "pth")
 
 
 def configure(subparsers: Any) -> None:
@@ -25,9 +27,10 @@ def configure(subparsers: Any) -> None:
     parser.add_argument(
         "--entry", default="policy", metavar="NAME", help="the state dict to write to a .pth: policy (default), ..."
     )
+    parser.add_argument("--to", choices=_FORMATS, help="the format of standard output, with -o -")
     parser.add_argument("--force", action="store_true", help="overwrite OUT")
     _files.add_reading_options(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, refuse=parser.error)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -39,10 +42,16 @@ def run(args: argparse.Namespace) -> int:
         _files.refuse_same_file(args.path, args.output)
         source = _files.read_in_place(args.path, args)
         total = sum(entry.size for entry in source.entries.values())
-        with _output.bytes_progress("converting", total) as advance:
-            return convert(source, args.output, entry=args.entry, overwrite=args.force, progress=advance)._asdict()
+        with (
+            _streams.open_output(args.output, f".{args.to}") as output,
+            _output.bytes_progress("converting", total) as advance,
+        ):
+            report = convert(source, output, entry=args.entry, overwrite=args.force, progress=advance)
+        return {**report._asdict(), "output": args.output}
 
-    report = _files.report_errors(args.path, work)
+    if (args.output == _streams.STANDARD_STREAM) != (args.to is not None):
+        args.refuse(f"--to: expected it with the output -, and only then: one of {', '.join(_FORMATS)}")
+    report = _files.report_errors(args.path, work, outputs=[args.output])
     _output.print_report(args, report, _print_text)
     return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.cli import _files, _output
+from sbformat.cli import _files, _output, _streams
 from sbformat.cli._assignments import add_set_option, parse_assignments
 from sbformat.cli.diff import list_changes, print_changes
 from sbformat.errors import UnsupportedError, escape, quote
@@ -54,11 +54,12 @@ def run(args: argparse.Namespace) -> int:
     """Edit; return 1 when SB3 could not load the result, 2 when nothing could be written."""
     if not (args.set or args.unset or args.weights or args.drop_optimizer or args.drop):
         args.refuse("nothing to edit: expected --set, --unset, --weights, --drop-optimizer or --drop")
-    report = _files.report_errors(args.path, lambda: _edit(args))
-    _output.print_report(args, report, _print_text)
+    outputs = [_files.resolve_path(args.path) if args.in_place else args.output]
+    report = _files.report_errors(args.path, lambda: _edit(args), outputs=outputs)
+    _output.print_report(args, report, _print_text, is_finding=bool(report.get("problems")))
     if report["outcome"] != "ok":
-        if args.format != "json" and any(row["kind"] == "mismatch" for row in report.get("problems", ())):
-            _output.make_printer().line("nothing was written; --allow-mismatch writes it anyway")
+        if any(row["kind"] == "mismatch" for row in report.get("problems", ())):
+            _streams.write_remark("nothing was written; --allow-mismatch writes it anyway")
         return _files.EXIT_COULD_NOT
     return _files.EXIT_FINDINGS if report["problems"] else _files.EXIT_FINE
 
@@ -68,10 +69,13 @@ def _edit(args: argparse.Namespace) -> dict[str, Any]:
     from sbformat.tools.edit import edit
     from sbformat.writer import write
 
+    if args.in_place and args.path == _streams.STANDARD_STREAM:
+        message = "standard input cannot be edited in place; write the edited archive with -o"
+        raise UnsupportedError(message)
     output = _files.resolve_path(args.path) if args.in_place else args.output
     if not args.in_place:
         _files.refuse_same_file(args.path, output, hint="; --in-place writes over it")
-    if os.path.splitext(output)[1] in _OTHER_SUFFIXES:
+    if os.path.splitext(output)[1].lower() in _OTHER_SUFFIXES:
         message = f"{quote(output)}: sbformat edit writes archives (.zip); sbformat convert writes the other formats"
         raise UnsupportedError(message)
     archive = _files.read_archive(args.path, args)
@@ -89,8 +93,11 @@ def _edit(args: argparse.Namespace) -> dict[str, Any]:
         allow_mismatch=args.allow_mismatch,
     )
     changes = list_changes(diff(archive, edited).changes)
-    with _output.bytes_progress("writing", _count_bytes(edited)) as advance:
-        write(edited, output, overwrite=args.in_place or args.force, progress=advance)
+    with (
+        _streams.open_output(output, ".zip") as target,
+        _output.bytes_progress("writing", _count_bytes(edited)) as advance,
+    ):
+        write(edited, target, overwrite=args.in_place or args.force, progress=advance)
     return {
         "output": os.fspath(output),
         "changes": changes,

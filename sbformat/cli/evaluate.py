@@ -81,7 +81,7 @@ def _run_agent(args: argparse.Namespace, env_kwargs: dict[str, Any]) -> Evaluati
                 archive,
                 args.env,
                 episodes=args.episodes,
-                vecnormalize=_agents.find_statistics(args),
+                vecnormalize=_agents.read_statistics(args),
                 seed=args.seed,
                 deterministic=not args.stochastic,
                 frame_stack=args.frame_stack,

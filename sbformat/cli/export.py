@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
                 if getattr(args, option) is not None:
                     args.refuse(f"--{option}: expected it with an output {other}, got {escape(suffix)}")
     with _agents.collect_warnings() as warned:
-        report = _files.report_errors(args.path, lambda: _export(args, suffix))
+        report = _files.report_errors(args.path, lambda: _export(args, suffix), outputs=_list_outputs(args, suffix))
     return _agents.finish_run(args, report, _print_text, warned)
 
 
@@ -91,7 +91,7 @@ def _export(args: argparse.Namespace, suffix: str) -> dict[str, Any]:
         message = f"expected an output that ends in {', '.join(_FORMATS)}, got {quote(args.output)}{hint}"
         raise UnsupportedError(message)
     _refuse_inputs(args, suffix)
-    statistics = False if args.raw and args.vecnormalize is None else _agents.find_statistics(args)
+    statistics = False if args.raw and args.vecnormalize is None else _agents.read_statistics(args)
     policy = _agents.load_agent(args, statistics=statistics)
     if args.stochastic:
         from sbformat.policies.export.lowering import explain_sampling
@@ -125,12 +125,16 @@ def _refuse_inputs(args: argparse.Namespace, suffix: str) -> None:
 
     :raises UnsupportedError: with what is the same file
     """
-    beside = _FORMATS[suffix].beside
-    outputs = [args.output, args.output.removesuffix(suffix) + beside] if beside else [args.output]
     for path in (args.path, args.vecnormalize):
-        for output in outputs:
+        for output in _list_outputs(args, suffix):
             if path is not None:
                 _files.refuse_same_file(path, output)
+
+
+def _list_outputs(args: argparse.Namespace, suffix: str) -> list[str]:
+    """Return the files that are written."""
+    beside = _FORMATS[suffix].beside if suffix in _FORMATS else ""
+    return [args.output, args.output[: -len(suffix)] + beside] if beside else [args.output]
 
 
 def _write(policy: Policy, args: argparse.Namespace, suffix: str) -> ExportReport:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sbformat.cli import _files, _output
+from sbformat.cli import _files, _output, _streams
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def configure(subparsers: Any) -> None:
         "--output",
         required=True,
         metavar="OUT",
-        help="the suffix selects the format: .safetensors, .npz, or a folder of .npy",
+        help="the suffix selects the format: .safetensors, .npz, or a folder of .npy; -: .safetensors",
     )
     parser.add_argument(
         "--entry",
@@ -52,18 +52,21 @@ def run(args: argparse.Namespace) -> int:
 
         _files.refuse_same_file(args.path, args.output)
         archive = _files.read_in_place(args.path, args, on_unknown="inert")
-        with _output.bytes_progress("extracting", _count_bytes(archive, args.entry)) as advance:
+        with (
+            _streams.open_output(args.output, ".safetensors") as output,
+            _output.bytes_progress("extracting", _count_bytes(archive, args.entry)) as advance,
+        ):
             report = extract(
                 archive,
-                args.output,
+                output,
                 entry=args.entry,
                 tensors=args.tensors or "*",
                 overwrite=args.force,
                 progress=advance,
             )
-        return report._asdict()
+        return {**report._asdict(), "output": args.output}
 
-    report = _files.report_errors(args.path, work)
+    report = _files.report_errors(args.path, work, outputs=[args.output])
     _output.print_report(args, report, _print_text)
     return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT
 

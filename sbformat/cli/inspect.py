@@ -53,6 +53,8 @@ class InspectResult(NamedTuple):
     status: int
     json: str | None
     shown: _output.Recorded
+    failure: dict[str, Any] | None
+    """The report of a file that could not be read."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -67,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
     paths = list(_files.expand_paths(args.paths))
     for done in _many.map_files(partial(inspect_one, args=args), paths, args, lost=lost, done="inspected"):
         status = max(status, done.status)
+        if done.failure is not None:
+            _output.report_failure(done.failure, lists_problems=False)
         if done.json is not None:
             reports.append(done.json)
         _output.print_recorded(printer, done.shown)
@@ -96,11 +100,14 @@ def _make_result(outcome: dict[str, Any], report: InspectReport | None, args: ar
         status = _files.EXIT_COULD_NOT
     elif report.broken:
         status = _files.EXIT_FINDINGS
+    failure = outcome if report is None else None
     if args.format == "json":
-        return InspectResult(status, _output.render_report({**outcome, **(_to_json(report) if report else {})}), [])
+        text = _output.render_report({**outcome, **(_to_json(report) if report else {})})
+        return InspectResult(status, text, [], failure)
     recorder = _output.Recorder()
-    _print_text(recorder, outcome, report, brief=args.brief)
-    return InspectResult(status, None, recorder.recorded)
+    if report is not None:
+        _print_text(recorder, outcome, report, brief=args.brief)
+    return InspectResult(status, None, recorder.recorded, failure)
 
 
 # -- JSON ---------------------------------------------------------------------------------------------
@@ -222,11 +229,8 @@ def _describe_value(value: object) -> str:
 # -- text ---------------------------------------------------------------------------------------------
 
 
-def _print_text(printer: _output.Plain, outcome: dict[str, Any], report: InspectReport | None, *, brief: bool) -> None:
+def _print_text(printer: _output.Plain, outcome: dict[str, Any], report: InspectReport, *, brief: bool) -> None:
     printer.heading(escape(outcome["path"], 1000))
-    if report is None:
-        printer.line(f"  {outcome['outcome']}: {outcome['message']}\n")
-        return
     printer.table("summary", (), _list_summary(report))
     if report.system_info:
         printer.table("system info", (), list(report.system_info.items()))

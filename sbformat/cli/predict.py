@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.cli import _agents, _files, _output
+from sbformat.cli import _agents, _files, _output, _streams
 from sbformat.errors import SbformatError, ValidationError, escape, quote
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from sbformat.policies.run.policy import Policy
 
-_STANDARD_INPUT: Final = "-"
 _STATES: Final = frozenset({"hidden", "cell", "critic_hidden", "critic_cell", "state"})
 """Outputs of recurrent policies that are too long for a table; JSON has them."""
 _DIGITS: Final = 6
@@ -67,7 +66,7 @@ class Prediction(NamedTuple):
 
 
 def _predict(args: argparse.Namespace) -> dict[str, Any]:
-    policy = _agents.load_agent(args, statistics=_agents.find_statistics(args), seed=args.seed)
+    policy = _agents.load_agent(args, statistics=_agents.read_statistics(args), seed=args.seed)
     observation = _read_observation(args)
     masks = (
         None if args.action_masks is None else _agents.parse_json(args.action_masks.encode(), "--action-masks", args)
@@ -171,7 +170,7 @@ def _read_observation(args: argparse.Namespace) -> Any:
         limits = _files.make_limits(args)
         read: Any = read_array if text.endswith(".npy") else read_arrays
         return _files.name_in_errors(text, lambda: read(text, limits=limits))
-    if text == _STANDARD_INPUT:
+    if text == _streams.STANDARD_STREAM:
         return _agents.parse_json(sys.stdin.buffer.read(), "standard input", args)
     return _agents.parse_json(text.encode("utf-8", "surrogatepass"), "--observation", args)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from sbformat.cli import _files, _output
+from sbformat.cli import _files, _output, _streams
 from sbformat.cli._assignments import add_set_option, parse_assignments
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape
@@ -71,11 +71,12 @@ def configure(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Rebuild; return 1 when the agent now computes or trains with something else, 2 when nothing could be written."""
-    report = _files.report_errors(args.path, lambda: _rebuild(args))
-    _output.print_report(args, report, _print_text)
+    report = _files.report_errors(args.path, lambda: _rebuild(args), outputs=[args.output])
+    is_finding = any(row["is_finding"] for row in report.get("rows", ()))
+    _output.print_report(args, report, _print_text, is_finding=is_finding)
     if report["outcome"] != "ok":
         return _files.EXIT_COULD_NOT
-    return _files.EXIT_FINDINGS if any(row["is_finding"] for row in report["rows"]) else _files.EXIT_FINE
+    return _files.EXIT_FINDINGS if is_finding else _files.EXIT_FINE
 
 
 def _rebuild(args: argparse.Namespace) -> dict[str, Any]:
@@ -96,8 +97,11 @@ def _rebuild(args: argparse.Namespace) -> dict[str, Any]:
         keep_system_info=args.keep_system_info,
     )
     total = sum(entry.size for entry in archive.entries.values())
-    with _output.bytes_progress("writing", total) as advance:
-        write(archive, args.output, overwrite=args.force, progress=advance)
+    with (
+        _streams.open_output(args.output, ".zip") as output,
+        _output.bytes_progress("writing", total) as advance,
+    ):
+        write(archive, output, overwrite=args.force, progress=advance)
     return {"output": args.output, **report.to_json()}
 
 
@@ -105,13 +109,14 @@ def _is_statistics(path: str, args: argparse.Namespace) -> bool:
     """Return whether a path is a file or folder of statistics rather than an archive."""
     from sbformat.archive.kinds import STATISTICS, detect_kind
     from sbformat.formats.vecnormalize.reading import folder_files
-    from sbformat.io.source import FileSource
+    from sbformat.io.source import BytesSource, FileSource
 
+    source = _streams.open_input(path, _files.make_limits(args))
     if os.path.isdir(path):
         return not os.path.isfile(os.path.join(path, DATA_ENTRY)) and bool(folder_files(path))
-    if not os.path.isfile(path):
+    if isinstance(source, str) and not os.path.isfile(source):
         return False
-    if detect_kind(FileSource(path)) != "pickle":
+    if detect_kind(FileSource(source) if isinstance(source, str) else BytesSource(source)) != "pickle":
         return False
     return _files.read_archive(path, args).format in STATISTICS
 
@@ -124,8 +129,10 @@ def _rebuild_statistics(args: argparse.Namespace) -> dict[str, Any]:
     if given:
         message = f"{given[0]} applies to archives only, and this file holds statistics"
         raise UnsupportedError(message)
-    value, report = rebuild_vecnormalize(args.path, target=args.target, limits=_files.make_limits(args))
-    write_vecnormalize(value, args.output, target=args.target, overwrite=args.force)
+    limits = _files.make_limits(args)
+    value, report = rebuild_vecnormalize(_streams.open_input(args.path, limits), target=args.target, limits=limits)
+    with _streams.open_output(args.output, ".pkl") as output:
+        write_vecnormalize(value, output, target=args.target, overwrite=args.force)
     return {"output": args.output, **report.to_json()}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sbformat.cli import _files, _many, _output
+from sbformat.cli import _files, _many, _output, _streams
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
@@ -41,8 +41,9 @@ def configure(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the page; 1 when a file or an entry is broken, 2 when there is no page."""
     paths = list(_files.expand_paths(args.paths))
-    outcome = _files.report_errors(args.output, lambda: write_page(paths, args))
-    _output.print_report(args, outcome, _print_text)
+    name = _streams.name_output(args.output)
+    outcome = _files.report_errors(name, lambda: write_page(paths, args), outputs=[args.output])
+    _output.print_report(args, outcome, _print_text, is_finding=bool(outcome.get("broken")))
     if outcome["outcome"] != "ok":
         return _files.EXIT_COULD_NOT
     return _files.EXIT_FINDINGS if outcome["broken"] else _files.EXIT_FINE
@@ -58,7 +59,8 @@ def write_page(paths: list[str], args: argparse.Namespace) -> dict[str, Any]:
         _files.refuse_same_file(path, args.output)
     found = collect_files(paths, args)
     require_opened(found)
-    written = write_report(found, args.output, title=args.title, overwrite=args.force)
+    with _streams.open_output(args.output, ".html") as output:
+        written = write_report(found, output, title=args.title, overwrite=args.force)
     return {
         "nbytes": written.nbytes,
         "files": list(written.files),

@@ -7,7 +7,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.cli import _files, _many, _output
+from sbformat.cli import _files, _many, _output, _streams
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
@@ -81,6 +81,11 @@ def run(args: argparse.Namespace) -> int:
                 report["names"] = found.names.get(report["path"], [])
             reports.append(report)
     status = _exit_status(reports, args.fail_on)
+    for report in reports:
+        if report["outcome"] != "ok":
+            _output.report_failure(report, lists_problems=False)
+    if not reports:
+        _streams.write_remark("nothing to judge: no archive, torch file or pickle was found")
     summary = _count_skipped(skipped, with_files=args.list_skipped)
     if args.format == "json":
         _output.print_json("scan", reports, skipped=summary)
@@ -125,7 +130,7 @@ def scan_one(
 
     def work() -> dict[str, Any]:
         if path not in roots:
-            return _to_json(scan(path, limits=limits, allow=allow))
+            return _to_json(scan(_streams.open_input(path, limits), limits=limits, allow=allow))
         done = scan_in_tree(path, roots[path], limits=limits, allow=allow)
         return {"skipped_as": done} if isinstance(done, str) else _to_json(done)
 
@@ -184,24 +189,21 @@ def _print_sarif(reports: list[dict[str, Any]], skipped: dict[str, Any], status:
 
 
 def _print_text(printer: _output.Plain, reports: list[dict[str, Any]], skipped: dict[str, Any]) -> None:
+    quiet = _output.is_quiet()
     for report in reports:
-        if report["outcome"] == "ok":
+        if report["outcome"] == "ok" and not (quiet and report["verdict"] == "clean"):
             _print_report(printer, report)
-        else:
-            _output.print_failure(printer, report)
-    if len(reports) != 1 or skipped["counts"]:
+    if (len(reports) != 1 or skipped["counts"]) and not quiet:
         printer.line(_list_summary(reports))
-    if skipped["counts"]:
+    if skipped["counts"] and not quiet:
         printer.line(f"without a verdict: {_render_skipped(skipped)}")
     for row in skipped.get("files", ()):
         printer.line(f"  {row['reason']}: {escape(row['path'], 1000)}")
-    if not reports:
-        printer.line("nothing to judge: no archive, torch file or pickle was found")
 
 
 def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
     digest = f" (sha256 {report['sha256'][:_SHOWN_DIGITS]}\u2026)" if report["sha256"] else ""
-    printer.heading(f"{escape(report['path'], 1000)}: {_render_verdict(report)}{digest}")
+    printer.heading(f"{escape(report['path'], 1000)}: ", _output.Styled(_render_verdict(report)), digest)
     for name in report["names"]:
         printer.line(f"    also {escape(name, 1000)}")
     if not report["findings"]:
@@ -238,7 +240,7 @@ def _render_names(row: dict[str, Any]) -> str:
 def _list_summary(reports: list[dict[str, Any]]) -> str:
     counts = Counter(_render_verdict(report) if "verdict" in report else "not read" for report in reports)
     parts = [_output.count_noun(len(reports), "file")]
-    parts += [f"{counts[word]:,} {word}" for word in (*_output.VERDICT_STYLES, "not read") if counts[word]]
+    parts += [f"{counts[word]:,} {word}" for word in _output.VERDICT_STYLES if counts[word]]
     return ", ".join(parts)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from sbformat.cli import _files, _output
+from sbformat.cli import _files, _output, _streams
 from sbformat.cli.bundle import describe_statistics, print_statistics
 from sbformat.errors import UnsupportedError, escape
 
@@ -37,7 +37,8 @@ def configure(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Unbundle; return 2 when it failed."""
-    report = _files.report_errors(args.path, lambda: _unbundle(args))
+    outputs = [args.output, args.vecnormalize]
+    report = _files.report_errors(args.path, lambda: _unbundle(args), outputs=outputs)
     _output.print_report(args, report, _print_text)
     return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT
 
@@ -72,9 +73,12 @@ def _check_outputs(args: argparse.Namespace) -> None:
     :raises UnsupportedError: when two of the three paths are the same file
     """
     for output in (args.output, args.vecnormalize):
+        if output == _streams.STANDARD_STREAM:
+            message = "-: two files are written, and standard output takes one: expected their names"
+            raise UnsupportedError(message)
         _files.refuse_same_file(args.path, output)
         if not args.force and os.path.lexists(output):
-            raise FileExistsError(17, "file exists", output)
+            raise FileExistsError(17, _files.ALREADY_EXISTS, output)
     if os.path.realpath(args.output) == os.path.realpath(args.vecnormalize):
         message = "the archive and the statistics need different files"
         raise UnsupportedError(message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,9 @@ def run(args: argparse.Namespace) -> int:
         for report in found:
             reports.append(report)
             advance(report["path"])
+    for report in reports:
+        if "message" in report:
+            _output.report_failure(report, lists_problems=False)
     if args.format == "json":
         _output.print_json("validate", reports)
     else:
@@ -69,13 +73,14 @@ def _print_text(reports: list[dict[str, Any]]) -> None:
     printer = _output.make_printer()
     for report in reports:
         path = escape(report["path"], 1000)
-        if "problems" not in report:
-            printer.line(f"{path}: {report['outcome']}: {report['message']}")
+        if "message" in report or (_output.is_quiet() and report["outcome"] == "ok"):
             continue
-        printer.line(f"{path}: {'valid' if report['outcome'] == 'ok' else report['outcome']}")
+        verdict = "valid" if report["outcome"] == "ok" else str(report["outcome"])
+        printer.line(f"{path}: ", _output.Styled(verdict))
         for row in report["problems"]:
             place = escape(row["entry"]) + (f" {row['loc']}" if row["loc"] else "")
             printer.line(f"  {row['level']}: {place}: {escape(row['message'], 600)} [{row['kind']}]")
-    errors = sum(report["outcome"] != "ok" for report in reports)
-    if len(reports) > 1:
-        printer.line(f"{len(reports):,} files: {len(reports) - errors:,} valid, {errors:,} invalid")
+    if len(reports) > 1 and not _output.is_quiet():
+        counts = Counter("not read" if "message" in report else report["outcome"] for report in reports)
+        unread = f", {counts['not read']:,} not read" if counts["not read"] else ""
+        printer.line(f"{len(reports):,} files: {counts['ok']:,} valid, {counts['invalid']:,} invalid{unread}")

@@ -1,6 +1,7 @@
 """Write a file or folder completely or not at all: to a temporary name in the same folder, synced, then renamed.
 
-After any failure the target is unchanged, and the temporary file is removed.
+After any failure the target is unchanged, and the temporary file is removed. An OSError in writing names the target: no
+caller knows the temporary name.
 """
 
 from __future__ import annotations
@@ -81,14 +82,24 @@ def new_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Path]
         yield temporary
         _sync_file(temporary, mode)  # the block may have replaced the file by one of its own
         if overwrite:
-            _replace(temporary, target)
+            os.replace(temporary, target)
         else:
             _move_unless_there(temporary, target)
-    except BaseException:
+    except BaseException as error:
+        _name_target(error, temporary, target)
         with contextlib.suppress(OSError):  # the first error is the one to report
             os.unlink(temporary)
         raise
     _sync_folder(target.parent)
+
+
+def _name_target(error: BaseException, temporary: Path, target: Path) -> None:
+    """Name the target in an error that names the temporary file, or, as errors in writing to one do, no file."""
+    if not isinstance(error, OSError):
+        return
+    name = error.filename
+    if name is None or str(name) == str(temporary) or str(name).startswith(f"{temporary}{os.sep}"):
+        error.filename, error.filename2 = str(target), None
 
 
 def _create(temporary: Path, target: Path, mode: int | None) -> int:
@@ -98,14 +109,6 @@ def _create(temporary: Path, target: Path, mode: int | None) -> int:
         return os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, allowed)
     except OSError as error:
         error.filename = str(target)  # the name that the caller passed
-        raise
-
-
-def _replace(temporary: Path, target: Path) -> None:
-    try:
-        os.replace(temporary, target)
-    except OSError as error:
-        error.filename, error.filename2 = str(target), None  # nobody knows the temporary name
         raise
 
 
@@ -126,7 +129,10 @@ def _move_unless_there(temporary: Path, target: Path) -> None:
 def _check_replaceable(target: Path, suffix: str | None) -> None:
     """Refuse a target that contains anything but real folders and files of ``suffix``; with None, anything at all."""
     if target.is_symlink() or not target.is_dir() or target == Path.cwd() or target.is_mount():
-        raise _error_exists(target)
+        if suffix is None:
+            raise _error_exists(target)
+        message = f"is not a folder of {suffix} files; it is not replaced"
+        raise FileExistsError(17, message, str(target))
     with os.scandir(target) as found:
         for item in found:
             if suffix is None:
@@ -153,7 +159,11 @@ def new_folder(path: str | os.PathLike[str], *, overwrite: bool, replaceable_suf
     if os.path.lexists(target):
         _check_replaceable(target, replaceable_suffix if overwrite else None)
     temporary = _temporary_name(target)
-    temporary.mkdir()
+    try:
+        temporary.mkdir()
+    except OSError as error:
+        _name_target(error, temporary, target)
+        raise
     old = _temporary_name(target)
     try:
         yield temporary
@@ -162,7 +172,8 @@ def new_folder(path: str | os.PathLike[str], *, overwrite: bool, replaceable_suf
         if target.is_dir():
             target.rename(old)
         temporary.rename(target)
-    except BaseException:
+    except BaseException as error:
+        _name_target(error, temporary, target)
         shutil.rmtree(temporary, ignore_errors=True)
         if old.exists() and not os.path.lexists(target):
             old.rename(target)

@@ -231,11 +231,21 @@ def read_statistics(archive: Archive, vecnormalize: object, limits: Limits) -> V
     if vecnormalize is True:
         message = "expected statistics as vecnormalize, or False, got True"
         raise TypeError(message)
-    from sbformat.formats.vecnormalize import VecNormalize, read_vecnormalize
-    from sbformat.formats.vecnormalize.entries import read_entries
-
     if vecnormalize is None:
+        from sbformat.formats.vecnormalize.entries import read_entries
+
         return read_entries(archive)
+    return read_given_statistics(vecnormalize, limits)
+
+
+def read_given_statistics(vecnormalize: object, limits: Limits) -> VecNormalize:
+    """Return the statistics that the caller passes.
+
+    :param vecnormalize: statistics, or what :func:`sbformat.read_vecnormalize` takes
+    :raises SbformatError: if they cannot be read
+    """
+    from sbformat.formats.vecnormalize import VecNormalize, read_vecnormalize
+
     if isinstance(vecnormalize, VecNormalize):
         return vecnormalize
     try:

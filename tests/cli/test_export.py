@@ -176,8 +176,8 @@ def test_a_batch_is_a_number_of_ascii_digits() -> None:
         (["-o", "p.c", "--name", "a;b"], "invalid", "an identifier of C"),
         (["-o", "p.onnx", "--stochastic"], "unsupported", "export the outputs 'logits', and sample from them"),
         (["-o", "p.json", "--stochastic"], "unsupported", "export the outputs 'logits', and sample from them"),
-        (["-o", "p.json", "--vecnormalize", "nowhere.pkl"], "cannot open", "nowhere.pkl: No such file"),
-        (["-o", "nowhere/p.json"], "cannot open", "No such file"),
+        (["-o", "p.json", "--vecnormalize", "nowhere.pkl"], "cannot open", "No such file"),
+        (["-o", "nowhere/p.json"], "cannot write", "there is no folder 'nowhere'"),
         (["-o", "p.json", "--limit", "policy_items=10"], "limit exceeded", "policy_items"),
     ],
 )
@@ -195,7 +195,8 @@ def test_what_cannot_be_exported_is_one_line(
     assert message in report["message"]
     status, out, err = run(capsys, PPO, *options)
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith(f"{PPO}: {outcome}: ")
+    blamed = {"cannot open": "nowhere.pkl", "cannot write": "nowhere/p.json"}.get(outcome, PPO)
+    assert err.startswith(f"sbformat: {blamed}: {outcome}: ")
     assert not list(tmp_path.iterdir())
 
 
@@ -226,8 +227,8 @@ def test_files_that_exist_are_replaced_with_force_only(
     (tmp_path / name).write_text("mine")
     options = [PPO, "-o", tmp_path / f"p.{suffix}"]
     status, report = run_json(capsys, *options)
-    assert (status, report["outcome"]) == (2, "cannot open")
-    assert report["message"] == f"{tmp_path / name}: already exists; --force overwrites it"
+    assert (status, report["outcome"]) == (2, "cannot write")
+    assert report["message"] == f"{tmp_path / name} already exists; --force overwrites it"
     assert read_folder(tmp_path) == {name: b"mine"}
     assert run(capsys, *options, "--force")[0] == 0
     assert set(read_folder(tmp_path)) == set(FILES[suffix])

@@ -95,9 +95,9 @@ def test_what_cannot_be_read_outranks_findings(capsys: pytest.CaptureFixture[str
     status, reports = run_json(capsys, "scan", tmp_path / "nowhere", tmp_path / "a.pkl", PPO)
     assert status == 2
     assert [report["outcome"] for report in reports] == ["cannot open", "ok", "ok"]
-    status, out = run(capsys, "scan", tmp_path / "nowhere", tmp_path / "a.pkl", PPO)
-    assert status == 2
-    assert "nowhere: cannot open: No such file" in out
+    assert main(["scan", str(tmp_path / "nowhere"), str(tmp_path / "a.pkl"), str(PPO)]) == 2
+    out, err = capsys.readouterr()
+    assert err == f"sbformat: {tmp_path / 'nowhere'}: cannot open: No such file or directory\n"
     assert out.endswith("3 files, 1 clean, 1 dangerous (harmful), 1 not read\n")
 
 
@@ -280,10 +280,10 @@ def test_unzipped_archives_are_one_thing(capsys: pytest.CaptureFixture[str], tmp
 def test_a_tree_with_nothing_in_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert run(capsys, "scan", tmp_path)[0] == 2
     (tmp_path / "a.txt").write_text("text")
-    status, text = run(capsys, "scan", tmp_path)
-    assert status == 2
+    assert main(["scan", str(tmp_path)]) == 2
+    text, err = capsys.readouterr()
     assert text.startswith("0 files\nwithout a verdict: 1 other file that contains nothing to judge")
-    assert text.endswith("nothing to judge: no archive, torch file or pickle was found\n")
+    assert err == "sbformat: nothing to judge: no archive, torch file or pickle was found\n"
     assert run_json(capsys, "scan", tmp_path) == (2, [])
 
 
@@ -398,7 +398,7 @@ def test_a_lost_file_is_reported(capsys: pytest.CaptureFixture[str], monkeypatch
     monkeypatch.setattr(_workers, "map_in_order", in_order)
     status, reports = run_json(capsys, "scan", PPO, SAC)
     assert (status, [report["outcome"] for report in reports]) == (2, ["process ended", "ok"])
-    assert "process ended: the process" in run(capsys, "scan", PPO, SAC)[1]
+    assert (main(["scan", str(PPO), str(SAC)]), "process ended: the process" in capsys.readouterr().err) == (2, True)
 
 
 SLEEPER = """
@@ -583,4 +583,5 @@ def read_or_end(file: int) -> bytes:
 def test_a_device_has_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     status, (device, archive) = run_json(capsys, "scan", "/dev/zero", PPO)
     assert (status, device["outcome"], archive["verdict"]) == (2, "unsupported", "clean")
-    assert "expected a file, a folder or a pipe" in run(capsys, "scan", "/dev/zero")[1]
+    assert main(["scan", "/dev/zero"]) == 2
+    assert "expected a file, a folder or a pipe" in capsys.readouterr().err

@@ -16,8 +16,8 @@ Every block runs twice: after all blocks before it in one folder, and alone in a
 the ``tests`` of the repository, for ``tests/archives/``. A comment on the line before a block, which the page does not
 show, changes that:
 
-- ``<!-- test: continues -->``: the block needs the one before it, and runs alone together with it. Two blocks of Python
-  then share their names.
+- ``<!-- test: continues -->``: the block needs the blocks before it, and runs alone together with all of them. Blocks
+  of Python then share their names.
 - ``<!-- test: exit 1 -->``: the last command ends with this status instead of 0.
 - ``<!-- test: needs pandas docker -->``: skipped unless these modules or programs are installed. Modules that a block
   of Python imports need no mark. With the environment variable ``SBFORMAT_PAGES=all`` a missing one is a failure.
@@ -57,11 +57,11 @@ _SHELL: Final = re.compile(r"[|<>;&$`*?~(){}]")
 
 
 def list_chain(blocks: Sequence[Block], index: int) -> list[Block]:
-    """Return the blocks that a block needs to run alone: those that it continues, and itself."""
-    first = index
-    while first > 0 and ("continues" in blocks[first].marks or blocks[first].language == "output"):
-        first -= 1
-    return list(blocks[first : index + 1])
+    """Return the blocks that a block needs to run alone, and itself: all before it if it continues them, else files."""
+    block = blocks[index]
+    if "continues" in block.marks:
+        return list(blocks[: index + 1])
+    return [*(before for before in blocks[:index] if before.name is not None), block]
 
 
 def list_runnable(blocks: Sequence[Block]) -> list[int]:
@@ -134,13 +134,15 @@ class PageRunner(Shell):
 
     def run_block(self, block: Block) -> None:
         """Run a block, or note why it is skipped."""
-        follows = "continues" in block.marks or block.language == "output"
+        follows = block.language == "output" or (block.language == "python" and "continues" in block.marks)
         missing = find_missing(block)
         reasons = [f"{name} is not installed" for name in missing] + [m for m in block.marks if m.startswith("skip ")]
         if missing and os.environ.get("SBFORMAT_PAGES") == "all":
             pytest.fail(f"a page needs {', '.join(missing)}:\n{block.text}")
-        self._was_skipped = bool(reasons) or (follows and self._was_skipped)
-        if self._was_skipped:
+        is_skipped = bool(reasons) or (follows and self._was_skipped)
+        if block.language in ("python", "output"):
+            self._was_skipped = is_skipped
+        if is_skipped:
             self.skipped |= set(reasons)
         elif block.name is not None:
             self.write(block)

@@ -17,8 +17,6 @@ from tests.helpers.run_pages import find_missing, list_chain, list_runnable, run
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.helpers.pages import Block
-
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the commands are those of a POSIX shell")
 
 PAGES: Final = {
@@ -41,8 +39,7 @@ def test_a_block_runs_alone(name: str, number: int, tmp_path: Path) -> None:
     chain = list_chain(blocks, number)
     if number + 1 < len(blocks) and blocks[number + 1].language == "output":
         chain.append(blocks[number + 1])
-    files = [block for block in blocks[:number] if block.name is not None and block not in chain]
-    run_blocks([*files, *chain], tmp_path)
+    run_blocks(chain, tmp_path)
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -59,8 +56,10 @@ def test_python_on_the_pages_passes_mypy_strict(tmp_path: Path) -> None:
     count = 0
     for name, blocks in PAGES.items():
         for number, block in enumerate(blocks):
-            chain: list[Block] = [part for part in list_chain(blocks, number) if part.language == "python"]
-            if block.language == "python" and not any(map(find_missing, chain)):
+            if block.language != "python" or find_missing(block):
+                continue
+            chain = [part for part in list_chain(blocks, number) if part.language == "python" and part.name is None]
+            if not any(map(find_missing, chain)):
                 path = tmp_path / f"{re.sub(r'[^a-z0-9]', '_', name)}_{number}.py"
                 path.write_text("\n".join(part.text for part in chain), "utf-8")
                 count += 1
@@ -139,5 +138,6 @@ def test_a_right_page_passes(tmp_path: Path) -> None:
     blocks = parse_blocks(RIGHT.replace("$ ls missing\n...", "$ test -e missing"))
     assert [block.language for block in blocks].count("console") == 4
     assert list_runnable(blocks) == [0, 2, 3, 5, 6, 7]
-    assert list_chain(blocks, 5) == blocks[3:6]
+    assert list_chain(blocks, 5) == blocks[:6]
+    assert list_chain(blocks, 3) == [blocks[1], blocks[3]]
     run_blocks(blocks, tmp_path)
