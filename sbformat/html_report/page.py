@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
@@ -112,6 +113,7 @@ def _make_environment() -> Environment:
     environment.filters["number"] = format_number
     environment.filters["size"] = format_size
     environment.filters["shape"] = format_shape
+    environment.filters["breaks"] = allow_breaks
     return environment
 
 
@@ -120,6 +122,14 @@ def _finalize(value: Any) -> Any:
     if value is None:
         return ""
     return escape(value, _LONGEST_TEXT) if type(value) is str else value
+
+
+def allow_breaks(text: str) -> Any:
+    """Return a text from a file as HTML whose lines can be broken after dots, underscores and the like."""
+    from markupsafe import Markup
+
+    parts = re.split(r"(?<=[._/,:(])(?=[^\W\d])", _finalize(text))
+    return Markup("<wbr>").join(parts)
 
 
 def format_number(value: float | None) -> str:
