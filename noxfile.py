@@ -36,6 +36,9 @@ OLDEST_SB3: Final = (TORCH, "numpy<2", "stable-baselines3==2.0.0", "sb3-contrib=
 NODE_PACKAGES: Final = ("onnxruntime-node@1.30.0", "onnxruntime-web@1.30.0")
 """What the programs of docs/export/ for node and browsers import."""
 
+SARIF_MULTITOOL: Final = "@microsoft/sarif-multitool@5.7.0"
+"""Microsoft's rules for SARIF logs, those of GitHub included."""
+
 AXE: Final = "axe-core@4.14.1"
 """The accessibility checks of reports, run in the browser."""
 
@@ -55,6 +58,7 @@ nox.options.sessions = [
     "export_pages",
     "docs",
     "browser",
+    "ci_kit",
     "interop",
 ]
 
@@ -166,6 +170,17 @@ def browser(session: nox.Session) -> None:
     session.install("-e", ".[test]", "selenium>=4.20")
     session.run(
         "python", "-m", "pytest", "-n", "0", *pytest_arguments(session), "-m", "browser",
+        env={"SBFORMAT_NODE_MODULES": modules},
+    )  # fmt: skip
+
+
+@nox.session
+def ci_kit(session: nox.Session) -> None:
+    """Run the hooks in pre-commit, the GitHub Action, the steps of the Dockerfile, and Microsoft's rules for SARIF."""
+    modules = install_node_packages(session, SARIF_MULTITOOL)
+    session.install(".[test]", "pre-commit")
+    session.run(
+        "python", "-m", "pytest", "-n", "0", *pytest_arguments(session), "-m", "ci_kit",
         env={"SBFORMAT_NODE_MODULES": modules},
     )  # fmt: skip
 

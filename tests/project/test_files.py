@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-YAML = [*sorted((ROOT / ".github").rglob("*.yml")), ROOT / ".pre-commit-config.yaml", ROOT / "CITATION.cff"]
+YAML = [
+    *sorted((ROOT / ".github").rglob("*.yml")),
+    *(ROOT / name for name in (".pre-commit-config.yaml", "CITATION.cff", "action.yml")),
+]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 PYPROJECT = (ROOT / "pyproject.toml").read_text("utf-8")
@@ -74,6 +77,8 @@ def test_the_workflows_run_sessions_of_the_noxfile() -> None:
 
 def test_the_workflows_pin_actions_and_test_every_python() -> None:
     used = [step["uses"] for _, step in list_steps() if "uses" in step]
+    used += [step["uses"] for step in load_yaml(ROOT / "action.yml")["runs"]["steps"] if "uses" in step]
+    used.remove("./")  # the action of this repository
     assert len(used) > 10
     assert [name for name in used if not re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", name)] == []
     tests = load_yaml(ROOT / ".github" / "workflows" / "test.yml")["jobs"]["tests"]["strategy"]["matrix"]
