@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _LONGEST_TEXT: Final = 2000
 """Characters of one text from a file; longer ones are truncated."""
-_BREAK: Final = re.compile(r"(?<=[._/,:(])(?=[^\W\d])|(?<=[a-z])(?=[A-Z])")
+_BREAK: Final = re.compile(r"(?<=[._/,:(])(?=[^\W\d])|(?<=[a-z]{2})(?=[A-Z][a-z])")
 """Where a long name can be broken: after a separator, and before a capital letter."""
 _STYLE: Final = "style.css"
 
