@@ -36,6 +36,9 @@ OLDEST_SB3: Final = (TORCH, "numpy<2", "stable-baselines3==2.0.0", "sb3-contrib=
 NODE_PACKAGES: Final = ("onnxruntime-node@1.30.0", "onnxruntime-web@1.30.0")
 """What the programs of docs/export/ for node and browsers import."""
 
+PAGE_PACKAGES: Final = ("minari[hdf5]", "pillow", "pandas", "datasets")
+"""What the programs of docs/how-to/ import in addition to torch and stable-baselines3."""
+
 SARIF_MULTITOOL: Final = "@microsoft/sarif-multitool@5.7.0"
 """Microsoft's rules for SARIF logs, those of GitHub included."""
 
@@ -67,6 +70,7 @@ nox.options.sessions = [
     "ci_kit",
     "packaging",
     "interop",
+    "scanners",
 ]
 
 
@@ -202,16 +206,30 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def interop(session: nox.Session) -> None:
-    """Compare with the real torch and stable-baselines3, the oldest supported SB3 included."""
+    """Compare with the real torch and stable-baselines3, the oldest supported SB3 included; run all pages of docs/."""
     oldest = Path(session.virtualenv.location) / "sb3_2_0"
     session.run("python", "-m", "venv", str(oldest))
     oldest_python = str(oldest / ("Scripts" if sys.platform == "win32" else "bin") / "python")
     session.run(oldest_python, "-m", "pip", "install", "--quiet", *OLDEST_SB3, external=True)
     session.install(TORCH)
-    session.install("-e", ".[test,interop]")
+    session.install("-e", ".[test,interop]", *PAGE_PACKAGES)
     session.run(
         "python", "-m", "pytest", *pytest_arguments(session), "-m", "interop", env={"SBFORMAT_SB3_2_0": oldest_python}
     )
+    session.run(  # types are checked without the packages, most of which have none
+        "python", "-m", "pytest", *pytest_arguments(session), "tests/project/test_pages.py", "-k", "not mypy",
+        env={"SBFORMAT_PAGES": "all", "HF_HOME": session.create_tmp(), "HF_HUB_OFFLINE": "1"},
+    )  # fmt: skip
+
+
+@nox.session
+def scanners(session: nox.Session) -> None:
+    """Run other scanners on the files of docs/comparison.md, and compare what they report with the page."""
+    session.install(".")
+    environments = str(Path(session.virtualenv.location) / "scanners")
+    session.run(
+        "python", "-m", "benchmarks.scanners", "--environments", environments, "--check", "docs/comparison.md",
+    )  # fmt: skip
 
 
 @nox.session

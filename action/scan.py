@@ -219,6 +219,9 @@ def main() -> int:
     ]
     print_stopped([*rows, *(escape(error, MAX_TEXT) for error in errors), *printed.splitlines(), count_verdicts(run)])
     print(*make_annotations(findings), sep="\n")
+    if "lfs-pointer" in run["invocations"][0]["properties"]["skipped"]:
+        advice = "the repository has Git LFS pointers: give actions/checkout the input lfs: true to scan their files"
+        print(f"::warning title=sbformat::{advice}")
     outputs = {
         "verdict": worst_verdict(run),
         "exit-status": str(status),

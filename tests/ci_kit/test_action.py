@@ -125,6 +125,16 @@ def test_the_log_can_be_written_elsewhere_and_not_be_uploaded(runner: ActionRunn
     assert run.used == []
 
 
+def test_files_that_git_lfs_did_not_fetch_are_a_warning(runner: ActionRunner) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"
+    (runner.workspace / "models" / "large.zip").write_text(pointer, "utf-8")
+    run = runner.run()
+    assert (run.status, run.outputs["files"]) == (0, "1")
+    assert [row.name for row in run.commands] == ["warning"]
+    assert "lfs: true" in run.commands[0].message
+    assert "Without a verdict: 1 Git LFS pointer" in run.summary
+
+
 # -- hostile files ------------------------------------------------------------------------------------
 
 HOSTILE_NAMES: Final = (

@@ -26,7 +26,7 @@ DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 PYPROJECT = (ROOT / "pyproject.toml").read_text("utf-8")
 PYTHONS = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', PYPROJECT)
-GENERATED = {ROOT / "docs" / "reference" / name for name in ("commands.md", "limits.md")}
+GENERATED = {ROOT / "docs" / "reference" / name for name in ("commands.md", "limits.md", "rules.md")}
 """Pages that only the site has."""
 MATRIX = re.compile(r"\$\{\{ matrix\.(\w+) \}\}")
 
