@@ -36,12 +36,24 @@ OLDEST_SB3: Final = (TORCH, "numpy<2", "stable-baselines3==2.0.0", "sb3-contrib=
 NODE_PACKAGES: Final = ("onnxruntime-node@1.30.0", "onnxruntime-web@1.30.0")
 """What the programs of docs/export/ for node and browsers import."""
 
+PAGE_PACKAGES: Final = ("minari[hdf5]", "pillow", "pandas", "datasets")
+"""What the programs of docs/how-to/ import in addition to torch and stable-baselines3."""
+
+SARIF_MULTITOOL: Final = "@microsoft/sarif-multitool@5.7.0"
+"""Microsoft's rules for SARIF logs, those of GitHub included."""
+
 AXE: Final = "axe-core@4.14.1"
 """The accessibility checks of reports, run in the browser."""
 
 THIS_PYTHON: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
-TESTED: Final = dict.fromkeys(version for version in (THIS_PYTHON, PYTHONS[0], PYTHONS[-1]) if version in PYTHONS)
-"""The versions that ``.ci/run`` tests: the one that runs nox, the oldest and the newest."""
+INSTALLED: Final = [version for version in PYTHONS if version == THIS_PYTHON or shutil.which(f"python{version}")]
+TESTED: Final = dict.fromkeys(
+    version for version in (THIS_PYTHON, *INSTALLED[:1], *INSTALLED[-1:]) if version in PYTHONS
+)
+"""The versions that ``.ci/run`` tests: the one that runs nox, the oldest and the newest that are installed."""
+
+PACKAGING: Final = ("twine>=6", "check-wheel-contents>=0.6.1", "trove-classifiers", "readme-renderer[md]>=44")
+"""What checks a release before it is published."""
 
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "venv"
@@ -55,7 +67,10 @@ nox.options.sessions = [
     "export_pages",
     "docs",
     "browser",
+    "ci_kit",
+    "packaging",
     "interop",
+    "scanners",
 ]
 
 
@@ -171,6 +186,17 @@ def browser(session: nox.Session) -> None:
 
 
 @nox.session
+def ci_kit(session: nox.Session) -> None:
+    """Run the hooks in pre-commit, the GitHub Action, the steps of the Dockerfile, and Microsoft's rules for SARIF."""
+    modules = install_node_packages(session, SARIF_MULTITOOL)
+    session.install(".[test]", "pre-commit")
+    session.run(
+        "python", "-m", "pytest", "-n", "0", *pytest_arguments(session), "-m", "ci_kit",
+        env={"SBFORMAT_NODE_MODULES": modules},
+    )  # fmt: skip
+
+
+@nox.session
 def docs(session: nox.Session) -> None:
     """Build the documentation site into build/site, and check its links; warnings of MkDocs are errors."""
     session.install("-e", ".[docs,test]")
@@ -180,24 +206,51 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def interop(session: nox.Session) -> None:
-    """Compare with the real torch and stable-baselines3, the oldest supported SB3 included."""
+    """Compare with the real torch and stable-baselines3, the oldest supported SB3 included; run all pages of docs/."""
     oldest = Path(session.virtualenv.location) / "sb3_2_0"
     session.run("python", "-m", "venv", str(oldest))
     oldest_python = str(oldest / ("Scripts" if sys.platform == "win32" else "bin") / "python")
     session.run(oldest_python, "-m", "pip", "install", "--quiet", *OLDEST_SB3, external=True)
     session.install(TORCH)
-    session.install("-e", ".[test,interop]")
+    session.install("-e", ".[test,interop]", *PAGE_PACKAGES)
     session.run(
         "python", "-m", "pytest", *pytest_arguments(session), "-m", "interop", env={"SBFORMAT_SB3_2_0": oldest_python}
+    )
+    session.run(  # types are checked without the packages, most of which have none
+        "python", "-m", "pytest", *pytest_arguments(session), "tests/project/test_pages.py", "-k", "not mypy",
+        env={"SBFORMAT_PAGES": "all", "HF_HOME": session.create_tmp(), "HF_HUB_OFFLINE": "1"},
+    )  # fmt: skip
+
+
+@nox.session
+def scanners(session: nox.Session) -> None:
+    """Run other scanners on the files of docs/comparison.md, and compare what they report with the page."""
+    session.install(".")
+    environments = str(Path(session.virtualenv.location) / "scanners")
+    session.run(
+        "python", "-m", "benchmarks.scanners", "--environments", environments, "--check", "docs/comparison.md",
+    )  # fmt: skip
+
+
+@nox.session
+def packaging(session: nox.Session) -> None:
+    """Build the wheel and the sdist, check both, and use the wheel with every installed Python, without extras."""
+    session.install("-e", ".[test]", *PACKAGING)
+    session.run(
+        "python", "-m", "pytest", *pytest_arguments(session), "-m", "packaging", "tests/project/test_release.py"
     )
 
 
 @nox.session
 def build(session: nox.Session) -> None:
-    """Build the wheel and the sdist into dist/; an argument ``vX.Y.Z`` must be the version of the wheel."""
-    session.install("build")
+    """Build the wheel and the sdist into dist/; an argument ``vX.Y.Z`` must be the version of the wheel.
+
+    Their files have the time that hatchling gives them by default, so that everybody builds the same bytes.
+    """
+    session.install("build", "twine")
     shutil.rmtree("dist", ignore_errors=True)
-    session.run("python", "-m", "build")
+    session.run("python", "-m", "build", env={"SOURCE_DATE_EPOCH": None})
+    session.run("python", "-m", "twine", "check", "--strict", *map(str, Path("dist").iterdir()))
     wheels = [path.name for path in Path("dist").glob("*.whl")]
     for tag in session.posargs:
         if wheels != [f"sbformat-{tag.removeprefix('v')}-py3-none-any.whl"]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _LONGEST_TEXT: Final = 2000
 """Characters of one text from a file; longer ones are truncated."""
+_BREAK: Final = re.compile(r"(?<=[._/,:(])(?=[^\W\d])|(?<=[a-z]{2})(?=[A-Z][a-z])")
+"""Where a long name can be broken: after a separator, and before a capital letter."""
 _STYLE: Final = "style.css"
 
 
@@ -112,6 +115,7 @@ def _make_environment() -> Environment:
     environment.filters["number"] = format_number
     environment.filters["size"] = format_size
     environment.filters["shape"] = format_shape
+    environment.filters["breaks"] = allow_breaks
     return environment
 
 
@@ -120,6 +124,13 @@ def _finalize(value: Any) -> Any:
     if value is None:
         return ""
     return escape(value, _LONGEST_TEXT) if type(value) is str else value
+
+
+def allow_breaks(text: str) -> Any:
+    """Return a text from a file as HTML whose lines can be broken after dots, underscores and the like."""
+    from markupsafe import Markup
+
+    return Markup("<wbr>").join(_BREAK.split(_finalize(text)))
 
 
 def format_number(value: float | None) -> str:

@@ -88,7 +88,7 @@ class Space(Value):
         try:
             from gymnasium import spaces
         except ImportError:
-            message = "to make a space of gymnasium, gymnasium is needed: pip install 'sbformat[gym]'"
+            message = "gymnasium is not installed: pip install 'sbformat[gym]'"
             raise UnsupportedError(message) from None
         return _convert(self, spaces, {})
 

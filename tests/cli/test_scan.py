@@ -235,7 +235,7 @@ def test_files_of_a_tree_are_told_by_their_content(capsys: pytest.CaptureFixture
         (tmp_path / name).write_bytes(content)
     assert found(capsys, tmp_path, "--jobs", 1) == sorted(LOADABLE)
     document = json.loads(run(capsys, "scan", tmp_path, "--format", "json", "--list-skipped")[1])
-    assert document["skipped"]["counts"] == {"other": len(NOTHING) - 1, "script": 1}
+    assert document["skipped"]["counts"] == {"other": len(NOTHING) - 2, "script": 1, "lfs-pointer": 1}
     assert [os.path.relpath(row["path"], tmp_path) for row in document["skipped"]["files"]] == sorted(NOTHING)
 
 

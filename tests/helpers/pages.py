@@ -135,7 +135,9 @@ class Shell:
     def write(self, block: Block) -> None:
         """Write a block that is a file."""
         assert block.name is not None
-        (self.folder / block.name).write_text(block.text, "utf-8")
+        path = self.folder / block.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(block.text, "utf-8")
 
     def run(self, line: str) -> str:
         """Run a command and return what it printed."""

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-YAML = [*sorted((ROOT / ".github").rglob("*.yml")), ROOT / ".pre-commit-config.yaml", ROOT / "CITATION.cff"]
+YAML = [
+    *sorted((ROOT / ".github").rglob("*.yml")),
+    *(ROOT / name for name in (".pre-commit-config.yaml", "CITATION.cff", "action.yml")),
+]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 PYPROJECT = (ROOT / "pyproject.toml").read_text("utf-8")
 PYTHONS = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', PYPROJECT)
-GENERATED = {ROOT / "docs" / "reference" / name for name in ("commands.md", "limits.md")}
+GENERATED = {ROOT / "docs" / "reference" / name for name in ("commands.md", "limits.md", "rules.md")}
 """Pages that only the site has."""
 MATRIX = re.compile(r"\$\{\{ matrix\.(\w+) \}\}")
 
@@ -74,11 +77,25 @@ def test_the_workflows_run_sessions_of_the_noxfile() -> None:
 
 def test_the_workflows_pin_actions_and_test_every_python() -> None:
     used = [step["uses"] for _, step in list_steps() if "uses" in step]
+    used += [step["uses"] for step in load_yaml(ROOT / "action.yml")["runs"]["steps"] if "uses" in step]
+    used.remove("./")  # the action of this repository
     assert len(used) > 10
     assert [name for name in used if not re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", name)] == []
     tests = load_yaml(ROOT / ".github" / "workflows" / "test.yml")["jobs"]["tests"]["strategy"]["matrix"]
     assert tests["python"] == PYTHONS
     assert {system.partition("-")[0] for system in tests["os"]} == {"ubuntu", "macos", "windows"}
+
+
+def test_a_release_is_signed_by_jobs_that_run_no_code_of_the_project() -> None:
+    jobs = load_yaml(ROOT / ".github" / "workflows" / "publish.yml")["jobs"]
+    signing = {name for name, job in jobs.items() if "id-token" in job.get("permissions", {})}
+    assert signing == {"attest", "publish"}
+    for name in signing:
+        assert [step for step in jobs[name]["steps"] if "run" in step or "checkout" in step["uses"]] == []
+    assert jobs["publish"]["environment"] == "pypi"
+    assert jobs["publish"]["steps"][-1]["with"] == {"attestations": True}
+    assert set(jobs["attest"]["needs"]) == set(jobs) - signing
+    assert jobs["publish"]["needs"] == ["attest"]
 
 
 def test_one_version_and_one_address() -> None:

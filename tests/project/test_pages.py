@@ -134,7 +134,8 @@ $ false
 """
 
 
-def test_a_right_page_passes(tmp_path: Path) -> None:
+def test_a_right_page_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SBFORMAT_PAGES", raising=False)
     blocks = parse_blocks(RIGHT.replace("$ ls missing\n...", "$ test -e missing"))
     assert [block.language for block in blocks].count("console") == 4
     assert list_runnable(blocks) == [0, 2, 3, 5, 6, 7]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sbformat.errors import UnsupportedError
 from sbformat.formats.replay_buffer.episodes import ENDS, Episode
@@ -62,9 +62,9 @@ class ReplayBuffer:
     """The row that is written next; before SB3 1.8 in a hindsight buffer, the episode."""
     full: bool
     """Whether all rows are filled, so that the oldest are overwritten."""
-    observation_space: object
+    observation_space: Any
     """A space of :mod:`sbformat.values.types`, an inert node of an unknown class, or None."""
-    action_space: object
+    action_space: Any
     optimize_memory_usage: bool
     """Whether the next observation is in the next row of ``observations``, and ``next_observations`` does not exist."""
     handle_timeout_termination: bool

@@ -94,6 +94,8 @@ def scan_in_tree(
     report, head = _scan_file(path, scanner, is_sidecar=True)
     if report.pickles or report.findings or report.format in _LISTED_FORMATS:
         return report
+    if report.format == "lfs-pointer":
+        return "lfs-pointer"
     return "script" if is_script(path, head) else "other"
 
 

@@ -126,7 +126,9 @@ class Finding:
     """What was found, and why it matters, as a sentence."""
 
 
-SkipReason: TypeAlias = Literal["link-out", "link", "broken-link", "special", "large", "script", "other"]
+SkipReason: TypeAlias = Literal[
+    "link-out", "link", "broken-link", "special", "large", "lfs-pointer", "script", "other",
+]  # fmt: skip
 
 SKIP_REASONS: Final[dict[SkipReason, tuple[str, str]]] = {
     "link-out": ("link out of the tree, not followed", "links out of the tree, not followed"),
@@ -135,6 +137,10 @@ SKIP_REASONS: Final[dict[SkipReason, tuple[str, str]]] = {
     "large": (
         "large file of an unknown type, examined only at its start and end",
         "large files of an unknown type, examined only at their start and end",
+    ),
+    "lfs-pointer": (
+        "Git LFS pointer, whose file is not here: git lfs pull fetches it",
+        "Git LFS pointers, whose files are not here: git lfs pull fetches them",
     ),
     "script": ("script next to the archive, not judged", "scripts next to the archive, not judged"),
     "link": ("second name of a file that is judged", "second names of files that are judged"),

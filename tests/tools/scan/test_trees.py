@@ -180,6 +180,14 @@ def test_a_large_file_is_counted(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert [row.reason for row in sbformat.scan(tmp_path).skipped] == ["large"]
 
 
+def test_pointers_of_git_lfs_are_counted_by_themselves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(tmp_path / "ppo.zip", PPO)
+    put(tmp_path / "policy.zip", b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n")
+    assert main(["scan", str(tmp_path)]) == 0
+    assert "1 Git LFS pointer, whose file is not here: git lfs pull fetches it" in capsys.readouterr().out
+    assert main(["scan", str(tmp_path / "policy.zip")]) == 1  # it was asked for by its name
+
+
 def test_a_folder_without_a_file_is_not_clean(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     report = sbformat.scan(tmp_path)

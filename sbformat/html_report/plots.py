@@ -1,0 +1,167 @@
+"""Plots of a page: drawn by matplotlib, in the page's colours, with the same bytes for the same numbers.
+
+No text from a file gets into a plot: matplotlib would read some of it as formulas. Labels are HTML beside the plot.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbformat.html_report.inline_svg import LINE, MUTED, SERIES_1, SERIES_2, Classes, convert_svg
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+_POINTS_PER_INCH: Final = 72
+_SETTINGS: Final = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "sbformat",
+    "svg.image_inline": True,
+    "text.usetex": False,
+    "font.size": 9,
+    "axes.edgecolor": LINE,
+    "axes.facecolor": "none",
+    "axes.grid.axis": "y",
+    "axes.labelcolor": MUTED,
+    "axes.linewidth": 1,
+    "axes.spines.left": False,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.unicode_minus": True,
+    "figure.facecolor": "none",
+    "grid.color": LINE,
+    "grid.linewidth": 0.75,
+    "path.simplify": False,
+    "xtick.color": LINE,
+    "xtick.labelcolor": MUTED,
+    "xtick.major.size": 3,
+    "ytick.color": LINE,
+    "ytick.labelcolor": MUTED,
+    "ytick.major.size": 0,
+}
+"""Settings of matplotlib over its defaults: those of the user do not change a page."""
+
+
+class Histogram(NamedTuple):
+    """Counts of equally wide bins."""
+
+    counts: tuple[int, ...]
+    low: float
+    """The lower edge of the first bin."""
+    high: float
+    """The upper edge of the last bin."""
+
+    def edges(self) -> list[float]:
+        """Return the edges of the bins, one more than bins; far apart ones without an overflow."""
+        count = len(self.counts)
+        return [self.low * (1 - at / count) + self.high * (at / count) for at in range(count + 1)]
+
+
+class Plots:
+    """Draws the plots of one page, and collects the rules of CSS that they need."""
+
+    def __init__(self) -> None:
+        self._classes = Classes()
+
+    @property
+    def style(self) -> str:
+        """The rules of CSS of all plots so far."""
+        return self._classes.rules
+
+    def draw_histogram(self, first: Histogram, *, label: str, second: Histogram | None = None) -> Any:
+        """Return a small histogram, without an axis of counts.
+
+        :param first: filled, in the first colour
+        :param label: what a screen reader says
+        :param second: drawn over it as a line, in the second colour
+        """
+
+        def draw(axes: Axes) -> None:
+            axes.stairs(first.counts, first.edges(), fill=True, color=SERIES_1)
+            if second is not None:
+                axes.stairs(second.counts, second.edges(), color=SERIES_2, linewidth=1.5)
+            axes.set_ylim(bottom=0)
+            axes.set_yticks([])
+            axes.margins(x=0)
+            _choose_ticks(axes.xaxis, 3)
+            axes.tick_params(axis="x", labelsize=11, pad=3)
+
+        return self._draw(draw, 200, 84, (16, 23, 184, 82), label)
+
+    def draw_series(self, values: Sequence[float], averages: Sequence[float], *, label: str) -> Any:
+        """Return a plot of numbers in their order as points, with a line of averages.
+
+        :param values: one number a position, from 1
+        :param averages: as many, or none
+        :param label: what a screen reader says
+        """
+
+        def draw(axes: Axes) -> None:
+            axes.grid(visible=True, axis="y")
+            positions = range(1, len(values) + 1)
+            axes.plot(positions, values, linestyle="", marker="o", markersize=3.2, markeredgewidth=0, color=SERIES_1)
+            if min(values) == max(values):
+                axes.set_ylim(values[0] - 1, values[0] + 1)
+            if averages:
+                axes.plot(positions, averages, color=SERIES_2, linewidth=1.5)
+            _choose_ticks(axes.xaxis, 6, integer=True)
+            _choose_ticks(axes.yaxis, 5)
+
+        return self._draw(draw, 360, 190, (48, 22, 352, 184), label)
+
+    def draw_intervals(self, centers: Sequence[float], widths: Sequence[float], *, label: str) -> Any:
+        """Return a plot of numbers by index, each with an interval around it.
+
+        :param centers: one number an index, from 0
+        :param widths: the distance of the interval's ends from it
+        :param label: what a screen reader says
+        """
+
+        def draw(axes: Axes) -> None:
+            axes.grid(visible=True, axis="y")
+            low = [center - width for center, width in zip(centers, widths)]
+            high = [center + width for center, width in zip(centers, widths)]
+            thick = max(1.0, min(6.0, 180 / len(centers)))
+            axes.vlines(range(len(centers)), low, high, color=SERIES_1, linewidth=thick, alpha=0.45)
+            axes.plot(
+                range(len(centers)), centers, linestyle="", marker="o", markersize=3, markeredgewidth=0, color=SERIES_1
+            )
+            _choose_ticks(axes.xaxis, 6, integer=True)
+            _choose_ticks(axes.yaxis, 5)
+            axes.set_xlim(-0.6, len(centers) - 0.4)
+
+        return self._draw(draw, 360, 190, (48, 22, 352, 184), label)
+
+    def _draw(
+        self, draw: Callable[[Axes], None], width: int, height: int, box: tuple[int, int, int, int], label: str
+    ) -> Any:
+        """Return a plot.
+
+        :param width: in pixels, as ``height``
+        :param box: left, bottom, right and top of the axes
+        """
+        from matplotlib import style
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure
+
+        left, bottom, right, top = box
+        with style.context(["default", _SETTINGS]):
+            figure = Figure(figsize=(width / _POINTS_PER_INCH, height / _POINTS_PER_INCH), dpi=_POINTS_PER_INCH)
+            axes = figure.add_axes((left / width, bottom / height, (right - left) / width, (top - bottom) / height))
+            draw(axes)
+            document = io.StringIO()
+            canvas: Any = FigureCanvasSVG(figure)
+            canvas.print_svg(document, metadata={"Date": None})
+        return convert_svg(document.getvalue(), label, self._classes)
+
+
+def _choose_ticks(axis: Axis, most: int, *, integer: bool = False) -> None:
+    """Put round numbers on an axis, each with its own exponent."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(nbins=most, integer=integer, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.6g}".replace("-", "\u2212")))

@@ -1,0 +1,201 @@
+"""The distribution of the numbers of each tensor."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from sbformat.constants import OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUFFIX
+from sbformat.errors import SbformatError
+from sbformat.html_report.page import format_number
+from sbformat.html_report.plots import Histogram
+from sbformat.pth.values import TensorInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sbformat.archive.archive import Archive
+    from sbformat.html_report.collect import FileData
+    from sbformat.tools.inspect import StateDictReport, TensorRow
+
+BINS: Final = 40
+_FEW_BINS: Final = 16
+_FEW: Final = 400
+"""A tensor of fewer elements has a histogram of fewer bins."""
+MOST_TENSORS: Final = 1000
+"""Tensors of a page whose numbers are read, and that are listed; the others are counted."""
+MOST_PLOTS: Final = 120
+"""Histograms of a page."""
+_FEWEST: Final = 8
+"""A tensor of fewer elements has no histogram."""
+_STATE: Final = re.compile(r"state/\[?(\d{1,6})\]?/")
+"""The path of a tensor of an optimizer, with the index of its parameter."""
+_NOT_PARAMETERS: Final = frozenset({"running_mean", "running_var", "num_batches_tracked", "ra_mean", "ra_var", "steps"})
+"""Tensors of modules that are not trained."""
+_SAMPLE: Final = 1_000_000
+"""Elements of one tensor that are read; of a larger one, as many at equal distances."""
+_LARGEST: Final = 1e300
+"""Beyond it, the range of a histogram could overflow."""
+
+
+class Distribution(NamedTuple):
+    """The numbers of an array."""
+
+    mean: float | None
+    """None when no number is finite, as for the next three."""
+    std: float | None
+    minimum: float | None
+    maximum: float | None
+    zeros: int
+    not_finite: int
+    """Infinities and NaN, which do not count in the other fields."""
+    histogram: Histogram | None
+    """None for few elements, and if all are equal."""
+    sampled: bool
+    """Whether only some elements were read."""
+
+    def describe(self) -> str:
+        """Return mean, deviation and range as a phrase."""
+        if self.minimum is None:
+            return "no finite numbers"
+        start = f"mean {format_number(self.mean)}, standard deviation {format_number(self.std)}, "
+        return f"{start}from {format_number(self.minimum)} to {format_number(self.maximum)}"
+
+
+class TensorData(NamedTuple):
+    """A tensor of a page."""
+
+    row: TensorRow
+    distribution: Distribution | None
+    """None if its numbers could not be read, or are not real numbers."""
+    remark: str
+    """Why there is no distribution, or an empty text."""
+    parameter: str
+    """Of a tensor of an optimizer the parameter that it belongs to, or an empty text."""
+
+
+class StateDictData(NamedTuple):
+    """A state dict of a page."""
+
+    report: StateDictReport
+    tensors: tuple[TensorData, ...]
+    omitted: int
+    """Number of tensors that are not listed."""
+
+    @property
+    def has_parameter_names(self) -> bool:
+        """Whether the parameters of its tensors are known."""
+        return any(tensor.parameter for tensor in self.tensors)
+
+
+def collect_weights(file: FileData) -> list[StateDictData]:
+    """Return the state dicts of a file with the distribution of each tensor, up to :data:`MOST_TENSORS`."""
+    if file.archive is None or file.inspected is None:
+        return []
+    left = MOST_TENSORS
+    found = []
+    for report in file.inspected.state_dicts:
+        owners = find_parameters(report, file.inspected.state_dicts)
+        tensors = _read_tensors(file.archive, report, left, owners)
+        left -= len(tensors)
+        found.append(StateDictData(report, tensors, len(report.tensors) - len(tensors)))
+    return found
+
+
+def _read_tensors(
+    archive: Archive, report: StateDictReport, most: int, owners: dict[int, str]
+) -> tuple[TensorData, ...]:
+    state_dict = archive.state_dict(report.name)
+    infos = state_dict.tensors()
+    made = []
+    for row in report.tensors[:most]:
+        distribution, remark = None, ""
+        info = infos[row.name]
+        if type(info) is not TensorInfo:
+            remark = f"{row.kind}: not read"
+        else:
+            try:
+                distribution = describe_numbers(state_dict.array_of(info))
+            except SbformatError as error:
+                remark = error.outcome
+        found = _STATE.match(row.name)
+        made.append(TensorData(row, distribution, remark, owners.get(int(found[1]), "") if found else ""))
+    return tuple(made)
+
+
+def find_parameters(optimizer: StateDictReport, state_dicts: Iterable[StateDictReport]) -> dict[int, str]:
+    """Return the names of the parameters of an optimizer by their indices; empty if these are not certain.
+
+    torch numbers them in the order of the module's parameters, which is that of ``policy.pth``. They are those of the
+    part of the policy that the optimizer is named for. If any shape differs, none is known.
+    """
+    policy = next((report for report in state_dicts if report.name == POLICY_ENTRY), None)
+    part = optimizer.name.removesuffix(PTH_SUFFIX).removesuffix(f".{OPTIMIZER_WORD}")
+    if policy is None or OPTIMIZER_WORD not in optimizer.name:
+        return {}
+    prefix = "" if part == "policy" else f"{part}."
+    own = [
+        row
+        for row in policy.tensors
+        if row.name.startswith(prefix)
+        and row.shares_storage_with is None
+        and row.name.rpartition(".")[2] not in _NOT_PARAMETERS
+    ]
+    found = {}
+    for row in optimizer.tensors:
+        at = _STATE.match(row.name)
+        if at is None or not row.shape:
+            continue
+        index = int(at[1])
+        if index >= len(own) or own[index].shape != row.shape:
+            return {}
+        found[index] = own[index].name
+    return found
+
+
+def describe_numbers(array: Any, limits: tuple[float, float] | None = None) -> Distribution | None:
+    """Return the distribution of an array's numbers; None for numbers that are not real.
+
+    :param array: of any shape and dtype
+    :param limits: the range of the histogram; by default from the least to the largest number
+    """
+    flat = array.reshape(-1)
+    sampled = flat.size > _SAMPLE
+    if sampled:
+        flat = flat[:: -(-flat.size // _SAMPLE)]
+    if flat.dtype.kind not in "biufV" or flat.dtype.names is not None:
+        return None
+    try:
+        numbers = flat.astype(np.float64)
+    except (TypeError, ValueError):
+        return None
+    finite = numbers[np.isfinite(numbers)]
+    counts = (int(np.count_nonzero(numbers == 0)), numbers.size - finite.size)
+    if not finite.size:
+        return Distribution(None, None, None, None, *counts, None, sampled)
+    low, high = float(finite.min()), float(finite.max())
+    is_large = max(abs(low), abs(high)) > _LARGEST
+    std = None if is_large else float(finite.std())
+    mean = None if is_large else float(finite.mean())
+    histogram = None if is_large or finite.size < _FEWEST else make_histogram(finite, limits or (low, high))
+    return Distribution(mean, std, low, high, *counts, histogram, sampled)
+
+
+def make_histogram(finite: Any, limits: tuple[float, float]) -> Histogram | None:
+    """Return the histogram of finite numbers; None if its range is empty."""
+    low, high = limits
+    if not low < high or high - low < np.spacing(max(abs(low), abs(high))) * BINS:
+        return None
+    counts, _ = np.histogram(finite, _FEW_BINS if finite.size < _FEW else BINS, (low, high))
+    return Histogram(tuple(map(int, counts)), low, high)
+
+
+def count_plots(state_dicts: Iterable[StateDictData]) -> int:
+    """Return the number of tensors with a histogram."""
+    return sum(
+        tensor.distribution is not None and tensor.distribution.histogram is not None
+        for state_dict in state_dicts
+        for tensor in state_dict.tensors
+    )

@@ -1,0 +1,242 @@
+"""The GitHub Action: its steps run as on the runner, and nothing that a file chose becomes a command."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sbformat.tools.scan.report import VERDICTS
+from tests.helpers.bundled import PPO, ROOT
+
+pytest.importorskip("yaml")
+from tests.helpers.action_runner import ACTION, ActionRunner, list_commands, read_outputs
+
+pytestmark = pytest.mark.skipif(shutil.which("bash") is None or sys.platform == "win32", reason="needs bash")
+
+EVIL: Final = b"\x80\x02cos\nsystem\nX\x04\x00\x00\x00true\x85R."
+UNKNOWN: Final = b"\x80\x02cmy.policies\nMyPolicy\n."
+INSTALLED: Final = {"python": {"python-path": sys.executable}, "install": {"python": sys.executable}}
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> ActionRunner:
+    """The action with sbformat installed, and one clean archive in the workspace."""
+    made = ActionRunner(tmp_path, INSTALLED)
+    (made.workspace / "models").mkdir()
+    shutil.copy(PPO, made.workspace / "models" / "good.zip")
+    return made
+
+
+# -- results ------------------------------------------------------------------------------------------
+
+
+def test_a_clean_workspace_passes_and_is_uploaded(runner: ActionRunner) -> None:
+    run = runner.run()
+    assert run.status == 0, run.printed
+    sarif = run.outputs.pop("sarif-file")
+    assert run.outputs == {
+        "verdict": "clean", "exit-status": "0", "files": "1", "findings": "0", "complete": "true", "fails": "false",
+    }  # fmt: skip
+    assert json.loads(Path(sarif).read_text("utf-8"))["runs"][0]["results"] == []
+    assert [name.partition("@")[0] for name in run.used] == ["github/codeql-action/upload-sarif"]
+    assert run.summary.startswith("## sbformat scan: clean\n\n1 file: 1 clean.\n")
+    assert run.commands == []
+
+
+def test_a_dangerous_file_fails_the_job_after_the_upload(runner: ActionRunner) -> None:
+    (runner.workspace / "models" / "evil.pkl").write_bytes(EVIL)
+    run = runner.run(path="models")
+    assert run.status == 1
+    assert (run.outputs["verdict"], run.outputs["exit-status"], run.outputs["files"]) == ("dangerous", "1", "2")
+    assert run.used != []
+    *annotations, last = run.commands
+    assert {(row.name, row.properties["file"], row.properties["line"]) for row in annotations} == {
+        ("error", "models/evil.pkl", "1")
+    }
+    assert annotations[0].properties["title"] == "sbformat: dangerous-name"
+    assert annotations[0].message == "os.system is imported: it runs commands and reaches files"
+    assert last.name == "error"
+    assert "2 files: 1 dangerous, 1 clean" in run.summary
+    assert "<td>dangerous</td><td><code>models/evil.pkl</code></td>" in run.summary
+    assert 'href="https://sbformat.github.io/sbformat/reference/rules/#dangerous-name"' in run.summary
+
+
+def test_uris_are_relative_to_the_workspace_also_for_absolute_paths(runner: ActionRunner) -> None:
+    (runner.workspace / "evil one.pkl").write_bytes(EVIL)
+    run = runner.run(path=str(runner.workspace))
+    log = json.loads(Path(run.outputs["sarif-file"]).read_text("utf-8"))["runs"][0]
+    places = [result["locations"][0]["physicalLocation"]["artifactLocation"] for result in log["results"]]
+    assert {place["uri"] for place in places} == {"evil%20one.pkl"}
+    assert run.commands[0].properties["file"] == "evil one.pkl"
+
+
+@pytest.mark.parametrize(("fail_on", "status"), [("", 1), ("unknown", 1), ("code", 0), ("never", 0), (" never ", 0)])
+def test_the_level_decides_whether_the_job_fails(runner: ActionRunner, fail_on: str, status: int) -> None:
+    (runner.workspace / "models" / "own.pkl").write_bytes(UNKNOWN)
+    run = runner.run(fail_on=fail_on)
+    assert (run.status, run.outputs["verdict"]) == (status, "unknown")
+
+
+def test_never_does_not_hide_what_could_not_be_read(runner: ActionRunner) -> None:
+    run = runner.run(path="models\nnowhere.zip", fail_on="never")
+    assert run.status == 1
+    assert run.outputs["exit-status"] == "2"
+    assert (run.outputs["complete"], run.used) == ("false", [])  # GitHub refuses the log of a failed run
+    assert "nowhere.zip: cannot open" in run.summary
+
+
+def test_a_workspace_without_files_fails(runner: ActionRunner) -> None:
+    shutil.rmtree(runner.workspace / "models")
+    run = runner.run()
+    assert run.status == 1
+    assert (run.outputs["exit-status"], run.outputs["verdict"], run.used) == ("2", "", [])
+    assert "nothing examined" in run.summary
+    assert "no file was examined" in run.printed
+
+
+def test_names_and_limits_and_paths_are_lines(runner: ActionRunner) -> None:
+    (runner.workspace / "models" / "own.pkl").write_bytes(UNKNOWN)
+    (runner.workspace / "-x y.pkl").write_bytes(UNKNOWN)
+    run = runner.run(path="models/\n\n  -x y.pkl  \n", allow="my.other.Name\nmy.policies.MyPolicy\n")
+    assert (run.status, run.outputs["files"]) == (0, "3"), run.printed
+    run = runner.run(path="models/good.zip", limits="total_bytes=1000\nratio=5")
+    assert (run.status, run.outputs["verdict"]) == (1, "broken")
+
+
+@pytest.mark.parametrize("options", [{"fail_on": "cleann"}, {"allow": "os.system"}, {"limits": "x=1"}])
+def test_a_wrong_input_fails_the_step_with_the_reason(runner: ActionRunner, options: dict[str, str]) -> None:
+    run = runner.run(**options)
+    assert run.status == 2
+    assert next(iter(options.values())).partition("=")[0] in run.printed
+    assert (run.outputs, run.used) == ({}, [])
+
+
+def test_the_log_can_be_written_elsewhere_and_not_be_uploaded(runner: ActionRunner) -> None:
+    run = runner.run(sarif_file="out.sarif", upload_sarif="false")
+    assert run.outputs["sarif-file"] == str(runner.workspace / "out.sarif")
+    assert json.loads((runner.workspace / "out.sarif").read_text("utf-8"))["version"] == "2.1.0"
+    assert run.used == []
+
+
+def test_files_that_git_lfs_did_not_fetch_are_a_warning(runner: ActionRunner) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"
+    (runner.workspace / "models" / "large.zip").write_text(pointer, "utf-8")
+    run = runner.run()
+    assert (run.status, run.outputs["files"]) == (0, "1")
+    assert [row.name for row in run.commands] == ["warning"]
+    assert "lfs: true" in run.commands[0].message
+    assert "Without a verdict: 1 Git LFS pointer" in run.summary
+
+
+# -- hostile files ------------------------------------------------------------------------------------
+
+HOSTILE_NAMES: Final = (
+    "::error file=x::owned.pkl",
+    "a\n::set-output name=verdict::clean\n.pkl",
+    "a\r::add-mask::e\r.pkl",
+    "##[error]owned.pkl",
+    "x' $(touch owned) `touch owned` ; touch owned.pkl",
+    "<img src=x onerror=alert(1)>.pkl",
+    "](https:..evil.example) @everyone **x** |.pkl",
+    "\u202egnp.pkl",
+    "%0A%0D%25,file=other.pkl",
+    "${{ github.token }}.pkl",
+)
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
+def test_the_name_of_a_file_does_no_harm(runner: ActionRunner, name: str) -> None:
+    (runner.workspace / name).write_bytes(EVIL)
+    run = runner.run()
+    assert run.outputs["verdict"] == "dangerous"
+    assert run.outputs["files"] == "2"
+    commands = run.commands
+    assert {row.name for row in commands} == {"error"}
+    assert len(commands) == 3
+    assert {tuple(sorted(row.properties)) for row in commands[:-1]} == {("file", "line", "title")}
+    assert not list(runner.workspace.glob("**/owned"))
+    assert re.findall(r"<(?!/?(?:table|tr|th|td|code|a|p)\b)", run.summary) == []
+    assert "\u202e" not in run.summary + run.printed
+    cells = re.sub(r"<code>[^<]*</code>", "", run.summary)
+    assert "evil" not in cells
+    assert "everyone" not in cells
+
+
+def test_names_in_a_file_do_no_harm(runner: ActionRunner) -> None:
+    name = "</code></table><script>alert(1)</script>::warning::x ](https://evil.example) @everyone"
+    (runner.workspace / "a.pkl").write_bytes(b"\x80\x02cos\n" + name.encode() + b"\n.")
+    run = runner.run()
+    assert run.outputs["verdict"] == "dangerous"
+    assert "<script" not in run.summary
+    assert "everyone" not in re.sub(r"<code>[^<]*</code>", "", run.summary)
+    assert {row.name for row in run.commands} == {"error"}
+
+
+def test_modules_in_the_workspace_are_not_imported(runner: ActionRunner) -> None:
+    for name in ("json", "sbformat", "numpy", "html", "subprocess", "sitecustomize"):
+        (runner.workspace / f"{name}.py").write_text("open('owned', 'w')\nraise SystemExit(0)\n", "utf-8")
+    (runner.workspace / "evil.pkl").write_bytes(EVIL)
+    run = runner.run()
+    assert run.outputs["verdict"] == "dangerous"
+    assert not (runner.workspace / "owned").exists()
+
+
+def test_many_findings_stay_within_the_limits_of_github(runner: ActionRunner) -> None:
+    long = "x" * 180
+    for number in range(300):
+        text = f"\x80\x02cos\n{long}{number}\n.".encode("latin-1")
+        (runner.workspace / f"{long}{number:03}.pkl").write_bytes(text)
+    run = runner.run()
+    assert (run.outputs["files"], run.outputs["findings"]) == ("301", "300")
+    assert len(run.summary.encode()) < 1024 * 1024
+    assert "The first 200 of 300 findings" in run.summary
+    assert len(run.commands) == 11
+
+
+# -- the metadata -------------------------------------------------------------------------------------
+
+
+def test_no_expression_is_part_of_a_script() -> None:
+    scripts = [step["run"] for step in ACTION["runs"]["steps"] if "run" in step]
+    assert len(scripts) == 3
+    assert [script for script in scripts if "${{" in script] == []
+
+
+def test_expressions_name_inputs_and_steps_that_exist() -> None:
+    text = (ROOT / "action.yml").read_text("utf-8")
+    assert set(re.findall(r"inputs\.([\w-]+)", text)) == set(ACTION["inputs"])
+    ids = {step["id"] for step in ACTION["runs"]["steps"] if "id" in step}
+    assert set(re.findall(r"steps\.(\w+)\.", text)) == ids
+    assert all(row["description"] for row in [*ACTION["inputs"].values(), *ACTION["outputs"].values()])
+    assert all(isinstance(row["default"], str) for row in ACTION["inputs"].values())
+    assert ", ".join(VERDICTS[1:]) in ACTION["inputs"]["fail-on"]["description"]
+
+
+def test_the_steps_write_the_outputs_of_the_action(runner: ActionRunner) -> None:
+    assert set(ACTION["outputs"]) <= set(runner.run().outputs)
+
+
+def test_the_helper_reads_commands_and_outputs_as_the_runner_does(tmp_path: Path) -> None:
+    printed = "::notice file=a%3Ab,line=1::x%0Ay\n::stop-commands::t\n::error::no\n::t::\n::error::yes\n"
+    assert [(row.name, row.message) for row in list_commands(printed)] == [("notice", "x\ny"), ("error", "yes")]
+    assert list_commands(printed)[0].properties == {"file": "a:b", "line": "1"}
+    (tmp_path / "output").write_text("a=1\nb<<EOF\nx\ny=2\nEOF\n", "utf-8")
+    assert read_outputs(tmp_path / "output") == {"a": "1", "b": "x\ny=2"}
+
+
+@pytest.mark.ci_kit
+def test_the_action_installs_sbformat_by_itself(tmp_path: Path) -> None:
+    runner = ActionRunner(tmp_path, {"python": INSTALLED["python"]})
+    (runner.workspace / "pip.py").write_text("raise SystemExit(3)\n", "utf-8")
+    (runner.workspace / "evil.pkl").write_bytes(EVIL)
+    run = runner.run()
+    assert run.outputs["verdict"] == "dangerous", run.printed
+    assert run.status == 1
+    assert not os.path.exists(runner.workspace / "sbformat.egg-info")
