@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _output, _streams
+from sbformat.cli._hints import require_suffix
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
@@ -53,17 +54,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _bundle(args: argparse.Namespace) -> dict[str, Any]:
-    from sbformat.formats.vecnormalize import read_vecnormalize
     from sbformat.formats.vecnormalize.entries import ENTRIES
+    from sbformat.policies.loading import read_given_statistics
     from sbformat.tools.bundle import bundle
     from sbformat.writer import write
 
+    require_suffix("bundle", args.output)
     for path in (args.path, args.vecnormalize):
         _files.refuse_same_file(path, args.output)
     limits = _files.make_limits(args)
     statistics = _files.name_in_errors(
         args.vecnormalize,
-        lambda: read_vecnormalize(_streams.open_input(args.vecnormalize, limits), limits=limits),
+        lambda: read_given_statistics(_streams.open_input(args.vecnormalize, limits), limits),
     )
     archive = _files.read_archive(args.path, args)
     made = bundle(archive, statistics, overwrite=args.force, allow_mismatch=args.allow_mismatch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _output, _streams
+from sbformat.cli._hints import require_suffix
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
     def work() -> dict[str, Any]:
         from sbformat.tools.convert import convert
 
+        require_suffix("convert", args.output)
         _files.refuse_same_file(args.path, args.output)
         source = _files.read_in_place(args.path, args)
         total = sum(entry.size for entry in source.entries.values())

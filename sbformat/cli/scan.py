@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _many, _output, _streams
+from sbformat.cli._options import is_quiet, is_verbose
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ def _print_sarif(reports: list[dict[str, Any]], skipped: dict[str, Any], status:
 
 
 def _print_text(printer: _output.Plain, reports: list[dict[str, Any]], skipped: dict[str, Any]) -> None:
-    quiet = _output.is_quiet()
+    quiet = is_quiet()
     for report in reports:
         if report["outcome"] == "ok" and not (quiet and report["verdict"] == "clean"):
             _print_report(printer, report)
@@ -218,7 +219,7 @@ def _print_text(printer: _output.Plain, reports: list[dict[str, Any]], skipped: 
 
 
 def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
-    digest = f" (sha256 {report['sha256'][:_SHOWN_DIGITS]}\u2026)" if report["sha256"] else ""
+    digest = f" (sha256 {_shorten_digest(report['sha256'])})" if report["sha256"] else ""
     printer.heading(f"{escape(report['path'], 1000)}: ", _output.Styled(_render_verdict(report)), digest)
     for name in report["names"]:
         printer.line(f"    also {escape(name, 1000)}")
@@ -236,6 +237,10 @@ def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
     printer.line()
 
 
+def _shorten_digest(digest: str) -> str:
+    return digest if is_verbose() else f"{digest[:_SHOWN_DIGITS]}\u2026"
+
+
 def _render_verdict(row: dict[str, Any]) -> str:
     """Return a verdict; of ``dangerous`` with its reason: harmful, or not known."""
     word: str = row["verdict"]
@@ -248,7 +253,7 @@ def _render_location(row: dict[str, Any]) -> str:
 
 
 def _render_names(row: dict[str, Any]) -> str:
-    shown = [escape(name, _CELL) for name in row["names"][:_SHOWN_NAMES]]
+    shown = [escape(name, _CELL) for name in row["names"][: None if is_verbose() else _SHOWN_NAMES]]
     more = len(row["names"]) - len(shown)
     return ", ".join(shown) + (f", \u2026 {more} more" if more else "")
 

@@ -19,6 +19,7 @@ from sbformat.policies.describe import list_tables
 
 if TYPE_CHECKING:
     from sbformat.html_report.collect import FileData
+    from sbformat.html_report.weights import TensorData
     from sbformat.policies.describe import Table
     from sbformat.tools.inspect import InspectReport
 
@@ -108,16 +109,23 @@ def make_weights(file: FileData, plots: Plots) -> list[dict[str, Any]]:
     left = MOST_PLOTS
     for state_dict in collect_weights(file):
         drawn = []
-        for row, distribution, _ in state_dict.tensors:
-            if left == 0:
-                break
-            if distribution is not None and distribution.histogram is not None:
-                label = f"Histogram of {distribution.describe()}"
-                svg = plots.draw_histogram(distribution.histogram, label=label)
-                drawn.append(Plot(row.name, svg, format_shape(row.shape)))
-                left -= 1
+        for tensor in state_dict.tensors:
+            distribution = tensor.distribution
+            if distribution is None or distribution.histogram is None or left == 0:
+                continue
+            label = f"Histogram: {distribution.describe()}"
+            svg = plots.draw_histogram(distribution.histogram, label=label)
+            drawn.append(Plot(_name_tensor(tensor), svg, format_shape(tensor.row.shape)))
+            left -= 1
         made.append({"data": state_dict, "plots": drawn})
     return made
+
+
+def _name_tensor(tensor: TensorData) -> str:
+    """Return what a plot of a tensor is called: ``exp_avg of action_net.bias`` in the state of an optimizer."""
+    if not tensor.parameter:
+        return tensor.row.name or "(the whole entry)"
+    return f"{tensor.row.name.rpartition('/')[2]} of {tensor.parameter}"
 
 
 def make_episodes(file: FileData, plots: Plots) -> dict[str, Any] | None:

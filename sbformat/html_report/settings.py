@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sbformat.archive.kinds import OBJECTS
 from sbformat.data import Serialized
 from sbformat.html_report.page import format_shape, format_size
 from sbformat.values.render import render_line
@@ -60,10 +61,10 @@ class SpaceRow(NamedTuple):
 
 
 def list_settings(report: InspectReport) -> dict[str, list[Setting]]:
-    """Return the settings by group; groups without settings are left out."""
+    """Return the settings by group; groups without settings are left out, and files of one object have one group."""
     found = {key: value for key, value in (report.hyperparameters or {}).items() if key not in _SPACES}
     groups: dict[str, list[Setting]] = {}
-    for group, keys in GROUPS.items():
+    for group, keys in () if report.format in OBJECTS else GROUPS.items():
         groups[group] = [make_setting(key, found.pop(key)) for key in keys if key in found]
     groups[OTHERS] = [make_setting(key, value) for key, value in found.items()]
     return {group: rows for group, rows in groups.items() if rows}

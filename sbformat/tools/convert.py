@@ -94,7 +94,8 @@ def convert(
     :raises FileExistsError: when the output exists and ``overwrite`` is False
     """
     require_type(entry, str, "entry to be the name of a state dict")
-    kind = _FORMATS.get(os.path.splitext(os.fspath(output))[1])
+    require_type(output, (str, os.PathLike), "a path")
+    kind = _FORMATS.get(os.path.splitext(os.fspath(output))[1].lower())
     if kind is None:
         message = f"expected an output with the suffix .zip, .pth or .safetensors, got {quote(os.fspath(output))}"
         raise UnsupportedError(message)

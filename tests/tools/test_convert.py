@@ -437,7 +437,7 @@ def test_folders_and_bare_data_become_zips(tmp_path: Path) -> None:
     there_and_back(sbformat.read(folder / "policy.pth"), tmp_path)
 
 
-@pytest.mark.parametrize("name", ["o", "o.npz", "o.ZIP", "o.zip.bak", "o.h5", ".safetensors"])
+@pytest.mark.parametrize("name", ["o", "o.npz", "o.ZIPX", "o.zip.bak", "o.h5", ".safetensors"])
 def test_the_suffix_tells_the_format(tmp_path: Path, name: str) -> None:
     with pytest.raises(UnsupportedError, match="suffix"):
         convert(BASE, tmp_path / name)
