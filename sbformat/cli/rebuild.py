@@ -164,7 +164,7 @@ def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
     found = [_render_place(row) for row in report["rows"] if row["is_finding"]]
     if found:
         printer.line(f"\n  The agent now computes or trains with something else: {', '.join(found)}")
-    if any(row["action"] == "dropped" and "not known" in row["message"] for row in report["rows"]):
+    if any(row["is_finding"] and "not known" in row["message"] for row in report["rows"]):
         printer.line(
             "\n  --allow NAME keeps a class or function that is not known: SB3 then imports and calls it. "
             "--set KEY=JSON sets another value."

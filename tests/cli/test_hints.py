@@ -174,7 +174,7 @@ def test_an_observation_without_brackets_is_explained(capsys: pytest.CaptureFixt
 def test_an_unknown_name_in_rebuild_names_the_options(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     schedule = base64.b64encode(b"\x80\x04cmy.module\nSchedule\n)R.").decode()
     source = tmp_path / "a.zip"
-    source.write_bytes(with_data(lambda data: data["lr_schedule"].update({":serialized:": schedule})))
+    source.write_bytes(with_data(lambda data: data["clip_range"].update({":serialized:": schedule})))
     main(["rebuild", str(source), "-o", str(tmp_path / "b.zip")])
     assert "--allow NAME keeps a class or function that is not known" in capsys.readouterr().out
     main(["rebuild", str(PPO), "-o", str(tmp_path / "c.zip")])
