@@ -178,10 +178,10 @@ def install_chromium(session: nox.Session) -> None:
 
 @nox.session
 def browser(session: nox.Session) -> None:
-    """Open reports in Chromium: the console, requests, sorting and filtering, accessibility, hostile archives."""
+    """Open reports and the site in Chromium: requests, sorting and filtering, accessibility, hostile archives."""
     install_chromium(session)
     modules = install_node_packages(session, AXE)
-    session.install("-e", ".[test]", "selenium>=4.20", *NOTEBOOKS)
+    session.install("-e", ".[test,docs]", "selenium>=4.20", *NOTEBOOKS)
     session.run(
         "python", "-m", "pytest", "-n", "0", *pytest_arguments(session), "-m", "browser",
         env={"SBFORMAT_NODE_MODULES": modules},
@@ -192,9 +192,9 @@ def browser(session: nox.Session) -> None:
 def ci_kit(session: nox.Session) -> None:
     """Run the hooks in pre-commit, the GitHub Action, the steps of the Dockerfile, and Microsoft's rules for SARIF."""
     modules = install_node_packages(session, SARIF_MULTITOOL)
-    session.install(".[test]", "pre-commit")
+    session.install(".[test]", "pre-commit", "check-jsonschema")
     session.run(
-        "python", "-m", "pytest", "-n", "0", *pytest_arguments(session), "-m", "ci_kit",
+        "python", "-m", "pytest", "-n", "0", *pytest_arguments(session), "-m", "ci_kit", "tests/ci_kit",
         env={"SBFORMAT_NODE_MODULES": modules},
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS
-from sbformat.constants import OPTIMIZER_WORD
+from sbformat.constants import OPTIMIZER_WORD, PTH_SUFFIX
 from sbformat.html_report.diagram import make_diagram
 from sbformat.html_report.episodes import average, collect_episodes, summarize_numbers
 from sbformat.html_report.normalization import collect_statistics
@@ -87,8 +87,10 @@ def list_facts(file: FileData, report: InspectReport) -> list[Fact]:
         package, _, name = report.policy_class.rpartition(".")
         facts.append(Fact("Policy", name, package))
     numel = sum(row.numel for row in report.state_dicts if OPTIMIZER_WORD not in row.name)
+    lost = any(row.entry.partition("/")[0].endswith(PTH_SUFFIX) for row in report.broken)
     if report.state_dicts:
-        facts.append(Fact("Numbers in arrays" if report.format in OBJECTS else "Parameters", format_number(numel)))
+        label = "Numbers in arrays" if report.format in OBJECTS else "Parameters"
+        facts.append(Fact(label, format_number(numel), "without entries that cannot be read" if lost else ""))
     steps = (report.data or {}).get("num_timesteps")
     if type(steps) is int:
         facts.append(Fact("Training steps", format_number(steps)))

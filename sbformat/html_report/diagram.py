@@ -32,7 +32,7 @@ Kind: TypeAlias = Literal["input", "step", "layer", "output", "pass"]
 
 MOST_BOXES: Final = 80
 """A larger network is only listed as a table."""
-_WIDTH: Final = 196
+_WIDTH: Final = 204
 _PASS_WIDTH: Final = 12
 _LINE_HEIGHT: Final = 16
 _PADDING: Final = 9
@@ -40,8 +40,10 @@ _GAP: Final = 20
 _RANK_GAP: Final = 34
 _MARGIN: Final = 2
 _SWEEPS: Final = 8
-_CHARACTERS: Final = 27
-"""Characters of a line in a box."""
+_CHARACTERS: Final = 26
+"""Characters of the title of a box."""
+_LINE_CHARACTERS: Final = 31
+"""Characters of another line, which is not bold."""
 _NAMES: Final = re.compile(r"[^\s(),\[\]=]+")
 
 
@@ -75,7 +77,8 @@ class Box:
     def texts(self) -> list[tuple[float, str]]:
         """Each line with the height of its baseline."""
         first = self.y + _PADDING + 12
-        return [(first + _LINE_HEIGHT * at, shorten(line)) for at, line in enumerate((self.title, *self.lines))]
+        others = [shorten(line, _LINE_CHARACTERS) for line in self.lines]
+        return [(first + _LINE_HEIGHT * at, line) for at, line in enumerate((shorten(self.title), *others))]
 
 
 class Diagram(NamedTuple):
@@ -128,8 +131,8 @@ def list_boxes(summary: Summary) -> list[Box]:
         if step.name in read:
             at[step.name] = len(boxes)
             sources = _find_sources(steps[step.name], steps, at)
-            title = step.operation.partition("(")[0]
-            boxes.append(Box(kind="step", title=title, lines=(format_shape(step.shape),), sources=sources))
+            lines = (f"{step.operation.partition('(')[0]} \u2192 {format_shape(step.shape)}",)
+            boxes.append(Box(kind="step", title="pre-processing", lines=lines, sources=sources))
     for layer in summary.layers:
         sources = _find_sources(layer.inputs, steps, at)
         at[layer.name] = len(boxes)
@@ -146,7 +149,7 @@ def list_boxes(summary: Summary) -> list[Box]:
 def _describe_layer(layer: Layer) -> tuple[str, ...]:
     before = ", ".join(dict.fromkeys(map(format_shape, layer.input_shapes)))
     lines = [layer.operation, f"{before} \u2192 {format_shape(layer.shape)}"]
-    if len(joined := " \u00b7 ".join(lines)) <= _CHARACTERS:
+    if len(joined := " \u00b7 ".join(lines)) <= _LINE_CHARACTERS:
         lines = [joined]
     extra = [layer.activation] if layer.activation else []
     extra += [f"{layer.parameter_count:,} parameters"] if layer.weights else []
@@ -180,11 +183,11 @@ def _find_sources(names: Iterable[str], steps: dict[str, list[str]], at: dict[st
     return sorted(found)
 
 
-def shorten(text: str) -> str:
+def shorten(text: str, most: int = _CHARACTERS) -> str:
     """Return a text that fits into a box, without its middle if it is too long."""
-    if len(text) <= _CHARACTERS:
+    if len(text) <= most:
         return text
-    half = _CHARACTERS // 2
+    half = most // 2
     return f"{text[: half - 3]}\u2026{text[-half - 2 :]}"
 
 

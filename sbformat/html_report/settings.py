@@ -9,7 +9,7 @@ from sbformat.archive.kinds import OBJECTS
 from sbformat.data import Serialized
 from sbformat.html_report.page import format_shape, format_size
 from sbformat.values.render import render_line
-from sbformat.values.types import Space
+from sbformat.values.types import DictSpace, Space, TupleSpace
 
 if TYPE_CHECKING:
     from sbformat.archive.hyperparameters import Hyperparameter
@@ -58,6 +58,8 @@ class SpaceRow(NamedTuple):
     kind: str
     """``Box``, ``Discrete``, ..., or an empty text if the space is not known."""
     text: str
+    parts: tuple[tuple[str, str], ...] = ()
+    """Of a Dict or Tuple the name and the text of each space in it."""
 
 
 def list_settings(report: InspectReport) -> dict[str, list[Setting]]:
@@ -90,5 +92,13 @@ def list_spaces(report: InspectReport) -> list[SpaceRow]:
             setting = make_setting(key, found)
             shape = getattr(found.value, "shape", None)
             sized = f"{kind} of {format_shape(shape)}" if kind and isinstance(shape, tuple) and shape else kind
-            rows.append(SpaceRow(role, sized, setting.value))
+            rows.append(SpaceRow(role, sized, setting.value, _list_parts(found.value)))
     return rows
+
+
+def _list_parts(space: object) -> tuple[tuple[str, str], ...]:
+    if isinstance(space, DictSpace):
+        return tuple((key, render_line(part)) for key, part in space.spaces.items())
+    if isinstance(space, TupleSpace):
+        return tuple((str(at), render_line(part)) for at, part in enumerate(space.spaces))
+    return ()

@@ -11,6 +11,7 @@ from sbformat.constants import OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUFFIX
 from sbformat.errors import SbformatError
 from sbformat.html_report.page import format_number
 from sbformat.html_report.plots import Histogram
+from sbformat.pth.array_streams import ArrayStream
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.html_report.collect import FileData
+    from sbformat.pth import StateDict
     from sbformat.tools.inspect import StateDictReport, TensorRow
 
 BINS: Final = 40
@@ -36,6 +38,8 @@ _NOT_PARAMETERS: Final = frozenset({"running_mean", "running_var", "num_batches_
 """Tensors of modules that are not trained."""
 _SAMPLE: Final = 1_000_000
 """Elements of one tensor that are read; of a larger one, as many at equal distances."""
+_LARGE_BYTES: Final = 64 << 20
+"""A larger tensor is read in pieces."""
 _LARGEST: Final = 1e300
 """Beyond it, the range of a histogram could overflow."""
 
@@ -117,7 +121,8 @@ def _read_tensors(
             remark = f"{row.kind}: not read"
         else:
             try:
-                distribution = describe_numbers(state_dict.array_of(info))
+                array, sampled = read_numbers(state_dict, info)
+                distribution = describe_numbers(array, sampled=sampled)
             except SbformatError as error:
                 remark = error.outcome
         found = _STATE.match(row.name)
@@ -155,15 +160,35 @@ def find_parameters(optimizer: StateDictReport, state_dicts: Iterable[StateDictR
     return found
 
 
-def describe_numbers(array: Any, limits: tuple[float, float] | None = None) -> Distribution | None:
+def read_numbers(state_dict: StateDict, info: TensorInfo) -> tuple[Any, bool]:
+    """Return the numbers of a tensor, and whether they are a sample: a large one is not kept in memory as a whole."""
+    if info.nbytes <= _LARGE_BYTES:
+        return state_dict.array_of(info), False
+    stream = state_dict.stream_of(info)
+    if not isinstance(stream, ArrayStream) or stream.descr is None:
+        return state_dict.array_of(info), False
+    step = -(-info.numel // _SAMPLE)
+    parts = []
+    before = 0
+    for piece in stream.pieces():
+        items = np.frombuffer(piece, stream.descr)
+        parts.append(items[-before % step :: step].copy())
+        before += items.size
+    return np.concatenate(parts), True
+
+
+def describe_numbers(
+    array: Any, limits: tuple[float, float] | None = None, *, sampled: bool = False
+) -> Distribution | None:
     """Return the distribution of an array's numbers; None for numbers that are not real.
 
     :param array: of any shape and dtype
     :param limits: the range of the histogram; by default from the least to the largest number
+    :param sampled: whether the array is a sample
     """
     flat = array.reshape(-1)
-    sampled = flat.size > _SAMPLE
-    if sampled:
+    if flat.size > _SAMPLE:
+        sampled = True
         flat = flat[:: -(-flat.size // _SAMPLE)]
     if flat.dtype.kind not in "biufV" or flat.dtype.names is not None:
         return None

@@ -67,6 +67,8 @@ def test_every_known_policy_has_a_diagram_without_overlaps(path: object) -> None
         assert box.y + box.height <= diagram.height
     titles = [box.title for box in diagram.boxes]
     assert set(titles) >= {layer.name for layer in summary.layers}
+    steps = {step.name for step in summary.preprocessing} & {name for layer in summary.layers for name in layer.inputs}
+    assert titles.count("pre-processing") == len(steps)
     reading = {box.title for box in diagram.boxes if box.sources}
     assert {layer.name for layer in summary.layers if layer.inputs} <= reading
 
@@ -91,4 +93,4 @@ def test_long_names_keep_their_beginning_and_their_end() -> None:
     shown = shorten(f"beginning{'x' * 1000}the_end")
     assert shown.startswith("beginning")
     assert shown.endswith("the_end")
-    assert len(shown) <= 27
+    assert len(shown) <= 26

@@ -18,7 +18,7 @@ from sbformat.html_report.collect import FileData, collect_file
 from sbformat.html_report.episodes import average, collect_episodes
 from sbformat.html_report.normalization import collect_statistics
 from sbformat.html_report.settings import list_settings, list_spaces
-from sbformat.html_report.weights import collect_weights, describe_numbers, find_parameters
+from sbformat.html_report.weights import collect_weights, describe_numbers, find_parameters, read_numbers
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
 from tests.html_report.test_page import assert_is_harmless
 
@@ -102,6 +102,17 @@ def test_a_large_tensor_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.histogram is not None
     assert 80 <= sum(found.histogram.counts) <= 100
     assert not getattr(describe_numbers(np.arange(100.0)), "sampled", True)
+
+
+def test_a_tensor_that_is_read_in_pieces_gives_a_sample_of_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    array = np.random.default_rng(0).standard_normal((300, 1001)).astype(np.float32)
+    archive = sbformat.reads(sbformat.writes(sbformat.read(PPO).replace(parameters={"policy": {"a": array}})))
+    state_dict = archive.parameters["policy"]
+    monkeypatch.setattr(weights, "_LARGE_BYTES", 1000)
+    monkeypatch.setattr(weights, "_SAMPLE", 5000)
+    found, sampled = read_numbers(state_dict, state_dict.tensors()["a"])
+    assert sampled
+    assert found.tolist() == array.reshape(-1)[:: -(-array.size // 5000)].tolist()
 
 
 def test_the_state_of_an_optimizer_is_named_by_its_parameters() -> None:
@@ -238,6 +249,7 @@ def test_settings_are_grouped_and_none_is_lost() -> None:
 @pytest.mark.parametrize(
     ("source", "words"),
     [
+        (ROOT / "conformance/vectors/valid/policy-cnn-multi-input.zip", ["Dict", "camera", "pre-processing"]),
         (SAC, ["SAC", "critic.qf1.4.bias", "Layers (364 parameters)"]),
         (STATISTICS, ["Statistics of VecNormalize", "Shape 3, from 101 samples"]),
         (BUFFER, ["Replay buffer", "5 episodes in the replay buffer", "next_observations"]),
