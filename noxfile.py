@@ -46,8 +46,14 @@ AXE: Final = "axe-core@4.14.1"
 """The accessibility checks of reports, run in the browser."""
 
 THIS_PYTHON: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
-TESTED: Final = dict.fromkeys(version for version in (THIS_PYTHON, PYTHONS[0], PYTHONS[-1]) if version in PYTHONS)
-"""The versions that ``.ci/run`` tests: the one that runs nox, the oldest and the newest."""
+INSTALLED: Final = [version for version in PYTHONS if version == THIS_PYTHON or shutil.which(f"python{version}")]
+TESTED: Final = dict.fromkeys(
+    version for version in (THIS_PYTHON, *INSTALLED[:1], *INSTALLED[-1:]) if version in PYTHONS
+)
+"""The versions that ``.ci/run`` tests: the one that runs nox, the oldest and the newest that are installed."""
+
+PACKAGING: Final = ("twine>=6", "check-wheel-contents>=0.6.1", "trove-classifiers", "readme-renderer[md]>=44")
+"""What checks a release before it is published."""
 
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "venv"
@@ -62,6 +68,7 @@ nox.options.sessions = [
     "docs",
     "browser",
     "ci_kit",
+    "packaging",
     "interop",
     "scanners",
 ]
@@ -168,10 +175,10 @@ def install_chromium(session: nox.Session) -> None:
 
 @nox.session
 def browser(session: nox.Session) -> None:
-    """Open reports in Chromium: the console, requests, sorting and filtering, accessibility, hostile archives."""
+    """Open reports and the site in Chromium: requests, sorting and filtering, accessibility, hostile archives."""
     install_chromium(session)
     modules = install_node_packages(session, AXE)
-    session.install("-e", ".[test]", "selenium>=4.20")
+    session.install("-e", ".[test,docs]", "selenium>=4.20")
     session.run(
         "python", "-m", "pytest", "-n", "0", *pytest_arguments(session), "-m", "browser",
         env={"SBFORMAT_NODE_MODULES": modules},
@@ -226,11 +233,24 @@ def scanners(session: nox.Session) -> None:
 
 
 @nox.session
+def packaging(session: nox.Session) -> None:
+    """Build the wheel and the sdist, check both, and use the wheel with every installed Python, without extras."""
+    session.install("-e", ".[test]", *PACKAGING)
+    session.run(
+        "python", "-m", "pytest", *pytest_arguments(session), "-m", "packaging", "tests/project/test_release.py"
+    )
+
+
+@nox.session
 def build(session: nox.Session) -> None:
-    """Build the wheel and the sdist into dist/; an argument ``vX.Y.Z`` must be the version of the wheel."""
-    session.install("build")
+    """Build the wheel and the sdist into dist/; an argument ``vX.Y.Z`` must be the version of the wheel.
+
+    Their files have the time that hatchling gives them by default, so that everybody builds the same bytes.
+    """
+    session.install("build", "twine")
     shutil.rmtree("dist", ignore_errors=True)
-    session.run("python", "-m", "build")
+    session.run("python", "-m", "build", env={"SOURCE_DATE_EPOCH": None})
+    session.run("python", "-m", "twine", "check", "--strict", *map(str, Path("dist").iterdir()))
     wheels = [path.name for path in Path("dist").glob("*.whl")]
     for tag in session.posargs:
         if wheels != [f"sbformat-{tag.removeprefix('v')}-py3-none-any.whl"]:

@@ -17,7 +17,7 @@ from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from types import TracebackType
 
     import numpy as np
@@ -39,6 +39,7 @@ def read(
     on_unknown: OnUnknown = "error",
     unchecked_crc: bool = False,
     copy: bool = False,
+    progress: Callable[[int], None] | None = None,
 ) -> Archive:
     """Read an archive into memory; the file may change afterwards.
 
@@ -58,6 +59,7 @@ def read(
     :param unchecked_crc: read a ``.pth`` that torch wrote without CRCs
     :param copy: return aligned, writable arrays instead of read-only views of the file's bytes. Arrays that share
         memory in the file still share it. Changing them does not change the archive; use :meth:`Archive.replace`
+    :param progress: called with a number of bytes whenever that many of a file were read into memory
     :raises OSError: if the path cannot be read
     :raises ContainerError: if the zip breaks a rule of FORMAT.md 2, or the file is not an archive
     :raises UnsupportedError: for another format, which the message names
@@ -66,7 +68,7 @@ def read(
     """
     options = _options(on_unknown, unchecked_crc=unchecked_crc, copy=copy)
     _require_unread(source, copy=copy, unchecked_crc=unchecked_crc)
-    return open_archive(source, Budget(limits), options)
+    return open_archive(source, Budget(limits), options, progress=progress)
 
 
 def read_in_place(

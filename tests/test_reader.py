@@ -178,6 +178,21 @@ def test_every_limit_has_two_sides(limit: str, get: Any) -> None:
     assert caught.value.limit == limit
 
 
+@pytest.mark.parametrize("path", [PPO, SAC])
+def test_read_reports_its_progress(tmp_path: Path, path: Path) -> None:
+    counts: list[int] = []
+    archive = sbformat.read(path, progress=counts.append)
+    assert sum(counts) == path.stat().st_size
+    assert archive == sbformat.read(path)
+    assert sbformat.writes(archive) == sbformat.writes(sbformat.read(path))
+    folder = tmp_path / "folder"
+    with zipfile.ZipFile(path) as file:
+        file.extractall(folder)
+    counts.clear()
+    assert sbformat.read(folder, progress=counts.append) == archive
+    assert sum(counts) == sum(item.stat().st_size for item in folder.iterdir())
+
+
 def test_read_parameters_has_the_shape_of_get_parameters() -> None:
     parameters = sbformat.read_parameters(SAC)
     assert list(parameters) == ["policy", "actor.optimizer", "critic.optimizer", "ent_coef_optimizer"]

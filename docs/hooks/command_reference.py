@@ -10,18 +10,23 @@ from sbformat.cli import build_parser
 
 _INTRODUCTION: Final = """# Commands
 
-This page is made of the command line itself: it has what `sbformat COMMAND --help` prints.
+This page is made of the command line itself, and has what `sbformat COMMAND --help` prints. A `-` is the standard input
+or output, where one file is read or written. Values that are JSON need quotes in a shell.
 
 """
-
+_STATUS: Final = """
+The exit status is 0 for success; 1 for findings: a file that is invalid, files that differ, a verdict that reaches
+`--fail-on`, an agent that computes something else now; 2 if the command could not do its work, or there was no file to
+examine. The result goes to the standard output, errors and progress to the standard error.
+"""
+_HELP: Final = "show this help message and exit"
 _USAGE: Final = "usage: "
 
 
-def list_commands() -> dict[str, argparse.ArgumentParser]:
-    """Return the parser of each command, in the order of the help."""
-    parser = build_parser()
-    (commands,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001 -- argparse has no public way
-    return dict(commands.choices)
+def find_commands() -> argparse._SubParsersAction[argparse.ArgumentParser]:
+    """Return the commands of the parser."""
+    actions = build_parser()._actions  # noqa: SLF001 -- argparse has no public way
+    return next(action for action in actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001
 
 
 def escape_cell(text: str) -> str:
@@ -54,7 +59,7 @@ def render_command(name: str, parser: argparse.ArgumentParser) -> str:
     usage = parser.format_usage().rstrip().replace("\n" + " " * len(_USAGE), "\n").removeprefix(_USAGE)
     lines = [f"## {name}", "", parser.description or "", "", "```text", usage, "```", ""]
     for group in parser._action_groups:  # noqa: SLF001
-        actions = [action for action in group._group_actions if action.help != argparse.SUPPRESS]  # noqa: SLF001
+        actions = [action for action in group._group_actions if action.help not in (argparse.SUPPRESS, _HELP)]  # noqa: SLF001
         if not actions:
             continue
         title = (group.title or "options").replace("positional arguments", "arguments")
@@ -71,4 +76,8 @@ def render_command(name: str, parser: argparse.ArgumentParser) -> str:
 
 def render_commands() -> str:
     """Return the page."""
-    return _INTRODUCTION + "\n".join(render_command(name, parser) for name, parser in list_commands().items())
+    commands = find_commands()
+    rows = [f"| [`{item.dest}`](#{item.dest}) | {escape_cell(item.help or '')} |" for item in commands._choices_actions]  # noqa: SLF001
+    table = "\n".join(["| command | |", "|---|---|", *rows, ""])
+    sections = "\n".join(render_command(name, parser) for name, parser in commands.choices.items())
+    return _INTRODUCTION + table + _STATUS + "\n" + sections

@@ -10,28 +10,25 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 import textwrap
-from pathlib import Path
 from typing import Any, Final
 
 import griffe
 
 import sbformat
 
-_FORMAT: Final = Path(__file__).resolve().parents[2] / "schema" / "FORMAT.md"
+sys.path.insert(0, os.path.dirname(__file__))  # griffe loads this module by path
+from format_sections import list_anchors
+
 _ROLE: Final = re.compile(r":(?:class|func|meth|mod|attr|data|exc|type):`(~?)([^`]+)`")
 _LITERAL: Final = re.compile(r"^(.*?)::\n\n((?:(?: {4}.*)?\n)*(?: {4}.*)\n?)", re.MULTILINE)
 _DOCTEST: Final = re.compile(r"^>>> .*(?:\n(?!\s*$).+)*", re.MULTILINE)
 _SECTION: Final = re.compile(r"FORMAT\.md (\d+(?:\.\d+)?)((?:(?:, | and | to )\d+(?:\.\d+)?)*)")
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
 _PYTHON: Final = re.compile(r"import |[\w.\[\]\"']+ = |[\w.]+\(|for |with |try:|class |#")
-
-
-def list_anchors() -> dict[str, str]:
-    """Return the anchor of each numbered section of FORMAT.md."""
-    headings = re.findall(r"^#+ ((\d+(?:\.\d+)?) .*)$", _FORMAT.read_text("utf-8"), re.MULTILINE)
-    return {number: re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title, number in headings}
 
 
 def link_name(found: re.Match[str]) -> str:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from command_reference import render_commands
+from format_sections import list_anchors
 from github_markdown import map_text, normalize_lists
 from limit_reference import render_limits
 from rule_reference import render_rules
@@ -48,6 +49,8 @@ GENERATED: Final[dict[str, Callable[[], str]]] = {
 """Pages of the site, and the functions that write them."""
 
 _SITE_PAGE: Final = {document: page for page, document in COPIED.items()}
+_CITED: Final = re.compile(r"`[^`]*`|\bsections? (\d+(?:\.\d+)?)(?![.\d]*\d)|(?<=\()(\d+\.\d+)(?=[,;:)])")
+"""Code, which stays as it is; or a section."""
 _LINK: Final = re.compile(r"(\]\()(?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]*)?(\))")
 
 
@@ -69,6 +72,16 @@ def resolve_link(target: str, page: str, pages: Collection[str]) -> str:
     return BLOB + path if (ROOT / path).exists() else target
 
 
+def link_sections(text: str, anchors: dict[str, str]) -> str:
+    """Make links of the section numbers in FORMAT.md: ``section 8``, ``(12.6)``."""
+
+    def link(found: re.Match[str]) -> str:
+        anchor = anchors.get(found[1] or found[2])
+        return f"[{found[0]}](#{anchor})" if anchor else found[0]
+
+    return _CITED.sub(link, text)
+
+
 def convert_page(markdown: str, page: str, pages: Collection[str]) -> str:
     """Convert a page from GitHub's Markdown to that of the site."""
 
@@ -76,7 +89,11 @@ def convert_page(markdown: str, page: str, pages: Collection[str]) -> str:
         before, target, fragment, after = found.groups(default="")
         return before + resolve_link(target, page, pages) + fragment + after
 
-    return normalize_lists(map_text(markdown, lambda text: _LINK.sub(replace, text)))
+    markdown = map_text(markdown, lambda text: _LINK.sub(replace, text))
+    if page == "format.md":
+        anchors = list_anchors()
+        markdown = map_text(markdown, lambda text: text if text.startswith("#") else link_sections(text, anchors))
+    return normalize_lists(markdown)
 
 
 def prune_nav(items: Any, pages: Collection[str]) -> Any:

@@ -117,6 +117,7 @@ def open_folder(
     mapped: bool = False,
     in_memory: bool = True,
     follows: Callable[[str], bool] = lambda _: True,
+    progress: Callable[[int], None] | None = None,
 ) -> FileEntries:
     """Open a folder that an archive was unzipped into: the files directly in it.
 
@@ -129,6 +130,7 @@ def open_folder(
     :param mapped: map the files instead of reading them
     :param in_memory: False leaves the bytes of large files on the disk
     :param follows: returns whether to follow a link named like an entry
+    :param progress: called with a number of bytes whenever that many of a file were read into memory
     :raises ContainerError: for names that differ only in case
     :raises LimitError: for more files than an archive may have entries
     """
@@ -148,7 +150,7 @@ def open_folder(
         if name not in read_now:
             sources[name] = _LazySource(paths[name])
         elif in_memory or os.stat(paths[name]).st_size <= LARGE_FILE_BYTES:
-            sources[name] = open_source(paths[name], mapped=mapped, budget=budget)
+            sources[name] = open_source(paths[name], mapped=mapped, budget=budget, progress=progress)
         else:
             sources[name] = FileSource(paths[name], limits=budget.limits)
     budget.grant(sum(source.size for source in sources.values()))

@@ -121,14 +121,25 @@ def finish_run(
     report: dict[str, Any],
     print_text: Callable[[Plain, dict[str, Any]], None],
     warned: Sequence[str],
+    *,
+    list_columns: Callable[[dict[str, Any]], Sequence[str]] | None = None,
+    list_rows: Callable[[dict[str, Any]], list[dict[str, Any]]] | None = None,
 ) -> int:
     """Print the report of a command that runs an agent, and return the exit status.
 
     Standard output has only what a program after this one in a pipe reads: warnings and errors go to standard error.
+
+    :param list_columns: returns the header of CSV for a report, also for that of an error
+    :param list_rows: returns the rows of CSV for a report
     """
     for text in warned:
         _output.warn(f"warning: {escape(text, 1000)}")
     if args.format == "json" and report["outcome"] == "ok":
         report = {**report, "warnings": list(warned)}
-    _output.print_report(args, report, print_text)
+    if args.format == "csv" and list_columns is not None and list_rows is not None:
+        from sbformat.cli import _csv
+
+        _csv.print_report(report, list_columns(report), list_rows)
+    else:
+        _output.print_report(args, report, print_text)
     return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT

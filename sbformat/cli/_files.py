@@ -36,9 +36,12 @@ PROCESS_ENDED: Final = "process ended"
 """Outcome of a file whose worker process was killed."""
 
 
-def add_reading_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of every command that reads archives."""
-    add_common_options(parser)
+def add_reading_options(parser: argparse.ArgumentParser, *other_formats: str) -> None:
+    """Add the options of every command that reads archives.
+
+    :param other_formats: output formats besides text and JSON
+    """
+    add_common_options(parser, *other_formats)
     parser.add_argument("--unchecked-crc", action="store_true", help="also read a .pth that torch saved without CRCs")
 
 

@@ -7,13 +7,18 @@ import math
 from collections import Counter
 from typing import Any, Final
 
-from sbformat.cli import _files, _output
+from sbformat.cli import _files, _output, _streams
 from sbformat.errors import escape
 
 _LISTED: Final = 10
 _DIGITS: Final = 3
 _SENTENCE: Final = 600
 _NORMS: Final = ("l2_difference", "relative_change")
+CSV_COLUMNS: Final = (
+    "path", "other", "outcome", "entry", "loc", "kind", "message", "max_abs_difference", "l2_difference",
+    "relative_change", "differing", "numel",
+)  # fmt: skip
+"""A row for each change, and for each entry that cannot be decoded."""
 _HEADER: Final = ("where", "what", "how", "l2 norm", "relative change")
 
 
@@ -42,7 +47,7 @@ def configure(subparsers: Any) -> None:
         help="numbers are equal if |new - old| <= atol + rtol * |old|; default 0: bit for bit",
     )
     parser.add_argument("--atol", type=_parse_tolerance, default=0.0, metavar="X", help="see --rtol; default 0")
-    _files.add_reading_options(parser)
+    _files.add_reading_options(parser, "csv")
     parser.set_defaults(run=run)
 
 
@@ -67,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         new = _files.name_in_errors(args.other, lambda: _files.read_archive(args.other, args, on_unknown="inert"))
         report = diff(old, new, only=args.only, rtol=args.rtol, atol=args.atol)
         return {
-            "other": args.other,
+            "other": _streams.name_input(args.other),
             "only": args.only,
             "rtol": args.rtol,
             "atol": args.atol,
@@ -78,10 +83,24 @@ def run(args: argparse.Namespace) -> int:
         }
 
     report = _files.report_errors(args.path, work)
-    _output.print_report(args, report, _print_text)
+    if args.format == "csv":
+        from sbformat.cli import _csv
+
+        _csv.print_report(report, CSV_COLUMNS, list_rows)
+    else:
+        _output.print_report(args, report, _print_text)
     if report["outcome"] != "ok":
         return _files.EXIT_COULD_NOT
     return _files.EXIT_FINE if report["equal"] and not report["unreadable"] else _files.EXIT_FINDINGS
+
+
+def list_rows(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of CSV."""
+    unreadable = [
+        {"entry": row["entry"], "loc": row["side"], "kind": "unreadable", "message": row["message"]}
+        for row in report["unreadable"]
+    ]
+    return [{"other": report["other"], **row} for row in (*report["changes"], *unreadable)]
 
 
 def list_changes(changes: Any) -> list[dict[str, Any]]:

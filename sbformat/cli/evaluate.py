@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _agents, _files, _output
 from sbformat.errors import DataError, SbformatError, ValidationError, escape
@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     import argparse
 
     from sbformat.tools.evaluate import EvaluationReport
+
+
+CSV_COLUMNS: Final = ("path", "outcome", "message", "algorithm", "env", "episode", "reward", "length")
+"""A row for each episode."""
 
 
 def configure(subparsers: Any) -> None:
@@ -42,7 +46,7 @@ def configure(subparsers: Any) -> None:
     parser.add_argument(
         "--max-steps", type=_agents.parse_number, metavar="N", help="time limit, instead of the environment's own"
     )
-    _files.add_reading_options(parser)
+    _files.add_reading_options(parser, "csv")
     parser.set_defaults(run=run, refuse=parser.error)
 
 
@@ -52,7 +56,9 @@ def run(args: argparse.Namespace) -> int:
         args.refuse("--channels-order: expected --frame-stack with it")
     with _agents.collect_warnings() as warned:
         report = _files.report_errors(args.path, lambda: _evaluate(args))
-    return _agents.finish_run(args, report, _print_text, warned)
+    return _agents.finish_run(
+        args, report, _print_text, warned, list_columns=lambda _: CSV_COLUMNS, list_rows=list_rows
+    )
 
 
 def _evaluate(args: argparse.Namespace) -> dict[str, Any]:
@@ -95,6 +101,14 @@ def _run_agent(args: argparse.Namespace, env_kwargs: dict[str, Any]) -> Evaluati
         raise
     except ValueError as error:  # an observation that the agent cannot act on
         raise ValidationError(escape(str(error), 1000)) from None
+
+
+def list_rows(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of CSV."""
+    return [
+        {"algorithm": report["algorithm"], "env": report["env"], "episode": number, "reward": reward, "length": length}
+        for number, (reward, length) in enumerate(zip(report["rewards"], report["lengths"]))
+    ]
 
 
 def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import sbformat
 from sbformat import pkl
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS
-from sbformat.cli import _files, _many, _output
+from sbformat.cli import _files, _many, _output, _streams
 from sbformat.constants import OPTIMIZER_WORD
 from sbformat.data import Serialized
 from sbformat.errors import MissingEntryError, SbformatError, escape
@@ -17,10 +18,9 @@ from sbformat.limits import Budget
 from sbformat.values.render import render_json, render_line
 
 if TYPE_CHECKING:
-    import argparse
-
     from sbformat.archive.archive import Archive
     from sbformat.archive.hyperparameters import Hyperparameter
+    from sbformat.cli._inspect_table import TableRow
     from sbformat.tools.inspect import InspectReport, StateDictReport
 
 _JSON_BITS = 64
@@ -37,14 +37,33 @@ def configure(subparsers: Any) -> None:
     )
     parser.add_argument("paths", nargs="+", metavar="FILE", help="archives, .pth and .pkl files, or folders of them")
     parser.add_argument("--brief", action="store_true", help="totals only, without the tables of tensors")
+    parser.add_argument(
+        "--long", action="store_true", help="of several files, show everything instead of a table with a row for each"
+    )
+    parser.add_argument(
+        "--columns",
+        type=_parse_columns,
+        metavar="NAME,NAME",
+        help="columns of the table: algorithm, gamma, ...; by default those that differ",
+    )
+    parser.add_argument("--sort", metavar="NAME", help="sort the table by a column: path, learning_rate, ...")
+    parser.add_argument("--reverse", action="store_true", help="reverse the order of the table")
     parser.add_argument("--system", action="store_true", help="compare the saved system with this one")
     parser.add_argument(
         "--blobs", action="append", default=[], metavar="KEY", help="list what a pickle of data holds; repeatable"
     )
     parser.add_argument("--opcodes", action="store_true", help="with --blobs: its opcodes with their offsets")
     _many.add_jobs_option(parser)
-    _files.add_reading_options(parser)
-    parser.set_defaults(run=run)
+    _files.add_reading_options(parser, "csv")
+    parser.set_defaults(run=run, refuse=parser.error)
+
+
+def _parse_columns(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        message = f"expected names of columns, got {escape(text)}"
+        raise argparse.ArgumentTypeError(message)
+    return names
 
 
 class InspectResult(NamedTuple):
@@ -55,28 +74,71 @@ class InspectResult(NamedTuple):
     shown: _output.Recorded
     failure: dict[str, Any] | None
     """The report of a file that could not be read."""
+    row: TableRow | None = None
+    """With a table of all files: the row of this one."""
 
 
 def run(args: argparse.Namespace) -> int:
     """Inspect each file; return 1 when an entry is broken, 2 when a file could not be read."""
     import sbformat.reader
-    import sbformat.tools.inspect  # noqa: F401 -- imported before processes are forked
+    import sbformat.tools.inspect
+
+    paths = list(_files.expand_paths(args.paths))
+    args.as_table = _is_table(args, len(paths))
+    del args.refuse  # a method of the parser, which cannot be sent to other processes
+    if args.as_table:
+        import sbformat.cli._inspect_table  # noqa: F401 -- see above
 
     status = _files.EXIT_FINE
-    reports: list[str] = []
+    results: list[InspectResult] = []
     printer = _output.Plain() if args.format == "json" else _output.make_printer()
     lost = partial(_make_result, report=None, args=args)
-    paths = list(_files.expand_paths(args.paths))
-    for done in _many.map_files(partial(inspect_one, args=args), paths, args, lost=lost, done="inspected"):
-        status = max(status, done.status)
+    found = _many.map_files(partial(inspect_one, args=args), paths, args, lost=lost, done="inspected")
+    is_collected = args.as_table or args.format == "json"
+    with _output.progress("inspecting", len(paths) if is_collected else 0) as advance:
+        for done in found:
+            advance("")
+            status = max(status, done.status)
+            if is_collected:
+                results.append(done)
+                continue
+            if done.failure is not None:
+                _output.report_failure(done.failure, lists_problems=False)
+            _output.print_recorded(printer, done.shown)
+    return max(status, _print_collected(results, args) if is_collected else status)
+
+
+def _is_table(args: argparse.Namespace, count: int) -> bool:
+    """Return whether there is one row for each file."""
+    wants_table = args.columns is not None or args.sort is not None or args.reverse
+    if wants_table and args.format == "json":
+        args.refuse("--columns, --sort and --reverse: expected them with --format text or csv")
+    if args.format == "text" and not wants_table:
+        return count > 1 and not (args.long or args.brief or args.system or args.blobs)
+    return bool(args.format != "json")
+
+
+def _print_collected(results: list[InspectResult], args: argparse.Namespace) -> int:
+    """Print the results of all files together, and return the exit status of that."""
+    for done in results:
         if done.failure is not None:
             _output.report_failure(done.failure, lists_problems=False)
-        if done.json is not None:
-            reports.append(done.json)
-        _output.print_recorded(printer, done.shown)
     if args.format == "json":
-        _output.print_json("inspect", reports)
-    return status
+        _output.print_json("inspect", [done.json for done in results if done.json is not None])
+        return _files.EXIT_FINE
+    from sbformat.cli import _inspect_table
+
+    try:
+        rows = [done.row for done in results if done.row is not None]
+        rows = _inspect_table.sort_rows(rows, args.sort, is_reversed=args.reverse)
+        if args.format == "csv":
+            _inspect_table.print_csv(rows, args.columns)
+        else:
+            _inspect_table.print_text(_output.make_printer(), rows, args.columns)
+    except MissingEntryError as error:
+        _streams.write_remark(str(error))
+        return _files.EXIT_COULD_NOT
+    return _files.EXIT_FINE
 
 
 def inspect_one(path: str, args: argparse.Namespace) -> InspectResult:
@@ -104,6 +166,10 @@ def _make_result(outcome: dict[str, Any], report: InspectReport | None, args: ar
     if args.format == "json":
         text = _output.render_report({**outcome, **(_to_json(report) if report else {})})
         return InspectResult(status, text, [], failure)
+    if args.as_table:
+        from sbformat.cli._inspect_table import make_row
+
+        return InspectResult(status, None, [], failure, make_row(outcome, report))
     recorder = _output.Recorder()
     if report is not None:
         _print_text(recorder, outcome, report, brief=args.brief)

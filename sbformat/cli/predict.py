@@ -10,7 +10,7 @@ from sbformat.errors import SbformatError, ValidationError, escape, quote
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from sbformat.policies.run.policy import Policy
 
@@ -18,6 +18,8 @@ _STATES: Final = frozenset({"hidden", "cell", "critic_hidden", "critic_cell", "s
 """Outputs of recurrent policies that are too long for a table; JSON has them."""
 _DIGITS: Final = 6
 _CELL: Final = 240
+CSV_COLUMNS: Final = ("path", "outcome", "message", "index")
+"""The columns of CSV before those of the action and of outputs: a row for each observation."""
 _SHOWN: Final = 8
 """Keys in a message."""
 
@@ -47,7 +49,7 @@ def configure(subparsers: Any) -> None:
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--deterministic", action="store_true", help="the most likely actions (default)")
     choice.add_argument("--stochastic", action="store_true", help="sample the actions, as SB3 does while it trains")
-    _files.add_reading_options(parser)
+    _files.add_reading_options(parser, "csv")
     parser.set_defaults(run=run)
 
 
@@ -55,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     """Predict; return 2 when a file or an observation could not be read."""
     with _agents.collect_warnings() as warned:
         report = _files.report_errors(args.path, lambda: _predict(args))
-    return _agents.finish_run(args, report, _print_text, warned)
+    return _agents.finish_run(args, report, _print_text, warned, list_columns=list_columns, list_rows=list_rows)
 
 
 class Prediction(NamedTuple):
@@ -173,6 +175,32 @@ def _read_observation(args: argparse.Namespace) -> Any:
     if text == _streams.STANDARD_STREAM:
         return _agents.parse_json(sys.stdin.buffer.read(), "standard input", args)
     return _agents.parse_json(text.encode("utf-8", "surrogatepass"), "--observation", args)
+
+
+# -- CSV ----------------------------------------------------------------------------------------------
+
+
+def list_columns(report: dict[str, Any]) -> tuple[str, ...]:
+    """Return the header of CSV: of arrays a column for each item, such as ``action[0]`` or ``logits[2]``."""
+    return tuple(dict.fromkeys((*CSV_COLUMNS, *(key for row in list_rows(report) for key in row))))
+
+
+def list_rows(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of CSV: one for each observation; none for a report of an error."""
+    tables = {"action": report.get("actions", ()), **(report.get("outputs") or {})}
+    rows: list[dict[str, Any]] = [{"index": index} for index in range(len(tables["action"]))]
+    for name, values in tables.items():
+        for row, value in zip(rows, values):
+            row.update(_flatten(name, value, ()))
+    return rows
+
+
+def _flatten(name: str, value: Any, place: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, list):
+        for index, part in enumerate(value):
+            yield from _flatten(name, part, (*place, index))
+    else:
+        yield (f"{name}[{','.join(map(str, place))}]" if place else name), value
 
 
 # -- text ---------------------------------------------------------------------------------------------

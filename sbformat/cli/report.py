@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from sbformat.html_report.collect import FileData
     from sbformat.html_report.table import FileRow
+    from sbformat.limits import Limits
 
 
 def configure(subparsers: Any) -> None:
@@ -70,11 +71,10 @@ def write_page(paths: list[str], args: argparse.Namespace) -> dict[str, Any]:
 
 def collect_files(paths: list[str], args: argparse.Namespace) -> list[FileData] | list[FileRow]:
     """Read, inspect and scan each file; of many, keep only their rows, which are made by several processes."""
-    from sbformat.html_report.collect import collect_file
     from sbformat.html_report.report import FEWEST_IN_TABLE
     from sbformat.html_report.table import make_lost_row
 
-    collect = partial(collect_file, limits=_files.make_limits(args), allow=tuple(args.allow))
+    collect = partial(_collect_file, limits=_files.make_limits(args), allow=tuple(args.allow))
     if len(paths) < FEWEST_IN_TABLE:
         return [collect(path) for path in paths]
     rows = []
@@ -84,6 +84,14 @@ def collect_files(paths: list[str], args: argparse.Namespace) -> list[FileData] 
             advance(row.name)
             rows.append(row)
     return rows
+
+
+def _collect_file(path: str, limits: Limits, allow: tuple[str, ...]) -> FileData:
+    """Collect a file, or standard input."""
+    from sbformat.html_report.collect import collect_file
+
+    source = _streams.open_input(path, limits)
+    return collect_file(source, name=_streams.name_input(path), limits=limits, allow=allow)
 
 
 def _collect_row(collect: Callable[[str], FileData], path: str) -> FileRow:

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 VERDICTS: Final = ("clean", "unknown", "code", "broken", "dangerous")
 """Those of :mod:`sbformat.tools.scan.report`, which other commands need not load."""
+CSV_COLUMNS: Final = (
+    "path", "outcome", "file_verdict", "format", "size", "sha256", "verdict", "reason", "rule", "entry", "key",
+    "offset", "names", "message",
+)  # fmt: skip
+"""A row for each finding; one for a file without findings."""
 _SHOWN_DIGITS: Final = 16
 _SHOWN_NAMES: Final = 3
 _CELL: Final = 100
@@ -51,7 +56,7 @@ def configure(subparsers: Any) -> None:
         "--list-skipped", action="store_true", help="list the files of folders that have no verdict, with the reasons"
     )
     _many.add_jobs_option(parser)
-    _files.add_common_options(parser, "sarif")
+    _files.add_common_options(parser, "sarif", "csv")
     parser.set_defaults(run=run, refuse=parser.error)
 
 
@@ -89,6 +94,10 @@ def run(args: argparse.Namespace) -> int:
     summary = _count_skipped(skipped, with_files=args.list_skipped)
     if args.format == "json":
         _output.print_json("scan", reports, skipped=summary)
+    elif args.format == "csv":
+        from sbformat.cli import _csv
+
+        _csv.print_reports(reports, CSV_COLUMNS, _list_rows)
     elif args.format == "sarif":
         _print_sarif(reports, summary, status)
     else:
@@ -175,6 +184,13 @@ def _to_json(report: ScanReport) -> dict[str, Any]:
         "size": report.size,
         "skipped": [row._asdict() for row in report.skipped],
     }
+
+
+def _list_rows(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of CSV."""
+    file = {"file_verdict": report["verdict"], **{key: report[key] for key in ("format", "size", "sha256")}}
+    rows = [{**file, **row, "names": " ".join(row["names"])} for row in report["findings"]]
+    return rows or [file]
 
 
 def _print_sarif(reports: list[dict[str, Any]], skipped: dict[str, Any], status: int) -> None:

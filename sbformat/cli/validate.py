@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _many, _output
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
     import argparse
+
+
+CSV_COLUMNS: Final = ("path", "outcome", "level", "entry", "loc", "kind", "message")
+"""A row for each problem; one for a file without problems."""
 
 
 def configure(subparsers: Any) -> None:
@@ -24,7 +28,7 @@ def configure(subparsers: Any) -> None:
     )
     parser.add_argument("paths", nargs="+", metavar="FILE", help="archives, .pth and .pkl files, or folders of them")
     _many.add_jobs_option(parser)
-    _files.add_reading_options(parser)
+    _files.add_reading_options(parser, "csv")
     parser.set_defaults(run=run)
 
 
@@ -46,6 +50,10 @@ def run(args: argparse.Namespace) -> int:
             _output.report_failure(report, lists_problems=False)
     if args.format == "json":
         _output.print_json("validate", reports)
+    elif args.format == "csv":
+        from sbformat.cli import _csv
+
+        _csv.print_reports(reports, CSV_COLUMNS, lambda report: report["problems"] or [{}])
     else:
         _print_text(reports)
     known = {"ok": _files.EXIT_FINE, "invalid": _files.EXIT_FINDINGS}

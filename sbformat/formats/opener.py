@@ -37,6 +37,8 @@ from sbformat.limits import Budget
 from sbformat.pkl.decode import decode_pickle
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sbformat.archive.entries import Entries
     from sbformat.archive.kinds import Kind
     from sbformat.io.source import Source, SourceLike
@@ -57,6 +59,7 @@ def open_archive(
     *,
     mapped: bool = False,
     in_memory: bool = True,
+    progress: Callable[[int], None] | None = None,
 ) -> Archive:
     """Open a source with the class for its kind; return an archive unchanged.
 
@@ -66,6 +69,7 @@ def open_archive(
     :param options: how entries are decoded
     :param mapped: map a file instead of reading it
     :param in_memory: read large zips into memory, too; otherwise they stay in the file
+    :param progress: called with a number of bytes whenever that many of the file were read into memory
     :raises OSError: if the path cannot be read
     :raises SbformatError: see :func:`sbformat.read`
     """
@@ -75,13 +79,13 @@ def open_archive(
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
         from sbformat.archive.folder import open_folder
 
-        folder = open_folder(source, budget, mapped=mapped, in_memory=in_memory)
+        folder = open_folder(source, budget, mapped=mapped, in_memory=in_memory, progress=progress)
         if not any(name == DATA_ENTRY or is_state_dict(name) for name in folder):
             raise MissingEntryError(DATA_ENTRY, present=folder)
         if detect_zip_kind(folder.entries) == "sb2-zip":
             return _open_sb2_zip(folder, budget, options)
         return Archive(folder, "folder", budget, options)
-    opened = _large(source, budget, in_place) or open_source(source, mapped=mapped, budget=budget)
+    opened = _large(source, budget, in_place) or open_source(source, mapped=mapped, budget=budget, progress=progress)
     budget.grant(opened.size)
     kind = detect_kind(opened)
     if kind == "zip":

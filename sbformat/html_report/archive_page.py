@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS
-from sbformat.constants import OPTIMIZER_WORD
+from sbformat.constants import OPTIMIZER_WORD, PTH_SUFFIX
 from sbformat.html_report.diagram import make_diagram
 from sbformat.html_report.episodes import average, collect_episodes, summarize_numbers
 from sbformat.html_report.normalization import collect_statistics
@@ -19,6 +19,7 @@ from sbformat.policies.describe import list_tables
 
 if TYPE_CHECKING:
     from sbformat.html_report.collect import FileData
+    from sbformat.html_report.weights import TensorData
     from sbformat.policies.describe import Table
     from sbformat.tools.inspect import InspectReport
 
@@ -86,8 +87,10 @@ def list_facts(file: FileData, report: InspectReport) -> list[Fact]:
         package, _, name = report.policy_class.rpartition(".")
         facts.append(Fact("Policy", name, package))
     numel = sum(row.numel for row in report.state_dicts if OPTIMIZER_WORD not in row.name)
+    lost = any(row.entry.partition("/")[0].endswith(PTH_SUFFIX) for row in report.broken)
     if report.state_dicts:
-        facts.append(Fact("Numbers in arrays" if report.format in OBJECTS else "Parameters", format_number(numel)))
+        label = "Numbers in arrays" if report.format in OBJECTS else "Parameters"
+        facts.append(Fact(label, format_number(numel), "without entries that cannot be read" if lost else ""))
     steps = (report.data or {}).get("num_timesteps")
     if type(steps) is int:
         facts.append(Fact("Training steps", format_number(steps)))
@@ -108,16 +111,23 @@ def make_weights(file: FileData, plots: Plots) -> list[dict[str, Any]]:
     left = MOST_PLOTS
     for state_dict in collect_weights(file):
         drawn = []
-        for row, distribution, _ in state_dict.tensors:
-            if left == 0:
-                break
-            if distribution is not None and distribution.histogram is not None:
-                label = f"Histogram of {distribution.describe()}"
-                svg = plots.draw_histogram(distribution.histogram, label=label)
-                drawn.append(Plot(row.name, svg, format_shape(row.shape)))
-                left -= 1
+        for tensor in state_dict.tensors:
+            distribution = tensor.distribution
+            if distribution is None or distribution.histogram is None or left == 0:
+                continue
+            label = f"Histogram: {distribution.describe()}"
+            svg = plots.draw_histogram(distribution.histogram, label=label)
+            drawn.append(Plot(_name_tensor(tensor), svg, format_shape(tensor.row.shape)))
+            left -= 1
         made.append({"data": state_dict, "plots": drawn})
     return made
+
+
+def _name_tensor(tensor: TensorData) -> str:
+    """Return what a plot of a tensor is called: ``exp_avg of action_net.bias`` in the state of an optimizer."""
+    if not tensor.parameter:
+        return tensor.row.name or "(the whole entry)"
+    return f"{tensor.row.name.rpartition('/')[2]} of {tensor.parameter}"
 
 
 def make_episodes(file: FileData, plots: Plots) -> dict[str, Any] | None:

@@ -32,7 +32,7 @@ Kind: TypeAlias = Literal["input", "step", "layer", "output", "pass"]
 
 MOST_BOXES: Final = 80
 """A larger network is only listed as a table."""
-_WIDTH: Final = 196
+_WIDTH: Final = 204
 _PASS_WIDTH: Final = 12
 _LINE_HEIGHT: Final = 16
 _PADDING: Final = 9
@@ -40,7 +40,7 @@ _GAP: Final = 20
 _RANK_GAP: Final = 34
 _MARGIN: Final = 2
 _SWEEPS: Final = 8
-_CHARACTERS: Final = 27
+_CHARACTERS: Final = 26
 """Characters of a line in a box."""
 _NAMES: Final = re.compile(r"[^\s(),\[\]=]+")
 
@@ -128,8 +128,8 @@ def list_boxes(summary: Summary) -> list[Box]:
         if step.name in read:
             at[step.name] = len(boxes)
             sources = _find_sources(steps[step.name], steps, at)
-            title = step.operation.partition("(")[0]
-            boxes.append(Box(kind="step", title=title, lines=(format_shape(step.shape),), sources=sources))
+            lines = (f"{step.operation.partition('(')[0]} \u2192 {format_shape(step.shape)}",)
+            boxes.append(Box(kind="step", title="pre-processing", lines=lines, sources=sources))
     for layer in summary.layers:
         sources = _find_sources(layer.inputs, steps, at)
         at[layer.name] = len(boxes)

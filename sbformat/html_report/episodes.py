@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from sbformat.archive.archive import Archive
+    from sbformat.formats.replay_buffer import Episode, ReplayBuffer
     from sbformat.html_report.collect import FileData
 
 MOST_EPISODES: Final = 1000
@@ -105,9 +106,9 @@ def _read_buffer(archive: Archive) -> Episodes | None:
     try:
         buffer = read_replay_buffer(archive)
         table = buffer.episode_table()
-        rewards = np.asarray(buffer.arrays["rewards"])
+        rewards = np.asarray(buffer.arrays["rewards"]) if "rewards" in buffer.arrays else None
         order = buffer.episodes()[-MOST_EPISODES:] if len(table["env"]) <= buffer.limits.reported_values else []
-        sums = [_sum_rewards(rewards, buffer.positions(episode), episode.env) for episode in order]
+        sums = [_sum_rewards(buffer, episode, rewards) for episode in order]
     except (SbformatError, KeyError):
         return None
     if not sums:
@@ -122,9 +123,15 @@ def _read_buffer(archive: Archive) -> Episodes | None:
     )  # fmt: skip
 
 
-def _sum_rewards(rewards: Any, positions: Any, env: int) -> float:
-    is_by_row = rewards.ndim == 2 and positions.max(initial=0) < len(rewards)
-    steps = rewards[positions, env] if is_by_row else rewards.reshape(-1)[positions]
+def _sum_rewards(buffer: ReplayBuffer, episode: Episode, rewards: Any) -> float:
+    """Return the sum of an episode's rewards.
+
+    :param rewards: the array, read once; None if the buffer has another one for each episode
+    """
+    if rewards is None or rewards.shape[:2] != (buffer.buffer_size, buffer.n_envs):
+        steps = buffer.steps(episode)["rewards"]
+    else:
+        steps = rewards[buffer.positions(episode), episode.env]
     return float(steps.astype(np.float64).sum())
 
 

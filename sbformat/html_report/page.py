@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _LONGEST_TEXT: Final = 2000
 """Characters of one text from a file; longer ones are truncated."""
+_BREAK: Final = re.compile(r"(?<=[._/,:(])(?=[^\W\d])|(?<=[a-z]{2})(?=[A-Z][a-z])")
+"""Where a long name can be broken: after a separator, and before a capital letter."""
 _STYLE: Final = "style.css"
 
 
@@ -128,8 +130,7 @@ def allow_breaks(text: str) -> Any:
     """Return a text from a file as HTML whose lines can be broken after dots, underscores and the like."""
     from markupsafe import Markup
 
-    parts = re.split(r"(?<=[._/,:(])(?=[^\W\d])", _finalize(text))
-    return Markup("<wbr>").join(parts)
+    return Markup("<wbr>").join(_BREAK.split(_finalize(text)))
 
 
 def format_number(value: float | None) -> str:

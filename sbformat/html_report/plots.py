@@ -87,9 +87,10 @@ class Plots:
             axes.set_ylim(bottom=0)
             axes.set_yticks([])
             axes.margins(x=0)
-            _choose_ticks(axes.xaxis, 4)
+            _choose_ticks(axes.xaxis, 3)
+            axes.tick_params(axis="x", labelsize=11, pad=3)
 
-        return self._draw(draw, 200, 76, (14, 19, 186, 74), label)
+        return self._draw(draw, 200, 84, (16, 23, 184, 82), label)
 
     def draw_series(self, values: Sequence[float], averages: Sequence[float], *, label: str) -> Any:
         """Return a plot of numbers in their order as points, with a line of averages.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sbformat.archive.kinds import OBJECTS
 from sbformat.data import Serialized
 from sbformat.html_report.page import format_shape, format_size
 from sbformat.values.render import render_line
-from sbformat.values.types import Space
+from sbformat.values.types import DictSpace, Space, TupleSpace
 
 if TYPE_CHECKING:
     from sbformat.archive.hyperparameters import Hyperparameter
@@ -57,13 +58,15 @@ class SpaceRow(NamedTuple):
     kind: str
     """``Box``, ``Discrete``, ..., or an empty text if the space is not known."""
     text: str
+    parts: tuple[tuple[str, str], ...] = ()
+    """Of a Dict or Tuple the name and the text of each space in it."""
 
 
 def list_settings(report: InspectReport) -> dict[str, list[Setting]]:
-    """Return the settings by group; groups without settings are left out."""
+    """Return the settings by group; groups without settings are left out, and files of one object have one group."""
     found = {key: value for key, value in (report.hyperparameters or {}).items() if key not in _SPACES}
     groups: dict[str, list[Setting]] = {}
-    for group, keys in GROUPS.items():
+    for group, keys in () if report.format in OBJECTS else GROUPS.items():
         groups[group] = [make_setting(key, found.pop(key)) for key in keys if key in found]
     groups[OTHERS] = [make_setting(key, value) for key, value in found.items()]
     return {group: rows for group, rows in groups.items() if rows}
@@ -89,5 +92,13 @@ def list_spaces(report: InspectReport) -> list[SpaceRow]:
             setting = make_setting(key, found)
             shape = getattr(found.value, "shape", None)
             sized = f"{kind} of {format_shape(shape)}" if kind and isinstance(shape, tuple) and shape else kind
-            rows.append(SpaceRow(role, sized, setting.value))
+            rows.append(SpaceRow(role, sized, setting.value, _list_parts(found.value)))
     return rows
+
+
+def _list_parts(space: object) -> tuple[tuple[str, str], ...]:
+    if isinstance(space, DictSpace):
+        return tuple((key, render_line(part)) for key, part in space.spaces.items())
+    if isinstance(space, TupleSpace):
+        return tuple((str(at), render_line(part)) for at, part in enumerate(space.spaces))
+    return ()

@@ -46,7 +46,7 @@ _NUMBER: Final = re.compile(r"(?:constant )?(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?= \
 """A number, or what :func:`~sbformat.values.render.render_line` writes for an array of one item or a schedule."""
 
 NAME: Final = "file"
-_FACTS: Final = {
+FACTS: Final = {
     "verdict": "Verdict",
     "algorithm": "Algorithm",
     "policy": "Policy",
@@ -227,7 +227,7 @@ def _list_hyperparameters(values: Mapping[str, Hyperparameter]) -> dict[str, Cel
 
 def _name_column(key: str) -> str:
     shown = escape(key, _CELL)
-    return f"data.{shown}" if shown in _FACTS or shown == NAME else shown
+    return f"data.{shown}" if shown in FACTS or shown == NAME else shown
 
 
 def render_value(found: Hyperparameter) -> Cell:
@@ -274,7 +274,7 @@ def make_table(rows: Iterable[FileRow]) -> FileTable:
     listed = list(rows)
     folder, names = _find_folder([row.name for row in listed])
     readable = [row for row in listed if row.failure is None]
-    values: dict[str, dict[str, int]] = {key: {} for key in _FACTS}
+    values: dict[str, dict[str, int]] = {key: {} for key in FACTS}
     for row in listed:
         for key, cell in row.cells.items():
             counts = values.setdefault(key, {})
@@ -282,7 +282,7 @@ def make_table(rows: Iterable[FileRow]) -> FileTable:
     shared, differing = [], []
     for key, counts in values.items():
         if key != "verdict" and len(readable) > 1 and list(counts.values()) == [len(readable)]:
-            shared.append((_FACTS.get(key, key), next(iter(counts))))
+            shared.append((FACTS.get(key, key), next(iter(counts))))
         elif counts:
             differing.append(key)
     sizes = {key: sum(values[key].values()) for key in differing}
@@ -315,15 +315,15 @@ def _keep_columns(keys: Sequence[str], counts: Mapping[str, int]) -> list[str]:
     ordered = sorted(keys, key=_order_column)
     if len(ordered) <= _MOST_COLUMNS:
         return ordered
-    most = sorted(ordered, key=lambda key: (key not in _FACTS, -counts[key]))[:_MOST_COLUMNS]
+    most = sorted(ordered, key=lambda key: (key not in FACTS, -counts[key]))[:_MOST_COLUMNS]
     return [key for key in ordered if key in set(most)]
 
 
 def _order_column(key: str) -> tuple[int, int]:
     """Facts, hyper-parameters as on the page of one file, other keys, and what agents keep of their run."""
     known = key.partition(".")[0]
-    if key in _FACTS:
-        return 0, list(_FACTS).index(key)
+    if key in FACTS:
+        return 0, list(FACTS).index(key)
     if known in _CHOICES:
         return 1, _CHOICES.index(known)
     return (3 if key.startswith("_") or key in GROUPS["Run"] else 2), 0
@@ -331,7 +331,7 @@ def _order_column(key: str) -> tuple[int, int]:
 
 def _choose_columns(keys: Sequence[str], counts: Mapping[str, int]) -> frozenset[str]:
     """Return the columns that are shown at first: the hyper-parameters of most files."""
-    facts = [key for key in keys if key in _FACTS and key not in _HIDDEN_FACTS]
+    facts = [key for key in keys if key in FACTS and key not in _HIDDEN_FACTS]
     choices = [key for key in keys if (key in _CHOICES and not key.endswith(_NOT_SHOWN)) or key == _NET_ARCH]
     choices.sort(key=lambda key: -counts[key])
     return frozenset((*facts, *choices[:_SHOWN_COLUMNS]))
@@ -340,7 +340,7 @@ def _choose_columns(keys: Sequence[str], counts: Mapping[str, int]) -> frozenset
 def _make_column(key: str, rows: Sequence[FileRow], *, is_shown: bool) -> Column:
     cells = [row.cells[key] for row in rows if key in row.cells]
     is_number = key != "verdict" and all(cell.number is not None or cell.text == "null" for cell in cells)
-    return Column(key=key, title=_FACTS.get(key, key), is_number=is_number, is_shown=is_shown)
+    return Column(key=key, title=FACTS.get(key, key), is_number=is_number, is_shown=is_shown)
 
 
 def _count_verdicts(rows: Sequence[FileRow]) -> tuple[tuple[str, int], ...]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from sbformat.constants import OPTIMIZER_WORD
+from sbformat.constants import OPTIMIZER_WORD, POLICY_ENTRY, PTH_SUFFIX
 from sbformat.errors import SbformatError
 from sbformat.html_report.page import format_number
 from sbformat.html_report.plots import Histogram
+from sbformat.pth.array_streams import ArrayStream
 from sbformat.pth.values import TensorInfo
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.html_report.collect import FileData
+    from sbformat.pth import StateDict
     from sbformat.tools.inspect import StateDictReport, TensorRow
 
 BINS: Final = 40
@@ -29,8 +32,14 @@ MOST_PLOTS: Final = 120
 """Histograms of a page."""
 _FEWEST: Final = 8
 """A tensor of fewer elements has no histogram."""
+_STATE: Final = re.compile(r"state/\[?(\d{1,6})\]?/")
+"""The path of a tensor of an optimizer, with the index of its parameter."""
+_NOT_PARAMETERS: Final = frozenset({"running_mean", "running_var", "num_batches_tracked", "ra_mean", "ra_var", "steps"})
+"""Tensors of modules that are not trained."""
 _SAMPLE: Final = 1_000_000
 """Elements of one tensor that are read; of a larger one, as many at equal distances."""
+_LARGE_BYTES: Final = 64 << 20
+"""A larger tensor is read in pieces."""
 _LARGEST: Final = 1e300
 """Beyond it, the range of a histogram could overflow."""
 
@@ -67,16 +76,22 @@ class TensorData(NamedTuple):
     """None if its numbers could not be read, or are not real numbers."""
     remark: str
     """Why there is no distribution, or an empty text."""
+    parameter: str
+    """Of a tensor of an optimizer the parameter that it belongs to, or an empty text."""
 
 
 class StateDictData(NamedTuple):
     """A state dict of a page."""
 
     report: StateDictReport
-    is_optimizer: bool
     tensors: tuple[TensorData, ...]
     omitted: int
     """Number of tensors that are not listed."""
+
+    @property
+    def has_parameter_names(self) -> bool:
+        """Whether the parameters of its tensors are known."""
+        return any(tensor.parameter for tensor in self.tensors)
 
 
 def collect_weights(file: FileData) -> list[StateDictData]:
@@ -86,13 +101,16 @@ def collect_weights(file: FileData) -> list[StateDictData]:
     left = MOST_TENSORS
     found = []
     for report in file.inspected.state_dicts:
-        tensors = _read_tensors(file.archive, report, left)
+        owners = find_parameters(report, file.inspected.state_dicts)
+        tensors = _read_tensors(file.archive, report, left, owners)
         left -= len(tensors)
-        found.append(StateDictData(report, OPTIMIZER_WORD in report.name, tensors, len(report.tensors) - len(tensors)))
+        found.append(StateDictData(report, tensors, len(report.tensors) - len(tensors)))
     return found
 
 
-def _read_tensors(archive: Archive, report: StateDictReport, most: int) -> tuple[TensorData, ...]:
+def _read_tensors(
+    archive: Archive, report: StateDictReport, most: int, owners: dict[int, str]
+) -> tuple[TensorData, ...]:
     state_dict = archive.state_dict(report.name)
     infos = state_dict.tensors()
     made = []
@@ -103,22 +121,74 @@ def _read_tensors(archive: Archive, report: StateDictReport, most: int) -> tuple
             remark = f"{row.kind}: not read"
         else:
             try:
-                distribution = describe_numbers(state_dict.array_of(info))
+                array, sampled = read_numbers(state_dict, info)
+                distribution = describe_numbers(array, sampled=sampled)
             except SbformatError as error:
                 remark = error.outcome
-        made.append(TensorData(row, distribution, remark))
+        found = _STATE.match(row.name)
+        made.append(TensorData(row, distribution, remark, owners.get(int(found[1]), "") if found else ""))
     return tuple(made)
 
 
-def describe_numbers(array: Any, limits: tuple[float, float] | None = None) -> Distribution | None:
+def find_parameters(optimizer: StateDictReport, state_dicts: Iterable[StateDictReport]) -> dict[int, str]:
+    """Return the names of the parameters of an optimizer by their indices; empty if these are not certain.
+
+    torch numbers them in the order of the module's parameters, which is that of ``policy.pth``. They are those of the
+    part of the policy that the optimizer is named for. If any shape differs, none is known.
+    """
+    policy = next((report for report in state_dicts if report.name == POLICY_ENTRY), None)
+    part = optimizer.name.removesuffix(PTH_SUFFIX).removesuffix(f".{OPTIMIZER_WORD}")
+    if policy is None or OPTIMIZER_WORD not in optimizer.name:
+        return {}
+    prefix = "" if part == "policy" else f"{part}."
+    own = [
+        row
+        for row in policy.tensors
+        if row.name.startswith(prefix)
+        and row.shares_storage_with is None
+        and row.name.rpartition(".")[2] not in _NOT_PARAMETERS
+    ]
+    found = {}
+    for row in optimizer.tensors:
+        at = _STATE.match(row.name)
+        if at is None or not row.shape:
+            continue
+        index = int(at[1])
+        if index >= len(own) or own[index].shape != row.shape:
+            return {}
+        found[index] = own[index].name
+    return found
+
+
+def read_numbers(state_dict: StateDict, info: TensorInfo) -> tuple[Any, bool]:
+    """Return the numbers of a tensor, and whether they are a sample: a large one is not kept in memory as a whole."""
+    if info.nbytes <= _LARGE_BYTES:
+        return state_dict.array_of(info), False
+    stream = state_dict.stream_of(info)
+    if not isinstance(stream, ArrayStream) or stream.descr is None:
+        return state_dict.array_of(info), False
+    step = -(-info.numel // _SAMPLE)
+    parts = []
+    before = 0
+    for piece in stream.pieces():
+        items = np.frombuffer(piece, stream.descr)
+        parts.append(items[-before % step :: step].copy())
+        before += items.size
+    return np.concatenate(parts), True
+
+
+def describe_numbers(
+    array: Any, limits: tuple[float, float] | None = None, *, sampled: bool = False
+) -> Distribution | None:
     """Return the distribution of an array's numbers; None for numbers that are not real.
 
     :param array: of any shape and dtype
     :param limits: the range of the histogram; by default from the least to the largest number
+    :param sampled: whether the array is a sample
     """
     flat = array.reshape(-1)
-    sampled = flat.size > _SAMPLE
-    if sampled:
+    if flat.size > _SAMPLE:
+        sampled = True
         flat = flat[:: -(-flat.size // _SAMPLE)]
     if flat.dtype.kind not in "biufV" or flat.dtype.names is not None:
         return None

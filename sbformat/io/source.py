@@ -18,7 +18,7 @@ from sbformat.errors import ContainerError, LimitError, UnsupportedError, quote,
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from mmap import mmap
     from typing import TypeGuard
 
@@ -30,6 +30,10 @@ LARGE_FILE_BYTES: Final = 32 << 20
 """A larger file can stay on the disk while it is read; a smaller one is always read into memory."""
 CHUNK_BYTES: Final = 1 << 20
 """Size of the pieces in which large members are read, in bytes."""
+
+
+_PIECE_BYTES: Final = 8 << 20
+"""Size of the pieces in which a file is read whole, in bytes."""
 
 
 class Source(Protocol):
@@ -180,7 +184,13 @@ def iter_views(source: Source, start: int, stop: int, chunk_bytes: int | None = 
         yield source.view(at, min(step, stop - at))
 
 
-def open_source(source: SourceLike, *, mapped: bool = False, budget: Budget | None = None) -> BytesSource:
+def open_source(
+    source: SourceLike,
+    *,
+    mapped: bool = False,
+    budget: Budget | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> BytesSource:
     """Read or map what the caller passed.
 
     A path that does not exist falls back to ``name.zip`` (SB3 ``open_path``). A seekable file object is read from its
@@ -189,6 +199,7 @@ def open_source(source: SourceLike, *, mapped: bool = False, budget: Budget | No
     :param source: path, bytes-like or binary file object
     :param mapped: map a file on disk instead of reading it; it must then not shrink while it is in use
     :param budget: charged for the bytes of pipes and other streams, whose size is not known beforehand
+    :param progress: called with a number of bytes whenever that many of a file were read
     :raises OSError: from the path, unchanged
     :raises UnsupportedError: for a path that is neither a file nor a pipe
     """
@@ -196,7 +207,7 @@ def open_source(source: SourceLike, *, mapped: bool = False, budget: Budget | No
         return BytesSource(source)
     if isinstance(source, (str, os.PathLike)):
         with open_path(source) as file:
-            return _open_file(file, quote(os.fspath(source)), mapped, budget)
+            return _open_file(file, quote(os.fspath(source)), mapped, budget, progress)
     try:
         view = memoryview(source)  # type: ignore[arg-type]
     except TypeError:
@@ -246,7 +257,13 @@ def _copy_if_mutable(view: memoryview) -> bytes | memoryview:
     return view if isinstance(view.obj, bytes) and view.c_contiguous else view.tobytes()
 
 
-def _open_file(file: IO[bytes], name: str, mapped: bool, budget: Budget | None) -> BytesSource:  # noqa: FBT001
+def _open_file(
+    file: IO[bytes],
+    name: str,
+    mapped: bool,  # noqa: FBT001
+    budget: Budget | None,
+    progress: Callable[[int], None] | None,
+) -> BytesSource:
     status = os.fstat(file.fileno())
     size = status.st_size
     is_regular = stat.S_ISREG(status.st_mode)
@@ -261,13 +278,28 @@ def _open_file(file: IO[bytes], name: str, mapped: bool, budget: Budget | None) 
         return BytesSource(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
     if budget is not None:
         budget.limits.check("total_bytes", size)
-    data = file.read()
+    data = file.read() if progress is None else _read_pieces(file, size, progress)
     if len(data) < size:
         data += file.read(size - len(data))
     if len(data) != size:
         message = f"{name} changed its size while it was read: expected {size} bytes, got {len(data)}"
         raise ContainerError(message)
     return BytesSource(data)
+
+
+def _read_pieces(file: IO[bytes], size: int, progress: Callable[[int], None]) -> bytes | bytearray:
+    """Read a file to its end in pieces, into memory that is allocated once if it has ``size`` bytes."""
+    data = bytearray(size)
+    at = 0
+    with memoryview(data) as view:
+        while at < size:
+            count = file.readinto(view[at : at + _PIECE_BYTES])  # type: ignore[attr-defined]
+            if not count:
+                break
+            at += count
+            progress(count)
+    rest = file.read()
+    return data if at == size and not rest else bytes(data[:at]) + rest
 
 
 def _read_stream(file: IO[bytes], budget: Budget | None) -> bytes:

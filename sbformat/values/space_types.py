@@ -88,7 +88,7 @@ class Space(Value):
         try:
             from gymnasium import spaces
         except ImportError:
-            message = "gymnasium is not installed: pip install gymnasium"
+            message = "gymnasium is not installed: pip install 'sbformat[gym]'"
             raise UnsupportedError(message) from None
         return _convert(self, spaces, {})
 

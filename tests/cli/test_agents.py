@@ -289,6 +289,19 @@ def test_evaluate_reports_means_and_deviations(capsys: pytest.CaptureFixture[str
     assert lines[-2:] == [["reward", "6.00", "1.50", "4.50", "7.50"], ["length", "4.00", "1.00", "3.00", "5.00"]]
 
 
+def test_evaluate_prints_a_row_for_each_episode(capsys: pytest.CaptureFixture[str], gymnasium: Gymnasium) -> None:
+    report = run_json(capsys, "evaluate", PPO, "--env", "Counting-v1", "-n", 2, "--seed", 3)[1]
+    status, out, err = run(capsys, "evaluate", PPO, "--env", "Counting-v1", "-n", 2, "--seed", 3, "--format", "csv")
+    assert (status, err) == (0, "")
+    assert out.splitlines() == [
+        "path,outcome,message,algorithm,env,episode,reward,length",
+        *(
+            f"{PPO},ok,,PPO,Counting-v1,{number},{reward!r},{length}"
+            for number, (reward, length) in enumerate(zip(report["rewards"], report["lengths"]))
+        ),
+    ]
+
+
 def test_evaluate_passes_arguments_on(capsys: pytest.CaptureFixture[str], gymnasium: Gymnasium) -> None:
     options = ["--max-steps", 2, "--env-kwargs", '{"g": 9.8}']
     report = run_json(capsys, "evaluate", PPO, "--env", "Counting-v1", *options)[1]
@@ -339,7 +352,7 @@ def test_without_gymnasium_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     status, _, err = run(capsys, "evaluate", PPO, "--env", "CartPole-v1")
-    assert (status, 'pip install "sbformat[gym]"' in err) == (2, True)
+    assert (status, "pip install 'sbformat[gym]'" in err) == (2, True)
 
 
 def test_the_order_of_channels_is_for_stacked_frames(capsys: pytest.CaptureFixture[str]) -> None:

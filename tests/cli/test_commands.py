@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -232,8 +233,8 @@ def test_numbers_that_json_cannot_spell_are_text(capsys: pytest.CaptureFixture[s
 # -- many files ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", ["text", "json"])
-@pytest.mark.parametrize("command", ["inspect", "validate"])
+@pytest.mark.parametrize("words", ["text", "json", "csv"])
+@pytest.mark.parametrize("command", ["inspect", "inspect --long", "validate"])
 def test_processes_change_no_byte(capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str, words: str) -> None:
     for number in range(10):
         (tmp_path / f"{number}a.zip").write_bytes(PPO.read_bytes())
@@ -241,10 +242,55 @@ def test_processes_change_no_byte(capsys: pytest.CaptureFixture[str], tmp_path: 
         (tmp_path / f"{number}c.zip").write_bytes(b"PK")
     (tmp_path / "hostile.zip").write_bytes(hostile())
     (tmp_path / "nan.zip").write_bytes(with_data(lambda data: data.update({"target_kl": float("nan")})))
-    paths = [tmp_path, tmp_path / "nowhere", "--format", words]
+    command, *others = command.split()
+    paths = [tmp_path, tmp_path / "nowhere", "--format", words, *others]
     alone = main([command, *map(str, paths), "--jobs", "1"]), capsys.readouterr()
     assert alone == (main([command, *map(str, paths), "--jobs", "2"]), capsys.readouterr())
     assert (alone[0], "nowhere: cannot open" in alone[1].err) == (2, True)
+
+
+def test_several_files_are_one_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for number, gamma in enumerate((0.5, 0.99, 0.125)):
+        (tmp_path / f"{number}.zip").write_bytes(with_data(lambda data, gamma=gamma: data.update(gamma=gamma)))
+    (tmp_path / "bad.zip").write_bytes(b"PK")
+    assert main(["inspect", str(tmp_path)]) == 2
+    out, err = capsys.readouterr()
+    assert err.count("\n") == 1
+    assert out.splitlines()[1:6] == [
+        f"  3 files in {tmp_path}", "    file   gamma", "    0.zip    0.5", "    1.zip   0.99", "    2.zip  0.125",
+    ]  # fmt: skip
+    assert re.search("\n  the same in all files\n.*\n    n_steps +32\n", out, re.DOTALL)
+    assert main(["inspect", str(tmp_path), "--sort", "gamma", "--reverse", "--columns", "algorithm"]) == 2
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "    file   algorithm", "    1.zip  PPO", "    0.zip  PPO", "    2.zip  PPO",
+    ]  # fmt: skip
+    assert main(["inspect", str(tmp_path / "0.zip"), str(tmp_path / "1.zip"), "--long"]) == 0
+    assert capsys.readouterr().out.count("hyper-parameters (data)") == 2
+
+
+def test_a_table_names_broken_entries_and_columns_that_are_not_shown(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "a.zip").write_bytes(changed(policy_pth=b"broken"))
+    assert main(["inspect", str(tmp_path / "a.zip"), str(SAC)]) == 1
+    out, err = capsys.readouterr()
+    assert (err, "1 broken entry" in out) == ("", True)
+    assert "--columns shows others that differ: observation_space, action_space" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--columns", "gamma", "--format", "json"], "expected them with --format text or csv"),
+        (["--columns", " , "], "argument --columns: expected names of columns"),
+    ],
+)
+def test_options_of_tables_are_checked(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+    with pytest.raises(SystemExit):
+        main(["inspect", str(PPO), *words])
+    assert message in capsys.readouterr().err
+    assert main(["inspect", str(PPO), "--columns", "gama"]) == 2
+    assert capsys.readouterr() == ("", "sbformat: there is no column 'gama'; did you mean 'gamma'?\n")
 
 
 @pytest.mark.parametrize("seed", ["0", "1", "2"])

@@ -83,11 +83,12 @@ class Browser:
         self.driver.quit()
 
     def open(
-        self, path: Path, *, width: int = WIDE, scheme: Literal["light", "dark"] = "light",
+        self, page: Path | str, *, width: int = WIDE, scheme: Literal["light", "dark"] = "light",
         media: Literal["screen", "print"] = "screen",
     ) -> None:  # fmt: skip
-        """Open a file.
+        """Open a page.
 
+        :param page: a file, or an address
         :param width: of the window, in pixels
         :param scheme: the colours that the user prefers
         :param media: print shows the page as it is printed
@@ -97,7 +98,7 @@ class Browser:
         self._console, self._requests = [], []
         self.resize(width)
         self.set_media(media, scheme)
-        self.driver.get(path.as_uri())
+        self.driver.get(page if isinstance(page, str) else page.as_uri())
 
     def resize(self, width: int, height: int = HEIGHT) -> None:
         """Set the size of the window, in pixels."""

@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 
 INSTALLERS: Final = ("pip", "npm", "git", "curl", "wget", "pre-commit", "docker", "apt-get", "huggingface-cli")
 """Commands that are not run: they install or download."""
-RUN_LANGUAGES: Final = ("console", "python", "output")
+PROGRAMS: Final = {"chromium", "docker", "gcc", "java", "node", "npm", "pre-commit"}
+"""What pages may need and that ``SBFORMAT_PAGES=all`` does not require."""
 VALUE: Final = re.compile(r"['\"(\[{<\d-]|True\b|False\b|None\b|array\(|b'")
 """How a comment begins that is the value of the expression before it."""
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"$`]*\"")
@@ -137,7 +138,7 @@ class PageRunner(Shell):
         follows = block.language == "output" or (block.language == "python" and "continues" in block.marks)
         missing = find_missing(block)
         reasons = [f"{name} is not installed" for name in missing] + [m for m in block.marks if m.startswith("skip ")]
-        if missing and os.environ.get("SBFORMAT_PAGES") == "all":
+        if set(missing) - PROGRAMS and os.environ.get("SBFORMAT_PAGES") == "all":
             pytest.fail(f"a page needs {', '.join(missing)}:\n{block.text}")
         is_skipped = bool(reasons) or (follows and self._was_skipped)
         if block.language in ("python", "output"):

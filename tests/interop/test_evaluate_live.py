@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import copy
-import re
-import shlex
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import sbformat
-from sbformat.cli import main
 from sbformat.policies.given_spaces import convert_space
 from sbformat.tools.evaluate.frames import FrameStack
-from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
+from tests.helpers.bundled import ARCHIVES, PPO, SAC
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -261,15 +258,3 @@ def test_a_time_limit_and_arguments_reach_the_environment() -> None:
 def test_an_environment_that_is_not_there_is_one_error(env_id: str, message: str) -> None:
     with pytest.raises(sbformat.UnsupportedError, match=message):
         sbformat.evaluate(PPO, env_id)
-
-
-def test_the_readme_shows_what_evaluate_prints(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tests").symlink_to(ROOT / "tests")
-    text = (ROOT / "README.md").read_text("utf-8")
-    found = re.search(r"^\$ (sbformat evaluate .*)\n((?:(?!\$ |```).*\n)*)", text, re.MULTILINE)
-    assert found is not None
-    assert main(shlex.split(found[1])[1:]) == 0
-    assert capsys.readouterr().out.rstrip() == found[2].rstrip()

@@ -3,8 +3,6 @@
 # ruff: noqa: E402 -- importorskip stands before what needs it
 from __future__ import annotations
 
-import re
-import shlex
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +17,8 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 import sbformat
 import sbformat.sb3
 from sbformat import UnsupportedError
-from sbformat.cli import main
 from sbformat.pkl import Call, Global
-from tests.helpers.bundled import PPO, ROOT, SAC
+from tests.helpers.bundled import PPO, SAC
 from tests.helpers.old_archives import OLD, blob, reference, with_keys
 from tests.helpers.shared_files import CORPUS
 
@@ -173,18 +170,3 @@ def test_what_is_for_load_goes_to_load() -> None:
     model = sbformat.sb3.load(sb3.PPO, PPO, env=environment, device="cpu", n_steps=8, batch_size=8)
     assert (model.n_envs, model.n_steps) == (2, 8)
     assert model.learn(16).num_timesteps >= 16
-
-
-def test_the_readmes_commands_and_code_open_its_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tests").symlink_to(ROOT / "tests")
-    text = (ROOT / "README.md").read_text("utf-8")
-    for line in re.findall(r"^\$ (sbformat (?:edit|rebuild) .*)$", text, re.MULTILINE):
-        if "edited" not in line:
-            main(shlex.split(line)[1:])
-    for heading in ("Open a 2020 agent in today's SB3", "Open a stranger's agent"):
-        section = text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
-        (block,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-        scope: dict[str, Any] = {}
-        exec(block, scope)  # noqa: S102 -- the README's own code
-        assert scope["model"].gamma == 0.99

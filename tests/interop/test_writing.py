@@ -15,7 +15,6 @@ import io
 import json
 import os
 import random
-import re
 import struct
 import subprocess
 import sys
@@ -36,7 +35,6 @@ import sbformat
 from sbformat import Archive, SbformatError, Serialized, pth
 from sbformat.container.names import is_state_dict
 from sbformat.pth import StateDict, clear_optimizer
-from tests.helpers.bundled import ROOT
 from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, SHARED, summarize_counts
 from tests.interop.test_sb3 import MODELS, Small
 from tests.interop.test_torch import STRIDED, networks, plain, small_values, strided
@@ -913,14 +911,3 @@ def told_by(interpreter: str, folder: Path) -> Any:
     )
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout.splitlines()[-1])
-
-
-def test_the_readmes_agent_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tests").symlink_to(ROOT / "tests")
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
-    at = next(index for index, block in enumerate(blocks) if "stable_baselines3 import" in block)
-    scope: dict[str, object] = {}
-    for block in blocks[at - 1 : at + 1]:
-        exec(block, scope)  # noqa: S102 -- the README's own code
-    assert scope["action"] == 1

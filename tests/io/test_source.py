@@ -186,6 +186,22 @@ def test_a_file_of_another_size_than_it_had_is_refused(
     monkeypatch.setattr(os, "fstat", another)
     with pytest.raises(ContainerError, match=f"expected {2000 + by} bytes, got 2000"):
         open_source(path)
+    with pytest.raises(ContainerError, match=f"expected {2000 + by} bytes, got 2000"):
+        open_source(path, progress=lambda _: None)
+
+
+@pytest.mark.parametrize("size", [1, 2999, 3000, 3001, 10_000])
+def test_progress_counts_the_bytes_of_a_file_as_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr("sbformat.io.source._PIECE_BYTES", 1000)
+    path = tmp_path / "agent.zip"
+    path.write_bytes(os.urandom(size))
+    counts: list[int] = []
+    view = open_source(path, progress=counts.append).view(0, size)
+    assert view == path.read_bytes()
+    assert view.readonly
+    assert (sum(counts), max(counts) <= 1000) == (size, True)
 
 
 @pytest.mark.parametrize("size", [0, 1, 99, 100, 101, 1000])

@@ -1,74 +1,21 @@
-"""The README is true: its commands print what it shows, its code runs, its options exist."""
+"""README and pages are complete: commands, functions, extras; and FORMAT.md has the tables of the code."""
 
 from __future__ import annotations
 
 import ast
-import contextlib
-import os
 import re
-import shlex
-import subprocess
-import sys
 from inspect import isfunction
-from typing import TYPE_CHECKING
 
 import sbformat
-from sbformat.cli import build_parser, main
+from sbformat.cli import build_parser
 from tests.helpers.bundled import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
+from tests.helpers.pages import read_page
+from tests.helpers.site_hooks import load_hook
 
 README = (ROOT / "README.md").read_text("utf-8")
-CONSOLE = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
-PYTHON = [
-    block
-    for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    if "stable_baselines3 import" not in block  # the interop tests run those
-]
-COMMANDS = (
-    "inspect", "extract", "validate", "scan", "diff", "edit", "convert", "rebuild", "bundle", "unbundle", "predict",
-    "export", "report",
-)  # fmt: skip
-"""All but ``evaluate``, which needs gymnasium: the interop tests run it."""
-SHOWN = [
-    (command, output)
-    for block in CONSOLE
-    for command, output in re.findall(
-        rf"^\$ (sbformat (?:(?:{'|'.join(COMMANDS)}) .*|--help))\n((?:(?!\$ ).*\n)*)",
-        block,
-        re.MULTILINE,
-    )
-    if output.strip()
-]
-
-
-def test_commands_print_what_the_readme_shows(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tests").symlink_to(ROOT / "tests")
-    for command, output in SHOWN:  # in order: some work on what those before them wrote
-        with contextlib.suppress(SystemExit):  # of --help
-            main(shlex.split(command)[1:])
-        printed = capsys.readouterr().out.rstrip()
-        shown = ".+?".join(map(re.escape, re.split(r"^ *\.\.\.$", output.rstrip(), flags=re.MULTILINE)))
-        assert re.fullmatch(shown, printed, re.DOTALL), f"{command}\n{printed}"
-
-
-def test_every_command_is_shown() -> None:
-    assert {command.split()[1] for command, _ in SHOWN} == {*COMMANDS, "--help"}
-
-
-def test_every_public_function_is_shown() -> None:
-    code = "\n".join(PYTHON)
-    names = set(re.findall(r"`(?:sbformat\.)?(\w+)(?:\(.*?\))?`", README)) | set(re.findall(r"\bsbformat\.(\w+)", code))
-    names |= set(", ".join(re.findall(r"^from sbformat import (.*)$", code, re.MULTILINE)).split(", "))
-    functions = {name for name in dir(sbformat) if isfunction(getattr(sbformat, name))}
-    assert len(functions) > 20
-    assert functions <= names
+PYPROJECT = (ROOT / "pyproject.toml").read_text("utf-8")
+PAGES = {path: path.read_text("utf-8") for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]}
+SITE = "https://sbformat.github.io/sbformat/"
 
 
 def test_the_noxfile_runs_the_commands_of_the_readme() -> None:
@@ -78,47 +25,69 @@ def test_the_noxfile_runs_the_commands_of_the_readme() -> None:
         for node in ast.walk(ast.parse((ROOT / "noxfile.py").read_text("utf-8")))
         if isinstance(node, ast.Constant)
     }
-    assert commands[0] == "pip install '.[cli]' && sbformat inspect tests/archives/ppo-cartpole.zip"
-    assert "pip install -e '.[test]' && python -m pytest" in commands
-    assert {commands[0], "pip install -e '.[test]' && python -m pytest"} <= strings
+    assert commands[:2] == [
+        "pip install '.[cli]' && sbformat inspect tests/archives/ppo-cartpole.zip",
+        "pip install -e '.[test]' && python -m pytest",
+    ]
+    assert set(commands[:2]) <= strings
 
 
-def test_the_code_runs_and_gives_what_its_comments_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tests").symlink_to(ROOT / "tests")
-    checked = 0
-    for block in PYTHON:
-        scope: dict[str, object] = {}
-        exec(block, scope)  # noqa: S102 -- the README's own code
-        for expression, comment in re.findall(r"^(\S.*?)\s+# (.+)$", block, re.MULTILINE):
-            if comment.startswith(("'", "(", "[", "<", "True")) or comment[0].isdigit():
-                shown = repr(eval(expression, scope))  # noqa: S307 -- the README's own code
-                assert shown == comment.removesuffix(", without numpy"), expression
-                checked += 1
-    assert checked >= 20
+def test_the_readme_is_short_and_its_links_are_absolute() -> None:
+    assert len(README.splitlines()) <= 130
+    links = re.findall(r"\]\(([^)]+)\)", README)
+    assert len(links) > 20
+    assert [link for link in links if not link.startswith("https://")] == []
 
 
-def test_the_code_passes_mypy_strict(tmp_path: Path) -> None:
-    for number, block in enumerate(PYTHON):
-        (tmp_path / f"block_{number}.py").write_text(block, "utf-8")
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml")]
-    run = subprocess.run(
-        [*command, "--cache-dir", str(tmp_path / "cache"), *map(str, sorted(tmp_path.glob("*.py")))],
-        cwd=ROOT, env={**os.environ, "MYPYPATH": str(ROOT)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stdout + run.stderr
+def test_the_links_of_the_readme_lead_to_pages_and_files() -> None:
+    pages = load_hook("site_pages").list_pages()
+    for link in re.findall(r"https://[^)\s>]+", README):
+        path = link.partition("#")[0]
+        if path.startswith(SITE):
+            page = path.removeprefix(SITE).rstrip("/")
+            assert {f"{page}.md", f"{page}/README.md"} & pages or not page, link
+        elif "/blob/main/" in path:
+            assert (ROOT / path.partition("/blob/main/")[2]).exists(), link
 
 
-def test_every_option_is_documented() -> None:
+def test_every_command_is_in_the_readme() -> None:
     parser = build_parser()
     commands = next(action for action in parser._actions if action.dest == "command").choices
     assert isinstance(commands, dict)
-    for name, command in commands.items():
-        assert f"sbformat {name}" in README
-        for action in command._actions:
-            for option in action.option_strings:
-                if option.startswith("--") and option != "--help":
-                    assert option in README, f"{name} {option}"
+    table = README.partition("## Commands")[2]
+    for name in commands:
+        assert f"`{name}`" in table, name
+
+
+def test_every_command_is_shown_on_a_page() -> None:
+    shown = {
+        name
+        for path in PAGES
+        for block in read_page(path)
+        for name in re.findall(r"^\$ (?:.* )?sbformat (\w+)", block.text, re.MULTILINE)
+    }
+    parser = build_parser()
+    commands = next(action for action in parser._actions if action.dest == "command").choices
+    assert isinstance(commands, dict)
+    assert set(commands) - shown == set()
+
+
+def test_every_public_function_is_shown_on_a_page() -> None:
+    code = re.sub(r"^:::.*$", "", "\n".join(PAGES.values()), flags=re.MULTILINE)
+    names = set(re.findall(r"\bsbformat\.(\w+)", code)) | set(re.findall(r"`(\w+)(?:\(.*?\))?`", code))
+    names |= set(", ".join(re.findall(r"^from sbformat import (.*)$", code, re.MULTILINE)).split(", "))
+    functions = {name for name in dir(sbformat) if isfunction(getattr(sbformat, name))}
+    assert len(functions) > 20
+    assert functions - names == set()
+
+
+def test_every_extra_for_users_is_on_the_page_of_installation() -> None:
+    extras = re.search(r"^\[project.optional-dependencies\]\n(.*?)\n\[", PYPROJECT, re.MULTILINE | re.DOTALL)
+    assert extras is not None
+    names = set(re.findall(r"^(\w+) = ", extras[1], re.MULTILINE)) - {"test", "docs", "interop", "fuzz", "bench"}
+    assert len(names) > 5
+    page = PAGES[ROOT / "docs" / "install.md"]
+    assert {name for name in names if f"| `{name}` |" not in page} == set()
 
 
 def test_every_section_of_the_format_that_is_cited_is_there() -> None:

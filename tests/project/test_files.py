@@ -86,6 +86,18 @@ def test_the_workflows_pin_actions_and_test_every_python() -> None:
     assert {system.partition("-")[0] for system in tests["os"]} == {"ubuntu", "macos", "windows"}
 
 
+def test_a_release_is_signed_by_jobs_that_run_no_code_of_the_project() -> None:
+    jobs = load_yaml(ROOT / ".github" / "workflows" / "publish.yml")["jobs"]
+    signing = {name for name, job in jobs.items() if "id-token" in job.get("permissions", {})}
+    assert signing == {"attest", "publish"}
+    for name in signing:
+        assert [step for step in jobs[name]["steps"] if "run" in step or "checkout" in step["uses"]] == []
+    assert jobs["publish"]["environment"] == "pypi"
+    assert jobs["publish"]["steps"][-1]["with"] == {"attestations": True}
+    assert set(jobs["attest"]["needs"]) == set(jobs) - signing
+    assert jobs["publish"]["needs"] == ["attest"]
+
+
 def test_one_version_and_one_address() -> None:
     citation = load_yaml(ROOT / "CITATION.cff")
     assert citation["version"] == sbformat.__version__
@@ -125,7 +137,7 @@ def test_the_architecture_names_files_that_exist() -> None:
 
 def test_the_architecture_names_functions_that_exist() -> None:
     named = set(re.findall(r"`((?:\w+\.)+\w+)[`(\[]", ARCHITECTURE))
-    named = {name for name in named if not name.endswith((".py", ".md", ".json", ".pth", ".pkl", ".toml"))}
+    named = {name for name in named if not name.endswith((".py", ".md", ".json", ".pth", ".pkl", ".toml", ".yml"))}
     assert len(named) > 30
     for name in named - {"numpy.ndarray", "policy.save", "torch.save"}:
         parts = name.removeprefix("sbformat.").split(".")

@@ -1,4 +1,4 @@
-"""The pages of ``docs/`` are true: every block runs, in order and alone, and prints what the page shows."""
+"""README and the pages of ``docs/`` are true: every block runs, in order and alone, and prints what the page shows."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from tests.helpers.bundled import ROOT
 from tests.helpers.pages import parse_blocks, read_page
 from tests.helpers.run_pages import find_missing, list_chain, list_runnable, run_blocks
+from tests.helpers.site_hooks import load_hook
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,9 +22,11 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the commands ar
 
 PAGES: Final = {
     path.relative_to(ROOT).as_posix(): read_page(path)
-    for path in sorted((ROOT / "docs").rglob("*.md"))
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     if path.parent.name != "export"  # test_export_pages.py
 }
+GENERATED: Final = {f"docs/{name}": render() for name, render in load_hook("site_pages").GENERATED.items()}
+PAGES.update((name, parse_blocks(text)) for name, text in GENERATED.items())
 ALONE: Final = [(name, number) for name, blocks in PAGES.items() for number in list_runnable(blocks)]
 MARKS: Final = re.compile(r"continues|exit \d+|needs [\w. -]+|skip .+")
 
@@ -44,7 +47,7 @@ def test_a_block_runs_alone(name: str, number: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_marks_of_a_page_are_known_and_its_blocks_are_not_indented(name: str) -> None:
-    text = (ROOT / name).read_text("utf-8")
+    text = GENERATED[name] if name in GENERATED else (ROOT / name).read_text("utf-8")
     assert [mark for block in PAGES[name] for mark in block.marks if not MARKS.fullmatch(mark)] == []
     assert len(re.findall(r"<!-- test:", text)) == sum(len(block.marks) for block in PAGES[name]), (
         "a mark without block"

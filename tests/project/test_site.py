@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import subprocess
@@ -18,25 +17,19 @@ from sbformat.cli import build_parser
 from sbformat.tools.scan import RULES
 from sbformat.tools.scan.sarif import render_sarif
 from tests.helpers.bundled import ROOT
+from tests.helpers.site_hooks import load_hook
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-HOOKS: Final = ROOT / "docs" / "hooks"
 SITE: Final = "https://sbformat.github.io/sbformat/"
 CONFIGURATION: Final = (ROOT / "mkdocs.yml").read_text("utf-8")
-
-
-def load_hook(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Import a module of ``docs/hooks``."""
-    monkeypatch.syspath_prepend(str(HOOKS))
-    return importlib.import_module(name)
 
 
 # -- what the hooks write, without MkDocs ---------------------------------------------------------------
 
 
-def test_lists_are_those_of_github(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_are_those_of_github() -> None:
     source = (
         "Rules:\n- a\n  more\n- b\n\n1. one\n   - nested\n\n   ```\n   - code\n   ```\n2. two\n\n"
         "text of 2.5 and\n3. lines"
@@ -45,7 +38,7 @@ def test_lists_are_those_of_github(monkeypatch: pytest.MonkeyPatch) -> None:
         "Rules:\n\n- a\n    more\n- b\n\n1. one\n    - nested\n\n    ```\n    - code\n    ```\n2. two\n\n"
         "text of 2.5 and\n3. lines"
     )
-    assert load_hook("github_markdown", monkeypatch).normalize_lists(source) == expected
+    assert load_hook("github_markdown").normalize_lists(source) == expected
 
 
 @pytest.mark.parametrize(
@@ -61,44 +54,51 @@ def test_lists_are_those_of_github(monkeypatch: pytest.MonkeyPatch) -> None:
         ("index.md", "nowhere.md", "nowhere.md"),
     ],
 )
-def test_links_lead_to_the_page_or_to_the_file(
-    page: str, link: str, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pages = load_hook("site_pages", monkeypatch)
+def test_links_lead_to_the_page_or_to_the_file(page: str, link: str, expected: str) -> None:
+    pages = load_hook("site_pages")
     assert pages.resolve_link(link, page, pages.list_pages()) == expected
 
 
-def test_code_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_is_not_changed() -> None:
     page = "```python\nx = y[0](schema)\n- a\n```\n"
-    assert load_hook("site_pages", monkeypatch).convert_page(page, "contributing.md", []) == page
+    assert load_hook("site_pages").convert_page(page, "contributing.md", []) == page
 
 
-def test_every_page_is_in_the_navigation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_page_is_in_the_navigation() -> None:
     listed = set(re.findall(r"^ +- (?:[^:\n]*: )?(\S+\.md)$", CONFIGURATION.partition("\nnav:\n")[2], re.MULTILINE))
-    pages = {page for page in load_hook("site_pages", monkeypatch).list_pages() if "decisions/0" not in page}
+    pages = {page for page in load_hook("site_pages").list_pages() if "decisions/0" not in page}
     assert pages - listed == set()
 
 
-def test_the_commands_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
-    page = load_hook("command_reference", monkeypatch).render_commands()
+def test_section_numbers_of_the_format_are_links() -> None:
+    pages = load_hook("site_pages")
+    page = pages.convert_page(
+        "see section 8, (12.6), 9.5 (2 more), `(3.1)`\n```\nsection 8\n```", "format.md", ["format.md"]
+    )
+    assert "[section 8](#8-limits), ([12.6](#126-an-archive-as-safetensors)), 9.5 (" in page
+    assert page.endswith("```\nsection 8\n```")
+
+
+def test_the_commands_are_complete() -> None:
+    page = load_hook("command_reference").render_commands()
     commands: Any = next(action for action in build_parser()._actions if action.dest == "command").choices
     assert re.findall(r"^## (\S+)$", page, re.MULTILINE) == list(commands)
     for command in commands.values():
         for action in command._actions:
-            for option in action.option_strings:
+            for option in action.option_strings if action.dest != "help" else ():
                 assert re.search(rf"`[^`]*{re.escape(option)}\b[^`]*` \|", page), option
     assert "%(" not in page
 
 
-def test_the_limits_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
-    page = load_hook("limit_reference", monkeypatch).render_limits()
+def test_the_limits_are_complete() -> None:
+    page = load_hook("limit_reference").render_limits()
     rows = re.findall(r"^\| <span id=\"(\w+)\">.* \| (.+) \| (.+) \|$", page, re.MULTILINE)
     assert [name for name, _, _ in rows] == list(sbformat.Limits._fields)
     assert ("memory_bytes", "40 MiB") in [(name, default) for name, default, _ in rows]
 
 
-def test_every_rule_has_a_heading_where_sarif_leads_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    page = load_hook("rule_reference", monkeypatch).render_rules()
+def test_every_rule_has_a_heading_where_sarif_leads_to() -> None:
+    page = load_hook("rule_reference").render_rules()
     log = render_sarif([], {"counts": {}}, version="1", exit_code=0)
     rules = log["runs"][0]["tool"]["driver"]["rules"]
     headings = re.findall(r"^## (\S+)$", page, re.MULTILINE)
@@ -112,6 +112,16 @@ def test_every_public_name_is_in_the_api() -> None:
     page = (ROOT / "docs" / "reference" / "api.md").read_text("utf-8")
     listed = re.findall(r"^::: sbformat\.(\w+)$", page, re.MULTILINE)
     assert sorted(listed) == sorted({*sbformat.__all__, "unsafe", "sb3"} - {"__version__"})
+
+
+def test_the_members_that_the_api_lists_exist() -> None:
+    page = (ROOT / "docs" / "reference" / "api.md").read_text("utf-8")
+    lists = re.findall(r"^::: sbformat\.(\w+)\n    options:\n      members: \[(.*)\]$", page, re.MULTILINE)
+    assert len(lists) >= 2
+    for name, members in lists:
+        cls = getattr(sbformat, name)
+        known = {*dir(cls), *getattr(cls, "__annotations__", {})}
+        assert set(members.split(", ")) - known == set()
 
 
 # -- the site -------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from sbformat.errors import UnsupportedError, escape
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_HOW_TO_INSTALL = 'pip install "sbformat[gym]"'
+_HOW_TO_INSTALL = "pip install 'sbformat[gym]'"
 
 
 def make_environment(env_id: str, arguments: Mapping[str, Any], max_steps: int | None) -> Any:

@@ -1,0 +1,179 @@
+"""Many files as one table: a row for each, with the hyper-parameters in which they differ.
+
+The rows are those of the page that ``sbformat report`` writes (:mod:`sbformat.html_report.table`), so that both have
+the same columns. A column is called by its key everywhere: in the header, after ``--columns`` and ``--sort``, in CSV.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbformat.cli import _csv, _output
+from sbformat.errors import MissingEntryError
+from sbformat.html_report.collect import FileData
+from sbformat.html_report.table import FACTS, NAME, Cell, FileRow, collect_row, make_lost_row, make_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sbformat.html_report.table import FileTable
+    from sbformat.tools.inspect import InspectReport
+
+_NOT_INSPECTED: Final = frozenset({"verdict", "size"})
+"""Columns of facts that ``inspect`` does not find out."""
+_FIRST: Final = ("path", "outcome", "message")
+CSV_COLUMNS: Final = (*_FIRST, "format", "broken", *(key for key in FACTS if key not in _NOT_INSPECTED))
+"""The columns of CSV before those of hyper-parameters."""
+_PATH: Final = "path"
+_PLAIN: Final = re.compile(r"-?\d+")
+_LONGEST: Final = 300
+_LISTED: Final = 12
+"""Columns that are named because they are not shown."""
+
+
+class TableRow(NamedTuple):
+    """What is kept of one file: small, so that thousands are kept."""
+
+    outcome: dict[str, Any]
+    """``path`` and ``outcome``; of a file that could not be read also ``message``."""
+    format: str
+    broken: int
+    """Number of entries that could not be read."""
+    row: FileRow
+
+
+def make_row(outcome: dict[str, Any], report: InspectReport | None) -> TableRow:
+    """Return the row of a file.
+
+    :param outcome: its report without the contents
+    :param report: its contents, unless it could not be read
+    """
+    if report is None:
+        return TableRow(outcome, "", 0, make_lost_row(outcome))
+    data = FileData(name=outcome[_PATH], archive=None, failure=None, inspected=report, scanned=None)
+    return TableRow(outcome, report.format, len(report.broken), collect_row(data))
+
+
+def sort_rows(rows: Sequence[TableRow], key: str | None, *, is_reversed: bool) -> list[TableRow]:
+    """Return the rows sorted by a column; those without a value come last.
+
+    :param key: of a column; None keeps the order of the files
+    :raises MissingEntryError: when no file has the column
+    """
+    if key is None:
+        return list(rows)[:: -1 if is_reversed else 1]
+    _require_columns(rows, [key])
+    present = [row for row in rows if _find_cell(row, key) is not None]
+    absent = [row for row in rows if _find_cell(row, key) is None]
+    return sorted(present, key=lambda row: _rank(_find_cell(row, key)), reverse=is_reversed) + absent
+
+
+def _rank(cell: Cell | None) -> tuple[bool, float, str]:
+    """Return what a cell is sorted by: numbers, then text."""
+    if cell is None or cell.number is None:
+        return True, 0.0, cell.text.casefold() if cell is not None else ""
+    return False, cell.number, cell.text
+
+
+def _find_cell(row: TableRow, key: str) -> Cell | None:
+    if key in (_PATH, NAME):
+        return Cell(row.outcome[_PATH])
+    cell = row.row.cells.get(key)
+    return None if cell is None or cell.text == "null" else cell
+
+
+def _require_columns(rows: Iterable[TableRow], keys: Iterable[str]) -> None:
+    """Check that some file has each column.
+
+    :raises MissingEntryError: when none has
+    """
+    present = dict.fromkeys([_PATH, NAME, *(key for row in rows for key in row.row.cells)])
+    for key in keys:
+        if key not in present:
+            raise MissingEntryError(key, present=present, what="column")
+
+
+# -- CSV ----------------------------------------------------------------------------------------------
+
+
+def print_csv(rows: Sequence[TableRow], columns: Sequence[str] | None) -> None:
+    """Print all rows, also those of files that could not be read.
+
+    :param columns: keys of columns to print after ``path``, ``outcome`` and ``message``; None for all
+    :raises MissingEntryError: when no file has one of them
+    """
+    if columns is None:
+        keys = dict.fromkeys(_name(key) for row in rows for key in row.row.cells if key not in FACTS)
+        header = (*CSV_COLUMNS, *keys)
+    else:
+        _require_columns(rows, columns)
+        header = tuple(dict.fromkeys((*_FIRST, *columns)))
+    _csv.print_csv(header, map(_list_values, rows))
+
+
+def _list_values(row: TableRow) -> dict[str, Any]:
+    cells = {_name(key): _encode(cell) for key, cell in row.row.cells.items()}
+    return {**cells, **row.outcome, "format": row.format or None, "broken": row.broken if row.format else None}
+
+
+def _name(key: str) -> str:
+    """Return the name of a column: a file chooses keys of data, and must not hide a column of ours."""
+    return f"data.{key}" if key in CSV_COLUMNS and key not in FACTS else key
+
+
+def _encode(cell: Cell) -> Any:
+    """Return a cell as a value: of ``constant 0.0003`` the number."""
+    if cell.text == "null":
+        return None
+    digits = cell.text.replace(",", "")
+    if cell.number is None or _PLAIN.fullmatch(digits):
+        return digits if cell.number is not None else cell.text
+    return cell.number
+
+
+# -- text ---------------------------------------------------------------------------------------------
+
+
+def print_text(printer: _output.Plain, rows: Sequence[TableRow], columns: Sequence[str] | None) -> None:
+    """Print the rows of the files that could be read, and what they have in common.
+
+    :param columns: keys of the columns to print; None for facts and hyper-parameters that differ
+    :raises MissingEntryError: when no file has one of them
+    """
+    readable = [row for row in rows if row.format]
+    if columns is not None:
+        _require_columns(readable, columns)
+    table = make_table(row.row for row in readable)
+    keys = [column.key for column in table.columns if column.is_shown] if columns is None else list(columns)
+    keys = [key for key in keys if key not in (NAME, _PATH)]
+    notes = [_describe_broken(row) for row in readable]
+    cells = [
+        (row.name, *(_render(row, key) for key in keys), *([note] if any(notes) else ()))
+        for row, note in zip(table.rows, notes)
+    ]
+    header = (NAME, *keys, *([""] if any(notes) else ()))
+    numbers = {column.key for column in table.columns if column.is_number}
+    right = [place for place, key in enumerate(header) if key in numbers]
+    title = _output.count_noun(len(readable), "file") + (f" in {table.folder}" if table.folder else "")
+    printer.table(title, header, cells, right=right, longest=_LONGEST)
+    if columns is None:
+        _print_rest(printer, table, keys)
+
+
+def _render(row: FileRow, key: str) -> str:
+    cell = row.cells.get(key)
+    return "" if cell is None else "-" if cell.text == "null" else cell.text
+
+
+def _describe_broken(row: TableRow) -> str:
+    return f"{_output.count_noun(row.broken, 'broken entry', 'broken entries')}" if row.broken else ""
+
+
+def _print_rest(printer: _output.Plain, table: FileTable, shown: Sequence[str]) -> None:
+    """Print what all files have in common, and the names of the columns that are not shown."""
+    printer.table("the same in all files", (), [row for row in table.shared if not row[0].startswith("_")])
+    others = [column.key for column in table.columns if column.key not in shown]
+    if others:
+        more = f", \u2026 {len(others) - _LISTED} more" if len(others) > _LISTED else ""
+        printer.line(f"\n  --columns shows others that differ: {', '.join(others[:_LISTED])}{more}")

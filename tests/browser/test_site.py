@@ -1,0 +1,122 @@
+"""The documentation site in a browser: it fits the window, loads nothing from elsewhere, search and copying work."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.helpers.browser import NARROW, WIDE
+from tests.helpers.bundled import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.helpers.browser import Browser
+
+pytestmark = pytest.mark.browser
+
+PAGES: Final = (
+    "", "install/", "tutorials/is-it-safe/", "tutorials/run-without-torch/", "reference/commands/", "reference/api/",
+    "reference/errors/", "reference/limits/", "format/", "changelog/",
+)  # fmt: skip
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    """Serves files, and prints nothing."""
+
+    def log_message(self, *_: Any) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server with the site."""
+    for module in ("mkdocs", "material", "mkdocstrings"):
+        pytest.importorskip(module)
+    out = tmp_path_factory.mktemp("site")
+    subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(out)], cwd=ROOT, check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"},
+    )  # fmt: skip
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(out)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def wait_for(condition: Callable[[], Any]) -> Any:
+    """Wait until a condition is true; return its value."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.1)
+    message = "the page did not change within 30 seconds"
+    raise AssertionError(message)
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_fits_the_window_and_loads_only_itself(browser: Browser, site: str, page: str, width: int) -> None:
+    browser.open(site + page, width=width)
+    assert browser.find_overflow() == []
+    assert [line for line in browser.list_console() if "SEVERE" in line] == []
+    assert [address for address in browser.list_requests() if not address.startswith(site)] == []
+    browser.picture(f"site-{page.strip('/').replace('/', '-') or 'home'}-{width}")
+
+
+def test_the_home_page_follows_the_colours_of_the_system(browser: Browser, site: str) -> None:
+    colours = []
+    for scheme in ("light", "dark"):
+        browser.open(site, scheme=scheme)  # type: ignore[arg-type]
+        colours.append(browser.run("return getComputedStyle(document.body).backgroundColor"))
+        browser.picture(f"site-home-{scheme}", whole=False)
+    assert colours[0] != colours[1]
+
+
+SEARCH: Final = """
+    const query = document.querySelector(".md-search__input");
+    query.focus();
+    query.value = arguments[0];
+    for (const name of ["focus", "input", "keyup"]) query.dispatchEvent(new Event(name, {bubbles: true}));
+"""
+RESULTS: Final = """
+    const links = [...document.querySelectorAll(".md-search-result__link")];
+    return links.map((link) => link.pathname + link.hash);
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "result"),
+    [("central directory", "/format/#23-central-directory"), ("rebuild target", "/reference/commands/#rebuild")],
+)
+def test_search_finds(browser: Browser, site: str, words: str, result: str) -> None:
+    browser.open(site)
+    browser.run(SEARCH, words)
+    wait_for(lambda: result in browser.run(RESULTS))
+
+
+def test_copying_a_console_block_copies_its_commands(browser: Browser, site: str) -> None:
+    browser.open(f"{site}tutorials/is-it-safe/")
+    copied = browser.run(
+        """
+        const blocks = [...document.querySelectorAll("code")];
+        const block = blocks.find((code) => code.textContent.includes("$ sbformat scan"));
+        block.setAttribute("data-md-copying", "");
+        return [block.textContent, block.innerText];
+        """
+    )
+    assert "dangerous (harmful)" in copied[0]
+    assert [line for line in copied[1].splitlines() if line.strip()] == ["sbformat scan stranger.zip"]

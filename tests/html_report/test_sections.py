@@ -1,0 +1,282 @@
+"""What the sections of a page say: weights, optimizer state, episodes, statistics, settings, spaces."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import sbformat
+from sbformat.archive.hyperparameters import Hyperparameter
+from sbformat.html_report import weights
+from sbformat.html_report.archive_page import MOST_ROWS, render_archive
+from sbformat.html_report.collect import FileData, collect_file
+from sbformat.html_report.episodes import average, collect_episodes
+from sbformat.html_report.normalization import collect_statistics
+from sbformat.html_report.settings import list_settings, list_spaces
+from sbformat.html_report.weights import collect_weights, describe_numbers, find_parameters, read_numbers
+from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
+from tests.html_report.test_page import assert_is_harmless
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STATISTICS = ARCHIVES / "vecnormalize-pendulum.pkl"
+BUFFER = ARCHIVES / "replay-buffer-cartpole.pkl"
+
+
+def render(source: Any) -> str:
+    page = render_archive(collect_file(source)).replace("<wbr>", "")
+    assert_is_harmless(page)
+    return page
+
+
+def with_settings(**values: Any) -> FileData:
+    """The bundled agent, with decoded values of ``data``."""
+    file = collect_file(PPO)
+    assert file.inspected is not None
+    settings = {**(file.inspected.hyperparameters or {})}
+    settings.update((key, Hyperparameter(value, "decoded", None)) for key, value in values.items())
+    inspected = file.inspected._replace(hyperparameters=settings)
+    return FileData(name="a", archive=file.archive, failure=None, inspected=inspected, scanned=file.scanned)
+
+
+# -- weights ------------------------------------------------------------------------------------------
+
+
+def test_numbers_are_those_of_numpy() -> None:
+    state_dict = next(part for part in collect_weights(collect_file(PPO)) if part.report.name == "policy.pth")
+    found = {tensor.row.name: tensor.distribution for tensor in state_dict.tensors}
+    array = sbformat.read(PPO).parameters["policy"]["mlp_extractor.policy_net.2.weight"]
+    distribution = found["mlp_extractor.policy_net.2.weight"]
+    assert distribution is not None
+    assert distribution.mean == pytest.approx(array.mean(), rel=1e-5)
+    assert distribution.std == pytest.approx(array.std(), rel=1e-5)
+    assert (distribution.minimum, distribution.maximum) == (array.min(), array.max())
+    assert distribution.histogram is not None
+    assert sum(distribution.histogram.counts) == array.size
+    few = found["action_net.bias"]
+    assert few is not None
+    assert few.histogram is None
+
+
+@pytest.mark.parametrize(
+    ("array", "zeros", "not_finite", "has_histogram"),
+    [
+        (np.zeros(20), 20, 0, False),
+        (np.full(20, np.nan), 0, 20, False),
+        (np.array([np.inf, -np.inf, 0.0, 1.0] * 5), 5, 10, True),
+        (np.array([1e308, -1e308] * 5), 0, 0, False),
+        (np.array([5e-324, 0.0] * 5), 5, 0, False),
+        (1 + np.arange(20) * 2.3e-16, 0, 0, False),
+        (np.array([2**63 - 1, -(2**63)] * 5), 0, 0, True),
+        (np.array([True, False] * 5), 5, 0, True),
+        (np.zeros(0, np.float32), 0, 0, False),
+        (np.arange(7.0), 1, 0, False),
+        (np.arange(8.0), 1, 0, True),
+    ],
+)
+def test_odd_numbers_are_counted(array: Any, zeros: int, not_finite: int, has_histogram: bool) -> None:  # noqa: FBT001
+    found = describe_numbers(array)
+    assert found is not None
+    assert (found.zeros, found.not_finite, found.histogram is not None) == (zeros, not_finite, has_histogram)
+    if found.histogram is not None:
+        assert sum(found.histogram.counts) == array.size - not_finite
+    assert "nan" not in found.describe()
+
+
+def test_numbers_that_are_not_real_have_no_distribution() -> None:
+    assert describe_numbers(np.zeros(9, np.complex64)) is None
+    assert describe_numbers(np.zeros(9, [("a", "f4")])) is None
+
+
+def test_a_large_tensor_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "_SAMPLE", 100)
+    found = describe_numbers(np.arange(1001.0).reshape(7, 143))
+    assert found is not None
+    assert found.sampled
+    assert found.histogram is not None
+    assert 80 <= sum(found.histogram.counts) <= 100
+    assert not getattr(describe_numbers(np.arange(100.0)), "sampled", True)
+
+
+def test_a_tensor_that_is_read_in_pieces_gives_a_sample_of_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    array = np.random.default_rng(0).standard_normal((300, 1001)).astype(np.float32)
+    archive = sbformat.reads(sbformat.writes(sbformat.read(PPO).replace(parameters={"policy": {"a": array}})))
+    state_dict = archive.parameters["policy"]
+    monkeypatch.setattr(weights, "_LARGE_BYTES", 1000)
+    monkeypatch.setattr(weights, "_SAMPLE", 5000)
+    found, sampled = read_numbers(state_dict, state_dict.tensors()["a"])
+    assert sampled
+    assert found.tolist() == array.reshape(-1)[:: -(-array.size // 5000)].tolist()
+
+
+def test_the_state_of_an_optimizer_is_named_by_its_parameters() -> None:
+    report = sbformat.inspect(PPO)
+    optimizer = next(part for part in report.state_dicts if part.name == "policy.optimizer.pth")
+    policy = next(part for part in report.state_dicts if part.name == "policy.pth")
+    names = [row.name for row in policy.tensors]
+    assert find_parameters(optimizer, report.state_dicts) == dict(enumerate(names))
+    swapped = policy._replace(tensors=policy.tensors[::-1])
+    assert find_parameters(optimizer, [swapped, optimizer]) == {}
+    assert find_parameters(optimizer, [optimizer]) == {}
+    assert find_parameters(policy, report.state_dicts) == {}
+    assert "exp_avg_sq of action_net.weight" in render(PPO)
+
+
+def test_an_optimizer_of_a_part_is_named_by_the_parameters_of_that_part() -> None:
+    report = sbformat.inspect(SAC)
+    critic = next(part for part in report.state_dicts if part.name == "critic.optimizer.pth")
+    found = find_parameters(critic, report.state_dicts)
+    assert found[0] == "critic.qf0.0.weight"
+    assert all(name.startswith("critic.qf") for name in found.values())
+
+
+def test_many_tensors_are_counted_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays = {f"{'</script>' * 3}{at}": np.arange(9, dtype=np.float32) for at in range(1500)}
+    archive = sbformat.read(PPO).replace(parameters={"policy": arrays})
+    monkeypatch.setattr("sbformat.html_report.archive_page.MOST_PLOTS", 5)
+    page = render(archive)
+    assert page.count("<figure") == 5
+    assert "1,500 tensors" in page
+    assert f"{1500 - MOST_ROWS:,} more, which are not listed" in page
+    assert len(page) < 400_000
+
+
+# -- episodes -----------------------------------------------------------------------------------------
+
+
+def test_the_last_episodes_are_read_with_numbers_of_numpy() -> None:
+    file = with_settings(
+        ep_info_buffer=deque([{"r": 1.5, "l": 3, "t": 0.1}, {"r": -2, "l": 4}], maxlen=100),
+        ep_success_buffer=deque([True, False, 1.0, 0]),
+    )
+    found = collect_episodes(file)
+    assert found is not None
+    assert (found.rewards, found.lengths, found.success_rate) == ((1.5, -2.0), (3, 4), 0.5)
+    page = render_archive(file)
+    assert "The last 2 episodes" in page
+    assert "50% of them were a success" in page
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        5,
+        "text",
+        [None, 5, {}],
+        [{"r": "much", "l": 1}],
+        [{"r": math.nan, "l": 1}],
+        [{"r": 1.0, "l": math.inf}],
+        [{"r": 10**400, "l": 1}],
+        [],
+    ],
+)
+def test_episodes_that_are_none_are_left_out(rows: Any) -> None:
+    value = deque(rows) if isinstance(rows, list) else rows
+    assert collect_episodes(with_settings(ep_info_buffer=value)) is None
+
+
+def test_odd_episodes_beside_others_are_counted() -> None:
+    found = collect_episodes(with_settings(ep_info_buffer=[{"r": 1.0, "l": 1}, {"r": math.nan, "l": 1}, 3]))
+    assert found is not None
+    assert found.rewards == (1.0,)
+    assert "2 episodes" in found.remarks[0]
+
+
+def test_rewards_of_a_replay_buffer_are_summed_by_episode() -> None:
+    found = collect_episodes(collect_file(BUFFER))
+    buffer = sbformat.read_replay_buffer(BUFFER)
+    assert found is not None
+    assert found.lengths == tuple(episode.length for episode in buffer.episodes())
+    assert found.rewards == tuple(float(buffer.steps(episode)["rewards"].sum()) for episode in buffer.episodes())
+
+
+@pytest.mark.parametrize("name", ["buffer-hindsight", "buffer-episodes-of-1.7", "buffer-shared-full", "buffer-axes"])
+def test_rewards_of_other_layouts_are_summed_by_episode(name: str) -> None:
+    (path,) = (path for path in (ROOT / "conformance/vectors/valid").glob(f"{name}.*") if "expect" not in path.name)
+    found = collect_episodes(collect_file(path))
+    buffer = sbformat.read_replay_buffer(path)
+    episodes = buffer.episodes()
+    assert (found.rewards if found else ()) == tuple(float(buffer.steps(one)["rewards"].sum()) for one in episodes)
+
+
+def test_averages_are_means_of_the_last_numbers() -> None:
+    values = [float(at * at) for at in range(30)]
+    found = average(values, 10)
+    assert found[:3] == pytest.approx([0.0, 0.5, 5 / 3])
+    assert found[9:] == pytest.approx([np.mean(values[at - 9 : at + 1]) for at in range(9, 30)])
+    assert average(values[:19], 10) == []
+
+
+# -- statistics, settings, spaces ---------------------------------------------------------------------
+
+
+def test_statistics_are_those_of_the_file_and_of_a_bundle(tmp_path: Path) -> None:
+    sbformat.write(sbformat.bundle(SAC, STATISTICS), tmp_path / "bundle.zip")
+    known = sbformat.read_vecnormalize(STATISTICS)
+    assert isinstance(known.obs_rms, sbformat.RunningMeanStd)
+    for source in (STATISTICS, tmp_path / "bundle.zip"):
+        found = collect_statistics(collect_file(source))
+        assert found is not None
+        observations, returns = found.parts
+        assert [row.mean for row in observations.components] == known.obs_rms.mean.tolist()
+        assert [row.std for row in observations.components] == np.sqrt(known.obs_rms.var).tolist()
+        assert returns.shape == ()
+        assert dict(found.settings)["clip_obs"] == known.clip_obs
+        assert "Normalization statistics" in render(source)
+    assert collect_statistics(collect_file(SAC)) is None
+
+
+def test_settings_are_grouped_and_none_is_lost() -> None:
+    report = sbformat.inspect(PPO)
+    groups = list_settings(report)
+    names = [row.name for rows in groups.values() for row in rows]
+    assert report.data is not None
+    assert sorted([*names, "observation_space", "action_space"]) == sorted(report.data)
+    assert [row.name for row in groups["Optimization"]][:3] == ["learning_rate", "lr_schedule", "n_steps"]
+    assert {row.name for row in groups["Other values"]} >= {"_last_obs", "ep_info_buffer"}
+    assert [(row.role, row.kind) for row in list_spaces(report)] == [
+        ("Observation", "Box of 4"),
+        ("Action", "Discrete"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (ROOT / "conformance/vectors/valid/policy-cnn-multi-input.zip", ["Dict", "camera", "pre-processing"]),
+        (SAC, ["SAC", "critic.qf1.4.bias", "Layers (364 parameters)"]),
+        (STATISTICS, ["Statistics of VecNormalize", "Shape 3, from 101 samples"]),
+        (BUFFER, ["Replay buffer", "5 episodes in the replay buffer", "next_observations"]),
+        (ARCHIVES / "ppo-cartpole-1.0.zip", ["PPO", "1.0"]),
+    ],
+    ids=lambda value: getattr(value, "stem", ""),
+)
+def test_every_kind_of_file_has_a_page(source: Any, words: list[str]) -> None:
+    page = render(source)
+    for word in words:
+        assert word in page
+
+
+def test_a_dangerous_archive_has_its_findings_in_the_page(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    sbformat.write(sbformat.read(PPO).replace(extra={"x.pkl": b"cos\nsystem\n(S'<script>'\ntR."}), path)
+    page = render(path)
+    assert re.search(r'class="verdict-word">dangerous \(harmful\)', page)
+    assert "os.system" in page
+    assert "x.pkl" in page
+    allowed = collect_file(PPO, allow=["my.thing"])
+    assert allowed.scanned is not None
+
+
+def test_every_vector_of_the_format_has_a_page_or_a_reason() -> None:
+    vectors = [path for path in (ROOT / "conformance/vectors").rglob("*") if path.suffix in (".zip", ".pth", ".pkl")]
+    for path in sorted(vectors)[::60]:
+        file = collect_file(path)
+        assert (file.archive is None) == (file.failure is not None and file.inspected is None)
+        assert_is_harmless(render_archive(file))
