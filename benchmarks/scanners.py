@@ -28,6 +28,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 NOTHING: Final = "nothing found"
 NOT_READ: Final = "not read"
 CRASH: Final = "crash"
+ATTEMPTS: Final = 3
 RUNS: Final = "runs in SB3"
 """The column with the releases of SB3 that run the command in a file when they load it."""
 
@@ -122,12 +123,24 @@ def scan(scanner: Scanner, path: Path, environments: Path, workplace: Path) -> D
     return Done(run.returncode, run.stdout, run.stderr)
 
 
+def summarize_file(scanner: Scanner, path: Path, environments: Path, workplace: Path) -> str:
+    """Return the cell of a scanner and a path; run it again after a crash, because one stops on a busy machine."""
+    cell = CRASH
+    for _ in range(ATTEMPTS):
+        done = scan(scanner, path, environments, workplace)
+        cell = scanner.summarize(done)
+        if cell != CRASH:
+            break
+        print(f"{scanner.name} {path.name}: exit status {done.status}\n{done.errors[-2000:]}", file=sys.stderr)
+    return cell
+
+
 def summarize(scanner: Scanner, path: Path, environments: Path, workplace: Path) -> str:
     """Return the cell of a scanner and a file; the worst of the entries where it takes no folders."""
     if not path.is_dir() or scanner.takes_folders:
-        return scanner.summarize(scan(scanner, path, environments, workplace))
+        return summarize_file(scanner, path, environments, workplace)
     cells = {
-        scanner.summarize(scan(scanner, part, environments, workplace)) for part in sorted(path.rglob("*.pth"))
+        summarize_file(scanner, part, environments, workplace) for part in sorted(path.rglob("*.pth"))
     }  # fmt: skip
     return min(cells, key=[CRASH, NOT_READ, NOTHING].index) if cells <= {CRASH, NOT_READ, NOTHING} else "unsafe"
 
