@@ -189,9 +189,9 @@ def browser(session: nox.Session) -> None:
 def ci_kit(session: nox.Session) -> None:
     """Run the hooks in pre-commit, the GitHub Action, the steps of the Dockerfile, and Microsoft's rules for SARIF."""
     modules = install_node_packages(session, SARIF_MULTITOOL)
-    session.install(".[test]", "pre-commit")
+    session.install(".[test]", "pre-commit", "check-jsonschema")
     session.run(
-        "python", "-m", "pytest", "-n", "0", *pytest_arguments(session), "-m", "ci_kit",
+        "python", "-m", "pytest", "-n", "0", *pytest_arguments(session), "-m", "ci_kit", "tests/ci_kit",
         env={"SBFORMAT_NODE_MODULES": modules},
     )  # fmt: skip
 

@@ -73,6 +73,28 @@ def test_the_configuration_of_pre_commit_names_hooks_that_exist(tmp_path: Path) 
     assert library.load_config(str(tmp_path / "config.yaml"))["repos"] != []
 
 
+@pytest.mark.ci_kit
+@pytest.mark.parametrize(
+    ("schema", "name"),
+    [
+        ("github-actions", "action.yml"),
+        ("github-workflows", ".github/workflows/test.yml"),
+        ("dependabot", ".github/dependabot.yml"),
+        ("github-workflows", "page:.github/workflows/scan.yml"),
+        ("gitlab-ci", "page:.gitlab-ci.yml"),
+    ],
+)
+def test_the_files_for_continuous_integration_keep_their_schemas(schema: str, name: str, tmp_path: Path) -> None:
+    pytest.importorskip("check_jsonschema")
+    path = ROOT / name
+    if name.startswith("page:"):
+        path = tmp_path / "recipe.yml"
+        path.write_text(NAMED[name.removeprefix("page:")].text, "utf-8")
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", str(path)]
+    done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    assert done.returncode == 0, done.stdout
+
+
 # -- scripts ------------------------------------------------------------------------------------------
 
 
