@@ -125,14 +125,13 @@ def scan(scanner: Scanner, path: Path, environments: Path, workplace: Path) -> D
 
 def summarize_file(scanner: Scanner, path: Path, environments: Path, workplace: Path) -> str:
     """Return the cell of a scanner and a path; run it again after a crash, because one stops on a busy machine."""
-    cell = CRASH
     for _ in range(ATTEMPTS):
         done = scan(scanner, path, environments, workplace)
         cell = scanner.summarize(done)
         if cell != CRASH:
-            break
-        print(f"{scanner.name} {path.name}: exit status {done.status}\n{done.errors[-2000:]}", file=sys.stderr)
-    return cell
+            return cell
+    print(f"{scanner.name} {path.name}: exit status {done.status}\n{done.errors[-1000:]}", file=sys.stderr)
+    return CRASH
 
 
 def summarize(scanner: Scanner, path: Path, environments: Path, workplace: Path) -> str:
