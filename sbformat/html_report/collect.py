@@ -10,7 +10,7 @@ from sbformat.archive.archive import Archive
 from sbformat.errors import LimitError, SbformatError
 from sbformat.io.source import open_source
 from sbformat.limits import DEFAULT_LIMITS, Budget
-from sbformat.reader import read
+from sbformat.reader import read_in_place
 from sbformat.tools.inspect import inspect
 from sbformat.tools.scan import scan
 
@@ -87,7 +87,7 @@ def collect_file(
     content, failure = _try_to(lambda: _keep_content(source, limits))
     if content is None:
         return FileData(name=shown, archive=None, failure=failure, inspected=None, scanned=None)
-    archive, failure = _try_to(lambda: read(content, limits=limits, on_unknown="inert"))
+    archive, failure = _try_to(lambda: read_in_place(content, limits=limits, on_unknown="inert"))
     inspected = None
     if archive is not None:
         inspected, failure = _try_to(lambda: inspect(archive, limits=limits))

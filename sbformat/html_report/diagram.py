@@ -41,7 +41,9 @@ _RANK_GAP: Final = 34
 _MARGIN: Final = 2
 _SWEEPS: Final = 8
 _CHARACTERS: Final = 26
-"""Characters of a line in a box."""
+"""Characters of the title of a box."""
+_LINE_CHARACTERS: Final = 31
+"""Characters of another line, which is not bold."""
 _NAMES: Final = re.compile(r"[^\s(),\[\]=]+")
 
 
@@ -75,7 +77,8 @@ class Box:
     def texts(self) -> list[tuple[float, str]]:
         """Each line with the height of its baseline."""
         first = self.y + _PADDING + 12
-        return [(first + _LINE_HEIGHT * at, shorten(line)) for at, line in enumerate((self.title, *self.lines))]
+        others = [shorten(line, _LINE_CHARACTERS) for line in self.lines]
+        return [(first + _LINE_HEIGHT * at, line) for at, line in enumerate((shorten(self.title), *others))]
 
 
 class Diagram(NamedTuple):
@@ -146,7 +149,7 @@ def list_boxes(summary: Summary) -> list[Box]:
 def _describe_layer(layer: Layer) -> tuple[str, ...]:
     before = ", ".join(dict.fromkeys(map(format_shape, layer.input_shapes)))
     lines = [layer.operation, f"{before} \u2192 {format_shape(layer.shape)}"]
-    if len(joined := " \u00b7 ".join(lines)) <= _CHARACTERS:
+    if len(joined := " \u00b7 ".join(lines)) <= _LINE_CHARACTERS:
         lines = [joined]
     extra = [layer.activation] if layer.activation else []
     extra += [f"{layer.parameter_count:,} parameters"] if layer.weights else []
@@ -180,11 +183,11 @@ def _find_sources(names: Iterable[str], steps: dict[str, list[str]], at: dict[st
     return sorted(found)
 
 
-def shorten(text: str) -> str:
+def shorten(text: str, most: int = _CHARACTERS) -> str:
     """Return a text that fits into a box, without its middle if it is too long."""
-    if len(text) <= _CHARACTERS:
+    if len(text) <= most:
         return text
-    half = _CHARACTERS // 2
+    half = most // 2
     return f"{text[: half - 3]}\u2026{text[-half - 2 :]}"
 
 

@@ -189,7 +189,8 @@ _OVERFLOW: Final = """
 const width = document.documentElement.clientWidth;
 if (document.documentElement.scrollWidth <= width) return [];
 return [...document.querySelectorAll("body *")]
-  .filter((element) => element.getBoundingClientRect().right > width + 1)
+  .filter((element) => element.getBoundingClientRect().right > width + 1
+    || (element.scrollWidth > element.clientWidth + 1 && getComputedStyle(element).overflowX === "visible"))
   .map((element) => `${element.tagName.toLowerCase()}.${element.getAttribute("class") || ""}`)
   .slice(0, 20).concat(["the page"]);
 """
