@@ -14,6 +14,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.html_report.page import escape_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from xml.etree.ElementTree import Element
@@ -85,7 +87,7 @@ def convert_svg(document: str, label: str, classes: Classes) -> Any:
     used = {name for element in root.iter() for value in element.attrib.values() for name in _REFERENCE.findall(value)}
     content = "".join(part for child in root for part in _write(child, used, prefix, classes))
     return Markup('<svg class="plot" role="img" aria-label="{}" viewBox="{}">{}</svg>').format(
-        label, escape(_round(root.attrib["viewBox"])), Markup(content)  # noqa: S704 -- escaped by _write
+        escape_text(label), escape(_round(root.attrib["viewBox"])), Markup(content)  # noqa: S704 -- escaped by _write
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import unicodedata
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +28,8 @@ _LONGEST_TEXT: Final = 2000
 """Characters of one text from a file; longer ones are truncated."""
 _BREAK: Final = re.compile(r"(?<=[._/,:(])(?=[^\W\d])|(?<=[a-z]{2})(?=[A-Z][a-z])")
 """Where a long name can be broken: after a separator, and before a capital letter."""
+_MOST_MARKS: Final = 3
+"""Combining characters in a row that are printed: scripts of real languages need two or three."""
 _STYLE: Final = "style.css"
 
 
@@ -123,7 +126,26 @@ def _finalize(value: Any) -> Any:
     """Return what a template prints for a value: text from a file as printable text."""
     if value is None:
         return ""
-    return escape(value, _LONGEST_TEXT) if type(value) is str else value
+    return escape_text(value) if type(value) is str else value
+
+
+def escape_text(text: str, limit: int = _LONGEST_TEXT) -> str:
+    """Return text from a file as printable text: as :func:`sbformat.errors.escape`, and without piles of accents.
+
+    Combining characters are drawn over the one before them, many of them over the lines above and below, and a browser
+    cannot break a line between them: those beyond the first three in a row become backslash escapes.
+
+    :param text: any text
+    :param limit: number of characters after which it is truncated
+    """
+    printable = escape(text, limit)
+    if printable.isascii():
+        return printable
+    made, row = [], 0
+    for character in printable:
+        row = row + 1 if unicodedata.category(character).startswith("M") else 0
+        made.append(character if row <= _MOST_MARKS else character.encode("unicode_escape").decode("ascii"))
+    return "".join(made)
 
 
 def allow_breaks(text: str) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.html_report.inline_svg import LINE, MUTED, SERIES_1, SERIES_2, Classes, convert_svg
+from sbformat.html_report.inline_svg import LINE, MUTED, SERIES_1, SERIES_2, TEXT, Classes, convert_svg
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
 _POINTS_PER_INCH: Final = 72
+_LABEL: Final = 26
+"""Characters of a label."""
 _SETTINGS: Final = {
     "svg.fonttype": "none",
     "svg.hashsalt": "sbformat",
@@ -136,6 +138,30 @@ class Plots:
 
         return self._draw(draw, 360, 190, (48, 22, 352, 184), label)
 
+    def draw_bars(self, names: Sequence[str], values: Sequence[float], *, label: str) -> Any:
+        """Return a plot of fractions as bars, one below the other, with an axis in percent.
+
+        :param names: of the bars; what is not ASCII is replaced, and long ones are shortened
+        :param values: one number a name, of 0 or more
+        :param label: what a screen reader says
+        """
+
+        def draw(axes: Axes) -> None:
+            axes.grid(visible=True, axis="x")
+            axes.set_axisbelow(True)
+            positions = range(len(values))
+            axes.barh(positions, values, height=0.62, color=SERIES_1)
+            axes.set_yticks(positions, [_shorten(name) for name in names])
+            for text in axes.get_yticklabels():
+                text.set_parse_math(False)
+            axes.tick_params(axis="y", labelcolor=TEXT)
+            axes.set_ylim(len(values) - 0.4, -0.6)
+            axes.set_xlim(left=0)
+            _choose_ticks(axes.xaxis, 4, percent=True)
+
+        height = 16 * len(values) + 24
+        return self._draw(draw, 360, height, (150, 20, 346, height - 4), label)
+
     def _draw(
         self, draw: Callable[[Axes], None], width: int, height: int, box: tuple[int, int, int, int], label: str
     ) -> Any:
@@ -159,9 +185,17 @@ class Plots:
         return convert_svg(document.getvalue(), label, self._classes)
 
 
-def _choose_ticks(axis: Axis, most: int, *, integer: bool = False) -> None:
-    """Put round numbers on an axis, each with its own exponent."""
+def _shorten(name: str) -> str:
+    """Return the end of a name, in characters that every font has."""
+    plain = name.encode("ascii", "replace").decode("ascii")
+    plain = "".join(character if character.isprintable() else "?" for character in plain)
+    return plain if len(plain) <= _LABEL else f"...{plain[3 - _LABEL :]}"
+
+
+def _choose_ticks(axis: Axis, most: int, *, integer: bool = False, percent: bool = False) -> None:
+    """Put round numbers on an axis, each with its own exponent; with ``percent``, 0.5 as ``50%``."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axis.set_major_locator(MaxNLocator(nbins=most, integer=integer, steps=[1, 2, 2.5, 5, 10]))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.6g}".replace("-", "\u2212")))
+    scale, unit = (100, "%") if percent else (1, "")
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{scale * value:.6g}{unit}".replace("-", "\u2212")))

@@ -100,11 +100,14 @@ def write_report(
 def render_report(found: Sequence[FileData] | Sequence[FileRow], *, title: str | None = None) -> str:
     """Return the page about one or two files, or about rows, as text."""
     from sbformat.html_report.archive_page import render_archive
+    from sbformat.html_report.comparison_page import render_comparison
 
     files = [file for file in found if isinstance(file, FileData)]
     if not files:
         return render_table([row for row in found if isinstance(row, FileRow)], title=title)
-    return render_archive(files[0], title=title)
+    if len(files) == 1:
+        return render_archive(files[0], title=title)
+    return render_comparison(*files, title=title)
 
 
 def require_opened(found: Sequence[FileData] | Sequence[FileRow]) -> None:

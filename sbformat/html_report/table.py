@@ -11,7 +11,7 @@ import json
 import math
 import os
 import re
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -20,6 +20,7 @@ from sbformat.constants import OPTIMIZER_WORD
 from sbformat.data import Serialized
 from sbformat.errors import escape
 from sbformat.html_report.collect import Failure, FileData
+from sbformat.html_report.episodes import collect_episodes
 from sbformat.html_report.page import format_size, read_template, render_page
 from sbformat.html_report.settings import GROUPS
 from sbformat.tools.scan.report import VERDICTS
@@ -177,12 +178,12 @@ def _make_cells(file: FileData) -> dict[str, Cell]:
         count = sum(row.numel for row in report.state_dicts if OPTIMIZER_WORD not in row.name)
         cells["parameters"] = Cell(f"{count:,}", count)
     values = report.hyperparameters or {}
-    cells.update(_describe_training(values))
+    cells.update(_describe_training(file, values))
     cells.update(_list_hyperparameters(values))
     return cells
 
 
-def _describe_training(values: Mapping[str, Hyperparameter]) -> dict[str, Cell]:
+def _describe_training(file: FileData, values: Mapping[str, Hyperparameter]) -> dict[str, Cell]:
     """Return the cells of spaces, of timesteps, and of the last episodes."""
     cells = {}
     for key in ("observation_space", "action_space"):
@@ -191,23 +192,12 @@ def _describe_training(values: Mapping[str, Hyperparameter]) -> dict[str, Cell]:
     steps = values.get("num_timesteps")
     if steps is not None and type(steps.value) is int:
         cells["timesteps"] = Cell(f"{steps.value:,}", float(steps.value)) if abs(steps.value) < 1 << 63 else Cell("")
-    rewards = list_rewards(values)
-    if rewards:
-        mean = sum(rewards) / len(rewards)
+    episodes = collect_episodes(file)
+    if episodes is not None and episodes.rewards:
+        mean = math.fsum(episodes.rewards) / len(episodes.rewards)
         cells["mean_reward"] = Cell(f"{mean:.6g}", mean)
-        cells["episodes"] = Cell(str(len(rewards)), len(rewards))
+        cells["episodes"] = Cell(f"{len(episodes.rewards):,}", len(episodes.rewards))
     return cells
-
-
-def list_rewards(values: Mapping[str, Hyperparameter]) -> list[float]:
-    """Return the rewards of the last episodes that SB3 stores; those that are not a number are left out."""
-    episodes = values["ep_info_buffer"].value if "ep_info_buffer" in values else None
-    if not isinstance(episodes, (list, tuple, deque)):
-        return []
-    rewards = (
-        _render_plain(episode["r"]).number for episode in episodes if isinstance(episode, dict) and "r" in episode
-    )
-    return [reward for reward in rewards if reward is not None and math.isfinite(reward)]
 
 
 def _list_hyperparameters(values: Mapping[str, Hyperparameter]) -> dict[str, Cell]:

@@ -245,7 +245,7 @@ def test_the_printed_page_has_the_table_without_the_controls(browser: Browser, t
     assert not browser.driver.find_element("id", "controls").is_displayed()
     assert browser.find_overflow() == []
     region = browser.run("""
-        const region = document.querySelector(".wide");
+        const region = document.querySelector(".many");
         return [region.scrollWidth, region.clientWidth, region.scrollHeight, region.clientHeight];""")
     assert region[0] <= region[1]
     assert region[2] <= region[3]

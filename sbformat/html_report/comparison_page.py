@@ -1,0 +1,260 @@
+"""The page about two files: what differs between them, in settings, network, weights, verdict and everything else."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD
+from sbformat.errors import LimitError, SbformatError
+from sbformat.html_report.archive_page import MOST_ROWS, Plot, list_facts
+from sbformat.html_report.changed_weights import (
+    MOST_BARS,
+    ChangedWeights,
+    choose_bars,
+    compare_weights,
+    make_overlays,
+)
+from sbformat.html_report.episodes import collect_episodes
+from sbformat.html_report.page import format_number, read_template, render_page
+from sbformat.html_report.plots import Plots
+from sbformat.html_report.settings import GROUPS, list_settings, list_spaces
+from sbformat.policies.describe import list_tables
+from sbformat.tools.diff import diff
+
+if TYPE_CHECKING:
+    from sbformat.html_report.collect import FileData
+    from sbformat.html_report.plots import Histogram
+    from sbformat.policies.describe import Table
+    from sbformat.tools.diff import Change
+    from sbformat.tools.scan.report import Finding
+
+ABSENT: Final = "\u2013"
+"""What is shown where a file has no such value."""
+
+
+class Pair(NamedTuple):
+    """A value of both files."""
+
+    name: str
+    first: str
+    second: str
+    differs: bool
+    remark: str = ""
+
+
+class FindingPair(NamedTuple):
+    """A finding of one file or of both."""
+
+    finding: Finding
+    place: str
+    """``both``, ``first`` or ``second``."""
+
+
+def render_comparison(first: FileData, second: FileData, *, title: str | None = None) -> str:
+    """Return the page about two files."""
+    plots = Plots()
+    heading = title or " and ".join(_name_files(first.name, second.name))
+    context = make_context(first, second, plots) | {"heading": heading}
+    style = f"{read_template('comparison.css')}{plots.style}"
+    return render_page("comparison.html.jinja", context, title=f"{heading} \u2013 sbformat report", style=style)
+
+
+def _name_files(first: str, second: str) -> tuple[str, str]:
+    """Return the last parts of two paths, as many as it takes to tell them apart."""
+    parts = [name.replace("\\", "/").rstrip("/").split("/") for name in (first, second)]
+    for count in range(1, max(map(len, parts)) + 1):
+        one, other = ("/".join(part[-count:]) for part in parts)
+        if one != other:
+            return one, other
+    return first, second
+
+
+def make_context(first: FileData, second: FileData, plots: Plots) -> dict[str, Any]:
+    """Return what the template prints."""
+    changes, remark = _list_changes(first, second)
+    settings = pair_settings(first, second, changes)
+    changed = None
+    if first.archive is not None and second.archive is not None:
+        changed = compare_weights(first.archive, second.archive)
+    names = {(pair.entry, pair.name) for pair in changed.pairs} if changed is not None else set()
+    others = [row for row in changes if row.entry != DATA_ENTRY and (row.entry, row.loc) not in names]
+    return {
+        "first": first,
+        "second": second,
+        "is_equal": not changes and not remark and first.archive is not None and second.archive is not None,
+        "remark": remark,
+        "facts": pair_facts(first, second),
+        "settings": [pair for pair in settings if pair.differs],
+        "same_settings": [pair for pair in settings if not pair.differs],
+        "findings": pair_findings(first, second),
+        "networks": _list_networks(first, second),
+        "weights": make_weights(changed, first, second, plots) if changed is not None else None,
+        "others": others,
+        "most_rows": MOST_ROWS,
+    }
+
+
+def _list_changes(first: FileData, second: FileData) -> tuple[tuple[Change, ...], str]:
+    """Return the changes of :func:`sbformat.diff`, or why there are none."""
+    if first.archive is None or second.archive is None:
+        return (), ""
+    try:
+        return diff(first.archive, second.archive).changes, ""
+    except LimitError:
+        return (), "The files differ in more places than are listed."
+    except SbformatError as error:
+        return (), f"The files could not be compared: {error.message}"
+
+
+# -- facts, settings, findings, networks --------------------------------------------------------------
+
+
+def pair_facts(first: FileData, second: FileData) -> list[Pair]:
+    """Return the figures at the top of the page, with the verdicts, spaces and rewards."""
+    sides = [_list_figures(file) for file in (first, second)]
+    return [_make_pair(name, sides[0].get(name), sides[1].get(name)) for name in {**sides[0], **sides[1]}]
+
+
+def _list_figures(file: FileData) -> dict[str, str]:
+    figures: dict[str, str] = {}
+    if file.scanned is not None:
+        figures["Verdict"] = file.scanned.verdict
+    if file.inspected is not None:
+        figures |= {fact.label: fact.value for fact in list_facts(file, file.inspected)}
+        figures |= {f"{space.role} space": space.text for space in list_spaces(file.inspected)}
+    episodes = collect_episodes(file)
+    if episodes is not None and episodes.rewards:
+        mean = math.fsum(episodes.rewards) / len(episodes.rewards)
+        figures["Mean reward"] = f"{format_number(mean)} in {len(episodes.rewards)} episodes"
+    return figures
+
+
+def _make_pair(name: str, first: str | None, second: str | None, *, differs: bool = False, remark: str = "") -> Pair:
+    shown = (ABSENT if first is None else first), (ABSENT if second is None else second)
+    return Pair(name, *shown, differs or first != second, remark)
+
+
+def pair_settings(first: FileData, second: FileData, changes: tuple[Change, ...]) -> list[Pair]:
+    """Return every setting of the two files, in the order of the page about one file."""
+    changed: dict[str, str] = {}
+    for row in changes:
+        if row.entry == DATA_ENTRY and row.loc:
+            key = row.loc[1:].split("/")[0].replace("~1", "/").replace("~0", "~")
+            changed.setdefault(key, row.message)
+    sides = [_list_values(file) for file in (first, second)]
+    pairs = []
+    for name in sorted({**sides[0], **sides[1]}, key=_order_setting):
+        one, other = (side.get(name) for side in sides)
+        remark = changed.get(name, "") if one == other else ""
+        pairs.append(_make_pair(name, one, other, differs=name in changed, remark=remark))
+    return pairs
+
+
+def _order_setting(name: str) -> int:
+    """Return the place of a setting; others than the known ones come last, in the order of the files."""
+    known = [key for keys in GROUPS.values() for key in keys]
+    return known.index(name) if name in known else len(known)
+
+
+def _list_values(file: FileData) -> dict[str, str]:
+    if file.inspected is None:
+        return {}
+    groups = list_settings(file.inspected).values()
+    return {setting.name: setting.value for rows in groups for setting in rows}
+
+
+def pair_findings(first: FileData, second: FileData) -> list[FindingPair]:
+    """Return the findings of both files, those of one file first."""
+    sides = [
+        {(row.rule, row.entry, row.key, row.message): row for row in (file.scanned.findings if file.scanned else ())}
+        for file in (first, second)
+    ]
+    pairs = []
+    for key, finding in {**sides[0], **sides[1]}.items():
+        place = "both" if key in sides[0] and key in sides[1] else "first" if key in sides[0] else "second"
+        pairs.append(FindingPair(finding, place))
+    return sorted(pairs, key=lambda pair: pair.place == "both")
+
+
+def _list_networks(first: FileData, second: FileData) -> dict[str, Any] | None:
+    """Return the layers of both networks, or that they are the same; None if neither file has a policy."""
+    tables, reasons = [], []
+    for file in (first, second):
+        network = file.inspected.network if file.inspected else None
+        tables.append(_find_layers(list_tables(network)) if network is not None else None)
+        reasons.append(file.inspected.network_error if file.inspected else None)
+    if tables == [None, None] and reasons == [None, None]:
+        return None
+    is_same = tables[0] is not None and tables[1] is not None and tables[0].rows == tables[1].rows
+    return {"tables": tables, "reasons": reasons, "is_same": is_same}
+
+
+def _find_layers(tables: list[Table]) -> Table:
+    return next(table for table in tables if table.title.startswith("layers"))
+
+
+# -- weights ------------------------------------------------------------------------------------------
+
+
+def make_weights(changed: ChangedWeights, first: FileData, second: FileData, plots: Plots) -> dict[str, Any] | None:
+    """Return the tensors of both files, the plot of changes by layer, and histograms over each other."""
+    if not changed.pairs and not changed.unreadable:
+        return None
+    layers = changed.layers
+    bars = choose_bars(layers)
+    bar_plot = None
+    if any(layer.relative_change for layer in bars):
+        label = f"Relative change of {len(bars)} layers; the table below has the numbers"
+        bar_plot = plots.draw_bars(
+            [layer.name for layer in bars], [layer.relative_change for layer in bars], label=label
+        )
+    figures: dict[str, list[Plot]] = {}
+    if first.archive is not None and second.archive is not None:
+        for pair, before, after in make_overlays(changed, first.archive, second.archive):
+            caption = f"relative change {format_percent(pair.relative_change)}"
+            label = f"Histograms of {pair.name} in both files, {caption}; {describe_shift(before, after)}"
+            plot = Plot(pair.name, plots.draw_histogram(before, second=after, label=label), caption)
+            figures.setdefault(pair.entry, []).append(plot)
+    return {
+        "pairs": [(pair, format_percent(pair.relative_change)) for pair in changed.pairs],
+        "counts": _count_pairs(changed),
+        "omitted": changed.omitted,
+        "unreadable": changed.unreadable,
+        "layers": [(layer.name, format_percent(layer.relative_change)) for layer in layers],
+        "left_out_bars": len(layers) - len(bars),
+        "most_bars": MOST_BARS,
+        "bars": bar_plot,
+        "figures": figures,
+    }
+
+
+def _count_pairs(changed: ChangedWeights) -> list[tuple[str, int, int]]:
+    """Return the number of differing tensors and of all, of policies and of optimizers."""
+    rows = []
+    for title, is_optimizer in (("weights", False), ("optimizer state", True)):
+        pairs = [pair for pair in changed.pairs if (OPTIMIZER_WORD in pair.entry) == is_optimizer]
+        if pairs:
+            rows.append((title, sum(not pair.is_equal for pair in pairs), len(pairs)))
+    return rows
+
+
+def format_percent(change: float | None) -> str:
+    """Return a relative change in percent.
+
+    >>> format_percent(0.0123)
+    '1.23 %'
+    """
+    if change is None or math.isnan(change):
+        return "unknown"
+    if math.isinf(change):
+        return "from zero"
+    if change == 0:
+        return "equal"
+    return "less than 0.001 %" if change < 1e-5 else f"{100 * change:.3g} %" if change < 10 else f"{change:,.4g} times"
+
+
+def describe_shift(before: Histogram, after: Histogram) -> str:
+    """Return the range of two histograms as a phrase."""
+    low, high = min(before.low, after.low), max(before.high, after.high)
+    return f"from {format_number(low)} to {format_number(high)}"

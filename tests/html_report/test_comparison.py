@@ -1,0 +1,231 @@
+"""The page about two files: how far weights are apart, which settings differ, and files that cannot be compared."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import sbformat
+from sbformat.cli import main
+from sbformat.html_report.changed_weights import LayerPair, choose_bars, compare_weights, group_layers, make_overlays
+from sbformat.html_report.collect import collect_file
+from sbformat.html_report.comparison_page import format_percent, pair_facts, pair_findings, pair_settings
+from sbformat.pth.encode import dumps
+from tests.helpers import attacks
+from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, with_data
+from tests.html_report.test_page import ATTACK, assert_is_harmless, write_page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+OLD_PPO = ARCHIVES / "ppo-cartpole-1.0.zip"
+
+
+def with_weights(change: Callable[[dict[str, np.ndarray]], object]) -> bytes:
+    """The PPO archive with tensors of its policy changed."""
+    archive = sbformat.read(PPO)
+    policy = archive.state_dict("policy.pth")
+    arrays = {path: policy.array(path).copy() for path in policy.tensors()}
+    change(arrays)
+    return changed(policy_pth=dumps(policy.with_arrays(arrays)))
+
+
+def compare(first: Any, second: Any) -> Any:
+    return compare_weights(sbformat.read(first), sbformat.read(second))
+
+
+def test_equal_files_are_equal(tmp_path: Path) -> None:
+    found = compare(PPO, PPO)
+    assert all(pair.is_equal and pair.relative_change == 0 for pair in found.pairs)
+    assert {layer.relative_change for layer in found.layers} == {0}
+    page = write_page([PPO, PPO], tmp_path)
+    assert "The two files are equal." in page
+    assert page.count("<svg") == 0
+
+
+def test_the_change_of_a_tensor_and_of_its_layer() -> None:
+    def change(arrays: dict[str, np.ndarray]) -> None:
+        arrays["action_net.weight"] *= np.float32(1.5)
+
+    found = compare(PPO, with_weights(change))
+    differing = {pair.name: pair for pair in found.pairs if not pair.is_equal}
+    assert set(differing) == {"action_net.weight"}
+    assert differing["action_net.weight"].relative_change == pytest.approx(0.5)
+    layers = {layer.name: layer.relative_change for layer in found.layers}
+    policy = sbformat.read(PPO).parameters["policy"]
+    weight, bias = (np.linalg.norm(policy[f"action_net.{name}"]) for name in ("weight", "bias"))
+    assert layers["action_net"] == pytest.approx(0.5 * weight / math.hypot(weight, bias))
+    assert layers["value_net"] == 0
+    assert sum(pair.entry == "policy.optimizer.pth" for pair in found.pairs) == 36
+    assert "state/[0]/exp_avg" not in layers
+
+
+def test_histograms_of_a_tensor_have_one_range() -> None:
+    def change(arrays: dict[str, np.ndarray]) -> None:
+        arrays["mlp_extractor.policy_net.0.weight"] += np.float32(3)
+
+    second = with_weights(change)
+    archives = sbformat.read(PPO), sbformat.read(second)
+    (overlay,) = make_overlays(compare_weights(*archives), *archives)
+    assert (overlay.first.low, overlay.first.high) == (overlay.second.low, overlay.second.high)
+    assert sum(overlay.first.counts) == sum(overlay.second.counts) == 32
+    low = archives[0].parameters["policy"]["mlp_extractor.policy_net.0.weight"].min()
+    assert overlay.first.low == pytest.approx(float(low))
+    assert overlay.second.counts[0] == 0
+
+
+def test_numbers_that_are_not_finite_have_no_histogram_and_do_not_hide_the_rest(tmp_path: Path) -> None:
+    def change(arrays: dict[str, np.ndarray]) -> None:
+        arrays["action_net.weight"][:] = np.nan
+        arrays["value_net.weight"] += np.float32(1)
+
+    second = with_weights(change)
+    found = compare(PPO, second)
+    changes = {pair.name: pair.relative_change for pair in found.pairs if not pair.is_equal}
+    assert changes["action_net.weight"] is None
+    assert [layer.name for layer in choose_bars(found.layers)].count("action_net") == 0
+    page = write_page([PPO.read_bytes(), second], tmp_path)
+    assert_is_harmless(page)
+    assert "unknown" in page
+
+
+def test_tensors_of_another_shape_or_of_one_file_are_listed() -> None:
+    found = compare(PPO, SAC)
+    remarks = {pair.name: pair.remark for pair in found.pairs}
+    assert remarks["action_net.weight"] == "only in the first file"
+    assert remarks["actor.mu.weight"] == "only in the second file"
+    assert "actor.optimizer.pth" in found.unreadable
+    other = sbformat.read(OLD_PPO).parameters["policy"]
+    shapes = {pair.name: pair.shapes for pair in compare(PPO, OLD_PPO).pairs if pair.entry == "policy.pth"}
+    assert shapes["action_net.weight"] == ((2, 8), other["action_net.weight"].shape)
+
+
+def test_tensors_beyond_the_first_thousand_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("sbformat.html_report.changed_weights.MOST_TENSORS", 5)
+    found = compare(PPO, PPO)
+    assert len(found.pairs) == 5
+    assert found.omitted == 12 + 36 - 5
+    assert "… and 43 more" in write_page([PPO, with_data(lambda data: data.update(gamma=0.5))], tmp_path)
+
+
+def test_only_the_layers_that_changed_most_are_drawn() -> None:
+    layers = [LayerPair(str(index), index / 100) for index in range(100)]
+    layers += [LayerPair("zero", math.inf), LayerPair("unknown", math.nan)]
+    assert [layer.name for layer in choose_bars(layers)] == [str(index) for index in range(60, 100)]
+    assert group_layers([]) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (0.0, "equal"), (1e-7, "less than 0.001 %"), (0.0123, "1.23 %"), (1.414, "141 %"), (12.0, "12 times"),
+        (math.inf, "from zero"), (None, "unknown"), (math.nan, "unknown"),
+    ],
+)  # fmt: skip
+def test_a_relative_change_as_text(change: float | None, text: str) -> None:
+    assert format_percent(change) == text
+
+
+def test_settings_that_differ_are_apart_from_those_that_are_the_same(tmp_path: Path) -> None:
+    second = with_data(lambda data: (data.update(gamma=0.5, extra=1), data.pop("n_epochs")))
+    page = write_page([PPO, second], tmp_path)
+    count = len(sbformat.read(PPO).data) - 2 + 1  # without the spaces, and with the added key
+    assert f"3 of {count} hyper-parameters and values differ." in page
+    files = collect_file(PPO), collect_file(second)
+    pairs = {pair.name: pair for pair in pair_settings(*files, sbformat.diff(PPO, second).changes)}
+    assert {name for name, pair in pairs.items() if pair.differs} == {"gamma", "extra", "n_epochs"}
+    assert (pairs["gamma"].first, pairs["gamma"].second) == ("0.99", "0.5")
+    assert (pairs["extra"].first, pairs["n_epochs"].second) == ("\u2013", "\u2013")
+
+
+def test_a_blob_that_looks_the_same_but_differs_is_listed() -> None:
+    second = with_data(lambda data: data["ep_info_buffer"].update({":serialized:": SERIALIZED_DEQUE}))
+    files = collect_file(PPO), collect_file(second)
+    pairs = {pair.name: pair for pair in pair_settings(*files, sbformat.diff(PPO, second).changes)}
+    pair = pairs["ep_info_buffer"]
+    assert pair.first == pair.second
+    assert pair.differs
+    assert pair.remark
+
+
+SERIALIZED_DEQUE = attacks.encoded(b"\x80\x04\x8c\x0bcollections\x8c\x05deque\x93)K\x32\x86R.")
+"""An empty deque of at most 50 items."""
+
+
+def test_facts_and_findings_of_both_files() -> None:
+    second = attacks.in_blob(attacks.PAYLOAD)
+    files = collect_file(PPO), collect_file(second)
+    facts = {pair.name: pair for pair in pair_facts(*files)}
+    assert (facts["Verdict"].first, facts["Verdict"].second, facts["Verdict"].differs) == ("clean", "dangerous", True)
+    assert not facts["Algorithm"].differs
+    findings = pair_findings(*files)
+    assert findings
+    assert {row.place for row in findings} == {"second"}
+    assert {row.place for row in pair_findings(files[1], files[1])} == {"both"}
+    assert {row.place for row in pair_findings(files[1], files[0])} == {"first"}
+
+
+def test_networks_are_compared(tmp_path: Path) -> None:
+    assert "Both files have the same network." in write_page([PPO, with_data(lambda d: d.update(gamma=0))], tmp_path)
+    page = write_page([PPO, SAC], tmp_path)
+    assert "Both files have the same network." not in page
+    assert "actor.latent_pi.0" in page
+    assert "mlp_extractor.policy_net.0" in page
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_file_that_cannot_be_read_is_described_beside_the_other(tmp_path: Path, order: int) -> None:
+    (tmp_path / "broken.zip").write_bytes(PPO.read_bytes()[:5000])
+    sources = [PPO, tmp_path / "broken.zip"][::order]
+    assert main(["report", *map(str, sources), "-o", str(tmp_path / "two.html")]) == 1
+    page = (tmp_path / "two.html").read_text("utf-8").replace("<wbr>", "")
+    assert_is_harmless(page)
+    assert f"The {'second' if order == 1 else 'first'} file cannot be read" in page
+    assert "ActorCriticPolicy" in page
+
+
+def test_a_broken_entry_does_not_stop_the_comparison(tmp_path: Path) -> None:
+    page = write_page([changed(policy_optimizer_pth=b"PK broken"), PPO], tmp_path)
+    assert "1 entry of the first file cannot be read." in page
+    assert "policy.optimizer.pth" in page
+    assert "12 as a table" not in page
+
+
+@pytest.mark.parametrize("pair", [(ARCHIVES / "vecnormalize-pendulum.pkl", PPO), (PPO, b""), (SAC, OLD_PPO)])
+def test_files_of_any_kind_can_be_compared(tmp_path: Path, pair: tuple[Any, Any]) -> None:
+    assert_is_harmless(write_page(list(pair), tmp_path))
+
+
+@pytest.mark.parametrize("where", ["key", "value", "tensor", "name"])
+def test_what_the_files_contain_is_escaped(tmp_path: Path, where: str) -> None:
+    def change(data: dict[str, Any]) -> None:
+        data.update({ATTACK: 1} if where == "key" else {"gamma": ATTACK} if where == "value" else {})
+
+    second: Any = with_data(change)
+    if where == "tensor":
+        weights = {ATTACK: np.ones(9, np.float32), "$\\frac{x}{y}$": np.ones(9, np.float32)}
+        second = changed(policy_pth=dumps(weights))
+    if where == "name":
+        (tmp_path / "a$<b>&'\u202e.zip").write_bytes(second)
+        second = tmp_path / "a$<b>&'\u202e.zip"
+    page = write_page([PPO, second], tmp_path)
+    assert_is_harmless(page)
+    assert "\u202e" not in page
+    assert "&lt;" in page
+
+
+def test_names_of_layers_in_a_plot_are_text_and_not_formulas(tmp_path: Path) -> None:
+    names = ["$\\frac{1}{2}$.weight", "\u7f51\u7edc.weight", f"{'x' * 300}.weight", "</text><script>.weight"]
+    files = [changed(policy_pth=dumps({n: np.full(9, v, np.float32) for n in names})) for v in (1, 2)]
+    page = write_page(files, tmp_path)
+    assert_is_harmless(page)
+    assert "$\\frac{1}{2}$</text>" in page
+    assert "??</text>" in page
+
+
+def test_the_same_files_give_the_same_page(tmp_path: Path) -> None:
+    assert write_page([PPO, SAC], tmp_path) == write_page([PPO, SAC], tmp_path)
