@@ -194,7 +194,7 @@ class LimitError(SbformatError):
     ) -> None:
         message = (
             f"expected {limit} <= {allowed:,}, got {actual:,} or more; if you trust the size, "
-            f"pass limits=Limits({limit}=...) or --limit {limit}=..."
+            f"pass limits=Limits({limit}=...)"
         )
         super().__init__(message, entry=entry, offset=offset)
         self.limit = limit

@@ -150,6 +150,10 @@ class Budget:
         if not isinstance(limits, Limits):
             message = f"expected limits to be a Limits, got {type(limits).__name__}"
             raise TypeError(message)
+        if not all(isinstance(value, int) for value in limits):
+            name, value = next(item for item in limits._asdict().items() if not isinstance(item[1], int))
+            message = f"expected limits to be int, got {name}={value!r}"
+            raise TypeError(message)
         if min(limits) < 0:
             name = next(name for name, value in limits._asdict().items() if value < 0)
             message = f"expected limits of 0 or more, got {name}={getattr(limits, name)}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sbformat.archive.archive import Archive
 from sbformat.archive.entries import ReadOptions
-from sbformat.errors import SbformatError, UnsupportedError, quote
+from sbformat.errors import SbformatError, UnsupportedError, quote, require_names
 from sbformat.formats.opener import open_archive
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pth.values import TensorInfo
@@ -154,7 +154,7 @@ def read_parameters(
     parameters = archive.parameters
     if isinstance(entries, str):
         entries = [entries]
-    names = list(parameters) if entries is None else list(entries)
+    names = list(parameters) if entries is None else require_names(entries, "entries")
     return {name: parameters[name].to_numpy() for name in names}
 
 

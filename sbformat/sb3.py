@@ -183,7 +183,7 @@ def _installed_release() -> str:
     try:
         import stable_baselines3
     except ImportError:
-        message = "Stable-Baselines3 is not installed: pip install 'sbformat[sb3]'"
+        message = "to load an agent, Stable-Baselines3 is needed: pip install 'sbformat[sb3]'"
         raise UnsupportedError(message) from None
     first, second = (int(part) for part in stable_baselines3.__version__.split(".")[:2])
     if (first, second) < min(RELEASES):

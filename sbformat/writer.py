@@ -31,7 +31,7 @@ from sbformat.constants import (
 from sbformat.container.names import is_state_dict
 from sbformat.container.reader import Container
 from sbformat.container.writer import ContainerWriter, write_all
-from sbformat.errors import ContainerError, SbformatError, require_type
+from sbformat.errors import ContainerError, SbformatError, require_names, require_type
 from sbformat.io.atomic import new_file, open_new
 from sbformat.io.readahead import READ_AHEAD_BYTES, read_ahead
 from sbformat.io.source import BytesSource, FileSource
@@ -253,6 +253,7 @@ def new(template: Archive, parameters: Mapping[str, Any], *, data: Mapping[str, 
     """
     _require_archive(template)
     require_type(parameters, Mapping, "state dicts by name")
+    require_names(parameters.keys(), "parameters")
     made = fit_all(parameters, lambda name, value: _fit_state_dict(template.state_dict(name + PTH_SUFFIX), value))
     for name in template.parameters:
         if OPTIMIZER_WORD in name and name not in made:

@@ -27,7 +27,7 @@ from sbformat.constants import (
 )
 from sbformat.container.names import is_state_dict
 from sbformat.container.records import Member
-from sbformat.errors import FormatError, LimitError, MissingEntryError, SbformatError, require_type
+from sbformat.errors import FormatError, LimitError, MissingEntryError, SbformatError, require_names, require_type
 from sbformat.io.source import iter_views
 from sbformat.limits import Budget
 
@@ -402,6 +402,8 @@ class Archive:
         plain = {DATA_ENTRY: data, VERSION_ENTRY: stable_baselines3_version, SYSTEM_INFO_ENTRY: system_info}
         require_type(parameters, (Mapping, type(None)), "parameters to be state dicts by name")
         require_type(extra, (Mapping, type(None)), "extra to be bytes by entry name")
+        require_names((parameters or {}).keys(), "parameters")
+        require_names((extra or {}).keys(), "extra")
         state_dicts = {name + PTH_SUFFIX: value for name, value in (parameters or {}).items()}
         variables = self._variables_entry or PYTORCH_VARIABLES_ENTRY
         if pytorch_variables is None and variables not in self.entries:

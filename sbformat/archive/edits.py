@@ -53,7 +53,9 @@ def encode_edits(
             raise ContainerError(message)
         if content is None:
             entries.entry(name)  # raises if it does not exist
-        changes[name] = content if content is None else bytes(memoryview(content))  # memoryview refuses a number
+        else:
+            require_type(content, (bytes, bytearray, memoryview), f"{quote(name)} in extra to be bytes")
+        changes[name] = content if content is None else bytes(content)
     return changes
 
 

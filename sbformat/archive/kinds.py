@@ -133,10 +133,42 @@ def refuse_kind(kind: Kind, source: Source, names: Collection[str] = ()) -> NoRe
             "html": f"expected an archive, got an HTML page (a failed download?); it starts with {quote(head)}",
             "text": f"expected an archive, got a text file that starts with {quote(head)}",
             "empty-zip": "expected an archive, got an empty zip",
-            "unknown": f"expected an archive, got a file that starts with {quote(head)} (a zip starts with 'PK')",
+            "unknown": _describe_unknown(bytes(source.view(0, min(source.size, _HEAD_BYTES))), head),
         }[kind]
         raise ContainerError(message, offset=0)
     raise UnsupportedError(_SOMETHING_ELSE.get(kind) or _other_zip(names))
+
+
+_MAGIC: Final = (
+    (0, b"\x93NUMPY", "an array (.npy)"),
+    (0, b"\x89HDF\r\n", "an HDF5 file, such as a model of Keras"),
+    (0, b"\x1f\x8b", "a gzip file: unpack it first"),
+    (0, b"BZh", "a bzip2 file: unpack it first"),
+    (0, b"\xfd7zXZ\x00", "an xz file: unpack it first"),
+    (0, b"7z\xbc\xaf", "a 7z archive: unpack it first"),
+    (0, b"Rar!", "a rar archive: unpack it first"),
+    (257, b"ustar", "a tar archive: unpack it first"),
+    (4, b"TFL3", "a model of TensorFlow Lite"),
+    (0, b"%PDF", "a PDF"),
+    (0, b"\x89PNG", "a picture (PNG)"),
+    (0, b"\x7fELF", "a program (ELF)"),
+    (4, b"ftyp", "a video (MP4)"),
+)
+"""Formats that people have beside their agents: the position of a constant, the constant, and what it is."""
+_ONNX_FIELDS: Final = b"\x12\x1a\x22\x28\x32\x3a\x42\x72"
+"""First bytes of the fields of an ONNX ModelProto after its first, the version."""
+_LAST_ONNX: Final = b"\x28"
+"""A version that ONNX has not reached."""
+
+
+def _describe_unknown(head: bytes, shown: str) -> str:
+    """Return the error for a file of another format."""
+    found = next((what for at, magic, what in _MAGIC if head[at : at + len(magic)] == magic), None)
+    if found is None and head[:1] == b"\x08" and head[1:2] <= _LAST_ONNX and _ONNX_FIELDS.find(head[2:3] or b"-") >= 0:
+        found = "an ONNX model, which sbformat export writes and onnxruntime runs"
+    if found is not None:
+        return f"expected an archive, got {found}"
+    return f"expected an archive, got a file that starts with {quote(shown)} (a zip starts with 'PK')"
 
 
 _SOMETHING_ELSE: Final[dict[Kind, str]] = {

@@ -34,7 +34,7 @@ def read_arrays(path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS
     :raises TensorError: when an array does not fit its bytes
     :raises UnsupportedError: for another suffix, object arrays, and dtypes that need an extra
     """
-    suffix = os.path.splitext(os.fspath(path))[1]
+    suffix = os.path.splitext(os.fspath(path))[1].lower()
     if suffix == ".safetensors":
         return read_safetensors(path, limits=limits)[0]
     if suffix == ".npz":

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.arrayfiles.safetensors import CODES, check_safetensors
 from sbformat.container.names import check_name, check_path, check_paths
-from sbformat.errors import ContainerError, UnsupportedError, quote
+from sbformat.errors import ContainerError, UnsupportedError, quote, require_type
 from sbformat.io.atomic import new_file, new_folder, open_new
 from sbformat.io.readahead import READ_AHEAD_BYTES, read_ahead
 from sbformat.pth.array_streams import ArrayStream
@@ -51,11 +51,12 @@ def detect_format(path: str | os.PathLike[str]) -> ExportFormat:
 
     :raises UnsupportedError: for any other suffix
     """
+    require_type(path, (str, os.PathLike), "a path")
     text = os.fspath(path)
     if not text:
         message = "expected a path to write to, got an empty one"
         raise UnsupportedError(message)
-    suffix = Path(text).suffix
+    suffix = Path(text).suffix.lower()
     if suffix == ".safetensors":
         return "safetensors"
     if suffix == ".npz":

@@ -11,11 +11,13 @@ import contextlib
 import os
 import sys
 from importlib import import_module
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 import sbformat
-from sbformat.cli import _output, _streams
+from sbformat.cli import _streams
 from sbformat.cli._files import EXIT_COULD_NOT
+from sbformat.cli._options import is_verbose, set_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,12 +36,18 @@ class _Formatter(argparse.HelpFormatter):
         super().__init__(prog, max_help_position=32, width=96)
 
 
-def build_parser(first: str | None = None) -> argparse.ArgumentParser:
+class Parser(argparse.ArgumentParser):
+    """The parser of the whole command line, with the parsers of its commands."""
+
+    commands: dict[str, argparse.ArgumentParser]
+
+
+def build_parser(first: str | None = None) -> Parser:
     """Return the parser of the whole command line.
 
     :param first: the first argument: if it is a command, the modules of the other commands are not imported
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="sbformat",
         description="Read, check, scan, compare, edit, convert, rebuild and bundle Stable-Baselines3 archives, and run "
         "or export their agents. No code in a file is ever executed.",
@@ -47,7 +55,10 @@ def build_parser(first: str | None = None) -> argparse.ArgumentParser:
         formatter_class=_Formatter,
     )
     parser.add_argument("--version", action="version", version=f"sbformat {sbformat.__version__}")
-    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    subparsers = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", parser_class=argparse.ArgumentParser
+    )
+    parser.commands = subparsers.choices
     for command in (first,) if first in _COMMANDS else _COMMANDS:
         import_module(f"sbformat.cli.{command}").configure(_Subparsers(subparsers))
     return parser
@@ -75,16 +86,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_COULD_NOT
     if hasattr(sys.stdout, "reconfigure"):  # a terminal that cannot show a character gets its escape
         sys.stdout.reconfigure(errors="backslashreplace")
-    arguments = sys.argv[1:] if argv is None else argv
-    parser = build_parser(*arguments[:1])
-    args = parser.parse_args(arguments)
-    wrong = _streams.start(args)
-    if wrong:
-        parser.error(wrong)
-    _output.set_options(args)
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    args = _parse_arguments(arguments)
+    set_options(args)
+    begin = perf_counter()
     try:
         status: int = args.run(args)
         sys.stdout.flush()
+        if is_verbose():
+            _streams.write_remark(f"exit status {status} after {perf_counter() - begin:.2f} s")
     except BrokenPipeError:  # the reader of a pipe had enough
         _drop_output()
         return EXIT_COULD_NOT
@@ -97,6 +107,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _EXIT_INTERRUPTED
     return status
+
+
+def _parse_arguments(arguments: list[str]) -> argparse.Namespace:
+    """Parse the arguments; an error says what could be meant.
+
+    :raises SystemExit: for arguments that are wrong, and for --help
+    """
+    parser = build_parser(*arguments[:1])
+    if not arguments:
+        parser.error(f"expected a command: {', '.join(_COMMANDS)}")
+    if arguments[0] not in _COMMANDS and not arguments[0].startswith("-"):
+        from sbformat.cli._hints import explain_command
+
+        parser.error(explain_command(arguments[0], _COMMANDS))
+    args, extra = parser.parse_known_args(arguments)
+    if extra:
+        from sbformat.cli._hints import explain_options
+
+        command = parser.commands[args.command]
+        command.error(explain_options(extra, command))
+    wrong = _streams.start(args)
+    if wrong:
+        parser.error(wrong)
+    return args
 
 
 def _drop_output() -> None:

@@ -101,7 +101,9 @@ def parse_json(data: bytes, what: str, args: argparse.Namespace) -> Any:
     try:
         return parse(data, Budget(_files.make_limits(args)))
     except SbformatError as error:
-        error.message = f"{what}: {error.message}"
+        from sbformat.cli._hints import explain_json
+
+        error.message = f"{what}: {error.message}{explain_json(what, data.decode('utf-8', 'replace'))}"
         raise
 
 

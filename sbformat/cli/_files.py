@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-import argparse
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sbformat.cli import _streams
+from sbformat.cli import _progress, _streams
+from sbformat.cli._limits import add_limit_option, name_option
+from sbformat.cli._options import add_output_options, is_verbose
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import LimitError, SbformatError, UnsupportedError, ValidationError, escape, quote
+from sbformat.errors import (
+    LimitError,
+    MissingEntryError,
+    SbformatError,
+    UnsupportedError,
+    ValidationError,
+    escape,
+    quote,
+)
 from sbformat.limits import Limits
+from sbformat.rendering import count_noun, format_size
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sbformat.archive.archive import Archive
@@ -23,8 +35,8 @@ ALREADY_EXISTS: Final = "already exists"
 """Text of the FileExistsError for an output that can be overwritten."""
 
 ARCHIVE_SUFFIXES: Final = (".zip", ".pth", ".pkl")
-_DEPTHS: Final = ("json_depth", "value_depth")
-_DEEPEST: Final = 200
+_ROWS: Final = ("problems", "findings")
+"""Parts of a report that may have the message of an error."""
 EXIT_FINE: Final = 0
 EXIT_FINDINGS: Final = 1
 EXIT_COULD_NOT: Final = 2
@@ -53,50 +65,58 @@ def add_common_options(parser: argparse.ArgumentParser, *other_formats: str) -> 
     formats = ("text", "json", *other_formats)
     words = ("text for people (default)", "JSON", *(word.upper() for word in other_formats))
     parser.add_argument("--format", choices=formats, default="text", help=f"{', '.join(words[:-1])} or {words[-1]}")
-    volume = parser.add_mutually_exclusive_group()
-    volume.add_argument("-q", "--quiet", action="store_true", help="only results, findings and errors")
-    volume.add_argument("-v", "--verbose", action="store_true", help="everything, and what was read")
-    parser.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto", help="auto (default): in a terminal"
-    )
-    parser.add_argument(
-        "--limit", action="append", default=[], metavar="NAME=VALUE", type=_limit, help="change a limit; repeatable"
-    )
-
-
-def _limit(text: str) -> tuple[str, int]:
-    name, _, value = text.partition("=")
-    name = name.replace("-", "_")
-    if name not in Limits._fields:
-        message = f"unknown limit {escape(name)}; available: {', '.join(Limits._fields)}"
-        raise argparse.ArgumentTypeError(message)
-    try:
-        number = int(value.replace("_", ""))
-    except ValueError:
-        message = f"expected a whole number, got {escape(value)}"
-        raise argparse.ArgumentTypeError(message) from None
-    if name in _DEPTHS and number > _DEEPEST:
-        message = f"{name} can be at most {_DEEPEST}: reports are not nested deeper"
-        raise argparse.ArgumentTypeError(message)
-    return name, number
+    add_output_options(parser)
+    add_limit_option(parser)
 
 
 def read_archive(path: str, args: argparse.Namespace, on_unknown: OnUnknown = "error") -> Archive:
     """Read an archive with the options of the command line."""
     from sbformat.reader import read
 
-    limits = make_limits(args)
-    source = _streams.open_input(path, limits)
-    return read(source, limits=limits, on_unknown=on_unknown, unchecked_crc=args.unchecked_crc)
+    with _progress.count_file("reading", path) as progress:
+        return _read(partial(read, progress=progress), path, args, on_unknown)
 
 
 def read_in_place(path: str, args: argparse.Namespace, on_unknown: OnUnknown = "error") -> Archive:
     """Read an archive with the options of the command line; a large one stays in its file."""
     from sbformat.reader import read_in_place
 
+    return _read(read_in_place, path, args, on_unknown)
+
+
+def _read(function: Callable[..., Archive], path: str, args: argparse.Namespace, on_unknown: OnUnknown) -> Archive:
+    """Read an archive; with ``--verbose``, say what it is."""
     limits = make_limits(args)
     source = _streams.open_input(path, limits)
-    return read_in_place(source, limits=limits, on_unknown=on_unknown, unchecked_crc=args.unchecked_crc)
+    try:
+        archive = function(source, limits=limits, on_unknown=on_unknown, unchecked_crc=args.unchecked_crc)
+    except MissingEntryError as error:
+        if isinstance(source, str) and os.path.isdir(source) and error.name == DATA_ENTRY:
+            error.message = (
+                f"the folder has no archive: {', '.join(ARCHIVE_SUFFIXES)} or the file 'data' of an unzipped one"
+            )
+        raise
+    if is_verbose():
+        _report_read(_streams.name_input(path), archive)
+    return archive
+
+
+def _report_read(name: str, archive: Archive) -> None:
+    """Say on standard error what was read."""
+    from sbformat.archive.kinds import KIND_TITLES
+
+    entries = archive.entries.values()
+    words = [KIND_TITLES.get(archive.format, archive.format), count_noun(len(entries), "entry", "entries")]
+    words += [f"SB3 {version}"] if (version := _find_version(archive)) else []
+    words += [format_size(sum(entry.size for entry in entries))]
+    _streams.write_remark(f"read {escape(name, 1000)}: {', '.join(words)}")
+
+
+def _find_version(archive: Archive) -> str | None:
+    try:
+        return escape(archive.stable_baselines3_version or "", 40)
+    except SbformatError:
+        return None
 
 
 def make_limits(args: argparse.Namespace) -> Limits:
@@ -188,6 +208,9 @@ def report_errors(path: str, work: Callable[[], dict[str, Any]], *, outputs: Seq
         return {"path": name, **_describe_failure(path, error, outputs)}
     if report.get("output") == _streams.STANDARD_STREAM:
         report["output"] = _streams.name_output(report["output"])
+    for name in _ROWS:
+        for row in report.get(name, ()):
+            row["message"] = name_option(row["message"])
     return report
 
 
@@ -197,7 +220,7 @@ def _describe_failure(path: str, error: BaseException | None, outputs: Sequence[
         rows = [{"loc": row.loc, "kind": row.kind, "message": row.message} for row in error.problems]
         return {"outcome": error.outcome, "message": str(error), "problems": rows}
     if isinstance(error, SbformatError):
-        return {"outcome": error.outcome, "message": str(error)}
+        return {"outcome": error.outcome, "message": name_option(str(error))}
     if isinstance(error, OSError):
         return _describe_system_error(path, error, outputs)
     return {"outcome": LimitError.outcome, "message": "out of memory: this machine has less than the file needs"}

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sys
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias
 
 from sbformat import rendering
 from sbformat.cli import _streams
 from sbformat.cli._files import describe_failure
+from sbformat.cli._options import is_quiet, is_verbose, wants_color
 from sbformat.errors import escape
 from sbformat.rendering import render_table, write_numbers
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 REPORT_VERSION: Final = 1
 _REPORT_LINE: Final = "\n    "
@@ -27,9 +27,7 @@ _REPORT_LINE: Final = "\n    "
 _NO_FILES: Final = "[]\n}"
 """The end of a document without reports."""
 _CELL: Final = 100
-_LONG_WORK: Final = 50
 _LISTED: Final = 3
-_MANY_BYTES: Final = 1 << 26
 _ROWS: Final = 1000
 
 format_size = rendering.format_size
@@ -67,9 +65,10 @@ def _dumps(value: object) -> str:
 
 def shorten_rows(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
     """Return the first rows of a long table: a file does not decide how much is printed."""
-    if len(rows) <= _ROWS:
+    most = _ROWS * 100 if is_verbose() else _ROWS
+    if len(rows) <= most:
         return rows
-    return [*rows[:_ROWS], (f"\u2026 and {len(rows) - _ROWS:,} more", *[""] * (len(rows[0]) - 1))]
+    return [*rows[:most], (f"\u2026 and {len(rows) - most:,} more", *[""] * (len(rows[0]) - 1))]
 
 
 VERDICT_STYLES: Final = {
@@ -84,33 +83,6 @@ VERDICT_STYLES: Final = {
     "not read": "magenta",
 }
 """Styles of verdicts on a terminal: in the first column of a table, and of a :class:`Styled` text."""
-
-
-class Options(NamedTuple):
-    """What the options of every command say about output."""
-
-    quiet: bool = False
-    verbose: bool = False
-    color: str = "auto"
-
-
-_options = Options()
-
-
-def set_options(args: argparse.Namespace) -> None:
-    """Follow ``--quiet``, ``--verbose`` and ``--color`` from now on."""
-    global _options  # noqa: PLW0603 -- a process has one command line
-    _options = Options(args.quiet, args.verbose, args.color)
-
-
-def is_quiet() -> bool:
-    """Return whether only results, findings and errors are written."""
-    return _options.quiet
-
-
-def is_verbose() -> bool:
-    """Return whether everything is written: texts that are not shortened, and what was read."""
-    return _options.verbose
 
 
 class Styled(str):
@@ -152,7 +124,7 @@ class Plain:
         :param right: columns that are right-aligned
         :param longest: characters of a cell at most; ten times as many with ``--verbose``
         """
-        if _options.verbose:
+        if is_verbose():
             longest *= 10
         if rows:
             self.draw(title, header, [[escape(cell, longest) for cell in row] for row in shorten_rows(rows)], right)
@@ -269,7 +241,7 @@ def warn(text: str) -> None:
 
     :param text: escaped where it comes from a file
     """
-    if not _options.quiet:
+    if not is_quiet():
         _streams.write_remark(text)
 
 
@@ -292,7 +264,7 @@ def print_report(
         report_failure(report, lists_problems=args.format == "text")
     if args.format == "json":
         print_json(args.command, [report], stream=stream)
-    elif report["outcome"] == "ok" and (is_finding or not (_options.quiet and hasattr(args, "output"))):
+    elif report["outcome"] == "ok" and (is_finding or not (is_quiet() and hasattr(args, "output"))):
         print_text(make_printer(stream), report)
 
 
@@ -305,56 +277,8 @@ def make_printer(stream: TextIO | None = None) -> Plain:
     """
     stream = stream or sys.stdout
     is_terminal = stream.isatty()
-    color = _wants_color(is_terminal=is_terminal)
+    color = wants_color(is_terminal=is_terminal)
     if is_terminal or color:
         with contextlib.suppress(ImportError):
             return Rich(stream, color=color)
     return Plain(stream)
-
-
-def _wants_color(*, is_terminal: bool) -> bool:
-    """Return whether to write escape sequences (https://no-color.org, https://force-color.org)."""
-    if _options.color != "auto":
-        return _options.color == "always"
-    if os.environ.get("NO_COLOR"):
-        return False
-    return bool(os.environ.get("FORCE_COLOR")) or (is_terminal and os.environ.get("TERM") != "dumb")
-
-
-@contextlib.contextmanager
-def progress(label: str, total: int, *, least: int = _LONG_WORK) -> Iterator[Callable[[str], None]]:
-    """Show a progress bar for many items on a terminal; nothing elsewhere or for few.
-
-    :param label: the text beside the bar
-    :param total: the number at the end
-    :param least: the number from which it is shown
-    """
-    with _bar(label, total, shown=total >= least) as advance:
-        yield lambda _: advance(1)
-
-
-@contextlib.contextmanager
-def bytes_progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar for many bytes on a terminal; nothing elsewhere or for few.
-
-    :param label: the text beside the bar
-    :param total: the number at the end
-    """
-    with _bar(label, total, shown=total >= _MANY_BYTES) as advance:
-        yield advance
-
-
-@contextlib.contextmanager
-def _bar(label: str, total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
-    if not shown or _options.quiet or sys.stderr is None or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    try:
-        from rich.console import Console
-        from rich.progress import Progress
-    except ImportError:
-        yield lambda _: None
-        return
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda amount: bar.advance(task, amount)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.cli import _files, _output, _streams
+from sbformat.cli import _files, _output, _progress, _streams
+from sbformat.cli._hints import require_suffix
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
@@ -53,24 +54,25 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _bundle(args: argparse.Namespace) -> dict[str, Any]:
-    from sbformat.formats.vecnormalize import read_vecnormalize
     from sbformat.formats.vecnormalize.entries import ENTRIES
+    from sbformat.policies.loading import read_given_statistics
     from sbformat.tools.bundle import bundle
     from sbformat.writer import write
 
+    require_suffix("bundle", args.output)
     for path in (args.path, args.vecnormalize):
         _files.refuse_same_file(path, args.output)
     limits = _files.make_limits(args)
     statistics = _files.name_in_errors(
         args.vecnormalize,
-        lambda: read_vecnormalize(_streams.open_input(args.vecnormalize, limits), limits=limits),
+        lambda: read_given_statistics(_streams.open_input(args.vecnormalize, limits), limits),
     )
     archive = _files.read_archive(args.path, args)
     made = bundle(archive, statistics, overwrite=args.force, allow_mismatch=args.allow_mismatch)
     total = sum(entry.size for entry in made.entries.values())
     with (
         _streams.open_output(args.output, ".zip") as output,
-        _output.bytes_progress("writing", total) as advance,
+        _progress.count_bytes("writing", total) as advance,
     ):
         write(made, output, overwrite=args.force, progress=advance)
     entries = [{"entry": name, "nbytes": made.entries[name].size} for name in ENTRIES]

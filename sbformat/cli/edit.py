@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from sbformat.cli import _files, _output, _streams
+from sbformat.cli import _files, _output, _progress, _streams
 from sbformat.cli._assignments import add_set_option, parse_assignments
+from sbformat.cli._hints import require_suffix
 from sbformat.cli.diff import list_changes, print_changes
-from sbformat.errors import UnsupportedError, escape, quote
+from sbformat.errors import UnsupportedError, escape
 
 if TYPE_CHECKING:
     import argparse
 
     from sbformat.archive.archive import Archive
-
-_OTHER_SUFFIXES: Final = (".pth", ".safetensors", ".npz")
 
 
 def configure(subparsers: Any) -> None:
@@ -75,9 +74,8 @@ def _edit(args: argparse.Namespace) -> dict[str, Any]:
     output = _files.resolve_path(args.path) if args.in_place else args.output
     if not args.in_place:
         _files.refuse_same_file(args.path, output, hint="; --in-place writes over it")
-    if os.path.splitext(output)[1].lower() in _OTHER_SUFFIXES:
-        message = f"{quote(output)}: sbformat edit writes archives (.zip); sbformat convert writes the other formats"
-        raise UnsupportedError(message)
+    if not args.in_place:
+        require_suffix("edit", output)
     archive = _files.read_archive(args.path, args)
     if args.in_place and archive.format != "sb3":
         message = "--in-place needs an archive; write the edited archive to another file with -o"
@@ -95,7 +93,7 @@ def _edit(args: argparse.Namespace) -> dict[str, Any]:
     changes = list_changes(diff(archive, edited).changes)
     with (
         _streams.open_output(output, ".zip") as target,
-        _output.bytes_progress("writing", _count_bytes(edited)) as advance,
+        _progress.count_bytes("writing", _count_bytes(edited)) as advance,
     ):
         write(edited, target, overwrite=args.in_place or args.force, progress=advance)
     return {

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.cli import _agents, _files, _output
+from sbformat.cli._hints import require_suffix
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape, quote
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def configure(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Export; return 2 when it failed."""
-    suffix = os.path.splitext(args.output)[1]
+    suffix = os.path.splitext(args.output)[1].lower()
     if suffix in _FORMATS:
         for other, form in _FORMATS.items():
             for option in sorted(form.options - _FORMATS[suffix].options):
@@ -88,8 +89,10 @@ def _export(args: argparse.Namespace, suffix: str) -> dict[str, Any]:
     if suffix not in _FORMATS:
         other = next((name for name, form in _FORMATS.items() if form.beside == suffix != ""), "")
         hint = f"; {suffix} is written beside the output {other}" if other else ""
+        if not hint:
+            require_suffix("export", args.output)
         message = f"expected an output that ends in {', '.join(_FORMATS)}, got {quote(args.output)}{hint}"
-        raise UnsupportedError(message)
+        raise _files.OtherFileError(args.output) from UnsupportedError(message)
     _refuse_inputs(args, suffix)
     statistics = False if args.raw and args.vecnormalize is None else _agents.read_statistics(args)
     policy = _agents.load_agent(args, statistics=statistics)
@@ -134,6 +137,8 @@ def _refuse_inputs(args: argparse.Namespace, suffix: str) -> None:
 def _list_outputs(args: argparse.Namespace, suffix: str) -> list[str]:
     """Return the files that are written."""
     beside = _FORMATS[suffix].beside if suffix in _FORMATS else ""
+    if beside == ".h" and args.output.endswith(".C"):
+        beside = ".H"
     return [args.output, args.output[: -len(suffix)] + beside] if beside else [args.output]
 
 
@@ -187,7 +192,7 @@ def make_name(path: str) -> str:
 
 
 def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
-    suffix = os.path.splitext(report["files"][0]["path"])[1]
+    suffix = os.path.splitext(report["files"][0]["path"])[1].lower()
     with_ = ["without the bounds of the action"] * report["raw"]
     with_ += ["with the statistics of VecNormalize"] * (report["metadata"]["normalized"] == "true")
     words = [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sbformat.cli import _files, _output, _streams
+from sbformat.cli import _files, _output, _progress, _streams
+from sbformat.cli._hints import require_suffix
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
@@ -50,11 +51,12 @@ def run(args: argparse.Namespace) -> int:
     def work() -> dict[str, Any]:
         from sbformat.tools.extract import extract
 
+        require_suffix("extract", args.output)
         _files.refuse_same_file(args.path, args.output)
         archive = _files.read_in_place(args.path, args, on_unknown="inert")
         with (
             _streams.open_output(args.output, ".safetensors") as output,
-            _output.bytes_progress("extracting", _count_bytes(archive, args.entry)) as advance,
+            _progress.count_bytes("extracting", _count_bytes(archive, args.entry)) as advance,
         ):
             report = extract(
                 archive,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import sbformat
 from sbformat import pkl
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS
 from sbformat.cli import _files, _many, _output, _streams
+from sbformat.cli._limits import name_option
 from sbformat.constants import OPTIMIZER_WORD
 from sbformat.data import Serialized
 from sbformat.errors import MissingEntryError, SbformatError, escape
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _JSON_BITS = 64
 _JSON_TEXT = 200
+_SENTENCE: Final = 500
 
 
 def configure(subparsers: Any) -> None:
@@ -95,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     lost = partial(_make_result, report=None, args=args)
     found = _many.map_files(partial(inspect_one, args=args), paths, args, lost=lost, done="inspected")
     is_collected = args.as_table or args.format == "json"
-    with _output.progress("inspecting", len(paths) if is_collected else 0) as advance:
+    with _many.count_files("inspecting", paths if is_collected else (), args) as advance:
         for done in found:
             advance("")
             status = max(status, done.status)
@@ -149,7 +151,10 @@ def inspect_one(path: str, args: argparse.Namespace) -> InspectResult:
 
     def work() -> dict[str, Any]:
         archive = _files.read_archive(path, args, on_unknown="inert")
-        found.append(inspect(archive))
+        report = inspect(archive)
+        broken = tuple(row._replace(message=name_option(row.message)) for row in report.broken)
+        why = report.network_error and name_option(report.network_error)
+        found.append(report._replace(broken=broken, network_error=why))
         return _describe_requested(archive, args)
 
     outcome = _files.report_errors(path, work)
@@ -297,7 +302,7 @@ def _describe_value(value: object) -> str:
 
 def _print_text(printer: _output.Plain, outcome: dict[str, Any], report: InspectReport, *, brief: bool) -> None:
     printer.heading(escape(outcome["path"], 1000))
-    printer.table("summary", (), _list_summary(report))
+    printer.table("summary", (), _list_summary(report), longest=_SENTENCE)
     if report.system_info:
         printer.table("system info", (), list(report.system_info.items()))
     if report.hyperparameters is not None:

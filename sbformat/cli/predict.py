@@ -166,11 +166,11 @@ def _is_list(value: Any) -> bool:
 def _read_observation(args: argparse.Namespace) -> Any:
     """Return the observation of the command line: what JSON gives, an array, or arrays by key."""
     text: str = args.observation
-    if text.endswith((".npy", ".npz")):
+    if text.lower().endswith((".npy", ".npz")):
         from sbformat.arrayfiles.reader import read_array, read_arrays
 
         limits = _files.make_limits(args)
-        read: Any = read_array if text.endswith(".npy") else read_arrays
+        read: Any = read_array if text.lower().endswith(".npy") else read_arrays
         return _files.name_in_errors(text, lambda: read(text, limits=limits))
     if text == _streams.STANDARD_STREAM:
         return _agents.parse_json(sys.stdin.buffer.read(), "standard input", args)

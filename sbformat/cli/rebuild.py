@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from sbformat.cli import _files, _output, _streams
+from sbformat.cli import _files, _output, _progress, _streams
 from sbformat.cli._assignments import add_set_option, parse_assignments
+from sbformat.cli._hints import require_suffix
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape
 
@@ -83,6 +84,7 @@ def _rebuild(args: argparse.Namespace) -> dict[str, Any]:
     from sbformat.tools.rebuild import rebuild
     from sbformat.writer import write
 
+    require_suffix("rebuild", args.output)
     _files.refuse_same_file(args.path, args.output)
     if _is_statistics(args.path, args):
         return _rebuild_statistics(args)
@@ -99,7 +101,7 @@ def _rebuild(args: argparse.Namespace) -> dict[str, Any]:
     total = sum(entry.size for entry in archive.entries.values())
     with (
         _streams.open_output(args.output, ".zip") as output,
-        _output.bytes_progress("writing", total) as advance,
+        _progress.count_bytes("writing", total) as advance,
     ):
         write(archive, output, overwrite=args.force, progress=advance)
     return {"output": args.output, **report.to_json()}
@@ -162,6 +164,11 @@ def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
     found = [_render_place(row) for row in report["rows"] if row["is_finding"]]
     if found:
         printer.line(f"\n  The agent now computes or trains with something else: {', '.join(found)}")
+    if any(row["is_finding"] and "not known" in row["message"] for row in report["rows"]):
+        printer.line(
+            "\n  --allow NAME keeps a class or function that is not known: SB3 then imports and calls it. "
+            "--set KEY=JSON sets another value."
+        )
     if report["requires"]:
         printer.line("\n  The loader imports and trusts:")
         for required in report["requires"]:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sbformat.cli import _files, _many, _output, _streams
+from sbformat.cli._hints import require_suffix
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def write_page(paths: list[str], args: argparse.Namespace) -> dict[str, Any]:
     from sbformat.html_report.page import require_packages
     from sbformat.html_report.report import require_opened, write_report
 
+    require_suffix("report", args.output)
     require_packages()
     for path in paths:
         _files.refuse_same_file(path, args.output)
@@ -79,7 +81,7 @@ def collect_files(paths: list[str], args: argparse.Namespace) -> list[FileData] 
         return [collect(path) for path in paths]
     rows = []
     done = _many.map_files(partial(_collect_row, collect), paths, args, lost=make_lost_row, done="read")
-    with _output.progress("reading", len(paths)) as advance:
+    with _many.count_files("reading", paths, args) as advance:
         for row in done:
             advance(row.name)
             rows.append(row)

@@ -7,7 +7,8 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.cli import _files, _many, _output, _streams
+from sbformat.cli import _files, _many, _output, _progress, _streams
+from sbformat.cli._options import is_quiet, is_verbose
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     )
     reports, skipped = [], [row._asdict() for row in found.skipped]
     done = _many.map_files(work, found.paths, args, lost=lambda report: report, done="scanned")
-    with _output.progress("scanning", len(found.paths)) as advance:
+    with _many.count_files("scanning", found.paths, args) as advance:
         for report in done:
             advance(report["path"])
             reason = report.pop("skipped_as", None)
@@ -138,10 +139,12 @@ def scan_one(
     from sbformat.tools.scan import scan, scan_in_tree
 
     def work() -> dict[str, Any]:
-        if path not in roots:
-            return _to_json(scan(_streams.open_input(path, limits), limits=limits, allow=allow))
-        done = scan_in_tree(path, roots[path], limits=limits, allow=allow)
-        return {"skipped_as": done} if isinstance(done, str) else _to_json(done)
+        with _progress.count_file("scanning", path, passes=2) as progress:
+            if path not in roots:
+                source = _streams.open_input(path, limits)
+                return _to_json(scan(source, limits=limits, allow=allow, progress=progress))
+            done = scan_in_tree(path, roots[path], limits=limits, allow=allow, progress=progress)
+            return {"skipped_as": done} if isinstance(done, str) else _to_json(done)
 
     report = _files.report_errors(path, work)
     if not lists_imports:
@@ -205,7 +208,7 @@ def _print_sarif(reports: list[dict[str, Any]], skipped: dict[str, Any], status:
 
 
 def _print_text(printer: _output.Plain, reports: list[dict[str, Any]], skipped: dict[str, Any]) -> None:
-    quiet = _output.is_quiet()
+    quiet = is_quiet()
     for report in reports:
         if report["outcome"] == "ok" and not (quiet and report["verdict"] == "clean"):
             _print_report(printer, report)
@@ -218,7 +221,7 @@ def _print_text(printer: _output.Plain, reports: list[dict[str, Any]], skipped: 
 
 
 def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
-    digest = f" (sha256 {report['sha256'][:_SHOWN_DIGITS]}\u2026)" if report["sha256"] else ""
+    digest = f" (sha256 {_shorten_digest(report['sha256'])})" if report["sha256"] else ""
     printer.heading(f"{escape(report['path'], 1000)}: ", _output.Styled(_render_verdict(report)), digest)
     for name in report["names"]:
         printer.line(f"    also {escape(name, 1000)}")
@@ -236,6 +239,10 @@ def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
     printer.line()
 
 
+def _shorten_digest(digest: str) -> str:
+    return digest if is_verbose() else f"{digest[:_SHOWN_DIGITS]}\u2026"
+
+
 def _render_verdict(row: dict[str, Any]) -> str:
     """Return a verdict; of ``dangerous`` with its reason: harmful, or not known."""
     word: str = row["verdict"]
@@ -248,7 +255,7 @@ def _render_location(row: dict[str, Any]) -> str:
 
 
 def _render_names(row: dict[str, Any]) -> str:
-    shown = [escape(name, _CELL) for name in row["names"][:_SHOWN_NAMES]]
+    shown = [escape(name, _CELL) for name in row["names"][: None if is_verbose() else _SHOWN_NAMES]]
     more = len(row["names"]) - len(shown)
     return ", ".join(shown) + (f", \u2026 {more} more" if more else "")
 

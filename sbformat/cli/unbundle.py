@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from sbformat.cli import _files, _output, _streams
+from sbformat.cli import _files, _output, _progress, _streams
 from sbformat.cli.bundle import describe_statistics, print_statistics
 from sbformat.errors import UnsupportedError, escape
 
@@ -46,18 +46,23 @@ def run(args: argparse.Namespace) -> int:
 def _unbundle(args: argparse.Namespace) -> dict[str, Any]:
     from sbformat.container.writer import write_all
     from sbformat.formats.vecnormalize import writes_vecnormalize
+    from sbformat.formats.vecnormalize.entries import ENTRIES
     from sbformat.io.atomic import new_file, open_new
     from sbformat.tools.bundle import unbundle
     from sbformat.writer import write
 
     _check_outputs(args)
-    archive, statistics = unbundle(_files.read_archive(args.path, args))
+    source = _files.read_archive(args.path, args)
+    if not set(ENTRIES) & source.entries.keys():
+        message = "expected a bundle, got an archive without statistics; sbformat bundle puts them into it"
+        raise UnsupportedError(message)
+    archive, statistics = unbundle(source)
     data = writes_vecnormalize(statistics, target=args.target)
     with new_file(args.vecnormalize, overwrite=args.force) as temporary:
         with open_new(temporary) as file:
             write_all(file, data)
         total = sum(entry.size for entry in archive.entries.values())
-        with _output.bytes_progress("writing", total) as advance:
+        with _progress.count_bytes("writing", total) as advance:
             write(archive, args.output, overwrite=args.force, progress=advance)
     return {
         "output": args.output,

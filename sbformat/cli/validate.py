@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _many, _output
+from sbformat.cli._options import is_quiet
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         known_keys(None)  # imports jsonschema before processes are forked
     reports = []
     found = _many.map_files(partial(validate_one, args=args), paths, args, lost=lambda report: report, done="validated")
-    with _output.progress("validating", len(paths)) as advance:
+    with _many.count_files("validating", paths, args) as advance:
         for report in found:
             reports.append(report)
             advance(report["path"])
@@ -81,14 +82,14 @@ def _print_text(reports: list[dict[str, Any]]) -> None:
     printer = _output.make_printer()
     for report in reports:
         path = escape(report["path"], 1000)
-        if "message" in report or (_output.is_quiet() and report["outcome"] == "ok"):
+        if "message" in report or (is_quiet() and report["outcome"] == "ok"):
             continue
         verdict = "valid" if report["outcome"] == "ok" else str(report["outcome"])
         printer.line(f"{path}: ", _output.Styled(verdict))
         for row in report["problems"]:
             place = escape(row["entry"]) + (f" {row['loc']}" if row["loc"] else "")
             printer.line(f"  {row['level']}: {place}: {escape(row['message'], 600)} [{row['kind']}]")
-    if len(reports) > 1 and not _output.is_quiet():
+    if len(reports) > 1 and not is_quiet():
         counts = Counter("not read" if "message" in report else report["outcome"] for report in reports)
         unread = f", {counts['not read']:,} not read" if counts["not read"] else ""
         printer.line(f"{len(reports):,} files: {counts['ok']:,} valid, {counts['invalid']:,} invalid{unread}")

@@ -13,6 +13,8 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sbformat.errors import require_type
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -63,6 +65,7 @@ def new_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Path]
     :raises FileExistsError: when it exists and ``overwrite`` is False
     :raises OSError: when the target is not a regular file, or writing fails
     """
+    require_type(path, (str, os.PathLike), "a path")
     target = Path(os.path.realpath(path))
     mode = None
     if os.path.lexists(target):

@@ -93,11 +93,12 @@ def edit(
     unset, drop = require_names(unset, "unset"), require_names(drop, "drop")
     require_type(assign, Iterable, "assign to be a mapping or pairs")
     require_type(weights, (Mapping, type(None)), "weights to be arrays by name")
+    require_names((weights or {}).keys(), "weights")
+    pairs = _list_pairs(assign)
     archive = read(source, limits=limits)
     archive.require_writable()
     before = set(_iter_errors(archive))
     edited = archive
-    pairs = list(assign.items() if isinstance(assign, Mapping) else assign)
     if pairs or unset:
         edited = edited.replace(data=_edit_data(archive, pairs, unset, unknown_keys=unknown_keys))
         edited.data  # noqa: B018 -- decoding applies the limits of a reader
@@ -113,6 +114,20 @@ def edit(
     if mismatches and not allow_mismatch:
         raise _mismatch_error(mismatches)
     return EditReport(edited, problems)
+
+
+def _list_pairs(assign: Iterable[Any]) -> list[tuple[str, Any]]:
+    """Return the pairs to assign.
+
+    :raises TypeError: for anything but pairs of a location and a value
+    """
+    pairs = list(assign.items() if isinstance(assign, Mapping) else assign)
+    for pair in pairs:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            message = f"expected pairs of a key and a value in assign, got {quote(pair)}"
+            raise TypeError(message)
+        require_type(pair[0], str, "keys in assign to be str")
+    return [(key, value) for key, value in pairs]
 
 
 def _iter_errors(archive: Archive) -> Iterable[Problem]:

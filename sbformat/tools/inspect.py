@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 
 _POLICIES: Final = ("sb3", "folder", "sb2-zip", "sb2-pickle", "policy-file", "torch-zip", "torch-legacy")
 """The kinds of files that contain a policy."""
+_ARCHIVES: Final = ("sb3", "folder")
+_NORMALIZED_NOTE: Final = (
+    "trained behind VecNormalize: predict, evaluate and export need its statistics, usually vecnormalize.pkl beside "
+    "the archive (--vecnormalize FILE), or put into it by sbformat bundle"
+)
 _BUNDLE_NOTE: Final = "a bundle: it contains normalisation statistics, which sbformat unbundle extracts"
 
 
@@ -122,6 +127,7 @@ def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectR
             return None
 
     data = try_to(lambda: archive.data, DATA_ENTRY) if DATA_ENTRY in archive.contents else None
+    is_bundle = {SETTINGS_ENTRY, ARRAYS_ENTRY} <= set(archive.extra)
     system_info = try_to(lambda: archive.system_info, SYSTEM_INFO_ENTRY)
     network, network_error = _describe_network(archive, limits)
     state_dicts = [try_to(partial(_describe_state_dict, name, archive, budget), name) for name in archive.state_dicts]
@@ -140,7 +146,8 @@ def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectR
         notes=(
             *archive.notes,
             *_list_sbx_note(data),
-            *([_BUNDLE_NOTE] if {SETTINGS_ENTRY, ARRAYS_ENTRY} <= set(archive.extra) else []),
+            *([_BUNDLE_NOTE] if is_bundle else []),
+            *([_NORMALIZED_NOTE] if data is not None and not is_bundle and _is_normalized(archive) else []),
         ),
         network=network,
         network_error=network_error,
@@ -158,6 +165,20 @@ def _describe_network(archive: Archive, limits: Limits) -> tuple[Summary | None,
         return summarize(policy_graph(archive, vecnormalize=False, limits=limits)), None
     except SbformatError as error:
         return None, str(error).partition("\n")[0]
+
+
+def _is_normalized(archive: Archive) -> bool:
+    """Return whether it is certain that the agent was trained behind VecNormalize."""
+    if archive.format not in _ARCHIVES or archive.data.get("_last_original_obs") is None:
+        return False
+    from sbformat.policies.sb3.normalized import was_normalized
+    from sbformat.values.space_types import Space
+
+    try:
+        space = archive.decode("observation_space")
+    except SbformatError:
+        return False
+    return isinstance(space, Space) and was_normalized(archive, space)
 
 
 def _list_sbx_note(data: dict[str, Any] | None) -> tuple[str, ...]:

@@ -156,7 +156,7 @@ SLIPS: Final[dict[str, tuple[Callable[[Path], Any], str]]] = {
     ),
     "write without a path": (
         lambda _: sbformat.write(sbformat.read(PPO), None),  # type: ignore[arg-type]
-        "expected str, bytes or os.PathLike object, not NoneType",
+        "expected a path, got None",
     ),
     "replace data by a number": (
         lambda _: sbformat.read(PPO).replace(data=3),  # type: ignore[arg-type]

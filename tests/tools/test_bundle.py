@@ -486,7 +486,7 @@ def test_nothing_is_written_over_unasked(capsys: Capture, tmp_path: Path, statis
     assert run(capsys, *arguments, "--force")[0] == 0
     for there, other in ((model, out), (out, model)):
         there.write_text("mine")
-        assert "file exists" in failure(capsys, "unbundle", made, "-o", model, "--vecnormalize", out)["message"]
+        assert "already exists" in failure(capsys, "unbundle", made, "-o", model, "--vecnormalize", out)["message"]
         assert there.read_text() == "mine"
         assert not other.exists()
         there.unlink()
@@ -516,11 +516,11 @@ def test_no_output_is_an_input(capsys: Capture, tmp_path: Path, statistics: Path
 def test_what_cannot_be_leaves_nothing(capsys: Capture, tmp_path: Path, statistics: Path) -> None:
     out = tmp_path / "out.zip"
     message = failure(capsys, *BUNDLE, PPO, "--vecnormalize", PPO, "-o", out)["message"]
-    assert SETTINGS_ENTRY in message
-    assert str(PPO) in message
+    assert "got an archive without them" in message
     failure(capsys, *BUNDLE, statistics, "--vecnormalize", statistics, "-o", out)
     failure(capsys, *BUNDLE, PPO, "--vecnormalize", tmp_path / "none.pkl", "-o", out)
-    failure(capsys, "unbundle", PPO, "-o", out, "--vecnormalize", tmp_path / "v.pkl")
+    message = failure(capsys, "unbundle", PPO, "-o", out, "--vecnormalize", tmp_path / "v.pkl")["message"]
+    assert "expected a bundle, got an archive without statistics" in message
     made = tmp_path / "bundle.zip"
     text = new("gymnasium.spaces.text", "Text", {"min_length": 0, "max_length": 3, "_char_list": ("a",)})
     statistics.write_bytes(pickled(whole(action_space=text)))

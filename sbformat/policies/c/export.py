@@ -94,13 +94,13 @@ def _name_files(path: str | os.PathLike[str]) -> tuple[str, str]:
     text = os.fspath(path)
     base = os.path.basename(text)
     stem, suffix = os.path.splitext(base)
-    if suffix != ".c" or not stem:
+    if suffix.lower() != ".c" or not stem:
         message = f"expected a path that ends in .c, got {quote(base)}"
         raise ValueError(message)
     if not base.isprintable() or _UNSAFE & set(base):
         message = f"expected a file name without quotes, backslashes, question marks and brackets, got {quote(base)}"
         raise ValueError(message)
-    return text, f"{text[:-1]}h"
+    return text, text[:-1] + ("h" if suffix == ".c" else "H")
 
 
 def _narrow_port(port: Port) -> Port:

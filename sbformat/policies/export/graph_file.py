@@ -109,10 +109,10 @@ def choose_outputs(graph: Graph, outputs: Iterable[str] | None, *, raw: bool) ->
 
 
 def _name_weights_file(target: str) -> str:
-    if not target.endswith(_SUFFIX):
+    if not target.lower().endswith(_SUFFIX):
         message = f"expected a path that ends in {_SUFFIX}, got {quote(target)}"
         raise ValueError(message)
-    made = target.removesuffix(_SUFFIX) + _WEIGHTS_SUFFIX
+    made = target[: -len(_SUFFIX)] + _WEIGHTS_SUFFIX
     name = os.path.basename(made)
     if "\\" in name or not name.isprintable():  # a lone surrogate, which is a byte that is not UTF-8, is not printable
         message = f"expected a file name in UTF-8 without backslashes, which the JSON can contain, got {quote(name)}"

@@ -39,11 +39,12 @@ is in ``roles``; a default is in ``defaults``; a key that needs more than its va
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 from sbformat.archive.kinds import STATISTICS
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote, require_names
+from sbformat.errors import MissingEntryError, SbformatError, UnsupportedError, quote, require_names, require_type
 from sbformat.globals.references import REFERENCES
 from sbformat.globals.releases import NEWEST, Target, parse_target
 from sbformat.globals.renamed import current_name
@@ -60,7 +61,7 @@ from sbformat.tools.rebuild.statistics import RebuiltStatistics, rebuild_vecnorm
 from sbformat.values.types import Reference
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
     from sbformat.archive.archive import Archive
     from sbformat.io.source import SourceLike
@@ -150,6 +151,9 @@ def rebuild(
     :raises TypeError: when ``allow`` is a str
     """
     allow, supplied_at_load = require_names(allow, "allow"), require_names(supplied_at_load, "supplied_at_load")
+    require_type(algorithm, (str, type(None)), "the name of an algorithm")
+    require_type(policy_class, (str, type, type(None)), "a policy class or its name")
+    require_type(assign, (Mapping, type(None)), "assign to be values by key")
     if on_unknown not in get_args(OnUnknown):
         message = f"expected on_unknown to be one of {', '.join(get_args(OnUnknown))}, got {on_unknown!r}"
         raise ValueError(message)

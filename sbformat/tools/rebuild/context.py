@@ -232,5 +232,8 @@ class RebuildContext:
         :raises UnsupportedError: with everything that cannot be rebuilt
         """
         if self.refused:
-            message = f"cannot be rebuilt: {'; '.join(self.refused)}"
+            message = (
+                f"cannot be rebuilt: {'; '.join(self.refused)}; --on-unknown drop (on_unknown='drop') drops it, "
+                "--allow NAME (allow=[NAME]) keeps a class or function by its name"
+            )
             raise UnsupportedError(message, entry=DATA_ENTRY)
