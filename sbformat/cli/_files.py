@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sbformat.cli import _streams
+from sbformat.cli import _progress, _streams
 from sbformat.cli._limits import add_limit_option, name_option
 from sbformat.cli._options import add_output_options, is_verbose
 from sbformat.constants import DATA_ENTRY
@@ -72,7 +73,8 @@ def read_archive(path: str, args: argparse.Namespace, on_unknown: OnUnknown = "e
     """Read an archive with the options of the command line."""
     from sbformat.reader import read
 
-    return _read(read, path, args, on_unknown)
+    with _progress.count_file("reading", path) as progress:
+        return _read(partial(read, progress=progress), path, args, on_unknown)
 
 
 def read_in_place(path: str, args: argparse.Namespace, on_unknown: OnUnknown = "error") -> Archive:

@@ -28,6 +28,9 @@ CSV_COLUMNS: Final = (*_FIRST, "format", "broken", *(key for key in FACTS if key
 _PATH: Final = "path"
 _PLAIN: Final = re.compile(r"-?\d+")
 _LONGEST: Final = 300
+_WIDTH: Final = 120
+"""Characters of a line for all columns but the names of files."""
+_GAP: Final = 2
 _LISTED: Final = 12
 """Columns that are named because they are not shown."""
 
@@ -147,6 +150,8 @@ def print_text(printer: _output.Plain, rows: Sequence[TableRow], columns: Sequen
     table = make_table(row.row for row in readable)
     keys = [column.key for column in table.columns if column.is_shown] if columns is None else list(columns)
     keys = [key for key in keys if key not in (NAME, _PATH)]
+    if columns is None:
+        keys = _keep_narrow(table, keys)
     notes = [_describe_broken(row) for row in readable]
     cells = [
         (row.name, *(_render(row, key) for key in keys), *([note] if any(notes) else ()))
@@ -159,6 +164,18 @@ def print_text(printer: _output.Plain, rows: Sequence[TableRow], columns: Sequen
     printer.table(title, header, cells, right=right, longest=_LONGEST)
     if columns is None:
         _print_rest(printer, table, keys)
+
+
+def _keep_narrow(table: FileTable, keys: Sequence[str]) -> list[str]:
+    """Return the first columns that together are narrow enough to be read as a table."""
+    kept: list[str] = []
+    left = _WIDTH
+    for key in keys:
+        left -= _GAP + max(len(key), *(len(_render(row, key)) for row in table.rows))
+        if left < 0:
+            break
+        kept.append(key)
+    return kept
 
 
 def _render(row: FileRow, key: str) -> str:

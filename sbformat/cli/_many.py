@@ -7,7 +7,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sbformat.cli import _files, _streams, _workers
+from sbformat.cli import _files, _progress, _streams, _workers
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
@@ -57,9 +57,24 @@ def map_files(
     return _workers.map_in_order(
         work,
         paths,
-        processes=min(args.jobs or _workers.processors(), len(paths)) if _is_worth_processes(paths) else 1,
+        processes=_count_processes(paths, args),
         lost=lambda path: lost({"path": path, "outcome": _files.PROCESS_ENDED, "message": message}),
     )
+
+
+@contextlib.contextmanager
+def count_files(label: str, paths: Sequence[str], args: argparse.Namespace) -> Iterator[Callable[[str], None]]:
+    """Show a bar for files: of many, and of few large ones on which several processes work.
+
+    On few files this process shows a bar for each, while it is read.
+    """
+    least = 2 if _count_processes(paths, args) > 1 else _progress.MANY_ITEMS
+    with _progress.count_items(label, len(paths), least=least) as advance:
+        yield advance
+
+
+def _count_processes(paths: Sequence[str], args: argparse.Namespace) -> int:
+    return min(args.jobs or _workers.processors(), len(paths)) if _is_worth_processes(paths) else 1
 
 
 def _is_worth_processes(paths: Sequence[str]) -> bool:

@@ -19,7 +19,7 @@ from sbformat.rendering import render_table, write_numbers
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 REPORT_VERSION: Final = 1
 _REPORT_LINE: Final = "\n    "
@@ -27,9 +27,7 @@ _REPORT_LINE: Final = "\n    "
 _NO_FILES: Final = "[]\n}"
 """The end of a document without reports."""
 _CELL: Final = 100
-_LONG_WORK: Final = 50
 _LISTED: Final = 3
-_MANY_BYTES: Final = 1 << 26
 _ROWS: Final = 1000
 
 format_size = rendering.format_size
@@ -284,42 +282,3 @@ def make_printer(stream: TextIO | None = None) -> Plain:
         with contextlib.suppress(ImportError):
             return Rich(stream, color=color)
     return Plain(stream)
-
-
-@contextlib.contextmanager
-def progress(label: str, total: int, *, least: int = _LONG_WORK) -> Iterator[Callable[[str], None]]:
-    """Show a progress bar for many items on a terminal; nothing elsewhere or for few.
-
-    :param label: the text beside the bar
-    :param total: the number at the end
-    :param least: the number from which it is shown
-    """
-    with _bar(label, total, shown=total >= least) as advance:
-        yield lambda _: advance(1)
-
-
-@contextlib.contextmanager
-def bytes_progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar for many bytes on a terminal; nothing elsewhere or for few.
-
-    :param label: the text beside the bar
-    :param total: the number at the end
-    """
-    with _bar(label, total, shown=total >= _MANY_BYTES) as advance:
-        yield advance
-
-
-@contextlib.contextmanager
-def _bar(label: str, total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
-    if not shown or is_quiet() or sys.stderr is None or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    try:
-        from rich.console import Console
-        from rich.progress import Progress
-    except ImportError:
-        yield lambda _: None
-        return
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda amount: bar.advance(task, amount)

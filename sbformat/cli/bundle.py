@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.cli import _files, _output, _streams
+from sbformat.cli import _files, _output, _progress, _streams
 from sbformat.cli._hints import require_suffix
 from sbformat.errors import escape
 
@@ -72,7 +72,7 @@ def _bundle(args: argparse.Namespace) -> dict[str, Any]:
     total = sum(entry.size for entry in made.entries.values())
     with (
         _streams.open_output(args.output, ".zip") as output,
-        _output.bytes_progress("writing", total) as advance,
+        _progress.count_bytes("writing", total) as advance,
     ):
         write(made, output, overwrite=args.force, progress=advance)
     entries = [{"entry": name, "nbytes": made.entries[name].size} for name in ENTRIES]

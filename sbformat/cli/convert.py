@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.cli import _files, _output, _streams
+from sbformat.cli import _files, _output, _progress, _streams
 from sbformat.cli._hints import require_suffix
+from sbformat.constants import PTH_SUFFIX
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
     import argparse
+
+    from sbformat.archive.archive import Archive
 
 _FORMATS: Final = ("zip", "safetensors", "pth")
 
@@ -43,10 +47,9 @@ def run(args: argparse.Namespace) -> int:
         require_suffix("convert", args.output)
         _files.refuse_same_file(args.path, args.output)
         source = _files.read_in_place(args.path, args)
-        total = sum(entry.size for entry in source.entries.values())
         with (
             _streams.open_output(args.output, f".{args.to}") as output,
-            _output.bytes_progress("converting", total) as advance,
+            _progress.count_bytes("converting", _count_bytes(source, output, args.entry)) as advance,
         ):
             report = convert(source, output, entry=args.entry, overwrite=args.force, progress=advance)
         return {**report._asdict(), "output": args.output}
@@ -56,6 +59,16 @@ def run(args: argparse.Namespace) -> int:
     report = _files.report_errors(args.path, work, outputs=[args.output])
     _output.print_report(args, report, _print_text)
     return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT
+
+
+def _count_bytes(source: Archive, output: str, entry: str) -> int:
+    """Return the bytes that the conversion counts: of a safetensors file, tensors are read before they are written."""
+    sizes = {name: member.size for name, member in source.entries.items()}
+    suffix = os.path.splitext(output)[1].lower()
+    if suffix == ".safetensors":
+        return 2 * sum(sizes.values())
+    name = entry if entry.endswith(PTH_SUFFIX) else f"{entry}{PTH_SUFFIX}"
+    return sizes.get(name, sum(sizes.values())) if suffix == PTH_SUFFIX else sum(sizes.values())
 
 
 def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:

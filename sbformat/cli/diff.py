@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from typing import Any, Final
 
-from sbformat.cli import _files, _output, _streams
+from sbformat.cli import _files, _output, _progress, _streams
 from sbformat.errors import escape
 
 _LISTED: Final = 10
@@ -70,7 +70,8 @@ def run(args: argparse.Namespace) -> int:
 
         old = _files.read_archive(args.path, args, on_unknown="inert")
         new = _files.name_in_errors(args.other, lambda: _files.read_archive(args.other, args, on_unknown="inert"))
-        report = diff(old, new, only=args.only, rtol=args.rtol, atol=args.atol)
+        with _progress.count_bytes("comparing", sum(entry.size for entry in new.entries.values())) as advance:
+            report = diff(old, new, only=args.only, rtol=args.rtol, atol=args.atol, progress=advance)
         return {
             "other": _streams.name_input(args.other),
             "only": args.only,

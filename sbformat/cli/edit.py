@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from sbformat.cli import _files, _output, _streams
+from sbformat.cli import _files, _output, _progress, _streams
 from sbformat.cli._assignments import add_set_option, parse_assignments
 from sbformat.cli._hints import require_suffix
 from sbformat.cli.diff import list_changes, print_changes
@@ -93,7 +93,7 @@ def _edit(args: argparse.Namespace) -> dict[str, Any]:
     changes = list_changes(diff(archive, edited).changes)
     with (
         _streams.open_output(output, ".zip") as target,
-        _output.bytes_progress("writing", _count_bytes(edited)) as advance,
+        _progress.count_bytes("writing", _count_bytes(edited)) as advance,
     ):
         write(edited, target, overwrite=args.in_place or args.force, progress=advance)
     return {

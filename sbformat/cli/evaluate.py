@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.cli import _agents, _files, _output
+from sbformat.cli import _agents, _files, _output, _progress
 from sbformat.errors import DataError, SbformatError, ValidationError, escape
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _run_agent(args: argparse.Namespace, env_kwargs: dict[str, Any]) -> Evaluati
 
     archive = _files.read_archive(args.path, args)
     try:
-        with _output.progress("episodes", args.episodes, least=2) as advance:
+        with _progress.count_items("episodes", args.episodes, least=2) as advance:
             return evaluate(
                 archive,
                 args.env,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sbformat.cli import _files, _output, _streams
+from sbformat.cli import _files, _output, _progress, _streams
 from sbformat.cli._hints import require_suffix
 from sbformat.errors import escape
 
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         archive = _files.read_in_place(args.path, args, on_unknown="inert")
         with (
             _streams.open_output(args.output, ".safetensors") as output,
-            _output.bytes_progress("extracting", _count_bytes(archive, args.entry)) as advance,
+            _progress.count_bytes("extracting", _count_bytes(archive, args.entry)) as advance,
         ):
             report = extract(
                 archive,

@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     lost = partial(_make_result, report=None, args=args)
     found = _many.map_files(partial(inspect_one, args=args), paths, args, lost=lost, done="inspected")
     is_collected = args.as_table or args.format == "json"
-    with _output.progress("inspecting", len(paths) if is_collected else 0) as advance:
+    with _many.count_files("inspecting", paths if is_collected else (), args) as advance:
         for done in found:
             advance("")
             status = max(status, done.status)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from sbformat.cli import _files, _output, _streams
+from sbformat.cli import _files, _output, _progress, _streams
 from sbformat.cli._assignments import add_set_option, parse_assignments
 from sbformat.cli._hints import require_suffix
 from sbformat.constants import DATA_ENTRY
@@ -101,7 +101,7 @@ def _rebuild(args: argparse.Namespace) -> dict[str, Any]:
     total = sum(entry.size for entry in archive.entries.values())
     with (
         _streams.open_output(args.output, ".zip") as output,
-        _output.bytes_progress("writing", total) as advance,
+        _progress.count_bytes("writing", total) as advance,
     ):
         write(archive, output, overwrite=args.force, progress=advance)
     return {"output": args.output, **report.to_json()}

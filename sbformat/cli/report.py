@@ -81,7 +81,7 @@ def collect_files(paths: list[str], args: argparse.Namespace) -> list[FileData] 
         return [collect(path) for path in paths]
     rows = []
     done = _many.map_files(partial(_collect_row, collect), paths, args, lost=make_lost_row, done="read")
-    with _output.progress("reading", len(paths)) as advance:
+    with _many.count_files("reading", paths, args) as advance:
         for row in done:
             advance(row.name)
             rows.append(row)

@@ -7,7 +7,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.cli import _files, _many, _output, _streams
+from sbformat.cli import _files, _many, _output, _progress, _streams
 from sbformat.cli._options import is_quiet, is_verbose
 from sbformat.errors import escape
 
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     )
     reports, skipped = [], [row._asdict() for row in found.skipped]
     done = _many.map_files(work, found.paths, args, lost=lambda report: report, done="scanned")
-    with _output.progress("scanning", len(found.paths)) as advance:
+    with _many.count_files("scanning", found.paths, args) as advance:
         for report in done:
             advance(report["path"])
             reason = report.pop("skipped_as", None)
@@ -139,10 +139,12 @@ def scan_one(
     from sbformat.tools.scan import scan, scan_in_tree
 
     def work() -> dict[str, Any]:
-        if path not in roots:
-            return _to_json(scan(_streams.open_input(path, limits), limits=limits, allow=allow))
-        done = scan_in_tree(path, roots[path], limits=limits, allow=allow)
-        return {"skipped_as": done} if isinstance(done, str) else _to_json(done)
+        with _progress.count_file("scanning", path, passes=2) as progress:
+            if path not in roots:
+                source = _streams.open_input(path, limits)
+                return _to_json(scan(source, limits=limits, allow=allow, progress=progress))
+            done = scan_in_tree(path, roots[path], limits=limits, allow=allow, progress=progress)
+            return {"skipped_as": done} if isinstance(done, str) else _to_json(done)
 
     report = _files.report_errors(path, work)
     if not lists_imports:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from sbformat.cli import _files, _output, _streams
+from sbformat.cli import _files, _output, _progress, _streams
 from sbformat.cli.bundle import describe_statistics, print_statistics
 from sbformat.errors import UnsupportedError, escape
 
@@ -62,7 +62,7 @@ def _unbundle(args: argparse.Namespace) -> dict[str, Any]:
         with open_new(temporary) as file:
             write_all(file, data)
         total = sum(entry.size for entry in archive.entries.values())
-        with _output.bytes_progress("writing", total) as advance:
+        with _progress.count_bytes("writing", total) as advance:
             write(archive, args.output, overwrite=args.force, progress=advance)
     return {
         "output": args.output,

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         known_keys(None)  # imports jsonschema before processes are forked
     reports = []
     found = _many.map_files(partial(validate_one, args=args), paths, args, lost=lambda report: report, done="validated")
-    with _output.progress("validating", len(paths)) as advance:
+    with _many.count_files("validating", paths, args) as advance:
         for report in found:
             reports.append(report)
             advance(report["path"])

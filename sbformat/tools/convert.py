@@ -87,7 +87,8 @@ def convert(
         arrays, ``.pth`` for one state dict
     :param entry: the state dict to write to a ``.pth``
     :param overwrite: replace an existing output
-    :param progress: called with a number of bytes whenever that many were written to a ``.zip`` or ``.pth``
+    :param progress: called with a number of bytes whenever that many were written; tensors that become a
+        ``.safetensors`` are read and checked first, and counted then as well
     :param limits: for reading
     :raises UnsupportedError: for an unknown suffix, and for arrays when the output is an archive
     :raises FileExistsError: when the output exists and ``overwrite`` is False
@@ -106,7 +107,7 @@ def convert(
         _write_arrays(found, output, kind, overwrite=overwrite, progress=progress)
     elif kind == "safetensors":
         entries = tuple(found.entries)
-        tensors, as_bytes = _write_safetensors(found, output, overwrite=overwrite)
+        tensors, as_bytes = _write_safetensors(found, output, overwrite=overwrite, progress=progress)
     elif kind == "pth":
         name = found.find_state_dict(entry.removesuffix(PTH_SUFFIX))
         entries, state_dict = (name,), found.state_dict(name)
@@ -154,33 +155,44 @@ def _write_arrays(
     else:
         from sbformat.arrayfiles.writer import write_arrays
 
-        write_arrays(
-            {name: state_dict.stream_of(state_dict.tree[name]) for name in arrays}, output, overwrite=overwrite
-        )
+        streams = {name: state_dict.stream_of(state_dict.tree[name]) for name in arrays}
+        write_arrays(streams, output, overwrite=overwrite, progress=progress)
 
 
 # -- an archive as safetensors ------------------------------------------------------------------------
 
 
 def _write_safetensors(
-    archive: Archive, output: str | os.PathLike[str], *, overwrite: bool
+    archive: Archive,
+    output: str | os.PathLike[str],
+    *,
+    overwrite: bool,
+    progress: Callable[[int], None] | None,
 ) -> tuple[int, tuple[str, ...]]:
     """Write all of an archive: tensors by address, everything else in the metadata or as bytes."""
     from sbformat.arrayfiles.writer import write_arrays
 
-    made = _PortableArchive(archive)
+    made = _PortableArchive(archive, progress or (lambda _: None))
     for name in archive.entries:
         made.add(name)
     document = json.dumps({"version": PORTABLE_VERSION, "entries": made.rows})
-    write_arrays(made.arrays, output, metadata={METADATA_KEY: document}, overwrite=overwrite, check=archive.check)
+    write_arrays(
+        made.arrays,
+        output,
+        metadata={METADATA_KEY: document},
+        overwrite=overwrite,
+        progress=progress,
+        check=archive.check,
+    )
     return made.tensors, tuple(made.as_bytes)
 
 
 class _PortableArchive:
     """The arrays and the JSON document of a safetensors file, within the limits of a reader."""
 
-    def __init__(self, archive: Archive) -> None:
+    def __init__(self, archive: Archive, progress: Callable[[int], None]) -> None:
         self._archive = archive
+        self._progress = progress
         self._bytes_left = _HEADER_BYTES
         self._nodes_left = _HEADER_NODES
         self._escapes_left = _MAX_ESCAPES
@@ -217,8 +229,8 @@ class _PortableArchive:
             if any(info.dtype not in SAFETENSORS_DTYPES for info in infos.values()):
                 return None, {}
             streams = {key: state_dict.stream_of(info) for key, info in infos.items()}
-            for _ in chain.from_iterable(stream.pieces() for stream in streams.values()):
-                pass  # read everything once: an entry with a wrong CRC is stored as bytes
+            for piece in chain.from_iterable(stream.pieces() for stream in streams.values()):
+                self._progress(len(piece))  # read everything once: an entry with a wrong CRC is stored as bytes
         except SbformatError:
             return None, {}
         return {"name": name, "tree": tree}, streams

@@ -390,6 +390,22 @@ def test_arrays_become_a_pth(tmp_path: Path, suffix: str) -> None:
     assert sorted(os.listdir(tmp_path)) == sorted([path.name, "o.pth", "o.safetensors"])
 
 
+@pytest.mark.parametrize(("suffix", "factor"), [(".zip", 1), (".pth", 1), (".safetensors", 2)])
+def test_progress_counts_the_bytes_of_every_output(tmp_path: Path, suffix: str, factor: int) -> None:
+    large = np.arange(1 << 20, dtype=np.float32)
+    archive = BASE.replace(parameters={"policy": {"large": large}})
+    counts: list[int] = []
+    convert(archive, tmp_path / f"o{suffix}", progress=counts.append)
+    assert sum(counts) == pytest.approx(factor * large.nbytes, rel=0.02)
+    assert len(counts) > 2
+
+
+def test_progress_counts_the_bytes_of_arrays(tmp_path: Path) -> None:
+    counts: list[int] = []
+    convert({"x": np.arange(1 << 20, dtype=np.float32)}, tmp_path / "o.safetensors", progress=counts.append)
+    assert sum(counts) == 4 << 20
+
+
 def test_one_state_dict_becomes_a_pth(tmp_path: Path) -> None:
     report = convert(BASE, tmp_path / "o.pth")
     assert (report.entries, report.tensors) == (("policy.pth",), 12)

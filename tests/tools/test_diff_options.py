@@ -262,3 +262,12 @@ def test_archives_that_differ_in_nothing_but_a_crc_are_equal_and_one_is_unreadab
         assert all("expected CRC-32 0x04030201" in row.message for row in report.unreadable)
     assert diff(good, bad, only=["policy.optimizer"]).unreadable == ()
     assert diff(good, good).unreadable == ()
+
+
+def test_progress_counts_what_was_compared() -> None:
+    counts: list[int] = []
+    diff(BASE, OTHER, progress=counts.append)
+    assert sum(counts) == sum(entry.size for entry in OTHER.entries.values())
+    counts.clear()
+    diff(BASE, OTHER, only=["policy"], progress=counts.append)
+    assert counts == [OTHER.entries["policy.pth"].size]

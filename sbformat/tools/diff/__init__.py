@@ -16,7 +16,7 @@ from sbformat.tools.diff.state_dicts import StateDictsComparer
 from sbformat.tools.diff.tolerance import make_tolerance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Final
 
     from sbformat.archive.archive import Archive
@@ -37,6 +37,7 @@ def diff(
     only: Iterable[str] | str | None = None,
     rtol: float = 0.0,
     atol: float = 0.0,
+    progress: Callable[[int], None] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> DiffReport:
     """Compare two archives: hyperparameters by value, tensors bit for bit, everything else by its bytes.
@@ -53,6 +54,7 @@ def diff(
     :param rtol: numbers count as equal where ``|new - old| <= atol + rtol * |old|``: elements of tensors, numbers of
         ``data``, and numbers of state dicts, such as a learning rate
     :param atol: the absolute part of that tolerance; with both 0, tensors are compared bit for bit
+    :param progress: called with the size of each entry of the second archive when it was compared
     :param limits: for reading
     :raises OSError: when a path cannot be opened
     :raises MissingEntryError: when neither archive has what ``only`` names
@@ -69,6 +71,8 @@ def diff(
         for change in comparison.compare_entry(name):
             budget.spend("reported_values", 1 + len(change.loc) // _CHARACTERS_PER_ROW)
             changes.append(change)
+        if progress is not None and name in new.entries:
+            progress(new.entries[name].size)
     return DiffReport(tuple(changes), tuple(comparison.state_dicts), tuple(comparison.unreadable))
 
 

@@ -15,7 +15,7 @@ from sbformat.archive.folder import FileEntries, is_sb3_name, open_folder
 from sbformat.archive.kinds import detect_kind
 from sbformat.errors import SbformatError, UnsupportedError, escape, require_names
 from sbformat.globals.dangerous import explain_danger
-from sbformat.io.source import open_large, open_source
+from sbformat.io.source import iter_views, open_large, open_source
 from sbformat.limits import DEFAULT_LIMITS, Budget
 from sbformat.tools.scan.files import FileScanner
 from sbformat.tools.scan.folders import find_roots, is_large_and_unknown, is_within, list_tree
@@ -26,7 +26,7 @@ from sbformat.tools.scan.sidecars import is_script
 from sbformat.tools.scan.stable_source import PIECE_BYTES, StableSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from sbformat.io.source import Source, SourceLike
     from sbformat.limits import Limits
@@ -44,7 +44,13 @@ _FILE: Final = Location("")
 __all__ = ["RULES", "VERDICTS", "Finding", "ScanReport", "Skipped", "scan", "scan_in_tree"]
 
 
-def scan(source: Archive | SourceLike, *, limits: Limits = DEFAULT_LIMITS, allow: Iterable[str] = ()) -> ScanReport:
+def scan(
+    source: Archive | SourceLike,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    allow: Iterable[str] = (),
+    progress: Callable[[int], None] | None = None,
+) -> ScanReport:
     """Judge a file: nothing named in it is executed, imported or fetched.
 
     A folder is judged as a whole, with every file below it; links out of it are not followed. ::
@@ -58,6 +64,8 @@ def scan(source: Archive | SourceLike, *, limits: Limits = DEFAULT_LIMITS, allow
         memory. The file may be an archive, a ``.pth``, a pickle, a bare ``data``, or anything that may contain one
     :param limits: what the file may use; a file that exceeds a limit is ``broken``
     :param allow: dotted names to treat as known, exactly as findings report them
+    :param progress: called with numbers of bytes, in all twice the size of a file: as it is read, and as its digest is
+        computed; not called for a folder or an archive
     :raises OSError: when the path cannot be opened
     :raises UnsupportedError: for a path that is neither a file, a folder nor a pipe
     :raises ValueError: for a name in ``allow`` that is known to run, import, open or connect
@@ -73,11 +81,16 @@ def scan(source: Archive | SourceLike, *, limits: Limits = DEFAULT_LIMITS, allow
         return _scan_archive(source, scanner)
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
         return _scan_folder(os.fsdecode(source), scanner, find_roots(os.fsdecode(source)))
-    return _scan_file(source, scanner)[0]
+    return _scan_file(source, scanner, progress=progress)[0]
 
 
 def scan_in_tree(
-    path: str, roots: tuple[str, ...], *, limits: Limits = DEFAULT_LIMITS, allow: Iterable[str] = ()
+    path: str,
+    roots: tuple[str, ...],
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    allow: Iterable[str] = (),
+    progress: Callable[[int], None] | None = None,
 ) -> ScanReport | SkipReason:
     """Judge a file that :func:`sbformat.tools.scan.folders.list_tree` lists, or return why it has no verdict.
 
@@ -85,13 +98,14 @@ def scan_in_tree(
     :param roots: the folders of the tree, which links may lead to
     :param limits: as in :func:`scan`
     :param allow: as in :func:`scan`, which has checked them
+    :param progress: as in :func:`scan`
     """
     scanner = FileScanner(limits, frozenset(allow))
     if os.path.isdir(path):
         return _scan_folder(path, scanner, roots)
     if is_large_and_unknown(path, limits):
         return "large"
-    report, head = _scan_file(path, scanner, is_sidecar=True)
+    report, head = _scan_file(path, scanner, is_sidecar=True, progress=progress)
     if report.pickles or report.findings or report.format in _LISTED_FORMATS:
         return report
     if report.format == "lfs-pointer":
@@ -121,13 +135,19 @@ def _scan_archive(archive: Archive, scanner: FileScanner) -> ScanReport:
     return _make_report(scanner, archive.format, None, size)
 
 
-def _scan_file(source: SourceLike, scanner: FileScanner, *, is_sidecar: bool = False) -> tuple[ScanReport, bytes]:
+def _scan_file(
+    source: SourceLike,
+    scanner: FileScanner,
+    *,
+    is_sidecar: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[ScanReport, bytes]:
     """Scan one file; also return its first bytes."""
-    large = _scan_large(source, scanner)
+    large = _scan_large(source, scanner, progress)
     if large is not None:
         return large, b""
     try:
-        opened = open_source(source, budget=Budget(scanner.budget.limits))
+        opened = open_source(source, budget=Budget(scanner.budget.limits), progress=progress)
     except UnsupportedError:  # a device, not a file
         raise
     except SbformatError as error:
@@ -138,10 +158,15 @@ def _scan_file(source: SourceLike, scanner: FileScanner, *, is_sidecar: bool = F
     kind = detect_kind(opened)
     scanner.scan_content(view, _FILE, is_sidecar=is_sidecar)
     kind = scanner.format or kind if kind == "zip" else kind
-    return _make_report(scanner, kind, hashlib.sha256(view).hexdigest(), opened.size), bytes(view[:_HEAD_BYTES])
+    digest = hashlib.sha256()
+    for piece in iter_views(opened, 0, opened.size, PIECE_BYTES):
+        digest.update(piece)
+        if progress is not None:
+            progress(len(piece))
+    return _make_report(scanner, kind, digest.hexdigest(), opened.size), bytes(view[:_HEAD_BYTES])
 
 
-def _scan_large(source: SourceLike, scanner: FileScanner) -> ScanReport | None:
+def _scan_large(source: SourceLike, scanner: FileScanner, progress: Callable[[int], None] | None) -> ScanReport | None:
     """Scan a file that is one pickle and may be larger than memory, such as a replay buffer; None for other files."""
     opened = _open_large(source, scanner.budget.limits)
     if opened is None:
@@ -152,7 +177,9 @@ def _scan_large(source: SourceLike, scanner: FileScanner) -> ScanReport | None:
     try:
         if not large_scanner.scan_large_file(stable, _FILE):
             return None
-        sha256 = stable.sha256()
+        if progress is not None:
+            progress(opened.size)
+        sha256 = stable.sha256(progress)
     except SbformatError as error:  # the file has changed
         large_scanner.add(_FILE.broken(error))
     return _make_report(large_scanner, "pickle", sha256, opened.size)

@@ -10,7 +10,7 @@ from sbformat.errors import ContainerError
 from sbformat.io.readahead import read_ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from sbformat.io.source import Source
 
@@ -45,14 +45,17 @@ class StableSource:
             self._returned[number].add((first - start, last - start, digest))
         return view
 
-    def sha256(self) -> str:
+    def sha256(self, progress: Callable[[int], None] | None = None) -> str:
         """Read all of the file once more, and return its SHA-256 in hexadecimal.
 
+        :param progress: called with the number of bytes of each piece
         :raises ContainerError: when the file no longer contains the bytes that were returned
         """
         whole = hashlib.sha256()
         for number, piece in enumerate(read_ahead(self._pieces())):
             whole.update(piece)
+            if progress is not None:
+                progress(len(piece))
             for first, last, digest in self._returned.get(number, ()):
                 if hashlib.sha256(piece[first:last]).digest() != digest:
                     message = "the file changed while it was scanned"

@@ -18,6 +18,7 @@ from sbformat.pkl.tree import Unread
 from sbformat.tools.scan.files import FileScanner
 from tests.helpers.attacks import PAYLOAD
 from tests.helpers.build_replay_buffers import buffer
+from tests.helpers.bundled import PPO
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +39,17 @@ def large(start: bytes = b"", **options: object) -> bytes:
 def report(path: Path, data: bytes, limits: sbformat.Limits = TIGHT) -> sbformat.ScanReport:
     path.write_bytes(data)
     return sbformat.scan(path, limits=limits)
+
+
+def test_progress_counts_a_file_twice(tmp_path: Path) -> None:
+    path = tmp_path / "b.pkl"
+    path.write_bytes(large())
+    for source in (path, PPO):
+        counts: list[int] = []
+        limits = TIGHT if source is path else sbformat.DEFAULT_LIMITS
+        found = sbformat.scan(source, limits=limits, progress=counts.append)
+        assert sum(counts) == 2 * found.size == 2 * source.stat().st_size
+        assert found.sha256 == hashlib.sha256(source.read_bytes()).hexdigest()
 
 
 def test_it_is_judged_whatever_its_size(tmp_path: Path) -> None:
