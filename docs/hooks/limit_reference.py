@@ -22,13 +22,13 @@ sbformat.read("tests/archives/ppo-cartpole.zip", limits=sbformat.Limits(json_byt
 ```
 
 ```console
-$ sbformat inspect --brief tests/archives/ppo-cartpole.zip --limit json_bytes=1073741824 --limit ratio=1000
+$ sbformat inspect --brief tests/archives/ppo-cartpole.zip --limit json_bytes=1GiB --limit ratio=1000
 ...
 ```
 
-A file that needs more raises a `LimitError`. Its message has the name of the limit, its value, and the amount that the
-file needs. Raise a limit only for a file whose size you know. [Section 8](../../schema/FORMAT.md#8-limits) of the
-format has the rules for readers in any language.
+Sizes on the command line may have a unit. A file that needs more raises a `LimitError`. Its message has the name of the
+limit, its value, and the amount that the file needs. Raise a limit only for a file whose size you know.
+[Section 8](../../schema/FORMAT.md#8-limits) of the format has the rules for readers in any language.
 
 | limit | default | what it bounds |
 |---|---|---|
