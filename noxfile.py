@@ -52,6 +52,9 @@ TESTED: Final = dict.fromkeys(
 )
 """The versions that ``.ci/run`` tests: the one that runs nox, the oldest and the newest that are installed."""
 
+NOTEBOOKS: Final = ("ipykernel>=6", "nbclient>=0.10", "nbconvert>=7")
+"""What runs and renders a notebook."""
+
 PACKAGING: Final = ("twine>=6", "check-wheel-contents>=0.6.1", "trove-classifiers", "readme-renderer[md]>=44")
 """What checks a release before it is published."""
 
@@ -178,7 +181,7 @@ def browser(session: nox.Session) -> None:
     """Open reports and the site in Chromium: requests, sorting and filtering, accessibility, hostile archives."""
     install_chromium(session)
     modules = install_node_packages(session, AXE)
-    session.install("-e", ".[test,docs]", "selenium>=4.20")
+    session.install("-e", ".[test,docs]", "selenium>=4.20", *NOTEBOOKS)
     session.run(
         "python", "-m", "pytest", "-n", "0", *pytest_arguments(session), "-m", "browser",
         env={"SBFORMAT_NODE_MODULES": modules},

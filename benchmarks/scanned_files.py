@@ -38,10 +38,10 @@ class ScannedFile(NamedTuple):
 def make_files(folder: Path) -> list[ScannedFile]:
     """Write all files to a folder that exists."""
     titles = (
-        "an agent, saved by SB3 2.9",
-        "an agent, saved by SB3 1.0",
+        "agent of SB3 2.9",
+        "agent of SB3 1.0",
         "`vecnormalize.pkl`",
-        "a replay buffer",
+        "replay buffer",
     )
     for name in BENIGN:
         shutil.copy(ARCHIVES / name, folder / name)
@@ -53,13 +53,13 @@ def make_files(folder: Path) -> list[ScannedFile]:
 def make_harmful_files(folder: Path) -> list[ScannedFile]:
     """Write the files that run a command."""
     rows = (
-        ("policy-system.zip", replace_entry("policy.pth", make_pth(DIRECT)), "`os.system` in `policy.pth`", "archive"),
-        ("data-system.zip", replace_schedule(DIRECT), "`os.system` in a pickle of `data`", "archive"),
-        ("data-indirect.zip", replace_schedule(INDIRECT), "the same, through a function of gymnasium", "archive"),
-        ("statistics-system.pkl", DIRECT, "`os.system` in `vecnormalize.pkl`", "statistics"),
-        ("statistics-indirect.pkl", INDIRECT, "the same, through a function of gymnasium", "statistics"),
-        ("buffer-system.pkl", DIRECT, "`os.system` in a replay buffer", "buffer"),
-        ("args.yml", TAGGED, "`os.system` in `args.yml` of rl_zoo3", "yaml"),
+        ("policy-system.zip", replace_entry("policy.pth", make_pth(DIRECT)), "command in `policy.pth`", "archive"),
+        ("data-system.zip", replace_schedule(DIRECT), "command in `data`", "archive"),
+        ("data-indirect.zip", replace_schedule(INDIRECT), "in `data`, through gymnasium", "archive"),
+        ("statistics-system.pkl", DIRECT, "command in `vecnormalize.pkl`", "statistics"),
+        ("statistics-indirect.pkl", INDIRECT, "the same, through gymnasium", "statistics"),
+        ("buffer-system.pkl", DIRECT, "command in a replay buffer", "buffer"),
+        ("args.yml", TAGGED, "command in `args.yml`", "yaml"),
     )
     for name, content, _, _ in rows:
         (folder / name).write_bytes(content)
@@ -69,9 +69,9 @@ def make_harmful_files(folder: Path) -> list[ScannedFile]:
 def unzip_files(folder: Path) -> list[ScannedFile]:
     """Unzip three archives, because some scanners do not look into a zip within a zip."""
     rows = (
-        ("ppo-cartpole.zip", "the agent of SB3 2.9, unzipped", False),
-        ("policy-system.zip", "`os.system` in `policy.pth`, unzipped", True),
-        ("data-system.zip", "`os.system` in a pickle of `data`, unzipped", True),
+        ("ppo-cartpole.zip", "agent of SB3 2.9, unzipped", False),
+        ("policy-system.zip", "command in `policy.pth`, unzipped", True),
+        ("data-system.zip", "command in `data`, unzipped", True),
     )
     files = []
     for name, title, is_harmful in rows:

@@ -28,8 +28,9 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 NOTHING: Final = "nothing found"
 NOT_READ: Final = "not read"
 CRASH: Final = "crash"
-RUNS: Final = "runs in SB3 "
-"""How the name of a column begins that says whether loading a file with a release of SB3 runs the command in it."""
+ATTEMPTS: Final = 3
+RUNS: Final = "runs in SB3"
+"""The column with the releases of SB3 that run the command in a file when they load it."""
 
 
 class Done(NamedTuple):
@@ -122,27 +123,36 @@ def scan(scanner: Scanner, path: Path, environments: Path, workplace: Path) -> D
     return Done(run.returncode, run.stdout, run.stderr)
 
 
+def summarize_file(scanner: Scanner, path: Path, environments: Path, workplace: Path) -> str:
+    """Return the cell of a scanner and a path; run it again after a crash, because one stops on a busy machine."""
+    for _ in range(ATTEMPTS):
+        done = scan(scanner, path, environments, workplace)
+        cell = scanner.summarize(done)
+        if cell != CRASH:
+            return cell
+    print(f"{scanner.name} {path.name}: exit status {done.status}\n{done.errors[-1000:]}", file=sys.stderr)
+    return CRASH
+
+
 def summarize(scanner: Scanner, path: Path, environments: Path, workplace: Path) -> str:
     """Return the cell of a scanner and a file; the worst of the entries where it takes no folders."""
     if not path.is_dir() or scanner.takes_folders:
-        return scanner.summarize(scan(scanner, path, environments, workplace))
+        return summarize_file(scanner, path, environments, workplace)
     cells = {
-        scanner.summarize(scan(scanner, part, environments, workplace)) for part in sorted(path.rglob("*.pth"))
+        summarize_file(scanner, part, environments, workplace) for part in sorted(path.rglob("*.pth"))
     }  # fmt: skip
     return min(cells, key=[CRASH, NOT_READ, NOTHING].index) if cells <= {CRASH, NOT_READ, NOTHING} else "unsafe"
 
 
-def runs_when_loaded(file: ScannedFile, python: str, workplace: Path) -> str:
-    """Return whether the command in a file runs when its library loads it."""
-    if file.loader is None:
-        return ""
+def runs_when_loaded(file: ScannedFile, python: str, workplace: Path) -> bool:
+    """Whether the command in a file runs when its library loads it."""
     proof = workplace / PROOF
     proof.unlink(missing_ok=True)
     subprocess.run(
-        [python, str(ROOT / "benchmarks" / "load_child.py"), file.loader, str(file.path)],
+        [python, str(ROOT / "benchmarks" / "load_child.py"), str(file.loader), str(file.path)],
         cwd=workplace, capture_output=True, check=True, timeout=600,
     )  # fmt: skip
-    return "yes" if proof.exists() else "no"
+    return proof.exists()
 
 
 def render_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -161,22 +171,24 @@ def compare_on_files(environments: Path, pythons: Sequence[str], workplace: Path
     """Return the table of files and scanners."""
     folder = workplace / "files"
     folder.mkdir()
+    releases = {python: find_sb3(python) for python in pythons}
     rows = []
     for file in make_files(folder):
         cells = [summarize(scanner, file.path, environments, workplace) for scanner in SCANNERS]
-        rows.append([file.title, *(runs_when_loaded(file, python, workplace) for python in pythons), *cells])
-    return render_table(["file", *(f"{RUNS}{find_sb3(python)}" for python in pythons), *NAMES], rows)
+        ran = [releases[python] for python in pythons if file.loader and runs_when_loaded(file, python, workplace)]
+        rows.append([file.title, *([", ".join(ran) or ("no" if file.loader else "")] if pythons else []), *cells])
+    return render_table(["file", *([RUNS] if pythons else []), *NAMES], rows)
 
 
 def drop_runs(table: str) -> str:
-    """Return a table without the columns of what loading runs."""
+    """Return a table without the column of what loading runs."""
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
-    kept = [at for at, name in enumerate(rows[0]) if not name.startswith(RUNS)]
+    kept = [at for at, name in enumerate(rows[0]) if name != RUNS]
     return render_table([rows[0][at] for at in kept], [[row[at] for at in kept] for row in rows[2:]])
 
 
 def is_in_page(table: str, page: str) -> bool:
-    """Whether a page has the table; columns of what loading runs are compared only if the table has them."""
+    """Whether a page has the table; what loading runs is compared only if the table has it."""
     shown = next(part for part in page.split("\n\n") if part.startswith("| file |"))
     return table == shown if RUNS in table else table == drop_runs(shown)
 

@@ -36,6 +36,9 @@ _BOM: Final = b"\xef\xbb\xbf"
 _INDENT: Final = 4
 _LARGEST_WALK: Final = 10_000_000
 """Most values of one key that are written: a list that contains itself has no end."""
+_DEEPEST: Final = 500
+"""Levels of a value that is written. Python's encoder keeps the indentation of each level, which takes memory that
+grows with the square of the depth; until 3.13 it refuses 1,000 levels."""
 
 
 class Serialized:
@@ -293,19 +296,21 @@ def _check_value(key: object, value: object) -> None:
     if isinstance(value, Serialized):
         _check_text(key, value)
         value = value.to_json()
-    todo: list[object] = [value]
+    todo: list[tuple[object, int]] = [(value, 0)]
     for _ in range(_LARGEST_WALK):
         if not todo:
             return
         if len(todo) > _LARGEST_WALK:
             break
-        part = todo.pop()
+        part, depth = todo.pop()
+        if depth > _DEEPEST:
+            _refuse(f"JSON cannot represent it: {quote(key)} has more than {_DEEPEST} levels, or contains itself")
         if isinstance(part, dict):
             if not all(isinstance(name, str) for name in part):
                 _refuse(f"expected strings as keys of a dict in {quote(key)}")
-            todo.extend(part.values())
+            todo.extend((item, depth + 1) for item in part.values())
         elif isinstance(part, (list, tuple)):
-            todo.extend(part)
+            todo.extend((item, depth + 1) for item in part)
         elif part is not None and not isinstance(part, (bool, int, float, str)):
             _refuse(f"expected a JSON value in {quote(key)}, got a {type(part).__name__}")
     _refuse(f"{quote(key)} is too large, or contains itself")

@@ -34,7 +34,9 @@ BADGES: Final = {
 }
 """The background of a badge by its word; the text is white, with a contrast of at least 4.5 to each."""
 _BADGE: Final = "color:#fff;padding:1px 6px;border-radius:4px;font-weight:bold;white-space:nowrap;background:"
-_CELL_STYLE: Final = "vertical-align:top;overflow-wrap:anywhere;white-space:normal;padding:2px 8px;text-align:"
+_CELL_STYLE: Final = (
+    "vertical-align:top;max-width:40em;overflow-wrap:break-word;white-space:normal;padding:2px 8px;text-align:"
+)
 
 
 class Markup(str):

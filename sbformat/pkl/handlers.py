@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -94,11 +95,16 @@ def _whole(state: State, text: bytes, position: int) -> int:
 
 
 def _any_base(text: bytes) -> int:
-    """Return a number as C's strtol or Python's int reads it; no digits are 0."""
-    try:
-        return int(text or b"0", 0)
-    except ValueError:
-        return int(text, 8 if text.strip().startswith((b"0", b"-0", b"+0")) else 10)
+    """Return a number as CPython reads it; no digits are 0.
+
+    Up to 3.13, C's strtol and Python's int read other bases: ``010`` is 8, and ``08`` is refused. Since 3.14 the base
+    is 10, so that ``08`` is 8. The value has no effect on what follows, but whether there is one has.
+    """
+    text = text or b"0"
+    for base in (0, 8) if text.lstrip(b"+-").startswith(b"0") else (0,):
+        with suppress(ValueError):
+            return int(text, base)
+    return int(text)
 
 
 def _int(state: State, position: int) -> int:

@@ -101,7 +101,7 @@ def render(state_dict: StateDict) -> str:
     tensors = render_table(
         "", ("tensor", "dtype", "shape", "size"), overview.rows, right=(3,), count=max(overview.tensors, 0)
     )
-    values = render_table("", ("value", ""), overview.values, count=overview.others)
+    values = render_table("", ("path", "value"), overview.values, count=overview.others)
     return render_output(
         f"StateDict{name}: {summarize(overview)}",
         [

@@ -205,6 +205,7 @@ def commands_of_many(files: list[Path]) -> None:
     run("inspect", *files, "--jobs", "1", "--format", "json")
     run("validate", *files, "--jobs", "1")
     run("scan", *files, "--jobs", "1", "--format", "sarif")
+    run("report", PPO, *files, "--jobs", "1", "-o", FOLDER / "table.html", "--force")
 
 
 def commands(path: Path) -> bool:
@@ -231,6 +232,8 @@ def more_commands(path: Path) -> None:
     run("inspect", path, "--blobs", "policy_class", "--opcodes")
     run("validate", path, "--format", "json")
     run("scan", path, "--jobs", "1")
+    run("report", path, "-o", out / "page.html")
+    run("report", PPO, path, "-o", out / "comparison.html")
     run("diff", PPO, path, "--format", "json")
     for suffix in (".zip", ".pth"):
         run("convert", path, "-o", out / f"converted{suffix}")

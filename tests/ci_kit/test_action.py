@@ -141,7 +141,7 @@ HOSTILE_NAMES: Final = (
     "::error file=x::owned.pkl",
     "a\n::set-output name=verdict::clean\n.pkl",
     "a\r::add-mask::e\r.pkl",
-    "##[error]owned.pkl",
+    "##[add-mask]owned.pkl",
     "x' $(touch owned) `touch owned` ; touch owned.pkl",
     "<img src=x onerror=alert(1)>.pkl",
     "](https:..evil.example) @everyone **x** |.pkl",
@@ -224,7 +224,7 @@ def test_the_steps_write_the_outputs_of_the_action(runner: ActionRunner) -> None
 
 
 def test_the_helper_reads_commands_and_outputs_as_the_runner_does(tmp_path: Path) -> None:
-    printed = "::notice file=a%3Ab,line=1::x%0Ay\n::stop-commands::t\n::error::no\n::t::\n::error::yes\n"
+    printed = "::notice file=a%3Ab,line=1::x%0Ay\n::stop-commands::t\n::error::no\n##[error]no\n::t::\na ##[error]yes\n"
     assert [(row.name, row.message) for row in list_commands(printed)] == [("notice", "x\ny"), ("error", "yes")]
     assert list_commands(printed)[0].properties == {"file": "a:b", "line": "1"}
     (tmp_path / "output").write_text("a=1\nb<<EOF\nx\ny=2\nEOF\n", "utf-8")

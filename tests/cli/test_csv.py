@@ -131,6 +131,11 @@ def test_inspect_has_a_row_for_each_file(capsys: Capture, broken: Path) -> None:
     assert rows[0]["policy_kwargs.net_arch"] == "[8, 8]"
 
 
+def test_inspect_has_the_rewards_that_an_agent_keeps(capsys: Capture) -> None:
+    _, (old, new), _ = run(capsys, "inspect", ARCHIVES / "ppo-cartpole-1.0.zip", PPO)
+    assert (old["mean_reward"], old["episodes"], new["mean_reward"], new["episodes"]) == ("23", "1", "", "")
+
+
 def test_inspect_sorts_and_chooses_columns(capsys: Capture, tmp_path: Path, broken: Path) -> None:
     paths = []
     for number, gamma in enumerate((0.5, 0.99, 0.125)):

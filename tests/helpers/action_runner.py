@@ -20,6 +20,8 @@ ACTION: Final[dict[str, Any]] = yaml.safe_load((ROOT / "action.yml").read_text("
 EXPRESSION: Final = re.compile(r"\$\{\{ (inputs|steps)\.([\w-]+)(?:\.outputs\.([\w-]+))? \}\}")
 OUTPUT: Final = re.compile(r"^([\w-]+)(?:=(.*)|<<(.+)\n((?:.*\n)*?)\3)$", re.MULTILINE)
 COMMAND: Final = re.compile(r"^\s*::([\w-]+)(?: ([^:\n]*))?::(.*)$")
+OLD_COMMAND: Final = re.compile(r"##\[([\w-]+)(?: ([^\]]*))?\](.*)$")
+"""The runner also executes commands of this form, anywhere in a line."""
 
 
 class Command(NamedTuple):
@@ -52,7 +54,7 @@ def list_commands(printed: str) -> list[Command]:
     """Return the commands in the output of a step, except in the parts where they are stopped."""
     found, token = [], ""
     for line in printed.splitlines():
-        match = COMMAND.match(line)
+        match = COMMAND.match(line) or OLD_COMMAND.search(line)
         if token:
             token = "" if line.strip() == f"::{token}::" else token
         elif match is not None and match[1] == "stop-commands":

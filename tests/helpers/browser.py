@@ -143,16 +143,17 @@ class Browser:
         """Elements that are wider than the window, so that the page scrolls sideways; empty when it does not."""
         return list(self.run(_OVERFLOW))
 
-    def find_violations(self, *disabled: str) -> list[Violation]:
+    def find_violations(self, *disabled: str, within: str = "html") -> list[Violation]:
         """What axe-core finds with all its rules.
 
         :param disabled: rules that are left out
+        :param within: a selector of the elements that are examined
         """
         axe = find_axe()
         assert axe is not None
         self.run(axe.read_text("utf-8"))
         options = {"resultTypes": ["violations"], "rules": {rule: {"enabled": False} for rule in disabled}}
-        found = self.driver.execute_async_script(_AXE, options)
+        found = self.driver.execute_async_script(_AXE, options, within)
         assert "error" not in found, found["error"]
         return [Violation(row[0], row[1], row[2], tuple(row[3])) for row in found["rows"]]
 
@@ -196,7 +197,7 @@ return [...document.querySelectorAll("body *")]
 """
 _AXE: Final = """
 const done = arguments[arguments.length - 1];
-axe.run(document, arguments[0]).then(
+axe.run(arguments[1], arguments[0]).then(
   (result) => done({rows: result.violations.map((row) => [
     row.id, row.impact || "", row.help,
     row.nodes.slice(0, 5).map((node) => {

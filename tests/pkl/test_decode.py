@@ -1268,6 +1268,17 @@ SPELLED: Final = {
 """What stands before each text, and the texts."""
 
 
+IS_DECIMAL: Final = sys.version_info >= (3, 14)
+"""Whether this CPython reads INT and LONG with base 10; older ones read any base."""
+
+
+@pytest.mark.parametrize("raw", [b"I08\n", b"I010\n", b"I0x10\n", b"L08L\n", b"L0b1L\n"])
+def test_an_attempt_reads_numbers_of_every_release_of_cpython(raw: bytes) -> None:
+    found = attempt(raw + b"0cos\nsystem\n.", Budget())
+    assert [str(node) for node in found.log] == ["os.system"]
+    assert found.error is None
+
+
 def taken(raw: bytes) -> tuple[bool, object]:
     """Whether CPython's unpickler in C gives a value, and which; every pickle here is plain data."""
     with warnings.catch_warnings():
@@ -1293,7 +1304,8 @@ def test_an_attempt_goes_on_wherever_cpython_does(what: str) -> None:
         if found.pickle is None or behind.pickle is None or [str(node) for node in behind.log] != ["m.n"]:
             stopped.append(text)
         elif found.pickle.value != value and repr(found.pickle.value) != repr(value):
-            differing.append(text)
+            if not (IS_DECIMAL and what.startswith(("INT", "LONG"))):  # the value of 010 was 8 before
+                differing.append(text)
         else:
             is_strict = True
             try:

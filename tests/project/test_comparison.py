@@ -25,14 +25,10 @@ PAGE: Final = (ROOT / "docs" / "comparison.md").read_text("utf-8")
 
 
 def read_rows() -> dict[str, dict[str, str]]:
-    """Return the rows of the first table, by their title; of a title that occurs twice with a number."""
+    """Return the rows of the first table, by their title."""
     table = next(part for part in PAGE.split("\n\n") if part.startswith("| file |"))
     header, _, *rows = ([cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines())
-    found: dict[str, dict[str, str]] = {}
-    for row in rows:
-        title = row[0] if row[0] not in found else f"{row[0]} 2"
-        found[title] = dict(zip(header, row))
-    return found
+    return {row[0]: dict(zip(header, row)) for row in rows}
 
 
 def test_the_verdicts_of_the_page_are_those_of_scan(tmp_path: Path) -> None:
@@ -45,7 +41,7 @@ def test_the_verdicts_of_the_page_are_those_of_scan(tmp_path: Path) -> None:
 
 def test_the_page_has_a_column_for_every_scanner_and_its_version() -> None:
     header = next(iter(read_rows().values()))
-    assert [name for name in header if not name.startswith(scanners.RUNS)] == ["file", *scanners.NAMES]
+    assert list(header) == ["file", scanners.RUNS, *scanners.NAMES]
     for scanner in scanners.SCANNERS:
         for package in scanner.packages[:1]:
             assert package.replace("==", " ") in PAGE
@@ -85,9 +81,10 @@ def test_a_table_that_differs_from_the_page_is_found() -> None:
 def test_sb3_runs_the_commands_that_the_page_says_it_runs(tmp_path: Path) -> None:
     from stable_baselines3 import __version__
 
-    (column,) = (name for name in next(iter(read_rows().values())) if name == f"{scanners.RUNS}{__version__}")
-    for row, file in zip(read_rows().values(), scanned_files.make_files(tmp_path)):
-        assert scanners.runs_when_loaded(file, sys.executable, tmp_path) == row[column], file.title
+    for file in scanned_files.make_files(tmp_path):
+        if file.loader:
+            shown = __version__ in read_rows()[file.title][scanners.RUNS]
+            assert scanners.runs_when_loaded(file, sys.executable, tmp_path) == shown, file.title
 
 
 def test_the_child_loads_nothing_unless_it_is_run(tmp_path: Path) -> None:

@@ -50,6 +50,12 @@ def test_the_links_of_the_readme_lead_to_pages_and_files() -> None:
             assert (ROOT / path.partition("/blob/main/")[2]).exists(), link
 
 
+def test_the_readme_names_the_supported_pythons() -> None:
+    versions = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', PYPROJECT)
+    assert f"[![Python {versions[0]} to {versions[-1]}]" in README
+    assert f"badge/python-{versions[0]}%20to%20{versions[-1]}-" in README
+
+
 def test_every_command_is_in_the_readme() -> None:
     parser = build_parser()
     commands = next(action for action in parser._actions if action.dest == "command").choices

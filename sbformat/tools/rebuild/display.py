@@ -10,7 +10,7 @@ from sbformat.rendering import count_noun
 if TYPE_CHECKING:
     from sbformat.tools.rebuild.report import RebuildReport, Row
 
-_HEADER = ("entry", "key", "", "what was done, or why it was dropped", "SB3 uses instead", "original value")
+_HEADER = ("entry", "key", "action", "what was done, or why it was dropped", "SB3 uses instead", "original value")
 
 
 def describe(report: RebuildReport) -> str:

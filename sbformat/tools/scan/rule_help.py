@@ -1,7 +1,7 @@
 """Help for each rule of ``scan``: what a finding means, what to do about it, and how severe code scanners rank it.
 
-SARIF logs contain these texts, and ``schema/generate_rules.py`` writes them to ``docs/reference/rules.md``, where every
-rule has a heading that ``helpUri`` leads to.
+SARIF logs contain these texts. The documentation has a page of them, made by ``docs/hooks/rule_reference.py``, with a
+heading for each rule, which ``helpUri`` leads to.
 """
 
 from __future__ import annotations
