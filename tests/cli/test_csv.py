@@ -17,7 +17,7 @@ import sbformat
 from conformance.generators.build_zips import BIDI
 from sbformat.cli import _inspect_table, diff, evaluate, main, predict, scan, validate
 from sbformat.cli._csv import encode_cell, print_csv
-from tests.helpers.bundled import PPO, ROOT, SAC, with_data
+from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC, with_data
 
 if TYPE_CHECKING:
     from pathlib import Path
