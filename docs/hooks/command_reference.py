@@ -63,7 +63,7 @@ def render_command(name: str, parser: argparse.ArgumentParser) -> str:
         if not actions:
             continue
         title = (group.title or "options").replace("positional arguments", "arguments")
-        lines += [f"| {title} | |", "|---|---|"]
+        lines += [f"| {title} | meaning |", "|---|---|"]
         for action in actions:
             written = name_argument(action).replace("|", "\\|")
             lines.append(f"| `{written}` | {escape_cell(render_help(action, parser.prog))} |")
@@ -78,6 +78,6 @@ def render_commands() -> str:
     """Return the page."""
     commands = find_commands()
     rows = [f"| [`{item.dest}`](#{item.dest}) | {escape_cell(item.help or '')} |" for item in commands._choices_actions]  # noqa: SLF001
-    table = "\n".join(["| command | |", "|---|---|", *rows, ""])
+    table = "\n".join(["| command | what it does |", "|---|---|", *rows, ""])
     sections = "\n".join(render_command(name, parser) for name, parser in commands.choices.items())
     return _INTRODUCTION + table + _STATUS + "\n" + sections

@@ -49,10 +49,10 @@ class BufferSummary(NamedTuple):
 
 def collect_episodes(file: FileData) -> Episodes | None:
     """Return the episodes of a file; None if it has none that can be read."""
-    if file.archive is None or file.inspected is None:
+    if file.inspected is None:
         return None
     if file.inspected.format == "replay-buffer":
-        return _read_buffer(file.archive)
+        return None if file.archive is None else _read_buffer(file.archive)
     settings = file.inspected.hyperparameters or {}
     found = settings.get("ep_info_buffer")
     rows = _list_items(found.value if found is not None else None)

@@ -9,7 +9,7 @@ import threading
 import time
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pytest
 
@@ -27,6 +27,10 @@ PAGES: Final = (
     "", "install/", "tutorials/is-it-safe/", "tutorials/run-without-torch/", "reference/commands/", "reference/api/",
     "reference/errors/", "reference/limits/", "format/", "changelog/",
 )  # fmt: skip
+
+
+OF_THE_THEME: Final = ("landmark-unique", "scrollable-region-focusable")
+"""Rules of axe-core: the buttons of each block are a landmark; blocks take the focus only where a mouse can hover."""
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
@@ -77,10 +81,20 @@ def test_a_page_fits_the_window_and_loads_only_itself(browser: Browser, site: st
     browser.picture(f"site-{page.strip('/').replace('/', '-') or 'home'}-{width}")
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("page", ["", "tutorials/is-it-safe/", "reference/commands/"])
+def test_a_page_is_accessible(
+    browser: Browser, axe: None, site: str, page: str, scheme: Literal["light", "dark"]
+) -> None:
+    browser.open(site + page, scheme=scheme)
+    assert browser.find_violations(*OF_THE_THEME) == []
+
+
 def test_the_home_page_follows_the_colours_of_the_system(browser: Browser, site: str) -> None:
     colours = []
-    for scheme in ("light", "dark"):
-        browser.open(site, scheme=scheme)  # type: ignore[arg-type]
+    schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+    for scheme in schemes:
+        browser.open(site, scheme=scheme)
         colours.append(browser.run("return getComputedStyle(document.body).backgroundColor"))
         browser.picture(f"site-home-{scheme}", whole=False)
     assert colours[0] != colours[1]

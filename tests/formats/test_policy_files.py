@@ -124,10 +124,10 @@ def test_an_archive_of_sbx_is_said_to_be_one(
     assert (problem.kind, "SBX" in problem.message) == ("missing-entry", True)
     for entry in ("policy", "all"):
         assert main(["extract", str(path), "-o", str(tmp_path / "x.npz"), "--entry", entry]) == 2
-        assert "an archive of SBX" in capsys.readouterr().out
+        assert "an archive of SBX" in capsys.readouterr().err
     assert not (tmp_path / "x.npz").exists()
     assert main(["rebuild", str(path), "-o", str(tmp_path / "out.zip")]) == 2
-    assert "an archive of SBX" in capsys.readouterr().out
+    assert "an archive of SBX" in capsys.readouterr().err
     assert not (tmp_path / "out.zip").exists()
     assert main(["inspect", str(path)]) == 0
     assert "SBX" in capsys.readouterr().out

@@ -50,6 +50,12 @@ def test_the_links_of_the_readme_lead_to_pages_and_files() -> None:
             assert (ROOT / path.partition("/blob/main/")[2]).exists(), link
 
 
+def test_the_readme_names_the_supported_pythons() -> None:
+    versions = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', PYPROJECT)
+    assert f"[![Python {versions[0]} to {versions[-1]}]" in README
+    assert f"badge/python-{versions[0]}%20to%20{versions[-1]}-" in README
+
+
 def test_every_command_is_in_the_readme() -> None:
     parser = build_parser()
     commands = next(action for action in parser._actions if action.dest == "command").choices
@@ -79,6 +85,13 @@ def test_every_public_function_is_shown_on_a_page() -> None:
     functions = {name for name in dir(sbformat) if isfunction(getattr(sbformat, name))}
     assert len(functions) > 20
     assert functions - names == set()
+
+
+def test_the_home_page_repeats_rows_of_the_comparison() -> None:
+    shown = re.findall(r"^\| .* \| \w+ \| .* \|$", PAGES[ROOT / "docs" / "index.md"], re.MULTILINE)
+    rows = [row for row in shown if row.count("|") == 8]
+    assert len(rows) >= 5
+    assert set(rows) <= set(PAGES[ROOT / "docs" / "comparison.md"].splitlines())
 
 
 def test_every_extra_for_users_is_on_the_page_of_installation() -> None:

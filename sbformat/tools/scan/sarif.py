@@ -23,7 +23,7 @@ import json
 import os
 import re
 from collections import Counter
-from pathlib import PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
@@ -279,7 +279,7 @@ class _Paths:
 def _render_uri(path: str) -> str:
     """Return a relative path as a relative URI, an absolute one as a file URI; other bytes are percent-encoded."""
     if os.path.isabs(path):
-        return PurePath(path).as_uri()
+        return Path(path).as_uri()
     relative = path.replace(os.sep, "/")
     while relative.startswith("./"):
         relative = relative[2:].lstrip("/")

@@ -10,6 +10,7 @@ import lzma
 import pickle as pickles
 import random
 import struct
+import sys
 import tarfile
 import time
 import zipfile
@@ -376,7 +377,8 @@ def test_a_frame_that_ends_in_a_text_line() -> None:
     hidden = b"cposix\nsystem\nX\x04\x00\x00\x00true\x85R."
     raw = b"\x80\x04\x95" + struct.pack("<Q", 4) + b"I1\nI" + b"7\n0" + hidden
     other = b"\x80\x04\x95" + struct.pack("<Q", 5) + b"cjson" + b"posix\nsystem\nX\x04\x00\x00\x00true\x85R."
-    assert imported(other) >= {"posix.system"}
+    if sys.version_info < (3, 14):  # later ones refuse it
+        assert imported(other) >= {"posix.system"}
     for made in (raw, other):
         for file in (made, torch_zip(made), in_blob(made)):
             assert sbformat.scan(file).verdict == "dangerous"
