@@ -18,15 +18,17 @@ import sbformat
 from sbformat.cli import _streams
 from sbformat.cli._files import EXIT_COULD_NOT
 from sbformat.cli._options import is_verbose, set_options
+from sbformat.errors import escape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _COMMANDS: Final = (
     "inspect", "validate", "scan", "extract", "diff", "edit", "convert", "rebuild", "bundle", "unbundle", "predict",
-    "evaluate", "export", "report",
+    "evaluate", "export", "report", "completion",
 )  # fmt: skip
 _EXIT_INTERRUPTED: Final = 130
+_ISSUES: Final = "https://github.com/sbformat/sbformat/issues"
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -99,14 +101,39 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()
         return EXIT_COULD_NOT
     except (OSError, _streams.OutputError) as error:  # files have their own errors: this is standard output
-        cause = error.__cause__ if isinstance(error.__cause__, OSError) else error
-        text = _streams.describe_system_error(cause) if isinstance(cause, OSError) else str(cause)
-        _streams.write_remark(f"standard output: cannot write: {text}")
+        _streams.write_remark(_describe_output_error(error))
         _drop_output()
         return EXIT_COULD_NOT
     except KeyboardInterrupt:
         return _EXIT_INTERRUPTED
+    except Exception as error:  # a bug: users of the command line get one line, callers of this function the error
+        if argv is not None:
+            raise
+        _streams.write_remark(_describe_bug(error))
+        return EXIT_COULD_NOT
     return status
+
+
+def _describe_output_error(error: Exception) -> str:
+    """Return the line about an error of the operating system: of a file that it names, or of standard output."""
+    cause = error.__cause__ if isinstance(error, _streams.OutputError) else error
+    if not isinstance(cause, OSError):
+        return str(cause)
+    text = _streams.describe_system_error(cause)
+    if cause.filename is None:
+        return f"standard output: cannot write: {text}"
+    return f"{escape(str(cause.filename), 1000)}: {text}"
+
+
+def _describe_bug(error: Exception) -> str:
+    """Return the line about an error that no command expects: what it is, where, and where to report it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code if trace is not None else None
+    place = f" in {code.co_name} ({os.path.basename(code.co_filename)}:{trace.tb_lineno})" if trace and code else ""
+    what = f"{type(error).__name__}{place}: {escape(str(error), 300)}"
+    return f"internal error: {what}; please report it at {_ISSUES}, with the file if you can"
 
 
 def _parse_arguments(arguments: list[str]) -> argparse.Namespace:

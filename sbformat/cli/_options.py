@@ -31,9 +31,10 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
 
 
 def set_options(args: argparse.Namespace) -> None:
-    """Follow the options of a command line from now on."""
+    """Follow the options of a command line from now on; a command may have none of them."""
     global _options  # noqa: PLW0603 -- a process has one command line
-    _options = Options(args.quiet, args.verbose, args.color)
+    given = {name: value for name, value in vars(args).items() if name in Options._fields}
+    _options = Options(**given)
 
 
 def is_quiet() -> bool:

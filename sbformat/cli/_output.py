@@ -148,7 +148,7 @@ class Rich(Plain):
 
         super().__init__(stream)
         self._console = (
-            Console(file=stream, highlight=False, force_terminal=True)
+            Console(file=stream, highlight=False, force_terminal=True, no_color=False)
             if color
             else Console(file=stream, highlight=False, color_system=None)
         )

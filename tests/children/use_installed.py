@@ -74,6 +74,7 @@ def check_commands() -> None:
         assert status == 2, (words, status, text)
         assert f"pip install '{extra}'" in text, (words, text)
         assert "Traceback" not in text, (words, text)
+        assert "internal error" not in text, (words, text)
         assert len(text.strip().splitlines()) == 1, (words, text)
 
 

@@ -87,6 +87,13 @@ def test_every_public_function_is_shown_on_a_page() -> None:
     assert functions - names == set()
 
 
+def test_the_home_page_repeats_rows_of_the_comparison() -> None:
+    shown = re.findall(r"^\| .* \| \w+ \| .* \|$", PAGES[ROOT / "docs" / "index.md"], re.MULTILINE)
+    rows = [row for row in shown if row.count("|") == 8]
+    assert len(rows) >= 5
+    assert set(rows) <= set(PAGES[ROOT / "docs" / "comparison.md"].splitlines())
+
+
 def test_every_extra_for_users_is_on_the_page_of_installation() -> None:
     extras = re.search(r"^\[project.optional-dependencies\]\n(.*?)\n\[", PYPROJECT, re.MULTILINE | re.DOTALL)
     assert extras is not None

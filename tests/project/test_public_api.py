@@ -158,6 +158,62 @@ SLIPS: Final[dict[str, tuple[Callable[[Path], Any], str]]] = {
         lambda _: sbformat.write(sbformat.read(PPO), None),  # type: ignore[arg-type]
         "expected a path, got None",
     ),
+    "assign to a number": (
+        lambda _: sbformat.edit(PPO, assign={5: 1}),  # type: ignore[dict-item]
+        "expected keys in assign to be str, got int",
+    ),
+    "assign without values": (
+        lambda _: sbformat.edit(PPO, assign=["gamma"]),  # type: ignore[list-item]
+        "expected pairs of a key and a value in assign, got 'gamma'",
+    ),
+    "unset a number": (
+        lambda _: sbformat.edit(PPO, unset=[5]),  # type: ignore[list-item]
+        "expected names in unset, got int",
+    ),
+    "edit weights by number": (
+        lambda _: sbformat.edit(PPO, weights={5: 1}),  # type: ignore[dict-item]
+        "expected names in weights, got int",
+    ),
+    "replace an extra entry by text": (
+        lambda _: sbformat.read(PPO).replace(extra={"notes": "text"}),  # type: ignore[dict-item]
+        "expected 'notes' in extra to be bytes, got str",
+    ),
+    "replace an entry by number": (
+        lambda _: sbformat.read(PPO).replace(extra={5: b""}),  # type: ignore[dict-item]
+        "expected names in extra, got int",
+    ),
+    "replace parameters by number": (
+        lambda _: sbformat.read(PPO).replace(parameters={5: {}}),  # type: ignore[dict-item]
+        "expected names in parameters, got int",
+    ),
+    "read entries by number": (
+        lambda _: sbformat.read_parameters(PPO, entries=[5]),  # type: ignore[list-item]
+        "expected names in entries, got int",
+    ),
+    "convert to a number": (
+        lambda _: sbformat.convert(PPO, 5),  # type: ignore[arg-type]
+        "expected a path, got int",
+    ),
+    "extract to a number": (
+        lambda _: sbformat.extract(PPO, 5),  # type: ignore[arg-type]
+        "expected a path, got int",
+    ),
+    "rebuild with a number as policy": (
+        lambda _: sbformat.rebuild(PPO, policy_class=5),  # type: ignore[arg-type]
+        "expected a policy class or its name, got int",
+    ),
+    "rebuild with assignments of a list": (
+        lambda _: sbformat.rebuild(PPO, assign=[5]),  # type: ignore[arg-type]
+        "expected assign to be values by key, got list",
+    ),
+    "rebuild as a number": (
+        lambda _: sbformat.rebuild(PPO, algorithm=5),  # type: ignore[arg-type]
+        "expected the name of an algorithm, got int",
+    ),
+    "allow a number": (
+        lambda _: sbformat.scan(PPO, allow=[5]),  # type: ignore[list-item]
+        "expected names in allow, got int",
+    ),
     "replace data by a number": (
         lambda _: sbformat.read(PPO).replace(data=3),  # type: ignore[arg-type]
         "expected data by key, got int",
