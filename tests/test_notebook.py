@@ -286,3 +286,20 @@ def test_a_policy_displays_spaces_and_layers() -> None:
         "not normalized",
     ):
         assert text in page.text
+
+
+def test_a_comparison_displays_its_changes() -> None:
+    archive = sbformat.read(PPO)
+    edited = archive.replace(data={**archive.data, "gamma": 0.5, "<script>": 1}, parameters={"policy.optimizer": None})
+    line, page = check_display(sbformat.diff(archive, edited))
+    assert line == "<DiffReport: 3 changes in policy.optimizer.pth, data, 0 unreadable entries>"
+    assert "/<script>" in page.text
+    line, page = check_display(sbformat.diff(archive, archive))
+    assert line == "<DiffReport: 0 changes, 0 unreadable entries>"
+    assert page.text == "DiffReport: 0 changes What was compared is equal."
+
+
+def test_an_inspection_is_described_in_a_line() -> None:
+    assert repr(sbformat.inspect(PPO)) == "<InspectReport sb3, PPO of SB3 2.9.2: 6 entries, 48 tensors, 0 broken>"
+    broken = sbformat.inspect(changed(policy_pth=b"broken"))
+    assert repr(broken) == "<InspectReport sb3, PPO of SB3 2.9.2: 6 entries, 36 tensors, 1 broken>"

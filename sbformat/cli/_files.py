@@ -201,7 +201,7 @@ def report_errors(path: str, work: Callable[[], dict[str, Any]], *, outputs: Seq
     try:
         report = {"path": name, "outcome": "ok", **work()}
     except OtherFileError as error:
-        other = _streams.name_input(error.path)
+        other = _streams.name_output(error.path) if error.path in outputs else _streams.name_input(error.path)
         failure = _describe_failure(error.path, error.__cause__, outputs)
         return {"path": name, "file": other, **failure} if other != name else {"path": name, **failure}
     except (SbformatError, MemoryError, OSError) as error:
@@ -251,7 +251,7 @@ def _is_within(path: object, output: str) -> bool:
 
 def describe_failure(report: dict[str, Any]) -> str:
     """Return the line for the report of a file that failed: the file, the outcome and the message."""
-    name = escape(report.get("file", report["path"]), 1000)
+    name = escape(report.get("file", report["path"]), 1000) or "''"
     if report["message"].startswith(f"{name} "):
         return str(report["message"])
     return f"{name}: {report['outcome']}: {report['message']}"

@@ -17,6 +17,7 @@ from sbformat.html_report.table import FACTS, NAME, Cell, FileRow, collect_row, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from sbformat.archive.archive import Archive
     from sbformat.html_report.table import FileTable
     from sbformat.tools.inspect import InspectReport
 
@@ -46,15 +47,16 @@ class TableRow(NamedTuple):
     row: FileRow
 
 
-def make_row(outcome: dict[str, Any], report: InspectReport | None) -> TableRow:
+def make_row(outcome: dict[str, Any], report: InspectReport | None, archive: Archive | None) -> TableRow:
     """Return the row of a file.
 
     :param outcome: its report without the contents
     :param report: its contents, unless it could not be read
+    :param archive: the file, unless it could not be read
     """
     if report is None:
         return TableRow(outcome, "", 0, make_lost_row(outcome))
-    data = FileData(name=outcome[_PATH], archive=None, failure=None, inspected=report, scanned=None)
+    data = FileData(name=outcome[_PATH], archive=archive, failure=None, inspected=report, scanned=None)
     return TableRow(outcome, report.format, len(report.broken), collect_row(data))
 
 
@@ -158,12 +160,16 @@ def print_text(printer: _output.Plain, rows: Sequence[TableRow], columns: Sequen
         for row, note in zip(table.rows, notes)
     ]
     header = (NAME, *keys, *([""] if any(notes) else ()))
-    numbers = {column.key for column in table.columns if column.is_number}
-    right = [place for place, key in enumerate(header) if key in numbers]
+    right = [place for place, key in enumerate(header) if _is_number(table, key)]
     title = _output.count_noun(len(readable), "file") + (f" in {table.folder}" if table.folder else "")
     printer.table(title, header, cells, right=right, longest=_LONGEST)
     if columns is None:
         _print_rest(printer, table, keys)
+
+
+def _is_number(table: FileTable, key: str) -> bool:
+    cells = [row.cells[key] for row in table.rows if key in row.cells]
+    return bool(cells) and all(cell.number is not None or cell.text == "null" for cell in cells)
 
 
 def _keep_narrow(table: FileTable, keys: Sequence[str]) -> list[str]:

@@ -147,21 +147,24 @@ def inspect_one(path: str, args: argparse.Namespace) -> InspectResult:
     """Inspect one file; runs in a worker process when there are many."""
     from sbformat.tools.inspect import inspect
 
-    found: list[InspectReport] = []
+    found: list[tuple[Archive, InspectReport]] = []
 
     def work() -> dict[str, Any]:
         archive = _files.read_archive(path, args, on_unknown="inert")
         report = inspect(archive)
         broken = tuple(row._replace(message=name_option(row.message)) for row in report.broken)
         why = report.network_error and name_option(report.network_error)
-        found.append(report._replace(broken=broken, network_error=why))
+        found.append((archive, report._replace(broken=broken, network_error=why)))
         return _describe_requested(archive, args)
 
     outcome = _files.report_errors(path, work)
-    return _make_result(outcome, found[0] if found and outcome["outcome"] == "ok" else None, args)
+    archive, report = found[0] if found and outcome["outcome"] == "ok" else (None, None)
+    return _make_result(outcome, report, args, archive)
 
 
-def _make_result(outcome: dict[str, Any], report: InspectReport | None, args: argparse.Namespace) -> InspectResult:
+def _make_result(
+    outcome: dict[str, Any], report: InspectReport | None, args: argparse.Namespace, archive: Archive | None = None
+) -> InspectResult:
     status = _files.EXIT_FINE
     if report is None:
         status = _files.EXIT_COULD_NOT
@@ -174,7 +177,7 @@ def _make_result(outcome: dict[str, Any], report: InspectReport | None, args: ar
     if args.as_table:
         from sbformat.cli._inspect_table import make_row
 
-        return InspectResult(status, None, [], failure, make_row(outcome, report))
+        return InspectResult(status, None, [], failure, make_row(outcome, report, archive))
     recorder = _output.Recorder()
     if report is not None:
         _print_text(recorder, outcome, report, brief=args.brief)

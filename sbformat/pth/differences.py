@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _PIECE: Final = 1 << 18
 _LARGE: Final = 1 << 20
+_SMALL: Final = 1e-200
+"""A sum of squares below it may have lost the smaller ones to underflow."""
 _SUBTRACTED: Final = {"u": np.uint64, "i": np.int64, "c": np.complex128}
 """The dtypes in which items of a kind are subtracted; float64 for all others."""
 
@@ -125,10 +127,13 @@ def _is_close(old: np.ndarray, new: np.ndarray, distance: np.ndarray, rtol: floa
 
 def _norm(values: np.ndarray) -> float:
     """Return the Euclidean norm of magnitudes, without overflow where the result is finite."""
-    scale = float(values.max(initial=0.0))
-    if not scale or not math.isfinite(scale):
-        return scale
     with np.errstate(all="ignore"):
+        squares = float(np.square(values).sum())
+        if _SMALL < squares < math.inf:
+            return math.sqrt(squares)
+        scale = float(values.max(initial=0.0))
+        if not scale or not math.isfinite(scale):
+            return scale
         return scale * math.sqrt(float(np.square(values / scale).sum()))
 
 
@@ -166,7 +171,7 @@ def _magnitude(values: np.ndarray) -> np.ndarray:
     """Return absolute values, as float64."""
     with np.errstate(all="ignore"):
         wide = values.astype(np.float64) if values.dtype.kind in "iu" else _widen(values)
-        made: np.ndarray = np.abs(wide).astype(np.float64)
+        made: np.ndarray = np.abs(wide).astype(np.float64, copy=False)
     return made
 
 

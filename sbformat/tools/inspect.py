@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sbformat.archive.algorithm import class_reference, refuse_sbx
 from sbformat.archive.kinds import OBJECTS
 from sbformat.constants import ARRAYS_ENTRY, DATA_ENTRY, SETTINGS_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
-from sbformat.errors import SbformatError, UnsupportedError
+from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import MetaTensor, QuantizedTensor, SparseTensor, TensorInfo
 from sbformat.reader import read
+from sbformat.rendering import count_noun
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,6 +98,13 @@ class InspectReport(NamedTuple):
     """What the policy computes, without normalization statistics; None for a network that is not known."""
     network_error: str | None
     """Why the network of a policy is not known; None if it is, and for a file without a policy."""
+
+    def __repr__(self) -> str:
+        algorithm = f", {self.algorithm.name}" if self.algorithm is not None and self.algorithm.name else ""
+        release = f" of SB3 {self.stable_baselines3_version}" if self.stable_baselines3_version else ""
+        tensors = count_noun(sum(len(row.tensors) for row in self.state_dicts), "tensor")
+        counts = f"{count_noun(len(self.entries), 'entry', 'entries')}, {tensors}, {len(self.broken)} broken"
+        return f"<InspectReport {self.format}{escape(f'{algorithm}{release}')}: {counts}>"
 
 
 def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectReport:

@@ -14,15 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sbformat
-from conformance.generators.build_zips import is_terminal_safe
+from conformance.generators.build_zips import BIDI
 from sbformat.cli import _inspect_table, diff, evaluate, main, predict, scan, validate
 from sbformat.cli._csv import encode_cell, print_csv
-from tests.helpers.bundled import PPO, ROOT, SAC, with_data
+from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC, with_data
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 Capture = pytest.CaptureFixture[str]
+
+
+def is_printable(line: str) -> bool:
+    """Whether a line has no escape sequences and bidirectional controls; it may be long."""
+    return line.isprintable() and not set(line) & set(BIDI)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +89,7 @@ def test_a_table_without_rows_has_its_header() -> None:
 def test_a_reader_of_csv_gets_the_cells_back(rows: list[list[Any]]) -> None:
     stream = io.StringIO()
     print_csv(["a", "b", "c"], (dict(zip("abc", row)) for row in rows), stream=stream)
-    assert all(is_terminal_safe(line) for line in stream.getvalue().splitlines())
+    assert all(is_printable(line) for line in stream.getvalue().splitlines())
     read = list(csv.reader(io.StringIO(stream.getvalue())))
     assert read == [["a", "b", "c"], *([encode_cell(value) for value in row] for row in rows)]
 
@@ -96,7 +101,7 @@ def run(capsys: Capture, *args: object) -> tuple[int, list[dict[str, str]], str]
     """Run a command; return the exit status, the rows, and standard error."""
     status = main([*map(str, args), "--format", "csv"])
     out, err = capsys.readouterr()
-    assert all(is_terminal_safe(line) for line in out.splitlines())
+    assert all(map(is_printable, out.splitlines()))
     header, *cells = list(csv.reader(io.StringIO(out)))
     assert len(set(header)) == len(header)
     assert all(len(row) == len(header) for row in cells)
@@ -126,6 +131,11 @@ def test_inspect_has_a_row_for_each_file(capsys: Capture, broken: Path) -> None:
     assert rows[0]["policy_kwargs.net_arch"] == "[8, 8]"
 
 
+def test_inspect_has_the_rewards_that_an_agent_keeps(capsys: Capture) -> None:
+    _, (old, new), _ = run(capsys, "inspect", ARCHIVES / "ppo-cartpole-1.0.zip", PPO)
+    assert (old["mean_reward"], old["episodes"], new["mean_reward"], new["episodes"]) == ("23", "1", "", "")
+
+
 def test_inspect_sorts_and_chooses_columns(capsys: Capture, tmp_path: Path, broken: Path) -> None:
     paths = []
     for number, gamma in enumerate((0.5, 0.99, 0.125)):
@@ -153,6 +163,31 @@ def test_a_key_of_data_does_not_hide_another_column(capsys: Capture, tmp_path: P
     assert (row["path"], row["outcome"], row["message"], row["format"]) == (str(tmp_path / "a.zip"), "ok", "", "sb3")
     assert (row["algorithm"], row["data.algorithm"], row["data.path"], row["data.broken"]) == ("PPO", "z", "mine", "7")
     assert row["'=1"] == "'=2"
+
+
+def test_keys_of_hostile_files_are_neither_formulas_nor_commands_of_a_terminal(capsys: Capture, tmp_path: Path) -> None:
+    keys = [
+        "=1+1",
+        "\x1b[31m",
+        "a\nb",
+        "\u202eabc",
+        ",",
+        '"',
+        "",
+        "x" * 5000,
+        *(f"key{number}" for number in range(5000)),
+    ]
+    for number in range(2):
+        values = {key: f"={number}\r{key[:10]}" for key in keys}
+        (tmp_path / f"{number}.zip").write_bytes(with_data(lambda data, values=values: data.update(values)))
+    status, rows, err = run(capsys, "inspect", tmp_path)
+    assert (status, err, len(rows)) == (0, "", 2)
+    assert len(rows[0]) < 500
+    assert not any(cell.startswith(tuple("=+-@")) for row in rows for cell in (*row, *row.values()) if cell != "-1")
+    assert main(["inspect", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert all(map(is_printable, out.splitlines()))
+    assert max(map(len, out.splitlines())) < 1000
 
 
 def test_validate_has_a_row_for_each_problem(capsys: Capture, tmp_path: Path, broken: Path) -> None:

@@ -229,9 +229,16 @@ def test_a_terminal_is_neither_input_nor_output() -> None:
 def test_two_outputs_do_not_fit_into_one_stream(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["unbundle", str(SAC), "-o", "-", "--vecnormalize", str(tmp_path / "v.pkl")]) == 2
     assert "standard output takes one" in capsys.readouterr().err
+    assert main(["export", str(PPO), "-o", "-"]) == 2
+    assert capsys.readouterr().err.startswith("sbformat: <stdout>: unsupported: expected an output that ends in .onnx")
     with pytest.raises(SystemExit):
         main(["convert", str(PPO), "-o", "-"])
     assert "--to: expected it with the output -" in capsys.readouterr().err
+
+
+def test_an_empty_path_is_quoted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", ""]) == 2
+    assert capsys.readouterr().err == "sbformat: '': cannot open: No such file or directory\n"
 
 
 # -- quiet --------------------------------------------------------------------------------------------

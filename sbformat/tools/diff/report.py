@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from sbformat.errors import escape
+from sbformat.rendering import count_noun
 
 ChangeKind: TypeAlias = Literal[
     "added", "removed", "value", "type", "dtype", "shape", "flags", "order", "structure", "bytes"
 ]
 Side: TypeAlias = Literal["first", "second"]
+
+_DISPLAYED: Final = 1000
+"""Changes that a display looks at."""
 
 
 class Change(NamedTuple):
@@ -74,3 +80,18 @@ class DiffReport(NamedTuple):
     state_dicts: tuple[StateDictComparison, ...]
     unreadable: tuple[UnreadableEntry, ...] = ()
     """Entries that cannot be decoded. Two of equal bytes are equal, also if the CRC of one is wrong."""
+
+    def __repr__(self) -> str:
+        entries = ", ".join(dict.fromkeys(escape(change.entry, 60) for change in self.changes[:_DISPLAYED]))
+        changes = count_noun(len(self.changes), "change") + (f" in {entries}" if entries else "")
+        unreadable = count_noun(len(self.unreadable), "unreadable entry", "unreadable entries")
+        return f"<DiffReport: {escape(changes)}, {unreadable}>"
+
+    def _repr_html_(self) -> str:
+        """Return the changes for notebooks."""
+        from sbformat.notebook import render_output, render_paragraph, render_table
+
+        rows = [(change.entry, change.loc, change.kind, change.message) for change in self.changes[:_DISPLAYED]]
+        changes = render_table("", ("entry", "where", "kind", "what changed"), rows, count=len(self.changes))
+        title = f"DiffReport: {count_noun(len(self.changes), 'change')}"
+        return render_output(title, [changes or render_paragraph("What was compared is equal.")])
