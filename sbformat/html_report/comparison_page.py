@@ -243,7 +243,7 @@ def format_percent(change: float | None) -> str:
     """Return a relative change in percent.
 
     >>> format_percent(0.0123)
-    '1.23 %'
+    '1.23%'
     """
     if change is None or math.isnan(change):
         return "unknown"
@@ -251,7 +251,7 @@ def format_percent(change: float | None) -> str:
         return "from zero"
     if change == 0:
         return "equal"
-    return "less than 0.001 %" if change < 1e-5 else f"{100 * change:.3g} %" if change < 10 else f"{change:,.4g} times"
+    return "less than 0.001%" if change < 1e-5 else f"{100 * change:.3g}%" if change < 10 else f"{change:,.4g} times"
 
 
 def describe_shift(before: Histogram, after: Histogram) -> str:

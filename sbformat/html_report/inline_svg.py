@@ -73,7 +73,7 @@ def _convert_declaration(declaration: str) -> str | None:
 def convert_svg(document: str, label: str, classes: Classes) -> Any:
     """Return a document of matplotlib as an element for a page.
 
-    :param document: the SVG, which has no text of a file in it
+    :param document: the SVG, of matplotlib; its text is escaped again
     :param label: what a screen reader says; any text
     :param classes: receives the styles
     """
@@ -81,7 +81,7 @@ def convert_svg(document: str, label: str, classes: Classes) -> Any:
 
     from markupsafe import Markup, escape
 
-    root = fromstring(document)  # noqa: S314 -- as above
+    root = fromstring(document)  # noqa: S314 -- written by matplotlib
     prefix = f"f{classes.plots}-"
     classes.plots += 1
     used = {name for element in root.iter() for value in element.attrib.values() for name in _REFERENCE.findall(value)}

@@ -1,6 +1,7 @@
 """Plots of a page: drawn by matplotlib, in the page's colours, with the same bytes for the same numbers.
 
-No text from a file gets into a plot: matplotlib would read some of it as formulas. Labels are HTML beside the plot.
+The only text from a file in a plot are the names of bars, in ASCII and not read as formulas. Other labels are HTML
+beside the plot.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def test_only_the_layers_that_changed_most_are_drawn() -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (0.0, "equal"), (1e-7, "less than 0.001 %"), (0.0123, "1.23 %"), (1.414, "141 %"), (12.0, "12 times"),
+        (0.0, "equal"), (1e-7, "less than 0.001%"), (0.0123, "1.23%"), (1.414, "141%"), (12.0, "12 times"),
         (math.inf, "from zero"), (None, "unknown"), (math.nan, "unknown"),
     ],
 )  # fmt: skip
