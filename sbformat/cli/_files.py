@@ -252,6 +252,6 @@ def _is_within(path: object, output: str) -> bool:
 def describe_failure(report: dict[str, Any]) -> str:
     """Return the line for the report of a file that failed: the file, the outcome and the message."""
     name = escape(report.get("file", report["path"]), 1000) or "''"
-    if report["message"].startswith(f"{name} "):
+    if report["outcome"] == COULD_NOT_WRITE and report["message"].startswith(f"{name} "):
         return str(report["message"])
     return f"{name}: {report['outcome']}: {report['message']}"

@@ -241,6 +241,15 @@ def test_an_empty_path_is_quoted(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "sbformat: '': cannot open: No such file or directory\n"
 
 
+def test_a_file_named_like_the_message_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "at").write_bytes(b"hello")
+    assert main(["inspect", "at"]) == 2
+    assert capsys.readouterr().err.startswith("sbformat: at: container failure: at byte 0: expected an archive")
+
+
 # -- quiet --------------------------------------------------------------------------------------------
 
 
