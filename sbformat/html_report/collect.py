@@ -35,8 +35,8 @@ class Failure(NamedTuple):
     outcome: str
     """A word, as in the reports of the command line: ``container failure``, ``limit exceeded``, ``cannot open``, ..."""
     message: str
-    errno: int | None = None
-    """The number of the operating system's error."""
+    error: SbformatError | OSError | None = None
+    """If there is nothing to show of the source, the error: it cannot be opened, or is empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +58,15 @@ class FileData:
     def is_broken(self) -> bool:
         """Whether the file, or one of its entries, could not be read."""
         return self.failure is not None or bool(self.inspected and self.inspected.broken)
+
+    @property
+    def reason(self) -> str:
+        """Why it is broken, as a sentence; empty if it is not."""
+        if self.failure is not None:
+            return f"{self.failure.outcome}: {self.failure.message}"
+        for row in self.inspected.broken if self.inspected else ():
+            return f"{row.entry}: {row.outcome}: {row.message}"
+        return ""
 
 
 def name_source(source: ArchiveLike) -> str:
@@ -92,6 +101,8 @@ def collect_file(
     if archive is not None:
         inspected, failure = _try_to(lambda: inspect(archive, limits=limits))
     scanned, _ = _try_to(lambda: scan(content, limits=limits, allow=allow))
+    if failure is not None and (archive is not None or (scanned is not None and scanned.size)):
+        failure = failure._replace(error=None)  # there is something to show
     return FileData(name=shown, archive=archive, failure=failure, inspected=inspected, scanned=scanned)
 
 
@@ -108,8 +119,12 @@ def _try_to(get: Callable[[], T]) -> tuple[T, None] | tuple[None, Failure]:
     try:
         return get(), None
     except SbformatError as error:
-        return None, Failure(error.outcome, str(error))
+        is_limit = isinstance(error, LimitError)
+        return None, Failure(error.outcome, str(error), None if is_limit else error.again())
     except MemoryError:
         return None, Failure(LimitError.outcome, "out of memory: this machine has less than the file needs")
     except OSError as error:
-        return None, Failure(COULD_NOT_OPEN, error.strerror or str(error), error.errno)
+        copy = OSError(
+            error.errno or 0, error.strerror or str(error)
+        )  # without a traceback, which keeps values in memory
+        return None, Failure(COULD_NOT_OPEN, error.strerror or str(error), copy)
