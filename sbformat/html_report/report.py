@@ -6,10 +6,11 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.catalogue.collect import COULD_NOT_OPEN, FileData, collect_file
+from sbformat.catalogue.rows import FileRow, collect_row
 from sbformat.errors import require_names
-from sbformat.html_report.collect import COULD_NOT_OPEN, FileData, collect_file
 from sbformat.html_report.page import require_packages
-from sbformat.html_report.table import FileRow, collect_row, render_table
+from sbformat.html_report.table import render_table
 from sbformat.io.atomic import new_file
 from sbformat.limits import DEFAULT_LIMITS
 

@@ -1,4 +1,4 @@
-"""What a page says about one file: everything that can be found out, and why the rest could not be."""
+"""Read, inspect and scan a file: everything that can be found out, and why the rest could not be."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from sbformat.errors import LimitError, SbformatError
 from sbformat.io.source import open_source
 from sbformat.limits import DEFAULT_LIMITS, Budget
 from sbformat.reader import read_in_place
-from sbformat.tools.inspect import inspect
-from sbformat.tools.scan import scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -41,7 +39,7 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileData:
-    """One file of a report."""
+    """What is known of one file."""
 
     name: str
     """Its path as the caller gave it; ``<archive>``, ``<bytes>`` or ``<file>`` without one."""
@@ -61,7 +59,7 @@ class FileData:
 
 
 def name_source(source: ArchiveLike) -> str:
-    """Return what a page calls a source."""
+    """Return what a page or table calls a source."""
     if isinstance(source, (str, os.PathLike)):
         return os.fsdecode(source)
     if isinstance(source, (bytes, bytearray, memoryview)):
@@ -78,11 +76,14 @@ def collect_file(
     """Read, inspect and scan a file; one that cannot be read is described as far as possible.
 
     :param source: an archive, a path, bytes, or a binary file
-    :param name: what the page calls it; by default its path
+    :param name: what a page calls it; by default its path
     :param limits: for reading
     :param allow: names that the scan treats as known
     :raises TypeError: if it is not a source
     """
+    from sbformat.tools.inspect import inspect
+    from sbformat.tools.scan import scan
+
     shown = name_source(source) if name is None else name
     content, failure = _try_to(lambda: _keep_content(source, limits))
     if content is None:
