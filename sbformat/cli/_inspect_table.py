@@ -1,6 +1,6 @@
 """Many files as one table: a row for each, with the hyper-parameters in which they differ.
 
-The rows are those of the page that ``sbformat report`` writes (:mod:`sbformat.html_report.table`), so that both have
+The rows are those of the page that ``sbformat report`` writes (:mod:`sbformat.catalogue`), so that both have
 the same columns. A column is called by its key everywhere: in the header, after ``--columns`` and ``--sort``, in CSV.
 """
 
@@ -9,16 +9,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from sbformat.catalogue.collect import FileData
+from sbformat.catalogue.columns import make_table
+from sbformat.catalogue.rows import FACTS, NAME, Cell, FileRow, collect_row, make_lost_row
 from sbformat.cli import _csv, _output
 from sbformat.errors import MissingEntryError
-from sbformat.html_report.collect import FileData
-from sbformat.html_report.table import FACTS, NAME, Cell, FileRow, collect_row, make_lost_row, make_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from sbformat.archive.archive import Archive
-    from sbformat.html_report.table import FileTable
+    from sbformat.catalogue.columns import FileTable
     from sbformat.tools.inspect import InspectReport
 
 _NOT_INSPECTED: Final = frozenset({"verdict", "size"})

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from sbformat.html_report.collect import FileData
-    from sbformat.html_report.table import FileRow
+    from sbformat.catalogue.collect import FileData
+    from sbformat.catalogue.rows import FileRow
     from sbformat.limits import Limits
 
 
@@ -107,12 +107,15 @@ def _report_failed(file: FileData | FileRow) -> dict[str, Any]:
 
 def collect_files(paths: list[str], args: argparse.Namespace) -> list[FileData] | list[FileRow]:
     """Read, inspect and scan each file; of many, keep only their rows, which are made by several processes."""
+    from sbformat.catalogue.rows import make_lost_row
     from sbformat.html_report.report import FEWEST_IN_TABLE
-    from sbformat.html_report.table import make_lost_row
 
     collect = partial(_collect_file, limits=_files.make_limits(args), allow=tuple(args.allow))
     if len(paths) < FEWEST_IN_TABLE:
         return [collect(path) for path in paths]
+    import sbformat.tools.inspect
+    import sbformat.tools.scan  # noqa: F401 -- imported before processes are forked
+
     rows = []
     done = _many.map_files(partial(_collect_row, collect), paths, args, lost=make_lost_row, done="read")
     with _many.count_files("reading", paths, args) as advance:
@@ -124,7 +127,7 @@ def collect_files(paths: list[str], args: argparse.Namespace) -> list[FileData] 
 
 def _collect_file(path: str, limits: Limits, allow: tuple[str, ...]) -> FileData:
     """Collect a file, or standard input."""
-    from sbformat.html_report.collect import collect_file
+    from sbformat.catalogue.collect import collect_file
 
     source = _streams.open_input(path, limits)
     found = collect_file(source, name=_streams.name_input(path), limits=limits, allow=allow)
@@ -138,7 +141,7 @@ def _collect_file(path: str, limits: Limits, allow: tuple[str, ...]) -> FileData
 
 def _collect_row(collect: Callable[[str], FileData], path: str) -> FileRow:
     """Collect a file, and keep its row; runs in a worker process when there are many."""
-    from sbformat.html_report.table import collect_row
+    from sbformat.catalogue.rows import collect_row
 
     return collect_row(collect(path))
 

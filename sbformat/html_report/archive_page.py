@@ -7,9 +7,10 @@ import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS
+from sbformat.catalogue.episodes import collect_episodes
 from sbformat.constants import OPTIMIZER_WORD, PTH_SUFFIX
 from sbformat.html_report.diagram import make_diagram
-from sbformat.html_report.episodes import average, collect_episodes, summarize_numbers
+from sbformat.html_report.episodes import average, summarize_numbers
 from sbformat.html_report.normalization import collect_statistics
 from sbformat.html_report.page import format_number, format_shape, format_size, render_page
 from sbformat.html_report.plots import Plots
@@ -18,7 +19,7 @@ from sbformat.html_report.weights import MOST_PLOTS, collect_weights
 from sbformat.policies.describe import list_tables
 
 if TYPE_CHECKING:
-    from sbformat.html_report.collect import FileData
+    from sbformat.catalogue.collect import FileData
     from sbformat.html_report.weights import TensorData
     from sbformat.policies.describe import Table
     from sbformat.tools.inspect import InspectReport

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from sbformat.catalogue.episodes import collect_episodes
+from sbformat.catalogue.setting_groups import GROUPS
 from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD
 from sbformat.errors import LimitError, SbformatError
 from sbformat.html_report.archive_page import MOST_ROWS, Plot, list_facts
@@ -15,15 +17,14 @@ from sbformat.html_report.changed_weights import (
     compare_weights,
     make_overlays,
 )
-from sbformat.html_report.episodes import collect_episodes
 from sbformat.html_report.page import format_number, read_template, render_page
 from sbformat.html_report.plots import Plots
-from sbformat.html_report.settings import GROUPS, list_settings, list_spaces
+from sbformat.html_report.settings import list_settings, list_spaces
 from sbformat.policies.describe import list_tables
 from sbformat.tools.diff import diff
 
 if TYPE_CHECKING:
-    from sbformat.html_report.collect import FileData
+    from sbformat.catalogue.collect import FileData
     from sbformat.html_report.plots import Histogram
     from sbformat.policies.describe import Table
     from sbformat.tools.diff import Change

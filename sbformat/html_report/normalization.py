@@ -13,8 +13,8 @@ from sbformat.errors import SbformatError
 from sbformat.html_report.weights import Distribution, describe_numbers
 
 if TYPE_CHECKING:
+    from sbformat.catalogue.collect import FileData
     from sbformat.formats.vecnormalize import RunningMeanStd
-    from sbformat.html_report.collect import FileData
 
 MOST_COMPONENTS: Final = 64
 """Components of an observation that are listed one by one."""

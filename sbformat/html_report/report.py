@@ -6,10 +6,11 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.errors import SbformatError, escape, require_names
-from sbformat.html_report.collect import FileData, collect_file
+from sbformat.catalogue.collect import FileData, collect_file
+from sbformat.catalogue.rows import FileRow, collect_row
+from sbformat.errors import SbformatError, UnsupportedError, escape, require_names
 from sbformat.html_report.page import require_packages
-from sbformat.html_report.table import FileRow, collect_row, render_table
+from sbformat.html_report.table import render_table
 from sbformat.io.atomic import check_new_file, new_file
 from sbformat.limits import DEFAULT_LIMITS
 from sbformat.tools.scan.report import VERDICTS
@@ -67,7 +68,7 @@ def report(
     :param limits: for reading
     :param allow: dotted names that the scan treats as known, as in :func:`sbformat.scan`
     :param overwrite: replace a file that exists
-    :raises UnsupportedError: when a package of the extra is not installed
+    :raises UnsupportedError: when a package of the extra is not installed, or the output is one of the sources
     :raises ValueError: without sources
     :raises FileExistsError: when the output exists and ``overwrite`` is False
     :raises OSError: when a source of one or two, or every one, cannot be opened, or the page cannot be written
@@ -81,12 +82,22 @@ def report(
     if not listed:
         message = "expected at least one source, got none"
         raise ValueError(message)
+    for source in listed:
+        _refuse_same_file(source, target)
     check_new_file(target, overwrite=overwrite)
     files = (collect_file(source, limits=limits, allow=allowed) for source in listed)
     found = list(files) if len(listed) < FEWEST_IN_TABLE else [collect_row(file) for file in files]
     if not is_complete(found):
         raise _find_error(find_missing(found)[0], len(found))
     return write_report(found, target, title=title, overwrite=overwrite)
+
+
+def _refuse_same_file(source: object, output: str) -> None:
+    """Check that a page does not replace a file that it is about."""
+    is_path = isinstance(source, (str, os.PathLike))
+    if is_path and os.path.exists(source) and os.path.exists(output) and os.path.samefile(source, output):
+        message = "the output and the input are the same file"
+        raise UnsupportedError(message)
 
 
 def write_report(

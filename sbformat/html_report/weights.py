@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sbformat.archive.archive import Archive
-    from sbformat.html_report.collect import FileData
+    from sbformat.catalogue.collect import FileData
     from sbformat.pth import StateDict
     from sbformat.tools.inspect import StateDictReport, TensorRow
 

@@ -43,9 +43,10 @@ class Difference(NamedTuple):
     """Euclidean norm of the first tensor; NaN if it has one."""
 
     def relative_change(self) -> float | None:
-        """Return the norm of the difference divided by that of the first tensor, infinite if that is zero.
+        """Return the norm of the difference divided by that of the first tensor.
 
-        None when nothing differs, and when the quotient is no number.
+        It is infinite if the norm of the first tensor is zero, or that of the difference infinite; None when nothing
+        differs, and when the quotient is no number.
         """
         if self.l2 is None:
             return None

@@ -388,6 +388,13 @@ def test_a_command_does_not_load_the_others() -> None:
     assert "multiprocessing" not in loaded
 
 
+def test_a_table_of_files_loads_neither_the_page_of_html_nor_scan() -> None:
+    code = "import sys; from sbformat.cli import main; main(sys.argv[1:]); print('|'.join(sys.modules))"
+    loaded = child("-c", code, "inspect", PPO, PPO).stdout.splitlines()[-1].split("|")
+    assert "sbformat.catalogue.columns" in loaded
+    assert not [name for name in loaded if name.startswith(("sbformat.html_report", "sbformat.tools.scan", "numpy"))]
+
+
 def child(*args: object, **env: str) -> subprocess.CompletedProcess[str]:
     """Run the command line in a process of its own."""
     return subprocess.run(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
 
 import sbformat
+from sbformat.catalogue.collect import collect_file
+from sbformat.catalogue.rows import make_lost_row
 from sbformat.cli import main
 from sbformat.html_report.report import write_report
-from sbformat.html_report.table import make_lost_row
+from tests.helpers import attacks
 from tests.helpers.bundled import PPO, SAC, changed
 from tests.helpers.reports import parse_reports
 
@@ -107,7 +110,7 @@ def test_a_limit_is_named_as_an_option(folder: Path, capsys: pytest.CaptureFixtu
 def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sbformat.html_report.collect.read_in_place", lambda *_, **__: pytest.fail("it was read"))
+    monkeypatch.setattr("sbformat.catalogue.collect.read_in_place", lambda *_, **__: pytest.fail("it was read"))
     (folder / "page.html").touch()
     (folder / "folder.html").mkdir()
     assert main(["report", "good.zip", "-o", "page.html"]) == 2
@@ -133,3 +136,21 @@ def test_an_empty_source_is_an_error(folder: Path) -> None:
 def test_a_file_whose_process_ended_is_broken(folder: Path) -> None:
     row = make_lost_row({"path": "a.zip", "outcome": "process ended", "message": "it was killed"})
     assert write_report([row], str(folder / "page.html")).reasons == ("process ended: it was killed",)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_a_pipe_is_read_once(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    writer = Thread(target=(folder / "pipe").write_bytes, args=(attacks.in_blob(attacks.PAYLOAD),))
+    writer.start()
+    found = collect_file(folder / "pipe")
+    writer.join()
+    assert found.failure is None
+    assert found.scanned is not None
+    assert found.scanned.verdict == "dangerous"
+
+
+def test_a_page_does_not_replace_its_source(folder: Path) -> None:
+    with pytest.raises(sbformat.UnsupportedError, match="same file"):
+        sbformat.report(["other.zip", "good.zip"], "good.zip", overwrite=True)
+    assert (folder / "good.zip").read_bytes() == PPO.read_bytes()

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import sbformat
+from sbformat.catalogue.collect import collect_file
 from sbformat.cli import main
 from sbformat.html_report.changed_weights import LayerPair, choose_bars, compare_weights, group_layers, make_overlays
-from sbformat.html_report.collect import collect_file
 from sbformat.html_report.comparison_page import format_percent, pair_facts, pair_findings, pair_settings
 from sbformat.pth.encode import dumps
 from tests.helpers import attacks

@@ -12,10 +12,11 @@ import pytest
 
 import sbformat
 from sbformat.archive.hyperparameters import Hyperparameter
+from sbformat.catalogue.collect import FileData, collect_file
+from sbformat.catalogue.episodes import collect_episodes
 from sbformat.html_report import weights
 from sbformat.html_report.archive_page import MOST_ROWS, render_archive
-from sbformat.html_report.collect import FileData, collect_file
-from sbformat.html_report.episodes import average, collect_episodes
+from sbformat.html_report.episodes import average
 from sbformat.html_report.normalization import collect_statistics
 from sbformat.html_report.settings import list_settings, list_spaces
 from sbformat.html_report.weights import collect_weights, describe_numbers, find_parameters, read_numbers

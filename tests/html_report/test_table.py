@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sbformat.catalogue.collect import collect_file
+from sbformat.catalogue.columns import FileTable, make_table
+from sbformat.catalogue.rows import Cell, FileRow, collect_row
 from sbformat.cli import main
-from sbformat.html_report.collect import collect_file
-from sbformat.html_report.table import Cell, FileRow, FileTable, collect_row, make_table, render_table
+from sbformat.html_report.table import render_table
 from tests.helpers import attacks
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, with_data
 from tests.html_report.test_page import ATTACK, assert_is_harmless, write_page

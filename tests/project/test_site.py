@@ -188,6 +188,23 @@ def test_links_to_the_repository_lead_to_files(site: dict[str, Page]) -> None:
     assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
 
 
+EXTERNAL: Final = {
+    "https://github.com/DLR-RM/rl-trained-agents",
+    "https://github.com/DLR-RM/stable-baselines3",
+    "https://keepachangelog.com/en/1.1.0/",
+    "https://minari.farama.org",
+    "https://plugins.jenkins.io/warnings-ng/",
+    "https://semver.org/spec/v2.0.0.html",
+    "https://squidfunk.github.io/mkdocs-material/",
+}
+"""Every link to another site. They are not requested: look at a new one once."""
+
+
+def test_links_to_other_sites_are_listed(site: dict[str, Page]) -> None:
+    links = {link for page in site.values() for link in page.links if "://" in link}
+    assert {link for link in links if not link.startswith((SITE, "https://github.com/sbformat/sbformat"))} == EXTERNAL
+
+
 def test_pages_load_nothing_from_elsewhere(site: dict[str, Page]) -> None:
     loaded = {urljoin(address, link) for address, page in site.items() for link in page.loaded}
     assert len(loaded) > 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 import ml_dtypes
@@ -86,6 +87,7 @@ def test_norms_of_random_tensors_are_those_of_numpy() -> None:
         (values(NAN, 1), values(NAN, 2), 1, None),
         (values(NAN, 1), values(1, 1), None, None),
         (values(1, 1), values(NAN, 2), None, None),
+        (values(1e308, 1, dtype=float), values(-1e308, 1, dtype=float), INF, INF),
         (values(3e200, 4e200, dtype=float), values(0, 0, dtype=float), 5e200, 1),
         (values(3e-200, 4e-200, dtype=float), values(0, 0, dtype=float), 5e-200, 1),
     ],
@@ -105,6 +107,20 @@ def test_the_norm_of_a_state_dict_is_that_of_all_its_tensors_together() -> None:
     assert (row.equal, row.different, row.max_abs_difference, row.l2_difference) == (1, 2, 4, 5)
     (same,) = (row for row in diff(old, old).state_dicts if row.name == "policy.pth")
     assert (same.equal, same.l2_difference) == (3, None)
+
+
+def test_the_norm_of_a_state_dict_is_not_known_if_that_of_one_tensor_is_not() -> None:
+    old = with_policy({"a": values(1), "b": values(1)})
+    for tree in ({"a": values(2), "b": values(NAN)}, {"a": values(NAN), "b": values(2)}):
+        (row,) = (row for row in diff(old, with_policy(tree)).state_dicts if row.name == "policy.pth")
+        assert (row.different, row.max_abs_difference, row.l2_difference) == (2, None, None)
+
+
+@pytest.mark.parametrize("new", [-1e308, -INF, INF])
+def test_a_difference_that_a_float_cannot_represent_is_said_to_be_larger(new: float) -> None:
+    (change,) = compare(values(1e308, dtype=float), values(new, dtype=float))
+    assert change.message == "1 of 1 elements differ, some of them by more than 1.79769e+308"
+    assert change.max_abs_difference == INF
 
 
 def test_other_changes_have_no_norms() -> None:
@@ -178,6 +194,37 @@ def test_a_tolerance_does_not_excuse_another_type_or_shape() -> None:
     assert [change.kind for change in diff(*integer, **generous).changes] == ["type"]
     text = [BASE.replace(data={**BASE.data, "device": value}) for value in ("cpu", "cuda")]
     assert [change.kind for change in diff(*text, **generous).changes] == ["value"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"x": values(1)}, OrderedDict(x=values(1.0625))),
+        ([values(1)], (values(1.0625),)),
+        ([1.0], (1.0625,)),
+        ({"x": [values(1), [2]]}, {"x": [values(1.0625), (2,)]}),
+    ],
+)
+def test_a_tolerance_does_not_excuse_another_container(old: Any, new: Any) -> None:
+    assert [change.kind for change in compare(old, new, atol=0.5)] == ["structure"]
+
+
+def test_a_tolerance_does_not_excuse_other_attributes_or_metadata() -> None:
+    state_dict = StateDict.from_arrays(OrderedDict(a=values(1)))
+    close = StateDict.from_arrays(OrderedDict(a=values(1.0625)))
+
+    def policy(**fields: Any) -> Archive:
+        tree = OrderedDict(a=close.tree["a"]._replace(**fields))
+        return BASE.replace(parameters={"policy": state_dict.with_tree(tree)})
+
+    old = BASE.replace(parameters={"policy": state_dict})
+    assert not diff(old, policy(), atol=0.5).changes
+    (change,) = diff(old, policy(state={"mine": 1}), atol=0.5).changes
+    assert (change.kind, change.message) == ("flags", "the attributes differ")
+    tree = OrderedDict(close.tree)
+    tree._metadata = {"version": 1}  # type: ignore[attr-defined]
+    (change,) = diff(old, BASE.replace(parameters={"policy": close.with_tree(tree)}), atol=0.5).changes
+    assert change.kind == "structure"
 
 
 def test_integers_of_any_length_have_a_tolerance() -> None:

@@ -68,6 +68,15 @@ def test_an_exact_name_is_not_a_pattern(tmp_path: Path) -> None:
     assert read_npz(tmp_path / "o.npz").keys() == {"b*", "bc"}
 
 
+def test_a_star_selects_all_tensors_also_beside_one_of_that_name(tmp_path: Path) -> None:
+    arrays = {name: np.zeros(1) for name in ("a", "*", "b")}
+    source = sbformat.pth.dumps(StateDict.from_arrays(arrays))
+    assert set(extract(source, tmp_path / "o.npz").tensors) == {"a", "*", "b"}
+    for tensors, expected in (("*", {"a", "*", "b"}), (["*", "a"], {"a", "*", "b"}), ("[*]", {"*"})):
+        made = extract(source, tmp_path / "o.npz", tensors=tensors, overwrite=True)
+        assert set(made.tensors) == expected
+
+
 def test_each_pattern_has_to_match(tmp_path: Path) -> None:
     with pytest.raises(MissingEntryError, match="no tensor that matches 'action_net.weigth'; did you mean 'action_net"):
         extract(PPO, tmp_path / "o.npz", tensors=["*bias", "action_net.weigth"])

@@ -30,12 +30,14 @@ class Change(NamedTuple):
     message: str
     """What changed, in words."""
     max_abs_difference: float | None = None
-    """The largest difference of two elements; None where elements differ by NaN."""
+    """The largest difference of two elements, infinite if it is more than a float can represent; None where elements
+    differ by NaN."""
     l2_difference: float | None = None
-    """The Euclidean norm of the difference of the two tensors; None where elements differ by NaN."""
+    """The Euclidean norm of the difference of the two tensors, infinite if it is more than a float can represent; None
+    where elements differ by NaN."""
     relative_change: float | None = None
-    """``l2_difference`` divided by the norm of the first tensor, infinite if that is zero; None if one is not a
-    number."""
+    """``l2_difference`` divided by the norm of the first tensor, infinite if that is zero or the difference is
+    infinite; None if one is not a number."""
     differing: int | None = None
     """Number of elements that differ; with a tolerance, by more than that."""
     numel: int | None = None
@@ -51,9 +53,10 @@ class StateDictComparison(NamedTuple):
     different: int
     """Number of tensors that differ, or that only one archive contains."""
     max_abs_difference: float | None
-    """The largest difference of two elements of any of its tensors."""
+    """The largest difference of two elements of any of its tensors; None where elements of one differ by NaN, and where
+    none differ."""
     l2_difference: float | None = None
-    """The Euclidean norm of the differences of all its tensors together."""
+    """The Euclidean norm of the differences of all its tensors together; None like ``max_abs_difference``."""
     close: int = 0
     """Number of tensors that differ, but by no more than the tolerance."""
 

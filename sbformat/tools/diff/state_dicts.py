@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -73,9 +74,15 @@ class StateDictsComparer:
         if [path for path in left if path in right] != [path for path in right if path in left]:
             found = True
             yield Change(self._name, "", "order", "the order of the tensors and values differs")
-        if not found and not self._close:
+        if not found and not (self._close and self._have_equal_containers()):
             message = "the containers differ: another type of dict or list, or another _metadata"
             yield Change(self._name, "", "structure", message)
+
+    def _have_equal_containers(self) -> bool:
+        """Return whether state dicts, in which some numbers are close, differ in nothing else."""
+        from sbformat.pth.compare import equal
+
+        return equal(self._old.tree, self._new.tree, *self._budgets, compares_numbers=False)
 
     def _compare_leaves(self, path: str, lefts: Mapping[str, Any], rights: Mapping[str, Any]) -> Iterator[_Row]:
         from sbformat.pth.compare import equal
@@ -98,6 +105,7 @@ class StateDictsComparer:
 
     def _compare_tensors(self, path: str, left: TensorInfo, right: TensorInfo) -> Iterator[_Row]:
         """Yield everything in which two tensors that are not equal differ."""
+        from sbformat.pth.compare import equal
         from sbformat.pth.differences import difference
 
         if left.shape != right.shape:
@@ -119,11 +127,16 @@ class StateDictsComparer:
         ]
         if flags:
             yield "flags", ", ".join(flags), None
-        elif not differing and left[:2] == right[:2]:
+        elif (not differing or path in self._close) and not equal(left.state, right.state, *self._budgets):
             yield "flags", "the attributes differ", None
 
     def _describe_difference(self, found: Difference, numel: int) -> str:
-        distance = "some of them by NaN" if found.largest is None else f"by at most {found.largest:.6g}"
+        if found.largest is None:
+            distance = "some of them by NaN"
+        elif math.isinf(found.largest):
+            distance = f"some of them by more than {sys.float_info.max:.6g}"
+        else:
+            distance = f"by at most {found.largest:.6g}"
         if self._tolerance.is_exact:
             return f"{found.differing:,} of {numel:,} elements differ, {distance}"
         return f"{found.beyond:,} of {numel:,} elements differ by more than the tolerance, {distance}"
@@ -136,14 +149,16 @@ class StateDictsComparer:
         paths = {**self._old.tensors(), **self._new.tensors()}
         touched = {row.loc for row in self._rows} & set(paths)
         close = (self._close & set(paths)) - touched
-        largest = [row.max_abs_difference for row in self._rows if row.max_abs_difference is not None]
-        norms = [row.l2_difference for row in self._rows if row.l2_difference is not None]
+        numbers = [row for row in self._rows if row.differing]
+        largest = [row.max_abs_difference for row in numbers if row.max_abs_difference is not None]
+        norms = [row.l2_difference for row in numbers if row.l2_difference is not None]
+        is_known = len(largest) == len(norms) == len(numbers)  # NaN is not less than any difference
         return StateDictComparison(
             self._name,
             len(paths) - len(touched) - len(close),
             len(touched),
-            max(largest, default=None),
-            math.hypot(*norms) if norms else None,
+            max(largest, default=None) if is_known else None,
+            math.hypot(*norms) if norms and is_known else None,
             len(close),
         )
 

@@ -10,7 +10,7 @@ from sbformat.arrayfiles.writer import detect_format, write_arrays
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read_in_place
 from sbformat.tools.extract.candidates import ALL_ENTRIES, list_candidates, list_parts
-from sbformat.tools.extract.selection import Candidate, parse_patterns, select
+from sbformat.tools.extract.selection import ALL, Candidate, parse_patterns, select
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -39,7 +39,7 @@ def extract(
     output: str | os.PathLike[str],
     *,
     entry: str = "policy",
-    tensors: Iterable[str] | str = "*",
+    tensors: Iterable[str] | str = ALL,
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
     limits: Limits = DEFAULT_LIMITS,
@@ -58,7 +58,8 @@ def extract(
     :param output: a ``.safetensors`` or ``.npz`` file, or a folder for ``.npy`` files
     :param entry: ``policy``, ``policy.optimizer``, ..., ``statistics`` for those of a bundle, or ``all``, which names
         tensors ``entry:path`` (``entry/path`` in a folder)
-    :param tensors: which tensors: exact paths, names in the output, or glob patterns, one or several
+    :param tensors: which tensors: exact paths, names in the output, or glob patterns, one or several; ``*`` selects
+        all, also if a tensor has that name, which ``[*]`` selects
     :param overwrite: replace an existing output
     :param progress: called with a number of bytes whenever that many bytes of tensors were written
     :param limits: for reading

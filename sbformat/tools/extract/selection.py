@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import fnmatch
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import MissingEntryError, require_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+ALL: Final = "*"
+"""The pattern that selects all tensors."""
 
 
 class Candidate(NamedTuple):
@@ -38,16 +41,17 @@ def parse_patterns(tensors: Iterable[str] | str) -> tuple[str, ...]:
 def select(candidates: Sequence[Candidate], patterns: Iterable[str]) -> list[Candidate]:
     """Return the candidates that a pattern selects, in their order.
 
-    A pattern is first compared as an exact name, then as a glob, and then as a glob in which brackets are themselves:
-    the paths of an optimizer contain brackets, such as ``state/[0]/exp_avg``. Globs are compared with names in the
-    output only if no path matches: ``re*`` selects no tensor for the entry ``replay_buffer``.
+    ``*`` selects all, also if a tensor has that name, which ``[*]`` selects. Any other pattern is first compared as an
+    exact name, then as a glob, and then as a glob in which brackets are themselves: the paths of an optimizer contain
+    brackets, such as ``state/[0]/exp_avg``. Globs are compared with names in the output only if no path matches:
+    ``re*`` selects no tensor for the entry ``replay_buffer``.
 
     :raises MissingEntryError: when a pattern selects none
     """
     by_path, by_label = _index(candidates, with_labels=False), _index(candidates, with_labels=True)
     chosen: set[int] = set()
     for pattern in dict.fromkeys(patterns):
-        found = by_path.get(pattern) or by_label.get(pattern)
+        found = None if pattern == ALL else by_path.get(pattern) or by_label.get(pattern)
         for index in (by_path, by_label):
             for glob in (pattern, pattern.replace("[", "[[]")):
                 matching = (index[name] for name in index if fnmatch.fnmatchcase(name, glob))

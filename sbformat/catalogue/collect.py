@@ -1,8 +1,9 @@
-"""What a page says about one file: everything that can be found out, and why the rest could not be."""
+"""Read, inspect and scan a file: everything that can be found out, and why the rest could not be."""
 
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -11,8 +12,6 @@ from sbformat.errors import LimitError, SbformatError
 from sbformat.io.source import open_source
 from sbformat.limits import DEFAULT_LIMITS, Budget
 from sbformat.reader import read_in_place
-from sbformat.tools.inspect import inspect
-from sbformat.tools.scan import scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -41,7 +40,7 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileData:
-    """One file of a report."""
+    """What is known of one file."""
 
     name: str
     """Its path as the caller gave it; ``<archive>``, ``<bytes>`` or ``<file>`` without one."""
@@ -70,7 +69,7 @@ class FileData:
 
 
 def name_source(source: ArchiveLike) -> str:
-    """Return what a page calls a source."""
+    """Return what a page or table calls a source."""
     if isinstance(source, (str, os.PathLike)):
         return os.fsdecode(source)
     if isinstance(source, (bytes, bytearray, memoryview)):
@@ -87,11 +86,14 @@ def collect_file(
     """Read, inspect and scan a file; one that cannot be read is described as far as possible.
 
     :param source: an archive, a path, bytes, or a binary file
-    :param name: what the page calls it; by default its path
+    :param name: what a page calls it; by default its path
     :param limits: for reading
     :param allow: names that the scan treats as known
     :raises TypeError: if it is not a source
     """
+    from sbformat.tools.inspect import inspect
+    from sbformat.tools.scan import scan
+
     shown = name_source(source) if name is None else name
     content, failure = _try_to(lambda: _keep_content(source, limits))
     if content is None:
@@ -107,11 +109,19 @@ def collect_file(
 
 
 def _keep_content(source: ArchiveLike, limits: Limits) -> Archive | SourceLike:
-    """Return a source that can be read twice: of a binary file, its bytes."""
-    if isinstance(source, (str, os.PathLike, Archive)):
+    """Return a source that can be read twice: of a binary file or pipe, its bytes."""
+    if isinstance(source, Archive) or (isinstance(source, (str, os.PathLike)) and not _is_pipe(source)):
         return source
     opened = open_source(source, budget=Budget(limits))
     return opened.view(0, opened.size)
+
+
+def _is_pipe(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is a pipe, such as that of ``<(program)`` in a shell."""
+    try:
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    except (OSError, ValueError):  # opening it gives the error
+        return False
 
 
 def _try_to(get: Callable[[], T]) -> tuple[T, None] | tuple[None, Failure]:
@@ -124,7 +134,5 @@ def _try_to(get: Callable[[], T]) -> tuple[T, None] | tuple[None, Failure]:
     except MemoryError:
         return None, Failure(LimitError.outcome, "out of memory: this machine has less than the file needs")
     except OSError as error:
-        copy = OSError(
-            error.errno or 0, error.strerror or str(error)
-        )  # without a traceback, which keeps values in memory
-        return None, Failure(COULD_NOT_OPEN, error.strerror or str(error), copy)
+        text = error.strerror or str(error)
+        return None, Failure(COULD_NOT_OPEN, text, OSError(error.errno or 0, text))  # without what a traceback keeps

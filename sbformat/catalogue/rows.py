@@ -1,0 +1,215 @@
+"""The row of a file: what it is, its hyper-parameters, and why it is not clean.
+
+:func:`collect_row` keeps of a file what its row shows, so that a thousand files are not in memory together.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbformat.archive.kinds import KIND_TITLES, OBJECTS
+from sbformat.catalogue.collect import Failure, FileData
+from sbformat.catalogue.episodes import collect_episodes
+from sbformat.constants import OPTIMIZER_WORD
+from sbformat.data import Serialized
+from sbformat.errors import escape
+from sbformat.rendering import format_size
+from sbformat.values.render import render_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sbformat.archive.hyperparameters import Hyperparameter
+
+_CELL: Final = 80
+"""Characters of a cell."""
+_MOST_KEYS: Final = 300
+"""Keys of one file that can become columns."""
+_MOST_FINDINGS: Final = 5
+"""Findings of one file that are listed."""
+_SENTENCE: Final = 400
+_NUMBER: Final = re.compile(r"(?:constant )?(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?= \(|, from|$)")
+"""A number, or what :func:`~sbformat.values.render.render_line` writes for an array of one item or a schedule."""
+
+NAME: Final = "file"
+FACTS: Final = {
+    "verdict": "Verdict",
+    "algorithm": "Algorithm",
+    "policy": "Policy",
+    "sb3_version": "SB3 version",
+    "timesteps": "Timesteps",
+    "mean_reward": "Mean reward",
+    "episodes": "Episodes",
+    "parameters": "Parameters",
+    "size": "Size",
+    "kind": "Kind",
+    "observation_space": "Observation space",
+    "action_space": "Action space",
+}
+"""The columns that are not hyper-parameters, with their titles."""
+_IN_FACTS: Final = frozenset({"policy_class", "policy", "num_timesteps", "observation_space", "action_space"})
+"""Keys of ``data`` that have a column of another name."""
+
+
+class Cell(NamedTuple):
+    """A value of a row."""
+
+    text: str
+    number: float | None = None
+    """What it is sorted by, if it is a number."""
+
+
+class Remark(NamedTuple):
+    """A finding of a file, or why it or one of its entries could not be read."""
+
+    label: str
+    """The verdict or outcome."""
+    place: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRow:
+    """What the table shows of a file; it can be sent between processes."""
+
+    name: str
+    cells: Mapping[str, Cell]
+    """By the key of the column; of a hyper-parameter its key in ``data``, with ``data.`` before it if that is also the
+    key of another column."""
+    remarks: tuple[Remark, ...]
+    omitted: int
+    """Number of remarks that are not listed."""
+    failure: Failure | None
+    """Why the file could not be read."""
+    is_broken: bool
+    """Whether the file, or one of its entries, could not be read."""
+
+
+def collect_row(file: FileData) -> FileRow:
+    """Return the row of a file, without what else was read from it."""
+    remarks, omitted = _list_remarks(file)
+    return FileRow(
+        name=file.name,
+        cells={key: cell for key, cell in _make_cells(file).items() if cell.text},
+        remarks=tuple(remarks),
+        omitted=omitted,
+        failure=file.failure,
+        is_broken=file.is_broken,
+    )
+
+
+def make_lost_row(report: dict[str, Any]) -> FileRow:
+    """Return the row of a file whose worker process was killed.
+
+    :param report: its ``path``, ``outcome`` and ``message``
+    """
+    failure = Failure(report["outcome"], report["message"])
+    return collect_row(FileData(name=report["path"], archive=None, failure=failure, inspected=None, scanned=None))
+
+
+def _make_cells(file: FileData) -> dict[str, Cell]:
+    cells: dict[str, Cell] = {}
+    if file.scanned is not None:
+        cells["verdict"] = Cell(file.scanned.verdict, _rank(file.scanned.verdict))
+        cells["size"] = Cell(format_size(file.scanned.size), file.scanned.size)
+    elif file.failure is not None:
+        cells["verdict"] = Cell(file.failure.outcome, _rank(file.failure.outcome))
+    if file.inspected is None:
+        return cells
+    report = file.inspected
+    cells["kind"] = Cell(KIND_TITLES.get(report.format, report.format))
+    cells["sb3_version"] = Cell(escape(report.stable_baselines3_version or "", _CELL))
+    if report.algorithm is not None and report.algorithm.name is not None:
+        cells["algorithm"] = Cell(escape(report.algorithm.name, _CELL))
+    cells["policy"] = Cell(escape((report.policy_class or "").rpartition(".")[2], _CELL))
+    if report.state_dicts and report.format not in OBJECTS:
+        count = sum(row.numel for row in report.state_dicts if OPTIMIZER_WORD not in row.name)
+        cells["parameters"] = Cell(f"{count:,}", count)
+    values = report.hyperparameters or {}
+    cells.update(_describe_training(file, values))
+    cells.update(_list_hyperparameters(values))
+    return cells
+
+
+def _rank(verdict: str) -> int:
+    """Return the place of a verdict from best to worst; what is not one, because nothing could be judged, is last."""
+    from sbformat.tools.scan.report import VERDICTS
+
+    return VERDICTS.index(verdict) if verdict in VERDICTS else len(VERDICTS)
+
+
+def _describe_training(file: FileData, values: Mapping[str, Hyperparameter]) -> dict[str, Cell]:
+    """Return the cells of spaces, of timesteps, and of the last episodes."""
+    cells = {}
+    for key in ("observation_space", "action_space"):
+        if key in values:
+            cells[key] = render_value(values[key])
+    steps = values.get("num_timesteps")
+    if steps is not None and type(steps.value) is int:
+        cells["timesteps"] = Cell(f"{steps.value:,}", float(steps.value)) if abs(steps.value) < 1 << 63 else Cell("")
+    episodes = collect_episodes(file)
+    if episodes is not None and episodes.rewards:
+        mean = math.fsum(episodes.rewards) / len(episodes.rewards)
+        cells["mean_reward"] = Cell(f"{mean:.6g}", mean)
+        cells["episodes"] = Cell(f"{len(episodes.rewards):,}", len(episodes.rewards))
+    return cells
+
+
+def _list_hyperparameters(values: Mapping[str, Hyperparameter]) -> dict[str, Cell]:
+    """Return a cell for each value of ``data``; those of a dict such as ``policy_kwargs`` have cells of their own."""
+    cells: dict[str, Cell] = {}
+    for key, found in values.items():
+        if key in _IN_FACTS or len(cells) >= _MOST_KEYS:
+            continue
+        name = _name_column(key)
+        cells[name] = render_value(found)
+        if key.endswith("_kwargs") and isinstance(found.value, dict):
+            for part, value in list(found.value.items())[:_MOST_KEYS]:
+                if isinstance(part, str):
+                    cells[f"{name}.{escape(part, _CELL)}"] = _render_plain(value)
+    return cells
+
+
+def _name_column(key: str) -> str:
+    shown = escape(key, _CELL)
+    return f"data.{shown}" if shown in FACTS or shown == NAME else shown
+
+
+def render_value(found: Hyperparameter) -> Cell:
+    """Return a value of ``data`` as a cell."""
+    value = found.value
+    if isinstance(value, Serialized):
+        return Cell(f"{escape(value.type or 'pickle', _CELL)}, not decoded")
+    return _render_plain(value)
+
+
+def _render_plain(value: Any) -> Cell:
+    if value is None or isinstance(value, bool):
+        return Cell(json.dumps(value))
+    text = value if isinstance(value, str) else render_line(value)
+    shown = escape(text, _CELL)
+    match = None if isinstance(value, str) else _NUMBER.fullmatch(shown) or _NUMBER.match(shown)
+    return Cell(shown or "''", float(match[1]) if match is not None else None)
+
+
+def _list_remarks(file: FileData) -> tuple[list[Remark], int]:
+    """Return why a file is not clean, and the number of reasons that are not listed."""
+    remarks: list[Remark] = []
+    if file.failure is not None:
+        remarks.append(Remark(file.failure.outcome, "", escape(file.failure.message, _SENTENCE)))
+    if file.inspected is not None:
+        remarks += [
+            Remark(row.outcome, escape(row.entry, _CELL), escape(row.message, _SENTENCE))
+            for row in file.inspected.broken
+        ]
+    findings = file.scanned.findings if file.scanned is not None else ()
+    for finding in sorted(findings, key=lambda finding: -_rank(finding.verdict)):
+        place = ", ".join(part for part in (finding.entry, finding.key) if part)
+        remarks.append(Remark(finding.verdict, escape(place, _CELL), escape(finding.message, _SENTENCE)))
+    listed = list({row.message: row for row in reversed(remarks)}.values())[::-1]
+    omitted = len(listed) - _MOST_FINDINGS if len(listed) > _MOST_FINDINGS else 0
+    return listed[:_MOST_FINDINGS], omitted + (file.scanned.omitted if file.scanned is not None else 0)
