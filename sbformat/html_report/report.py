@@ -94,8 +94,9 @@ def report(
 
 def _refuse_same_file(source: object, output: str) -> None:
     """Check that a page does not replace a file that it is about."""
-    is_path = isinstance(source, (str, os.PathLike))
-    if is_path and os.path.exists(source) and os.path.exists(output) and os.path.samefile(source, output):
+    if not isinstance(source, (str, os.PathLike)) or not os.path.exists(source) or not os.path.exists(output):
+        return
+    if os.path.samefile(source, output):
         message = "the output and the input are the same file"
         raise UnsupportedError(message)
 
