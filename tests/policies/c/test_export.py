@@ -323,7 +323,7 @@ def test_files_that_exist_are_kept(tmp_path: Path, existing: str) -> None:
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("policy", "ends in .c"), ("policy.h", "ends in .c"), (".c", "ends in .c"), ("policy.C", "ends in .c"),
+        ("policy", "ends in .c"), ("policy.h", "ends in .c"), (".c", "ends in .c"), (".C", "ends in .c"),
         ('a"b.c', "without quotes"), ("a\\b.c", "without quotes"), ("a?b.c", "without quotes"),
         ("a\nb.c", "without quotes"), ("a<b.c", "without quotes"), ("a\ud800.c", "without quotes"),
     ],
@@ -332,6 +332,13 @@ def test_paths(tmp_path: Path, path: str, expected: str) -> None:
     with pytest.raises(ValueError, match=expected):
         sbformat.export_c(PPO, tmp_path / path)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_suffix_in_upper_case_is_one_of_c(tmp_path: Path) -> None:
+    sbformat.export_c(PPO, tmp_path / "POLICY.C")
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["POLICY.C", "POLICY.H"]
+    assert '#include "POLICY.H"' in (tmp_path / "POLICY.C").read_text()
 
 
 @pytest.mark.parametrize(
