@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,9 @@ def run(args: argparse.Namespace) -> int:
     paths = list(_files.expand_paths(args.paths))
     name = _streams.name_output(args.output)
     failed: list[dict[str, Any]] = []
-    outcome = _files.report_errors(name, lambda: write_page(paths, args, failed), outputs=[args.output])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of numpy and matplotlib, about numbers of files: the page shows them
+        outcome = _files.report_errors(name, lambda: write_page(paths, args, failed), outputs=[args.output])
     is_written = outcome["outcome"] == "ok"
     reports = [outcome, *failed] if is_written or not failed else failed
     for report in reports:
