@@ -12,6 +12,7 @@ from tests.helpers import attacks
 from tests.helpers.browser import NARROW, WIDE
 from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed
 from tests.helpers.hostile_archives import DIRECTIONS, LONG, MARKUP, archive_with_tensors, hostile_archive
+from tests.helpers.make_pictures import ALL, MOST_BYTES, make_pictures
 from tests.helpers.shared_files import CORPUS
 
 if TYPE_CHECKING:
@@ -191,3 +192,13 @@ def test_a_page_about_a_hundred_real_files(browser: Browser, axe: None, tmp_path
         assert browser.find_overflow() == []
         assert browser.find_violations() == []
         assert browser.list_console() == []
+
+
+def test_the_pictures_of_the_documentation_can_be_made_again(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ARCHIVES)
+    make_pictures(tmp_path)
+    sizes = {path.stem: path.stat().st_size for path in tmp_path.iterdir()}
+    assert set(sizes) == set(ALL)
+    assert 5000 < min(sizes.values()) <= max(sizes.values()) < MOST_BYTES
