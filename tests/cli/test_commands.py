@@ -158,6 +158,14 @@ def test_extract_writes_tensors_of_several_names_and_patterns(
     assert (status, "no tensor that matches 'nope'" in report["message"]) == (2, True)
 
 
+def test_extract_counts_what_is_not_a_tensor_only_if_everything_was_requested(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    options = ("extract", PPO, "-o", tmp_path / "o.npz", "--entry", "policy.optimizer", "--force")
+    assert "not written: 24 values" in run(capsys, *options)[1]
+    assert "not written" not in run(capsys, *options, "--tensors", "state/[0]/exp_avg")[1]
+
+
 def test_extract_reads_what_policy_save_wrote_around_the_tensors(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
