@@ -16,6 +16,7 @@ from sbformat.errors import escape
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from sbformat.limits import Limits
     from sbformat.tools.scan import ScanReport
@@ -51,7 +52,7 @@ def configure(subparsers: Any) -> None:
         "trees of files, and give each file a verdict: clean, unknown, code, broken or dangerous. In a tree, hidden "
         "folders included, every file is examined, whatever its name; files without a verdict are counted, each with "
         "its reason. Links out of the tree are not followed. Exit status 1 when a verdict reaches --fail-on, 2 when "
-        "there is nothing to judge.",
+        "there is nothing to judge, also in one of several folders.",
     )
     parser.add_argument("paths", nargs="+", metavar="PATH", help="files, or folders of them")
     parser.add_argument(
@@ -97,12 +98,10 @@ def run(args: argparse.Namespace) -> int:
             if report["outcome"] == "ok":
                 report["names"] = found.names.get(report["path"], [])
             reports.append(report)
-    status = _exit_status(reports, args.fail_on)
+    status = max(_exit_status(reports, args.fail_on), _report_empty_folders(found.folders, reports))
     for report in reports:
         if report["outcome"] != "ok":
             _output.report_failure(report, lists_problems=False)
-    if not reports:
-        _streams.write_remark("nothing to judge: no archive, torch file or pickle was found")
     summary = _count_skipped(skipped, with_files=args.list_skipped)
     if args.format == "json":
         _output.print_json("scan", reports, skipped=summary)
@@ -115,6 +114,18 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print_text(_output.make_printer(), reports, summary)
     return status
+
+
+def _report_empty_folders(folders: Mapping[str, frozenset[str]], reports: list[dict[str, Any]]) -> int:
+    """Name the folders of the command line in which nothing was judged, and return the exit status of that."""
+    judged = {report["path"] for report in reports}
+    empty = [escape(folder, 1000) for folder, paths in folders.items() if judged.isdisjoint(paths)]
+    if not reports:
+        empty = [""]
+    for name in empty:
+        about = f"{name}: " if name else ""
+        _streams.write_remark(f"{about}nothing to judge: no archive, torch file or pickle was found")
+    return _files.EXIT_COULD_NOT if empty else _files.EXIT_FINE
 
 
 def _count_skipped(skipped: list[dict[str, str]], *, with_files: bool) -> dict[str, Any]:

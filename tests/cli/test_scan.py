@@ -327,6 +327,23 @@ def test_a_tree_with_nothing_in_it(capsys: pytest.CaptureFixture[str], tmp_path:
     assert run_json(capsys, "scan", tmp_path) == (2, [])
 
 
+def test_one_of_several_folders_with_nothing_in_it_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    full, empty = tmp_path / "full", tmp_path / "empty"
+    (full / "below").mkdir(parents=True)
+    empty.mkdir()
+    (full / "below" / "a.zip").write_bytes(PPO.read_bytes())
+    for content in ((), ("a.txt",)):
+        for name in content:
+            (empty / name).write_text("text")
+        assert main(["scan", str(full), str(empty)]) == 2
+        out, err = capsys.readouterr()
+        assert f"{full / 'below' / 'a.zip'}: clean" in out
+        assert err == f"sbformat: {empty}: nothing to judge: no archive, torch file or pickle was found\n"
+    for others in (full, full / "below"):  # their files are listed already
+        assert main(["scan", str(full), str(others)]) == 0
+        assert capsys.readouterr().err == ""
+
+
 # -- many files ---------------------------------------------------------------------------------------
 
 
