@@ -229,13 +229,14 @@ class MissingEntryError(SbformatError, KeyError):
     :param name: the requested name
     :param present: the available names
     :param what: the kind of thing that has the name
+    :param hint: where it is instead, in place of a suggestion
     """
 
     outcome = "missing"
 
     name: str
 
-    def __init__(self, name: str, *, present: Iterable[str] = (), what: str = "entry") -> None:
+    def __init__(self, name: str, *, present: Iterable[str] = (), what: str = "entry", hint: str = "") -> None:
         import difflib
 
         if not isinstance(name, str):
@@ -243,7 +244,9 @@ class MissingEntryError(SbformatError, KeyError):
         known = [p[:_COMPARED] for p, _ in zip(present, range(1000))]
         message = f"there is no {what} {quote(name)}"
         close = difflib.get_close_matches(name[:_COMPARED], known, n=1, cutoff=0.5)
-        if close:
+        if hint:
+            message += f"; {hint}"
+        elif close:
             message += f"; did you mean {quote(close[0])}?"
         elif known:
             listed = ", ".join(quote(k, 60) for k in known[:8])

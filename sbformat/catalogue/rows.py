@@ -19,6 +19,7 @@ from sbformat.data import Serialized
 from sbformat.errors import escape
 from sbformat.rendering import format_size
 from sbformat.values.render import render_line
+from sbformat.values.types import ConstantSchedule, FloatSchedule, Function, LinearSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,8 +33,10 @@ _MOST_KEYS: Final = 300
 _MOST_FINDINGS: Final = 5
 """Findings of one file that are listed."""
 _SENTENCE: Final = 400
-_NUMBER: Final = re.compile(r"(?:constant )?(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?= \(|, from|$)")
-"""A number, or what :func:`~sbformat.values.render.render_line` writes for an array of one item or a schedule."""
+_DEEPEST: Final = 8
+"""Schedules within schedules."""
+_NUMBER: Final = re.compile(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?= \(|$)")
+"""A number, or what :func:`~sbformat.values.render.render_line` writes for an array of one item."""
 
 NAME: Final = "file"
 FACTS: Final = {
@@ -61,6 +64,8 @@ class Cell(NamedTuple):
     text: str
     number: float | None = None
     """What it is sorted by, if it is a number."""
+    is_words: bool = False
+    """Whether the text is more than the number: of a linear schedule, which is sorted by its start."""
 
 
 class Remark(NamedTuple):
@@ -190,10 +195,31 @@ def render_value(found: Hyperparameter) -> Cell:
 def _render_plain(value: Any) -> Cell:
     if value is None or isinstance(value, bool):
         return Cell(json.dumps(value))
+    schedule = _find_schedule(value)
+    if isinstance(schedule, LinearSchedule):
+        return _render_linear(schedule)
+    if isinstance(schedule, ConstantSchedule):
+        value = schedule.value
     text = value if isinstance(value, str) else render_line(value)
     shown = escape(text, _CELL)
     match = None if isinstance(value, str) else _NUMBER.fullmatch(shown) or _NUMBER.match(shown)
     return Cell(shown or "''", float(match[1]) if match is not None else None)
+
+
+def _find_schedule(value: object) -> object:
+    """Return the schedule of a function or of another schedule, at any depth; None if there is none."""
+    for _ in range(_DEEPEST):
+        if not isinstance(value, (Function, FloatSchedule)):
+            return value
+        value = value.schedule
+    return None
+
+
+def _render_linear(schedule: LinearSchedule) -> Cell:
+    """Return a linear schedule as a cell: ``linear 0.0008 -> 0.0``."""
+    part = "" if schedule.end_fraction == 1 else f" over {schedule.end_fraction}"
+    text = escape(f"linear {schedule.start} -> {schedule.end}{part}", _CELL)
+    return Cell(text, float(schedule.start) if math.isfinite(schedule.start) else None, is_words=True)
 
 
 def _list_remarks(file: FileData) -> tuple[list[Remark], int]:

@@ -131,13 +131,13 @@ def _name(key: str) -> str:
 
 
 def _encode(cell: Cell) -> Any:
-    """Return a cell as a value: of ``constant 0.0003`` the number."""
+    """Return a cell as a value: a number where it is one."""
     if cell.text == "null":
         return None
+    if cell.number is None or cell.is_words:
+        return cell.text
     digits = cell.text.replace(",", "")
-    if cell.number is None or _PLAIN.fullmatch(digits):
-        return digits if cell.number is not None else cell.text
-    return cell.number
+    return digits if _PLAIN.fullmatch(digits) else cell.number
 
 
 # -- text ---------------------------------------------------------------------------------------------

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import bisect
 import math
 from collections import Counter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _output, _progress, _streams
+from sbformat.constants import DATA_ENTRY
 from sbformat.errors import escape
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_AFTER_SLASH: Final = chr(ord("/") + 1)
 _LISTED: Final = 10
 _DIGITS: Final = 3
 _SENTENCE: Final = 600
@@ -29,6 +35,7 @@ def configure(subparsers: Any) -> None:
         example="sbformat diff before.zip after.zip",
         help="compare two archives",
         description="Compare two archives: hyper-parameters, tensors (dtype, shape, values), entries and versions. "
+        "Numbers are equal bit for bit, unless --rtol or --atol give a tolerance. "
         "Exit status 1 when they differ, or when one has an entry that cannot be decoded.",
     )
     parser.add_argument("path", metavar="A", help="an archive or a .pth file")
@@ -44,9 +51,11 @@ def configure(subparsers: Any) -> None:
         type=_parse_tolerance,
         default=0.0,
         metavar="X",
-        help="numbers are equal if |new - old| <= atol + rtol * |old|; default 0: bit for bit",
+        help="relative tolerance: numbers are equal if |new - old| <= atol + rtol * |old|; default 0: bit for bit",
     )
-    parser.add_argument("--atol", type=_parse_tolerance, default=0.0, metavar="X", help="see --rtol; default 0")
+    parser.add_argument(
+        "--atol", type=_parse_tolerance, default=0.0, metavar="X", help="absolute tolerance, see --rtol; default 0"
+    )
     _files.add_reading_options(parser, "csv")
     parser.set_defaults(run=run)
 
@@ -81,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
             "changes": list_changes(report.changes),
             "state_dicts": [row._asdict() for row in report.state_dicts],
             "unreadable": [row._asdict() for row in report.unreadable],
+            "close": report.close,
         }
 
     report = _files.report_errors(args.path, work)
@@ -112,13 +122,41 @@ def list_changes(changes: Any) -> list[dict[str, Any]]:
 def print_changes(printer: _output.Plain, changes: list[dict[str, Any]]) -> None:
     """Print changes as a table for each entry."""
     tables: dict[str, list[tuple[str, ...]]] = {}
-    for row in changes:
+    for row in group_changes(changes):
         cells = (row["loc"] or "(all of it)", row["kind"], row["message"], *(_render_norm(row[key]) for key in _NORMS))
         tables.setdefault(row["entry"], []).append(cells)
     for entry, rows in tables.items():
         width = len(_HEADER) if any(any(row[-len(_NORMS) :]) for row in rows) else len(_HEADER) - len(_NORMS)
         shown = [row[:width] for row in _shorten_changes(rows)]
         printer.table(escape(entry), _HEADER[:width], shown, right=range(len(_HEADER) - len(_NORMS), width))
+
+
+def group_changes(changes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return changes as people count them: a dict of tensors that was emptied, or filled, is one.
+
+    State dicts are compared by tensors and other values, of which an empty dict is one: the emptied ``state`` of an
+    optimizer is added, and all that it contained is removed.
+    """
+    by_entry: dict[str, list[int]] = {}
+    for at, row in enumerate(changes):
+        by_entry.setdefault(row["entry"], []).append(at)
+    found: dict[int, Mapping[str, Any]] = {}
+    dropped: set[int] = set()
+    for entry, places in by_entry.items():
+        for one, other in (("added", "removed"), ("removed", "added")) if entry != DATA_ENTRY else ():
+            below = sorted((changes[at]["loc"], at) for at in places if changes[at]["kind"] == other)
+            for at in places:
+                row = changes[at]
+                if row["kind"] != one or not row["loc"]:
+                    continue
+                start, end = (bisect.bisect_left(below, (row["loc"] + mark,)) for mark in ("/", _AFTER_SLASH))
+                if end > start:
+                    count = _output.count_noun(end - start, "value")
+                    words = f"contained {count}, {row['message']}"
+                    words = words if other == "removed" else f"{row['message']}, contains {count}"
+                    found[at] = {**row, "kind": other, "message": words}
+                    dropped |= {place for _, place in below[start:end]}
+    return [found.get(at, row) for at, row in enumerate(changes) if at not in dropped]
 
 
 def _render_norm(value: float | None) -> str:
@@ -170,11 +208,14 @@ def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
 
 def _describe_result(report: dict[str, Any]) -> str:
     """Return the result in a few words: what was compared, and whether it is equal."""
-    words = _output.count_noun(len(report["changes"]), "difference")
+    words = _output.count_noun(len(group_changes(report["changes"])), "difference")
     if report["equal"]:
         words = "equal within the tolerance" if report["rtol"] or report["atol"] else "equal"
     if report["only"]:
         words += f" in {', '.join(map(escape, report['only']))}"
+    if report["close"]:
+        left_out = f"; {_output.count_noun(report['close'], 'difference')} left out"
+        words += left_out if report["equal"] else f", and {report['close']:,} within the tolerance"
     if report["unreadable"]:
         count = _output.count_noun(len({row["entry"] for row in report["unreadable"]}), "entry", "entries")
         words += f"{', but' if report['equal'] else ';'} {count} cannot be decoded"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sbformat.cli import _files, _output, _progress, _streams
 from sbformat.cli._assignments import add_set_option, parse_assignments
 from sbformat.cli._hints import require_suffix
-from sbformat.cli.diff import list_changes, print_changes
+from sbformat.cli.diff import group_changes, list_changes, print_changes
 from sbformat.errors import UnsupportedError, escape
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _count_bytes(archive: Archive) -> int:
 
 
 def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
-    count = len(report["changes"])
+    count = len(group_changes(report["changes"]))
     printer.line(f"{escape(report['output'], 1000)}: {_output.count_noun(count, 'change')}")
     print_changes(printer, report["changes"])
     for row in report["problems"]:

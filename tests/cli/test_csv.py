@@ -20,7 +20,9 @@ import sbformat
 from conformance.generators.build_zips import BIDI
 from sbformat.cli import _inspect_table, diff, evaluate, main, predict, scan, validate
 from sbformat.cli._csv import encode_cell, print_csv
+from tests.helpers.build_blobs import UTILS, new
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC, with_data
+from tests.helpers.old_archives import blob, with_keys
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,6 +139,26 @@ def test_inspect_has_a_row_for_each_file(capsys: Capture, broken: Path) -> None:
 def test_inspect_has_the_rewards_that_an_agent_keeps(capsys: Capture) -> None:
     _, (old, new), _ = run(capsys, "inspect", ARCHIVES / "ppo-cartpole-1.0.zip", PPO)
     assert (old["mean_reward"], old["episodes"], new["mean_reward"], new["episodes"]) == ("23", "1", "", "")
+
+
+@pytest.mark.parametrize("name", ["FloatSchedule", None])
+def test_schedules_are_sorted_as_the_numbers_that_they_begin_with(
+    capsys: Capture, tmp_path: Path, name: str | None
+) -> None:
+    paths = []
+    for index, (start, part) in enumerate([(0.0008, 1.0), (0.0001, 0.5), (None, 1.0)]):
+        linear = new(UTILS, "LinearSchedule", {"start": start, "end": 0.0, "end_fraction": part})
+        constant = new(UTILS, "ConstantSchedule", {"val": 0.0005})
+        schedule = linear if start else constant
+        rate = blob(new(UTILS, name, {"value_schedule": schedule}) if name else schedule)
+        sbformat.write(with_keys(learning_rate=rate), tmp_path / f"{index}.zip")
+        paths.append(tmp_path / f"{index}.zip")
+    _, rows, _ = run(capsys, "inspect", *paths, PPO, "--sort", "learning_rate")
+    cells = ["linear 0.0001 -> 0.0 over 0.5", "0.0003", "0.0005", "linear 0.0008 -> 0.0"]
+    assert [row["learning_rate"] for row in rows] == cells
+    assert main(["inspect", *map(str, paths), str(PPO), "--columns", "learning_rate", "--sort", "learning_rate"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(None, 1)[1].strip() for line in lines if ".zip" in line] == cells
 
 
 def test_inspect_sorts_and_chooses_columns(capsys: Capture, tmp_path: Path, broken: Path) -> None:

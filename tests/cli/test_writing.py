@@ -15,6 +15,7 @@ from safetensors.numpy import save_file
 import sbformat
 from conformance.generators.build_pth import torch_zip
 from sbformat.cli import main
+from sbformat.cli.diff import group_changes
 from tests.cli.test_commands import hostile, run, run_json
 from tests.helpers.bundled import PPO, SAC, changed, entries, with_data, zipped
 
@@ -111,14 +112,42 @@ def test_diff_of_parts_and_within_a_tolerance(capsys: Capture, ppo: Path) -> Non
     status, (report,) = run_json(capsys, "diff", PPO, ppo, "--only", "weights", "--only", "system", "--rtol", "0.02")
     assert (status, report["equal"], report["only"], report["rtol"]) == (0, True, ["weights", "system"], 0.02)
     assert [row["close"] for row in report["state_dicts"] if row["name"] == "policy.pth"] == [12]
-    line = f"{PPO} -> {ppo}: equal within the tolerance in weights, system\n"
+    line = f"{PPO} -> {ppo}: equal within the tolerance in weights, system; 12 differences left out\n"
     words = ("--only", "weights", "--only", "system", "--rtol", "0.02")
+    assert run(capsys, "diff", PPO, ppo, *words)[1].startswith(line)
+    line = f"{PPO} -> {ppo}: 1 difference in data, weights, and 12 within the tolerance\n"
+    words = ("--only", "data", "--only", "weights", "--rtol", "0.02")
     assert run(capsys, "diff", PPO, ppo, *words)[1].startswith(line)
     assert run_json(capsys, "diff", PPO, ppo, "--only", "weights", "--atol", "1e-9")[0] == 1
     status, (report,) = run_json(capsys, "diff", PPO, ppo, "--only", "data", "--rtol", "0.02")
     assert (status, [row["loc"] for row in report["changes"]]) == (1, ["/gamma"])
     report = failure(capsys, "diff", PPO, ppo, "--only", "wights")
     assert "did you mean 'weights'?" in report["message"]
+
+
+def test_an_emptied_state_is_one_change_for_people(capsys: Capture, ppo: Path, tmp_path: Path) -> None:
+    small = tmp_path / "small.zip"
+    status, out = run(capsys, "edit", ppo, "-o", small, "--drop-optimizer", "--set", "gamma=0.5")
+    assert (status, out.splitlines()[0]) == (0, f"{small}: 2 changes")
+    assert re.search("state +removed +contained 36 values, is now a dict of 0\n", out)
+    _, out = run(capsys, "diff", small, ppo)
+    assert out.startswith(f"{small} -> {ppo}: 2 differences\n")
+    assert re.search("state +added +was a dict of 0, contains 36 values\n", out)
+    _, (report,) = run_json(capsys, "diff", small, ppo)
+    assert len(report["changes"]) == 38
+
+
+def test_only_what_is_below_a_dict_belongs_to_it() -> None:
+    rows = [
+        {"entry": entry, "loc": loc, "kind": kind, "message": "."}
+        for entry, loc, kind in [
+            ("a", "s", "added"), ("a", "s/x", "removed"), ("a", "s0", "removed"), ("a", "s.", "removed"),
+            ("a", "s/y", "value"), ("b", "s/x", "removed"), ("data", "/s", "added"), ("data", "/s/x", "removed"),
+        ]
+    ]  # fmt: skip
+    grouped = group_changes(rows)
+    assert [row for row in rows if row not in grouped] == rows[:2]
+    assert grouped[0] == {"entry": "a", "loc": "s", "kind": "removed", "message": "contained 1 value, ."}
 
 
 @pytest.mark.parametrize("text", ["-1", "nan", "inf", "much", ""])

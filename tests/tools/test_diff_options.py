@@ -323,3 +323,14 @@ def test_progress_counts_what_was_compared() -> None:
     counts.clear()
     diff(BASE, OTHER, only=["policy"], progress=counts.append)
     assert counts == [OTHER.entries["policy.pth"].size]
+
+
+def test_differences_within_the_tolerance_are_counted() -> None:
+    archive = sbformat.read(PPO)
+    policy = archive.parameters["policy"]
+    weights = policy.with_arrays({name: array * 1.01 for name, array in policy.to_numpy().items()})
+    other = archive.replace(data={**archive.data, "gamma": 0.991}, parameters={"policy": weights})
+    report = sbformat.diff(archive, other, rtol=0.1)
+    assert (report.changes, report.close) == ((), 13)
+    assert sbformat.diff(archive, other).close == 0
+    assert sbformat.diff(archive, other, rtol=0.001, only="data").close == 0

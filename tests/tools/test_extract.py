@@ -186,3 +186,13 @@ def test_statistics_of_a_class_of_a_user_keep_what_they_have(tmp_path: Path) -> 
     report = extract(pickled(whole(clip_obs="ten")), tmp_path / "o.npz")
     assert "obs_rms/count" in report.tensors
     assert "clip_obs" not in report.tensors
+
+
+def test_the_error_names_the_entry_that_has_the_tensor(tmp_path: Path) -> None:
+    with pytest.raises(sbformat.MissingEntryError) as caught:
+        sbformat.extract(PPO, tmp_path / "m.npz", tensors=["state/[0]/exp_avg"])
+    assert caught.value.message == (
+        "there is no tensor in 'policy' that matches 'state/[0]/exp_avg'; the entry 'policy.optimizer' has it"
+    )
+    with pytest.raises(sbformat.MissingEntryError, match="there is no tensor that matches 'nowhere'; available"):
+        sbformat.extract(PPO, tmp_path / "m.npz", tensors=["nowhere"])

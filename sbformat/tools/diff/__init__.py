@@ -73,7 +73,7 @@ def diff(
             changes.append(change)
         if progress is not None and name in new.entries:
             progress(new.entries[name].size)
-    return DiffReport(tuple(changes), tuple(comparison.state_dicts), tuple(comparison.unreadable))
+    return DiffReport(tuple(changes), tuple(comparison.state_dicts), tuple(comparison.unreadable), comparison.close)
 
 
 class _Comparison:
@@ -85,6 +85,10 @@ class _Comparison:
         self._tolerance = tolerance
         self.state_dicts: list[StateDictComparison] = []
         self.unreadable: list[UnreadableEntry] = []
+        self.close = 0
+
+    def _count_close(self, count: int = 1) -> None:
+        self.close += count
 
     def compare_entry(self, name: str) -> Iterator[Change]:
         """Yield the changes of an entry."""
@@ -105,10 +109,11 @@ class _Comparison:
     def _compare_decoded(self, name: str) -> Iterator[Change]:
         old, new = self._old, self._new
         if name == DATA_ENTRY:
-            yield from compare_data(old.data, new.data, self._tolerance)
+            yield from compare_data(old.data, new.data, self._tolerance, on_close=self._count_close)
         elif name in old.state_dicts and name in new.state_dicts:
             comparer = StateDictsComparer(name, old.state_dict(name), new.state_dict(name), self._tolerance)
             yield from comparer.changes()
+            self._count_close(comparer.count_close())
             with contextlib.suppress(LimitError):  # too many values to count, none of which differs
                 self.state_dicts.append(comparer.summarize())
         else:

@@ -14,7 +14,7 @@ from sbformat.values import decode
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from sbformat.archive.archive import Archive
     from sbformat.tools.diff.report import ChangeKind
@@ -31,15 +31,20 @@ def describe_change(left: str, right: str) -> str:
     return f"{left} became {right}" if left != right else f"{left} became a different one"
 
 
-def compare_data(old: Mapping[str, Any], new: Mapping[str, Any], tolerance: Tolerance) -> Iterator[Change]:
-    """Compare objects key by key, their order included; a list is compared as a whole."""
+def compare_data(
+    old: Mapping[str, Any], new: Mapping[str, Any], tolerance: Tolerance, *, on_close: Callable[[], None] = lambda: None
+) -> Iterator[Change]:
+    """Compare objects key by key, their order included; a list is compared as a whole.
+
+    :param on_close: called for each member that differs by no more than the tolerance
+    """
     todo = [iter([("", old, new)])]
     while todo:
         for loc, left, right in todo[-1]:
             if isinstance(left, dict) and isinstance(right, dict):
                 if [key for key in left if key in right] != [key for key in right if key in left]:
                     yield Change(DATA_ENTRY, loc, "order", "the order of the keys differs")
-                todo.append(_unequal_members(loc, left, right, tolerance))
+                todo.append(_unequal_members(loc, left, right, tolerance, on_close))
                 break
             if left is _ABSENT:
                 yield Change(DATA_ENTRY, loc, "added", f"is now {_describe_json(right)}")
@@ -53,17 +58,18 @@ def compare_data(old: Mapping[str, Any], new: Mapping[str, Any], tolerance: Tole
 
 
 def _unequal_members(
-    loc: str, left: Mapping[str, Any], right: Mapping[str, Any], tolerance: Tolerance
+    loc: str, left: Mapping[str, Any], right: Mapping[str, Any], tolerance: Tolerance, on_close: Callable[[], None]
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yield the members of two objects that are not equal, each with its location."""
     for key in {**left, **right}:
         one, other = left.get(key, _ABSENT), right.get(key, _ABSENT)
-        if one is _ABSENT or other is _ABSENT or not _is_equal(one, other, tolerance):
-            yield f"{loc}/{_escape_key(key)}", one, other
-
-
-def _is_equal(one: Any, other: Any, tolerance: Tolerance) -> bool:
-    return equal_json(one, other) or (not tolerance.is_exact and tolerance.is_close_json(one, other))
+        if one is not _ABSENT and other is not _ABSENT:
+            if equal_json(one, other):
+                continue
+            if not tolerance.is_exact and tolerance.is_close_json(one, other):
+                on_close()
+                continue
+        yield f"{loc}/{_escape_key(key)}", one, other
 
 
 def _escape_key(key: str) -> str:

@@ -83,6 +83,9 @@ class DiffReport(NamedTuple):
     state_dicts: tuple[StateDictComparison, ...]
     unreadable: tuple[UnreadableEntry, ...] = ()
     """Entries that cannot be decoded. Two of equal bytes are equal, also if the CRC of one is wrong."""
+    close: int = 0
+    """Number of tensors, numbers and values of ``data`` that differ, but by no more than the tolerance: they are not
+    among the changes."""
 
     def __repr__(self) -> str:
         entries = ", ".join(dict.fromkeys(escape(change.entry, 60) for change in self.changes[:_DISPLAYED]))

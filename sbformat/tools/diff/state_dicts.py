@@ -141,6 +141,10 @@ class StateDictsComparer:
             return f"{found.differing:,} of {numel:,} elements differ, {distance}"
         return f"{found.beyond:,} of {numel:,} elements differ by more than the tolerance, {distance}"
 
+    def count_close(self) -> int:
+        """Return how many tensors and numbers differ by no more than the tolerance, after the changes."""
+        return len(self._close - {row.loc for row in self._rows})
+
     def summarize(self) -> StateDictComparison:
         """Return the numbers of tensors, after :meth:`changes` is at its end.
 
