@@ -1,6 +1,7 @@
 """Make the pictures of reports in ``docs/assets/`` from the bundled archives.
 
-``python -m tests.helpers.make_pictures`` needs Chromium with its driver, selenium, and the extra ``report``. Run it when the pages look different.
+``python -m tests.helpers.make_pictures`` needs Chromium with its driver, selenium, and the extra ``report``. Run it
+when the pages look different.
 """
 
 from __future__ import annotations
