@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -33,8 +34,8 @@ class Failure(NamedTuple):
     outcome: str
     """A word, as in the reports of the command line: ``container failure``, ``limit exceeded``, ``cannot open``, ..."""
     message: str
-    errno: int | None = None
-    """The number of the operating system's error."""
+    error: SbformatError | OSError | None = None
+    """If there is nothing to show of the source, the error: it cannot be opened, or is empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,15 @@ class FileData:
     def is_broken(self) -> bool:
         """Whether the file, or one of its entries, could not be read."""
         return self.failure is not None or bool(self.inspected and self.inspected.broken)
+
+    @property
+    def reason(self) -> str:
+        """Why it is broken, as a sentence; empty if it is not."""
+        if self.failure is not None:
+            return f"{self.failure.outcome}: {self.failure.message}"
+        for row in self.inspected.broken if self.inspected else ():
+            return f"{row.entry}: {row.outcome}: {row.message}"
+        return ""
 
 
 def name_source(source: ArchiveLike) -> str:
@@ -93,15 +103,25 @@ def collect_file(
     if archive is not None:
         inspected, failure = _try_to(lambda: inspect(archive, limits=limits))
     scanned, _ = _try_to(lambda: scan(content, limits=limits, allow=allow))
+    if failure is not None and (archive is not None or (scanned is not None and scanned.size)):
+        failure = failure._replace(error=None)  # there is something to show
     return FileData(name=shown, archive=archive, failure=failure, inspected=inspected, scanned=scanned)
 
 
 def _keep_content(source: ArchiveLike, limits: Limits) -> Archive | SourceLike:
-    """Return a source that can be read twice: of a binary file, its bytes."""
-    if isinstance(source, (str, os.PathLike, Archive)):
+    """Return a source that can be read twice: of a binary file or pipe, its bytes."""
+    if isinstance(source, Archive) or (isinstance(source, (str, os.PathLike)) and not _is_pipe(source)):
         return source
     opened = open_source(source, budget=Budget(limits))
     return opened.view(0, opened.size)
+
+
+def _is_pipe(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is a pipe, such as that of ``<(program)`` in a shell."""
+    try:
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    except (OSError, ValueError):  # opening it gives the error
+        return False
 
 
 def _try_to(get: Callable[[], T]) -> tuple[T, None] | tuple[None, Failure]:
@@ -109,8 +129,10 @@ def _try_to(get: Callable[[], T]) -> tuple[T, None] | tuple[None, Failure]:
     try:
         return get(), None
     except SbformatError as error:
-        return None, Failure(error.outcome, str(error))
+        is_limit = isinstance(error, LimitError)
+        return None, Failure(error.outcome, str(error), None if is_limit else error.again())
     except MemoryError:
         return None, Failure(LimitError.outcome, "out of memory: this machine has less than the file needs")
     except OSError as error:
-        return None, Failure(COULD_NOT_OPEN, error.strerror or str(error), error.errno)
+        text = error.strerror or str(error)
+        return None, Failure(COULD_NOT_OPEN, text, OSError(error.errno or 0, text))  # without what a traceback keeps

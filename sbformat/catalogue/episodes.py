@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import SbformatError
@@ -45,7 +46,11 @@ def collect_episodes(file: FileData) -> Episodes | None:
     rows = _list_items(found.value if found is not None else None)
     shown = rows[-MOST_EPISODES:]
     pairs = [(_find_number(row, "r"), _find_number(row, "l")) for row in shown]
-    complete = [(reward, length) for reward, length in pairs if reward is not None and length is not None]
+    complete = [
+        (reward, length)
+        for reward, length in pairs
+        if reward is not None and length is not None and abs(length) < 2**53
+    ]
     if not complete:
         return None
     successes = settings.get("ep_success_buffer")
@@ -117,8 +122,13 @@ def _sum_rewards(buffer: ReplayBuffer, episode: Episode, rewards: Any) -> float:
 
     :param rewards: the array, read once; None if the buffer has another one for each episode
     """
+    import numpy as np
+
     if rewards is None or rewards.shape[:2] != (buffer.buffer_size, buffer.n_envs):
         steps = buffer.steps(episode)["rewards"]
     else:
         steps = rewards[buffer.positions(episode), episode.env]
-    return float(steps.astype("f8").sum())
+    if steps.dtype.kind not in "biuf":
+        return math.nan
+    with np.errstate(all="ignore"):  # the caller leaves out a sum that is not finite
+        return float(steps.astype(np.float64).sum())

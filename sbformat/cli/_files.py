@@ -35,6 +35,8 @@ ALREADY_EXISTS: Final = "already exists"
 """Text of the FileExistsError for an output that can be overwritten."""
 
 ARCHIVE_SUFFIXES: Final = (".zip", ".pth", ".pkl")
+NO_ARCHIVE: Final = f"the folder has no archive: {', '.join(ARCHIVE_SUFFIXES)} or the file 'data' of an unzipped one"
+"""Message for a folder in which there is nothing to read."""
 _ROWS: Final = ("problems", "findings")
 """Parts of a report that may have the message of an error."""
 EXIT_FINE: Final = 0
@@ -92,9 +94,7 @@ def _read(function: Callable[..., Archive], path: str, args: argparse.Namespace,
         archive = function(source, limits=limits, on_unknown=on_unknown, unchecked_crc=args.unchecked_crc)
     except MissingEntryError as error:
         if isinstance(source, str) and os.path.isdir(source) and error.name == DATA_ENTRY:
-            error.message = (
-                f"the folder has no archive: {', '.join(ARCHIVE_SUFFIXES)} or the file 'data' of an unzipped one"
-            )
+            error.message = NO_ARCHIVE
         raise
     if is_verbose():
         _report_read(_streams.name_input(path), archive)

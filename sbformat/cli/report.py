@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import warnings
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sbformat.cli import _files, _many, _output, _streams
 from sbformat.cli._hints import require_suffix
-from sbformat.errors import escape
+from sbformat.cli._limits import name_option
+from sbformat.cli._options import is_quiet
+from sbformat.errors import MissingEntryError, escape
+from sbformat.io.atomic import check_new_file
 
 if TYPE_CHECKING:
     import argparse
@@ -26,7 +32,8 @@ def configure(subparsers: Any) -> None:
         help="write a page of HTML about archives (extra report)",
         description="Write one page of HTML, to look at in a browser: about one file, a comparison of two, or a table "
         "of more to sort and filter. The page loads nothing from elsewhere. Exit status 1 when a file or an entry is "
-        "broken: the page shows it with the reason.",
+        "broken: the page shows it with the reason. Exit status 2 when a file cannot be opened or is empty: of one or "
+        "two files there is then no page.",
     )
     parser.add_argument("paths", nargs="+", metavar="FILE", help="archives, .pth and .pkl files, or folders of them")
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the page, .html")
@@ -41,34 +48,64 @@ def configure(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the page; 1 when a file or an entry is broken, 2 when there is no page."""
+    """Write the page; 1 when a file or an entry is broken, 2 when there is no page, or a file is not in it."""
     paths = list(_files.expand_paths(args.paths))
     name = _streams.name_output(args.output)
-    outcome = _files.report_errors(name, lambda: write_page(paths, args), outputs=[args.output])
-    _output.print_report(args, outcome, _print_text, is_finding=bool(outcome.get("broken")))
-    if outcome["outcome"] != "ok":
+    failed: list[dict[str, Any]] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of numpy and matplotlib, about numbers of files: the page shows them
+        outcome = _files.report_errors(name, lambda: write_page(paths, args, failed), outputs=[args.output])
+    is_written = outcome["outcome"] == "ok"
+    reports = [outcome, *failed] if is_written or not failed else failed
+    for report in reports:
+        if report["outcome"] != "ok":
+            _output.report_failure(report, lists_problems=args.format == "text")
+    if args.format == "json":
+        _output.print_json(args.command, reports, stream=_streams.find_result_stream(args))
+    elif is_written and (outcome["broken"] or not is_quiet()):
+        _print_text(_output.make_printer(_streams.find_result_stream(args)), outcome)
+    if failed or not is_written:
         return _files.EXIT_COULD_NOT
     return _files.EXIT_FINDINGS if outcome["broken"] else _files.EXIT_FINE
 
 
-def write_page(paths: list[str], args: argparse.Namespace) -> dict[str, Any]:
-    """Collect the files, write the page, and return what the command reports."""
+def write_page(paths: list[str], args: argparse.Namespace, failed: list[dict[str, Any]]) -> dict[str, Any]:
+    """Collect the files, write the page, and return what the command reports.
+
+    :param failed: the reports of files of which nothing can be shown are added to it; the outcome is not ``ok`` when
+        because of them there is no page
+    :raises OSError: when the page cannot be written
+    """
     from sbformat.html_report.page import require_packages
-    from sbformat.html_report.report import require_opened, write_report
+    from sbformat.html_report.report import find_missing, is_complete, write_report
 
     require_suffix("report", args.output)
     require_packages()
     for path in paths:
         _files.refuse_same_file(path, args.output)
+    if args.output != _streams.STANDARD_STREAM:
+        check_new_file(args.output, overwrite=args.force)
     found = collect_files(paths, args)
-    require_opened(found)
+    lost = [file for file in found if file.failure is not None and file.failure.outcome == _files.PROCESS_ENDED]
+    failed += map(_report_failed, [*find_missing(found), *lost])
+    if not is_complete(found):
+        return {"outcome": _files.COULD_NOT_OPEN}
     with _streams.open_output(args.output, ".html") as output:
         written = write_report(found, output, title=args.title, overwrite=args.force)
+    missing = {report["path"] for report in failed}
+    broken = [pair for pair in zip(written.broken, written.reasons) if pair[0] not in missing]
     return {
         "nbytes": written.nbytes,
         "files": list(written.files),
-        "broken": list(written.broken),
+        "broken": [name for name, _ in broken],
+        "reasons": [reason for _, reason in broken],
     }
+
+
+def _report_failed(file: FileData | FileRow) -> dict[str, Any]:
+    """Return the report of a file of which nothing can be shown."""
+    failure = file.failure
+    return {"path": file.name, "outcome": failure.outcome, "message": failure.message} if failure is not None else {}
 
 
 def collect_files(paths: list[str], args: argparse.Namespace) -> list[FileData] | list[FileRow]:
@@ -96,7 +133,13 @@ def _collect_file(path: str, limits: Limits, allow: tuple[str, ...]) -> FileData
     from sbformat.catalogue.collect import collect_file
 
     source = _streams.open_input(path, limits)
-    return collect_file(source, name=_streams.name_input(path), limits=limits, allow=allow)
+    found = collect_file(source, name=_streams.name_input(path), limits=limits, allow=allow)
+    if found.failure is None:
+        return found
+    message = name_option(found.failure.message)
+    if found.failure.outcome == MissingEntryError.outcome and os.path.isdir(path):
+        message = _files.NO_ARCHIVE
+    return replace(found, failure=found.failure._replace(message=message))
 
 
 def _collect_row(collect: Callable[[str], FileData], path: str) -> FileRow:
@@ -109,5 +152,5 @@ def _collect_row(collect: Callable[[str], FileData], path: str) -> FileRow:
 def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
     count = _output.count_noun(len(report["files"]), "file")
     printer.line(f"{escape(report['path'], 1000)}: a page about {count}")
-    for name in report["broken"]:
-        printer.line(f"  broken: {escape(name, 1000)}")
+    for name, reason in zip(report["broken"], report["reasons"]):
+        printer.line(f"  broken: {escape(name, 1000)}: {reason}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.constants import OPTIMIZER_WORD
 from sbformat.errors import SbformatError
-from sbformat.html_report.weights import describe_numbers
+from sbformat.html_report.weights import describe_numbers, read_numbers
 from sbformat.pth.differences import difference
 from sbformat.pth.values import TensorInfo
 
@@ -188,9 +188,14 @@ def _rank(change: float | None) -> float:
     return math.inf if change is None or math.isnan(change) else change
 
 
+def _read_numbers(state_dict: StateDict, name: str) -> Any:
+    info = state_dict.tensors()[name]
+    return read_numbers(state_dict, info)[0] if isinstance(info, TensorInfo) else state_dict.array(name)
+
+
 def _make_overlay(pair: TensorPair, first: StateDict, second: StateDict) -> Overlay | None:
     try:
-        arrays = first.array(pair.name), second.array(pair.name)
+        arrays = [_read_numbers(part, pair.name) for part in (first, second)]
     except SbformatError:
         return None
     found = [describe_numbers(array) for array in arrays]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -19,11 +20,8 @@ def average(values: Sequence[float], window: int = _WINDOW) -> list[float]:
     """Return the mean of each number and those before it, up to ``window`` of them; none for few numbers."""
     if len(values) < 2 * window:
         return []
-    sums = np.cumsum(np.asarray(values, np.float64))
-    sums[window:] = sums[window:] - sums[:-window].copy()
-    counts = np.minimum(np.arange(1, len(values) + 1), window)
-    means: list[float] = (sums / counts).tolist()
-    return means
+    parts = (values[max(0, end - window) : end] for end in range(1, len(values) + 1))
+    return [math.fsum(part) / len(part) for part in parts]
 
 
 def summarize_numbers(values: Sequence[float]) -> Distribution | None:

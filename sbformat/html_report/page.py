@@ -9,7 +9,10 @@ backslash escapes, as in a terminal (FORMAT.md 10).
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
+import logging
+import os
 import re
 import unicodedata
 from functools import cache
@@ -20,7 +23,7 @@ import sbformat
 from sbformat.errors import UnsupportedError, escape
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from jinja2 import Environment
 
@@ -31,6 +34,7 @@ _BREAK: Final = re.compile(r"(?<=[._/,:(])(?=[^\W\d])|(?<=[a-z]{2})(?=[A-Z][a-z]
 _MOST_MARKS: Final = 3
 """Combining characters in a row that are printed: scripts of real languages need two or three."""
 _STYLE: Final = "style.css"
+_BACKEND: Final = "MPLBACKEND"
 
 
 def require_packages() -> None:
@@ -40,10 +44,29 @@ def require_packages() -> None:
     """
     try:
         import jinja2  # noqa: F401 -- whether it is there
-        import matplotlib as mpl  # noqa: F401 -- whether it is there
+
+        with quiet_matplotlib():
+            import matplotlib as mpl  # noqa: F401 -- whether it is there
     except ImportError as error:
         message = f"to write pages, the package {error.name} is needed: pip install 'sbformat[report]'"
         raise UnsupportedError(message) from None
+
+
+@contextlib.contextmanager
+def quiet_matplotlib() -> Iterator[None]:
+    """Keep matplotlib from logging to standard error, and from reading the name of a backend, which no page needs.
+
+    It logs that it makes a cache of fonts, say, or that it may not write to the home folder.
+    """
+    logger = logging.getLogger("matplotlib")
+    level, backend = logger.level, os.environ.pop(_BACKEND, None)
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        if backend is not None:
+            os.environ[_BACKEND] = backend
 
 
 def render_page(

@@ -7,12 +7,15 @@ beside the plot.
 from __future__ import annotations
 
 import io
+import math
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.html_report.inline_svg import LINE, MUTED, SERIES_1, SERIES_2, TEXT, Classes, convert_svg
+from sbformat.html_report.page import quiet_matplotlib
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
 _POINTS_PER_INCH: Final = 72
 _LABEL: Final = 26
 """Characters of a label."""
+_LEAST: Final = 1e-100
+"""Numbers of which the largest is between this and its inverse are drawn as they are."""
+_MARGIN: Final = 1e-3
+"""Above and below equal numbers, the part of them that the axis shows."""
 _SETTINGS: Final = {
     "svg.fonttype": "none",
     "svg.hashsalt": "sbformat",
@@ -82,15 +89,16 @@ class Plots:
         :param label: what a screen reader says
         :param second: drawn over it as a line, in the second colour
         """
+        power = find_power([first.low, first.high, *([second.low, second.high] if second is not None else [])])
 
         def draw(axes: Axes) -> None:
-            axes.stairs(first.counts, first.edges(), fill=True, color=SERIES_1)
+            axes.stairs(first.counts, shift(first.edges(), power), fill=True, color=SERIES_1)
             if second is not None:
-                axes.stairs(second.counts, second.edges(), color=SERIES_2, linewidth=1.5)
+                axes.stairs(second.counts, shift(second.edges(), power), color=SERIES_2, linewidth=1.5)
             axes.set_ylim(bottom=0)
             axes.set_yticks([])
             axes.margins(x=0)
-            _choose_ticks(axes.xaxis, 3)
+            _choose_ticks(axes.xaxis, 3, power=power)
             axes.tick_params(axis="x", labelsize=11, pad=3)
 
         return self._draw(draw, 200, 84, (16, 23, 184, 82), label)
@@ -102,17 +110,20 @@ class Plots:
         :param averages: as many, or none
         :param label: what a screen reader says
         """
+        power = find_power(values)
 
         def draw(axes: Axes) -> None:
             axes.grid(visible=True, axis="y")
             positions = range(1, len(values) + 1)
-            axes.plot(positions, values, linestyle="", marker="o", markersize=3.2, markeredgewidth=0, color=SERIES_1)
-            if min(values) == max(values):
-                axes.set_ylim(values[0] - 1, values[0] + 1)
+            heights = shift(values, power)
+            axes.plot(positions, heights, linestyle="", marker="o", markersize=3.2, markeredgewidth=0, color=SERIES_1)
+            if min(heights) == max(heights):
+                margin = max(1, abs(heights[0]) * _MARGIN)
+                axes.set_ylim(heights[0] - margin, heights[0] + margin)
             if averages:
-                axes.plot(positions, averages, color=SERIES_2, linewidth=1.5)
+                axes.plot(positions, shift(averages, power), color=SERIES_2, linewidth=1.5)
             _choose_ticks(axes.xaxis, 6, integer=True)
-            _choose_ticks(axes.yaxis, 5)
+            _choose_ticks(axes.yaxis, 5, power=power)
 
         return self._draw(draw, 360, 190, (48, 22, 352, 184), label)
 
@@ -123,18 +134,20 @@ class Plots:
         :param widths: the distance of the interval's ends from it
         :param label: what a screen reader says
         """
+        power = find_power([*centers, *widths])
 
         def draw(axes: Axes) -> None:
             axes.grid(visible=True, axis="y")
-            low = [center - width for center, width in zip(centers, widths)]
-            high = [center + width for center, width in zip(centers, widths)]
+            middle, half = shift(centers, power), shift(widths, power)
+            low = [center - width for center, width in zip(middle, half)]
+            high = [center + width for center, width in zip(middle, half)]
             thick = max(1.0, min(6.0, 180 / len(centers)))
             axes.vlines(range(len(centers)), low, high, color=SERIES_1, linewidth=thick, alpha=0.45)
             axes.plot(
-                range(len(centers)), centers, linestyle="", marker="o", markersize=3, markeredgewidth=0, color=SERIES_1
+                range(len(centers)), middle, linestyle="", marker="o", markersize=3, markeredgewidth=0, color=SERIES_1
             )
             _choose_ticks(axes.xaxis, 6, integer=True)
-            _choose_ticks(axes.yaxis, 5)
+            _choose_ticks(axes.yaxis, 5, power=power)
             axes.set_xlim(-0.6, len(centers) - 0.4)
 
         return self._draw(draw, 360, 190, (48, 22, 352, 184), label)
@@ -146,19 +159,20 @@ class Plots:
         :param values: one number a name, of 0 or more
         :param label: what a screen reader says
         """
+        power = find_power(values)
 
         def draw(axes: Axes) -> None:
             axes.grid(visible=True, axis="x")
             axes.set_axisbelow(True)
             positions = range(len(values))
-            axes.barh(positions, values, height=0.62, color=SERIES_1)
+            axes.barh(positions, shift(values, power), height=0.62, color=SERIES_1)
             axes.set_yticks(positions, [_shorten(name) for name in names])
             for text in axes.get_yticklabels():
                 text.set_parse_math(False)
             axes.tick_params(axis="y", labelcolor=TEXT)
             axes.set_ylim(len(values) - 0.4, -0.6)
             axes.set_xlim(left=0)
-            _choose_ticks(axes.xaxis, 4, percent=True)
+            _choose_ticks(axes.xaxis, 4, percent=True, power=power)
 
         height = 16 * len(values) + 24
         return self._draw(draw, 360, height, (150, 20, 346, height - 4), label)
@@ -171,18 +185,19 @@ class Plots:
         :param width: in pixels, as ``height``
         :param box: left, bottom, right and top of the axes
         """
-        from matplotlib import style
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
-        from matplotlib.figure import Figure
-
         left, bottom, right, top = box
-        with style.context(["default", _SETTINGS]):
-            figure = Figure(figsize=(width / _POINTS_PER_INCH, height / _POINTS_PER_INCH), dpi=_POINTS_PER_INCH)
-            axes = figure.add_axes((left / width, bottom / height, (right - left) / width, (top - bottom) / height))
-            draw(axes)
-            document = io.StringIO()
-            canvas: Any = FigureCanvasSVG(figure)
-            canvas.print_svg(document, metadata={"Date": None})
+        document = io.StringIO()
+        with quiet_matplotlib():
+            from matplotlib import style
+            from matplotlib.backends.backend_svg import FigureCanvasSVG
+            from matplotlib.figure import Figure
+
+            with style.context(["default", _SETTINGS]):
+                figure = Figure(figsize=(width / _POINTS_PER_INCH, height / _POINTS_PER_INCH), dpi=_POINTS_PER_INCH)
+                axes = figure.add_axes((left / width, bottom / height, (right - left) / width, (top - bottom) / height))
+                draw(axes)
+                canvas: Any = FigureCanvasSVG(figure)
+                canvas.print_svg(document, metadata={"Date": None})
         return convert_svg(document.getvalue(), label, self._classes)
 
 
@@ -193,10 +208,36 @@ def _shorten(name: str) -> str:
     return plain if len(plain) <= _LABEL else f"...{plain[3 - _LABEL :]}"
 
 
-def _choose_ticks(axis: Axis, most: int, *, integer: bool = False, percent: bool = False) -> None:
-    """Put round numbers on an axis, each with its own exponent; with ``percent``, 0.5 as ``50%``."""
+def find_power(values: Iterable[float]) -> int:
+    """Return the power of ten by which numbers are divided to be drawn: 0 unless they are huge, or all are tiny.
+
+    matplotlib multiplies and subtracts what it draws: beyond 1e154 or below 1e-154 it would overflow, or draw nothing.
+    """
+    largest = max(map(abs, values))
+    return 0 if largest == 0 or _LEAST <= largest <= 1 / _LEAST else math.floor(math.log10(largest))
+
+
+def shift(values: Iterable[float], power: int) -> list[float]:
+    """Return numbers divided by a power of ten, in two steps: 1e-320 is less than the inverse of the largest float."""
+    first = -power // 2
+    return [float(value) * 10.0**first * 10.0 ** (-power - first) for value in values]
+
+
+def _choose_ticks(axis: Axis, most: int, *, integer: bool = False, percent: bool = False, power: int = 0) -> None:
+    """Put round numbers on an axis, each with its own exponent.
+
+    :param percent: 0.5 is ``50%``
+    :param power: of ten, by which the numbers of the axis were divided
+    """
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axis.set_major_locator(MaxNLocator(nbins=most, integer=integer, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _format_tick(value, percent=percent, power=power)))
+
+
+def _format_tick(value: float, *, percent: bool, power: int) -> str:
     scale, unit = (100, "%") if percent else (1, "")
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{scale * value:.6g}{unit}".replace("-", "\u2212")))
+    shown = f"{scale * value:.6g}"
+    if power and value:
+        shown = f"{Decimal(shown).scaleb(power).normalize():.6g}"
+    return f"{shown}{unit}".replace("-", "\u2212")

@@ -6,13 +6,14 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sbformat.catalogue.collect import COULD_NOT_OPEN, FileData, collect_file
+from sbformat.catalogue.collect import FileData, collect_file
 from sbformat.catalogue.rows import FileRow, collect_row
-from sbformat.errors import require_names
+from sbformat.errors import SbformatError, UnsupportedError, escape, require_names
 from sbformat.html_report.page import require_packages
 from sbformat.html_report.table import render_table
-from sbformat.io.atomic import new_file
+from sbformat.io.atomic import check_new_file, new_file
 from sbformat.limits import DEFAULT_LIMITS
+from sbformat.tools.scan.report import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 FEWEST_IN_TABLE: Final = 3
 """Number of files from which on a page is a table, and keeps of each file only its row."""
+_LONGEST_REASON: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,8 @@ class HtmlReport:
     """The names of the files that it is about."""
     broken: tuple[str, ...]
     """Those that could not be read, or that have an entry that could not be."""
+    reasons: tuple[str, ...]
+    """Why, a sentence for each of ``broken``."""
 
 
 def report(
@@ -57,17 +61,18 @@ def report(
         sbformat.report("agent.zip", "agent.html")
         sbformat.report(["before.zip", "after.zip"], "comparison.html")
 
-    :param sources: an archive, a path, bytes or a binary file, or a sequence of these. A file that cannot be read is
-        in the page with the reason
+    :param sources: an archive, a path, bytes or a binary file, or a sequence of these. A damaged file is in the page
+        with the reason; so is, in a table of three or more, one that cannot be opened
     :param output: the path of the page
     :param title: of the page; by default it is made of the names of the files
     :param limits: for reading
     :param allow: dotted names that the scan treats as known, as in :func:`sbformat.scan`
     :param overwrite: replace a file that exists
-    :raises UnsupportedError: when a package of the extra is not installed
+    :raises UnsupportedError: when a package of the extra is not installed, or the output is one of the sources
     :raises ValueError: without sources
     :raises FileExistsError: when the output exists and ``overwrite`` is False
-    :raises OSError: when the only source cannot be opened, or the page cannot be written
+    :raises OSError: when a source of one or two, or every one, cannot be opened, or the page cannot be written
+    :raises SbformatError: when these are empty files, or folders without an archive
     """
     require_packages()
     allowed = require_names(allow, "allow")
@@ -77,10 +82,23 @@ def report(
     if not listed:
         message = "expected at least one source, got none"
         raise ValueError(message)
+    for source in listed:
+        _refuse_same_file(source, target)
+    check_new_file(target, overwrite=overwrite)
     files = (collect_file(source, limits=limits, allow=allowed) for source in listed)
     found = list(files) if len(listed) < FEWEST_IN_TABLE else [collect_row(file) for file in files]
-    require_opened(found)
+    if not is_complete(found):
+        raise _find_error(find_missing(found)[0], len(found))
     return write_report(found, target, title=title, overwrite=overwrite)
+
+
+def _refuse_same_file(source: object, output: str) -> None:
+    """Check that a page does not replace a file that it is about."""
+    if not isinstance(source, (str, os.PathLike)) or not os.path.exists(source) or not os.path.exists(output):
+        return
+    if os.path.samefile(source, output):
+        message = "the output and the input are the same file"
+        raise UnsupportedError(message)
 
 
 def write_report(
@@ -90,12 +108,26 @@ def write_report(
     content = render_report(found, title=title).encode("utf-8", "backslashreplace")
     with new_file(output, overwrite=overwrite) as temporary:
         temporary.write_bytes(content)
+    broken = [file for file in found if file.is_broken]
     return HtmlReport(
         output=output,
         nbytes=len(content),
         files=tuple(file.name for file in found),
-        broken=tuple(file.name for file in found if file.is_broken),
+        broken=tuple(file.name for file in broken),
+        reasons=tuple(map(_describe_reason, broken)),
     )
+
+
+def _describe_reason(file: FileData | FileRow) -> str:
+    """Return why a file is broken, as a sentence."""
+    if isinstance(file, FileData):
+        return escape(file.reason, _LONGEST_REASON)
+    if file.failure is not None:
+        return escape(f"{file.failure.outcome}: {file.failure.message}", _LONGEST_REASON)
+    for row in file.remarks:
+        if row.label not in VERDICTS:
+            return f"{row.place}: {row.label}: {row.message}"
+    return "an entry cannot be read"
 
 
 def render_report(found: Sequence[FileData] | Sequence[FileRow], *, title: str | None = None) -> str:
@@ -111,11 +143,23 @@ def render_report(found: Sequence[FileData] | Sequence[FileRow], *, title: str |
     return render_comparison(*files, title=title)
 
 
-def require_opened(found: Sequence[FileData] | Sequence[FileRow]) -> None:
-    """Refuse files of which not one could be opened.
+def find_missing(found: Sequence[FileData] | Sequence[FileRow]) -> list[FileData | FileRow]:
+    """Return the files of which nothing can be shown: they cannot be opened, or are empty."""
+    return [file for file in found if file.failure is not None and file.failure.error is not None]
 
-    :raises OSError: with the first reason
+
+def is_complete(found: Sequence[FileData] | Sequence[FileRow]) -> bool:
+    """Return whether there is enough for a page.
+
+    A page about one or two files shows each of them. A table shows one at least, and lists the others as failed.
     """
-    failure = found[0].failure
-    if failure is not None and all(file.failure and file.failure.outcome == COULD_NOT_OPEN for file in found):
-        raise OSError(failure.errno, failure.message, found[0].name)
+    missing = find_missing(found)
+    return not missing or FEWEST_IN_TABLE <= len(found) > len(missing)
+
+
+def _find_error(file: FileData | FileRow, count: int) -> Exception:
+    """Return the error of a file of which there is nothing to show, which names it if there are others."""
+    error = file.failure.error if file.failure is not None else None
+    if isinstance(error, SbformatError):
+        return error.within(file.name) if count > 1 else error
+    return OSError(*error.args, file.name) if error is not None else ValueError(file.name)

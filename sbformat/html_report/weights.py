@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -40,8 +41,7 @@ _SAMPLE: Final = 1_000_000
 """Elements of one tensor that are read; of a larger one, as many at equal distances."""
 _LARGE_BYTES: Final = 64 << 20
 """A larger tensor is read in pieces."""
-_LARGEST: Final = 1e300
-"""Beyond it, the range of a histogram could overflow."""
+_BELOW_ONE: Final = 1 - 2**-53
 
 
 class Distribution(NamedTuple):
@@ -123,11 +123,17 @@ def _read_tensors(
             try:
                 array, sampled = read_numbers(state_dict, info)
                 distribution = describe_numbers(array, sampled=sampled)
+                remark = "" if distribution is not None else _describe_others(array)
             except SbformatError as error:
                 remark = error.outcome
         found = _STATE.match(row.name)
         made.append(TensorData(row, distribution, remark, owners.get(int(found[1]), "") if found else ""))
     return tuple(made)
+
+
+def _describe_others(array: Any) -> str:
+    """Return why an array has no distribution."""
+    return "complex numbers: not summarized" if array.dtype.kind == "c" else "not numbers: not summarized"
 
 
 def find_parameters(optimizer: StateDictReport, state_dicts: Iterable[StateDictReport]) -> dict[int, str]:
@@ -182,6 +188,9 @@ def describe_numbers(
 ) -> Distribution | None:
     """Return the distribution of an array's numbers; None for numbers that are not real.
 
+    Numbers of any size have a deviation: they are divided by a power of two before they are squared, so that the
+    squares neither overflow nor vanish.
+
     :param array: of any shape and dtype
     :param limits: the range of the histogram; by default from the least to the largest number
     :param sampled: whether the array is a sample
@@ -193,7 +202,8 @@ def describe_numbers(
     if flat.dtype.kind not in "biufV" or flat.dtype.names is not None:
         return None
     try:
-        numbers = flat.astype(np.float64)
+        with np.errstate(all="ignore"):
+            numbers = flat.astype(np.float64)
     except (TypeError, ValueError):
         return None
     finite = numbers[np.isfinite(numbers)]
@@ -201,26 +211,25 @@ def describe_numbers(
     if not finite.size:
         return Distribution(None, None, None, None, *counts, None, sampled)
     low, high = float(finite.min()), float(finite.max())
-    is_large = max(abs(low), abs(high)) > _LARGEST
-    std = None if is_large else float(finite.std())
-    mean = None if is_large else float(finite.mean())
-    histogram = None if is_large or finite.size < _FEWEST else make_histogram(finite, limits or (low, high))
+    scaled, exponent = _divide_by_power(finite, low, high)
+    mean = float(np.ldexp(scaled.mean(), exponent))
+    std = float(np.ldexp(min(float(scaled.std()), _BELOW_ONE), exponent))
+    bins = _FEW_BINS if numbers.size < _FEW else BINS
+    histogram = None if finite.size < _FEWEST else make_histogram(finite, limits or (low, high), bins)
     return Distribution(mean, std, low, high, *counts, histogram, sampled)
 
 
-def make_histogram(finite: Any, limits: tuple[float, float]) -> Histogram | None:
+def _divide_by_power(numbers: Any, low: float, high: float) -> tuple[Any, int]:
+    """Return finite numbers from ``low`` to ``high`` divided by a power of two, all less than 1, and its exponent."""
+    exponent = math.frexp(max(abs(low), abs(high)))[1]
+    with np.errstate(all="ignore"):
+        return np.ldexp(numbers, -exponent), exponent
+
+
+def make_histogram(finite: Any, limits: tuple[float, float], bins: int) -> Histogram | None:
     """Return the histogram of finite numbers; None if its range is empty."""
-    low, high = limits
+    (low, high), exponent = _divide_by_power(np.array(limits), *limits)
     if not low < high or high - low < np.spacing(max(abs(low), abs(high))) * BINS:
         return None
-    counts, _ = np.histogram(finite, _FEW_BINS if finite.size < _FEW else BINS, (low, high))
-    return Histogram(tuple(map(int, counts)), low, high)
-
-
-def count_plots(state_dicts: Iterable[StateDictData]) -> int:
-    """Return the number of tensors with a histogram."""
-    return sum(
-        tensor.distribution is not None and tensor.distribution.histogram is not None
-        for state_dict in state_dicts
-        for tensor in state_dict.tensors
-    )
+    counts, _ = np.histogram(np.ldexp(finite, -exponent), bins, (low, high))
+    return Histogram(tuple(map(int, counts)), *limits)

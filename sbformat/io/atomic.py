@@ -56,6 +56,25 @@ def _error_exists(target: Path) -> FileExistsError:
     return FileExistsError(17, "already exists", str(target))
 
 
+def check_new_file(path: str | os.PathLike[str], *, overwrite: bool) -> tuple[Path, int | None]:
+    """Return the target of :func:`new_file`, and the mode of the file that is there; for callers with long work to do.
+
+    :raises FileExistsError: when it exists and ``overwrite`` is False
+    :raises OSError: when it is not a regular file
+    """
+    require_type(path, (str, os.PathLike), "a path")
+    target = Path(os.path.realpath(path))
+    if not os.path.lexists(target):
+        return target, None
+    status = os.stat(target)
+    if not stat.S_ISREG(status.st_mode):
+        message = "not a regular file"
+        raise OSError(22, message, str(target))
+    if not overwrite:
+        raise _error_exists(target)
+    return target, stat.S_IMODE(status.st_mode)
+
+
 @contextlib.contextmanager
 def new_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Path]:
     """Yield a temporary path to write to; it is renamed to the target when the block ends without an error.
@@ -65,17 +84,7 @@ def new_file(path: str | os.PathLike[str], *, overwrite: bool) -> Iterator[Path]
     :raises FileExistsError: when it exists and ``overwrite`` is False
     :raises OSError: when the target is not a regular file, or writing fails
     """
-    require_type(path, (str, os.PathLike), "a path")
-    target = Path(os.path.realpath(path))
-    mode = None
-    if os.path.lexists(target):
-        if not overwrite:
-            raise _error_exists(target)
-        status = os.stat(target)
-        if not stat.S_ISREG(status.st_mode):
-            message = "not a regular file"
-            raise OSError(22, message, str(target))
-        mode = stat.S_IMODE(status.st_mode)
+    target, mode = check_new_file(path, overwrite=overwrite)
     temporary = _temporary_name(target)
     handle = _create(temporary, target, mode)
     try:

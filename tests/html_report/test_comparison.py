@@ -11,6 +11,7 @@ import pytest
 import sbformat
 from sbformat.catalogue.collect import collect_file
 from sbformat.cli import main
+from sbformat.html_report import weights
 from sbformat.html_report.changed_weights import LayerPair, choose_bars, compare_weights, group_layers, make_overlays
 from sbformat.html_report.comparison_page import format_percent, pair_facts, pair_findings, pair_settings
 from sbformat.pth.encode import dumps
@@ -76,6 +77,18 @@ def test_histograms_of_a_tensor_have_one_range() -> None:
     low = archives[0].parameters["policy"]["mlp_extractor.policy_net.0.weight"].min()
     assert overlay.first.low == pytest.approx(float(low))
     assert overlay.second.counts[0] == 0
+
+
+def test_histograms_over_each_other_have_the_same_bins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "_FEW", 32)
+
+    def change(arrays: dict[str, np.ndarray]) -> None:
+        arrays["mlp_extractor.policy_net.0.weight"][0, 0] = np.nan
+
+    archives = sbformat.read(PPO), sbformat.read(with_weights(change))
+    (overlay,) = make_overlays(compare_weights(*archives), *archives)
+    assert len(overlay.first.counts) == len(overlay.second.counts) == 40
+    assert sum(overlay.second.counts) == 31
 
 
 def test_numbers_that_are_not_finite_have_no_histogram_and_do_not_hide_the_rest(tmp_path: Path) -> None:
@@ -195,7 +208,7 @@ def test_a_broken_entry_does_not_stop_the_comparison(tmp_path: Path) -> None:
     assert "12 as a table" not in page
 
 
-@pytest.mark.parametrize("pair", [(ARCHIVES / "vecnormalize-pendulum.pkl", PPO), (PPO, b""), (SAC, OLD_PPO)])
+@pytest.mark.parametrize("pair", [(ARCHIVES / "vecnormalize-pendulum.pkl", PPO), (PPO, b"x"), (SAC, OLD_PPO)])
 def test_files_of_any_kind_can_be_compared(tmp_path: Path, pair: tuple[Any, Any]) -> None:
     assert_is_harmless(write_page(list(pair), tmp_path))
 

@@ -121,14 +121,18 @@ def test_a_broken_entry_is_shown_beside_the_others(tmp_path: Path) -> None:
 def test_a_file_that_is_not_an_archive_has_a_page(tmp_path: Path) -> None:
     report = sbformat.report([b"hello"], tmp_path / "page.html")
     assert report.broken == ("<bytes>",)
+    assert report.reasons == (
+        "container failure: at byte 0: expected an archive, got a text file that starts with 'hello'",
+    )
     page = (tmp_path / "page.html").read_text("utf-8")
     assert_is_harmless(page)
     assert "container failure" in page
 
 
 def test_a_missing_file_is_an_error_of_the_operating_system(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.zip"):
-        sbformat.report(tmp_path / "nowhere.zip", tmp_path / "page.html")
+    for sources in ([tmp_path / "nowhere.zip"], [PPO, tmp_path / "nowhere.zip"], [tmp_path / "nowhere.zip"] * 3):
+        with pytest.raises(FileNotFoundError, match=r"nowhere\.zip"):
+            sbformat.report(sources, tmp_path / "page.html")
     with pytest.raises(ValueError, match="at least one source"):
         sbformat.report([], tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
