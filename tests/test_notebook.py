@@ -299,6 +299,14 @@ def test_a_comparison_displays_its_changes() -> None:
     assert page.text == "DiffReport: 0 changes What was compared is equal."
 
 
+def test_a_comparison_displays_what_could_not_be_decoded() -> None:
+    correct = sbformat.reads(changed()).entries["policy.pth"].crc.to_bytes(4, "little")
+    damaged = bytes(changed()).replace(correct, bytes(byte ^ 1 for byte in correct))
+    line, page = check_display(sbformat.diff(changed(), damaged))
+    assert line == "<DiffReport: 0 changes, 1 unreadable entry>"
+    assert "What was compared is equal. cannot be decoded entry archive outcome why policy.pth second" in page.text
+
+
 def test_an_inspection_is_described_in_a_line() -> None:
     assert repr(sbformat.inspect(PPO)) == "<InspectReport sb3, PPO of SB3 2.9.2: 6 entries, 48 tensors, 0 broken>"
     broken = sbformat.inspect(changed(policy_pth=b"broken"))

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from sbformat.archive.archive import Archive
+from sbformat.archive.entries import ReadOptions
 from sbformat.errors import LimitError, SbformatError
-from sbformat.io.source import open_source
+from sbformat.formats.opener import open_archive, open_once
 from sbformat.limits import DEFAULT_LIMITS, Budget
-from sbformat.reader import read_in_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from sbformat.io.source import SourceLike
+    from sbformat.io.source import Source
     from sbformat.limits import Limits
     from sbformat.reader import ArchiveLike
     from sbformat.tools.inspect import InspectReport
@@ -85,6 +84,9 @@ def collect_file(
 ) -> FileData:
     """Read, inspect and scan a file; one that cannot be read is described as far as possible.
 
+    A file is opened once, so that the verdict is that of the bytes that are shown. Of a large one that changes
+    meanwhile, what is read later cannot be read. The files of a folder are read twice.
+
     :param source: an archive, a path, bytes, or a binary file
     :param name: what a page calls it; by default its path
     :param limits: for reading
@@ -92,36 +94,33 @@ def collect_file(
     :raises TypeError: if it is not a source
     """
     from sbformat.tools.inspect import inspect
-    from sbformat.tools.scan import scan
+    from sbformat.tools.scan import scan, scan_opened
 
     shown = name_source(source) if name is None else name
-    content, failure = _try_to(lambda: _keep_content(source, limits))
-    if content is None:
-        return FileData(name=shown, archive=None, failure=failure, inspected=None, scanned=None)
-    archive, failure = _try_to(lambda: read_in_place(content, limits=limits, on_unknown="inert"))
+    opened = None
+    if not isinstance(source, Archive) and not (isinstance(source, (str, os.PathLike)) and os.path.isdir(source)):
+        opened, failure = _try_to(lambda: open_once(source, Budget(limits)))
+        if opened is None:
+            return FileData(name=shown, archive=None, failure=failure, inspected=None, scanned=None)
+    archive, failure = _try_to(lambda: _read(source, opened, limits))
     inspected = None
     if archive is not None:
         inspected, failure = _try_to(lambda: inspect(archive, limits=limits))
-    scanned, _ = _try_to(lambda: scan(content, limits=limits, allow=allow))
+    if opened is None:
+        scanned, _ = _try_to(lambda: scan(source, limits=limits, allow=allow))
+    else:
+        scanned, _ = _try_to(lambda: scan_opened(opened, limits=limits, allow=allow))
     if failure is not None and (archive is not None or (scanned is not None and scanned.size)):
         failure = failure._replace(error=None)  # there is something to show
     return FileData(name=shown, archive=archive, failure=failure, inspected=inspected, scanned=scanned)
 
 
-def _keep_content(source: ArchiveLike, limits: Limits) -> Archive | SourceLike:
-    """Return a source that can be read twice: of a binary file or pipe, its bytes."""
-    if isinstance(source, Archive) or (isinstance(source, (str, os.PathLike)) and not _is_pipe(source)):
-        return source
-    opened = open_source(source, budget=Budget(limits))
-    return opened.view(0, opened.size)
+def _read(source: ArchiveLike, opened: Source | None, limits: Limits) -> Archive:
+    """Read an archive of which a large file stays on the disk.
 
-
-def _is_pipe(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path is a pipe, such as that of ``<(program)`` in a shell."""
-    try:
-        return stat.S_ISFIFO(os.stat(path).st_mode)
-    except (OSError, ValueError):  # opening it gives the error
-        return False
+    :param opened: the contents of a file; None for a folder and an archive
+    """
+    return open_archive(source, Budget(limits), ReadOptions("inert"), in_memory=False, opened=opened)
 
 
 def _try_to(get: Callable[[], T]) -> tuple[T, None] | tuple[None, Failure]:

@@ -85,14 +85,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     :param argv: the arguments; those of the process when None
     """
     if sys.stdout is None:
+        _streams.write_remark("standard output is closed: redirect it to a file, or to /dev/null")
         return EXIT_COULD_NOT
     if hasattr(sys.stdout, "reconfigure"):  # a terminal that cannot show a character gets its escape
         sys.stdout.reconfigure(errors="backslashreplace")
     arguments = sys.argv[1:] if argv is None else list(argv)
-    args = _parse_arguments(arguments)
-    set_options(args)
     begin = perf_counter()
     try:
+        args = _parse_arguments(arguments)
+        set_options(args)
         status: int = args.run(args)
         sys.stdout.flush()
         if is_verbose():

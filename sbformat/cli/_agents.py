@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 _NO_STATISTICS: Final = "none"
+_OBSERVATION: Final = "--observation"
+"""The option that can be JSON from standard input."""
 
 
 def add_statistics_option(parser: argparse.ArgumentParser) -> None:
@@ -91,8 +93,8 @@ def load_agent(args: argparse.Namespace, *, statistics: VecNormalize | bool | No
 def parse_json(data: bytes, what: str, args: argparse.Namespace) -> Any:
     """Parse JSON of the command line, strictly.
 
-    :param what: the option, for the message
-    :raises DataError: when it is not JSON
+    :param what: the option, which the report of an error blames; ``-`` for standard input
+    :raises OtherFileError: when it is not JSON
     """
     from sbformat.data import parse
     from sbformat.errors import SbformatError
@@ -103,8 +105,9 @@ def parse_json(data: bytes, what: str, args: argparse.Namespace) -> Any:
     except SbformatError as error:
         from sbformat.cli._hints import explain_json
 
-        error.message = f"{what}: {error.message}{explain_json(what, data.decode('utf-8', 'replace'))}"
-        raise
+        option = _OBSERVATION if what == _streams.STANDARD_STREAM else what
+        error.message += explain_json(option, data.decode("utf-8", "replace"))
+        raise _files.OtherFileError(what) from error
 
 
 @contextlib.contextmanager

@@ -45,6 +45,8 @@ def print_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, stre
     :param rows: values by column; a missing one is an empty cell
     :param stream: where it goes; standard output by default
     """
+    if stream is None and hasattr(sys.stdout, "reconfigure"):  # whatever the locale and the system are
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
     writer = csv.writer(stream or sys.stdout, lineterminator="\n")
     writer.writerow([encode_cell(column) for column in columns])
     for row in rows:
@@ -103,6 +105,6 @@ def encode_cell(value: Any) -> str:
 
 
 def _encode_text(text: str) -> str:
-    if _NUMBER.fullmatch(text):
+    if len(text) <= _CELL and _NUMBER.fullmatch(text):
         return text
     return _FORMULA.sub(r"\1'\2", escape(text, _CELL))

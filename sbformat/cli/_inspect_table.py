@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 _NOT_INSPECTED: Final = frozenset({"verdict", "size"})
 """Columns of facts that ``inspect`` does not find out."""
 _FIRST: Final = ("path", "outcome", "message")
-CSV_COLUMNS: Final = (*_FIRST, "format", "broken", *(key for key in FACTS if key not in _NOT_INSPECTED))
+_FACTS: Final = tuple(key for key in FACTS if key not in _NOT_INSPECTED)
+CSV_COLUMNS: Final = (*_FIRST, "format", "broken", *_FACTS)
 """The columns of CSV before those of hyper-parameters."""
 _PATH: Final = "path"
 _PLAIN: Final = re.compile(r"-?\d+")
@@ -69,7 +70,7 @@ def sort_rows(rows: Sequence[TableRow], key: str | None, *, is_reversed: bool) -
     """
     if key is None:
         return list(rows)[:: -1 if is_reversed else 1]
-    _require_columns(rows, [key])
+    _require_columns(rows, [key], _FACTS)
     present = [row for row in rows if _find_cell(row, key) is not None]
     absent = [row for row in rows if _find_cell(row, key) is None]
     return sorted(present, key=lambda row: _rank(_find_cell(row, key)), reverse=is_reversed) + absent
@@ -89,12 +90,13 @@ def _find_cell(row: TableRow, key: str) -> Cell | None:
     return None if cell is None or cell.text == "null" else cell
 
 
-def _require_columns(rows: Iterable[TableRow], keys: Iterable[str]) -> None:
+def _require_columns(rows: Iterable[TableRow], keys: Iterable[str], always: Sequence[str]) -> None:
     """Check that some file has each column.
 
-    :raises MissingEntryError: when none has
+    :param always: columns that there are without a value, too
+    :raises MissingEntryError: when a column is neither one of these nor in a row
     """
-    present = dict.fromkeys([_PATH, NAME, *(key for row in rows for key in row.row.cells)])
+    present = dict.fromkeys([_PATH, NAME, *always, *(key for row in rows for key in row.row.cells)])
     for key in keys:
         if key not in present:
             raise MissingEntryError(key, present=present, what="column")
@@ -113,7 +115,7 @@ def print_csv(rows: Sequence[TableRow], columns: Sequence[str] | None) -> None:
         keys = dict.fromkeys(_name(key) for row in rows for key in row.row.cells if key not in FACTS)
         header = (*CSV_COLUMNS, *keys)
     else:
-        _require_columns(rows, columns)
+        _require_columns(rows, columns, CSV_COLUMNS)
         header = tuple(dict.fromkeys((*_FIRST, *columns)))
     _csv.print_csv(header, map(_list_values, rows))
 
@@ -149,7 +151,7 @@ def print_text(printer: _output.Plain, rows: Sequence[TableRow], columns: Sequen
     """
     readable = [row for row in rows if row.format]
     if columns is not None:
-        _require_columns(readable, columns)
+        _require_columns(readable, columns, _FACTS)
     table = make_table(row.row for row in readable)
     keys = [column.key for column in table.columns if column.is_shown] if columns is None else list(columns)
     keys = [key for key in keys if key not in (NAME, _PATH)]

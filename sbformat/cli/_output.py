@@ -100,6 +100,7 @@ class Plain:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream
+        self._has_printed = False
 
     def heading(self, *parts: str) -> None:
         """Print the name of a file."""
@@ -108,6 +109,7 @@ class Plain:
     def line(self, *parts: str) -> None:
         """Print a line of parts that are already escaped."""
         stream = self._stream or sys.stdout
+        self._has_printed = True
         encoding = stream.encoding or "utf-8"
         stream.write("".join(parts).encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
@@ -131,8 +133,8 @@ class Plain:
             self.draw(title, header, [[escape(cell, longest) for cell in row] for row in shorten_rows(rows)], right)
 
     def draw(self, title: str, header: Sequence[str], rows: list[list[str]], right: Sequence[int]) -> None:
-        """Print a table whose cells are already escaped."""
-        self.line(f"\n  {title}")
+        """Print a table whose cells are already escaped, after an empty line if there is something above it."""
+        self.line(*(["\n"] if self._has_printed else []), f"  {title}")
         for line in render_table(header, rows, right):
             self.line(f"    {line}".rstrip())
 

@@ -25,6 +25,9 @@ class Found(NamedTuple):
     """Other names of files."""
     skipped: list[Skipped]
     """Files in folders that are not judged, each with its reason."""
+    folders: dict[str, frozenset[str]]
+    """Folders that the command line names, with those of ``paths`` that are only in them; without those of which
+    another path names a file, too."""
 
 
 def find_files(paths: Iterable[str]) -> Found:
@@ -35,7 +38,7 @@ def find_files(paths: Iterable[str]) -> Found:
 
     :param paths: files and folders
     """
-    paths, found, seen = list(paths), Found([], {}, {}, []), set()
+    paths, found, seen = list(paths), Found([], {}, {}, [], {}), set()
     for path in paths:
         if not os.path.isdir(path):
             with contextlib.suppress(OSError):  # opening it gives the error
@@ -51,4 +54,6 @@ def find_files(paths: Iterable[str]) -> Found:
         found.roots.update(dict.fromkeys(tree.files, roots))
         found.names.update(tree.names)
         found.skipped.extend(tree.skipped)
+        if not any(row.reason == "link" for row in tree.skipped):
+            found.folders[path] = frozenset((*tree.unreadable, *tree.files))
     return found

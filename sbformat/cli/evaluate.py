@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 CSV_COLUMNS: Final = ("path", "outcome", "message", "algorithm", "env", "episode", "reward", "length")
 """A row for each episode."""
+_ENV_KWARGS: Final = "--env-kwargs"
 
 
 def configure(subparsers: Any) -> None:
@@ -42,7 +43,7 @@ def configure(subparsers: Any) -> None:
     parser.add_argument(
         "--channels-order", choices=("first", "last"), help="the axis of --frame-stack; by default as SB3 finds it"
     )
-    parser.add_argument("--env-kwargs", default="{}", metavar="JSON", help="arguments of the environment: an object")
+    parser.add_argument(_ENV_KWARGS, default="{}", metavar="JSON", help="arguments of the environment: an object")
     parser.add_argument(
         "--max-steps", type=_agents.parse_number, metavar="N", help="time limit, instead of the environment's own"
     )
@@ -62,10 +63,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _evaluate(args: argparse.Namespace) -> dict[str, Any]:
-    env_kwargs = _agents.parse_json(args.env_kwargs.encode("utf-8", "surrogatepass"), "--env-kwargs", args)
+    env_kwargs = _agents.parse_json(args.env_kwargs.encode("utf-8", "surrogatepass"), _ENV_KWARGS, args)
     if not isinstance(env_kwargs, dict):
-        message = "--env-kwargs: expected a JSON object"
-        raise DataError(message)
+        message = "expected a JSON object"
+        raise _files.OtherFileError(_ENV_KWARGS) from DataError(message)
     report = _run_agent(args, env_kwargs)
     return {
         "env": args.env,

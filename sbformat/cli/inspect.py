@@ -332,7 +332,8 @@ def _print_text(printer: _output.Plain, outcome: dict[str, Any], report: Inspect
             printer.table(f"network: {table.title}", table.header, table.rows, right=table.right)
     for state_dict in report.state_dicts:
         _print_state_dict(printer, state_dict, brief=brief)
-    printer.table("broken", ("entry", "outcome", "why"), [tuple(row) for row in report.broken])
+    broken = [tuple(row) for row in report.broken]
+    printer.table("broken", ("entry", "outcome", "why"), broken, longest=_SENTENCE)
     _print_requested(printer, outcome)
     printer.line()
 

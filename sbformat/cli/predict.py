@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.cli import _agents, _files, _output, _streams
@@ -173,7 +172,9 @@ def _read_observation(args: argparse.Namespace) -> Any:
         read: Any = read_array if text.lower().endswith(".npy") else read_arrays
         return _files.name_in_errors(text, lambda: read(text, limits=limits))
     if text == _streams.STANDARD_STREAM:
-        return _agents.parse_json(sys.stdin.buffer.read(), "standard input", args)
+        limits = _files.make_limits(args)
+        found = _files.name_in_errors(text, lambda: _streams.open_input(text, limits))
+        return _agents.parse_json(found if isinstance(found, bytes) else b"", text, args)
     return _agents.parse_json(text.encode("utf-8", "surrogatepass"), "--observation", args)
 
 

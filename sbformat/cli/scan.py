@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _many, _output, _progress, _streams
 from sbformat.cli._options import is_quiet, is_verbose
+from sbformat.constants import DATA_ENTRY
 from sbformat.errors import escape
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from sbformat.limits import Limits
     from sbformat.tools.scan import ScanReport
@@ -25,6 +28,14 @@ CSV_COLUMNS: Final = (
     "offset", "names", "message",
 )  # fmt: skip
 """A row for each finding; one for a file without findings."""
+NEVER: Final = "never"
+"""A level that no verdict reaches."""
+_WORST: Final = VERDICTS[-1]
+_REASONS: Final = {
+    "harmful": "loading the file names something that runs code, reaches files or opens connections",
+    "not-known": "loading the file calls something that sbformat does not know; --allow NAME accepts it",
+}
+_SIMPLE_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHOWN_DIGITS: Final = 16
 _SHOWN_NAMES: Final = 3
 _CELL: Final = 100
@@ -41,12 +52,12 @@ def configure(subparsers: Any) -> None:
         "trees of files, and give each file a verdict: clean, unknown, code, broken or dangerous. In a tree, hidden "
         "folders included, every file is examined, whatever its name; files without a verdict are counted, each with "
         "its reason. Links out of the tree are not followed. Exit status 1 when a verdict reaches --fail-on, 2 when "
-        "there is nothing to judge.",
+        "there is nothing to judge, also in one of several folders.",
     )
     parser.add_argument("paths", nargs="+", metavar="PATH", help="files, or folders of them")
     parser.add_argument(
         "--fail-on",
-        choices=VERDICTS[1:],
+        choices=(*VERDICTS[1:], NEVER),
         default=VERDICTS[1],
         metavar="LEVEL",
         help="the lowest verdict with exit status 1: unknown (default), code, broken or dangerous",
@@ -87,12 +98,10 @@ def run(args: argparse.Namespace) -> int:
             if report["outcome"] == "ok":
                 report["names"] = found.names.get(report["path"], [])
             reports.append(report)
-    status = _exit_status(reports, args.fail_on)
+    status = max(_exit_status(reports, args.fail_on), _report_empty_folders(found.folders, reports))
     for report in reports:
         if report["outcome"] != "ok":
             _output.report_failure(report, lists_problems=False)
-    if not reports:
-        _streams.write_remark("nothing to judge: no archive, torch file or pickle was found")
     summary = _count_skipped(skipped, with_files=args.list_skipped)
     if args.format == "json":
         _output.print_json("scan", reports, skipped=summary)
@@ -105,6 +114,18 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print_text(_output.make_printer(), reports, summary)
     return status
+
+
+def _report_empty_folders(folders: Mapping[str, frozenset[str]], reports: list[dict[str, Any]]) -> int:
+    """Name the folders of the command line in which nothing was judged, and return the exit status of that."""
+    judged = {report["path"] for report in reports}
+    empty = [escape(folder, 1000) for folder, paths in folders.items() if judged.isdisjoint(paths)]
+    if not reports:
+        empty = [""]
+    for name in empty:
+        about = f"{name}: " if name else ""
+        _streams.write_remark(f"{about}nothing to judge: no archive, torch file or pickle was found")
+    return _files.EXIT_COULD_NOT if empty else _files.EXIT_FINE
 
 
 def _count_skipped(skipped: list[dict[str, str]], *, with_files: bool) -> dict[str, Any]:
@@ -156,6 +177,8 @@ def scan_one(
 def _exit_status(reports: list[dict[str, Any]], fail_on: str) -> int:
     if not reports or any(report["outcome"] != "ok" for report in reports):
         return _files.EXIT_COULD_NOT
+    if fail_on == NEVER:
+        return _files.EXIT_FINE
     worst = max((VERDICTS.index(report["verdict"]) for report in reports), default=0)
     return _files.EXIT_FINDINGS if worst >= VERDICTS.index(fail_on) else _files.EXIT_FINE
 
@@ -213,6 +236,9 @@ def _print_text(printer: _output.Plain, reports: list[dict[str, Any]], skipped: 
     for report in reports:
         if report["outcome"] == "ok" and not (quiet and report["verdict"] == "clean"):
             _print_report(printer, report)
+    reasons = {row["reason"] for report in reports for row in report.get("findings", ()) if row["verdict"] == _WORST}
+    for reason in (reason for reason in _REASONS if reason in reasons and not quiet):
+        printer.line(f"{_WORST} ({reason.replace('-', ' ')}): {_REASONS[reason]}")
     if (len(reports) != 1 or skipped["counts"]) and not quiet:
         printer.line(_list_summary(reports))
     if skipped["counts"] and not quiet:
@@ -242,7 +268,18 @@ def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
     printer.table("findings", [name for name, _ in columns], rows, longest=_SENTENCE)
     if report["omitted"]:
         printer.line(f"    \u2026 and {report['omitted']:,} more that are not listed")
+    _print_advice(printer, report, worst_first)
     printer.line()
+
+
+def _print_advice(printer: _output.Plain, report: dict[str, Any], findings: list[dict[str, Any]]) -> None:
+    """Print the command that shows all of the dangerous values of ``data``, which messages show in part."""
+    found = (row["key"] for row in findings if row["entry"] == DATA_ENTRY and row["verdict"] == _WORST)
+    keys = [key for key in dict.fromkeys(found) if _SIMPLE_KEY.fullmatch(key)]
+    path = report["path"]
+    if keys and report["format"] == "sb3" and path != _streams.STANDARD_STREAM and not is_quiet():
+        options = " ".join(f"--blobs {key}" for key in keys[:_SHOWN_NAMES])
+        printer.line(f"  sbformat inspect {escape(shlex.quote(path), 1000)} {options} shows all that is called")
 
 
 def _shorten_digest(digest: str) -> str:

@@ -60,6 +60,7 @@ def open_archive(
     mapped: bool = False,
     in_memory: bool = True,
     progress: Callable[[int], None] | None = None,
+    opened: Source | None = None,
 ) -> Archive:
     """Open a source with the class for its kind; return an archive unchanged.
 
@@ -70,13 +71,14 @@ def open_archive(
     :param mapped: map a file instead of reading it
     :param in_memory: read large zips into memory, too; otherwise they stay in the file
     :param progress: called with a number of bytes whenever that many of the file were read into memory
+    :param opened: the contents, from :func:`open_once`; ``source`` then only gives the name, and is not opened
     :raises OSError: if the path cannot be read
     :raises SbformatError: see :func:`sbformat.read`
     """
     if isinstance(source, Archive):
         return source
     in_place = _LARGE if in_memory else _LARGE_IN_PLACE
-    if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
+    if opened is None and isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
         from sbformat.archive.folder import open_folder
 
         folder = open_folder(source, budget, mapped=mapped, in_memory=in_memory, progress=progress)
@@ -85,7 +87,10 @@ def open_archive(
         if detect_zip_kind(folder.entries) == "sb2-zip":
             return _open_sb2_zip(folder, budget, options)
         return Archive(folder, "folder", budget, options)
-    opened = _large(source, budget, in_place) or open_source(source, mapped=mapped, budget=budget, progress=progress)
+    if opened is None:
+        opened = _large(source, budget, in_place) or open_source(
+            source, mapped=mapped, budget=budget, progress=progress
+        )
     budget.grant(opened.size)
     kind = detect_kind(opened)
     if kind == "zip":
@@ -102,6 +107,20 @@ def open_archive(
     if kind == "pickle":
         return _open_pickle(opened, source, budget, options)
     return refuse_kind(kind, opened)
+
+
+def open_once(source: SourceLike, budget: Budget) -> Source:
+    """Open a file for several readers, so that all of them read the same bytes, also of a pipe or a replaced file.
+
+    A large file that :func:`open_archive` leaves on the disk is a :class:`~sbformat.io.source.FileSource`, which
+    refuses a file that has changed; others are in memory.
+
+    :param source: a path to a file or pipe, bytes, or a binary file object
+    :param budget: charged for the bytes of a pipe
+    :raises OSError: if the path cannot be read
+    :raises SbformatError: for more bytes than the limits allow, and for a path that is neither a file nor a pipe
+    """
+    return _large(source, budget, _LARGE_IN_PLACE) or open_source(source, budget=budget)
 
 
 def _require_keys(opened: Source, budget: Budget) -> None:

@@ -99,6 +99,29 @@ class FileSource:
         """
         length = max(min(length, self.size - offset), 0)
         self._limits.check("member_bytes", length)
+        return memoryview(self._read(offset, length, "member_bytes"))
+
+    def load(self) -> BytesSource:
+        """Return all bytes of the file, in memory.
+
+        :raises ContainerError: when the file was replaced or changed since it was opened
+        :raises LimitError: for more bytes than ``total_bytes`` allows, or than fit into memory
+        :raises OSError: when it cannot be read
+        """
+        self._limits.check("total_bytes", self.size)
+        return BytesSource(self._read(0, self.size, "total_bytes"))
+
+    def with_limits(self, limits: Limits) -> FileSource:
+        """Return the same file with other limits; it must not have changed since this source was made."""
+        other = object.__new__(FileSource)
+        other._limits, other._path, other._identity, other.size = limits, self._path, self._identity, self.size
+        return other
+
+    def _read(self, offset: int, length: int, limit: str) -> bytes:
+        """Read ``length`` bytes.
+
+        :param limit: the name of the limit for memory that does not suffice
+        """
         try:
             file = open(self._path, "rb", buffering=0, opener=_open_without_waiting)  # noqa: SIM115
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
@@ -110,11 +133,10 @@ class FileSource:
             try:
                 data = _read_up_to(file, length)
             except MemoryError:
-                limit = "member_bytes"
-                raise LimitError(limit, allowed=self._limits.member_bytes, actual=length) from None
+                raise LimitError(limit, allowed=getattr(self._limits, limit), actual=length) from None
             if len(data) < length or _identify(os.fstat(file.fileno())) != self._identity:
                 self._refuse_changed()
-        return memoryview(data)
+        return data
 
     def _refuse_changed(self) -> NoReturn:
         message = f"{quote(self._path)} has changed since it was opened"

@@ -11,8 +11,9 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
+from sbformat.pkl.calls import render_call
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.pkl.tree import Dict, Node
+from sbformat.pkl.tree import Call, Dict, Node
 from sbformat.pth.values import TensorInfo
 from sbformat.values.context import UnrecognizedError
 from sbformat.values.numbers import unpack_items
@@ -333,6 +334,7 @@ _RENDERERS: Final[tuple[tuple[Any, Callable[[Any, int], str]], ...]] = (
     (DefaultDict, lambda value, depth: f"defaultdict {_pairs(value.items, depth)}"),
     (Described, lambda value, depth: f"{value.kind}({_joined(value.parts, depth)})"),
     (Cycle, lambda *_: "itself"),
+    (Call, lambda value, _: f"not known: {render_call(value, _CHARACTERS)}"),
     (Node, lambda value, _: f"not known: {value}"),
     ((dict, Dict), _pairs),
     (DictSpace, lambda value, depth: f"Dict({_pairs(value.spaces, depth)[1:-1]})"),

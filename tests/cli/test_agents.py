@@ -151,7 +151,7 @@ def test_steps_carry_the_state_of_the_critic_too(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("options", "outcome", "message"),
     [
-        (["--observation", "[1, 2"], "data failure", "--observation: expected JSON"),
+        (["--observation", "[1, 2"], "data failure", "expected JSON"),
         (["--observation", "[1, 2, 3]"], "invalid", "expected the shape (4,) of one observation"),
         (["--observation", '{"a": 1}'], "invalid", "expected an array of the shape (4,)"),
         (["--observation", '["a", "b", "c", "d"]'], "invalid", "expected numbers"),
@@ -162,7 +162,7 @@ def test_steps_carry_the_state_of_the_critic_too(capsys: pytest.CaptureFixture[s
         (["--observation", '{"a": 1}', "--sequence"], "invalid", "a list of observations"),
         (["--observation", '{"a": [1, 2], "b": [1]}', "--sequence"], "invalid", "for each key of the observation, got"),
         (["--observation", "[1, 2, 3, 4]", "--action-masks", "[1, 0]"], "invalid", "MaskablePPO"),
-        (["--observation", "[1, 2, 3, 4]", "--action-masks", "x"], "data failure", "--action-masks: expected JSON"),
+        (["--observation", "[1, 2, 3, 4]", "--action-masks", "x"], "data failure", "expected JSON"),
         (["--observation", "nowhere.npy"], "cannot open", "No such file"),
         (["--observation", "[" * 100 + "]" * 100], "limit exceeded", "json_depth"),
     ],
@@ -175,7 +175,8 @@ def test_an_observation_that_does_not_fit_is_one_line(
     assert message in report["message"]
     status, out, err = run(capsys, "predict", PPO, *options)
     assert (status, out) == (2, "")
-    blamed = "nowhere.npy" if outcome == "cannot open" else PPO
+    blamed = PPO if outcome == "invalid" else options[-2] if outcome != "cannot open" else options[-1]
+    assert report.get("file", PPO) == blamed
     assert err.startswith(f"sbformat: {blamed}: {outcome}: ")
     assert err.count("\n") == 1
 
@@ -327,8 +328,8 @@ def test_evaluate_stacks_frames(
     ("options", "message"),
     [
         (["--env", "Nothing-v0"], "Environment `Nothing-v0` doesn't exist."),
-        (["--env", "Counting-v1", "--env-kwargs", "[]"], "--env-kwargs: expected a JSON object"),
-        (["--env", "Counting-v1", "--env-kwargs", "{"], "--env-kwargs: expected JSON"),
+        (["--env", "Counting-v1", "--env-kwargs", "[]"], "--env-kwargs: data failure: expected a JSON object"),
+        (["--env", "Counting-v1", "--env-kwargs", "{"], "--env-kwargs: data failure: at byte 1: expected JSON"),
     ],
 )
 def test_what_cannot_be_evaluated_is_one_line(

@@ -256,12 +256,12 @@ def test_several_files_are_one_table(capsys: pytest.CaptureFixture[str], tmp_pat
     assert main(["inspect", str(tmp_path)]) == 2
     out, err = capsys.readouterr()
     assert err.count("\n") == 1
-    assert out.splitlines()[1:6] == [
+    assert out.splitlines()[:5] == [
         f"  3 files in {tmp_path}", "    file   gamma", "    0.zip    0.5", "    1.zip   0.99", "    2.zip  0.125",
     ]  # fmt: skip
     assert re.search("\n  the same in all files\n.*\n    n_steps +32\n", out, re.DOTALL)
     assert main(["inspect", str(tmp_path), "--sort", "gamma", "--reverse", "--columns", "algorithm"]) == 2
-    assert capsys.readouterr().out.splitlines()[2:] == [
+    assert capsys.readouterr().out.splitlines()[1:] == [
         "    file   algorithm", "    1.zip  PPO", "    0.zip  PPO", "    2.zip  PPO",
     ]  # fmt: skip
     assert main(["inspect", str(tmp_path / "0.zip"), str(tmp_path / "1.zip"), "--long"]) == 0
@@ -386,6 +386,17 @@ def test_a_command_does_not_load_the_others() -> None:
         "sbformat.cli.inspect"
     ]
     assert "multiprocessing" not in loaded
+
+
+def test_an_interruption_while_modules_are_imported_is_silent(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sbformat.cli.build_parser", interrupt)
+    assert main(["scan", str(PPO)]) == 130
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_table_of_files_loads_neither_the_page_of_html_nor_scan() -> None:

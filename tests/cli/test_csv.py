@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import math
+import os
 import re
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -149,6 +152,31 @@ def test_inspect_sorts_and_chooses_columns(capsys: Capture, tmp_path: Path, brok
     assert [row["gamma"] for row in rows] == ["0.99", "0.5", "0.125", ""]
     status, rows, err = run_without_table(capsys, "inspect", *paths, "--sort", "gama")
     assert (status, "there is no column 'gama'; did you mean 'gamma'?" in err) == (2, True)
+
+
+def test_columns_that_csv_always_has_can_be_chosen_without_a_value(capsys: Capture) -> None:
+    status, rows, _ = run(capsys, "inspect", PPO, "--columns", "format,mean_reward,broken,outcome")
+    assert (status, list(rows[0])) == (0, ["path", "outcome", "message", "format", "mean_reward", "broken"])
+    assert rows[0]["mean_reward"] == ""
+    assert run(capsys, "inspect", PPO, SAC, "--columns", "path", "--sort", "mean_reward")[0] == 0
+    assert run_without_table(capsys, "inspect", PPO, "--columns", "verdict")[0] == 2
+
+
+def test_csv_is_utf_8_with_line_feeds_whatever_the_system_has(tmp_path: Path) -> None:
+    path = tmp_path / "gööd.zip"
+    path.write_bytes(PPO.read_bytes())
+    for encoding in ("latin-1", "ascii"):
+        done = subprocess.run(
+            [sys.executable, "-m", "sbformat", "inspect", str(path), "--format", "csv", "--columns", "seed"],
+            env={**os.environ, "PYTHONIOENCODING": encoding}, capture_output=True, cwd=ROOT, check=True,
+        )  # fmt: skip
+        assert done.stdout == f"path,outcome,message,seed\n{path},ok,,0\n".encode()
+
+
+@pytest.mark.parametrize("text", ["1" * 40_000, "-" + "1" * 40_000, "1." + "0" * 40_000, "x" * 40_000])
+def test_a_cell_has_room_in_a_spreadsheet(text: str) -> None:
+    assert len(encode_cell(text)) <= 32_767
+    assert encode_cell("1" * 32_000) == "1" * 32_000
 
 
 def run_without_table(capsys: Capture, *args: object) -> tuple[int, str, str]:

@@ -81,6 +81,46 @@ def test_a_finding_says_where_and_why(capsys: pytest.CaptureFixture[str], tmp_pa
     assert (row["entry"], row["key"], row["names"]) == ("data", "lr_schedule", ["os.system"])
 
 
+def test_a_finding_says_what_is_called_with_which_arguments(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    write(tmp_path, a_zip=with_blob(SYSTEM))
+    message = "os.system('true') is called: it runs commands"
+    _, out = run(capsys, "scan", tmp_path / "a.zip")
+    assert message in out
+    assert f"sbformat inspect {tmp_path / 'a.zip'} --blobs lr_schedule shows all that is called" in out
+    assert "dangerous (harmful): loading the file names something that runs code" in out.splitlines()[-1]
+    assert "not known" not in out
+    _, (report,) = run_json(capsys, "scan", tmp_path / "a.zip")
+    assert message in report["findings"][1]["message"]
+    _, out = run(capsys, "scan", tmp_path / "a.zip", "--format", "sarif")
+    assert message in out
+    assert "shows all" not in run(capsys, "scan", tmp_path / "a.zip", "--quiet")[1]
+
+
+def test_what_not_known_means_is_explained_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    write(tmp_path, a_pkl=NAMED.replace(b".", b"(tR."), b_pkl=NAMED.replace(b".", b"(tR."))
+    _, out = run(capsys, "scan", tmp_path)
+    assert out.count("dangerous (not known): loading the file calls something that sbformat does not know") == 1
+    assert "harmful" not in out
+
+
+def test_other_arguments_make_no_other_fingerprint(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """What is called may change in each version of a file: code scanning keeps it as one alert."""
+    calls = SYSTEM[:-1] + SYSTEM[2:-1].replace(b"true", b"ls -") + b"\x86."
+    found = []
+    for pickle in (SYSTEM, SYSTEM.replace(b"true", b"echo"), calls):
+        write(tmp_path, a_zip=with_blob(pickle))
+        results = json.loads(run(capsys, "scan", tmp_path / "a.zip", "--format", "sarif")[1])["runs"][0]["results"]
+        found.append([row["partialFingerprints"] for row in results if row["ruleId"] == "dangerous-name"])
+    assert found[0] == found[1] == found[2]
+    assert results[1]["message"]["text"].endswith("; 1 more call of it")
+
+
+def test_a_level_that_no_verdict_reaches(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    write(tmp_path, a_pkl=SYSTEM)
+    assert run_json(capsys, "scan", tmp_path / "a.pkl", "--fail-on", "never")[0] == 0
+    assert run_json(capsys, "scan", tmp_path / "a.pkl", tmp_path / "none.pkl", "--fail-on", "never")[0] == 2
+
+
 @pytest.mark.parametrize(("level", "status"), [("unknown", 1), ("code", 0), ("broken", 0), ("dangerous", 0), (None, 1)])
 def test_the_level_decides(capsys: pytest.CaptureFixture[str], tmp_path: Path, level: str | None, status: int) -> None:
     write(tmp_path, a_pkl=NAMED)
@@ -285,6 +325,23 @@ def test_a_tree_with_nothing_in_it(capsys: pytest.CaptureFixture[str], tmp_path:
     assert text.startswith("0 files\nwithout a verdict: 1 other file that contains nothing to judge")
     assert err == "sbformat: nothing to judge: no archive, torch file or pickle was found\n"
     assert run_json(capsys, "scan", tmp_path) == (2, [])
+
+
+def test_one_of_several_folders_with_nothing_in_it_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    full, empty = tmp_path / "full", tmp_path / "empty"
+    (full / "below").mkdir(parents=True)
+    empty.mkdir()
+    (full / "below" / "a.zip").write_bytes(PPO.read_bytes())
+    for content in ((), ("a.txt",)):
+        for name in content:
+            (empty / name).write_text("text")
+        assert main(["scan", str(full), str(empty)]) == 2
+        out, err = capsys.readouterr()
+        assert f"{full / 'below' / 'a.zip'}: clean" in out
+        assert err == f"sbformat: {empty}: nothing to judge: no archive, torch file or pickle was found\n"
+    for others in (full, full / "below"):  # their files are listed already
+        assert main(["scan", str(full), str(others)]) == 0
+        assert capsys.readouterr().err == ""
 
 
 # -- many files ---------------------------------------------------------------------------------------

@@ -226,6 +226,39 @@ def test_a_terminal_is_neither_input_nor_output() -> None:
     assert (read.returncode, b"got a terminal" in read.stderr) == (2, True)
 
 
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
+def test_an_observation_does_not_come_from_a_terminal_or_a_closed_stream() -> None:
+    control, terminal = os.openpty()
+    command = "from sbformat.cli import main; sys.exit(main(['predict', sys.argv[1], '--observation', '-']))"
+    runs = []
+    try:
+        for before in ("", "sys.stdin = None; "):
+            code = [sys.executable, "-c", f"import sys; {before}{command}", str(PPO)]
+            runs.append(subprocess.run(code, stdin=terminal, capture_output=True, cwd=ROOT, check=False, timeout=60))
+    finally:
+        os.close(terminal)
+        os.close(control)
+    for done, reason in zip(runs, (b"expected a file on standard input, got a terminal", b"standard input is closed")):
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert done.stderr == b"sbformat: <stdin>: unsupported: " + reason + b"\n"
+
+
+def test_an_observation_on_standard_input_is_within_the_limit() -> None:
+    options = ("predict", PPO, "--observation", "-", "--limit", "total_bytes=1MB")
+    done = run(*options, stdin=b" " * (1 << 21))
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"sbformat: <stdin>: limit exceeded: " in done.stderr
+    assert run(*options, stdin=b"[1, 2, 3, 4]").returncode == 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a shell of POSIX")
+def test_standard_output_that_is_closed_is_said() -> None:
+    command = f"exec '{sys.executable}' -m sbformat inspect '{PPO}' >&-"
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, cwd=ROOT, check=False, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr == b"sbformat: standard output is closed: redirect it to a file, or to /dev/null\n"
+
+
 def test_two_outputs_do_not_fit_into_one_stream(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["unbundle", str(SAC), "-o", "-", "--vecnormalize", str(tmp_path / "v.pkl")]) == 2
     assert "standard output takes one" in capsys.readouterr().err

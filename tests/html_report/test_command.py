@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from hashlib import sha256
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 import sbformat
@@ -14,7 +16,7 @@ from sbformat.catalogue.rows import make_lost_row
 from sbformat.cli import main
 from sbformat.html_report.report import write_report
 from tests.helpers import attacks
-from tests.helpers.bundled import PPO, SAC, changed
+from tests.helpers.bundled import ARCHIVES, PPO, SAC, changed, entries
 from tests.helpers.reports import parse_reports
 
 if TYPE_CHECKING:
@@ -110,7 +112,7 @@ def test_a_limit_is_named_as_an_option(folder: Path, capsys: pytest.CaptureFixtu
 def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sbformat.catalogue.collect.read_in_place", lambda *_, **__: pytest.fail("it was read"))
+    monkeypatch.setattr("sbformat.catalogue.collect.open_once", lambda *_, **__: pytest.fail("it was read"))
     (folder / "page.html").touch()
     (folder / "folder.html").mkdir()
     assert main(["report", "good.zip", "-o", "page.html"]) == 2
@@ -148,6 +150,70 @@ def test_a_pipe_is_read_once(folder: Path) -> None:
     assert found.failure is None
     assert found.scanned is not None
     assert found.scanned.verdict == "dangerous"
+
+
+@pytest.fixture
+def swapped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A dangerous archive that is replaced by a harmless one between the first and the second reader."""
+    path = folder / "swapped.zip"
+    path.write_bytes(attacks.in_blob(attacks.PAYLOAD))
+    original = sbformat.inspect
+
+    def replace(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(*args, **kwargs)
+        finally:
+            (folder / "harmless.zip").write_bytes(PPO.read_bytes())
+            (folder / "harmless.zip").replace(path)
+
+    monkeypatch.setattr("sbformat.tools.inspect.inspect", replace)
+    return path
+
+
+def test_the_verdict_is_that_of_the_bytes_that_are_shown(swapped: Path) -> None:
+    content = swapped.read_bytes()
+    found = collect_file(swapped)
+    assert swapped.read_bytes() != content
+    assert found.scanned is not None
+    assert (found.scanned.verdict, found.scanned.sha256) == ("dangerous", sha256(content).hexdigest())
+
+
+def test_a_large_file_that_was_replaced_has_no_other_verdict(swapped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sbformat.io.source.LARGE_FILE_BYTES", 1000)
+    found = collect_file(swapped)
+    assert found.scanned is not None
+    assert (found.scanned.verdict, found.scanned.sha256) == ("broken", None)
+    assert "has changed since it was opened" in found.scanned.findings[0].message
+
+
+@pytest.mark.parametrize("large", [0, 1 << 40])
+@pytest.mark.parametrize("name", ["good.zip", "agent", "buffer.pkl", "weights.pth", "weights.npz"])
+def test_a_page_has_the_report_of_inspect_and_the_verdict_of_scan(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, large: int
+) -> None:
+    monkeypatch.setattr("sbformat.io.source.LARGE_FILE_BYTES", large)
+    (folder / "agent.zip").write_bytes(PPO.read_bytes())  # named without its suffix
+    (folder / "buffer.pkl").write_bytes((ARCHIVES / "replay-buffer-cartpole.pkl").read_bytes())
+    (folder / "weights.pth").write_bytes(entries()["policy.pth"])
+    np.savez(folder / "weights.npz", a=np.arange(3))
+    found = collect_file(name)
+    expected = sbformat.inspect(name)
+    assert found.failure is None
+    assert found.inspected is not None
+    assert found.inspected.format == expected.format
+    assert [entry.name for entry in found.inspected.entries] == [entry.name for entry in expected.entries]
+    assert found.scanned == sbformat.scan(name)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_a_pipe_is_in_a_table_with_its_verdict(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    writer = Thread(target=(folder / "pipe").write_bytes, args=(attacks.in_blob(attacks.PAYLOAD),))
+    writer.start()
+    written = sbformat.report([PPO, folder / "pipe", SAC], folder / "page.html")
+    writer.join()
+    assert written.broken == ()
+    assert "posix.system" in (folder / "page.html").read_text().replace("<wbr>", "")
 
 
 def test_a_page_does_not_replace_its_source(folder: Path) -> None:

@@ -161,6 +161,11 @@ def test_numbers_within_the_tolerance_are_equal_in_every_place(
     assert (not diff(*data, **options).changes) == is_close
 
 
+def test_the_relative_tolerance_of_tensors_is_that_of_the_first_archive() -> None:
+    assert compare(values(1), values(2), rtol=0.75)  # 0.75 times the new number would be enough
+    assert not compare(values(2), values(1), rtol=0.75)
+
+
 @given(st.floats(width=32), st.floats(width=32), st.floats(0, 10), st.floats(0, 10))
 def test_the_tolerance_is_that_of_numpy_with_the_first_archive_as_reference(
     old: float, new: float, rtol: float, atol: float

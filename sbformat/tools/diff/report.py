@@ -96,5 +96,8 @@ class DiffReport(NamedTuple):
 
         rows = [(change.entry, change.loc, change.kind, change.message) for change in self.changes[:_DISPLAYED]]
         changes = render_table("", ("entry", "where", "kind", "what changed"), rows, count=len(self.changes))
+        broken = [(row.entry, row.side, row.outcome, row.message) for row in self.unreadable[:_DISPLAYED]]
+        header = ("entry", "archive", "outcome", "why")
+        unreadable = render_table("cannot be decoded", header, broken, count=len(self.unreadable))
         title = f"DiffReport: {count_noun(len(self.changes), 'change')}"
-        return render_output(title, [changes or render_paragraph("What was compared is equal.")])
+        return render_output(title, [changes or render_paragraph("What was compared is equal."), unreadable])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from sbformat.errors import require_type
 
@@ -57,9 +57,6 @@ class Tolerance(NamedTuple):
             elif one != other:
                 return False
         return True
-
-
-EXACT: Final = Tolerance()
 
 
 def make_tolerance(rtol: float, atol: float) -> Tolerance:

@@ -15,7 +15,7 @@ from sbformat.archive.folder import FileEntries, is_sb3_name, open_folder
 from sbformat.archive.kinds import detect_kind
 from sbformat.errors import SbformatError, UnsupportedError, escape, require_names
 from sbformat.globals.dangerous import explain_danger
-from sbformat.io.source import iter_views, open_large, open_source
+from sbformat.io.source import FileSource, iter_views, open_large, open_source
 from sbformat.limits import DEFAULT_LIMITS, Budget
 from sbformat.tools.scan.files import FileScanner
 from sbformat.tools.scan.folders import find_roots, is_large_and_unknown, is_within, list_tree
@@ -70,18 +70,30 @@ def scan(
     :raises UnsupportedError: for a path that is neither a file, a folder nor a pipe
     :raises ValueError: for a name in ``allow`` that is known to run, import, open or connect
     """
-    allowed = frozenset(require_names(allow, "allow"))
-    for name in sorted(allowed):
-        why = next(filter(None, map(explain_danger, _iter_splits(name))), None)
-        if why:
-            message = f"{escape(name)} cannot be allowed: it {why}"
-            raise ValueError(message)
-    scanner = FileScanner(limits, allowed)
+    scanner = FileScanner(limits, _check_allowed(allow))
     if isinstance(source, Archive):
         return _scan_archive(source, scanner)
     if isinstance(source, (str, os.PathLike)) and os.path.isdir(source):
         return _scan_folder(os.fsdecode(source), scanner, find_roots(os.fsdecode(source)))
     return _scan_file(source, scanner, progress=progress)[0]
+
+
+def scan_opened(opened: Source, *, limits: Limits = DEFAULT_LIMITS, allow: Iterable[str] = ()) -> ScanReport:
+    """Judge a file that was opened, so that the verdict is that of the bytes that others read; see :func:`scan`.
+
+    :param opened: from :func:`sbformat.formats.opener.open_once`. A file that has changed since is ``broken``
+    """
+    scanner = FileScanner(limits, _check_allowed(allow))
+    if isinstance(opened, FileSource):
+        report = _scan_large(opened.with_limits(_allow_pieces(limits)), scanner, None)
+        if report is not None:
+            return report
+        try:
+            opened = opened.with_limits(limits).load()
+        except SbformatError as error:
+            scanner.add(_FILE.broken(error))
+            return _make_report(scanner, "unknown", None, 0)
+    return _scan_content(opened, scanner)
 
 
 def scan_in_tree(
@@ -111,6 +123,20 @@ def scan_in_tree(
     if report.format == "lfs-pointer":
         return "lfs-pointer"
     return "script" if is_script(path, head) else "other"
+
+
+def _check_allowed(allow: Iterable[str]) -> frozenset[str]:
+    """Return the names to treat as known.
+
+    :raises ValueError: for one that is known to run, import, open or connect
+    """
+    allowed = frozenset(require_names(allow, "allow"))
+    for name in sorted(allowed):
+        why = next(filter(None, map(explain_danger, _iter_splits(name))), None)
+        if why:
+            message = f"{escape(name)} cannot be allowed: it {why}"
+            raise ValueError(message)
+    return allowed
 
 
 def _iter_splits(name: str) -> Iterable[tuple[str, str]]:
@@ -143,9 +169,10 @@ def _scan_file(
     progress: Callable[[int], None] | None = None,
 ) -> tuple[ScanReport, bytes]:
     """Scan one file; also return its first bytes."""
-    large = _scan_large(source, scanner, progress)
-    if large is not None:
-        return large, b""
+    large = _open_large(source, scanner.budget.limits)
+    report = _scan_large(large, scanner, progress) if large is not None else None
+    if report is not None:
+        return report, b""
     try:
         opened = open_source(source, budget=Budget(scanner.budget.limits), progress=progress)
     except UnsupportedError:  # a device, not a file
@@ -153,6 +180,18 @@ def _scan_file(
     except SbformatError as error:
         scanner.add(_FILE.broken(error))
         return _make_report(scanner, "unknown", None, 0), b""
+    report = _scan_content(opened, scanner, is_sidecar=is_sidecar, progress=progress)
+    return report, bytes(opened.view(0, min(opened.size, _HEAD_BYTES)))
+
+
+def _scan_content(
+    opened: Source,
+    scanner: FileScanner,
+    *,
+    is_sidecar: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> ScanReport:
+    """Scan one file that is in memory."""
     view = opened.view(0, opened.size)
     scanner.grant(opened.size)
     kind = detect_kind(opened)
@@ -163,14 +202,11 @@ def _scan_file(
         digest.update(piece)
         if progress is not None:
             progress(len(piece))
-    return _make_report(scanner, kind, digest.hexdigest(), opened.size), bytes(view[:_HEAD_BYTES])
+    return _make_report(scanner, kind, digest.hexdigest(), opened.size)
 
 
-def _scan_large(source: SourceLike, scanner: FileScanner, progress: Callable[[int], None] | None) -> ScanReport | None:
+def _scan_large(opened: Source, scanner: FileScanner, progress: Callable[[int], None] | None) -> ScanReport | None:
     """Scan a file that is one pickle and may be larger than memory, such as a replay buffer; None for other files."""
-    opened = _open_large(source, scanner.budget.limits)
-    if opened is None:
-        return None
     stable, sha256 = StableSource(opened), None
     large_scanner = FileScanner(scanner.budget.limits, scanner.allow)
     large_scanner.grant(opened.size)
@@ -186,11 +222,16 @@ def _scan_large(source: SourceLike, scanner: FileScanner, progress: Callable[[in
 
 
 def _open_large(source: SourceLike, limits: Limits) -> Source | None:
-    """Open a large file without reading it; pieces may be larger than ``member_bytes``, which limits members."""
+    """Open a large file without reading it."""
     try:
-        return open_large(source, limits=limits._replace(member_bytes=max(limits.member_bytes, PIECE_BYTES)))
+        return open_large(source, limits=_allow_pieces(limits))
     except SbformatError:
         return None
+
+
+def _allow_pieces(limits: Limits) -> Limits:
+    """Return limits for reading in pieces, which may be larger than ``member_bytes``: it limits members."""
+    return limits._replace(member_bytes=max(limits.member_bytes, PIECE_BYTES))
 
 
 # -- folders ------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ Worked example: the pickle ``cos\nsystem\n(S'id'\ntR.``
     opcode                 log                                finding
     GLOBAL 'os system'     Global('os', 'system')             dangerous-name: "os.system is imported: it runs commands"
     MARK, STRING, TUPLE
-    REDUCE                 Call(Global os.system, ('id',))    dangerous-name: "os.system is called: it runs commands"
+    REDUCE                 Call(Global os.system, ('id',))    dangerous-name: "os.system('id') is called: it ..."
     STOP
 
 Both have the reason ``harmful``. With ``mine.Policy`` for ``os.system``, the import is an ``unknown-name`` (unknown),
@@ -36,7 +36,7 @@ the value after loading: ``called-name``, dangerous. ``collections.OrderedDict()
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from sbformat.errors import SbformatError, escape
 from sbformat.globals.constructors import CALLS, REACHING
@@ -44,6 +44,7 @@ from sbformat.globals.dangerous import explain_danger
 from sbformat.globals.references import ALGORITHMS
 from sbformat.pkl import Attempt, Call, Dict, Global, Node, Pickle, Update, trace
 from sbformat.pkl.tree import walk
+from sbformat.rendering import count_noun
 from sbformat.tools.scan.location import SHOWN
 from sbformat.tools.scan.name_uses import find_late_changes
 from sbformat.tools.scan.report import RULES, FindingCounter, default_reason
@@ -65,6 +66,9 @@ _CARRIED: Final = {"function": "carried-function", "class": "carried-class"}
 """Issues of functions and classes that are pickled by value, and their rules."""
 _MODEL_CLASS: Final = "model_class"
 """The key of the algorithm that HER wraps: the only key of ``data`` that names an algorithm."""
+
+
+_Key: TypeAlias = "tuple[Rule, str, tuple[str, ...]]"
 
 
 class Judged(NamedTuple):
@@ -142,9 +146,10 @@ class _PickleJudge:
         self.value: object = None
         self.is_cut = False
         self.findings: list[Finding] = []
-        self._located: list[tuple[Finding, int]] = []
-        """Findings whose offset is not known yet, with the ``id()`` of their node."""
-        self._said: set[tuple[Rule, str, tuple[str, ...]]] = set()
+        self._located: list[tuple[Finding, int, _Key]] = []
+        """Findings whose offset is not known yet, with the ``id()`` of their node, and what is found once."""
+        self._said: dict[_Key, int] = {}
+        """What was found, and how many more calls of the same name there are: one finding has the arguments of one."""
         self._counter = FindingCounter()
         self._unrecognized = UnrecognizedJudge(attempt, location.key, allow, is_program=is_program)
 
@@ -291,17 +296,21 @@ class _PickleJudge:
     def _report(self, rule: Rule, node: Node | Update, predicate: str, verdict: Verdict | None = None) -> None:
         """Add a finding whose message is a sentence about the name of a node."""
         name = name_of(node)
-        self._add(node, Remark(rule, f"{escape(name, SHOWN)} {predicate}", (name,), verdict))
+        call = node if isinstance(node, Call) and isinstance(node.func, Global) else None
+        self._add(node, Remark(rule, f"{escape(name, SHOWN)} {predicate}", (name,), verdict, call=call))
 
     def _add(self, node: Node | Update, remark: Remark | None) -> None:
-        if remark is None or remark[:3] in self._said:
+        if remark is None:
             return
-        rule, message, names, verdict, why = remark
+        rule, message, names, verdict, why, call = remark
+        if (rule, message, names) in self._said:
+            self._said[rule, message, names] += call is not None
+            return
         verdict = verdict or RULES[rule][0]
         if self._counter.count(verdict, why or default_reason(rule, verdict)):
-            self._said.add((rule, message, names))
-            found = self.location.finding(rule, message, names=names, verdict=verdict, reason=why)
-            self._located.append((found, id(node)))
+            self._said[rule, message, names] = 0
+            found = self.location.finding(rule, remark.describe(), names=names, verdict=verdict, reason=why)
+            self._located.append((found, id(node), (rule, message, names)))
 
     def finish(self, data: bytes, budget: Budget, encoding: str) -> Judged:
         """Return the findings, with the offsets of their opcodes when the bytes are available."""
@@ -309,7 +318,9 @@ class _PickleJudge:
         if self._located and data:
             traced = trace(data, self.attempt, budget, encoding=encoding)
             offsets = {id(node): offset for node, offset in zip(self.log, traced)}
-        self.findings += [replace(finding, offset=offsets.get(node)) for finding, node in self._located]
+        for finding, node, key in self._located:
+            more = f"; {count_noun(self._said[key], 'more call')} of it" if self._said[key] else ""
+            self.findings.append(replace(finding, offset=offsets.get(node), message=f"{finding.message}{more}"))
         return Judged(
             findings=self.findings,
             imports=set(_iter_imports(self.log)),

@@ -14,6 +14,7 @@ from sbformat.errors import escape
 from sbformat.globals.constructors import REACHING
 from sbformat.globals.dangerous import explain_danger
 from sbformat.pkl import Attempt, Call, Extension, Global, Update
+from sbformat.pkl.calls import render_arguments
 from sbformat.tools.scan.location import SHOWN
 from sbformat.tools.scan.name_uses import find_called_names, find_given_names
 from sbformat.values import is_known
@@ -46,6 +47,16 @@ class Remark(NamedTuple):
     """None: that of the rule."""
     reason: Reason | None = None
     """None: that of the rule."""
+    call: Call | None = None
+    """The call whose arguments the message lacks."""
+
+    def describe(self) -> str:
+        """Return the message, with the arguments of the call after its name."""
+        if self.call is None:
+            return self.message
+        shown = escape(self.names[0], SHOWN)
+        start, _, end = self.message.partition(shown)
+        return f"{start}{shown}{render_arguments(self.call)}{end}"
 
 
 class UnrecognizedJudge:
@@ -122,9 +133,9 @@ class UnrecognizedJudge:
             return None
         if role is not None and not (why and role in REACHING):
             message = f"{shown} is called where no value of its type is expected"
-            return Remark("unchecked-arguments", message, (name,), DANGEROUS if role in REACHING else None)
+            return Remark("unchecked-arguments", message, (name,), DANGEROUS if role in REACHING else None, call=node)
         if why:
-            return Remark("dangerous-name", f"{shown} is called: it {why}", (name,))
+            return Remark("dangerous-name", f"{shown} is called: it {why}", (name,), call=node)
         if name in self._allow:
             return None
         if self._is_of_program(name):
@@ -141,7 +152,7 @@ class UnrecognizedJudge:
             message += f"{', '.join(methods)}; {advice}"
         else:
             message = f"{shown} is called, and sbformat does not know it; {advice}"
-        return Remark(rule, message, (name,))
+        return Remark(rule, message, (name,), call=node)
 
     def _is_of_program(self, name: str) -> bool:
         """Return whether a TorchScript archive defines the class of this name, which no unpickler imports."""
