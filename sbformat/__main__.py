@@ -1,8 +1,16 @@
-"""``python -m sbformat``: the command line."""
+"""The command line as a process: ``sbformat``, and ``python -m sbformat``."""
 
 import sys
 
-from sbformat.cli import main
+
+def main() -> int:
+    """Run the command of the process's arguments; an interruption is silent, also while modules are imported."""
+    try:
+        from sbformat.cli import main as run
+    except KeyboardInterrupt:
+        return 130
+    return run()
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -204,6 +204,8 @@ def report_errors(path: str, work: Callable[[], dict[str, Any]], *, outputs: Seq
         other = _streams.name_output(error.path) if error.path in outputs else _streams.name_input(error.path)
         failure = _describe_failure(error.path, error.__cause__, outputs)
         return {"path": name, "file": other, **failure} if other != name else {"path": name, **failure}
+    except BrokenPipeError:  # of standard output: no file is at fault
+        raise
     except (SbformatError, MemoryError, OSError) as error:
         return {"path": name, **_describe_failure(path, error, outputs)}
     if report.get("output") == _streams.STANDARD_STREAM:

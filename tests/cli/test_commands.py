@@ -7,10 +7,12 @@ import os
 import re
 import subprocess
 import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import sbformat.__main__
 from sbformat.cli import _output, _workers, build_parser, main
 from tests.helpers.bundled import PPO, ROOT, SAC, changed, entries, with_data, zipped
 from tests.helpers.reports import REPORT, parse_reports
@@ -396,6 +398,10 @@ def test_an_interruption_while_modules_are_imported_is_silent(
 
     monkeypatch.setattr("sbformat.cli.build_parser", interrupt)
     assert main(["scan", str(PPO)]) == 130
+    package = ModuleType("sbformat.cli")
+    package.__getattr__ = interrupt  # type: ignore[method-assign]
+    monkeypatch.setitem(sys.modules, "sbformat.cli", package)
+    assert sbformat.__main__.main() == 130
     assert capsys.readouterr() == ("", "")
 
 

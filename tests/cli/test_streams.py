@@ -179,6 +179,17 @@ def test_archives_go_through_pipes() -> None:
     assert weights.stderr == b"<stdout>: 12 tensors, 1004 B\n"
 
 
+@pytest.mark.parametrize("command", [["extract", PPO, "-o", "-"], ["inspect", PPO], ["scan", PPO, "--format", "csv"]])
+def test_a_pipe_whose_reader_has_enough_is_not_an_error_to_report(command: list[object]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = run(*command, stdout=writer, stderr=subprocess.PIPE)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (2, b"")
+
+
 def test_statistics_go_through_pipes() -> None:
     rebuilt = run("rebuild", "-", "-o", "-", stdin=STATISTICS.read_bytes())
     bundled = run("bundle", SAC, "--vecnormalize", "-", "-o", "-", stdin=rebuilt.stdout)
