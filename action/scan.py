@@ -39,7 +39,11 @@ COMMANDS: Final = {"error": "error", "warning": "warning", "note": "notice"}
 MAX_ANNOTATIONS: Final = 10
 """GitHub shows ten annotations of each kind in a step."""
 MAX_ROWS: Final = 200
-"""Findings that the summary and the log list; a summary may have 1 MiB."""
+"""Findings that the summary and the log list."""
+MAX_SUMMARY: Final = 1_000_000
+"""Bytes of a summary: of more than 1 MiB GitHub displays nothing."""
+_FRAME: Final = 1000
+"""Bytes of the table besides its rows."""
 MAX_TEXT: Final = 500
 
 
@@ -182,24 +186,42 @@ def render_code(text: str) -> str:
 
 
 def render_summary(run: dict[str, Any], findings: Sequence[Finding], errors: Sequence[str], *, fails: bool) -> str:
-    """Return the summary of the job, as Markdown with a table in HTML."""
+    """Return the summary of the job, as Markdown with a table in HTML, of less than :data:`MAX_SUMMARY` bytes."""
     lines = [f"## sbformat scan: {worst_verdict(run) or 'nothing examined'}{' (failed)' if fails else ''}", ""]
     lines += [f"{count_verdicts(run)}.", ""]
     if count_skipped(run):
         lines += [f"Without a verdict: {count_skipped(run)}.", ""]
-    lines += [f"<p>{render_code(error)}</p>\n" for error in errors[:MAX_ROWS]]
+    shown = take_lines((f"<p>{render_code(error)}</p>\n" for error in errors[:MAX_ROWS]), MAX_SUMMARY // 4)
+    lines += shown
+    if len(errors) > len(shown):
+        lines += [f"The first {len(shown)} of {len(errors):,} errors; the log of the step has all.", ""]
     if findings:
         cells = ("verdict", "file", "where", "rule", "finding")
-        lines += ["<table>", f"<tr>{''.join(f'<th>{cell}</th>' for cell in cells)}</tr>"]
-        for row in findings[:MAX_ROWS]:
-            link = f'<a href="{html.escape(row.url)}">{html.escape(row.rule)}</a>'
-            where = render_code(row.place) if row.place else ""
-            texts = (row.verdict, render_code(row.path), where, link, render_code(row.message))
-            lines.append(f"<tr>{''.join(f'<td>{text}</td>' for text in texts)}</tr>")
-        lines += ["</table>", ""]
-    if len(findings) > MAX_ROWS:
-        lines += [f"The first {MAX_ROWS} of {len(findings):,} findings; the SARIF log has more.", ""]
+        left = MAX_SUMMARY - len("\n".join(lines).encode()) - _FRAME
+        shown = take_lines(map(render_row, findings[:MAX_ROWS]), left)
+        lines += ["<table>", f"<tr>{''.join(f'<th>{cell}</th>' for cell in cells)}</tr>", *shown, "</table>", ""]
+        if len(findings) > len(shown):
+            lines += [f"The first {len(shown)} of {len(findings):,} findings; the SARIF log has more.", ""]
     return "\n".join(lines)
+
+
+def render_row(row: Finding) -> str:
+    """Return a finding as a row of the table."""
+    link = f'<a href="{html.escape(row.url)}">{html.escape(row.rule)}</a>'
+    where = render_code(row.place) if row.place else ""
+    texts = (row.verdict, render_code(row.path), where, link, render_code(row.message))
+    return f"<tr>{''.join(f'<td>{text}</td>' for text in texts)}</tr>"
+
+
+def take_lines(lines: Iterable[str], nbytes: int) -> list[str]:
+    """Return the first lines, as many as fit into a number of bytes in UTF-8 with their newlines."""
+    taken = []
+    for line in lines:
+        nbytes -= len(line.encode()) + 1
+        if nbytes < 0:
+            break
+        taken.append(line)
+    return taken
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sbformat.cli import _files, _output, _progress, _streams
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         return {**report._asdict(), "output": args.output}
 
     report = _files.report_errors(args.path, work, outputs=[args.output])
-    _output.print_report(args, report, _print_text)
+    _output.print_report(args, report, partial(_print_text, counts_others=not args.tensors))
     return _files.EXIT_FINE if report["outcome"] == "ok" else _files.EXIT_COULD_NOT
 
 
@@ -85,11 +86,11 @@ def _count_bytes(archive: Any, entry: str) -> int:
         return 0
 
 
-def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
+def _print_text(printer: _output.Plain, report: dict[str, Any], *, counts_others: bool) -> None:
     count = len(report["tensors"])
     size = _output.format_size(report["nbytes"])
     printer.line(f"{escape(report['output'], 1000)}: {_output.count_noun(count, 'tensor')}, {size}")
-    if report["left_behind"]:
+    if report["left_behind"] and counts_others:
         printer.line(
             f"  not written: {report['left_behind']} values that are not tensors (learning rates, step counts)"
         )

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _many, _output
 from sbformat.cli._options import is_quiet
-from sbformat.errors import escape
+from sbformat.cli._other_zips import is_other_zip
+from sbformat.errors import SbformatError, escape
 
 if TYPE_CHECKING:
     import argparse
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 CSV_COLUMNS: Final = ("path", "outcome", "level", "entry", "loc", "kind", "message")
 """A row for each problem; one for a file without problems."""
+_NOT_READ: Final = "not read"
+_SKIPPED: Final = "skipped"
+"""Outcome of a zip of something else than an agent."""
 
 
 def configure(subparsers: Any) -> None:
@@ -28,13 +32,18 @@ def configure(subparsers: Any) -> None:
         "against each other. This is about the format, not about safety: scan reports what loading a file would run.",
     )
     parser.add_argument("paths", nargs="+", metavar="FILE", help="archives, .pth and .pkl files, or folders of them")
+    parser.add_argument(
+        "--skip-others",
+        action="store_true",
+        help="pass over zips that have no entry of an agent, such as those of documents",
+    )
     _many.add_jobs_option(parser)
     _files.add_reading_options(parser, "csv")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Validate each file; return 1 when one has errors, 2 when one could not be read."""
+    """Validate each file; return 1 when one has errors, 2 when one could not be read; a skipped one is neither."""
     from sbformat.schema import known_keys
 
     paths = list(_files.expand_paths(args.paths))
@@ -47,7 +56,9 @@ def run(args: argparse.Namespace) -> int:
             reports.append(report)
             advance(report["path"])
     for report in reports:
-        if "message" in report:
+        if report["outcome"] == _SKIPPED:
+            _output.warn(_files.describe_failure(report))
+        elif "message" in report:
             _output.report_failure(report, lists_problems=False)
     if args.format == "json":
         _output.print_json("validate", reports)
@@ -57,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         _csv.print_reports(reports, CSV_COLUMNS, lambda report: report["problems"] or [{}])
     else:
         _print_text(reports)
-    known = {"ok": _files.EXIT_FINE, "invalid": _files.EXIT_FINDINGS}
+    known = {"ok": _files.EXIT_FINE, _SKIPPED: _files.EXIT_FINE, "invalid": _files.EXIT_FINDINGS}
     return max((known.get(report["outcome"], _files.EXIT_COULD_NOT) for report in reports), default=_files.EXIT_FINE)
 
 
@@ -69,7 +80,13 @@ def validate_one(path: str, args: argparse.Namespace) -> dict[str, Any]:
     from sbformat.schema import iter_problems
 
     def work() -> dict[str, Any]:
-        problems = list(iter_problems(_files.read_archive(path, args)))
+        try:
+            archive = _files.read_archive(path, args)
+        except SbformatError as error:
+            if args.skip_others and is_other_zip(_files.resolve_path(path)):
+                return {"outcome": _SKIPPED, "message": str(error)}
+            raise
+        problems = list(iter_problems(archive))
         return {
             "outcome": "invalid" if any(row.level == "error" for row in problems) else "ok",
             "problems": [row._asdict() for row in problems],
@@ -90,6 +107,10 @@ def _print_text(reports: list[dict[str, Any]]) -> None:
             place = escape(row["entry"]) + (f" {row['loc']}" if row["loc"] else "")
             printer.line(f"  {row['level']}: {place}: {escape(row['message'], 600)} [{row['kind']}]")
     if len(reports) > 1 and not is_quiet():
-        counts = Counter("not read" if "message" in report else report["outcome"] for report in reports)
-        unread = f", {counts['not read']:,} not read" if counts["not read"] else ""
-        printer.line(f"{len(reports):,} files: {counts['ok']:,} valid, {counts['invalid']:,} invalid{unread}")
+        counts = Counter(_count_as(report) for report in reports)
+        others = "".join(f", {counts[word]:,} {word}" for word in (_NOT_READ, _SKIPPED) if counts[word])
+        printer.line(f"{len(reports):,} files: {counts['ok']:,} valid, {counts['invalid']:,} invalid{others}")
+
+
+def _count_as(report: dict[str, Any]) -> str:
+    return _NOT_READ if "message" in report and report["outcome"] != _SKIPPED else str(report["outcome"])

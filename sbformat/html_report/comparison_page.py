@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sbformat.catalogue.episodes import collect_episodes
 from sbformat.catalogue.setting_groups import GROUPS
 from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD
+from sbformat.data import Serialized
 from sbformat.errors import LimitError, SbformatError
 from sbformat.html_report.archive_page import MOST_ROWS, Plot, list_facts
 from sbformat.html_report.changed_weights import (
@@ -21,6 +22,7 @@ from sbformat.html_report.page import format_number, read_template, render_page
 from sbformat.html_report.plots import Plots
 from sbformat.html_report.settings import list_settings, list_spaces
 from sbformat.policies.describe import list_tables
+from sbformat.rendering import count_noun
 from sbformat.tools.diff import diff
 
 if TYPE_CHECKING:
@@ -74,12 +76,13 @@ def _name_files(first: str, second: str) -> tuple[str, str]:
 def make_context(first: FileData, second: FileData, plots: Plots) -> dict[str, Any]:
     """Return what the template prints."""
     changes, remark = _list_changes(first, second)
+    described = find_described(first, second)
     settings = pair_settings(first, second, changes)
     changed = None
     if first.archive is not None and second.archive is not None:
         changed = compare_weights(first.archive, second.archive)
     names = {(pair.entry, pair.name) for pair in changed.pairs} if changed is not None else set()
-    others = [row for row in changes if row.entry != DATA_ENTRY and (row.entry, row.loc) not in names]
+    others = [row for row in changes if (row.entry, row.loc) not in names and not _is_setting(row, described)]
     return {
         "first": first,
         "second": second,
@@ -127,7 +130,7 @@ def _list_figures(file: FileData) -> dict[str, str]:
     episodes = collect_episodes(file)
     if episodes is not None and episodes.rewards:
         mean = math.fsum(episodes.rewards) / len(episodes.rewards)
-        figures["Mean reward"] = f"{format_number(mean)} in {len(episodes.rewards)} episodes"
+        figures["Mean reward"] = f"{format_number(mean)} in {count_noun(len(episodes.rewards), 'episode')}"
     return figures
 
 
@@ -139,10 +142,10 @@ def _make_pair(name: str, first: str | None, second: str | None, *, differs: boo
 def pair_settings(first: FileData, second: FileData, changes: tuple[Change, ...]) -> list[Pair]:
     """Return every setting of the two files, in the order of the page about one file."""
     changed: dict[str, str] = {}
+    described = find_described(first, second)
     for row in changes:
-        if row.entry == DATA_ENTRY and row.loc:
-            key = row.loc[1:].split("/")[0].replace("~1", "/").replace("~0", "~")
-            changed.setdefault(key, row.message)
+        if _is_setting(row, described) and row.loc:
+            changed.setdefault(_find_key(row), row.message)
     sides = [_list_values(file) for file in (first, second)]
     pairs = []
     for name in sorted({**sides[0], **sides[1]}, key=_order_setting):
@@ -150,6 +153,29 @@ def pair_settings(first: FileData, second: FileData, changes: tuple[Change, ...]
         remark = changed.get(name, "") if one == other else ""
         pairs.append(_make_pair(name, one, other, differs=name in changed, remark=remark))
     return pairs
+
+
+def find_described(first: FileData, second: FileData) -> frozenset[str]:
+    """Return the settings that differ in nothing but the description beside their pickle, which nothing reads.
+
+    SB3 writes the addresses of methods there: it differs between any two runs.
+    """
+    sides = [(file.inspected.data if file.inspected else None) or {} for file in (first, second)]
+    found = set()
+    for key, value in sides[0].items():
+        other = sides[1].get(key)
+        if isinstance(value, Serialized) and isinstance(other, Serialized) and value.pickle == other.pickle:
+            found.add(key)
+    return frozenset(found)
+
+
+def _is_setting(row: Change, described: frozenset[str]) -> bool:
+    """Return whether a change is of a setting that differs."""
+    return row.entry == DATA_ENTRY and _find_key(row) not in described
+
+
+def _find_key(row: Change) -> str:
+    return row.loc[1:].split("/")[0].replace("~1", "/").replace("~0", "~")
 
 
 def _order_setting(name: str) -> int:

@@ -117,6 +117,20 @@ def test_names_are_sorted_with_their_numbers_and_verdicts_by_severity(page: Brow
     assert find_sorted(page) == {"Verdict": "descending"}
 
 
+def test_usual_titles_are_one_line_and_long_ones_a_few(browser: Browser, tmp_path: Path) -> None:
+    height = 'return document.querySelector("#files thead").getBoundingClientRect().height'
+    names = ("learning_rate", "policy_kwargs.optimizer_class", "max_grad_norm", "replay_buffer_class")
+    rows = [make_row(f"{at}.zip", **{name: Cell(str(at), at) for name in names}) for at in range(3)]
+    for width in (NARROW, WIDE):
+        open_table(browser, tmp_path, rows, width=width)
+        assert browser.run(height) < 40
+        long = ".".join(["part_of_a_name"] * 5)
+        open_table(browser, tmp_path, [*rows, make_row("x.zip", **{long: Cell("1", 1)})], width=width)
+        browser.run('document.querySelectorAll("#files [hidden]").forEach((cell) => { cell.hidden = false; })')
+        assert 40 < browser.run(height) < 110
+        assert browser.find_overflow() == []
+
+
 def test_keys_alone_sort_and_filter(page: Browser) -> None:
     page.run('document.getElementById("filter").focus()')
     page.press(*"zip")

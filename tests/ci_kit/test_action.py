@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shutil
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -198,6 +199,23 @@ def test_many_findings_stay_within_the_limits_of_github(runner: ActionRunner) ->
     assert len(run.summary.encode()) < 1024 * 1024
     assert "The first 200 of 300 findings" in run.summary
     assert len(run.commands) == 11
+
+
+@pytest.mark.parametrize("character", ['"', "&", "x", "\U0001f389"])
+def test_a_summary_is_less_than_github_displays(character: str) -> None:
+    scan: Any = runpy.run_path(str(ROOT / "action" / "scan.py"))
+    long = character * 5000
+    row = scan["Finding"]("dangerous", "error", long, long, "dangerous-name", "https://example.org/", long)
+    run = {"artifacts": [], "invocations": [{"properties": {"skipped": {}}}]}
+    summary = scan["render_summary"](run, [row] * 300, [long] * 300, fails=True)
+    assert len(summary.encode()) <= 1_000_000
+    table, _, after = summary.rpartition("</table>")
+    shown = table.count("<td>dangerous</td>")
+    assert after == f"\n\nThe first {shown} of 300 findings; the SARIF log has more.\n"
+    assert shown == 200 or len(summary.encode()) > 980_000
+    shown = summary.count("<p>")
+    assert 0 < shown <= 200
+    assert f"The first {shown} of 300 errors; the log of the step has all." in summary
 
 
 # -- the metadata -------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from sbformat.cli import build_parser
-from tests.helpers.bundled import PPO, ROOT
+from tests.helpers.bundled import PPO, ROOT, zipped
 
 yaml = pytest.importorskip("yaml")
 
@@ -100,6 +100,10 @@ def test_pre_commit_installs_and_runs_the_hooks(tmp_path: Path) -> None:
     repository = Repository(tmp_path)
     shutil.copy(PPO, repository.models / "good agent.zip")
     (repository.models / "notes.txt").write_text("text\n", "utf-8")
+    (repository.models / "documents.zip").write_bytes(zipped({"documents/notes.txt": b"text"}))
+    run = repository.run("sbformat-validate")
+    assert run.returncode == 0, run.stdout
+    (repository.models / "documents.zip").unlink()
     run = repository.run()
     assert run.returncode == 0, run.stdout
     assert re.findall(r"^(.+?)\.+Passed$", run.stdout, re.MULTILINE) == ["scan agents for code", "validate agents"]

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -155,6 +156,14 @@ def test_extract_writes_tensors_of_several_names_and_patterns(
     assert (status, report["tensors"][:2], len(report["tensors"])) == (0, ["state/[0]/step", "state/[0]/exp_avg"], 13)
     status, (report,) = run_json(capsys, "extract", PPO, "-o", tmp_path / "p.npz", *words, "--tensors", "nope")
     assert (status, "no tensor that matches 'nope'" in report["message"]) == (2, True)
+
+
+def test_extract_counts_what_is_not_a_tensor_only_if_everything_was_requested(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    options = ("extract", PPO, "-o", tmp_path / "o.npz", "--entry", "policy.optimizer", "--force")
+    assert "not written: 24 values" in run(capsys, *options)[1]
+    assert "not written" not in run(capsys, *options, "--tensors", "state/[0]/exp_avg")[1]
 
 
 def test_extract_reads_what_policy_save_wrote_around_the_tensors(
@@ -388,6 +397,51 @@ def test_a_command_does_not_load_the_others() -> None:
         "sbformat.cli.inspect"
     ]
     assert "multiprocessing" not in loaded
+
+
+OTHERS = {
+    "documents": zipped({"documents/": b"", "documents/notes.txt": b"text", "documents/data/a.csv": b"1"}),
+    "nothing": zipped({}),
+    "bzip2": zipped({"notes.txt": b"text"}, zipfile.ZIP_BZIP2),
+}
+"""Zips that are no agents."""
+REFUSED = {
+    "truncated": PPO.read_bytes()[:9000],
+    "in a folder": zipped({f"agent/{name}": content for name, content in entries().items()}),
+    "without data": zipped({"parameters": b"", "notes.txt": b""}, zipfile.ZIP_BZIP2),
+    "torch": zipped({"archive/data.pkl": b"", "archive/version": b""}, zipfile.ZIP_BZIP2),
+    "a page": b"<html>not found</html>",
+}
+"""Files in which an agent was lost."""
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_validate_passes_over_zips_of_something_else_if_told_so(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / "other.zip"
+    path.write_bytes(OTHERS[name])
+    assert main(["validate", str(path), str(PPO)]) == 2
+    assert "1 valid, 0 invalid, 1 not read" in capsys.readouterr().out
+    assert main(["validate", "--skip-others", str(path), str(PPO)]) == 0
+    out, err = capsys.readouterr()
+    assert (f"{PPO}: valid" in out, "2 files: 1 valid, 0 invalid, 1 skipped" in out) == (True, True)
+    assert err.startswith(f"sbformat: {path}: skipped: ")
+    assert main(["validate", "--skip-others", "--quiet", str(tmp_path / "other"), "--format", "json"]) == 0
+    out, err = capsys.readouterr()
+    (report,) = parse_reports(out)
+    assert (report["outcome"], err) == ("skipped", "")
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_validate_does_not_pass_over_an_agent_that_cannot_be_read(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / "agent.zip"
+    path.write_bytes(REFUSED[name])
+    assert main(["validate", "--skip-others", str(path)]) == 2
+    assert "skipped" not in "".join(capsys.readouterr())
+    assert main(["validate", "--skip-others", str(tmp_path / "nowhere.zip")]) == 2
 
 
 def test_an_interruption_while_modules_are_imported_is_silent(

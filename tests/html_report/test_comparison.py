@@ -213,6 +213,22 @@ def test_files_of_any_kind_can_be_compared(tmp_path: Path, pair: tuple[Any, Any]
     assert_is_harmless(write_page(list(pair), tmp_path))
 
 
+def test_the_description_beside_a_pickle_is_not_a_difference_of_settings(tmp_path: Path) -> None:
+    def change(data: dict[str, Any]) -> None:
+        data["policy_class"] = data["policy_class"] | {"__init__": "<function __init__ at 0x7f0000000000>"}
+
+    second = with_data(change)
+    changes = sbformat.diff(PPO, second).changes
+    pairs = pair_settings(collect_file(PPO), collect_file(second), changes)
+    assert [pair.name for pair in pairs if pair.differs] == []
+    page = write_page([PPO, second], tmp_path)
+    assert "The two files are equal." not in page
+    assert "1 other difference." in page
+    text = "the class stable_baselines3.common.policies.ActorCriticPolicy: same pickle, other description"
+    assert text in page
+    assert "became a different one" not in page
+
+
 @pytest.mark.parametrize("where", ["key", "value", "tensor", "name"])
 def test_what_the_files_contain_is_escaped(tmp_path: Path, where: str) -> None:
     def change(data: dict[str, Any]) -> None:

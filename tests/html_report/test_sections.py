@@ -20,7 +20,7 @@ from sbformat.html_report.episodes import average
 from sbformat.html_report.normalization import collect_statistics
 from sbformat.html_report.settings import list_settings, list_spaces
 from sbformat.html_report.weights import collect_weights, describe_numbers, find_parameters, read_numbers
-from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC
+from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC, changed
 from tests.html_report.test_page import assert_is_harmless
 
 if TYPE_CHECKING:
@@ -31,7 +31,11 @@ BUFFER = ARCHIVES / "replay-buffer-cartpole.pkl"
 
 
 def render(source: Any) -> str:
-    page = render_archive(collect_file(source)).replace("<wbr>", "")
+    return render_file(collect_file(source))
+
+
+def render_file(file: FileData) -> str:
+    page = render_archive(file).replace("<wbr>", "")
     assert_is_harmless(page)
     return page
 
@@ -281,3 +285,18 @@ def test_every_vector_of_the_format_has_a_page_or_a_reason() -> None:
         file = collect_file(path)
         assert (file.archive is None) == (file.failure is not None and file.inspected is None)
         assert_is_harmless(render_archive(file))
+
+
+def test_the_last_episodes_are_listed() -> None:
+    page = render_file(with_settings(ep_info_buffer=[{"r": 0.5 + index, "l": 7000 + index} for index in range(600)]))
+    assert "100 before these are not listed" in page
+    assert ">7,599<" in page
+    assert ">7,099<" not in page
+    assert '<th scope="row" class="right">600</th>' in page
+
+
+def test_fields_of_the_system_beyond_the_first_are_counted() -> None:
+    file = collect_file(changed(system_info_txt="".join(f"- A{index}: x\n" for index in range(600)).encode()))
+    page = render_file(file)
+    assert page.count('<td class="text">x</td>') == MOST_ROWS
+    assert "… and 100 more, which are not listed" in page

@@ -142,7 +142,13 @@ def test_blobs_are_told_by_what_they_mean() -> None:
     assert found.message == "constant 0.0003, pickled in 132 bytes became 7, pickled in 5 bytes"
     left = edited(lambda d: d.update(lr_schedule={":type:": "\x1b[2J" * 99, ":serialized:": "gARLBy4="}))
     right = edited(lambda d: d.update(lr_schedule={":type:": "\x1b[2J" * 99, ":serialized:": "gAJLBy4="}))
-    assert one(left, right).message == "7, pickled in 5 bytes became a different one"
+    assert one(left, right).message == "7, pickled in 5 bytes: other bytes in the pickle"
+    described = [
+        edited(lambda d, name=name: d.update(lr_schedule={":type:": "x", ":serialized:": "gARLBy4=", **name}))
+        for name in ({"__init__": "at 0x1"}, {"__init__": "at 0x2"}, {str(key): 1 for key in range(5)})
+    ]
+    assert one(*described[:2]).message == "7, pickled in 5 bytes: same pickle, other description ('__init__')"
+    assert one(*described[1:]).message.endswith(": same pickle, other description ('__init__', '0', '1' and 3 more)")
     broken = edited(lambda d: d.update(lr_schedule={":type:": "\x1b[2J" * 99, ":serialized:": "gARL"}))
     assert one(left, broken).message == "7, pickled in 5 bytes became a broken pickle of 3 bytes"
     hostile = edited(lambda d: d.update(lr_schedule={":type:": "x", ":serialized:": "gARYBAAAABtbMkou"}))

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from sbformat.tools.diff.tolerance import Tolerance
 
 _SHOWN: Final = 60
+_NAMED: Final = 3
+"""Parts of a description that are named."""
 _ABSENT: Final = object()
 
 
@@ -45,7 +47,7 @@ def compare_data(old: Mapping[str, Any], new: Mapping[str, Any], tolerance: Tole
                 yield Change(DATA_ENTRY, loc, "removed", f"was {_describe_json(left)}")
             else:
                 kind: ChangeKind = "value" if type(left) is type(right) else "type"
-                yield Change(DATA_ENTRY, loc, kind, describe_change(_describe_json(left), _describe_json(right)))
+                yield Change(DATA_ENTRY, loc, kind, _describe_json_change(left, right))
         else:
             todo.pop()
 
@@ -67,6 +69,21 @@ def _is_equal(one: Any, other: Any, tolerance: Tolerance) -> bool:
 def _escape_key(key: str) -> str:
     """Return a key as a JSON pointer contains it."""
     return key.replace("~", "~0").replace("/", "~1")
+
+
+def _describe_json_change(left: object, right: object) -> str:
+    """Describe two values of ``data`` that differ; those that read the same, by where they differ."""
+    texts = _describe_json(left), _describe_json(right)
+    if texts[0] != texts[1] or not isinstance(left, Serialized) or not isinstance(right, Serialized):
+        return describe_change(*texts)
+    if left.pickle != right.pickle:
+        return f"{texts[0]}: other bytes in the pickle"
+    names = [repr(escape(key)) for key in {**left.hints, **right.hints} if left.hints.get(key) != right.hints.get(key)]
+    names += ["':type:'"] if left.type != right.type else []
+    if not names:
+        return f"{texts[0]}: same pickle, other text of base64"
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{texts[0]}: same pickle, other description ({', '.join(names[:_NAMED])}{more})"
 
 
 def _describe_json(value: object) -> str:

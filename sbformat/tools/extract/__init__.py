@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sbformat.arrayfiles.writer import detect_format, write_arrays
+from sbformat.constants import PTH_SUFFIX
+from sbformat.errors import MissingEntryError, SbformatError, quote
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read_in_place
 from sbformat.tools.extract.candidates import ALL_ENTRIES, list_candidates, list_parts
@@ -15,6 +18,7 @@ from sbformat.tools.extract.selection import ALL, Candidate, parse_patterns, sel
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from sbformat.archive.archive import Archive
     from sbformat.reader import ArchiveLike
 
 __all__ = ["ExtractReport", "extract"]
@@ -78,8 +82,22 @@ def extract(
         candidates += list_candidates(part, f"{part.name}{separator}" if entry == ALL_ENTRIES else "")
         facts |= part.facts
         left_behind += part.left_behind
-    arrays = {tensor.label: tensor.make() for tensor in select(candidates, patterns)}
+    try:
+        chosen = select(candidates, patterns)
+    except MissingEntryError as error:
+        error.message += _name_other_entry(archive, error.name)
+        raise
+    arrays = {tensor.label: tensor.make() for tensor in chosen}
     metadata = {"sbformat": json.dumps(facts)}  # one key: safetensors does not keep the order of several
     write_arrays(arrays, output, metadata=metadata, overwrite=overwrite, progress=progress, check=archive.check)
     nbytes = sum(array.nbytes for array in arrays.values())
     return ExtractReport(os.fspath(output), kind, tuple(arrays), nbytes, left_behind)
+
+
+def _name_other_entry(archive: Archive, path: str) -> str:
+    """Return which state dict has a tensor of this name, as the end of a message; empty if none has."""
+    for name in archive.state_dicts:
+        with contextlib.suppress(SbformatError):
+            if path in archive.state_dict(name).tensors():
+                return f"; the entry {quote(name.removesuffix(PTH_SUFFIX))} has a tensor of this name"
+    return ""
