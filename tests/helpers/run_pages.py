@@ -18,7 +18,7 @@ show, changes that:
 
 - ``<!-- test: continues -->``: the block needs the blocks before it, and runs alone together with all of them. Blocks
   of Python then share their names.
-- ``<!-- test: first sbformat ... -->``: this command runs before the block, and makes a file that the page does not make.
+- ``<!-- test: first sbformat ... -->``: a command that runs before the block, and makes a file that the page has not.
 - ``<!-- test: exit 1 -->``: the last command ends with this status instead of 0.
 - ``<!-- test: needs pandas docker -->``: skipped unless these modules or programs are installed. Modules that a block
   of Python imports need no mark. With the environment variable ``SBFORMAT_PAGES=all`` a missing one is a failure.

@@ -81,7 +81,7 @@ FAULTS: Final = {
     "a program that fails": "```python\n1 / 0\n```\n",
     "a wrong value": "```python\n1 + 1  # 3\n```\n",
     "a wrong output": "```python\nprint(1)\n```\n\n```output\n2\n```\n",
-    "a command before the block fails": "<!-- test: first sbformat inspect nothing.zip -->\n```console\n$ sbformat --version\n```\n",
+    "a command before the block fails": "<!-- test: first sbformat inspect a.zip -->\n```console\n$ sbformat -h\n```\n",
     "a wrong exit status": "<!-- test: exit 1 -->\n```console\n$ sbformat --version\n```\n",
 }
 
