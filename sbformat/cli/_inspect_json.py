@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sbformat
 from sbformat import pkl
+from sbformat.cli._statistics import render_statistics
 from sbformat.data import Serialized
 from sbformat.errors import MissingEntryError, SbformatError, escape
 from sbformat.limits import Budget
@@ -44,6 +45,7 @@ def describe_report(report: InspectReport) -> dict[str, Any]:
         "extra": list(report.extra),
         "notes": list(report.notes),
         "network": _render_network(report),
+        "statistics": render_statistics(report.statistics),
         "broken": [row._asdict() for row in report.broken],
     }
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeAlias
 
 from sbformat import rendering
 from sbformat.cli import _streams
 from sbformat.cli._files import describe_failure
+from sbformat.cli._layout import allot_widths, list_fields
 from sbformat.cli._options import is_quiet, is_verbose, wants_color
 from sbformat.errors import escape
 from sbformat.rendering import render_table, write_numbers
@@ -172,9 +173,15 @@ class Rich(Plain):
     def draw(self, title: str, header: Sequence[str], rows: list[list[str]], right: Sequence[int]) -> None:
         """Print a table whose cells are already escaped."""
         from rich import box
+        from rich.cells import cell_len
         from rich.table import Table
         from rich.text import Text
 
+        columns = len(rows[0])
+        frame = 3 * columns + 1 if header else 2 * columns
+        widths = allot_widths(header, rows, self._console.width - frame, cell_len)
+        if widths is None and header:
+            return self._draw_fields(title, list_fields(header, rows))
         table = Table(
             title=Text(title, style="bold cyan"),
             title_justify="left",
@@ -182,11 +189,24 @@ class Rich(Plain):
             show_header=bool(header),
             padding=(0, 1),
         )
-        for column in range(len(rows[0])):
+        for column in range(columns):
             name = header[column] if header else ""
-            table.add_column(name, justify="right" if column in right else "left", overflow="fold")
+            justify: Literal["left", "right"] = "right" if column in right else "left"
+            table.add_column(name, justify=justify, overflow="fold", width=widths[column] if widths else None)
         for row in rows:
             table.add_row(Text(row[0], style=VERDICT_STYLES.get(row[0], "")), *map(Text, row[1:]))
+        return self._console.print(table)
+
+    def _draw_fields(self, title: str, fields: list[tuple[str, str]]) -> None:
+        """Print the cells of a table below each other, for a terminal that is too narrow for it."""
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(title=Text(title, style="bold cyan"), title_justify="left", box=None, show_header=False)
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, value in fields:
+            table.add_row(Text(name, style="bold"), Text.assemble((value, VERDICT_STYLES.get(value, ""))))
         self._console.print(table)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS
 from sbformat.cli import _files, _inspect_json, _many, _output, _streams
 from sbformat.cli._limits import name_option
+from sbformat.cli._statistics import list_statistics
 from sbformat.constants import OPTIMIZER_WORD
 from sbformat.data import Serialized
 from sbformat.errors import MissingEntryError, escape
@@ -190,6 +191,9 @@ def _print_text(printer: _output.Plain, outcome: dict[str, Any], report: Inspect
     if report.hyperparameters is not None:
         rows = [(key, _render_data_value(value)) for key, value in report.hyperparameters.items()]
         printer.table("attributes" if report.format in OBJECTS else "hyper-parameters (data)", (), rows)
+    if report.statistics is not None:
+        rows = list_statistics(report.statistics, with_settings=report.format not in OBJECTS)
+        printer.table("normalization", (), rows, longest=_SENTENCE)
     printer.table(
         "entries",
         ("name", "size", "stored as"),

@@ -16,7 +16,7 @@ from sbformat.errors import escape
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from sbformat.limits import Limits
     from sbformat.tools.scan import ScanReport
@@ -255,12 +255,17 @@ def _print_report(printer: _output.Plain, report: dict[str, Any]) -> None:
     if not report["findings"]:
         return
     worst_first = sorted(report["findings"], key=lambda row: (-VERDICTS.index(row["verdict"]), row["reason"] or "not"))
-    rows = [
-        (_render_verdict(row), _render_location(row), row["rule"], _render_names(row), row["message"])
-        for row in worst_first
+    columns: list[tuple[str, Callable[[dict[str, Any]], str]]] = [
+        ("verdict", _render_verdict),
+        ("where", _render_location),
+        ("rule", lambda row: str(row["rule"])),
+        ("names", _render_names),
+        ("why", lambda row: str(row["message"])),
     ]
-    header = ("verdict", "where", "rule", "names", "why")
-    printer.table("findings", header, rows, longest=_SENTENCE)
+    if all(escape(name, _CELL) in row["message"] for row in worst_first for name in row["names"]):
+        columns = [column for column in columns if column[0] != "names"]
+    rows = [tuple(render(row) for _, render in columns) for row in worst_first]
+    printer.table("findings", [name for name, _ in columns], rows, longest=_SENTENCE)
     if report["omitted"]:
         printer.line(f"    \u2026 and {report['omitted']:,} more that are not listed")
     _print_advice(printer, report, worst_first)

@@ -29,7 +29,7 @@ def configure(subparsers: Any) -> None:
         example="sbformat validate models/",
         help="check archives against the schema and the rules",
         description="Decode every entry, check every CRC, check data against its JSON Schema and the entries "
-        "against each other.",
+        "against each other. This is about the format, not about safety: scan reports what loading a file would run.",
     )
     parser.add_argument("paths", nargs="+", metavar="FILE", help="archives, .pth and .pkl files, or folders of them")
     parser.add_argument(

@@ -1,4 +1,7 @@
-"""``inspect``: describe an archive without importing numpy or jsonschema, and without reading the bytes of a tensor."""
+"""``inspect``: describe an archive without importing numpy or jsonschema, and without reading the bytes of a tensor.
+
+Statistics of VecNormalize are the exception: their arrays are small, and their numbers are what people look for.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.archive.algorithm import class_reference, refuse_sbx
-from sbformat.archive.kinds import OBJECTS
+from sbformat.archive.kinds import OBJECTS, STATISTICS
 from sbformat.constants import ARRAYS_ENTRY, DATA_ENTRY, SETTINGS_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from sbformat.archive.hyperparameters import Hyperparameter
     from sbformat.archive.kinds import Kind
     from sbformat.container.records import Entry
+    from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.policies.summary import Summary
     from sbformat.reader import ArchiveLike
 
@@ -98,6 +102,8 @@ class InspectReport(NamedTuple):
     """What the policy computes, without normalization statistics; None for a network that is not known."""
     network_error: str | None
     """Why the network of a policy is not known; None if it is, and for a file without a policy."""
+    statistics: VecNormalize | None = None
+    """Of VecNormalize: of a file of statistics, or of a bundle."""
 
     def __repr__(self) -> str:
         algorithm = f", {self.algorithm.name}" if self.algorithm is not None and self.algorithm.name else ""
@@ -137,6 +143,11 @@ def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectR
     data = try_to(lambda: archive.data, DATA_ENTRY) if DATA_ENTRY in archive.contents else None
     is_bundle = {SETTINGS_ENTRY, ARRAYS_ENTRY} <= set(archive.extra)
     system_info = try_to(lambda: archive.system_info, SYSTEM_INFO_ENTRY)
+    statistics = None
+    if is_bundle or archive.format in STATISTICS:
+        from sbformat.formats.vecnormalize import read_vecnormalize
+
+        statistics = try_to(lambda: read_vecnormalize(archive, limits=limits), SETTINGS_ENTRY if is_bundle else "")
     network, network_error = _describe_network(archive, limits)
     state_dicts = [try_to(partial(_describe_state_dict, name, archive, budget), name) for name in archive.state_dicts]
     return InspectReport(
@@ -159,6 +170,7 @@ def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectR
         ),
         network=network,
         network_error=network_error,
+        statistics=statistics,
     )
 
 

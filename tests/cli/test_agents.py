@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import pytest
 
 import sbformat
 from sbformat.cli import main
+from sbformat.cli._statistics import list_statistics, render_statistics
 from tests.helpers.bundled import ARCHIVES, PPO, ROOT, SAC, changed, with_data
 from tests.helpers.environments import Box, CountingEnv
 from tests.helpers.reports import parse_reports
@@ -425,3 +427,42 @@ def test_the_network_of_a_bundle_is_described_without_its_statistics(
     path = tmp_path / "bundle.zip"
     sbformat.write(sbformat.bundle(SAC, STATISTICS), path)
     assert run_json(capsys, "inspect", path)[1]["network"] == run_json(capsys, "inspect", SAC)[1]["network"]
+
+
+def test_the_numbers_of_statistics_are_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle.zip"
+    sbformat.write(sbformat.bundle(SAC, STATISTICS), bundle)
+    value = sbformat.read_vecnormalize(STATISTICS)
+    assert isinstance(value.obs_rms, sbformat.RunningMeanStd)
+    for path in (STATISTICS, bundle):
+        found = run_json(capsys, "inspect", path)[1]["statistics"]
+        assert (found["clip_obs"], found["obs_rms"]["count"]) == (value.clip_obs, value.obs_rms.count)
+        assert (found["obs_rms"]["mean"], found["obs_rms"]["var"]) == (
+            value.obs_rms.mean.tolist(),
+            value.obs_rms.var.tolist(),
+        )
+        out = run(capsys, "inspect", "--brief", path)[1]
+        assert re.search(r"^    clip_obs +10\.0$", out, re.MULTILINE)
+        assert re.search(r"^    obs_rms/mean +-0\.180354, 0\.0395783, 0\.515696$", out, re.MULTILINE)
+        assert re.search(r"^    ret_rms/count +100\.0001$", out, re.MULTILINE)
+    assert run_json(capsys, "inspect", SAC)[1]["statistics"] is None
+
+
+def test_long_statistics_are_shortened() -> None:
+    rms = sbformat.RunningMeanStd(mean=np.arange(20_000.0), var=np.ones(20_000), count=2.0)
+    value = sbformat.VecNormalize(obs_rms=rms, norm_reward=False)
+    rows = dict(list_statistics(value, with_settings=False))
+    assert rows["obs_rms/mean"] == "0, 1, 2, 3, 4, 5, 6, 7, … 19,992 more, from 0 to 19999"
+    assert "ret_rms/mean" not in rows
+    found = render_statistics(value)
+    assert found is not None
+    assert (found["obs_rms"]["shape"], found["obs_rms"]["mean"], found["ret_rms"]) == ((20_000,), None, None)
+
+
+def test_broken_statistics_of_a_bundle_are_reported(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "bundle.zip"
+    sbformat.write(sbformat.bundle(SAC, STATISTICS), path)
+    path.write_bytes(changed(path, **{"vecnormalize.json": b"{}"}))
+    status, report = run_json(capsys, "inspect", path)
+    assert (status, report["statistics"]) == (1, None)
+    assert [row["entry"] for row in report["broken"]] == ["vecnormalize.json"]

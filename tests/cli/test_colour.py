@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sbformat.cli import main
-from tests.helpers.bundled import PPO, ROOT, changed
+from sbformat.cli._layout import allot_widths
+from tests.helpers.attacks import serialized
+from tests.helpers.bundled import PPO, ROOT, changed, with_data
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,3 +123,33 @@ def test_an_internal_error_is_one_line_that_says_where_to_report_it() -> None:
     assert done.stderr.startswith(
         "sbformat: internal error: KeyError in scan (<string>:2): '\\x1b[2J'; please report it"
     )
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_findings_are_folded_between_words_in_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, width: int
+) -> None:
+    pytest.importorskip("rich")
+    monkeypatch.setenv("COLUMNS", str(width))
+    path = tmp_path / "evil.zip"
+    path.write_bytes(with_data(lambda data: data.update(lr_schedule=serialized(b"cos\nsystem\n(S'true'\ntR."))))
+    assert main(["scan", str(path), "--format", "json"]) == 1
+    findings = json.loads(capsys.readouterr().out)["files"][0]["findings"]
+    assert main(["scan", str(path), "--color", "always"]) == 1
+    lines = ESCAPE.sub("", capsys.readouterr().out).partition("findings")[2].splitlines()
+    words = {word for line in lines for word in line.split()}
+    expected = [word for row in findings for word in f"{row['rule']} data:lr_schedule {row['message']}".split()]
+    assert [word for word in expected if word not in words] == []
+    assert [line for line in lines if len(line) > width] == []
+    assert len(lines) < 16
+
+
+def test_a_table_that_fits_is_one_in_a_narrow_terminal() -> None:
+    assert allot_widths(["a", "b"], [["one two", "x" * 60]], 40) == [7, 33]
+    assert allot_widths(["a", "b", "c"], [["one two", "three", "x" * 60]], 38) == [3, 5, 30]
+    assert allot_widths(["a", "b", "c"], [["one two", "three", "x" * 60]], 37) is None
+
+
+def test_columns_are_narrowed_from_the_widest() -> None:
+    assert allot_widths([], [["a b c d e f g h", "a b c d", "xy"]], 20) == [11, 7, 2]
+    assert allot_widths([], [["a b c d e f g h", "a b c d", "xy"]], 14) == [6, 6, 2]

@@ -18,6 +18,7 @@ show, changes that:
 
 - ``<!-- test: continues -->``: the block needs the blocks before it, and runs alone together with all of them. Blocks
   of Python then share their names.
+- ``<!-- test: first sbformat ... -->``: a command that runs before the block, and makes a file that the page has not.
 - ``<!-- test: exit 1 -->``: the last command ends with this status instead of 0.
 - ``<!-- test: needs pandas docker -->``: skipped unless these modules or programs are installed. Modules that a block
   of Python imports need no mark. With the environment variable ``SBFORMAT_PAGES=all`` a missing one is a failure.
@@ -157,6 +158,8 @@ class PageRunner(Shell):
 
     def _run_console(self, block: Block) -> None:
         expected = [int(mark.split()[1]) for mark in block.marks if mark.startswith("exit ")]
+        for line in (mark.removeprefix("first ") for mark in block.marks if mark.startswith("first ")):
+            assert self.run_line(line)[0] == 0, line
         commands = _list_lines(block)
         for number, command in enumerate(commands):
             status, printed = self.run_line(command.line)

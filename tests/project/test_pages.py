@@ -28,7 +28,7 @@ PAGES: Final = {
 GENERATED: Final = {f"docs/{name}": render() for name, render in load_hook("site_pages").GENERATED.items()}
 PAGES.update((name, parse_blocks(text)) for name, text in GENERATED.items())
 ALONE: Final = [(name, number) for name, blocks in PAGES.items() for number in list_runnable(blocks)]
-MARKS: Final = re.compile(r"continues|exit \d+|needs [\w. -]+|skip .+")
+MARKS: Final = re.compile(r"continues|exit \d+|first .+|needs [\w. -]+|skip .+")
 
 
 @pytest.mark.parametrize("name", [name for name, blocks in PAGES.items() if list_runnable(blocks)])
@@ -81,6 +81,7 @@ FAULTS: Final = {
     "a program that fails": "```python\n1 / 0\n```\n",
     "a wrong value": "```python\n1 + 1  # 3\n```\n",
     "a wrong output": "```python\nprint(1)\n```\n\n```output\n2\n```\n",
+    "a command before the block fails": "<!-- test: first sbformat inspect a.zip -->\n```console\n$ sbformat -h\n```\n",
     "a wrong exit status": "<!-- test: exit 1 -->\n```console\n$ sbformat --version\n```\n",
 }
 
