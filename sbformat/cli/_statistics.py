@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.rendering import write_numbers
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from sbformat.formats.vecnormalize import RunningMeanStd, VecNormalize
 
 SETTINGS: Final = (
@@ -57,7 +55,7 @@ def _list_rms(name: str, rms: RunningMeanStd | None) -> list[tuple[str, str]]:
     return [*arrays, (f"{name}/count", repr(rms.count))]
 
 
-def _render_array(array: np.ndarray) -> str:
+def _render_array(array: Any) -> str:
     """Return the first numbers of an array, and the range of a long one."""
     numbers = [f"{item:.6g}" for item in array.ravel()[:_MOST_SHOWN].tolist()]
     more = array.size - len(numbers)

@@ -51,7 +51,7 @@ def test_the_table_of_levels_is_that_of_the_command() -> None:
     levels = [re.findall(r"`(\w+)`", cells[0])[0] for cells in list_rows("`--fail-on`")]
     for level in levels:
         assert build_parser().parse_args(["scan", "--fail-on", level, "x"]).fail_on == level
-    assert len(levels) == 4
+    assert len(levels) == 5
 
 
 def test_the_steps_without_the_action_are_steps() -> None:

@@ -42,7 +42,7 @@ def test_every_command_and_its_options_are_in_the_script(script: str) -> None:
         (["ins"], ["inspect"]),
         (["un"], ["unbundle"]),
         (["inspect", "--bl"], ["--blobs"]),
-        (["scan", "--fail-on", ""], ["unknown", "code", "broken", "dangerous"]),
+        (["scan", "--fail-on", ""], ["unknown", "code", "broken", "dangerous", "never"]),
         (["rebuild", "x", "--on-unknown", "k"], ["keep"]),
         (["diff", "ppo-cartpole"], ["ppo-cartpole-1.0.zip", "ppo-cartpole.zip"]),
         (["convert", "x", "-o", "sac"], ["sac-pendulum.zip"]),

@@ -7,12 +7,14 @@ when the pages look different.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import sbformat
+from sbformat.cli import main as run_command
 from tests.helpers.browser import WIDE, Browser, find_browser
 from tests.helpers.bundled import ARCHIVES, ROOT
 
@@ -30,7 +32,12 @@ class Picture(NamedTuple):
     """The id of the section that it begins with; the top of the page without one."""
 
 
+STRANGER: Final = "stranger.zip"
+"""The archive of the home page: the value of ``lr_schedule`` calls ``os.system('true')``."""
+SCHEDULE: Final = 'lr_schedule={":type:": "x", ":serialized:": "gAJjb3MKc3lzdGVtClgEAAAAdHJ1ZYVSLg=="}'
+
 ALL: Final = {
+    "report-stranger": Picture((STRANGER,), 880),
     "report-agent": Picture(("ppo-cartpole.zip",), 800),
     "report-comparison": Picture(("ppo-cartpole-1.0.zip", "ppo-cartpole.zip"), 900, "weights"),
     "report-table": Picture(
@@ -40,7 +47,7 @@ ALL: Final = {
 
 
 def make_pictures(folder: Path) -> None:
-    """Write the pictures.
+    """Write the pictures, of archives in a temporary folder, so that the pages name files without folders.
 
     :param folder: an existing folder
     :raises RuntimeError: without a browser
@@ -52,6 +59,9 @@ def make_pictures(folder: Path) -> None:
     browser = Browser(*programs)
     try:
         with tempfile.TemporaryDirectory() as pages:
+            shutil.copytree(ARCHIVES, pages, dirs_exist_ok=True)
+            os.chdir(pages)
+            run_command(["edit", "ppo-cartpole.zip", "-o", STRANGER, "--set", SCHEDULE])
             for name, picture in ALL.items():
                 page = Path(pages) / f"{name}.html"
                 sbformat.report(list(picture.sources), page)
@@ -71,7 +81,6 @@ def take_picture(browser: Browser, page: Path, picture: Picture) -> bytes:
 
 def main() -> int:
     """Write the pictures of the documentation."""
-    os.chdir(ARCHIVES)  # so that the pages name files without folders
     make_pictures(PICTURES)
     sizes = {name: (PICTURES / f"{name}.png").stat().st_size for name in ALL}
     sys.stdout.writelines(f"{name}.png: {size:,} bytes\n" for name, size in sizes.items())

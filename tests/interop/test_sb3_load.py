@@ -76,7 +76,7 @@ def test_one_warning_names_all_that_is_replaced() -> None:
     assert "clip_range: mine.clip -> 0.2 (" in message
     assert "--allow mine.clip" in message
     assert "policy_class: mine.Policy -> stable_baselines3.common.policies.ActorCriticPolicy (" in message
-    assert "learning_rate: not known: <REDUCE mine.schedule> -> 0.0003, the default of PPO (" in message
+    assert "learning_rate: not known: mine.schedule() -> 0.0003, the default of PPO (" in message
     assert "lr_schedule:" not in message
     assert (model.learning_rate, model.clip_range(1.0), type(model.policy)) == (3e-4, 0.2, ActorCriticPolicy)
     (report,) = reports

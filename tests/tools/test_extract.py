@@ -77,15 +77,6 @@ def test_a_star_selects_all_tensors_also_beside_one_of_that_name(tmp_path: Path)
         assert set(made.tensors) == expected
 
 
-def test_a_name_of_another_entry_names_that_entry(tmp_path: Path) -> None:
-    hint = "the entry 'policy.optimizer' has a tensor of this name"
-    with pytest.raises(MissingEntryError, match=hint):
-        extract(PPO, tmp_path / "o.npz", tensors="state/[0]/exp_avg")
-    with pytest.raises(MissingEntryError) as caught:
-        extract(PPO, tmp_path / "o.npz", tensors="state/[0]/exp_avgs")
-    assert "has a tensor" not in str(caught.value)
-
-
 def test_each_pattern_has_to_match(tmp_path: Path) -> None:
     with pytest.raises(MissingEntryError, match="no tensor that matches 'action_net.weigth'; did you mean 'action_net"):
         extract(PPO, tmp_path / "o.npz", tensors=["*bias", "action_net.weigth"])

@@ -85,8 +85,10 @@ def extract(
     try:
         chosen = select(candidates, patterns)
     except MissingEntryError as error:
-        error.message += _name_other_entry(archive, error.name)
-        raise
+        hint = _name_other_entry(archive, error.name)
+        if not hint:
+            raise
+        raise MissingEntryError(error.name, what=f"tensor in {quote(entry)} that matches", hint=hint) from None
     arrays = {tensor.label: tensor.make() for tensor in chosen}
     metadata = {"sbformat": json.dumps(facts)}  # one key: safetensors does not keep the order of several
     write_arrays(arrays, output, metadata=metadata, overwrite=overwrite, progress=progress, check=archive.check)
@@ -95,9 +97,9 @@ def extract(
 
 
 def _name_other_entry(archive: Archive, path: str) -> str:
-    """Return which state dict has a tensor of this name, as the end of a message; empty if none has."""
+    """Return which state dict has a tensor of this name, in words; empty if none has."""
     for name in archive.state_dicts:
         with contextlib.suppress(SbformatError):
             if path in archive.state_dict(name).tensors():
-                return f"; the entry {quote(name.removesuffix(PTH_SUFFIX))} has a tensor of this name"
+                return f"the entry {quote(name.removesuffix(PTH_SUFFIX))} has it"
     return ""
