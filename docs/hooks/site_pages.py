@@ -48,6 +48,21 @@ GENERATED: Final[dict[str, Callable[[], str]]] = {
 }
 """Pages of the site, and the functions that write them."""
 
+RANKS: Final = {
+    "how-to/": 2.0,
+    "tutorials/": 2.0,
+    "reference/errors.md": 3.0,
+    "reference/limits.md": 3.0,
+    "reference/api.md": 1.0,
+    "reference/": 1.5,
+    "format.md": 0.1,
+    "changelog.md": 0.2,
+    "decisions/": 0.2,
+    "architecture.md": 0.4,
+    "contributing.md": 0.4,
+}
+"""How far up the search lists a page, by the beginning of its path; 1 for others."""
+
 _SITE_PAGE: Final = {document: page for page, document in COPIED.items()}
 _CITED: Final = re.compile(r"`[^`]*`|\bsections? (\d+(?:\.\d+)?)(?![.\d]*\d)|(?<=\()(\d+\.\d+)(?=[,;:)])")
 """Code, which stays as it is; or a section."""
@@ -130,5 +145,8 @@ def on_files(files: Any, *, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:  # noqa: ARG001 -- MkDocs passes them
-    """Convert a page before it is rendered."""
+    """Convert a page before it is rendered, and say where the search lists it."""
+    rank = next((rank for start, rank in RANKS.items() if page.file.src_uri.startswith(start)), None)
+    if rank is not None:
+        page.meta.setdefault("search", {"boost": rank})
     return convert_page(markdown, page.file.src_uri, {file.src_uri for file in files})

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from sbformat.catalogue.collect import FileData
     from sbformat.formats.vecnormalize import RunningMeanStd
 
+MOST_PARTS: Final = 40
+"""Statistics that are shown: those of observations, by key, and those of returns."""
 MOST_COMPONENTS: Final = 64
 """Components of an observation that are listed one by one."""
 
@@ -48,6 +50,8 @@ class StatisticsData(NamedTuple):
 
     settings: tuple[tuple[str, Any], ...]
     parts: tuple[RunningStatistics, ...]
+    omitted: int
+    """Number of keys of observations whose statistics are left out."""
 
 
 def collect_statistics(file: FileData) -> StatisticsData | None:
@@ -65,10 +69,13 @@ def collect_statistics(file: FileData) -> StatisticsData | None:
     except SbformatError:
         return None
     observations = found.obs_rms if isinstance(found.obs_rms, dict) else {"": found.obs_rms}
-    rows = [_describe(f"observations {key}".strip(), part) for key, part in observations.items() if part is not None]
+    known = [(f"observations {key}".strip(), part) for key, part in observations.items() if part is not None]
+    rows = [_describe(name, part) for name, part in known[: MOST_PARTS - 1]]
     rows += [_describe("returns", found.ret_rms)] if found.ret_rms is not None else []
     names = ("norm_obs", "norm_reward", "clip_obs", "clip_reward", "gamma", "epsilon", "training")
-    return StatisticsData(tuple((name, getattr(found, name)) for name in names), tuple(rows))
+    return StatisticsData(
+        tuple((name, getattr(found, name)) for name in names), tuple(rows), max(0, len(known) - MOST_PARTS + 1)
+    )
 
 
 def _describe(name: str, found: RunningMeanStd) -> RunningStatistics:

@@ -237,6 +237,17 @@ def test_statistics_are_those_of_the_file_and_of_a_bundle(tmp_path: Path) -> Non
     assert collect_statistics(collect_file(SAC)) is None
 
 
+def test_statistics_of_many_keys_are_cut(tmp_path: Path) -> None:
+    one = sbformat.RunningMeanStd(np.zeros(1), np.ones(1), 1.0)
+    known = dict.fromkeys((f"key {index}" for index in range(100)), one)
+    many = sbformat.VecNormalize(obs_rms=known, norm_reward=False)
+    sbformat.write(sbformat.bundle(SAC, many, allow_mismatch=True), tmp_path / "many.zip")
+    found = collect_statistics(collect_file(tmp_path / "many.zip"))
+    assert found is not None
+    assert (len(found.parts), found.omitted) == (39, 61)
+    assert "Not shown: the observations of 61 more keys." in render(tmp_path / "many.zip")
+
+
 def test_settings_are_grouped_and_none_is_lost() -> None:
     report = sbformat.inspect(PPO)
     groups = list_settings(report)
