@@ -162,6 +162,8 @@ def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
     written = f"SB3 {report['written_by']}" if report["written_by"] else "SB3 before 0.9"
     if report["algorithm"] == _STATISTICS:
         written = "SB3"  # its pickles do not name a release
+    if report["sb2_algorithm"]:
+        written = f"SB2's {report['sb2_algorithm']}"
     printer.line(f"{escape(report['output'], 1000)}: {report['algorithm']}, {written} -> {report['target']}: {counts}")
     settings = [_render_setting(row) for row in report["rows"] if row["is_hyperparameter"]]
     printer.table("hyper-parameters", _HEADER, settings, longest=_SENTENCE)

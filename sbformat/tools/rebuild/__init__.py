@@ -80,6 +80,7 @@ __all__ = [
 ]
 
 _FORMATS: Final = ("sb3", "folder")
+_SB2_FORMATS: Final = ("sb2-zip", "sb2-pickle")
 _SINCE: Final = {"CrossQ": Target(2, 4)}
 """The first release of the algorithms that not every target has."""
 _ALTERNATIVES: Final = {
@@ -159,6 +160,16 @@ def rebuild(
         message = f"expected on_unknown to be one of {', '.join(get_args(OnUnknown))}, got {on_unknown!r}"
         raise ValueError(message)
     archive = read(source, limits=limits)
+    if archive.format in _SB2_FORMATS:
+        return _rebuild_sb2(
+            archive,
+            Options(
+                parse_target(target), on_unknown, None, keep_system_info, frozenset(supplied_at_load), frozenset(allow)
+            ),
+            algorithm,
+            policy_class,
+            assign or {},
+        )
     if archive.format not in _FORMATS:
         hint = "; rebuild_vecnormalize rebuilds statistics" if archive.format in STATISTICS else ""
         message = f"expected an archive of Stable-Baselines3, got the format {archive.format}{hint}"
@@ -183,6 +194,38 @@ def rebuild(
     rows = add_values(context.rows, archive, made, name)
     report = RebuildReport(name, _read_version(archive), release.version, rows, requires)
     return Rebuilt(made, report)
+
+
+def _rebuild_sb2(
+    archive: Archive,
+    options: Options,
+    algorithm: str | None,
+    policy_class: str | type | None,
+    assign: Mapping[str, Any],
+) -> Rebuilt:
+    """Convert an agent of SB2 to SB3's form, and rebuild that."""
+    from sbformat.tools.rebuild.sb2 import convert_agent, merge_reports
+
+    if options.on_unknown == "keep":
+        message = "values of Stable Baselines 2 cannot be kept as they are: expected on_unknown to be drop or error"
+        raise UnsupportedError(message)
+    if isinstance(policy_class, type):
+        policy_class = policy_class.__qualname__
+    converted = convert_agent(archive, policy_class=policy_class)
+    name = converted.algorithm
+    if algorithm not in (None, name):
+        message = f"an agent of {converted.original}, which becomes one of {name}, not of {quote(str(algorithm))}"
+        raise UnsupportedError(message)
+    _require_known_keys(name, assign)
+    assigned = {key: thaw(value) for key, value in assign.items()}
+    context = RebuildContext(converted.archive, name, ALGORITHMS[name], options, assigned, converted.decoded)
+    if options.on_unknown == "error":
+        context.refused += converted.undecodable
+    made = rebuild_entries(context)
+    context.raise_refused()
+    rows = merge_reports(converted, context.rows)
+    requires = tuple(context.allowed.required)
+    return Rebuilt(made, RebuildReport(name, None, options.target.version, rows, requires, converted.original))
 
 
 def _identify_algorithm(archive: Archive, requested: str | None) -> tuple[str, HerObservation | None, str]:

@@ -20,6 +20,8 @@ def describe(report: RebuildReport) -> str:
 
 
 def _render_source(report: RebuildReport) -> str:
+    if report.sb2_algorithm:
+        return f"Stable Baselines 2 ({report.sb2_algorithm})"
     return f"SB3 {report.written_by}" if report.written_by else "a release that is not stored"
 
 

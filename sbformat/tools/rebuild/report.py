@@ -70,6 +70,8 @@ class RebuildReport(NamedTuple):
     rows: tuple[Row, ...]
     requires: tuple[Required, ...]
     """What loading the result imports, and therefore trusts."""
+    sb2_algorithm: str | None = None
+    """The algorithm of Stable Baselines 2 that wrote the original: ``PPO2``; None for an archive of SB3."""
 
     @property
     def hyperparameters(self) -> tuple[Row, ...]:
