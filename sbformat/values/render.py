@@ -6,6 +6,7 @@ The output is bounded: deep values and long lists are shortened, and no more tha
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import struct
 from typing import TYPE_CHECKING, Any, Final
@@ -61,6 +62,9 @@ _ITEMS: Final = 64
 _CHARACTERS: Final = 200
 _BITS: Final = 64
 _INLINE: Final = 4
+_REPORT_CHARACTERS: Final = 1 << 24
+"""Characters of JSON in all values of one report."""
+_ROW_CHARACTERS: Final = 16
 
 
 class _Quota:
@@ -76,6 +80,24 @@ def render_json(value: object) -> Any:
     :param value: as :func:`sbformat.values.decode` returns it
     """
     return _json(value, _Quota(), 0)
+
+
+class ValueRenderer:
+    """Renders the values of one report as JSON: a small file cannot make a report of gigabytes.
+
+    :param characters: of JSON in all values together; further values are ``{"kind": "more"}``
+    """
+
+    def __init__(self, characters: int = _REPORT_CHARACTERS) -> None:
+        self._left = characters
+
+    def render(self, value: object) -> Any:
+        """Return a decoded value as :func:`render_json` does, while there is space for it."""
+        if self._left <= 0:
+            return {"kind": "more"}
+        made = render_json(value)
+        self._left -= _ROW_CHARACTERS + (len(json.dumps(made)) if isinstance(made, (str, list, dict)) else 0)
+        return made
 
 
 def _json(value: object, left: _Quota, depth: int) -> Any:

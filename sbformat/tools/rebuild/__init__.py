@@ -58,6 +58,7 @@ from sbformat.tools.rebuild.entries import rebuild_entries
 from sbformat.tools.rebuild.her import HerObservation, find_her_observation, find_inner_algorithm
 from sbformat.tools.rebuild.releases import ALGORITHMS
 from sbformat.tools.rebuild.report import Action, RebuildReport, Required, Row
+from sbformat.tools.rebuild.row_values import add_values
 from sbformat.tools.rebuild.statistics import RebuiltStatistics, rebuild_vecnormalize
 from sbformat.values.types import Reference
 
@@ -125,7 +126,7 @@ def rebuild(
 
         archive, report = sbformat.rebuild("agent-2020.zip")
         for row in report.findings:  # what the agent computes or trains with that is different now
-            print(row.key, row.was, row.instead, row.message)
+            print(row.key, row.old, row.new, row.message)
         sbformat.write(archive, "agent-2026.zip")
 
     :param source: an archive, or a path, bytes or a binary file, as in :func:`sbformat.read`
@@ -193,7 +194,8 @@ def rebuild(
     made = rebuild_entries(context)
     context.raise_refused()
     requires = tuple(context.allowed.required)
-    report = RebuildReport(name, _read_version(archive), release.version, tuple(context.rows), requires)
+    rows = add_values(context.rows, archive, made, name)
+    report = RebuildReport(name, _read_version(archive), release.version, rows, requires)
     return Rebuilt(made, report)
 
 
