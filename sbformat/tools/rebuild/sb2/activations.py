@@ -1,4 +1,4 @@
-"""The activations of TensorFlow as classes of torch that compute the same."""
+"""Activations of TensorFlow as those of torch."""
 
 from __future__ import annotations
 
@@ -9,47 +9,44 @@ from sbformat.policies.sb2.activations import read_activation
 from sbformat.values.types import Partial, Reference
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from sbformat.tools.rebuild.sb2.interface import Sb2Agent
 
 _MODULE: Final = "torch.nn.modules.activation"
-_CLASSES: Final[Mapping[str, tuple[Reference, Mapping[str, object]]]] = {
-    "elu": (Reference(_MODULE, "ELU"), {}),
-    "identity": (Reference("torch.nn.modules.linear", "Identity"), {}),
-    "leaky_relu": (Reference(_MODULE, "LeakyReLU"), {"negative_slope": 0.2}),
-    "linear": (Reference("torch.nn.modules.linear", "Identity"), {}),
-    "log_softmax": (Reference(_MODULE, "LogSoftmax"), {"dim": -1}),
-    "relu": (Reference(_MODULE, "ReLU"), {}),
-    "relu6": (Reference(_MODULE, "ReLU6"), {}),
-    "selu": (Reference(_MODULE, "SELU"), {}),
-    "sigmoid": (Reference(_MODULE, "Sigmoid"), {}),
-    "softmax": (Reference(_MODULE, "Softmax"), {"dim": -1}),
-    "softplus": (Reference(_MODULE, "Softplus"), {}),
-    "softsign": (Reference(_MODULE, "Softsign"), {}),
-    "swish": (Reference(_MODULE, "SiLU"), {}),
-    "tanh": (Reference(_MODULE, "Tanh"), {}),
+
+
+def _torch(name: str) -> Reference:
+    return Reference(_MODULE, name)
+
+
+_IDENTITY: Final = Reference("torch.nn.modules.linear", "Identity")
+_TORCH: Final = {
+    "elu": _torch("ELU"),
+    "identity": _IDENTITY,
+    "leaky_relu": Partial(_torch("LeakyReLU"), (), {"negative_slope": 0.2}),  # torch's default is 0.01
+    "linear": _IDENTITY,
+    "log_softmax": Partial(_torch("LogSoftmax"), (), {"dim": -1}),
+    "relu": _torch("ReLU"),
+    "relu6": _torch("ReLU6"),
+    "selu": _torch("SELU"),
+    "sigmoid": _torch("Sigmoid"),
+    "softmax": Partial(_torch("Softmax"), (), {"dim": -1}),
+    "softplus": _torch("Softplus"),
+    "softsign": _torch("Softsign"),
+    "swish": _torch("SiLU"),
+    "tanh": _torch("Tanh"),
 }
-"""By the name of the function: the class, and the arguments with which it computes the same."""
+"""The class of torch by TensorFlow's name; torch has no exponential, and another hard sigmoid."""
 
 
-def find_activation(agent: Sb2Agent, default: str) -> str:
-    """Return the name of the function that a policy has after its hidden layers.
+def convert_activation(agent: Sb2Agent, default: str, sb3_default: str) -> dict[str, object]:
+    """Return ``activation_fn`` among the arguments of SB3's policy; none if it is SB3's default.
 
-    :param default: of the algorithm
-    :raises UnsupportedError: when it is not known
+    :param default: TensorFlow's name of SB2's default: ``tanh``
+    :param sb3_default: the same for SB3's policy
+    :raises UnsupportedError: for an activation that torch does not have
     """
-    return read_activation(agent.model.policy.settings.get("act_fun", default))
-
-
-def torch_activation(name: str) -> Reference | Partial:
-    """Return ``activation_fn`` for a function of TensorFlow.
-
-    :param name: as :func:`find_activation` returns it
-    :raises UnsupportedError: when torch has no such class
-    """
-    if name not in _CLASSES:
-        message = f"torch has no activation that computes what TensorFlow's {name} does"
+    name = read_activation(agent.model.policy.settings.get("act_fun", default))
+    if name not in _TORCH:
+        message = f"its activation {name} is not a class of torch.nn"
         raise UnsupportedError(message)
-    cls, arguments = _CLASSES[name]
-    return Partial(cls, (), dict(arguments)) if arguments else cls
+    return {} if name == sb3_default else {"activation_fn": _TORCH[name]}

@@ -14,7 +14,13 @@ from sbformat.tools.rebuild.sb2.off_policy_keys import (
     convert_td3_keys,
 )
 from sbformat.tools.rebuild.sb2.on_policy import convert_actor_critic
-from sbformat.tools.rebuild.sb2.on_policy_keys import convert_ppo2_keys
+from sbformat.tools.rebuild.sb2.on_policy_keys import (
+    convert_a2c_keys,
+    convert_acktr_keys,
+    convert_ppo1_keys,
+    convert_ppo2_keys,
+    convert_trpo_keys,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,11 +36,16 @@ class Conversion(NamedTuple):
 
 
 CONVERSIONS: Final = {
-    "PPO2": Conversion(convert_actor_critic, convert_ppo2_keys),
+    "A2C": Conversion(convert_actor_critic, convert_a2c_keys),
+    "ACKTR": Conversion(convert_actor_critic, convert_acktr_keys),
+    "DDPG": Conversion(convert_ddpg, convert_ddpg_keys),
     "DQN": Conversion(convert_q_network, convert_dqn_keys),
+    "GAIL": Conversion(convert_actor_critic, convert_trpo_keys),
+    "PPO1": Conversion(convert_actor_critic, convert_ppo1_keys),
+    "PPO2": Conversion(convert_actor_critic, convert_ppo2_keys),
     "SAC": Conversion(convert_sac, convert_sac_keys),
     "TD3": Conversion(convert_td3, convert_td3_keys),
-    "DDPG": Conversion(convert_ddpg, convert_ddpg_keys),
+    "TRPO": Conversion(convert_actor_critic, convert_trpo_keys),
 }
 """By the name of the algorithm; HER is converted as the algorithm that it wraps."""
 

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from sbformat.formats.sb2.networks import DENSE, actor, critics
+from sbformat.policies.sb2.activations import read_activation
 from sbformat.policies.sb2.agents import unsupported_actions
 from sbformat.policies.sb2.structures import find_mlp
-from sbformat.tools.rebuild.sb2.activations import find_activation, torch_activation
+from sbformat.tools.rebuild.sb2.activations import convert_activation
 from sbformat.tools.rebuild.sb2.folding import Layers, Row, Signal, add_plain
 from sbformat.tools.rebuild.sb2.inputs import read_inputs
 from sbformat.tools.rebuild.sb2.interface import ConvertedNetwork, parameter_row
 from sbformat.tools.rebuild.sb2.layers import (
-    convert_cnn,
+    copied_row,
     has_variables,
     name_layer,
     name_layers,
@@ -43,7 +44,8 @@ _CRITICS: Final = ("qf1", "qf2")
 _VALUES: Final = "values_fn"
 _COEFFICIENT: Final = "model/log_ent_coef:0"
 _LEARNED: Final = "log_ent_coef"
-_DEFAULT_ACTIVATION: Final = "relu"
+_ACTIVATION: Final = "relu"
+"""The default of both."""
 
 
 class _Network:
@@ -60,18 +62,12 @@ class _Network:
         self.agent = agent
         self.net: Mlp = find_mlp(agent.model, f"{_MODEL}/{_PI}", (partial(actor, outputs=outputs),)).net
         refuse_layer_norm(is_normed=self.net.is_normed)
-        self.activation = find_activation(agent, _DEFAULT_ACTIVATION)
+        self.activation = read_activation(agent.model.policy.settings.get("act_fun", _ACTIVATION))
         self.inputs: Inputs = read_inputs(agent, self.net.inputs)
 
     def list_hidden(self, scope: str) -> list[Linear]:
         """Return the hidden layers in a scope."""
         return [read_linear(self.agent, f"{scope}/fc{number}", DENSE) for number in range(len(self.net.layers))]
-
-    def convert_cnn(self, scope: str, module: str) -> dict[str, np.ndarray]:
-        """Return the features extractor of a module: of images its CNN, else nothing."""
-        if self.inputs.image is None:
-            return {}
-        return convert_cnn(self.agent, scope, self.inputs.image, f"{module}.features_extractor")
 
     def convert_critics(self, scope: str, module: str) -> dict[str, np.ndarray]:
         """Return both critics.
@@ -80,7 +76,7 @@ class _Network:
         :param module: ``critic`` or ``critic_target``
         """
         within = f"{scope}/{_VALUES}"
-        made = self.convert_cnn(within, module)
+        made = self.inputs.convert_cnn(self.agent, within, module)
         for number, name in enumerate(_CRITICS):
             network = [*self.list_hidden(f"{within}/{name}"), read_linear(self.agent, f"{within}/{name}/{name}", DENSE)]
             layers = Layers(self.inputs.size + self.net.actions, self.activation)
@@ -93,13 +89,11 @@ class _Network:
         self, algorithm: str, arrays: dict[str, np.ndarray], rows: list[ReportRow], variables: dict[str, np.ndarray]
     ) -> ConvertedNetwork:
         """Return the network of an algorithm."""
-        kwargs = {
-            "net_arch": list(self.net.layers),
-            "activation_fn": torch_activation(self.activation),
-            **self.inputs.policy_kwargs,
-        }
+        arguments: dict[str, object] = {"net_arch": list(self.net.layers), **self.inputs.policy_kwargs}
+        arguments |= convert_activation(self.agent, _ACTIVATION, _ACTIVATION)
+        every = (*self.inputs.rows, *rows)
         policy = f"{self.inputs.kind}Policy"
-        return ConvertedNetwork(algorithm, policy, kwargs, arrays, variables, tuple(rows), self.inputs.space)
+        return ConvertedNetwork(algorithm, policy, arguments, arrays, variables, every, self.inputs.space)
 
 
 def convert_sac(agent: Sb2Agent) -> ConvertedNetwork:
@@ -115,20 +109,18 @@ def convert_sac(agent: Sb2Agent) -> ConvertedNetwork:
     if not hidden:
         heads = [_reorder(network, head) for head in heads]
     arrays = {
-        **network.convert_cnn(scope, "actor"),
+        **network.inputs.convert_cnn(agent, scope, "actor"),
         **name_layers("actor.latent_pi", hidden),
         **name_layer("actor.mu", heads[0]),
         **name_layer("actor.log_std", heads[1]),
     }
     for module in ("critic", "critic_target"):
         arrays |= network.convert_critics(_MODEL, module)
-    rows = [
-        parameter_row(f"{_MODEL}/{_VALUES}/vf", "the value of an observation: SAC of SB3 does not learn it"),
-        parameter_row(
-            f"{_TARGET}/{_VALUES}/vf", "the target of the value of an observation", instead="copies of the critics",
-            is_finding=True,
-        ),
-    ]  # fmt: skip
+    message = "the value of an observation, which SAC of SB3 does not learn"
+    rows = agent.drop_parameters(f"{_MODEL}/{_VALUES}/vf", message)
+    rows += agent.drop_parameters(_TARGET, f"the target of {message}")
+    copies = "critic_target starts as a copy of the critics: SAC of SB2 has no targets of them"
+    rows.append(parameter_row(f"{_MODEL}/{_VALUES}", copies))
     return network.make("SAC", arrays, rows, _read_coefficient(agent))
 
 
@@ -150,12 +142,11 @@ def convert_td3(agent: Sb2Agent) -> ConvertedNetwork:
     arrays: dict[str, np.ndarray] = {}
     for suffix, scope in scopes.items():
         layers = [*network.list_hidden(f"{scope}/{_PI}"), read_linear(agent, f"{scope}/{_PI}/dense", DENSE)]
-        arrays |= network.convert_cnn(f"{scope}/{_PI}", f"actor{suffix}")
+        arrays |= network.inputs.convert_cnn(agent, f"{scope}/{_PI}", f"actor{suffix}")
         arrays |= name_layers(f"actor{suffix}.mu", _convert_first(network, layers))
     for suffix, scope in scopes.items():
         arrays |= network.convert_critics(scope, f"critic{suffix}")
-    instead = "copies of the networks that are trained"
-    rows = [] if has_target else [parameter_row(_TARGET, "the file does not have all of them", instead=instead)]
+    rows = [] if has_target else [copied_row(_TARGET, "copies of the networks that are trained")]
     return network.make("TD3", arrays, rows, {})
 
 

@@ -18,18 +18,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from sbformat.constants import SB2_PARAMETERS_ENTRY
 from sbformat.errors import UnsupportedError
 from sbformat.formats.sb2.networks import DENSE, ddpg_actor, ddpg_critic
+from sbformat.policies.sb2.activations import read_activation
 from sbformat.policies.sb2.agents import unsupported_actions
 from sbformat.policies.sb2.observations import read_range
 from sbformat.policies.sb2.structures import find_mlp
-from sbformat.tools.rebuild.sb2.activations import find_activation, torch_activation
+from sbformat.tools.rebuild.report import Row as ReportRow
+from sbformat.tools.rebuild.sb2.activations import convert_activation
 from sbformat.tools.rebuild.sb2.folding import Layers, Linear, Row, Signal, add_late_actions, add_plain, clip
 from sbformat.tools.rebuild.sb2.inputs import read_inputs
-from sbformat.tools.rebuild.sb2.interface import ConvertedNetwork, parameter_row, translated_row
+from sbformat.tools.rebuild.sb2.interface import ConvertedNetwork, parameter_row
 from sbformat.tools.rebuild.sb2.layers import (
-    convert_cnn,
-    has_scope,
+    copied_row,
     has_variables,
     name_layers,
     read_linear,
@@ -41,12 +43,12 @@ from sbformat.values.types import Box
 
 if TYPE_CHECKING:
     from sbformat.formats.sb2.networks import Mlp
-    from sbformat.tools.rebuild.report import Row as ReportRow
     from sbformat.tools.rebuild.sb2.inputs import Inputs
     from sbformat.tools.rebuild.sb2.interface import Sb2Agent
 
 _SCOPES: Final = {"": "model", "_target": "target"}
-_DEFAULT_ACTIVATION: Final = "relu"
+_ACTIVATION: Final = "relu"
+"""The default of both."""
 _DEFAULT_RANGE: Final = (-5.0, 5.0)
 _LEAST_VARIANCE: Final = 1e-2
 _OBSERVATIONS: Final = "input/obs_rms"
@@ -102,8 +104,7 @@ def convert_ddpg(agent: Sb2Agent) -> ConvertedNetwork:
     scopes = dict(_SCOPES)
     if not has_variables(agent, _list_variables("target", net)):
         scopes["_target"] = "model"
-        instead = "copies of the networks that are trained"
-        rows.append(parameter_row("target", "the file does not have all of them", instead=instead))
+        rows.append(copied_row("target", "copies of the networks that are trained"))
     arrays: dict[str, np.ndarray] = {}
     widths: dict[str, list[int]] = {}
     for suffix, scope in scopes.items():
@@ -115,17 +116,16 @@ def convert_ddpg(agent: Sb2Agent) -> ConvertedNetwork:
         layers = convert(network, f"{scope}/qf")
         widths["qf"] = layers.widths
         arrays |= _name(network, layers, f"{scope}/qf", f"critic{suffix}", "qf0")
-    activation = torch_activation(network.activation)
-    kwargs = {"net_arch": widths, "activation_fn": activation, "n_critics": 1, **network.inputs.policy_kwargs}
+    arguments = {"net_arch": widths, "n_critics": 1, **network.inputs.policy_kwargs}
+    arguments |= convert_activation(agent, _ACTIVATION, _ACTIVATION)
+    every = (*network.inputs.rows, *rows)
     policy = f"{network.inputs.kind}Policy"
-    return ConvertedNetwork("DDPG", policy, kwargs, arrays, {}, tuple(rows), network.inputs.space)
+    return ConvertedNetwork("DDPG", policy, arguments, arrays, {}, every, network.inputs.space)
 
 
 def _name(network: _Network, layers: Layers, scope: str, module: str, name: str) -> dict[str, np.ndarray]:
-    image, made = network.inputs.image, name_layers(f"{module}.{name}", layers.made)
-    if image is None:
-        return made
-    return convert_cnn(network.agent, scope, image, f"{module}.features_extractor") | made
+    made = name_layers(f"{module}.{name}", layers.made)
+    return network.inputs.convert_cnn(network.agent, scope, module) | made
 
 
 def _list_variables(scope: str, net: Mlp) -> list[tuple[str, tuple[int, ...]]]:
@@ -164,11 +164,12 @@ def _can_convert_critic(network: _Network, rows: list[ReportRow]) -> bool:
         _convert_critic(network, "model/qf")
     except UnsupportedError as error:
         instead = "new weights, of the distribution that torch starts with"
-        rows.append(parameter_row("model/qf", f"the critic: {error.message}", instead=instead, is_finding=True))
+        message = f"the critic: {error.message}"
+        rows.append(ReportRow(SB2_PARAMETERS_ENTRY, "model/qf", "dropped", message, instead, is_finding=True))
         return False
-    rows.append(translated_row("model/qf", "units of the first layer carry the actions, which the second one gets"))
+    rows.append(parameter_row("model/qf", "units of the first layer carry the actions, which the second one gets"))
     if network.returns is not None:
-        rows.append(translated_row(_RETURNS, "is part of the head of the critic; training does not change it"))
+        rows.append(parameter_row(_RETURNS, "is part of the head of the critic; training does not change it"))
     return True
 
 
@@ -198,10 +199,10 @@ def _read_network(agent: Sb2Agent) -> _Network:
     refuse_layer_norm(is_normed=net.is_normed)
     inputs = read_inputs(agent, net.inputs)
     statistics = _read_statistics(agent, "normalize_observations", _OBSERVATIONS, inputs.size)
-    if statistics is not None and inputs.image is not None:
+    if statistics is not None and inputs.cnn is not None:
         message = "normalize_observations: SB3 does not normalize images with a mean of each pixel"
         raise UnsupportedError(message)
-    activation = find_activation(agent, _DEFAULT_ACTIVATION)
+    activation = read_activation(agent.model.policy.settings.get("act_fun", _ACTIVATION))
     bounds = _find_bounds(agent, inputs, statistics, activation)
     returns = _read_statistics(agent, "normalize_returns", _RETURNS, 1)
     return _Network(agent, net, activation, inputs, statistics, bounds, returns)
@@ -235,7 +236,7 @@ def _find_bounds(
     Environments exceed the bounds of their spaces, so those are taken into account only where no layer can clip.
     """
     least, most = read_range(agent.data.get("observation_range", _DEFAULT_RANGE))
-    is_certain = inputs.image is not None or not isinstance(agent.model.observation_space, Box)
+    is_certain = inputs.cnn is not None or not isinstance(agent.model.observation_space, Box)
     if is_certain or not Layers(inputs.size, activation).can_clip:
         low, high = _find_extent(agent, inputs, statistics)
         return (-np.inf if low >= least else least, np.inf if high <= most else most)
@@ -245,7 +246,7 @@ def _find_bounds(
 def _find_extent(agent: Sb2Agent, inputs: Inputs, statistics: _Statistics | None) -> tuple[float, float]:
     """Return the least and the greatest item of the observations of the space, after normalization."""
     space: Any = agent.model.observation_space
-    if inputs.image is not None or not isinstance(space, Box):  # scaled, or zeros and ones
+    if inputs.cnn is not None or not isinstance(space, Box):  # scaled, or zeros and ones
         low, high = np.zeros(inputs.size), np.ones(inputs.size)
     else:
         low, high = (np.array(unpack_items(bound), np.float64) for bound in (space.low, space.high))
@@ -260,9 +261,9 @@ def _list_rows(network: _Network) -> list[ReportRow]:
     if network.clips:
         low, high = network.bounds
         message = f"a layer before the others clips the observations to {low} and {high}: the same function"
-        rows.append(translated_row("model/pi", message))
+        rows.append(parameter_row("model/pi", message))
     if network.statistics is not None:
-        rows.append(translated_row(_OBSERVATIONS, "is part of the first layer; training does not change it"))
-    message = "an actor with noise in its parameters: SB3 has none"
-    rows += [parameter_row(scope, message) for scope in _PERTURBED if has_scope(agent, scope)]
+        rows.append(parameter_row(_OBSERVATIONS, "is part of the first layer; training does not change it"))
+    for scope in _PERTURBED:
+        rows += agent.drop_parameters(scope, "an actor with noise in its parameters, which SB3 does not have")
     return rows

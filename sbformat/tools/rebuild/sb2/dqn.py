@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.formats.sb2.networks import CONNECTED, LINEAR, deepq, first_deepq, numbered
+from sbformat.policies.sb2.activations import read_activation
 from sbformat.policies.sb2.agents import unsupported_actions
 from sbformat.policies.sb2.structures import find_mlp
-from sbformat.tools.rebuild.sb2.activations import find_activation, torch_activation
+from sbformat.tools.rebuild.sb2.activations import convert_activation
 from sbformat.tools.rebuild.sb2.folding import Layers, Signal, add_plain, join_towers
 from sbformat.tools.rebuild.sb2.inputs import read_inputs
-from sbformat.tools.rebuild.sb2.interface import ConvertedNetwork, parameter_row, translated_row
+from sbformat.tools.rebuild.sb2.interface import ConvertedNetwork, parameter_row
 from sbformat.tools.rebuild.sb2.layers import (
-    convert_cnn,
-    has_scope,
+    copied_row,
     has_variables,
     name_layers,
     read_linear,
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 _SCOPE: Final = "deepq/model"
 _TARGET: Final = "deepq/target_q_func/model"
 _PERTURBED: Final = ("deepq/perturbed_model", "deepq/adaptive_model")
-_DEFAULT_ACTIVATION: Final = "relu"
+_ACTIVATION: Final = "relu"
+"""The default of both."""
 
 
 def convert_q_network(agent: Sb2Agent) -> ConvertedNetwork:
@@ -51,7 +52,7 @@ def convert_q_network(agent: Sb2Agent) -> ConvertedNetwork:
     forms = (deepq, first_deepq)
     net, form = find_mlp(agent.model, _SCOPE, forms)
     refuse_layer_norm(is_normed=net.is_normed)
-    activation = find_activation(agent, _DEFAULT_ACTIVATION)
+    activation = read_activation(agent.model.policy.settings.get("act_fun", _ACTIVATION))
     inputs = read_inputs(agent, net.inputs)
     arrays: dict[str, np.ndarray] = {}
     widths: list[int] = []
@@ -60,13 +61,11 @@ def convert_q_network(agent: Sb2Agent) -> ConvertedNetwork:
         layers = Layers(inputs.size, activation)
         _add_network(agent, layers, net, inputs, scope, is_first=form == 1)
         widths = layers.widths
-        if inputs.image is not None:
-            within = scope if form == 1 else f"{scope}/action_value"
-            arrays |= convert_cnn(agent, within, inputs.image, f"{module}.features_extractor")
+        arrays |= inputs.convert_cnn(agent, scope if form == 1 else f"{scope}/action_value", module)
         arrays |= name_layers(f"{module}.q_net", layers.made)
-    kwargs = {"net_arch": widths, "activation_fn": torch_activation(activation), **inputs.policy_kwargs}
-    rows = tuple(_list_rows(agent, net, is_first=form == 1, has_target=has_target))
-    return ConvertedNetwork("DQN", f"{inputs.kind}Policy", kwargs, arrays, {}, rows, inputs.space)
+    arguments = {"net_arch": widths, **convert_activation(agent, _ACTIVATION, _ACTIVATION), **inputs.policy_kwargs}
+    rows = (*inputs.rows, *_list_rows(agent, net, has_target=has_target))
+    return ConvertedNetwork("DQN", f"{inputs.kind}Policy", arguments, arrays, {}, rows, inputs.space)
 
 
 def _add_network(agent: Sb2Agent, layers: Layers, net: Mlp, inputs: Inputs, scope: str, *, is_first: bool) -> None:
@@ -92,18 +91,17 @@ def _read_tower(agent: Sb2Agent, scope: str, hidden: int) -> list[Linear]:
     return [read_linear(agent, name, CONNECTED) for name in names]
 
 
-def _list_rows(agent: Sb2Agent, net: Mlp, *, is_first: bool, has_target: bool) -> list[Row]:
-    rows = []
-    if is_first:
-        rows.append(parameter_row(f"{_SCOPE}/q", "DQN of SB2 2.0 does not use it"))
+def _list_rows(agent: Sb2Agent, net: Mlp, *, has_target: bool) -> list[Row]:
+    rows = agent.drop_parameters(f"{_SCOPE}/q", "DQN of SB2 2.0 does not use it")
     if net.is_dueling:
         message = (
-            "one network computes the sum of both towers, with the same values; training changes its weights "
-            "independently of each other, those between the towers included, which are 0 now"
+            "one network computes the sum of both towers, with the same values; training changes all its weights, "
+            "also those between the towers, which are 0 now"
         )
-        rows.append(translated_row(f"{_SCOPE}/state_value", message))
+        rows.append(parameter_row(f"{_SCOPE}/state_value", message))
     if not has_target:
-        rows.append(parameter_row(_TARGET, "the file does not have all of it", instead="a copy of the Q-network"))
-    message = "a network with noise in its parameters: SB3 has none"
-    rows += [parameter_row(scope, message) for scope in _PERTURBED if has_scope(agent, scope)]
+        rows.append(copied_row(_TARGET, "a copy of the Q-network"))
+    for scope in _PERTURBED:
+        rows += agent.drop_parameters(scope, "a network with noise in its parameters, which SB3 does not have")
+    rows += agent.drop_parameters(_TARGET, "parameters of the target that its network does not have")
     return rows

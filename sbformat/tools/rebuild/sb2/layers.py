@@ -1,17 +1,18 @@
-"""The layers of SB2 as torch has them: weights (outputs, inputs), filters (filters, channels, height, width)."""
+"""The linear layers of SB2 as torch has them: weights (outputs, inputs)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
+from sbformat.constants import SB2_PARAMETERS_ENTRY
 from sbformat.errors import UnsupportedError
-from sbformat.formats.sb2.networks import CONVOLUTIONS, LINEAR, convolve
+from sbformat.tools.rebuild.report import Row
 from sbformat.tools.rebuild.sb2.folding import Linear
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    import numpy as np
 
     from sbformat.formats.sb2.networks import Variable
     from sbformat.tools.rebuild.sb2.interface import Sb2Agent
@@ -28,11 +29,6 @@ def refuse_layer_norm(*, is_normed: bool) -> None:
     if is_normed:
         message = "its layers are normalized (LayerNorm), and SB3 has no policy with such layers"
         raise UnsupportedError(message)
-
-
-def has_scope(agent: Sb2Agent, scope: str) -> bool:
-    """Return whether the file has parameters in a scope."""
-    return any(name.startswith(f"{scope}/") for name in agent.parameters)
 
 
 def has_variables(agent: Sb2Agent, variables: Iterable[Variable]) -> bool:
@@ -76,20 +72,10 @@ def name_layer(name: str, layer: Linear) -> dict[str, np.ndarray]:
     return {f"{name}.weight": layer.weight, f"{name}.bias": layer.bias}
 
 
-def convert_cnn(agent: Sb2Agent, scope: str, image: tuple[int, ...], prefix: str) -> dict[str, np.ndarray]:
-    """Return SB2's CNN as SB3's NatureCNN.
+def copied_row(name: str, instead: str) -> Row:
+    """Return a row about networks that the file does not have, or not completely.
 
-    :param image: height, width and channels
-    :param prefix: ``features_extractor``, or with a module before it
+    :param name: of their scope
+    :param instead: what the result has
     """
-    made = {}
-    sides = image[:2]
-    for number, (name, size, stride, _) in enumerate(CONVOLUTIONS):
-        filters = agent.array(f"{scope}/{name}/w:0").transpose(3, 2, 0, 1)
-        layer = Linear(np.ascontiguousarray(filters), agent.array(f"{scope}/{name}/b:0").reshape(-1))
-        made.update(name_layer(f"{prefix}.cnn.{_STRIDE * number}", layer))
-        sides = tuple(convolve(side, size, stride, is_padded=False) for side in sides)
-    weight, bias = read_linear(agent, f"{scope}/fc1", LINEAR)
-    channels = CONVOLUTIONS[-1][-1]
-    by_channel = weight.reshape(len(bias), *sides, channels).transpose(0, 3, 1, 2)
-    return made | name_layer(f"{prefix}.linear.0", Linear(by_channel.reshape(weight.shape), bias))
+    return Row(SB2_PARAMETERS_ENTRY, name, "dropped", "the file does not have all of it", instead, is_finding=True)

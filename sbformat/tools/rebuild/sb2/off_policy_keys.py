@@ -115,7 +115,7 @@ def _convert_learning_rates(keys: Keys) -> None:
     actor, critic = keys.get("actor_lr"), keys.get("critic_lr")
     keys.rename("actor_lr", "learning_rate")
     if actor == critic:
-        keys.note_done("critic_lr")
+        keys.merge("critic_lr", "learning_rate in SB3, for actor and critic")
         return
     message = "SB3 has one learning rate for actor and critic"
     keys.drop("critic_lr", message, f"actor_lr, {actor}")
@@ -191,8 +191,9 @@ def _convert_her_keys(agent: Sb2Agent, keys: Keys) -> None:
     arguments = {key: keys.get(key) for key in ("n_sampled_goal", "goal_selection_strategy")}
     keys.set("replay_buffer_kwargs", {key: value for key, value in arguments.items() if value is not None},
              "n_sampled_goal", "arguments of HerReplayBuffer")  # fmt: skip
-    for key in ("goal_selection_strategy", "her_obs_space", "her_action_space"):
-        keys.note_done(key)
+    keys.merge("goal_selection_strategy", "part of replay_buffer_kwargs in SB3")
+    keys.merge("her_obs_space", "observation_space in SB3")
+    keys.merge("her_action_space", "equal to action_space")
 
 
 def _to_float(value: object) -> object:
