@@ -68,7 +68,9 @@ def configure(subparsers: Any) -> None:
         metavar="NAME",
         help="keep a class or function that is not known, by its exact dotted name; SB3 calls it; repeatable",
     )
-    add_set_option(parser, "give a key of data a JSON value, where a schedule of one's own is lost; repeatable")
+    add_set_option(
+        parser, """give a key of data a JSON value; repeatable; a schedule: learning_rate='{"linear": [3e-4, 0]}'"""
+    )
     parser.add_argument("--keep-system-info", action="store_true", help="keep system_info.txt and tensorboard_log")
     parser.add_argument("--force", action="store_true", help="overwrite OUT")
     _files.add_reading_options(parser)

@@ -308,6 +308,12 @@ def _render_discrete(value: Discrete, _: int) -> str:
     return f"Discrete({value.n}, start={value.start})" if value.start else f"Discrete({value.n})"
 
 
+def render_linear(value: LinearSchedule) -> str:
+    """Return a linear schedule as ``linear 0.0008 -> 0.0``; ``over 0.5`` if it ends after half of the training."""
+    part = "" if value.end_fraction == 1 else f" over {value.end_fraction}"
+    return f"linear {value.start} -> {value.end}{part}"
+
+
 def _render_function(value: Function, depth: int) -> str:
     if value.schedule is not None:
         return f"{_render(value.schedule, depth)}, from {value.qualname}"
@@ -339,7 +345,7 @@ _RENDERERS: Final[tuple[tuple[Any, Callable[[Any, int], str]], ...]] = (
     (Sequence, lambda value, depth: f"Sequence({_render(value.feature_space, depth)})"),
     (Graph, lambda value, depth: f"Graph({_joined((value.node_space, value.edge_space), depth)})"),
     (ConstantSchedule, lambda value, _: f"constant {value.value}"),
-    (LinearSchedule, lambda value, _: f"linear from {value.start} to {value.end} over {value.end_fraction}"),
+    (LinearSchedule, lambda value, _: render_linear(value)),
     (FloatSchedule, lambda value, depth: _render(value.schedule, depth)),
     (Function, _render_function),
     (CarriedClass, lambda value, depth: f"class {value.name}({_joined(value.bases, depth)}), pickled by value"),

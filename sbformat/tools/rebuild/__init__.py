@@ -52,6 +52,7 @@ from sbformat.immutable import thaw
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
 from sbformat.schema import known_keys
+from sbformat.schema.assigned import encode_assigned
 from sbformat.tools.rebuild.context import OnUnknown, Options, RebuildContext
 from sbformat.tools.rebuild.entries import rebuild_entries
 from sbformat.tools.rebuild.her import HerObservation, find_her_observation, find_inner_algorithm
@@ -139,7 +140,9 @@ def rebuild(
     :param allow: exact dotted names of unknown classes and functions to keep: SB3 imports and calls them. All others
         are dropped, and an unknown policy class is replaced by SB3's own for the algorithm and observations if all
         weights fit it
-    :param assign: values by key of ``data`` to use instead of the archive's, for a custom schedule that is lost
+    :param assign: values by key of ``data`` to use instead of the archive's; a schedule is a
+        :class:`~sbformat.LinearSchedule` or :class:`~sbformat.ConstantSchedule`, or the same as JSON:
+        ``{"linear": [3e-4, 0]}``, ``{"constant": 3e-4}``
     :param keep_system_info: keep ``system_info.txt`` and ``tensorboard_log``
     :param supplied_at_load: keys of ``data`` whose values will be passed to SB3's ``load`` as ``custom_objects``: the
         result contains null for them
@@ -183,7 +186,7 @@ def rebuild(
     _require_known_keys(name, assign or {})
     chosen = None if policy_class is None else _resolve_policy_class(policy_class, name)
     options = Options(release, on_unknown, chosen, keep_system_info, frozenset(supplied_at_load), frozenset(allow))
-    assigned = {key: thaw(value) for key, value in (assign or {}).items()}
+    assigned = {key: encode_assigned(key, thaw(value), release) for key, value in (assign or {}).items()}
     context = RebuildContext(archive, name, ALGORITHMS[name], options, assigned)
     if her is not None and not context.has_sb3_policy:
         her, why_no_her = None, "its policy class is a custom one"

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.tools.rebuild.sb2.on_policy import convert_actor_critic
-from sbformat.tools.rebuild.sb2.on_policy_keys import convert_ppo2_keys
+from sbformat.tools.rebuild.sb2.on_policy_keys import (
+    convert_a2c_keys,
+    convert_acktr_keys,
+    convert_ppo1_keys,
+    convert_ppo2_keys,
+    convert_trpo_keys,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +27,12 @@ class Conversion(NamedTuple):
 
 
 CONVERSIONS: Final = {
+    "A2C": Conversion(convert_actor_critic, convert_a2c_keys),
+    "ACKTR": Conversion(convert_actor_critic, convert_acktr_keys),
+    "GAIL": Conversion(convert_actor_critic, convert_trpo_keys),
+    "PPO1": Conversion(convert_actor_critic, convert_ppo1_keys),
     "PPO2": Conversion(convert_actor_critic, convert_ppo2_keys),
+    "TRPO": Conversion(convert_actor_critic, convert_trpo_keys),
 }
 """By the name of the algorithm; HER is converted as the algorithm that it wraps."""
 
