@@ -1,8 +1,8 @@
 """Policies of SB2 with an LSTM as RecurrentPPO's.
 
 RecurrentPPO has an LSTM after the features extractor, then the layers of ``net_arch``. So has SB2 where nothing but a
-CNN is before the LSTM: ``CnnLstmPolicy``, ``net_arch=["lstm", ...]``, ``layers=[]``. Policy and value function share the
-LSTM in SB2: ``shared_lstm``. The cell is the same, with its gates in another order and one bias instead of two:
+CNN is before the LSTM: ``CnnLstmPolicy``, ``net_arch=["lstm", ...]``, ``layers=[]``. Policy and value function of SB2
+share the LSTM: ``shared_lstm``. The cell is the same, with its gates in another order and one bias instead of two:
 
     SB2      input, forget, output, candidate      x @ wx + h @ wh + b
     torch    input, forget, candidate, output      weight_ih @ x + bias_ih + weight_hh @ h + bias_hh
