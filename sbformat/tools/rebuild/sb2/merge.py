@@ -21,8 +21,16 @@ def merge_reports(conversion: Conversion, rows: Sequence[Row]) -> tuple[Row, ...
 
     :param rows: of the rebuild of ``conversion.archive``
     """
-    kept = [_merge_row(conversion, row) for row in rows if row.entry == DATA_ENTRY]
+    kept = [
+        _merge_row(conversion, row) for row in rows if row.entry == DATA_ENTRY and not _is_bookkeeping(conversion, row)
+    ]
     return (*kept, *conversion.rows, *_report_entries(rows))
+
+
+def _is_bookkeeping(conversion: Conversion, row: Row) -> bool:
+    """Return whether a row is about a key that SB3 would set by itself, and does not train with."""
+    setting = conversion.settings.get(row.key or "")
+    return setting is not None and setting.source is None and not setting.note
 
 
 def _merge_row(conversion: Conversion, row: Row) -> Row:
