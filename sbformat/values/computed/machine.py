@@ -31,7 +31,8 @@ from sbformat.errors import escape
 from sbformat.values.computed import operations, piecewise
 from sbformat.values.computed.errors import refuse
 from sbformat.values.computed.expressions import PROGRESS, Expression, apply
-from sbformat.values.computed.frames import Frame, execute
+from sbformat.values.computed.frames import Frame
+from sbformat.values.computed.handlers import execute
 from sbformat.values.computed.instructions import decode_instructions
 from sbformat.values.computed.library import find_builtin
 from sbformat.values.computed.objects import (
