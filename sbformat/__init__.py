@@ -18,6 +18,7 @@ _MODULES: Final = {
     "data": "Serialized",
     "errors": "ContainerError DataError FormatError LimitError MissingEntryError PickleError SbformatError TensorError "
     "UnsupportedError ValidationError",
+    "folders.report": "AgentFiles FolderReport OtherFile inspect_folder",
     "formats.replay_buffer": "Episode ReplayBuffer read_replay_buffer",
     "formats.vecnormalize": "RunningMeanStd VecNormalize read_vecnormalize write_vecnormalize writes_vecnormalize",
     "html_report.report": "HtmlReport report",
@@ -43,6 +44,7 @@ _MODULES: Final = {
     "tools.rebuild": "RebuildReport Rebuilt RebuiltStatistics rebuild rebuild_vecnormalize",
     "tools.scan": "Finding ScanReport scan",
     "values": "decode",
+    "values.types": "ConstantSchedule LinearSchedule",
     "writer": "new write writes",
 }
 """The public names, by the module that defines them."""

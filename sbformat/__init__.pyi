@@ -14,6 +14,10 @@ from sbformat.errors import SbformatError as SbformatError
 from sbformat.errors import TensorError as TensorError
 from sbformat.errors import UnsupportedError as UnsupportedError
 from sbformat.errors import ValidationError as ValidationError
+from sbformat.folders.report import AgentFiles as AgentFiles
+from sbformat.folders.report import FolderReport as FolderReport
+from sbformat.folders.report import OtherFile as OtherFile
+from sbformat.folders.report import inspect_folder as inspect_folder
 from sbformat.formats.replay_buffer import Episode as Episode
 from sbformat.formats.replay_buffer import ReplayBuffer as ReplayBuffer
 from sbformat.formats.replay_buffer import read_replay_buffer as read_replay_buffer
@@ -72,6 +76,8 @@ from sbformat.tools.scan import Finding as Finding
 from sbformat.tools.scan import ScanReport as ScanReport
 from sbformat.tools.scan import scan as scan
 from sbformat.values import decode as decode
+from sbformat.values.types import ConstantSchedule as ConstantSchedule
+from sbformat.values.types import LinearSchedule as LinearSchedule
 from sbformat.writer import new as new
 from sbformat.writer import write as write
 from sbformat.writer import writes as writes

@@ -18,7 +18,7 @@ from sbformat.constants import OPTIMIZER_WORD
 from sbformat.data import Serialized
 from sbformat.errors import escape
 from sbformat.rendering import format_size
-from sbformat.values.render import render_line
+from sbformat.values.render import render_line, render_linear
 from sbformat.values.types import ConstantSchedule, FloatSchedule, Function, LinearSchedule
 
 if TYPE_CHECKING:
@@ -217,8 +217,7 @@ def _find_schedule(value: object) -> object:
 
 def _render_linear(schedule: LinearSchedule) -> Cell:
     """Return a linear schedule as a cell: ``linear 0.0008 -> 0.0``."""
-    part = "" if schedule.end_fraction == 1 else f" over {schedule.end_fraction}"
-    text = escape(f"linear {schedule.start} -> {schedule.end}{part}", _CELL)
+    text = escape(render_linear(schedule), _CELL)
     return Cell(text, float(schedule.start) if math.isfinite(schedule.start) else None, is_words=True)
 
 

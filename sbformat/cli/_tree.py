@@ -6,7 +6,8 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from sbformat.tools.scan.folders import find_roots, list_tree
+from sbformat.io.links import find_roots
+from sbformat.tools.scan.folders import list_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,6 +6,7 @@ The output is bounded: deep values and long lists are shortened, and no more tha
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import struct
 from typing import TYPE_CHECKING, Any, Final
@@ -61,6 +62,9 @@ _ITEMS: Final = 64
 _CHARACTERS: Final = 200
 _BITS: Final = 64
 _INLINE: Final = 4
+_REPORT_CHARACTERS: Final = 1 << 24
+"""Characters of JSON in all values of one report."""
+_ROW_CHARACTERS: Final = 16
 
 
 class _Quota:
@@ -76,6 +80,24 @@ def render_json(value: object) -> Any:
     :param value: as :func:`sbformat.values.decode` returns it
     """
     return _json(value, _Quota(), 0)
+
+
+class ValueRenderer:
+    """Renders the values of one report as JSON: a small file cannot make a report of gigabytes.
+
+    :param characters: of JSON in all values together; further values are ``{"kind": "more"}``
+    """
+
+    def __init__(self, characters: int = _REPORT_CHARACTERS) -> None:
+        self._left = characters
+
+    def render(self, value: object) -> Any:
+        """Return a decoded value as :func:`render_json` does, while there is space for it."""
+        if self._left <= 0:
+            return {"kind": "more"}
+        made = render_json(value)
+        self._left -= _ROW_CHARACTERS + (len(json.dumps(made)) if isinstance(made, (str, list, dict)) else 0)
+        return made
 
 
 def _json(value: object, left: _Quota, depth: int) -> Any:
@@ -286,6 +308,12 @@ def _render_discrete(value: Discrete, _: int) -> str:
     return f"Discrete({value.n}, start={value.start})" if value.start else f"Discrete({value.n})"
 
 
+def render_linear(value: LinearSchedule) -> str:
+    """Return a linear schedule as ``linear 0.0008 -> 0.0``; ``over 0.5`` if it ends after half of the training."""
+    part = "" if value.end_fraction == 1 else f" over {value.end_fraction}"
+    return f"linear {value.start} -> {value.end}{part}"
+
+
 def _render_function(value: Function, depth: int) -> str:
     if value.schedule is not None:
         return f"{_render(value.schedule, depth)}, from {value.qualname}"
@@ -317,7 +345,7 @@ _RENDERERS: Final[tuple[tuple[Any, Callable[[Any, int], str]], ...]] = (
     (Sequence, lambda value, depth: f"Sequence({_render(value.feature_space, depth)})"),
     (Graph, lambda value, depth: f"Graph({_joined((value.node_space, value.edge_space), depth)})"),
     (ConstantSchedule, lambda value, _: f"constant {value.value}"),
-    (LinearSchedule, lambda value, _: f"linear from {value.start} to {value.end} over {value.end_fraction}"),
+    (LinearSchedule, lambda value, _: render_linear(value)),
     (FloatSchedule, lambda value, depth: _render(value.schedule, depth)),
     (Function, _render_function),
     (CarriedClass, lambda value, depth: f"class {value.name}({_joined(value.bases, depth)}), pickled by value"),

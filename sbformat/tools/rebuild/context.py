@@ -19,6 +19,8 @@ from sbformat.values.render import render_line
 from sbformat.values.types import Reference
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sbformat.archive.archive import Archive
     from sbformat.globals.releases import Target
     from sbformat.tools.rebuild.her import HerObservation
@@ -50,10 +52,17 @@ class RebuildContext:
     :param family: of the algorithm
     :param options: of the caller
     :param assigned: values by key of ``data`` to use instead of the archive's
+    :param decoded: meanings of values of ``data`` that are already known
     """
 
     def __init__(
-        self, archive: Archive, algorithm: str, family: Family, options: Options, assigned: dict[str, Any]
+        self,
+        archive: Archive,
+        algorithm: str,
+        family: Family,
+        options: Options,
+        assigned: dict[str, Any],
+        decoded: Mapping[str, object] | None = None,
     ) -> None:
         self.archive = archive
         self.algorithm = algorithm
@@ -66,6 +75,8 @@ class RebuildContext:
         """Why they are not known."""
         self.last_learning_rate: float | None = None
         """The learning rate that the first optimizer had last."""
+        self.new_learning_rate: float | None = None
+        """The learning rate of the new ``data``, if it is a number."""
         self.required_arguments: dict[str, tuple[object, str]] = {}
         """Arguments that the policy needs so that it has the stored layers, and why."""
         self.policy_arguments: dict[str, Any] | None = {}
@@ -78,7 +89,7 @@ class RebuildContext:
         """The report so far."""
         self.refused: list[str] = []
         """What ``on_unknown="error"`` raises at the end."""
-        self._decoded: dict[str, object] = {}
+        self._decoded: dict[str, object] = dict(decoded or {})
 
     # -- the archive ----------------------------------------------------------------------------------
 

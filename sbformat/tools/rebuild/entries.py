@@ -48,6 +48,8 @@ def rebuild_entries(context: RebuildContext) -> Archive:
     copies = CpuCopies()
     optimizers = _read_optimizers(context, copies)
     data = rebuild_data(context)
+    rate = data.get("learning_rate")
+    context.new_learning_rate = rate if type(rate) in (int, float) else None
     match = check_weights(context, network, data)
     parameters = {_POLICY: policy.with_tree(copies.copy(network.tree))}
     parameters.update(_rebuild_optimizers(context, optimizers, network, match))

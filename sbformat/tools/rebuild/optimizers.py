@@ -41,6 +41,8 @@ _STEPPED: Final = ("exp_avg", "square_avg")
 _MAX_ITEMS: Final = 1_000_000
 """Items that are copied: in a file any number of them can be shared."""
 _MAX_STEPS: Final = 2**63
+_ACTOR_CRITIC_ADAM: Final = {"eps": 1e-5}
+"""The option that actor-critic policies pass to Adam unless ``optimizer_kwargs`` is given."""
 _GPU_OPTIONS: Final = {"fused": None, "capturable": False}
 """Options for parameters on a GPU only, and their values on the CPU."""
 _CLASS_BY_OPTION: Final = (
@@ -318,12 +320,10 @@ def _new_options(context: RebuildContext, pair: Pair) -> dict[str, Any]:
     arguments = context.policy_arguments or {}
     made, given = arguments.get("optimizer_class"), arguments.get("optimizer_kwargs")
     keywords = made.keywords if isinstance(made, Partial) else {}
-    rate = (
-        context.last_learning_rate
-        if context.last_learning_rate is not None and context.last_learning_rate >= 0
-        else context.family.learning_rate
-    )
-    return {**OPTIMIZERS[pair].defaults, **keywords, **(given if isinstance(given, dict) else {}), "lr": rate}
+    rates = (context.last_learning_rate, context.new_learning_rate)
+    rate = next((rate for rate in rates if rate is not None and rate >= 0), context.family.learning_rate)
+    own = _ACTOR_CRITIC_ADAM if pair == ADAM and context.family.kind == "actor_critic" and given is None else {}
+    return {**OPTIMIZERS[pair].defaults, **own, **keywords, **(given if isinstance(given, dict) else {}), "lr": rate}
 
 
 def make_entropy_state(context: RebuildContext) -> dict[str, Any]:

@@ -45,7 +45,8 @@ def _encode_schedule(context: RebuildContext, key: str, meaning: object) -> Any:
     constant = _find_constant(schedule)
     _check_rate(constant)
     if constant is not None and key != "delta_std_schedule":  # ARS calls that one without a check
-        context.report("translated", f"{shown}: a number instead of a function", key=key)
+        form = "a function" if isinstance(meaning, Function) else "an object"
+        context.report("translated", f"a number instead of {form}", key=key)
         return constant
     if not _is_known(schedule):
         while isinstance(schedule, FloatSchedule):

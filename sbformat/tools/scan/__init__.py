@@ -15,10 +15,11 @@ from sbformat.archive.folder import FileEntries, is_sb3_name, open_folder
 from sbformat.archive.kinds import detect_kind
 from sbformat.errors import SbformatError, UnsupportedError, escape, require_names
 from sbformat.globals.dangerous import explain_danger
+from sbformat.io.links import find_roots, is_within
 from sbformat.io.source import FileSource, iter_views, open_large, open_source
 from sbformat.limits import DEFAULT_LIMITS, Budget
 from sbformat.tools.scan.files import FileScanner
-from sbformat.tools.scan.folders import find_roots, is_large_and_unknown, is_within, list_tree
+from sbformat.tools.scan.folders import is_large_and_unknown, list_tree
 from sbformat.tools.scan.location import Location
 from sbformat.tools.scan.members import read_member
 from sbformat.tools.scan.report import RULES, VERDICTS, Finding, ScanReport, Skipped

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sbformat.archive.kinds import detect_kind, is_safetensors
 from sbformat.constants import DATA_ENTRY, END_SIGNATURE, NPY_MAGIC, PICKLE_SUFFIXES, PTH_SUFFIX, VERSION_ENTRY
 from sbformat.errors import LimitError, PickleError
+from sbformat.io.links import is_within
 from sbformat.io.source import LARGE_FILE_BYTES, BytesSource
 from sbformat.limits import Budget
 from sbformat.pkl import attempt
@@ -23,14 +24,10 @@ from sbformat.tools.scan.recover import contains_blob_key, find_npy_pickle, is_t
 from sbformat.tools.scan.report import Skipped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from mmap import mmap
 
     from sbformat.limits import Limits
 
-_HUB_FOLDERS: Final = ("models--", "datasets--", "spaces--")
-_SNAPSHOTS: Final = "snapshots"
-_BLOBS: Final = "blobs"
 _ALWAYS: Final = frozenset({"zip", "torch-legacy", "pickle"})
 _HEAD_BYTES: Final = 4096
 _ZIP_TAIL_BYTES: Final = 22 + 0xFFFF
@@ -50,27 +47,6 @@ class Tree(NamedTuple):
     names: dict[str, list[str]]
     """Second names of files, by the name under which each is listed."""
     skipped: list[Skipped]
-
-
-def find_roots(folder: str) -> tuple[str, ...]:
-    """Return the folders that belong to a tree: its top, and the ``blobs`` that a Hugging Face snapshot links to."""
-    top = os.path.realpath(folder)
-    parts = top.split(os.sep)
-    for at in range(len(parts) - 1, 1, -1):
-        blobs = os.sep.join([*parts[:at], _BLOBS])
-        if parts[at] == _SNAPSHOTS and parts[at - 1].startswith(_HUB_FOLDERS) and os.path.isdir(blobs):
-            return top, os.path.realpath(blobs)
-    return (top,)
-
-
-def is_within(path: str, roots: Iterable[str]) -> bool:
-    """Return whether a path, or the target of a link, is in a tree.
-
-    :param path: of a link or anything else
-    :param roots: as :func:`find_roots` returns them
-    """
-    target = os.path.realpath(path)
-    return any(target == root or target.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
 
 
 def list_tree(top: str, roots: tuple[str, ...], seen: set[FileId], *, finds_archives: bool) -> Tree:

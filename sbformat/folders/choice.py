@@ -1,0 +1,92 @@
+"""The agent of a folder, with its statistics: for ``load_policy(folder)`` and the commands that run an agent."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sbformat.constants import DATA_ENTRY
+from sbformat.errors import UnsupportedError, quote
+from sbformat.folders.listing import join_name
+from sbformat.folders.names import parse_name
+from sbformat.folders.report import inspect_folder
+from sbformat.folders.settings import read_normalize
+from sbformat.limits import DEFAULT_LIMITS, Limits
+
+if TYPE_CHECKING:
+    from sbformat.folders.report import AgentFiles, FolderReport
+
+_LISTED: Final = 8
+
+
+class ChosenAgent(NamedTuple):
+    """The agent of a folder."""
+
+    path: str
+    """Of its archive."""
+    statistics: str | None
+    """The path of its statistics: a file, or the folder with SB2's two."""
+    is_normalized: bool | None
+    """Whether ``config.yml`` says that observations were normalized; None if there is none, or without PyYAML."""
+    remark: str
+    """Which files were chosen, as a sentence."""
+
+
+def find_in_folder(source: object, limits: Limits = DEFAULT_LIMITS) -> ChosenAgent | None:
+    """Return the agent of a folder; None for what is not a folder, an unzipped archive, and a folder without agents.
+
+    :param source: any source of :func:`sbformat.read`
+    :param limits: for each file
+    :raises UnsupportedError: when the folder has several agents, and none of them is the one to prefer
+    """
+    if not isinstance(source, (str, os.PathLike)) or not os.path.isdir(source):
+        return None
+    top = os.fsdecode(source)
+    if os.path.isfile(os.path.join(top, DATA_ENTRY)):
+        return None
+    report = inspect_folder(top, limits=limits)
+    return _complete(report, choose_agent(report), limits) if report.agents else None
+
+
+def choose_agent(report: FolderReport) -> AgentFiles:
+    """Return the best agent; without one the only one that is not a checkpoint, or else the last checkpoint.
+
+    :raises UnsupportedError: when several are left
+    """
+    best = [agent for agent in report.agents if agent.role == "best"]
+    plain = [agent for agent in report.agents if agent.role == "agent"]
+    plain = [agent for agent in plain if agent.kind != "policy-file"] or plain
+    checkpoints = [agent for agent in report.agents if agent.role == "checkpoint"]
+    if len(best) == 1 and not _are_apart(best[0], plain):
+        return best[0]
+    if not best and len(plain) == 1:
+        return plain[0]
+    series = {(name.folder, name.series) for name in (parse_name(agent.path) for agent in checkpoints)}
+    if not best and not plain and len(series) == 1:
+        return max(checkpoints, key=lambda agent: agent.steps or 0)
+    names = [agent.path for agent in (*best, *plain)] or [agent.path for agent in checkpoints]
+    listed = ", ".join(quote(name, 100) for name in names[:_LISTED])
+    more = f", \N{HORIZONTAL ELLIPSIS} {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    message = f"the folder has {len(report.agents)} agents: name the file of one of them: {listed}{more}"
+    raise UnsupportedError(message)
+
+
+def _are_apart(best: AgentFiles, others: list[AgentFiles]) -> bool:
+    """Return whether other agents are in other runs: not in the folder of the best one, nor in the one above it."""
+    here = parse_name(best.path).folder
+    return any(parse_name(agent.path).folder not in (here, here.rpartition("/")[0]) for agent in others)
+
+
+def _complete(report: FolderReport, agent: AgentFiles, limits: Limits) -> ChosenAgent:
+    is_normalized = read_normalize(report.path, agent.settings, limits)
+    statistics = None
+    if agent.statistics and is_normalized is not False:
+        statistics = join_name(report.path, agent.statistics[0])
+        if len(agent.statistics) > 1:
+            statistics = os.path.dirname(statistics)
+    remark = f"the agent is {quote(agent.path)}"
+    if statistics is not None:
+        remark += f", its statistics {' and '.join(quote(name) for name in agent.statistics)}"
+    elif agent.statistics:
+        remark += ", which config.yml says was trained without VecNormalize"
+    return ChosenAgent(join_name(report.path, agent.path), statistics, is_normalized, remark)

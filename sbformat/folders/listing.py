@@ -1,0 +1,100 @@
+"""The files of a folder and of those below it, with the kind of each that may be an archive."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from sbformat.constants import DATA_ENTRY
+from sbformat.errors import SbformatError, UnsupportedError
+from sbformat.folders.names import AGENT_SUFFIXES, order_key
+from sbformat.folders.other_zips import is_other_zip
+from sbformat.formats.opener import open_archive
+from sbformat.io.links import find_roots, is_within
+from sbformat.limits import Budget
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from sbformat.archive.kinds import Kind
+    from sbformat.limits import Limits
+
+
+class ListedFile(NamedTuple):
+    """A file, or a folder that is an unzipped archive."""
+
+    name: str
+    """The path from the top of the folder, with slashes."""
+    kind: Kind | None
+    """None for a file that is not one of those that sbformat reads."""
+    outcome: str
+    """Of a file that may be an archive and could not be read: the kind of error; otherwise empty."""
+    message: str
+    """Why it could not be read."""
+
+
+def list_files(top: str, limits: Limits, leave_out: Collection[str] = ()) -> list[ListedFile]:
+    """Return the files of a folder in the order of their names; folders that cannot be opened are listed as files.
+
+    Hidden files and folders are left out, and links that lead out of the folder or to folders.
+
+    :param top: the folder
+    :param limits: for opening one file
+    :param leave_out: real paths of folders that are not listed
+    :raises OSError: when the folder itself cannot be opened
+    """
+    return [_classify(top, name, limits) for name in sorted(_walk(top, leave_out), key=order_key)]
+
+
+def join_name(top: str, name: str) -> str:
+    """Return the path of a listed file."""
+    return os.path.join(top, *name.split("/"))
+
+
+def _walk(top: str, leave_out: Collection[str]) -> Iterator[str]:
+    roots = find_roots(top)
+    folders = [""]
+    while folders:
+        here = folders.pop()
+        try:
+            with os.scandir(join_name(top, here) if here else top) as found:
+                items = [item for item in found if not item.name.startswith(".")]
+        except OSError:
+            if not here:
+                raise
+            yield here
+            continue
+        if here and any(item.name == DATA_ENTRY and _is_file(item, roots) for item in items):
+            yield here  # an unzipped archive
+            continue
+        for item in items:
+            name = f"{here}/{item.name}" if here else item.name
+            if item.is_dir(follow_symlinks=False):
+                if os.path.realpath(item.path) not in leave_out:
+                    folders.append(name)
+            elif _is_file(item, roots):
+                yield name
+
+
+def _is_file(item: os.DirEntry[str], roots: tuple[str, ...]) -> bool:
+    """Return whether it is a regular file, or a link to one that belongs to the folder."""
+    if item.is_symlink():
+        return os.path.isfile(item.path) and is_within(item.path, roots)
+    return item.is_file(follow_symlinks=False)
+
+
+def _classify(top: str, name: str, limits: Limits) -> ListedFile:
+    """Return a file with its kind, for which it is opened; its arrays are not read."""
+    path = join_name(top, name)
+    if not name.lower().endswith(AGENT_SUFFIXES) and not os.path.isdir(path):
+        return ListedFile(name, None, "", "")
+    try:
+        return ListedFile(name, open_archive(path, Budget(limits), in_memory=False).format, "", "")
+    except UnsupportedError as error:  # another format
+        return ListedFile(name, None, "", error.message)
+    except SbformatError as error:
+        if name.lower().endswith(".zip") and is_other_zip(path):
+            return ListedFile(name, None, "", "a zip of other files")
+        return ListedFile(name, None, error.outcome, str(error))
+    except OSError as error:
+        return ListedFile(name, None, "cannot open", error.strerror or type(error).__name__)

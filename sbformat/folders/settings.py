@@ -1,0 +1,222 @@
+"""``config.yml`` and ``args.yml`` of rl_zoo3 as plain values, read by PyYAML's event parser (extra ``yaml``).
+
+rl_zoo3 loads these files with ``yaml.UnsafeLoader``, which imports and calls what a tag names. Here PyYAML only splits
+the text into events; values are made of them below: dicts, lists, numbers, text. No tag is looked up: the one that
+rl_zoo3 writes, ``!!python/object/apply:collections.OrderedDict`` with a list of pairs, is read as a dict, and the value
+of another Python tag is an :class:`Opaque`. An alias is the scalar of its anchor, or for a collection an ``Opaque``, so
+that aliases do not multiply. Bytes, events and depth are bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbformat.errors import DataError, SbformatError, UnsupportedError, escape
+from sbformat.folders.listing import join_name
+from sbformat.limits import Budget
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sbformat.limits import Limits
+
+MAX_BYTES: Final = 1 << 20
+"""The largest file that is read; those of rl_zoo3 have a few thousand bytes."""
+MAX_EVENTS: Final = 50_000
+MAX_DEPTH: Final = 32
+MISSING_EXTRA: Final = "PyYAML reads it: pip install 'sbformat[yaml]'"
+_ORDERED_DICT: Final = "tag:yaml.org,2002:python/object/apply:collections.OrderedDict"
+_PLAIN_TAGS: Final = frozenset({
+    None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:str", "tag:yaml.org,2002:int",
+    "tag:yaml.org,2002:float", "tag:yaml.org,2002:bool", "tag:yaml.org,2002:null", "tag:yaml.org,2002:python/tuple",
+    "tag:yaml.org,2002:python/unicode", "tag:yaml.org,2002:python/str", "tag:yaml.org,2002:python/dict",
+    "tag:yaml.org,2002:python/list",
+})  # fmt: skip
+_TRUE: Final = frozenset({"true", "yes", "on"})
+_FALSE: Final = frozenset({"false", "no", "off"})
+_NULL: Final = frozenset({"", "~", "null"})
+_INTEGER: Final = re.compile(r"[-+]?[0-9][0-9_]{0,40}", re.ASCII)
+_FLOAT: Final = re.compile(r"[-+]?(?:[0-9][0-9_]{0,40})?\.[0-9_]{0,40}(?:[eE][-+][0-9]{1,4})?", re.ASCII)
+_NORM_OBS: Final = re.compile(r"""['"]norm_obs['"]\s*:\s*(True|False)\b""", re.ASCII)
+
+
+class Opaque(NamedTuple):
+    """A value that is not made: that of a tag, or a second use of a list or dict."""
+
+    text: str
+    """The tag, or the alias."""
+
+
+def read_settings(path: str, limits: Limits) -> dict[str, Any]:
+    """Return the values of a file of settings.
+
+    :param path: of the file
+    :param limits: bytes are charged to ``total_bytes``
+    :raises UnsupportedError: without PyYAML, and for a file that is larger or deeper than settings are
+    :raises DataError: when it is not YAML, or not a mapping
+    :raises OSError: when it cannot be opened
+    """
+    try:
+        import yaml
+    except ImportError:
+        raise UnsupportedError(MISSING_EXTRA) from None
+    with open(path, "rb") as file:
+        data = file.read(MAX_BYTES + 1)
+    Budget(limits).spend("total_bytes", len(data))
+    if len(data) > MAX_BYTES:
+        message = f"expected settings of at most {MAX_BYTES:,} bytes"
+        raise UnsupportedError(message)
+    try:
+        found = _Builder().build(_bound(yaml.parse(data, Loader=yaml.SafeLoader)))
+    except (yaml.YAMLError, UnicodeError, RecursionError, ValueError, OverflowError) as error:
+        if isinstance(error, SbformatError):
+            raise
+        message = f"expected YAML: {escape(str(error).partition(chr(10))[0])}"
+        raise DataError(message) from None
+    if not isinstance(found, dict):
+        message = "expected YAML of a mapping"
+        raise DataError(message)
+    return found
+
+
+def read_normalize(top: str, settings: Sequence[str], limits: Limits) -> bool | None:
+    """Return whether observations were normalized, by ``normalize`` of ``config.yml``; None when it does not say.
+
+    :param top: the folder
+    :param settings: paths in it
+    :param limits: for each file
+    """
+    for name in settings:
+        if not name.rpartition("/")[2].lower().startswith("config."):
+            continue
+        try:
+            value = read_settings(join_name(top, name), limits).get("normalize")
+        except (SbformatError, OSError):
+            return None
+        return _means_normalized(value)
+    return None
+
+
+def _means_normalized(value: object) -> bool | None:
+    """Return what ``normalize`` means: a bool, a dict of arguments of VecNormalize, or the text of one."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, dict):
+        return value.get("norm_obs", True) is not False
+    if isinstance(value, str):
+        found = _NORM_OBS.search(value)
+        return found[1] == "True" if found else True
+    return None
+
+
+def _bound(events: Iterator[Any]) -> Iterator[Any]:
+    """Yield events up to the largest number of them.
+
+    :raises UnsupportedError: when there are more
+    """
+    for count, event in enumerate(events):
+        if count >= MAX_EVENTS:
+            message = f"expected settings of at most {MAX_EVENTS:,} values"
+            raise UnsupportedError(message)
+        yield event
+
+
+class _Builder:
+    """Makes values of the events of the first document."""
+
+    def __init__(self) -> None:
+        self._anchors: dict[str, Any] = {}
+
+    def build(self, events: Iterator[Any]) -> Any:
+        """Return the value of the first document; None for an empty text."""
+        root: list[Any] = []
+        stack: list[tuple[list[Any], Any]] = []
+        items = root
+        for event in events:
+            kind = type(event).__name__
+            if kind in ("SequenceStartEvent", "MappingStartEvent"):
+                if len(stack) >= MAX_DEPTH:
+                    message = f"expected settings of at most {MAX_DEPTH} levels"
+                    raise UnsupportedError(message)
+                stack.append((items, event))
+                items = []
+            elif kind in ("SequenceEndEvent", "MappingEndEvent"):
+                made, (items, start) = items, stack.pop()
+                items.append(_make_collection(start, made, is_mapping=kind == "MappingEndEvent"))
+            elif kind == "ScalarEvent":
+                items.append(self._make_scalar(event))
+            elif kind == "AliasEvent":
+                items.append(self._anchors.get(event.anchor, Opaque(f"*{event.anchor}")))
+            elif kind == "DocumentEndEvent":
+                break
+        return root[0] if root else None
+
+    def _make_scalar(self, event: Any) -> Any:
+        value = _resolve_scalar(event)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = value
+        return value
+
+
+def _make_collection(start: Any, items: list[Any], *, is_mapping: bool) -> Any:
+    if is_mapping:
+        items = [[key, value] for key, value in zip(items[::2], items[1::2])]
+    if start.tag == _ORDERED_DICT:
+        pairs = items[0] if len(items) == 1 and isinstance(items[0], list) else items
+        if not is_mapping and all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+            return _make_dict(pairs)
+        return Opaque(start.tag)
+    if start.tag not in _PLAIN_TAGS:
+        return Opaque(start.tag)
+    return _make_dict(items) if is_mapping else items
+
+
+def _make_dict(pairs: list[Any]) -> dict[str, Any]:
+    """Return a dict by text: a key that is not a scalar is named by its type."""
+    return {
+        key if isinstance(key, str) else type(key).__name__ if isinstance(key, (list, dict, tuple)) else str(key): value
+        for key, value in pairs
+    }
+
+
+def _resolve_scalar(event: Any) -> Any:
+    """Return a number, bool, None or text, as YAML 1.1 resolves them."""
+    if event.tag not in _PLAIN_TAGS:
+        return Opaque(event.tag)
+    text: str = event.value
+    if event.tag is None and not event.implicit[0]:  # quoted
+        return text
+    if event.tag in ("!", "tag:yaml.org,2002:str", "tag:yaml.org,2002:python/str", "tag:yaml.org,2002:python/unicode"):
+        return text
+    folded = text.lower()
+    if folded in _NULL:
+        return None
+    if folded in _TRUE or folded in _FALSE:
+        return folded in _TRUE
+    if _INTEGER.fullmatch(text):
+        return int(text.replace("_", ""))
+    if _FLOAT.fullmatch(text) and any(map(str.isdigit, text.partition("e")[0])):
+        return float(text.replace("_", ""))
+    return text
+
+
+def describe_value(value: object) -> str:
+    """Return a setting on one line; a collection by its size."""
+    if isinstance(value, dict):
+        return f"{len(value)} settings"
+    if isinstance(value, list):
+        return ", ".join(map(describe_value, value[:4])) + (", \N{HORIZONTAL ELLIPSIS}" if len(value) > 4 else "")
+    if isinstance(value, Opaque):
+        return value.text
+    return "true" if value is True else "false" if value is False else "null" if value is None else str(value)
+
+
+def is_available() -> bool:
+    """Return whether PyYAML is installed."""
+    from importlib.util import find_spec
+
+    return find_spec("yaml") is not None
+
+
+__all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_EVENTS", "Opaque", "describe_value", "read_normalize", "read_settings"]

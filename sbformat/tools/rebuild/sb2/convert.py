@@ -1,0 +1,138 @@
+"""``convert_agent``: the archive in SB3's form that the rebuild of SB3's archives continues with."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbformat.archive.archive import Archive
+from sbformat.archive.folder import FileEntries
+from sbformat.constants import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX, SB2_PARAMETERS_ENTRY
+from sbformat.data import Serialized
+from sbformat.errors import UnsupportedError, quote
+from sbformat.limits import Budget
+from sbformat.policies.model import Given
+from sbformat.policies.sb2.agents import read_agent
+from sbformat.pth import StateDict
+from sbformat.schema import OPTIMIZERS, known_keys
+from sbformat.tools.rebuild.defaults import CONSTRUCTOR_VALUES
+from sbformat.tools.rebuild.releases import ALGORITHMS, is_hyperparameter
+from sbformat.tools.rebuild.report import Row
+from sbformat.tools.rebuild.sb2.algorithms import CONVERSIONS, REFUSED
+from sbformat.tools.rebuild.sb2.common_keys import convert_common_keys
+from sbformat.tools.rebuild.sb2.interface import Keys, Sb2Agent, Undecodable, decode_all
+from sbformat.values.types import Reference
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sbformat.tools.rebuild.sb2.interface import ConvertedNetwork, Setting
+
+_POLICY: Final = POLICY_ENTRY.removesuffix(PTH_SUFFIX)
+_WORKS: Final = (
+    "sbformat.load_policy runs its policy, sbformat export writes it as ONNX or C, read_parameters reads its weights"
+)
+_PLACEHOLDER: Final = Serialized(None, b"")
+"""In place of a value that JSON does not have: its meaning is in ``Conversion.decoded``."""
+
+
+class Conversion(NamedTuple):
+    """An agent of SB2 in the form of SB3."""
+
+    algorithm: str
+    """Of SB3 or sb3-contrib."""
+    original: str
+    """The algorithm of SB2."""
+    archive: Archive
+    """With SB3's entries; values of ``data`` that JSON does not have are in ``decoded`` alone."""
+    decoded: Mapping[str, object]
+    """The meanings of the values of ``data``."""
+    settings: Mapping[str, Setting]
+    """Where each key of ``data`` comes from."""
+    rows: tuple[Row, ...]
+    """What is dropped: keys and parameters."""
+    undecodable: tuple[str, ...]
+    """Keys whose values cannot be decoded, each with the reason."""
+
+
+def convert_agent(archive: Archive, *, policy_class: str | None = None) -> Conversion:
+    """Return an agent of SB2 as an archive in SB3's form.
+
+    :param archive: a zip or pickle of SB2
+    :param policy_class: the class of SB2 to treat a user's class as: ``MlpPolicy``
+    :raises UnsupportedError: when SB3 has no such agent; the message says why, and what works for it
+    :raises SbformatError: when the file cannot be read, or contradicts itself
+    """
+    agent = Sb2Agent(read_agent(archive, Given(policy_class=policy_class)), archive, decode_all(archive), set())
+    try:
+        conversion = CONVERSIONS.get(agent.model.learner)
+        if conversion is None:
+            refused = REFUSED.get(agent.algorithm, f"{quote(agent.algorithm)} of SB2 is not converted")
+            raise UnsupportedError(refused, entry=DATA_ENTRY)
+        network = conversion.network(agent)
+        keys = Keys(agent)
+        conversion.keys(agent, keys)
+    except UnsupportedError as error:
+        message = f"an agent of {agent.algorithm} of Stable Baselines 2: {error.message}; {_WORKS}"
+        raise UnsupportedError(message, entry=error.entry) from None
+    convert_common_keys(agent, network, keys)
+    _add_defaults(network, keys)
+    return _assemble(agent, network, keys)
+
+
+def _add_defaults(network: ConvertedNetwork, keys: Keys) -> None:
+    """Set what SB3 would set in the constructor, so that no value depends on the release that loads the archive."""
+    for key, value in CONSTRUCTOR_VALUES[network.algorithm].items():
+        if key not in keys.settings and key in known_keys(network.algorithm):
+            note = f"the default of {network.algorithm}, since SB2 has no such option"
+            keys.set(key, value, None, note if is_hyperparameter(key, network.algorithm) else "")
+
+
+def _assemble(agent: Sb2Agent, network: ConvertedNetwork, keys: Keys) -> Conversion:
+    model = agent.model
+    policy_class = Reference(*ALGORITHMS[network.algorithm].policies[network.policy_class])
+    decoded: dict[str, object] = {
+        "policy_class": policy_class,
+        "observation_space": network.observation_space or model.goal_space or model.observation_space,
+        "action_space": model.action_space,
+    }
+    arguments = {**network.policy_kwargs, **keys.policy_kwargs}
+    if arguments:
+        decoded["policy_kwargs"] = arguments
+    undecodable = []
+    for key, setting in keys.settings.items():
+        if isinstance(setting.value, Undecodable):
+            undecodable.append(f"{setting.source}: {setting.value.reason}")
+        decoded[key] = setting.value
+    data = {key: value if _is_plain(value) else _PLACEHOLDER for key, value in decoded.items()}
+    budget = Budget(agent.archive.limits)
+    empty: dict[str, Any] = {"state": {}, "param_groups": []}
+    made = Archive(FileEntries({}, budget), "sb3", budget).replace(
+        data=data,
+        parameters={
+            _POLICY: StateDict.from_arrays(OrderedDict(network.arrays)),
+            **{name: StateDict.from_arrays(empty) for name in OPTIMIZERS[network.algorithm]},
+        },
+        pytorch_variables=StateDict.from_arrays(dict(network.variables)),
+    )
+    rows = (*keys.rows, *network.rows, *_report_unused(agent))
+    return Conversion(network.algorithm, agent.algorithm, made, decoded, keys.settings, rows, tuple(undecodable))
+
+
+def _report_unused(agent: Sb2Agent) -> list[Row]:
+    """Return a row for each scope with parameters that no converter read or reported."""
+    scopes = dict.fromkeys(name.rpartition("/")[0] for name in agent.parameters if name not in agent.used)
+    copies = [row for scope in scopes if scope for row in _report_scope(agent, scope)]
+    left = [name for name in agent.parameters if name not in agent.used]
+    return copies + [Row(SB2_PARAMETERS_ENTRY, name, "dropped", "SB3 has nothing like it") for name in left]
+
+
+def _report_scope(agent: Sb2Agent, scope: str) -> list[Row]:
+    left = [name for name in agent.parameters if name.startswith(f"{scope}/") and name not in agent.used]
+    is_copy = all("#" in name for name in left)
+    message = "a copy of the parameters without #" if is_copy else "SB3 has nothing like it"
+    return agent.drop_parameters(scope, message, is_finding=not is_copy)
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or type(value) in (bool, int, float, str)

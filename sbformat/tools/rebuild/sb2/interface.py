@@ -1,0 +1,220 @@
+"""What the modules of this package exchange: an agent of SB2, its network for SB3, and its keys of ``data`` for SB3.
+
+A converter of networks is a function ``(agent) -> ConvertedNetwork``, a converter of hyper-parameters a function
+``(agent, keys) -> None``, which calls the methods of :class:`Keys`. The table of :mod:`.algorithms` has both for each
+algorithm of SB2. Either raises :class:`~sbformat.errors.UnsupportedError` for an agent that SB3 does not have, with a
+reason in words; the caller adds what works for it (``load_policy`` and the exports).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbformat.constants import DATA_ENTRY, SB2_PARAMETERS_ENTRY
+from sbformat.errors import SbformatError
+from sbformat.tools.rebuild.report import Row
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+
+    from sbformat.archive.archive import Archive
+    from sbformat.policies.sb2.agents import Agent
+    from sbformat.values.types import Space
+
+
+class Undecodable:
+    """The value of a key of ``data`` that cannot be decoded."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+class Sb2Agent(NamedTuple):
+    """An agent of SB2.
+
+    :param model: algorithm, policy, spaces and parameters as :mod:`sbformat.policies.sb2` reads them
+    :param archive: the file
+    :param data: every key of ``data``, decoded; :class:`Undecodable` for a value that cannot be decoded
+    """
+
+    model: Agent
+    archive: Archive
+    data: Mapping[str, Any]
+    used: set[str]
+    """The names of the parameters that a converter read, and of those that it reported."""
+
+    @property
+    def algorithm(self) -> str:
+        """The algorithm of SB2 that wrote the file: ``PPO2``, ``HER``, ..."""
+        return self.model.algorithm
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of all parameters, in the order of the file: ``model/pi_fc0/w:0``; a copy ends with ``#2``."""
+        return tuple(self.model.tensors)
+
+    def array(self, name: str) -> np.ndarray:
+        """Return a parameter as float32, shape as SB2 has it: (inputs, outputs) for the weights of a layer.
+
+        :raises KeyError: when the file has no such parameter
+        """
+        import numpy as np
+
+        if name not in self.model.tensors:
+            raise KeyError(name)
+        self.used.add(name)
+        state_dict = self.archive.state_dict(SB2_PARAMETERS_ENTRY)
+        return np.asarray(state_dict[name], dtype=np.float32)
+
+    def drop_parameters(self, scope: str, message: str, *, is_finding: bool = False) -> list[Row]:
+        """Return a row about the parameters of a scope that the result does not have; none if the file has none.
+
+        :param scope: ``model/q``, or a prefix such as ``adversary``
+        :param is_finding: whether the agent computes or trains differently without them
+        """
+        names = [name for name in self.parameters if name.startswith(f"{scope}/") and name not in self.used]
+        self.used.update(names)
+        return [Row(SB2_PARAMETERS_ENTRY, scope, "dropped", message, None, None, is_finding)] if names else []
+
+
+class ConvertedNetwork(NamedTuple):
+    """A network for SB3."""
+
+    algorithm: str
+    """Of SB3 or sb3-contrib, as in ``releases.ALGORITHMS``."""
+    policy_class: str
+    """SB3's short name: ``MlpPolicy``, ``CnnPolicy``, ``MlpLstmPolicy``, ..."""
+    policy_kwargs: Mapping[str, object]
+    """Arguments of the policy where they are not SB3's defaults: values as :func:`sbformat.values.decode` returns them,
+    so a class is a ``Reference("torch.nn.modules.activation", "ReLU")``."""
+    arrays: Mapping[str, np.ndarray]
+    """``policy.pth``: every tensor of the policy by SB3's name, float32. An actor-critic's ``features_extractor`` is
+    under that name alone: the names of its two branches are added later."""
+    variables: Mapping[str, np.ndarray] = {}
+    """``pytorch_variables.pth``: ``log_ent_coef``, float32, shape (1,)."""
+    rows: tuple[Row, ...] = ()
+    """What became of parameters and arguments that SB3 does not have: see
+    :func:`parameter_row` and :meth:`Sb2Agent.drop_parameters`."""
+    observation_space: Space | None = None
+    """The space that SB3 saves, where it is not the file's: of images, channels first."""
+
+
+def parameter_row(name: str, message: str) -> Row:
+    """Return a row about parameters that the result has in another form.
+
+    :param name: of a parameter or scope: ``model/shared_fc0``
+    """
+    return Row(SB2_PARAMETERS_ENTRY, name, "translated", message)
+
+
+class Setting(NamedTuple):
+    """A key of ``data`` of the result."""
+
+    key: str
+    """SB3's name."""
+    value: object
+    """As :func:`sbformat.values.decode` returns it."""
+    source: str | None
+    """SB2's name; None for what SB2 does without a key for it."""
+    note: str
+    """How the value or its meaning follows from SB2's."""
+
+
+_MISSING: Final = object()
+
+
+class Keys:
+    """Collects the keys of ``data`` of the result, and the fate of each key of SB2.
+
+    :param agent: of SB2
+    """
+
+    def __init__(self, agent: Sb2Agent) -> None:
+        self._agent = agent
+        self.settings: dict[str, Setting] = {}
+        """By SB3's name."""
+        self.policy_kwargs: dict[str, object] = {}
+        """Arguments of the policy that follow from keys of ``data``: of its optimizer."""
+        self.rows: list[Row] = []
+        """Of the keys that are dropped, and of those that became arguments of the policy."""
+        self._done: set[str] = set()
+
+    @property
+    def done(self) -> frozenset[str]:
+        """The keys of SB2 that have a setting or a row."""
+        return frozenset(self._done)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the decoded value of a key of SB2, or the default when it is missing or cannot be decoded."""
+        value = self._agent.data.get(key, default)
+        return default if isinstance(value, Undecodable) else value
+
+    def rename(self, source: str, key: str | None = None, note: str = "") -> None:
+        """Set a key of SB3 to the value of one of SB2; nothing when the file does not have it.
+
+        :param key: SB3's name; None if it is the same
+        """
+        value = self._agent.data.get(source, _MISSING)
+        if value is not _MISSING:
+            self.set(key or source, value, source, note)
+
+    def set(self, key: str, value: object, source: str | None = None, note: str = "") -> None:
+        """Set a key of SB3.
+
+        :param source: the key of SB2 that it is from; None for what SB2 does without a key for it
+        """
+        self.settings[key] = Setting(key, value, source, note)
+        if source is not None:
+            self._done.add(source)
+
+    def drop(self, source: str, message: str, instead: str | None = None, *, is_finding: bool = True) -> None:
+        """Report that a key of SB2 is not in the result; nothing when the file does not have it.
+
+        :param instead: what SB3 uses
+        :param is_finding: whether the agent trains differently without it
+        """
+        if source in self._agent.data:
+            value = self._agent.data[source]
+            self.rows.append(Row(DATA_ENTRY, source, "dropped", message, instead, render_short(value), is_finding))
+            self._done.add(source)
+
+    def merge(self, source: str, message: str) -> None:
+        """Report that the value of a key of SB2 is part of another key; nothing when the file does not have it.
+
+        :param message: of which key
+        """
+        if source in self._agent.data:
+            self.rows.append(Row(DATA_ENTRY, source, "translated", message))
+            self._done.add(source)
+
+    def note_done(self, source: str) -> None:
+        """Mark a key of SB2 that has a row of its own elsewhere."""
+        self._done.add(source)
+
+    def report_algorithm(self, message: str, instead: str) -> None:
+        """Report that SB3 does not have the algorithm.
+
+        :param instead: the algorithm that trains the result
+        """
+        self.rows.append(Row(DATA_ENTRY, None, "dropped", message, instead, self._agent.algorithm, is_finding=True))
+
+
+def render_short(value: object) -> str:
+    """Return a value in one line."""
+    from sbformat.errors import escape
+    from sbformat.values.render import render_line
+
+    return escape(value.reason if isinstance(value, Undecodable) else render_line(value), 200)
+
+
+def decode_all(archive: Archive) -> dict[str, Any]:
+    """Return every key of ``data``, decoded."""
+    found: dict[str, Any] = {}
+    for key in archive.data:
+        try:
+            found[key] = archive.decode(key)
+        except SbformatError as error:
+            found[key] = Undecodable(error.message)
+    return found

@@ -1,0 +1,63 @@
+"""One report of two: of the conversion from SB2's form to SB3's, and of the rebuild of that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD, POLICY_ENTRY, SB2_PARAMETERS_ENTRY
+from sbformat.tools.rebuild.report import Row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sbformat.tools.rebuild.sb2.convert import Conversion
+    from sbformat.tools.rebuild.sb2.interface import Setting
+
+_FRESH: Final = "a fresh state: SB2 does not save that of its optimizers"
+
+
+def merge_reports(conversion: Conversion, rows: Sequence[Row]) -> tuple[Row, ...]:
+    """Return the rows of the report.
+
+    :param rows: of the rebuild of ``conversion.archive``
+    """
+    kept = [
+        _merge_row(conversion, row) for row in rows if row.entry == DATA_ENTRY and not _is_bookkeeping(conversion, row)
+    ]
+    return (*kept, *conversion.rows, *_report_entries(rows))
+
+
+def _is_bookkeeping(conversion: Conversion, row: Row) -> bool:
+    """Return whether a row is about a key that SB3 would set by itself, and does not train with."""
+    setting = conversion.settings.get(row.key or "")
+    return setting is not None and setting.source is None and not setting.note
+
+
+def _merge_row(conversion: Conversion, row: Row) -> Row:
+    """Return the row of a key with SB2's name for it, and how the value follows from SB2's."""
+    key, _, rest = (row.key or "").partition("/")
+    setting = conversion.settings.get(key)
+    if setting is None:
+        return row
+    message = "; ".join(filter(None, (_describe_origin(setting), row.message)))
+    name = (setting.source or key) + (f"/{rest}" if rest else "")
+    action = "translated" if row.action == "kept" and message else row.action
+    return row._replace(key=name, action=action, message=message)
+
+
+def _describe_origin(setting: Setting) -> str:
+    renamed = f"{setting.key} in SB3" if setting.source not in (None, setting.key) else ""
+    return ": ".join(filter(None, (renamed, setting.note)))
+
+
+def _report_entries(rows: Sequence[Row]) -> Iterator[Row]:
+    yield Row(SB2_PARAMETERS_ENTRY, None, "translated", f"{POLICY_ENTRY}, under the names and in the form of torch")
+    seen = set()
+    for row in rows:
+        if row.entry == DATA_ENTRY or row.entry in seen:
+            continue
+        seen.add(row.entry)
+        if OPTIMIZER_WORD in row.entry:
+            yield Row(row.entry, None, "translated", _FRESH)
+        elif row.entry != POLICY_ENTRY:
+            yield row
