@@ -145,7 +145,7 @@ def test_what_is_not_an_array_of_jax_is_refused(make: Callable[[], object]) -> N
 def test_two_states_of_one_name_are_refused() -> None:
     policy = made_object(("sbx.sac.policies", "SACPolicy"), {"actor_state": train_state({})})
     policy.updates[0].value.append(policy.updates[0].value[0])  # type: ignore[index, attr-defined]
-    source = sbx_archive("sac", {}, **{"policy": blob(policy, "sbx.sac.policies.SACPolicy")})
+    source = sbx_archive("sac", {}, policy=blob(policy, "sbx.sac.policies.SACPolicy"))
     with pytest.raises(sbformat.TensorError, match="got two"):
         sbformat.reads(source).state_dict("policy")
 
@@ -159,7 +159,7 @@ def test_parameters_nested_too_deeply_are_refused() -> None:
 
 
 def test_an_archive_without_a_pickled_policy_has_no_weights() -> None:
-    source = sbx_archive("sac", {}, **{"policy": None})
+    source = sbx_archive("sac", {}, policy=None)
     archive = sbformat.reads(source)
     assert (archive.format, archive.state_dicts) == ("sbx", ())
     with pytest.raises(sbformat.MissingEntryError):
