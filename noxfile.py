@@ -73,7 +73,6 @@ nox.options.sessions = [
     "ci_kit",
     "packaging",
     "interop",
-    "scanners",
 ]
 
 
@@ -227,7 +226,10 @@ def interop(session: nox.Session) -> None:
 
 @nox.session
 def scanners(session: nox.Session) -> None:
-    """Run other scanners on the files of docs/comparison.md, and compare what they report with the page."""
+    """Run other scanners on the files of docs/comparison.md, and compare what they report with the page.
+
+    By hand and in the workflow alone: packages of others are installed, whose releases change.
+    """
     session.install(".")
     environments = str(Path(session.virtualenv.location) / "scanners")
     session.run(

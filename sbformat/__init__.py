@@ -44,6 +44,7 @@ _MODULES: Final = {
     "tools.rebuild": "RebuildReport Rebuilt RebuiltStatistics rebuild rebuild_vecnormalize",
     "tools.scan": "Finding ScanReport scan",
     "values": "decode",
+    "values.types": "ConstantSchedule LinearSchedule",
     "writer": "new write writes",
 }
 """The public names, by the module that defines them."""

@@ -76,6 +76,8 @@ from sbformat.tools.scan import Finding as Finding
 from sbformat.tools.scan import ScanReport as ScanReport
 from sbformat.tools.scan import scan as scan
 from sbformat.values import decode as decode
+from sbformat.values.types import ConstantSchedule as ConstantSchedule
+from sbformat.values.types import LinearSchedule as LinearSchedule
 from sbformat.writer import new as new
 from sbformat.writer import write as write
 from sbformat.writer import writes as writes

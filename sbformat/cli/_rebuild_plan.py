@@ -30,8 +30,7 @@ _PAIR: Final = (OBSERVATIONS_FILE, RETURNS_FILE)
 _BUFFER: Final = "replay-buffer"
 PROGRAM: Final = "programs are not copied"
 _NOT_ASKED: Final = "not copied without --copy-others"
-_BUFFERPROGRAM: Final = "programs are not copied"
-_NOT_ASKED: Final = "replay buffers are not rebuilt; --copy-buffers copies them as they are"
+_BUFFER_NOT_ASKED: Final = "replay buffers are not rebuilt; --copy-buffers copies them as they are"
 
 
 class Job(NamedTuple):

@@ -22,7 +22,7 @@ _SENTENCE: Final = 600
 _NORMS: Final = ("l2_difference", "relative_change")
 CSV_COLUMNS: Final = (
     "path", "other", "outcome", "entry", "loc", "kind", "message", "max_abs_difference", "l2_difference",
-    "relative_change", "differing", "numel",
+    "relative_change", "differing", "numel", "old", "new",
 )  # fmt: skip
 """A row for each change, and for each entry that cannot be decoded."""
 _HEADER: Final = ("where", "what", "how", "l2 norm", "relative change")

@@ -32,7 +32,9 @@ def configure(subparsers: Any) -> None:
     where.add_argument("-o", "--output", metavar="OUT", help="the archive to write")
     where.add_argument("--in-place", action="store_true", help="write over FILE; it stays whole on any failure")
     add_set_option(
-        parser, "give a key of data (or a JSON pointer) a JSON value, checked against the schema; repeatable"
+        parser,
+        "give a key of data (or a JSON pointer) a JSON value, checked against the schema; repeatable; "
+        """a schedule: learning_rate='{"linear": [3e-4, 0]}'""",
     )
     parser.add_argument("--unset", action="append", default=[], metavar="KEY", help="remove a key of data; repeatable")
     parser.add_argument("--weights", metavar="FILE", help="tensors from a .safetensors or .npz file, checked by name")

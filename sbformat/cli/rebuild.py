@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from sbformat.cli import _files, _many, _output, _streams
 from sbformat.cli._assignments import add_set_option
+from sbformat.cli._options import is_verbose
 from sbformat.cli._rebuild_file import rebuild_file
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import escape
@@ -14,6 +15,10 @@ from sbformat.errors import escape
 if TYPE_CHECKING:
     import argparse
 
+_HEADER: Final = ("hyper-parameter", "before", "now", "how")
+_SENTENCE: Final = 240
+_VALUE: Final = 60
+"""Characters of a value before and now."""
 _STATISTICS: Final = "VecNormalize"
 """In a report on statistics, the value of ``algorithm``."""
 
@@ -68,7 +73,9 @@ def configure(subparsers: Any) -> None:
         metavar="NAME",
         help="keep a class or function that is not known, by its exact dotted name; SB3 calls it; repeatable",
     )
-    add_set_option(parser, "give a key of data a JSON value, where a schedule of one's own is lost; repeatable")
+    add_set_option(
+        parser, """give a key of data a JSON value; repeatable; a schedule: learning_rate='{"linear": [3e-4, 0]}'"""
+    )
     parser.add_argument("--keep-system-info", action="store_true", help="keep system_info.txt and tensorboard_log")
     parser.add_argument(
         "--copy-others",
@@ -139,9 +146,12 @@ def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
     if report["sb2_algorithm"]:
         written = f"SB2's {report['sb2_algorithm']}"
     printer.line(f"{escape(report['output'], 1000)}: {report['algorithm']}, {written} -> {report['target']}: {counts}")
+    settings = [_render_setting(row) for row in report["rows"] if row["is_hyperparameter"]]
+    printer.table("hyper-parameters", _HEADER, settings, longest=_SENTENCE)
+    others = [row for row in report["rows"] if not row["is_hyperparameter"]]
     for action in ("translated", "dropped"):
-        rows = [(_render_place(row), _render_message(row)) for row in report["rows"] if row["action"] == action]
-        printer.table(action, ("where", "how" if action == "translated" else "why"), rows, longest=240)
+        rows = [(_render_place(row), _render_message(row)) for row in others if row["action"] == action]
+        printer.table(action, ("where", "how" if action == "translated" else "why"), rows, longest=_SENTENCE)
     found = [_render_place(row) for row in report["rows"] if row["is_finding"]]
     if found:
         printer.line(f"\n  The agent now computes or trains with something else: {', '.join(found)}")
@@ -160,6 +170,19 @@ def _render_place(row: dict[str, Any]) -> str:
     if row["key"] is None:
         return str(row["entry"])
     return str(row["key"]) if row["entry"] == DATA_ENTRY else f"{row['entry']}:{row['key']}"
+
+
+def _render_setting(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return the cells of a value that the algorithm trains with: its key, before, now, and what was done."""
+    old, new = row["was"], row["now"] or row["instead"] or "left out"
+    words = row["message"].removeprefix(f"{new}: ")
+    done = row["action"] if words in ("", old, new) else f"{row['action']}: {words}"
+    key = _render_place(row) if row["new_key"] is None else f"{_render_place(row)} -> {row['new_key']}"
+    return key, _shorten(old or "not set"), _shorten(new), done
+
+
+def _shorten(value: str) -> str:
+    return escape(value, _SENTENCE if is_verbose() else _VALUE)
 
 
 def _render_message(row: dict[str, Any]) -> str:

@@ -25,6 +25,7 @@ from sbformat.pth import clear_optimizer
 from sbformat.pth.mismatches import Mismatch, fit_all
 from sbformat.reader import read
 from sbformat.schema import Problem, iter_problems, known_keys
+from sbformat.schema.assigned import encode_assigned, find_release
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +75,9 @@ def edit(
     :param source: an archive, or what :func:`sbformat.read` takes
     :param assign: JSON values, or :class:`~sbformat.Serialized`, by key of ``data`` or by JSON pointer
         (``/policy_kwargs/net_arch``); checked against the schema. Either a mapping or pairs, where a location may occur
-        twice: ``/policy_kwargs/net_arch/-`` appends.
+        twice: ``/policy_kwargs/net_arch/-`` appends. ``learning_rate``, ``clip_range`` and the other schedules may also
+        be a :class:`~sbformat.LinearSchedule` or :class:`~sbformat.ConstantSchedule`, or the same as JSON:
+        ``{"linear": [3e-4, 0]}``, ``{"constant": 3e-4}``.
     :param unset: keys, or JSON pointers, to remove
     :param weights: arrays by the names of the policy's tensors, or by address
         (``policy.optimizer:state/[0]/exp_avg``); they replace all tensors of a state dict, whose names and shapes they
@@ -142,8 +145,10 @@ def _edit_data(
 ) -> dict[str, Any]:
     data: dict[str, Any] = thaw(archive.data)
     known = known_keys(infer(data, tuple(archive.entries)).name)
-    for target, value in assign:
+    release = find_release(archive.stable_baselines3_version)
+    for target, given in assign:
         path = _parse_target(target)
+        value = encode_assigned(path[0], given, release) if len(path) == 1 else given
         if len(path) == 1 and path[0] not in data and path[0] not in known and not unknown_keys:
             raise MissingEntryError(path[0], present=[*data, *sorted(known)], what="key of SB3")
         container = _find_container(data, path)

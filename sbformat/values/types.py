@@ -103,7 +103,7 @@ class LinearSchedule(Value):
 
     start: float
     end: float
-    end_fraction: float
+    end_fraction: float = 1.0
 
 
 class FloatSchedule(Value):

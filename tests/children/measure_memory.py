@@ -60,7 +60,7 @@ def main() -> None:
     """Weigh each command."""
     path, good, folder, *commands = sys.argv[1:]
     for module in pkgutil.walk_packages(sbformat.__path__, "sbformat."):
-        if module.name not in ("sbformat.__main__", "sbformat.sb3"):
+        if not module.name.startswith(("sbformat.__main__", "sbformat.sb3")):
             importlib.import_module(module.name)
     for command in commands:
         run(command, good, good, Path(folder))

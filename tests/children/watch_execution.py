@@ -255,7 +255,7 @@ def warm_up() -> None:
     """Import all that sbformat ever does, and use what loads more at its first use."""
     tempfile.tempdir = str(FOLDER)
     for module in pkgutil.walk_packages(sbformat.__path__, "sbformat."):
-        if module.name not in ("sbformat.__main__", "sbformat.sb3"):
+        if not module.name.startswith(("sbformat.__main__", "sbformat.sb3")):
             importlib.import_module(module.name)
     commands_of_many([PPO, SAC])
     for path in (PPO, SAC, STATISTICS):

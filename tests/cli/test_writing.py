@@ -62,7 +62,7 @@ def test_diff_says_what_differs(capsys: Capture, ppo: Path) -> None:
         {
             "entry": "data", "loc": "/gamma", "kind": "value", "message": "0.99 became 0.5",
             "max_abs_difference": None, "l2_difference": None, "relative_change": None, "differing": None,
-            "numel": None,
+            "numel": None, "old": 0.99, "new": 0.5,
         }
     ]  # fmt: skip
     status, out = run(capsys, "diff", PPO, ppo)

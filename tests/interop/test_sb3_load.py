@@ -12,6 +12,8 @@ pytest.importorskip("torch")
 sb3 = pytest.importorskip("stable_baselines3")
 
 import numpy as np
+import torch
+from stable_baselines3.common.envs import FakeImageEnv
 from stable_baselines3.common.policies import ActorCriticPolicy
 
 import sbformat
@@ -130,6 +132,72 @@ def test_custom_objects_take_the_place_of_values() -> None:
     model = sbformat.sb3.load(sb3.PPO, archive, custom_objects=given, device="cpu")
     assert type(model.policy) is Mine
     assert (model.learning_rate, model.lr_schedule(0.5), model.clip_range(0.5)) == (0.5, 0.5, 0.125)
+
+
+def test_a_custom_object_whose_key_data_lacks_is_ignored() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = sbformat.sb3.load(sb3.PPO, PPO, device="cpu", custom_objects={"dummy": 1.0, "gamma": 0.5})
+    assert not hasattr(model, "dummy")
+    assert model.gamma == 0.5
+    without = with_keys(clip_range_vf=...)
+    assert (
+        sbformat.sb3.load(sb3.PPO, without, device="cpu", custom_objects={"clip_range_vf": 0.5}).clip_range_vf is None
+    )
+
+
+def test_a_missing_verbosity_is_not_warned_of() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert sbformat.sb3.load(sb3.PPO, with_keys(verbose=...), device="cpu").verbose == 0
+
+
+def test_the_arguments_have_the_order_of_sb3() -> None:
+    env = sb3.common.env_util.make_vec_env("CartPole-v1", 2)
+    model = sbformat.sb3.load(sb3.PPO, PPO, env, "cpu", {"gamma": 0.5}, False, False)
+    assert (model.n_envs, model.gamma, model.get_env()) == (2, 0.5, env)
+
+
+def test_the_layout_of_an_older_release_is_converted_with_a_warning(tmp_path: Path) -> None:
+    env = FakeImageEnv(screen_height=40, screen_width=40, n_channels=2, discrete=False)
+    model = sb3.A2C("CnnPolicy", env, policy_kwargs={"net_arch": [8]}, device="cpu")
+    del model.policy.pi_features_extractor
+    model.save(tmp_path / "a2c.zip")
+    with pytest.warns(UserWarning, match="SB3 < 1.7") as caught:
+        loaded = sbformat.sb3.load(sb3.A2C, tmp_path / "a2c.zip", device="cpu")
+    assert [warning.filename for warning in caught] == [__file__]
+    observation = env.observation_space.sample()
+    for one, other in zip(loaded.policy.features_extractor.parameters(), model.policy.features_extractor.parameters()):
+        assert one.equal(other)
+    assert loaded.predict(observation, deterministic=True)[0].shape == env.action_space.shape
+
+    q = sb3.DQN("MlpPolicy", "CartPole-v1", buffer_size=8, device="cpu")
+    q.policy.optimizer = torch.optim.Adam(q.policy.parameters(), lr=0.001)
+    q.save(tmp_path / "dqn.zip")
+    with pytest.warns(UserWarning, match="SB3 < 2.4"):
+        sbformat.sb3.load(sb3.DQN, tmp_path / "dqn.zip", device="cpu")
+
+
+def test_an_agent_of_her_is_loaded_without_an_environment(tmp_path: Path) -> None:
+    env = sb3.common.envs.BitFlippingEnv(n_bits=4, continuous=True)
+    arguments = {"n_sampled_goal": 2, "handle_timeout_termination": False}
+    model = sb3.SAC(
+        "MultiInputPolicy", env, replay_buffer_class=sb3.HerReplayBuffer, replay_buffer_kwargs=arguments,
+        learning_starts=10, buffer_size=64, device="cpu",
+    )  # fmt: skip
+    model.save(tmp_path / "her.zip")
+    with pytest.warns(UserWarning, match="without HerReplayBuffer, which needs an environment: pass env"):
+        loaded = sbformat.sb3.load(sb3.SAC, tmp_path / "her.zip", device="cpu")
+    observation, _ = env.reset()
+    np.testing.assert_array_equal(
+        loaded.predict(observation, deterministic=True)[0], model.predict(observation, deterministic=True)[0]
+    )
+    assert loaded.replay_buffer.handle_timeout_termination is False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        whole = sbformat.sb3.load(sb3.SAC, tmp_path / "her.zip", env=env, device="cpu")
+    assert type(whole.replay_buffer) is sb3.HerReplayBuffer
+    assert whole.learn(32).num_timesteps == 32
 
 
 def test_a_class_outside_sb3_is_imported_only_when_it_is_allowed() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.archive.algorithm import class_reference
 from sbformat.constants import DATA_ENTRY, VERSION_ENTRY
@@ -11,7 +11,7 @@ from sbformat.data import Serialized, equal_json
 from sbformat.errors import SbformatError, escape
 from sbformat.tools.diff.report import Change
 from sbformat.values import decode
-from sbformat.values.render import render_line
+from sbformat.values.render import ValueRenderer, render_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from sbformat.tools.diff.tolerance import Tolerance
 
 _SHOWN: Final = 60
+_TEXT: Final = 1000
+"""Characters of a version or a field of the system info."""
 _NAMED: Final = 3
 """Parts of a description that are named."""
 _ABSENT: Final = object()
@@ -38,6 +40,7 @@ def compare_data(
 
     :param on_close: called for each member that differs by no more than the tolerance
     """
+    renderer = ValueRenderer()
     todo = [iter([("", old, new)])]
     while todo:
         for loc, left, right in todo[-1]:
@@ -46,13 +49,7 @@ def compare_data(
                     yield Change(DATA_ENTRY, loc, "order", "the order of the keys differs")
                 todo.append(_unequal_members(loc, left, right, tolerance, on_close))
                 break
-            if left is _ABSENT:
-                yield Change(DATA_ENTRY, loc, "added", f"is now {_describe_json(right)}")
-            elif right is _ABSENT:
-                yield Change(DATA_ENTRY, loc, "removed", f"was {_describe_json(left)}")
-            else:
-                kind: ChangeKind = "value" if type(left) is type(right) else "type"
-                yield Change(DATA_ENTRY, loc, kind, _describe_json_change(left, right))
+            yield _compare_values(loc, left, right, renderer)
         else:
             todo.pop()
 
@@ -72,38 +69,63 @@ def _unequal_members(
         yield f"{loc}/{_escape_key(key)}", one, other
 
 
+def _compare_values(loc: str, left: object, right: object, renderer: ValueRenderer) -> Change:
+    """Return the change of a value of ``data`` that was added or removed, or differs."""
+    if left is _ABSENT:
+        added = _describe_json(right, renderer)
+        return Change(DATA_ENTRY, loc, "added", f"is now {added.text}", new=added.value)
+    if right is _ABSENT:
+        removed = _describe_json(left, renderer)
+        return Change(DATA_ENTRY, loc, "removed", f"was {removed.text}", old=removed.value)
+    old, new = _describe_json(left, renderer), _describe_json(right, renderer)
+    kind: ChangeKind = "value" if type(left) is type(right) else "type"
+    message = _describe_json_change(left, right, old.text, new.text)
+    return Change(DATA_ENTRY, loc, kind, message, old=old.value, new=new.value)
+
+
 def _escape_key(key: str) -> str:
     """Return a key as a JSON pointer contains it."""
     return key.replace("~", "~0").replace("/", "~1")
 
 
-def _describe_json_change(left: object, right: object) -> str:
-    """Describe two values of ``data`` that differ; those that read the same, by where they differ."""
-    texts = _describe_json(left), _describe_json(right)
-    if texts[0] != texts[1] or not isinstance(left, Serialized) or not isinstance(right, Serialized):
-        return describe_change(*texts)
+def _describe_json_change(left: object, right: object, old: str, new: str) -> str:
+    """Describe two values of ``data`` that differ; those that read the same, by where they differ.
+
+    :param old: the text of the first
+    :param new: the text of the second
+    """
+    if old != new or not isinstance(left, Serialized) or not isinstance(right, Serialized):
+        return describe_change(old, new)
     if left.pickle != right.pickle:
-        return f"{texts[0]}: other bytes in the pickle"
+        return f"{old}: other bytes in the pickle"
     names = [repr(escape(key)) for key in {**left.hints, **right.hints} if left.hints.get(key) != right.hints.get(key)]
     names += ["':type:'"] if left.type != right.type else []
     if not names:
-        return f"{texts[0]}: same pickle, other text of base64"
+        return f"{old}: same pickle, other text of base64"
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{texts[0]}: same pickle, other description ({', '.join(names[:_NAMED])}{more})"
+    return f"{old}: same pickle, other description ({', '.join(names[:_NAMED])}{more})"
 
 
-def _describe_json(value: object) -> str:
-    """Describe a value of ``data`` in a few words, without the bytes of a serialized value."""
-    if isinstance(value, Serialized):
-        reference = class_reference(value)
-        if reference is not None:
-            return f"the class {escape(reference)}"
-        size = f"{len(value.pickle):,} bytes"
-        try:
-            return f"{render_line(decode(value))}, pickled in {size}"
-        except SbformatError:
-            return f"a broken pickle of {size}"
-    return escape(json.dumps(value), _SHOWN)
+class _Description(NamedTuple):
+    """A value of ``data``, without the bytes of a serialized value."""
+
+    text: str
+    """A few words."""
+    value: Any
+    """The value as JSON."""
+
+
+def _describe_json(value: object, renderer: ValueRenderer) -> _Description:
+    if not isinstance(value, Serialized):
+        return _Description(escape(json.dumps(value), _SHOWN), renderer.render(value))
+    size = f"{len(value.pickle):,} bytes"
+    try:
+        decoded = decode(value)
+    except SbformatError:
+        return _Description(f"a broken pickle of {size}", {"kind": "broken pickle", "bytes": len(value.pickle)})
+    reference = class_reference(value)
+    text = f"{render_line(decoded)}, pickled in {size}" if reference is None else f"the class {escape(reference)}"
+    return _Description(text, renderer.render(decoded))
 
 
 def compare_text(name: str, old: Archive, new: Archive) -> Iterator[Change]:
@@ -113,7 +135,8 @@ def compare_text(name: str, old: Archive, new: Archive) -> Iterator[Change]:
         versions = str(old.stable_baselines3_version), str(new.stable_baselines3_version)
         if versions[0] != versions[1]:
             found = True
-            yield Change(name, "", "value", f"{escape(versions[0])} became {escape(versions[1])}")
+            message = f"{escape(versions[0])} became {escape(versions[1])}"
+            yield Change(name, "", "value", message, old=_shorten(versions[0]), new=_shorten(versions[1]))
     elif old.system_info and new.system_info:
         left, right = old.system_info.fields, new.system_info.fields
         for key in {**left, **right}:
@@ -127,7 +150,12 @@ def compare_text(name: str, old: Archive, new: Archive) -> Iterator[Change]:
 def _describe_field_change(name: str, key: str, left: str | None, right: str | None) -> Change:
     loc = f"/{_escape_key(key)}"
     if left is None:
-        return Change(name, loc, "added", f"is now {escape(right or '')}")
+        return Change(name, loc, "added", f"is now {escape(right or '')}", new=_shorten(right or ""))
     if right is None:
-        return Change(name, loc, "removed", f"was {escape(left)}")
-    return Change(name, loc, "value", f"{escape(left)} became {escape(right)}")
+        return Change(name, loc, "removed", f"was {escape(left)}", old=_shorten(left))
+    message = f"{escape(left)} became {escape(right)}"
+    return Change(name, loc, "value", message, old=_shorten(left), new=_shorten(right))
+
+
+def _shorten(text: str) -> str:
+    return escape(text, _TEXT)

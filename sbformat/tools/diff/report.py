@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from sbformat.errors import escape
 from sbformat.rendering import count_noun
@@ -42,6 +42,12 @@ class Change(NamedTuple):
     """Number of elements that differ; with a tolerance, by more than that."""
     numel: int | None = None
     """Number of elements of the tensor."""
+    old: Any = None
+    """The value in the first archive as JSON: numbers, texts, lists and dicts as they are, and an object with its
+    ``kind`` for what JSON does not have (``{"kind": "tensor", "dtype": "float32", "shape": [4]}``). None where the
+    first archive has no such value (``added``), and where entries or orders differ rather than values."""
+    new: Any = None
+    """The value in the second archive, likewise; None for ``removed``."""
 
 
 class StateDictComparison(NamedTuple):

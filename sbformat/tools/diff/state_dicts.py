@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import escape
 from sbformat.pth import (
@@ -18,12 +18,15 @@ from sbformat.pth import (
     SparseTensor,
     TensorInfo,
 )
+from sbformat.pth.dtypes import DTYPES
 from sbformat.tools.diff.plain_entries import describe_change
 from sbformat.tools.diff.report import Change, StateDictComparison
+from sbformat.values.render import render_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from sbformat.limits import Budget
     from sbformat.pth import StateDict
     from sbformat.pth.differences import Difference
     from sbformat.tools.diff.report import ChangeKind
@@ -33,9 +36,19 @@ _SHOWN: Final = 60
 _TENSORS: Final = (TensorInfo, SparseTensor, QuantizedTensor, MetaTensor)
 _TORCH_NAMES: Final = (DTypeName, Layout, MemoryFormat)
 _FLAGS: Final = ("requires_grad", "is_parameter")
+_ITEMS: Final = 16
+"""Elements of a tensor that are listed; a larger one is described by its dtype and shape."""
 _ABSENT: Final = object()
 
-_Row: TypeAlias = "tuple[ChangeKind, str, Difference | None]"
+
+class _Row(NamedTuple):
+    """One difference of two values at one path."""
+
+    kind: ChangeKind
+    message: str
+    numbers: Difference | None = None
+    old: Any = None
+    new: Any = None
 
 
 class StateDictsComparer:
@@ -68,9 +81,9 @@ class StateDictsComparer:
         left, right = ({leaf.path: leaf.value for leaf in side.leaves()} for side in (self._old, self._new))
         found = False
         for path in {**left, **right}:
-            for kind, message, numbers in self._compare_leaves(path, left, right):
+            for row in self._compare_leaves(path, left, right):
                 found = True
-                yield _make_change(self._name, path, kind, message, numbers)
+                yield _make_change(self._name, path, row)
         if [path for path in left if path in right] != [path for path in right if path in left]:
             found = True
             yield Change(self._name, "", "order", "the order of the tensors and values differs")
@@ -89,29 +102,30 @@ class StateDictsComparer:
 
         left, right = lefts.get(path, _ABSENT), rights.get(path, _ABSENT)
         if left is _ABSENT:
-            yield "added", f"is now {_describe_leaf(right)}", None
+            yield _Row("added", f"is now {_describe_leaf(right)}", new=_render_leaf(right))
         elif right is _ABSENT:
-            yield "removed", f"was {_describe_leaf(left)}", None
+            yield _Row("removed", f"was {_describe_leaf(left)}", old=_render_leaf(left))
         elif equal(left, right, *self._budgets):
             return
-        elif type(left) is not type(right):
-            yield "type", describe_change(_describe_leaf(left), _describe_leaf(right)), None
-        elif isinstance(left, TensorInfo):
+        elif type(left) is type(right) and isinstance(left, TensorInfo):
             yield from self._compare_tensors(path, left, right)
         elif type(left) is float and not self._tolerance.is_exact and self._tolerance.is_close(left, right):
             self._close.add(path)
         else:
-            yield "value", describe_change(_describe_leaf(left), _describe_leaf(right)), None
+            kind: ChangeKind = "value" if type(left) is type(right) else "type"
+            message = describe_change(_describe_leaf(left), _describe_leaf(right))
+            yield _Row(kind, message, None, _render_leaf(left), _render_leaf(right))
 
     def _compare_tensors(self, path: str, left: TensorInfo, right: TensorInfo) -> Iterator[_Row]:
         """Yield everything in which two tensors that are not equal differ."""
         from sbformat.pth.compare import equal
         from sbformat.pth.differences import difference
 
+        values = _render_leaf(left), _render_leaf(right)
         if left.shape != right.shape:
-            yield "shape", f"{_render_shape(left.shape)} became {_render_shape(right.shape)}", None
+            yield _Row("shape", f"{_render_shape(left.shape)} became {_render_shape(right.shape)}", None, *values)
         if left.dtype != right.dtype:
-            yield "dtype", f"{left.dtype} became {right.dtype}", None
+            yield _Row("dtype", f"{left.dtype} became {right.dtype}", None, *values)
         differing = 0
         if left.shape == right.shape and left.dtype == right.dtype:
             found = difference(left, right, *self._budgets, rtol=self._tolerance.rtol, atol=self._tolerance.atol)
@@ -119,16 +133,20 @@ class StateDictsComparer:
             if found.differing and not (found.beyond or self._tolerance.is_exact):
                 self._close.add(path)
             elif found.differing:
-                yield "value", self._describe_difference(found, left.numel), found
+                items = (
+                    {**value, **_render_items(info, budget)}
+                    for value, info, budget in zip(values, (left, right), self._budgets)
+                )
+                yield _Row("value", self._describe_difference(found, left.numel), found, *items)
         flags = [
             f"{flag} {getattr(left, flag)} became {getattr(right, flag)}"
             for flag in _FLAGS
             if getattr(left, flag) != getattr(right, flag)
         ]
         if flags:
-            yield "flags", ", ".join(flags), None
+            yield _Row("flags", ", ".join(flags), None, *values)
         elif (not differing or path in self._close) and not equal(left.state, right.state, *self._budgets):
-            yield "flags", "the attributes differ", None
+            yield _Row("flags", "the attributes differ", None, *values)
 
     def _describe_difference(self, found: Difference, numel: int) -> str:
         if found.largest is None:
@@ -167,12 +185,38 @@ class StateDictsComparer:
         )
 
 
-def _make_change(name: str, path: str, kind: ChangeKind, message: str, found: Difference | None) -> Change:
+def _make_change(name: str, path: str, row: _Row) -> Change:
+    change = Change(name, path, row.kind, row.message, old=row.old, new=row.new)
+    found = row.numbers
     if found is None:
-        return Change(name, path, kind, message)
-    return Change(
-        name, path, kind, message, found.largest, found.l2, found.relative_change(), found.beyond, found.numel
+        return change
+    return change._replace(
+        max_abs_difference=found.largest,
+        l2_difference=found.l2,
+        relative_change=found.relative_change(),
+        differing=found.beyond,
+        numel=found.numel,
     )
+
+
+def _render_leaf(value: Any) -> Any:
+    """Return a value of a state dict as JSON: a tensor by its dtype, shape and flags."""
+    if isinstance(value, TensorInfo):
+        flags = {flag: getattr(value, flag) for flag in _FLAGS}
+        return {"kind": "tensor", "dtype": value.dtype, "shape": list(value.shape), **flags}
+    if value is None or isinstance(value, (bool, int, float, str)) or value in ({}, [], ()):
+        return render_json(value)
+    return {"kind": type(value).__name__, "text": _describe_leaf(value)}
+
+
+def _render_items(info: TensorInfo, budget: Budget) -> dict[str, Any]:
+    """Return the elements of a tensor of few numbers."""
+    from sbformat.pth.arrays import to_array
+
+    if info.numel > _ITEMS or not DTYPES[info.dtype].is_in_numpy:
+        return {}
+    array = to_array(info, budget)
+    return {"items": array.ravel().tolist()} if array.dtype.kind in "biuf" else {}
 
 
 def _render_shape(shape: tuple[int, ...]) -> str:

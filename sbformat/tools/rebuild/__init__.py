@@ -52,11 +52,13 @@ from sbformat.immutable import thaw
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
 from sbformat.schema import known_keys
+from sbformat.schema.assigned import encode_assigned
 from sbformat.tools.rebuild.context import OnUnknown, Options, RebuildContext
 from sbformat.tools.rebuild.entries import rebuild_entries
 from sbformat.tools.rebuild.her import HerObservation, find_her_observation, find_inner_algorithm
 from sbformat.tools.rebuild.releases import ALGORITHMS
 from sbformat.tools.rebuild.report import Action, RebuildReport, Required, Row
+from sbformat.tools.rebuild.row_values import add_values
 from sbformat.tools.rebuild.statistics import RebuiltStatistics, rebuild_vecnormalize
 from sbformat.values.types import Reference
 
@@ -124,7 +126,7 @@ def rebuild(
 
         archive, report = sbformat.rebuild("agent-2020.zip")
         for row in report.findings:  # what the agent computes or trains with that is different now
-            print(row.key, row.was, row.instead, row.message)
+            print(row.key, row.old, row.new, row.message)
         sbformat.write(archive, "agent-2026.zip")
 
     :param source: an archive, or a path, bytes or a binary file, as in :func:`sbformat.read`
@@ -138,7 +140,9 @@ def rebuild(
     :param allow: exact dotted names of unknown classes and functions to keep: SB3 imports and calls them. All others
         are dropped, and an unknown policy class is replaced by SB3's own for the algorithm and observations if all
         weights fit it
-    :param assign: values by key of ``data`` to use instead of the archive's, for a custom schedule that is lost
+    :param assign: values by key of ``data`` to use instead of the archive's; a schedule is a
+        :class:`~sbformat.LinearSchedule` or :class:`~sbformat.ConstantSchedule`, or the same as JSON:
+        ``{"linear": [3e-4, 0]}``, ``{"constant": 3e-4}``
     :param keep_system_info: keep ``system_info.txt`` and ``tensorboard_log``
     :param supplied_at_load: keys of ``data`` whose values will be passed to SB3's ``load`` as ``custom_objects``: the
         result contains null for them
@@ -182,7 +186,7 @@ def rebuild(
     _require_known_keys(name, assign or {})
     chosen = None if policy_class is None else _resolve_policy_class(policy_class, name)
     options = Options(release, on_unknown, chosen, keep_system_info, frozenset(supplied_at_load), frozenset(allow))
-    assigned = {key: thaw(value) for key, value in (assign or {}).items()}
+    assigned = {key: encode_assigned(key, thaw(value), release) for key, value in (assign or {}).items()}
     context = RebuildContext(archive, name, ALGORITHMS[name], options, assigned)
     if her is not None and not context.has_sb3_policy:
         her, why_no_her = None, "its policy class is a custom one"
@@ -190,7 +194,8 @@ def rebuild(
     made = rebuild_entries(context)
     context.raise_refused()
     requires = tuple(context.allowed.required)
-    report = RebuildReport(name, _read_version(archive), release.version, tuple(context.rows), requires)
+    rows = add_values(context.rows, archive, made, name)
+    report = RebuildReport(name, _read_version(archive), release.version, rows, requires)
     return Rebuilt(made, report)
 
 
@@ -215,13 +220,13 @@ def _rebuild_sb2(
         message = f"an agent of {converted.original}, which becomes one of {name}, not of {quote(str(algorithm))}"
         raise UnsupportedError(message)
     _require_known_keys(name, assign)
-    assigned = {key: thaw(value) for key, value in assign.items()}
+    assigned = {key: encode_assigned(key, thaw(value), options.target) for key, value in assign.items()}
     context = RebuildContext(converted.archive, name, ALGORITHMS[name], options, assigned, converted.decoded)
     if options.on_unknown == "error":
         context.refused += converted.undecodable
     made = rebuild_entries(context)
     context.raise_refused()
-    rows = merge_reports(converted, context.rows)
+    rows = add_values(merge_reports(converted, context.rows), archive, made, name)
     requires = tuple(context.allowed.required)
     return Rebuilt(made, RebuildReport(name, None, options.target.version, rows, requires, converted.original))
 

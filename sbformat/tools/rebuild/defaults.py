@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from sbformat.tools.rebuild.releases import ALGORITHMS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -51,6 +53,16 @@ CONSTRUCTOR_VALUES: Final[Mapping[str, Mapping[str, Any]]] = {
     },
 }  # fmt: skip
 """Values by algorithm and key of ``data``."""
+
+
+_SCHEDULES: Final[Mapping[str, float | None]] = {"clip_range": 0.2, "clip_range_vf": None, "delta_std_schedule": 0.05}
+
+
+def find_default(algorithm: str, key: str) -> Any:
+    """Return the value that SB3 uses when a key is missing from ``data``; None if it is not known."""
+    if key == "learning_rate":
+        return ALGORITHMS[algorithm].learning_rate
+    return {**CONSTRUCTOR_VALUES[algorithm], **_SCHEDULES}.get(key)
 
 
 def describe_default(algorithm: str, key: str) -> str:

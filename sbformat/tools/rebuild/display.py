@@ -10,7 +10,7 @@ from sbformat.rendering import count_noun
 if TYPE_CHECKING:
     from sbformat.tools.rebuild.report import RebuildReport, Row
 
-_HEADER = ("entry", "key", "action", "what was done, or why it was dropped", "SB3 uses instead", "original value")
+_HEADER = ("entry", "key", "action", "before", "now", "what was done, or why it was dropped")
 
 
 def describe(report: RebuildReport) -> str:
@@ -47,4 +47,6 @@ def render(report: RebuildReport) -> str:
 
 
 def _list_rows(rows: tuple[Row, ...]) -> list[tuple[str, ...]]:
-    return [(row.entry, row.key or "", row.action, row.message, row.instead or "", row.was or "") for row in rows]
+    return [
+        (row.entry, row.key or "", row.action, row.was or "", row.now or row.instead or "", row.message) for row in rows
+    ]

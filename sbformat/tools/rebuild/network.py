@@ -98,10 +98,11 @@ def rebuild_network(state_dict: StateDict, kind: str, *, her: HerObservation | N
             tensors, net_arch = _split_shared_layers(tensors, tree)
             notes.append("shared layers are now in both the policy and the value network, with the same weights")
             renamed.append((_SHARED, tuple(prefix for _, prefix in _BRANCHES)))
-        if _lacks_branch_extractors(tree):
-            tensors = list(_add_branch_extractors(tensors))
+        lacking = _find_lacking_extractors(tree)
+        if lacking:
+            tensors = list(_add_branch_extractors(tensors, lacking))
             notes.append("the features extractor has three names since SB3 1.7, with the same weights")
-            renamed.append((_EXTRACTOR, (_EXTRACTOR, *_BRANCH_EXTRACTORS)))
+            renamed.append((_EXTRACTOR, (_EXTRACTOR, *lacking)))
     if her is not None:
         tensors = [tensor._replace(info=her.widen(tensor.name, tensor.info)) for tensor in tensors]
         notes.append("columns of first layers are in the order of the Dict space; those of the achieved goal are zero")
@@ -201,19 +202,25 @@ def _shares_extractor(tree: dict[str, TensorInfo]) -> bool:
     )
 
 
-def _lacks_branch_extractors(tree: dict[str, TensorInfo]) -> bool:
-    return any(name.startswith(_EXTRACTOR) for name in tree) and not any(
-        name.startswith(_BRANCH_EXTRACTORS) for name in tree
-    )
+def _find_lacking_extractors(tree: dict[str, TensorInfo]) -> tuple[str, ...]:
+    """Return the names under which the features extractor is missing: both before SB3 1.7.
+
+    The policy network's is always the same module as ``features_extractor``. The value network's alone may be another
+    one (``share_features_extractor=False``), and is not replaced.
+    """
+    if not any(name.startswith(_EXTRACTOR) for name in tree):
+        return ()
+    lacking = tuple(prefix for prefix in _BRANCH_EXTRACTORS if not any(name.startswith(prefix) for name in tree))
+    return lacking if _BRANCH_EXTRACTORS[0] in lacking else ()
 
 
-def _add_branch_extractors(tensors: list[Tensor]) -> Iterator[Tensor]:
-    """Yield all tensors; after the extractor's, the same memory under its other two names."""
+def _add_branch_extractors(tensors: list[Tensor], prefixes: tuple[str, ...]) -> Iterator[Tensor]:
+    """Yield all tensors; after the extractor's, the same memory under its other names."""
     own = [tensor for tensor in tensors if tensor.name.startswith(_EXTRACTOR)]
     for tensor in tensors:
         yield tensor
         if tensor is own[-1]:
-            for prefix in _BRANCH_EXTRACTORS:
+            for prefix in prefixes:
                 for one in own:
                     yield one._replace(name=prefix + one.name.removeprefix(_EXTRACTOR))
 

@@ -29,6 +29,18 @@ class Row(NamedTuple):
     """The original value, in one line, if it can be decoded."""
     is_finding: bool = False
     """Whether the agent computes or trains differently without it."""
+    now: str | None = None
+    """The value in the result, in one line; None if the result does not contain the key."""
+    old: Any = None
+    """The original value as JSON: numbers, texts, lists and dicts as they are, and an object with its ``kind`` for what
+    JSON does not have (``{"kind": "LinearSchedule", "start": 0.001, ...}``). None where there is none, or it cannot be
+    decoded."""
+    new: Any = None
+    """The value in the result, likewise; of what was dropped, the value that SB3 uses then, if it is known."""
+    new_key: str | None = None
+    """The key in the result that has the value, where it is another one."""
+    is_hyperparameter: bool = False
+    """Whether the algorithm trains with the value, or makes its networks from it."""
 
 
 class Required(NamedTuple):
@@ -60,6 +72,11 @@ class RebuildReport(NamedTuple):
     """What loading the result imports, and therefore trusts."""
     sb2_algorithm: str | None = None
     """The algorithm of Stable Baselines 2 that wrote the original: ``PPO2``; None for an archive of SB3."""
+
+    @property
+    def hyperparameters(self) -> tuple[Row, ...]:
+        """The rows of the values that the algorithm trains with, or makes its networks from."""
+        return tuple(row for row in self.rows if row.is_hyperparameter)
 
     @property
     def findings(self) -> tuple[Row, ...]:

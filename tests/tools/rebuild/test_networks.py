@@ -159,6 +159,19 @@ def test_a_features_extractor_is_there_by_three_names_over_one_memory() -> None:
     assert rows["policy.pth"].action == "kept"
 
 
+def test_the_policy_networks_extractor_alone_is_added_and_the_value_networks_alone_is_not() -> None:
+    rest = {"action_net.weight": numbers(2, 6), "value_net.weight": numbers(1, 6)}
+    shared, own = extractor(), extractor("vf_features_extractor.")
+    made, rows, _ = rebuilt(with_network({**shared, **own, **rest}))
+    assert rows["policy.pth"].action == "translated"
+    for name, value in shared.items():
+        np.testing.assert_array_equal(arrays(made)[f"pi_{name}"], value)
+        np.testing.assert_array_equal(arrays(made)[f"vf_{name}"], own[f"vf_{name}"])
+    kept, rows, _ = rebuilt(with_network({**shared, **extractor("pi_features_extractor."), **rest}))
+    assert rows["policy.pth"].action == "kept"
+    assert not any(name.startswith("vf_") for name in arrays(kept))
+
+
 def test_critics_have_their_names_of_today() -> None:
     policy = {
         name.replace("qf0.", "q1_net.").replace("qf1.", "q2_net."): value

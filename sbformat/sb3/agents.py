@@ -1,26 +1,25 @@
-"""Pass a rebuilt archive to the real Stable-Baselines3: its own ``load``, without any pickle of the file.
-
-The extra ``sb3`` installs Stable-Baselines3. Nothing in the package imports this module.
-"""
+"""``load``: pass a rebuilt archive to the ``load`` of the real Stable-Baselines3 (FORMAT.md 15.6)."""
 
 from __future__ import annotations
 
 import warnings
-from importlib import import_module
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import SbformatError, UnsupportedError, escape, quote
-from sbformat.globals.releases import NEWEST, RELEASES, Target
+from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
+from sbformat.sb3.installed import find_class, find_installed_release, find_name
+from sbformat.sb3.older_layouts import iter_older_layouts
 from sbformat.tools.rebuild import rebuild
-from sbformat.tools.rebuild.releases import ALGORITHMS
+from sbformat.tools.rebuild.releases import RENAMED
+from sbformat.tools.rebuild.roles import HER_BUFFER, REPLAY_BUFFERS
+from sbformat.values.types import Reference
 from sbformat.writer import writes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from sbformat.archive.archive import Archive
     from sbformat.io.source import SourceLike
@@ -28,17 +27,22 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 
-_PACKAGES: Final = ("stable_baselines3", "sb3_contrib")
-
-__all__ = ["load"]
+_ALWAYS_READ: Final = ("policy_class", "observation_space", "action_space")
+"""Keys of ``data`` that ``custom_objects`` may supply to an archive that lacks them: SB3 loads no agent without one."""
+_NOT_WORTH_A_WARNING: Final = frozenset({"verbose"})
+"""Keys that change what is printed, and nothing else."""
 
 
 @overload
 def load(
     algorithm: type[A],
     source: Archive | SourceLike,
-    *,
+    env: Any = None,
+    device: Any = "auto",
     custom_objects: Mapping[str, Any] | None = None,
+    print_system_info: bool = False,  # noqa: FBT001, FBT002 -- the arguments of SB3's load, in its order
+    force_reset: bool = True,  # noqa: FBT001, FBT002
+    *,
     allow: Collection[str] = (),
     report: Callable[[RebuildReport], object] | list[RebuildReport] | None = None,
     limits: Limits = DEFAULT_LIMITS,
@@ -50,8 +54,12 @@ def load(
 def load(
     algorithm: str,
     source: Archive | SourceLike,
-    *,
+    env: Any = None,
+    device: Any = "auto",
     custom_objects: Mapping[str, Any] | None = None,
+    print_system_info: bool = False,  # noqa: FBT001, FBT002 -- the arguments of SB3's load, in its order
+    force_reset: bool = True,  # noqa: FBT001, FBT002
+    *,
     allow: Collection[str] = (),
     report: Callable[[RebuildReport], object] | list[RebuildReport] | None = None,
     limits: Limits = DEFAULT_LIMITS,
@@ -62,8 +70,12 @@ def load(
 def load(
     algorithm: type[Any] | str,
     source: Archive | SourceLike,
-    *,
+    env: Any = None,
+    device: Any = "auto",
     custom_objects: Mapping[str, Any] | None = None,
+    print_system_info: bool = False,  # noqa: FBT001, FBT002 -- the arguments of SB3's load, in its order
+    force_reset: bool = True,  # noqa: FBT001, FBT002
+    *,
     allow: Collection[str] = (),
     report: Callable[[RebuildReport], object] | list[RebuildReport] | None = None,
     limits: Limits = DEFAULT_LIMITS,
@@ -80,34 +92,54 @@ def load(
 
     :param algorithm: a class of SB3 or sb3-contrib, its name (``"PPO"``), or a class that is derived from one
     :param source: an archive, or a path, bytes or a binary file, as in :func:`sbformat.read`
+    :param env: as in SB3, as are ``device``, ``print_system_info`` and ``force_reset``. Without one, an agent that was
+        trained with ``HerReplayBuffer`` is loaded without that buffer, which needs an environment, and with a warning
     :param custom_objects: values by key of ``data`` to use instead of the archive's, as in SB3: a custom schedule or
-        policy class is passed here
+        policy class is passed here. A key that ``data`` does not contain is ignored
     :param allow: exact dotted names outside SB3 that may be imported and called, as the warning or error names them
     :param report: a list to which the report of the rebuild is appended, or a function that is called with it, before
         SB3 loads the result
     :param limits: as in :func:`sbformat.read`
-    :param kwargs: for SB3's ``load``: ``env``, ``device``, ``print_system_info``, ...
+    :param kwargs: attributes to set on the agent, as in SB3
     :return: the agent
     :raises UnsupportedError: when it is an agent of another algorithm, when SB3 cannot load it without a class that is
         not allowed, when it cannot be rebuilt, and when SB3 is not installed
     :raises SbformatError: when the archive cannot be read
     :raises TypeError: when ``algorithm`` is neither a class nor a name, and when ``allow`` is a str
     """
-    target = _installed_release()
-    loader = _find_class(algorithm)
+    target = find_installed_release()
+    loader = find_class(algorithm)
     given = dict(custom_objects or {})
     original = read(source, limits=limits)
     archive, account = rebuild(
-        original, target=target, algorithm=_find_name(loader), supplied_at_load=given, allow=allow, limits=limits
+        original,
+        target=target,
+        algorithm=find_name(loader),
+        supplied_at_load=_find_supplied(original, given),
+        allow=allow,
+        limits=limits,
     )
     if report is not None:
         take = report.append if isinstance(report, list) else report
         take(account)
-    _warn([row for row in account.findings if _key_of(row) not in kwargs])
-    if kwargs.get("print_system_info"):
+    _warn_of_changes([row for row in account.findings if _key_of(row) not in {*given, *kwargs, *_NOT_WORTH_A_WARNING}])
+    for sentence in iter_older_layouts(original, archive):
+        warnings.warn(sentence, UserWarning, stacklevel=2)
+    if env is None and "replay_buffer_class" not in given and _has_her_buffer(archive):
+        archive = _leave_out_her_buffer(archive)
+        warnings.warn(_NO_HER_BUFFER, UserWarning, stacklevel=2)
+    if print_system_info:
         archive = archive.replace(system_info=_read_system_info(original))
     try:
-        return loader.load(BytesIO(writes(archive)), custom_objects=given, **kwargs)
+        return loader.load(
+            BytesIO(writes(archive)),
+            env=env,
+            device=device,
+            custom_objects=given,
+            print_system_info=print_system_info,
+            force_reset=force_reset,
+            **kwargs,
+        )
     except RuntimeError as error:
         dropped = [_describe(row) for row in account.findings if _key_of(row) in ("policy_class", "policy_kwargs")]
         if not dropped:
@@ -119,36 +151,41 @@ def load(
         raise UnsupportedError(message, entry=DATA_ENTRY) from error
 
 
-def _find_class(algorithm: object) -> Any:
-    """Return the class of an algorithm.
+def _find_supplied(original: Archive, given: Iterable[str]) -> set[str]:
+    """Return the keys of ``custom_objects`` that replace a value: SB3 ignores those that ``data`` does not contain.
 
-    :raises UnsupportedError: for a name that is not an algorithm, or that is not installed
-    :raises TypeError: when it is neither a class nor a name
+    A key that was renamed since is found by both names.
     """
-    if isinstance(algorithm, type):
-        return algorithm
-    if not isinstance(algorithm, str):
-        message = f"algorithm: expected a class or its name, got {type(algorithm).__name__}"
-        raise TypeError(message)
-    if algorithm not in ALGORITHMS:
-        message = f"{quote(algorithm, 80)} is not an algorithm of SB3; available: {', '.join(ALGORITHMS)}"
-        raise UnsupportedError(message)
-    for package in _PACKAGES:
-        try:
-            return getattr(import_module(package), algorithm)
-        except (ImportError, AttributeError):
-            continue
-    message = f"the installed Stable-Baselines3 has no {algorithm}: pip install sb3-contrib"
-    raise UnsupportedError(message)
+    present = {*original.data, *_ALWAYS_READ}
+    present |= {new for old, new in RENAMED.items() if old in present}
+    return {key for key in given if key in present}
 
 
-def _find_name(algorithm: type) -> str | None:
-    """Return SB3's name of an algorithm, or of the one from which it is derived."""
-    names = (cls.__name__ for cls in algorithm.__mro__ if cls.__module__.split(".")[0] in _PACKAGES)
-    return next((name for name in names if name in ALGORITHMS), None)
+# -- HER without an environment -----------------------------------------------------------------------
+
+_NO_HER_BUFFER: Final = (
+    "loaded without HerReplayBuffer, which needs an environment: pass env to train with it; predict does not need it"
+)
 
 
-def _warn(findings: list[Row]) -> None:
+def _has_her_buffer(archive: Archive) -> bool:
+    value = archive.decode("replay_buffer_class") if "replay_buffer_class" in archive.data else None
+    return isinstance(value, Reference) and value.pair == HER_BUFFER
+
+
+def _leave_out_her_buffer(archive: Archive) -> Archive:
+    """Let SB3 choose the replay buffer, with the arguments that every buffer accepts."""
+    data = dict(archive.data)
+    arguments = archive.decode("replay_buffer_kwargs") if "replay_buffer_kwargs" in data else None
+    accepted = frozenset.intersection(*REPLAY_BUFFERS.values())
+    kept = {name: value for name, value in arguments.items() if name in accepted} if isinstance(arguments, dict) else {}
+    return archive.replace(data={**data, "replay_buffer_class": None, "replay_buffer_kwargs": kept})
+
+
+# -- warnings -----------------------------------------------------------------------------------------
+
+
+def _warn_of_changes(findings: list[Row]) -> None:
     """Emit one warning of everything that the agent computes or trains with and that is different now."""
     if findings:
         message = f"not as it was saved: {'; '.join(map(_describe, findings))}; custom_objects sets other values"
@@ -173,20 +210,3 @@ def _read_system_info(archive: Archive) -> str | None:
     except SbformatError:
         return None
     return None if info is None else "\n".join(escape(line, 1000) for line in info.text.splitlines())
-
-
-def _installed_release() -> str:
-    """Return the installed release of SB3, or the newest known one if it is newer.
-
-    :raises UnsupportedError: when SB3 is not installed, or is older than the oldest target
-    """
-    try:
-        import stable_baselines3
-    except ImportError:
-        message = "to load an agent, Stable-Baselines3 is needed: pip install 'sbformat[sb3]'"
-        raise UnsupportedError(message) from None
-    first, second = (int(part) for part in stable_baselines3.__version__.split(".")[:2])
-    if (first, second) < min(RELEASES):
-        message = f"expected SB3 {min(RELEASES)} or later, got {first}.{second}"
-        raise UnsupportedError(message)
-    return str(min(Target(first, second), NEWEST))

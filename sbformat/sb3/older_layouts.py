@@ -1,0 +1,56 @@
+"""The older layouts of state dicts that SB3's own ``load`` accepts with a warning (FORMAT.md 15.3, 15.5).
+
+They are recognized by their tensors, not by the version; :func:`sbformat.rebuild` converts both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.constants import POLICY_ENTRY, PTH_SUFFIX
+from sbformat.errors import SbformatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sbformat.archive.archive import Archive
+
+_OPTIMIZER_ENTRY: Final = f"policy.optimizer{PTH_SUFFIX}"
+_ONE_EXTRACTOR: Final = "features_extractor."
+_BRANCH_EXTRACTOR: Final = "pi_features_extractor."
+_SAVE_AGAIN: Final = "save it again to get rid of this warning"
+
+
+def iter_older_layouts(original: Archive, rebuilt: Archive) -> Iterator[str]:
+    """Yield a sentence for each older layout that SB3 itself would warn of.
+
+    :param original: the archive that was read
+    :param rebuilt: the same for the installed release
+    """
+    old, new = (_read_tree(archive, POLICY_ENTRY) for archive in (original, rebuilt))
+    if _has(old, _ONE_EXTRACTOR) and _has(new, _BRANCH_EXTRACTOR) and not _has(old, _BRANCH_EXTRACTOR):
+        yield f"the policy has the layout of SB3 < 1.7, with fewer names for its features extractor: {_SAVE_AGAIN}"
+    old_size, new_size = (_count_parameters(_read_tree(archive, _OPTIMIZER_ENTRY)) for archive in (original, rebuilt))
+    if new_size and old_size == 2 * new_size:
+        yield f"the optimizer has the layout of SB3 < 2.4, with the target network's parameters: {_SAVE_AGAIN}"
+
+
+def _read_tree(archive: Archive, name: str) -> Any:
+    """Return a state dict's tree; empty when it is missing or cannot be decoded."""
+    try:
+        return archive.state_dict(name).tree if name in archive.contents else {}
+    except SbformatError:
+        return {}
+
+
+def _has(tree: Any, prefix: str) -> bool:
+    return isinstance(tree, dict) and any(isinstance(name, str) and name.startswith(prefix) for name in tree)
+
+
+def _count_parameters(tree: Any) -> int:
+    """Return the number of parameters of an optimizer with one group; 0 for anything else."""
+    groups = tree.get("param_groups") if isinstance(tree, dict) else None
+    if not isinstance(groups, list) or len(groups) != 1 or not isinstance(groups[0], dict):
+        return 0
+    parameters = groups[0].get("params")
+    return len(parameters) if isinstance(parameters, list) else 0

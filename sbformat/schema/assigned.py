@@ -1,0 +1,155 @@
+"""Values that a caller assigns to keys of ``data``: schedules are written as SB3's own (FORMAT.md 13.7).
+
+``--set`` and ``assign`` take plain JSON. Where SB3 has a schedule, an object with one of two names stands for it::
+
+    {"constant": 0.0003}            ConstantSchedule(0.0003)
+    {"linear": [0.0003, 0]}         LinearSchedule(0.0003, 0.0, 1.0)
+    {"linear": [0.2, 0.05, 0.5]}    LinearSchedule(0.2, 0.05, 0.5): 0.05 after half of the training
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from sbformat.constants import DATA_ENTRY
+from sbformat.data import Serialized
+from sbformat.errors import ValidationError, escape
+from sbformat.globals.releases import NEWEST, RELEASES, SCHEDULE_CLASSES, Target
+from sbformat.schema.problem import Problem, ProblemKind
+from sbformat.values import encode
+from sbformat.values.types import ConstantSchedule, FloatSchedule, LinearSchedule
+
+if TYPE_CHECKING:
+    from sbformat.values.types import Schedule
+
+SCHEDULE_KEYS: Final = frozenset(
+    {"learning_rate", "lr_schedule", "clip_range", "clip_range_vf", "exploration_schedule", "delta_std_schedule"}
+)
+"""Keys of ``data`` whose value can be a schedule."""
+_CALLED: Final = frozenset({"lr_schedule", "exploration_schedule", "delta_std_schedule"})
+"""Those that SB3 calls without a check, so that a number is written as a schedule."""
+WRAPPED: Final = frozenset({"lr_schedule", "clip_range", "clip_range_vf", "delta_std_schedule"})
+"""Those that SB3 >= 2.7 wraps in a ``FloatSchedule``."""
+_FORMS: Final = (
+    'a number, {"constant": NUMBER} or {"linear": [START, END]} with END_FRACTION as an optional third number'
+)
+_SB3_UTILS: Final = "stable_baselines3.common.utils"
+
+
+def encode_assigned(key: str, value: Any, target: Target) -> Any:
+    """Return what ``data`` contains for a value that a caller assigns to a key; all but schedules unchanged.
+
+    :param key: of ``data``
+    :param value: JSON, or a :class:`~sbformat.Serialized`; for a key that can have a schedule also
+        ``{"constant": number}``, ``{"linear": [start, end, end_fraction]}``, or a schedule of
+        :mod:`sbformat.values.types`
+    :param target: the release that loads the result
+    :raises ValidationError: for a schedule under another key, and for one with other numbers than SB3 accepts
+
+    >>> encode_assigned("learning_rate", {"linear": [3e-4, 0]}, Target(2, 9))
+    <Serialized "<class 'stable_baselines3.common.utils.LinearSchedule'>" 114 bytes>
+    """
+    schedule = parse_schedule(key, value)
+    return value if schedule is None else _serialize(key, schedule, target)
+
+
+def parse_schedule(key: str, value: Any) -> ConstantSchedule | LinearSchedule | None:
+    """Return the schedule that a caller assigns to a key, or None for any other value.
+
+    :raises ValidationError: as :func:`encode_assigned`
+    """
+    while isinstance(value, FloatSchedule):
+        value = value.schedule
+    if key not in SCHEDULE_KEYS:
+        if isinstance(value, (ConstantSchedule, LinearSchedule)):
+            _refuse(key, f"a schedule is possible for {', '.join(sorted(SCHEDULE_KEYS))}, got {escape(repr(value))}")
+        return None
+    if isinstance(value, ConstantSchedule):
+        return ConstantSchedule(_check_number(key, value.value, "a constant schedule"))
+    if isinstance(value, LinearSchedule):
+        return _check_linear(key, *value)
+    if _is_number(value):
+        return ConstantSchedule(_check_number(key, value, "a constant schedule")) if key in _CALLED else None
+    is_form = isinstance(value, Mapping) and ":serialized:" not in value  # such an object is refused as what it is
+    return _parse_form(key, value) if is_form else None
+
+
+def find_release(version: str | None) -> Target:
+    """Return the target whose values an archive of a release can have: that release, or the nearest target.
+
+    :param version: of SB3, as the archive contains it; None before 0.9
+    """
+    match = re.match(r"([0-9]{1,3})\.([0-9]{1,3})", version or "0.0")
+    return max(min(RELEASES), min(Target(int(match[1]), int(match[2])), NEWEST)) if match else NEWEST
+
+
+def _parse_form(key: str, value: Mapping[Any, Any]) -> ConstantSchedule | LinearSchedule:
+    """Return the schedule that a JSON object stands for."""
+    if set(value) == {"constant"}:
+        return ConstantSchedule(_check_number(key, value["constant"], "a constant schedule"))
+    numbers = value["linear"] if set(value) == {"linear"} else None
+    if not isinstance(numbers, (list, tuple)) or len(numbers) not in (2, 3):
+        _refuse(key, f"expected {_FORMS}, got {_show(value)}")
+    return _check_linear(key, *numbers)
+
+
+def _check_linear(key: str, start: object, end: object, end_fraction: object = 1.0) -> LinearSchedule:
+    numbers = [_check_number(key, number, "the start and end of a linear schedule") for number in (start, end)]
+    fraction = _check_number(key, end_fraction, "the end fraction of a linear schedule")
+    if not 0 < fraction <= 1:
+        message = (
+            "expected an end fraction in (0, 1], the part of the training after which a linear schedule has its end "
+            f"value, got {fraction}"
+        )
+        _refuse(key, message, "value")
+    return LinearSchedule(numbers[0], numbers[1], fraction)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _check_number(key: str, value: Any, what: str) -> float:
+    """Return a number of a schedule as a float: in SB3 none is negative."""
+    if not _is_number(value):
+        _refuse(key, f"expected a number of at least 0 in {what}, got {_show(value)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not 0 <= number < math.inf:
+        _refuse(key, f"expected a number of at least 0 in {what}, got {number}", "value")
+    return number
+
+
+def _show(value: object) -> str:
+    """Return a value as JSON where it is, for a message."""
+    try:
+        return escape(json.dumps(value), 100)
+    except (TypeError, ValueError, RecursionError):
+        return escape(type(value).__name__)
+
+
+def _refuse(key: str, message: str, kind: ProblemKind = "type") -> NoReturn:
+    shown = f"/{escape(key, 80)}"
+    text = f"{shown}: {message}"
+    raise ValidationError(text, problems=[Problem(DATA_ENTRY, shown, kind, "error", message)], entry=DATA_ENTRY)
+
+
+def _serialize(key: str, schedule: ConstantSchedule | LinearSchedule, target: Target) -> Serialized:
+    """Return a schedule as SB3 saves it under a key."""
+    hints: dict[str, Any] = {}
+    name = "function"
+    written: Schedule = schedule
+    if target >= SCHEDULE_CLASSES and key in WRAPPED:
+        name = f"{_SB3_UTILS}.FloatSchedule"
+        written = FloatSchedule(schedule)
+    elif target >= SCHEDULE_CLASSES:
+        name = f"{_SB3_UTILS}.{type(schedule).__name__}"
+        hints = {"val": schedule.value} if isinstance(schedule, ConstantSchedule) else dict(vars(schedule))
+    return Serialized(f"<class '{name}'>", encode(written, target), hints)
