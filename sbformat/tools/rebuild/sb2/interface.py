@@ -15,7 +15,7 @@ from sbformat.errors import SbformatError
 from sbformat.tools.rebuild.report import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     import numpy as np
 
@@ -55,8 +55,8 @@ class Sb2Agent(NamedTuple):
         """The names of all parameters, in the order of the file: ``model/pi_fc0/w:0``; a copy ends with ``#2``."""
         return tuple(self.model.tensors)
 
-    def array(self, name: str) -> np.ndarray:
-        """Return a parameter as float32, shape as SB2 has it: (inputs, outputs) for the weights of a layer.
+    def array(self, name: str, dtype: str = "float32") -> np.ndarray:
+        """Return a parameter, shape as SB2 has it: (inputs, outputs) for the weights of a layer.
 
         :raises KeyError: when the file has no such parameter
         """
@@ -66,7 +66,7 @@ class Sb2Agent(NamedTuple):
             raise KeyError(name)
         self.used.add(name)
         state_dict = self.archive.state_dict(SB2_PARAMETERS_ENTRY)
-        return np.asarray(state_dict[name], dtype=np.float32)
+        return np.asarray(state_dict[name], dtype=dtype)
 
     def drop_parameters(self, scope: str, message: str, *, is_finding: bool = False) -> list[Row]:
         """Return a row about the parameters of a scope that the result does not have; none if the file has none.
@@ -146,6 +146,15 @@ class Keys:
         """The keys of SB2 that have a setting or a row."""
         return frozenset(self._done)
 
+    @property
+    def present(self) -> Collection[str]:
+        """The keys of the file."""
+        return self._agent.data.keys()
+
+    def value(self, key: str) -> Any:
+        """Return the decoded value of a key that the file has; :class:`Undecodable` when it cannot be decoded."""
+        return self._agent.data[key]
+
     def get(self, key: str, default: Any = None) -> Any:
         """Return the decoded value of a key of SB2, or the default when it is missing or cannot be decoded."""
         value = self._agent.data.get(key, default)
@@ -180,13 +189,14 @@ class Keys:
             self.rows.append(Row(DATA_ENTRY, source, "dropped", message, instead, render_short(value), is_finding))
             self._done.add(source)
 
-    def merge(self, source: str, message: str) -> None:
+    def merge(self, source: str, place: str, message: str = "") -> None:
         """Report that the value of a key of SB2 is part of another key; nothing when the file does not have it.
 
-        :param message: of which key
+        :param place: the key of SB3, or a path below one: ``policy_kwargs/optimizer_kwargs/eps``
         """
         if source in self._agent.data:
-            self.rows.append(Row(DATA_ENTRY, source, "translated", message))
+            note = ": ".join(filter(None, (f"part of {place} in SB3", message)))
+            self.rows.append(Row(DATA_ENTRY, source, "translated", note, new_key=place))
             self._done.add(source)
 
     def note_done(self, source: str) -> None:
