@@ -170,7 +170,9 @@ def _fields(value: Any, left: _Quota, depth: int) -> dict[str, Any]:
     """Return the fields of a value, a random generator by its kind alone."""
     made = {}
     for name, part in zip(value._fields, value):
-        if isinstance(value, Space) and _is_omitted(value, name, part):
+        if (isinstance(value, Space) and _is_omitted(value, name, part)) or (
+            isinstance(value, CarriedObject) and name == "cls"  # named by its type
+        ):
             continue
         if isinstance(part, RandomState):
             made[name] = part.bit_generator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.archive.archive import Archive
 from sbformat.archive.folder import FileEntries
-from sbformat.constants import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX, SB2_PARAMETERS_ENTRY
+from sbformat.constants import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX, SB2_PARAMETER_LIST_ENTRY, SB2_PARAMETERS_ENTRY
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, quote
 from sbformat.limits import Budget
@@ -16,12 +16,11 @@ from sbformat.policies.sb2.agents import read_agent
 from sbformat.pth import StateDict
 from sbformat.schema import OPTIMIZERS, known_keys
 from sbformat.tools.rebuild.defaults import CONSTRUCTOR_VALUES
-from sbformat.tools.rebuild.releases import ALGORITHMS, is_hyperparameter
+from sbformat.tools.rebuild.releases import A2C_OF_0_6, is_hyperparameter
 from sbformat.tools.rebuild.report import Row
 from sbformat.tools.rebuild.sb2.algorithms import CONVERSIONS, REFUSED
 from sbformat.tools.rebuild.sb2.common_keys import convert_common_keys
 from sbformat.tools.rebuild.sb2.interface import Keys, Sb2Agent, Undecodable, decode_all
-from sbformat.values.types import Reference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,27 +82,19 @@ def convert_agent(archive: Archive, *, policy_class: str | None = None) -> Conve
 def _add_defaults(network: ConvertedNetwork, keys: Keys) -> None:
     """Set what SB3 would set in the constructor, so that no value depends on the release that loads the archive."""
     for key, value in CONSTRUCTOR_VALUES[network.algorithm].items():
-        if key not in keys.settings and key in known_keys(network.algorithm):
-            note = f"the default of {network.algorithm}, since SB2 has no such option"
+        is_old = network.algorithm == "A2C" and key in A2C_OF_0_6
+        if key not in keys.settings and key in known_keys(network.algorithm) and not is_old:
+            note = f"the default of {network.algorithm}: the file has no such key"
             keys.set(key, value, None, note if is_hyperparameter(key, network.algorithm) else "")
 
 
 def _assemble(agent: Sb2Agent, network: ConvertedNetwork, keys: Keys) -> Conversion:
-    model = agent.model
-    policy_class = Reference(*ALGORITHMS[network.algorithm].policies[network.policy_class])
-    decoded: dict[str, object] = {
-        "policy_class": policy_class,
-        "observation_space": network.observation_space or model.goal_space or model.observation_space,
-        "action_space": model.action_space,
-    }
-    arguments = {**network.policy_kwargs, **keys.policy_kwargs}
-    if arguments:
-        decoded["policy_kwargs"] = arguments
-    undecodable = []
-    for key, setting in keys.settings.items():
-        if isinstance(setting.value, Undecodable):
-            undecodable.append(f"{setting.source}: {setting.value.reason}")
-        decoded[key] = setting.value
+    decoded = {key: setting.value for key, setting in keys.settings.items()}
+    undecodable = [
+        f"{setting.source}: {setting.value.reason}"
+        for setting in keys.settings.values()
+        if isinstance(setting.value, Undecodable)
+    ]
     data = {key: value if _is_plain(value) else _PLACEHOLDER for key, value in decoded.items()}
     budget = Budget(agent.archive.limits)
     empty: dict[str, Any] = {"state": {}, "param_groups": []}
@@ -115,7 +106,7 @@ def _assemble(agent: Sb2Agent, network: ConvertedNetwork, keys: Keys) -> Convers
         },
         pytorch_variables=StateDict.from_arrays(dict(network.variables)),
     )
-    rows = (*keys.rows, *network.rows, *_report_unused(agent))
+    rows = (*keys.rows, *network.rows, *_report_unused(agent), *_report_entries(agent.archive))
     return Conversion(network.algorithm, agent.algorithm, made, decoded, keys.settings, rows, tuple(undecodable))
 
 
@@ -134,5 +125,18 @@ def _report_scope(agent: Sb2Agent, scope: str) -> list[Row]:
     return agent.drop_parameters(scope, message, is_finding=not is_copy)
 
 
+def _report_entries(archive: Archive) -> list[Row]:
+    """Return the rows of the entries of a zip other than ``data`` and ``parameters``."""
+    if archive.format != "sb2-zip":
+        return []
+    names = [name for name in archive.entries if name not in (DATA_ENTRY, SB2_PARAMETERS_ENTRY)]
+    return [
+        Row(name, None, "translated", f"the names are those of the tensors of {POLICY_ENTRY}")
+        if name == SB2_PARAMETER_LIST_ENTRY
+        else Row(name, None, "dropped", "SB3 has no such entry")
+        for name in names
+    ]
+
+
 def _is_plain(value: Any) -> bool:
-    return value is None or type(value) in (bool, int, float, str)
+    return value is None or type(value) in (bool, int, float, str) or value == {}

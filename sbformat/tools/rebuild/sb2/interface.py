@@ -189,13 +189,14 @@ class Keys:
             self.rows.append(Row(DATA_ENTRY, source, "dropped", message, instead, render_short(value), is_finding))
             self._done.add(source)
 
-    def merge(self, source: str, message: str) -> None:
+    def merge(self, source: str, place: str, message: str = "") -> None:
         """Report that the value of a key of SB2 is part of another key; nothing when the file does not have it.
 
-        :param message: of which key
+        :param place: the key of SB3, or a path below one: ``policy_kwargs/optimizer_kwargs/eps``
         """
         if source in self._agent.data:
-            self.rows.append(Row(DATA_ENTRY, source, "translated", message))
+            note = ": ".join(filter(None, (f"part of {place} in SB3", message)))
+            self.rows.append(Row(DATA_ENTRY, source, "translated", note, new_key=place))
             self._done.add(source)
 
     def note_done(self, source: str) -> None:

@@ -13,7 +13,7 @@ from sbformat.values.types import Box, LinearSchedule, Reference
 if TYPE_CHECKING:
     from sbformat.tools.rebuild.sb2.interface import Keys, Sb2Agent
 
-_OPTIMIZER: Final = "part of policy_kwargs/optimizer_kwargs in SB3: {}"
+_OPTIMIZER: Final = "policy_kwargs/optimizer_kwargs"
 _RMSPROP_TF: Final = Reference("stable_baselines3.common.sb2_compat.rmsprop_tf_like", "RMSpropTFLike")
 _RMSPROP: Final = Reference("torch.optim.rmsprop", "RMSprop")
 _UNCLIPPED: Final = 1e10
@@ -28,6 +28,12 @@ _DROPS: Final = {
 
 _NEAREST: Final = {"middle_drop": (1.19, 0.073, 0.36), "double_middle_drop": (1.2, 0.094, 0.35)}
 """The linear schedule nearest to them by least squares over the training: start, end, end fraction."""
+
+_GAIL: Final = (
+    "hidden_size_adversary", "adversary_entcoeff", "expert_dataset", "g_step", "d_step", "d_stepsize", "using_gail",
+    "reward_giver", "pretrained_weight", "save_per_iter", "checkpoint_dir", "task_name",
+)  # fmt: skip
+"""Keys of GAIL, some of them of early releases alone."""
 
 
 def read_number(value: object) -> float | int | None:
@@ -98,7 +104,7 @@ def convert_ppo1_keys(agent: Sb2Agent, keys: Keys) -> None:
     epsilon = read_number(keys.get("adam_epsilon"))
     if epsilon is not None:
         keys.policy_kwargs["optimizer_kwargs"] = {"eps": epsilon}
-        keys.merge("adam_epsilon", _OPTIMIZER.format(f"eps {epsilon}"))
+        keys.merge("adam_epsilon", f"{_OPTIMIZER}/eps")
     keys.set("vf_coef", 1.0, None, "PPO1 adds the squared error of the value function to its loss")
     keys.set("clip_range_vf", None, None, "PPO1 does not clip the value function")
     keys.set("max_grad_norm", _UNCLIPPED, None, "PPO1 does not clip gradients, and no gradient is as long as that")
@@ -116,7 +122,7 @@ def _convert_annealed(agent: Sb2Agent, keys: Keys) -> None:
         else:
             keys.rename(source, key)
     if schedule in ("constant", "linear") and "schedule" in agent.data:
-        keys.merge("schedule", f"part of learning_rate and clip_range in SB3: {schedule}")
+        keys.merge("schedule", "learning_rate", f"and of clip_range, {schedule}")
 
 
 # -- A2C, ACKTR ---------------------------------------------------------------------------------------
@@ -133,7 +139,7 @@ def convert_a2c_keys(agent: Sb2Agent, keys: Keys) -> None:
         number = read_number(keys.get(source))
         if number is not None:
             options[option] = number
-            keys.merge(source, _OPTIMIZER.format(f"{option} {number} of RMSpropTFLike, which computes as TensorFlow's"))
+            keys.merge(source, f"{_OPTIMIZER}/{option}", "of RMSpropTFLike, which computes as TensorFlow's does")
     keys.policy_kwargs.update({"optimizer_class": _RMSPROP_TF, "optimizer_kwargs": options})
     keys.set("gae_lambda", 1.0, None, "A2C of SB2 uses the returns of n steps")
     keys.set("normalize_advantage", False, None, "A2C of SB2 does not normalize advantages")
@@ -146,11 +152,11 @@ def _convert_lr_schedule(agent: Sb2Agent, keys: Keys) -> None:
         end, fraction = _LINEAR[name]
         schedule = LinearSchedule(float(rate), rate * end, fraction)
         keys.set("learning_rate", schedule, "learning_rate", f"{rate}, and lr_schedule is {name}")
-        keys.merge("lr_schedule", f"part of learning_rate in SB3: {name}")
+        keys.merge("lr_schedule", "learning_rate", name)
         return
     keys.rename("learning_rate")
     if name == "constant":
-        keys.merge("lr_schedule", "part of learning_rate in SB3: constant")
+        keys.merge("lr_schedule", "learning_rate", name)
     elif isinstance(name, str) and name in _DROPS:
         keys.drop(
             "lr_schedule",
@@ -177,15 +183,15 @@ def convert_acktr_keys(agent: Sb2Agent, keys: Keys) -> None:
     message = "a learning rate of K-FAC, which is not one of RMSprop"
     for key in ("learning_rate", "lr_schedule"):
         keys.drop(key, message, "0.0007, the default of A2C")
-    keys.set("learning_rate", 7e-4, None, "the default of A2C")
+    keys.set("learning_rate", 7e-4)  # with the row above
     for key in ("kfac_clip", "kfac_update", "vf_fisher_coef", "async_eigen_decomp"):
         keys.drop(key, "an option of K-FAC")
     options = {"alpha": 0.99, "eps": 1e-5, "weight_decay": 0}
     keys.policy_kwargs.update({"optimizer_class": _RMSPROP, "optimizer_kwargs": options})
-    factor = read_number(keys.get("gae_lambda"))
-    source = "gae_lambda" if "gae_lambda" in agent.data else None
-    note = "" if factor is not None else "None means the returns of n steps"
-    keys.set("gae_lambda", 1.0 if factor is None else factor, source, note)
+    source = next((key for key in ("gae_lambda", "lam") if key in agent.data), None)
+    factor = None if source is None else read_number(keys.get(source))
+    is_used = factor is not None and factor >= 0  # early releases wrote a lam of -1
+    keys.set("gae_lambda", factor if is_used else 1.0, source, "" if is_used else "the returns of n steps")
     is_continuous = isinstance(agent.model.action_space, Box)
     keys.set("normalize_advantage", is_continuous, None, "ACKTR normalizes advantages of continuous actions")
 
@@ -220,16 +226,7 @@ def _drop_gail(agent: Sb2Agent, keys: Keys) -> None:
     if is_gail:
         message = "GAIL learns from demonstrations, which SB3 does not"
         keys.report_algorithm(message, "TRPO, which learns from rewards; the package imitation has GAIL for SB3")
-    options = (
-        "hidden_size_adversary",
-        "adversary_entcoeff",
-        "expert_dataset",
-        "g_step",
-        "d_step",
-        "d_stepsize",
-        "using_gail",
-    )
-    for key in options:
+    for key in _GAIL:
         keys.drop(key, "an option of GAIL", is_finding=is_gail)
 
 
