@@ -12,6 +12,7 @@ from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
 from sbformat.sb3.installed import find_class, find_installed_release, find_name
 from sbformat.sb3.older_layouts import iter_older_layouts
+from sbformat.sb3.schedules import keep_callable, make_live_schedules
 from sbformat.tools.rebuild import rebuild
 from sbformat.tools.rebuild.releases import RENAMED
 from sbformat.tools.rebuild.roles import HER_BUFFER, REPLAY_BUFFERS
@@ -111,6 +112,7 @@ def load(
     loader = find_class(algorithm)
     given = dict(custom_objects or {})
     original = read(source, limits=limits)
+    given = {**make_live_schedules(original), **given}
     archive, account = rebuild(
         original,
         target=target,
@@ -125,6 +127,7 @@ def load(
     _warn_of_changes([row for row in account.findings if _key_of(row) not in {*given, *kwargs, *_NOT_WORTH_A_WARNING}])
     for sentence in iter_older_layouts(original, archive):
         warnings.warn(sentence, UserWarning, stacklevel=2)
+    archive = keep_callable(archive, original, given)
     if env is None and "replay_buffer_class" not in given and _has_her_buffer(archive):
         archive = _leave_out_her_buffer(archive)
         warnings.warn(_NO_HER_BUFFER, UserWarning, stacklevel=2)
