@@ -76,7 +76,6 @@ nox.options.sessions = [
     "ci_kit",
     "packaging",
     "interop",
-    "scanners",
 ]
 
 
@@ -252,7 +251,10 @@ def sb3_suites(session: nox.Session) -> None:
 
 @nox.session
 def scanners(session: nox.Session) -> None:
-    """Run other scanners on the files of docs/comparison.md, and compare what they report with the page."""
+    """Run other scanners on the files of docs/comparison.md, and compare what they report with the page.
+
+    By hand and in the workflow alone: packages of others are installed, whose releases change.
+    """
     session.install(".")
     environments = str(Path(session.virtualenv.location) / "scanners")
     session.run(

@@ -17,9 +17,12 @@ from sbformat.catalogue.episodes import collect_episodes
 from sbformat.constants import OPTIMIZER_WORD
 from sbformat.data import Serialized
 from sbformat.errors import escape
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.rendering import format_size
+from sbformat.values.computed import ComputedSchedule
 from sbformat.values.render import render_line, render_linear
-from sbformat.values.types import ConstantSchedule, FloatSchedule, Function, LinearSchedule
+from sbformat.values.schedule_meaning import describe_samples, find_meaning
+from sbformat.values.types import ConstantSchedule, LinearSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,8 +36,6 @@ _MOST_KEYS: Final = 300
 _MOST_FINDINGS: Final = 5
 """Findings of one file that are listed."""
 _SENTENCE: Final = 400
-_DEEPEST: Final = 8
-"""Schedules within schedules."""
 _NUMBER: Final = re.compile(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?= \(|$)")
 """A number, or what :func:`~sbformat.values.render.render_line` writes for an array of one item."""
 
@@ -195,10 +196,12 @@ def render_value(found: Hyperparameter) -> Cell:
 def _render_plain(value: Any) -> Cell:
     if value is None or isinstance(value, bool):
         return Cell(json.dumps(value))
-    schedule = _find_schedule(value)
+    schedule = find_meaning(value).schedule
     if isinstance(schedule, LinearSchedule):
-        return _render_linear(schedule)
-    if isinstance(schedule, ConstantSchedule):
+        return _make_schedule_cell(render_linear(schedule), schedule.start)
+    if isinstance(schedule, ComputedSchedule):
+        return _make_schedule_cell(describe_samples(schedule), schedule.sample(1.0))
+    if isinstance(schedule, ConstantSchedule) and not isinstance(value, ArrayInfo):
         value = schedule.value
     text = value if isinstance(value, str) else render_line(value)
     shown = escape(text, _CELL)
@@ -206,19 +209,9 @@ def _render_plain(value: Any) -> Cell:
     return Cell(shown or "''", float(match[1]) if match is not None else None)
 
 
-def _find_schedule(value: object) -> object:
-    """Return the schedule of a function or of another schedule, at any depth; None if there is none."""
-    for _ in range(_DEEPEST):
-        if not isinstance(value, (Function, FloatSchedule)):
-            return value
-        value = value.schedule
-    return None
-
-
-def _render_linear(schedule: LinearSchedule) -> Cell:
-    """Return a linear schedule as a cell: ``linear 0.0008 -> 0.0``."""
-    text = escape(render_linear(schedule), _CELL)
-    return Cell(text, float(schedule.start) if math.isfinite(schedule.start) else None, is_words=True)
+def _make_schedule_cell(text: str, start: float) -> Cell:
+    """Return a schedule as a cell: ``linear 0.0008 -> 0.0``, which is sorted by its start."""
+    return Cell(escape(text, _CELL), float(start) if math.isfinite(start) else None, is_words=True)
 
 
 def _list_remarks(file: FileData) -> tuple[list[Remark], int]:

@@ -25,6 +25,15 @@ _WRITERS: Final = {
     ".html": ("report",),
 }
 """The commands that write a format, by suffix."""
+_OTHER_WORDS: Final = {
+    **dict.fromkeys(("upgrade", "update", "migrate", "modernize", "port", "repair", "fix"), "rebuild"),
+    **dict.fromkeys(("info", "show", "list", "cat", "print"), "inspect"),
+    **dict.fromkeys(("check", "verify", "lint"), "validate"),
+    **dict.fromkeys(("compare", "cmp"), "diff"),
+    **dict.fromkeys(("set", "change", "modify"), "edit"),
+    **dict.fromkeys(("run", "act", "enjoy"), "predict"),
+}
+"""What else people call a command."""
 _NUMBERS: Final = re.compile(r"[\s\d.,;eE+-]+")
 _SHORTEST: Final = 3
 
@@ -61,6 +70,9 @@ def explain_command(word: str, commands: Collection[str]) -> str:
     """Return the error for a word that is not a command."""
     if os.path.exists(word) or os.path.exists(f"{word}.zip"):
         return f"expected a command before the file: sbformat inspect {escape(word)}"
+    other = _OTHER_WORDS.get(word.lower())
+    if other is not None:
+        return f"there is no command {quote(word, 60)}; sbformat {other} does that"
     close = find_nearest(word, commands)
     hint = f"did you mean {close}?" if close else f"available: {', '.join(commands)}"
     return f"there is no command {quote(word, 60)}; {hint}"

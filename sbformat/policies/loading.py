@@ -186,6 +186,10 @@ def _build_model(
         from sbformat.policies.sb2 import build_sb2_policy
 
         model = build_sb2_policy(archive, given, budget)
+    elif archive.format == "sbx":
+        from sbformat.policies.sbx import build_sbx_policy
+
+        model = build_sbx_policy(archive, given, budget)
     else:
         from sbformat.policies.sb3 import build_sb3_policy
 

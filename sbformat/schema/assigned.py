@@ -33,7 +33,7 @@ SCHEDULE_KEYS: Final = frozenset(
 """Keys of ``data`` whose value can be a schedule."""
 _CALLED: Final = frozenset({"lr_schedule", "exploration_schedule", "delta_std_schedule"})
 """Those that SB3 calls without a check, so that a number is written as a schedule."""
-_WRAPPED: Final = frozenset({"lr_schedule", "clip_range", "clip_range_vf", "delta_std_schedule"})
+WRAPPED: Final = frozenset({"lr_schedule", "clip_range", "clip_range_vf", "delta_std_schedule"})
 """Those that SB3 >= 2.7 wraps in a ``FloatSchedule``."""
 _FORMS: Final = (
     'a number, {"constant": NUMBER} or {"linear": [START, END]} with END_FRACTION as an optional third number'
@@ -146,7 +146,7 @@ def _serialize(key: str, schedule: ConstantSchedule | LinearSchedule, target: Ta
     hints: dict[str, Any] = {}
     name = "function"
     written: Schedule = schedule
-    if target >= SCHEDULE_CLASSES and key in _WRAPPED:
+    if target >= SCHEDULE_CLASSES and key in WRAPPED:
         name = f"{_SB3_UTILS}.FloatSchedule"
         written = FloatSchedule(schedule)
     elif target >= SCHEDULE_CLASSES:

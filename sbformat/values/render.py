@@ -16,8 +16,10 @@ from sbformat.pkl.calls import render_call
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pkl.tree import Call, Dict, Node
 from sbformat.pth.values import TensorInfo
+from sbformat.values.computed import ComputedSchedule
 from sbformat.values.context import UnrecognizedError
 from sbformat.values.numbers import unpack_items
+from sbformat.values.schedule_meaning import SAMPLED, describe_samples, find_meaning
 from sbformat.values.types import (
     Box,
     CarriedClass,
@@ -65,6 +67,9 @@ _INLINE: Final = 4
 _REPORT_CHARACTERS: Final = 1 << 24
 """Characters of JSON in all values of one report."""
 _ROW_CHARACTERS: Final = 16
+_EXAMINED: Final = 3
+"""Depth to which functions are examined: that of schedules, and not of the methods of classes."""
+FROM_BYTECODE: Final = "understood from bytecode"
 
 
 class _Quota:
@@ -159,7 +164,9 @@ def _fields(value: Any, left: _Quota, depth: int) -> dict[str, Any]:
     """Return the fields of a value, a random generator by its kind alone."""
     made = {}
     for name, part in zip(value._fields, value):
-        if isinstance(value, Space) and _is_omitted(value, name, part):
+        if (isinstance(value, Space) and _is_omitted(value, name, part)) or (
+            isinstance(value, CarriedObject) and name == "cls"  # named by its type
+        ):
             continue
         if isinstance(part, RandomState):
             made[name] = part.bit_generator
@@ -206,8 +213,21 @@ def _function(value: Function, left: _Quota, depth: int) -> dict[str, Any]:
         made["digest"] = value.digest
     if value.schedule is not None:
         made["schedule"] = _json(value.schedule, left, depth + 1)
+    elif depth <= _EXAMINED:
+        made["computes"] = _computed(value)
     made["closure"] = _mapping(value.closure, left, depth)
     return made
+
+
+def _computed(value: Function) -> dict[str, Any]:
+    """Return what a user's function computes, or why that is not understood."""
+    found = find_meaning(value)
+    if isinstance(found.schedule, ComputedSchedule):
+        samples = [found.schedule.sample(progress) for progress in SAMPLED]
+        return {"kind": "ComputedSchedule", "text": escape(found.schedule.text, _CHARACTERS), "samples": samples}
+    if found.schedule is None:
+        return {"kind": "unknown", "text": escape(found.reason, _CHARACTERS)}
+    return {"kind": type(found.schedule).__name__, **vars(found.schedule)}
 
 
 # -- a line for people --------------------------------------------------------------------------------
@@ -317,8 +337,11 @@ def render_linear(value: LinearSchedule) -> str:
 def _render_function(value: Function, depth: int) -> str:
     if value.schedule is not None:
         return f"{_render(value.schedule, depth)}, from {value.qualname}"
-    closure = f", with {_pairs(value.closure, depth)}" if value.closure else ""
     where = f" ({value.code.filename}:{value.code.firstlineno})" if value.code is not None else ""
+    found = find_meaning(value).schedule if depth <= _EXAMINED + 1 else None
+    if found is not None:
+        return f"{_render(found, depth)} ({FROM_BYTECODE}), from {value.qualname}{where}"
+    closure = f", with {_pairs(value.closure, depth)}" if value.closure else ""
     return f"function {value.qualname}{where}{closure}"
 
 
@@ -346,6 +369,7 @@ _RENDERERS: Final[tuple[tuple[Any, Callable[[Any, int], str]], ...]] = (
     (Graph, lambda value, depth: f"Graph({_joined((value.node_space, value.edge_space), depth)})"),
     (ConstantSchedule, lambda value, _: f"constant {value.value}"),
     (LinearSchedule, lambda value, _: render_linear(value)),
+    (ComputedSchedule, lambda value, _: f"{describe_samples(value)} during training: {value.text}"),
     (FloatSchedule, lambda value, depth: _render(value.schedule, depth)),
     (Function, _render_function),
     (CarriedClass, lambda value, depth: f"class {value.name}({_joined(value.bases, depth)}), pickled by value"),

@@ -40,6 +40,8 @@ def fail(capsys: pytest.CaptureFixture[str], *args: object) -> str:
     [
         (["insp", "x"], "there is no command 'insp'; did you mean inspect?"),
         (["vaildate", "x"], "there is no command 'vaildate'; did you mean validate?"),
+        (["upgrade", "x"], "there is no command 'upgrade'; sbformat rebuild does that"),
+        (["Compare", "x", "y"], "there is no command 'Compare'; sbformat diff does that"),
         (["xyz"], "there is no command 'xyz'; available: inspect, validate, "),
         (["\x1b[31m"], "there is no command '\\x1b[31m'; available: "),
         ([str(PPO)], f"expected a command before the file: sbformat inspect {PPO}"),

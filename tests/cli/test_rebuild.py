@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,6 +33,21 @@ def test_an_old_archive_is_written_anew(capsys: Capture, tmp_path: Path) -> None
     assert status == 0
     assert "PPO, SB3 1.0 -> 2.1.0: " in text
     assert sbformat.read(out).stable_baselines3_version == "2.1.0"
+
+
+def test_every_hyperparameter_is_printed_before_and_now(capsys: Capture, tmp_path: Path) -> None:
+    source, out = tmp_path / "in.zip", tmp_path / "out.zip"
+    sbformat.write(with_keys(learning_rate=blob(Call("REDUCE", Global("os", "system"), ("true",)))), source)
+    lines = run(capsys, "rebuild", source, "-o", out)[1].splitlines()
+    table = lines[lines.index("  hyper-parameters") + 1 :]
+    rows = [re.split(r" {2,}", line.strip()) for line in table[: table.index("")]]
+    cells = {row[0]: row[1:] for row in rows}
+    assert rows[0] == ["hyper-parameter", "before", "now", "how"]
+    assert cells["gamma"] == ["0.99", "0.99", "kept"]
+    assert cells["clip_range"] == ["constant 0.2", "0.2", "translated: a number instead of an object"]
+    assert cells["learning_rate"][:2] == ["not known: os.system('true')", "0.0003, the default of PPO"]
+    assert cells["learning_rate"][2].startswith("dropped: ")
+    assert {row.key for row in sbformat.rebuild(source).report.hyperparameters} == set(cells) - {"hyper-parameter"}
 
 
 def test_what_was_asked_for_is_passed_on(capsys: Capture, tmp_path: Path) -> None:

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 import sbformat
 from conformance.generators.build_pth import Run, floats, legacy_stream, ordered, storage, tensor, torch_zip
 from conformance.generators.build_zips import is_terminal_safe
-from sbformat import Archive, LimitError, Limits, StateDict
+from sbformat import Archive, LimitError, Limits, Serialized, StateDict
 from sbformat.pth import Device, DTypeName
 from sbformat.tools.diff import Change, DiffReport, diff
+from sbformat.values.render import ValueRenderer
 from tests.helpers.bundled import PPO, SAC, changed, entries, with_data, zipped
 from tests.helpers.shared_files import SHARED
 
@@ -65,6 +66,57 @@ def with_policy(tree: Any, base: Archive = BASE) -> Archive:
 
 def pair(left: Any, right: Any) -> Change:
     return one(with_policy({"a": left, "b": 1}), with_policy({"a": right, "b": 1}))
+
+
+# -- the values that differ ---------------------------------------------------------------------------
+
+
+def with_value(key: str, value: Any) -> Archive:
+    return BASE.replace(data={**BASE.data, key: value})
+
+
+@pytest.mark.parametrize(
+    "value", [0.5, "text", None, True, [1, [2]], {"a": {"b": 1}}, 2**60], ids=lambda value: type(value).__name__
+)
+def test_a_change_of_data_has_both_values(value: Any) -> None:
+    assert one(BASE, with_value("gamma", value))[-2:] == (0.99, value)
+    added = one(BASE, with_value("new", value))
+    assert (added.kind, added.old, added.new) == ("added", None, value)
+    removed = one(with_value("new", value), BASE)
+    assert (removed.kind, removed.old, removed.new) == ("removed", value, None)
+
+
+def test_a_change_of_a_pickle_has_its_meaning() -> None:
+    change = one(BASE, with_value("clip_range", 0.5))
+    assert change.old == {"kind": "FloatSchedule", "schedule": {"kind": "ConstantSchedule", "value": 0.2}}
+    assert change.new == 0.5
+    broken = one(BASE, with_value("clip_range", Serialized("x", b"no pickle")))
+    assert broken.new == {"kind": "broken pickle", "bytes": 9}
+
+
+def test_a_change_of_a_tensor_has_its_dtype_shape_flags_and_few_elements() -> None:
+    few = pair(np.float32([1, 2]), np.float32([1, 3]))
+    common = {"kind": "tensor", "dtype": "float32", "shape": [2], "requires_grad": False, "is_parameter": False}
+    assert few[-2:] == ({**common, "items": [1.0, 2.0]}, {**common, "items": [1.0, 3.0]})
+    many = pair(np.zeros(17), np.ones(17))
+    assert many.old == {**common, "dtype": "float64", "shape": [17]}
+    shape = pair(np.zeros(2, "f4"), np.zeros(3, "f4"))
+    assert (shape.old["shape"], shape.new["shape"]) == ([2], [3])
+    assert pair(1, 2.5)[-2:] == (1, 2.5)
+    assert pair(1, DTypeName("float32")).new == {"kind": "DTypeName", "text": "torch.float32"}
+
+
+def test_values_of_a_report_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sbformat.tools.diff.plain_entries.ValueRenderer", lambda: ValueRenderer(500))
+    other = BASE.replace(data={**BASE.data, **{f"key{index}": ["a" * 90] * 3 for index in range(9)}})
+    values = [change.new for change in diff(BASE, other).changes]
+    assert values[0] == ["a" * 90] * 3
+    assert values[-1] == {"kind": "more"}
+
+
+def test_versions_and_system_information_have_both_values() -> None:
+    change = one(BASE, BASE.replace(stable_baselines3_version="1.0"))
+    assert change[-2:] == (BASE.stable_baselines3_version, "1.0")
 
 
 def test_the_same_archive_differs_in_nothing() -> None:

@@ -142,7 +142,7 @@ def normalize_for_ddpg(agent: Agent, layers: Layers, value: Value) -> Value:
             require(value.shape == shape, f"{_STATISTICS}: expected statistics of the shape {shape}, got others")
         else:
             layers.builder.infer("normalize_observations: the file has no statistics, as SB2 saves them since 2.5")
-    for op, bound in zip(("Max", "Min"), _read_range(agent.data.get("observation_range", _RANGE))):
+    for op, bound in zip(("Max", "Min"), read_range(agent.data.get("observation_range", _RANGE))):
         if isfinite(bound):
             value = add(op, value, layers.builder.constant(bound))
     return value
@@ -160,7 +160,11 @@ def _read_statistics(layers: Layers) -> _Statistics:
     return _Statistics(mean, add("Sqrt", add("Max", variance, layers.builder.constant(_LEAST_VARIANCE))))
 
 
-def _read_range(value: object) -> tuple[float, float]:
+def read_range(value: object) -> tuple[float, float]:
+    """Return ``observation_range``: what DDPG clips observations to.
+
+    :raises UnsupportedError: when it is not two numbers
+    """
     if isinstance(value, (list, tuple)) and len(value) == 2:
         try:
             least, most = (float(to_number(bound, "a bound")) for bound in value)

@@ -175,9 +175,10 @@ def rebuild(
         )
     if archive.format not in _FORMATS:
         hint = "; rebuild_vecnormalize rebuilds statistics" if archive.format in STATISTICS else ""
+        if archive.format == "sbx":
+            hint = " (Stable Baselines Jax), whose networks SB3 does not have; load_policy runs it, export exports it"
         message = f"expected an archive of Stable-Baselines3, got the format {archive.format}{hint}"
         raise UnsupportedError(message)
-    archive.refuse_sbx()
     name, her, why_no_her = _identify_algorithm(archive, algorithm)
     release = parse_target(target)
     if release < _SINCE.get(name, release):
@@ -220,13 +221,13 @@ def _rebuild_sb2(
         message = f"an agent of {converted.original}, which becomes one of {name}, not of {quote(str(algorithm))}"
         raise UnsupportedError(message)
     _require_known_keys(name, assign)
-    assigned = {key: thaw(value) for key, value in assign.items()}
+    assigned = {key: encode_assigned(key, thaw(value), options.target) for key, value in assign.items()}
     context = RebuildContext(converted.archive, name, ALGORITHMS[name], options, assigned, converted.decoded)
     if options.on_unknown == "error":
         context.refused += converted.undecodable
     made = rebuild_entries(context)
     context.raise_refused()
-    rows = merge_reports(converted, context.rows)
+    rows = add_values(merge_reports(converted, context.rows), archive, made, name)
     requires = tuple(context.allowed.required)
     return Rebuilt(made, RebuildReport(name, None, options.target.version, rows, requires, converted.original))
 

@@ -28,14 +28,17 @@ from sbformat.tools.rebuild.policy_kwargs import add_required_arguments, check_a
 from sbformat.tools.rebuild.roles import HER_BUFFER
 from sbformat.tools.rebuild.schedules import rebuild_schedule
 from sbformat.values.render import render_line
+from sbformat.values.schedule_meaning import find_meaning
 from sbformat.values.types import (
     Box,
     CarriedClass,
     CarriedObject,
+    ConstantSchedule,
     DType,
     EnumMember,
     Function,
     Instance,
+    LinearSchedule,
     Partial,
     Reference,
     Schedule,
@@ -197,7 +200,7 @@ def _drop_recreated(context: RebuildContext, key: str, value: object) -> Any:
         meaning = context.decode(key)
     except UnsupportedError as error:
         return context.drop(key, error.message, instead)
-    if any(_is_code(part) for part in _list_parts(meaning)):
+    if _contains_code(meaning):
         return context.drop(key, _describe(meaning), instead)
     context.report(
         "translated", f"left out: SB3 creates it from {releases.RECREATED[key]}; was {_describe(meaning)}", key=key
@@ -214,8 +217,15 @@ def _refuse_unknown(context: RebuildContext, key: str, value: object) -> None:
     except UnsupportedError as error:
         context.refused.append(f"{escape(key)}: {error.message}")
         return
-    if any(_is_code(part) for part in _list_parts(meaning)):
+    if _contains_code(meaning):
         context.refused.append(f"{escape(key)}: {_describe(meaning)}")
+
+
+def _contains_code(meaning: object) -> bool:
+    """Return whether a value contains code, unless it is a schedule that SB3 has a class for."""
+    if isinstance(find_meaning(meaning).schedule, (ConstantSchedule, LinearSchedule)):
+        return False
+    return any(_is_code(part) for part in _list_parts(meaning))
 
 
 def _is_code(part: object) -> bool:

@@ -13,6 +13,7 @@ from sbformat.pkl.numpy import ArrayInfo
 from sbformat.values import encode
 from sbformat.values.types import (
     Box,
+    ConstantSchedule,
     Discrete,
     FloatSchedule,
     Instance,
@@ -26,7 +27,7 @@ from sbformat.values.types import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from sbformat.globals.releases import Target
     from sbformat.globals.torch import Pair
@@ -35,7 +36,7 @@ _MAX_JSON_DEPTH: Final = 20
 _MAX_JSON_NODES: Final = 100_000
 _MAX_JSON_TEXT: Final = 1 << 20
 _EXACT_INTEGERS: Final = 2**63
-_SCHEDULES: Final[Mapping[type, str]] = {FloatSchedule: "FloatSchedule", LinearSchedule: "LinearSchedule"}
+_SCHEDULES: Final = (ConstantSchedule, FloatSchedule, LinearSchedule)
 
 PRIVATE: Final = "it contains a path or an address of the author"
 _PATH: Final = re.compile(
@@ -134,8 +135,8 @@ def _describe_type(value: object) -> str:
         name = "abc.ABCMeta"
     elif isinstance(value, Space):
         name = f"gymnasium.spaces.{SPACE_MODULES[value.class_name]}.{value.class_name}"
-    elif type(value) in _SCHEDULES:
-        name = f"stable_baselines3.common.utils.{_SCHEDULES[type(value)]}"
+    elif isinstance(value, _SCHEDULES):
+        name = f"stable_baselines3.common.utils.{name}"
     elif isinstance(value, TrainFreq):
         name = "stable_baselines3.common.type_aliases.TrainFreq"
     elif isinstance(value, Instance):

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import UnsupportedError, escape
-from sbformat.pkl.numpy import ArrayInfo
+from sbformat.schema.assigned import WRAPPED
 from sbformat.tools.rebuild.allowed import describe_unknown
 from sbformat.tools.rebuild.encode import encode_value
 from sbformat.tools.rebuild.releases import SCHEDULE_DEFAULTS
-from sbformat.values.render import render_line
+from sbformat.values.computed import ComputedSchedule
+from sbformat.values.render import FROM_BYTECODE, render_line
+from sbformat.values.schedule_meaning import describe_samples, find_meaning, find_nearest, unwrap
 from sbformat.values.types import ConstantSchedule, FloatSchedule, Function, LinearSchedule, Partial, Reference
 
 if TYPE_CHECKING:
     from sbformat.tools.rebuild.context import RebuildContext
+    from sbformat.values.schedule_meaning import ScheduleMeaning
+
+_FORMULA: Final = 100
+"""Characters of a formula in a message."""
 
 
 def rebuild_schedule(context: RebuildContext, key: str, value: object) -> Any:
@@ -30,6 +37,8 @@ def rebuild_schedule(context: RebuildContext, key: str, value: object) -> Any:
             context.report("kept", "", key=key)
             return meaning
         return _encode_schedule(context, key, context.allowed.replace_names(key, meaning))
+    except _ComputedError as error:
+        return context.handle_unknown(key, value, error.message, default)
     except UnsupportedError as error:
         rate = context.last_learning_rate
         last = f"; its last value was {rate}" if key == "learning_rate" and rate is not None else ""
@@ -37,24 +46,68 @@ def rebuild_schedule(context: RebuildContext, key: str, value: object) -> Any:
         return context.handle_unknown(key, value, message, default)
 
 
+class _ComputedError(UnsupportedError):
+    """A schedule is understood, and SB3 has no class for it; the message has the nearest one."""
+
+
 def _encode_schedule(context: RebuildContext, key: str, meaning: object) -> Any:
-    shown = escape(render_line(meaning), 200)
-    schedule = meaning.schedule if isinstance(meaning, Function) and meaning.schedule is not None else meaning
-    if _is_allowed(context, schedule):
-        return context.keep_allowed(key, schedule, shown)
-    constant = _find_constant(schedule)
-    _check_rate(constant)
-    if constant is not None and key != "delta_std_schedule":  # ARS calls that one without a check
-        form = "a function" if isinstance(meaning, Function) else "an object"
-        context.report("translated", f"a number instead of {form}", key=key)
-        return constant
-    if not _is_known(schedule):
-        while isinstance(schedule, FloatSchedule):
-            schedule = schedule.schedule
-        raise UnsupportedError(describe_unknown(schedule, "a schedule"))
-    result = encode_value(schedule, context.target)
-    context.report("translated", shown, key=key)
+    if _is_allowed(context, meaning):
+        shown = escape(render_line(meaning), 200)
+        return context.keep_allowed(key, meaning, shown)
+    found = find_meaning(meaning)
+    _check_meaning(key, found, meaning)
+    how = FROM_BYTECODE if found.is_from_bytecode else ""
+    if isinstance(found.schedule, ConstantSchedule) and key != "delta_std_schedule":  # ARS calls that without a check
+        form = "a function" if isinstance(meaning, Function) or how else "an object"
+        context.report("translated", f"a number instead of {form}{how and ', '}{how}", key=key)
+        return found.schedule.value
+    written: Any = found.schedule
+    published = meaning.schedule if isinstance(meaning, Function) else None
+    if isinstance(published or meaning, FloatSchedule) or (how and key in WRAPPED):
+        written = FloatSchedule(written)
+    result = encode_value(written, context.target)
+    shown = escape(render_line(found.schedule), 200)
+    context.report("translated", f"{shown}{how and f' ({how})'}", key=key)
     return result
+
+
+def _check_meaning(key: str, found: ScheduleMeaning, meaning: object) -> None:
+    """Check that SB3 has a schedule for what was found, and accepts its numbers.
+
+    :raises UnsupportedError: when it has not, or when the schedule is not understood
+    """
+    schedule = found.schedule
+    if isinstance(schedule, ComputedSchedule):
+        raise _ComputedError(_describe_computed(key, schedule))
+    if schedule is None:
+        reason = "" if not found.reason else f" ({escape(found.reason, _FORMULA)})"
+        message = f"{describe_unknown(unwrap(meaning), 'a schedule')}{reason}"
+        raise UnsupportedError(message)
+    if isinstance(schedule, ConstantSchedule):
+        _check_rate(schedule.value)
+    else:
+        _check_rate(schedule.start)  # torch checks the first one only
+        if not math.isfinite(schedule.end) or not 0 < schedule.end_fraction < math.inf:
+            message = f"expected finite numbers in a linear schedule, got {escape(repr(schedule))}"
+            raise UnsupportedError(message)
+
+
+def _describe_computed(key: str, schedule: ComputedSchedule) -> str:
+    """Return what a schedule computes, and the option that sets the nearest one."""
+    message = (
+        f"{escape(schedule.text, _FORMULA)}, {FROM_BYTECODE}, is neither constant nor linear, and SB3 has no class for "
+        f"it; during training it is {describe_samples(schedule)}"
+    )
+    nearest = find_nearest(schedule)
+    return message if nearest is None else f"{message}; the nearest is {_render_option(key, nearest)}"
+
+
+def _render_option(key: str, schedule: ConstantSchedule | LinearSchedule) -> str:
+    """Return the option of the command line that sets a schedule."""
+    if isinstance(schedule, ConstantSchedule):
+        return f"--set {key}={schedule.value!r}"
+    numbers = list(schedule) if schedule.end_fraction != 1 else [schedule.start, schedule.end]
+    return f"--set '{key}={json.dumps({'linear': numbers})}'"
 
 
 def _check_rate(value: float | None) -> None:
@@ -67,33 +120,7 @@ def _check_rate(value: float | None) -> None:
         raise UnsupportedError(message)
 
 
-def _is_allowed(context: RebuildContext, schedule: object) -> bool:
-    while isinstance(schedule, FloatSchedule):
-        schedule = schedule.schedule
+def _is_allowed(context: RebuildContext, meaning: object) -> bool:
+    schedule = unwrap(meaning)
     function = schedule.function if isinstance(schedule, Partial) else schedule
     return isinstance(function, Reference) and function.pair in context.allowed.pairs
-
-
-def _is_known(schedule: object) -> bool:
-    """Return whether a schedule, and each one in it, is known and consists of numbers."""
-    inner = _unwrap(schedule)
-    if isinstance(inner, LinearSchedule):
-        return all(type(value) in (int, float) for value in inner)
-    return _find_constant(inner) is not None
-
-
-def _unwrap(schedule: object) -> object:
-    """Return the innermost schedule."""
-    while isinstance(schedule, (FloatSchedule, Function)):
-        schedule = schedule.schedule
-    return schedule
-
-
-def _find_constant(schedule: object) -> float | None:
-    """Return the number that a schedule always returns, or None."""
-    schedule = _unwrap(schedule)
-    if isinstance(schedule, ConstantSchedule):
-        schedule = schedule.value
-    if isinstance(schedule, ArrayInfo) and schedule.is_scalar and schedule.dtype[1] in "fiu":
-        return schedule.to_numpy().item()  # type: ignore[no-any-return]
-    return schedule if type(schedule) in (int, float) else None  # type: ignore[return-value]

@@ -56,7 +56,8 @@ def _rebuild_coefficient(context: RebuildContext, name: str, found: object, data
         if isinstance(found, TensorInfo) and not why and not sets_start:
             return found
         initial = initial_coefficient(value) or 1.0
-        _report_coefficient(context, name, f"log({initial})", why or f"as {KEY} was assigned", is_assigned=is_assigned)
+        row = Row(PYTORCH_VARIABLES_ENTRY, name, "dropped", why or f"as {KEY} was assigned", f"log({initial})")
+        _report_coefficient(context, row._replace(new=math.log(initial)), found, is_assigned=is_assigned)
         return _make_learned(math.log(initial))
     made = make_scalar(fixed_coefficient(value) or 0.0)
     if isinstance(found, TensorInfo) and not why:
@@ -64,15 +65,23 @@ def _rebuild_coefficient(context: RebuildContext, name: str, found: object, data
             return found
         why = f"the archive's tensor is {_read_item(found)}, which contradicts {KEY}"
     why = "as it was assigned" if is_assigned else why
-    _report_coefficient(context, name, f"{value}, from {KEY}", why, is_assigned=is_assigned)
+    row = Row(PYTORCH_VARIABLES_ENTRY, name, "dropped", why, f"{value}, from {KEY}", new=_read_item(made))
+    _report_coefficient(context, row, found, is_assigned=is_assigned)
     return made
 
 
-def _report_coefficient(context: RebuildContext, name: str, new: str, why: str, *, is_assigned: bool) -> None:
+def _report_coefficient(context: RebuildContext, row: Row, found: object, *, is_assigned: bool) -> None:
+    """Add the row of a tensor that takes the place of the archive's.
+
+    :param row: as if nobody had assigned it
+    :param found: the archive's tensor
+    """
     if is_assigned:
-        context.report("translated", f"{new}: {why}", key=name, entry=PYTORCH_VARIABLES_ENTRY)
-    else:
-        context.rows.append(Row(PYTORCH_VARIABLES_ENTRY, name, "dropped", why, new, None, is_finding=True))
+        row = row._replace(action="translated", message=f"{row.instead}: {row.message}", instead=None)
+    old = None
+    if isinstance(found, TensorInfo) and found.dtype == "float32" and found.numel == 1:
+        old = _read_item(found)
+    context.rows.append(row._replace(old=old, is_finding=not is_assigned, is_hyperparameter=True))
 
 
 def _read_item(info: TensorInfo) -> float:

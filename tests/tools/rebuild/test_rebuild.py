@@ -14,6 +14,7 @@ from sbformat import MissingEntryError, Serialized, UnsupportedError, Validation
 from sbformat.pkl import Call, Global
 from sbformat.tools.rebuild import RebuildReport, rebuild
 from sbformat.values import decode
+from sbformat.values.render import render_json, render_line
 from sbformat.values.types import Box, ConstantSchedule, LinearSchedule, Reference, TrainFreq
 from tests.helpers.build_blobs import CONSTANT, array, box, call, change, discrete, function, new, partial
 from tests.helpers.old_archives import BASES, blob, rebuilt, reference, with_keys
@@ -59,6 +60,69 @@ def test_what_was_rebuilt_is_rebuilt_to_the_same(base: str) -> None:
     second, _, report = rebuilt(first)
     assert sbformat.writes(second) == sbformat.writes(first)
     assert report.counts()["dropped"] == 0
+
+
+# -- values before and now ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_each_key_has_its_value_before_and_now(base: str) -> None:
+    archive = BASES[base]
+    made, rows, report = rebuilt(archive)
+    for key, value in archive.data.items():
+        row = rows[key]
+        assert row.old == render_json(archive.decode(key))
+        assert row.was == render_line(archive.decode(key)) or isinstance(archive.decode(key), Reference)
+        name = row.new_key or key
+        assert row.new == (render_json(made.decode(name)) if name in made.data else None), key
+        if row.action == "kept" and not isinstance(value, Serialized):
+            assert row.old == row.new == value
+    json.dumps(report.to_json())
+
+
+def test_a_dropped_value_has_the_default_of_sb3_as_its_new_one() -> None:
+    archive = with_keys(learning_rate=blob(USERS), clip_range=blob(SYSTEM), gamma="a text", n_steps=-5)
+    rows = rebuilt(archive)[1]
+    assert [rows[key].new for key in ("learning_rate", "clip_range", "gamma", "n_steps")] == [3e-4, 0.2, 0.99, 2048]
+    assert [rows[key].now for key in ("learning_rate", "clip_range")] == [None, None]
+    assert (rows["gamma"].old, rows["n_steps"].old) == ("a text", -5)
+    assert (rows["clip_range"].old["kind"], rows["learning_rate"].old["kind"]) == ("opaque", "function")
+
+
+def test_an_assigned_value_is_the_new_one() -> None:
+    rows = rebuilt(with_keys(learning_rate=blob(USERS)), assign={"learning_rate": 0.5})[1]
+    assert (rows["learning_rate"].old["kind"], rows["learning_rate"].new) == ("function", 0.5)
+
+
+def test_a_value_under_another_key_is_found() -> None:
+    rows = rebuilt(BASES["old"])[1]
+    assert rows["_last_dones"].new_key == "_last_episode_starts"
+    assert rows["_last_dones"].old == rows["_last_dones"].new
+    assert rows["gamma"].new_key is None
+
+
+def test_a_part_of_a_value_has_its_own() -> None:
+    rows = rebuilt(with_keys(policy_kwargs={"net_arch": [8, 8], "nonsense": 1}))[1]
+    assert (rows["policy_kwargs/nonsense"].old, rows["policy_kwargs/nonsense"].new) == (1, None)
+    assert rows["policy_kwargs"].new == {"net_arch": [8, 8]}
+
+
+def test_the_values_that_training_uses_are_marked() -> None:
+    report = rebuilt(BASES["ppo"])[2]
+    marked = {row.key for row in report.hyperparameters}
+    assert {"gamma", "learning_rate", "clip_range", "n_steps", "ent_coef", "policy_kwargs"} <= marked
+    assert not {"verbose", "num_timesteps", "_last_obs", "ep_info_buffer", "lr_schedule", "policy_class"} & marked
+
+
+def test_a_value_of_a_broken_pickle_is_none() -> None:
+    rows = rebuilt(with_keys(learning_rate=Serialized("x", b"\x80\x04K")))[1]
+    assert (rows["learning_rate"].old, rows["learning_rate"].was, rows["learning_rate"].new) == (None, None, 3e-4)
+
+
+def test_an_entropy_coefficient_that_is_made_anew_has_both_values() -> None:
+    rows = rebuilt(BASES["sac"], assign={"ent_coef": 0.5})[1]
+    assert (rows["ent_coef_tensor"].new, rows["ent_coef_tensor"].action) == (0.5, "translated")
+    assert (rows["ent_coef"].old, rows["ent_coef"].new) == ("auto", 0.5)
 
 
 def test_a_source_is_read() -> None:

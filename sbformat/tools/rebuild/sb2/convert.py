@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.archive.archive import Archive
 from sbformat.archive.folder import FileEntries
-from sbformat.constants import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX
+from sbformat.constants import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX, SB2_PARAMETER_LIST_ENTRY, SB2_PARAMETERS_ENTRY
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, quote
 from sbformat.limits import Budget
@@ -16,16 +16,15 @@ from sbformat.policies.sb2.agents import read_agent
 from sbformat.pth import StateDict
 from sbformat.schema import OPTIMIZERS, known_keys
 from sbformat.tools.rebuild.defaults import CONSTRUCTOR_VALUES
-from sbformat.tools.rebuild.releases import ALGORITHMS
+from sbformat.tools.rebuild.releases import A2C_OF_0_6, is_hyperparameter
+from sbformat.tools.rebuild.report import Row
 from sbformat.tools.rebuild.sb2.algorithms import CONVERSIONS, REFUSED
 from sbformat.tools.rebuild.sb2.common_keys import convert_common_keys
 from sbformat.tools.rebuild.sb2.interface import Keys, Sb2Agent, Undecodable, decode_all
-from sbformat.values.types import Reference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sbformat.tools.rebuild.report import Row
     from sbformat.tools.rebuild.sb2.interface import ConvertedNetwork, Setting
 
 _POLICY: Final = POLICY_ENTRY.removesuffix(PTH_SUFFIX)
@@ -63,7 +62,7 @@ def convert_agent(archive: Archive, *, policy_class: str | None = None) -> Conve
     :raises UnsupportedError: when SB3 has no such agent; the message says why, and what works for it
     :raises SbformatError: when the file cannot be read, or contradicts itself
     """
-    agent = Sb2Agent(read_agent(archive, Given(policy_class=policy_class)), archive, decode_all(archive))
+    agent = Sb2Agent(read_agent(archive, Given(policy_class=policy_class)), archive, decode_all(archive), set())
     try:
         conversion = CONVERSIONS.get(agent.model.learner)
         if conversion is None:
@@ -83,25 +82,19 @@ def convert_agent(archive: Archive, *, policy_class: str | None = None) -> Conve
 def _add_defaults(network: ConvertedNetwork, keys: Keys) -> None:
     """Set what SB3 would set in the constructor, so that no value depends on the release that loads the archive."""
     for key, value in CONSTRUCTOR_VALUES[network.algorithm].items():
-        if key not in keys.settings and key in known_keys(network.algorithm):
-            keys.set(key, value, None, f"the default of {network.algorithm}: SB2 has no such option")
+        is_old = network.algorithm == "A2C" and key in A2C_OF_0_6
+        if key not in keys.settings and key in known_keys(network.algorithm) and not is_old:
+            note = f"the default of {network.algorithm}: the file has no such key"
+            keys.set(key, value, None, note if is_hyperparameter(key, network.algorithm) else "")
 
 
 def _assemble(agent: Sb2Agent, network: ConvertedNetwork, keys: Keys) -> Conversion:
-    model = agent.model
-    policy_class = Reference(*ALGORITHMS[network.algorithm].policies[network.policy_class])
-    decoded: dict[str, object] = {
-        "policy_class": policy_class,
-        "observation_space": network.observation_space or model.goal_space or model.observation_space,
-        "action_space": model.action_space,
-    }
-    if network.policy_kwargs:
-        decoded["policy_kwargs"] = dict(network.policy_kwargs)
-    undecodable = []
-    for key, setting in keys.settings.items():
-        if isinstance(setting.value, Undecodable):
-            undecodable.append(f"{setting.source}: {setting.value.reason}")
-        decoded[key] = setting.value
+    decoded = {key: setting.value for key, setting in keys.settings.items()}
+    undecodable = [
+        f"{setting.source}: {setting.value.reason}"
+        for setting in keys.settings.values()
+        if isinstance(setting.value, Undecodable)
+    ]
     data = {key: value if _is_plain(value) else _PLACEHOLDER for key, value in decoded.items()}
     budget = Budget(agent.archive.limits)
     empty: dict[str, Any] = {"state": {}, "param_groups": []}
@@ -113,9 +106,37 @@ def _assemble(agent: Sb2Agent, network: ConvertedNetwork, keys: Keys) -> Convers
         },
         pytorch_variables=StateDict.from_arrays(dict(network.variables)),
     )
-    rows = (*keys.rows, *network.rows)
+    rows = (*keys.rows, *network.rows, *_report_unused(agent), *_report_entries(agent.archive))
     return Conversion(network.algorithm, agent.algorithm, made, decoded, keys.settings, rows, tuple(undecodable))
 
 
+def _report_unused(agent: Sb2Agent) -> list[Row]:
+    """Return a row for each scope with parameters that no converter read or reported."""
+    scopes = dict.fromkeys(name.rpartition("/")[0] for name in agent.parameters if name not in agent.used)
+    copies = [row for scope in scopes if scope for row in _report_scope(agent, scope)]
+    left = [name for name in agent.parameters if name not in agent.used]
+    return copies + [Row(SB2_PARAMETERS_ENTRY, name, "dropped", "SB3 has nothing like it") for name in left]
+
+
+def _report_scope(agent: Sb2Agent, scope: str) -> list[Row]:
+    left = [name for name in agent.parameters if name.startswith(f"{scope}/") and name not in agent.used]
+    is_copy = all("#" in name for name in left)
+    message = "a copy of the parameters without #" if is_copy else "SB3 has nothing like it"
+    return agent.drop_parameters(scope, message, is_finding=not is_copy)
+
+
+def _report_entries(archive: Archive) -> list[Row]:
+    """Return the rows of the entries of a zip other than ``data`` and ``parameters``."""
+    if archive.format != "sb2-zip":
+        return []
+    names = [name for name in archive.entries if name not in (DATA_ENTRY, SB2_PARAMETERS_ENTRY)]
+    return [
+        Row(name, None, "translated", f"the names are those of the tensors of {POLICY_ENTRY}")
+        if name == SB2_PARAMETER_LIST_ENTRY
+        else Row(name, None, "dropped", "SB3 has no such entry")
+        for name in names
+    ]
+
+
 def _is_plain(value: Any) -> bool:
-    return value is None or type(value) in (bool, int, float, str)
+    return value is None or type(value) in (bool, int, float, str) or value == {}

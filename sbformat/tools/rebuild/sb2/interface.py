@@ -15,7 +15,7 @@ from sbformat.errors import SbformatError
 from sbformat.tools.rebuild.report import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     import numpy as np
 
@@ -42,6 +42,8 @@ class Sb2Agent(NamedTuple):
     model: Agent
     archive: Archive
     data: Mapping[str, Any]
+    used: set[str]
+    """The names of the parameters that a converter read, and of those that it reported."""
 
     @property
     def algorithm(self) -> str:
@@ -53,8 +55,8 @@ class Sb2Agent(NamedTuple):
         """The names of all parameters, in the order of the file: ``model/pi_fc0/w:0``; a copy ends with ``#2``."""
         return tuple(self.model.tensors)
 
-    def array(self, name: str) -> np.ndarray:
-        """Return a parameter as float32, shape as SB2 has it: (inputs, outputs) for the weights of a layer.
+    def array(self, name: str, dtype: str = "float32") -> np.ndarray:
+        """Return a parameter, shape as SB2 has it: (inputs, outputs) for the weights of a layer.
 
         :raises KeyError: when the file has no such parameter
         """
@@ -62,8 +64,19 @@ class Sb2Agent(NamedTuple):
 
         if name not in self.model.tensors:
             raise KeyError(name)
+        self.used.add(name)
         state_dict = self.archive.state_dict(SB2_PARAMETERS_ENTRY)
-        return np.asarray(state_dict[name], dtype=np.float32)
+        return np.asarray(state_dict[name], dtype=dtype)
+
+    def drop_parameters(self, scope: str, message: str, *, is_finding: bool = False) -> list[Row]:
+        """Return a row about the parameters of a scope that the result does not have; none if the file has none.
+
+        :param scope: ``model/q``, or a prefix such as ``adversary``
+        :param is_finding: whether the agent computes or trains differently without them
+        """
+        names = [name for name in self.parameters if name.startswith(f"{scope}/") and name not in self.used]
+        self.used.update(names)
+        return [Row(SB2_PARAMETERS_ENTRY, scope, "dropped", message, None, None, is_finding)] if names else []
 
 
 class ConvertedNetwork(NamedTuple):
@@ -82,17 +95,18 @@ class ConvertedNetwork(NamedTuple):
     variables: Mapping[str, np.ndarray] = {}
     """``pytorch_variables.pth``: ``log_ent_coef``, float32, shape (1,)."""
     rows: tuple[Row, ...] = ()
-    """What became of parameters and arguments that SB3 does not have: see :func:`parameter_row`."""
+    """What became of parameters and arguments that SB3 does not have: see
+    :func:`parameter_row` and :meth:`Sb2Agent.drop_parameters`."""
     observation_space: Space | None = None
     """The space that SB3 saves, where it is not the file's: of images, channels first."""
 
 
-def parameter_row(name: str, message: str, *, instead: str | None = None, is_finding: bool = False) -> Row:
-    """Return a row about parameters that the result does not have.
+def parameter_row(name: str, message: str) -> Row:
+    """Return a row about parameters that the result has in another form.
 
-    :param name: of a parameter or scope: ``model/q``
+    :param name: of a parameter or scope: ``model/shared_fc0``
     """
-    return Row(SB2_PARAMETERS_ENTRY, name, "dropped", message, instead, None, is_finding)
+    return Row(SB2_PARAMETERS_ENTRY, name, "translated", message)
 
 
 class Setting(NamedTuple):
@@ -121,14 +135,25 @@ class Keys:
         self._agent = agent
         self.settings: dict[str, Setting] = {}
         """By SB3's name."""
+        self.policy_kwargs: dict[str, object] = {}
+        """Arguments of the policy that follow from keys of ``data``: of its optimizer."""
         self.rows: list[Row] = []
-        """Of the keys that are dropped."""
+        """Of the keys that are dropped, and of those that became arguments of the policy."""
         self._done: set[str] = set()
 
     @property
     def done(self) -> frozenset[str]:
         """The keys of SB2 that have a setting or a row."""
         return frozenset(self._done)
+
+    @property
+    def present(self) -> Collection[str]:
+        """The keys of the file."""
+        return self._agent.data.keys()
+
+    def value(self, key: str) -> Any:
+        """Return the decoded value of a key that the file has; :class:`Undecodable` when it cannot be decoded."""
+        return self._agent.data[key]
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return the decoded value of a key of SB2, or the default when it is missing or cannot be decoded."""
@@ -164,9 +189,26 @@ class Keys:
             self.rows.append(Row(DATA_ENTRY, source, "dropped", message, instead, render_short(value), is_finding))
             self._done.add(source)
 
+    def merge(self, source: str, place: str, message: str = "") -> None:
+        """Report that the value of a key of SB2 is part of another key; nothing when the file does not have it.
+
+        :param place: the key of SB3, or a path below one: ``policy_kwargs/optimizer_kwargs/eps``
+        """
+        if source in self._agent.data:
+            note = ": ".join(filter(None, (f"part of {place} in SB3", message)))
+            self.rows.append(Row(DATA_ENTRY, source, "translated", note, new_key=place))
+            self._done.add(source)
+
     def note_done(self, source: str) -> None:
-        """Mark a key of SB2 whose value went into the setting of another key."""
+        """Mark a key of SB2 that has a row of its own elsewhere."""
         self._done.add(source)
+
+    def report_algorithm(self, message: str, instead: str) -> None:
+        """Report that SB3 does not have the algorithm.
+
+        :param instead: the algorithm that trains the result
+        """
+        self.rows.append(Row(DATA_ENTRY, None, "dropped", message, instead, self._agent.algorithm, is_finding=True))
 
 
 def render_short(value: object) -> str:

@@ -21,8 +21,17 @@ def merge_reports(conversion: Conversion, rows: Sequence[Row]) -> tuple[Row, ...
 
     :param rows: of the rebuild of ``conversion.archive``
     """
-    kept = [_merge_row(conversion, row) for row in rows if row.entry == DATA_ENTRY]
+    kept = [
+        _merge_row(conversion, row) for row in rows if row.entry == DATA_ENTRY and not _is_bookkeeping(conversion, row)
+    ]
     return (*kept, *conversion.rows, *_report_entries(rows))
+
+
+def _is_bookkeeping(conversion: Conversion, row: Row) -> bool:
+    """Return whether a row is about a key that SB3 would set by itself, and does not train with."""
+    setting = conversion.settings.get(row.key or "")
+    is_silent = setting is not None and setting.source is None and not setting.note and row.action != "dropped"
+    return is_silent and row.key != "policy_kwargs"
 
 
 def _merge_row(conversion: Conversion, row: Row) -> Row:
@@ -34,7 +43,8 @@ def _merge_row(conversion: Conversion, row: Row) -> Row:
     message = "; ".join(filter(None, (_describe_origin(setting), row.message)))
     name = (setting.source or key) + (f"/{rest}" if rest else "")
     action = "translated" if row.action == "kept" and message else row.action
-    return row._replace(key=name, action=action, message=message)
+    place = key + (f"/{rest}" if rest else "")
+    return row._replace(key=name, action=action, message=message, new_key=place if place != name else None)
 
 
 def _describe_origin(setting: Setting) -> str:

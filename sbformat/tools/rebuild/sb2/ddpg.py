@@ -1,0 +1,269 @@
+"""The networks of SB2's DDPG as those of SB3, which are TD3's with one critic.
+
+SB2's differ in three ways, all of which become part of wider layers (:mod:`.folding`):
+
+- The critic gets the actions after its first layer.
+- Observations are normalized with statistics of the file if ``normalize_observations``, and in every case clipped to
+  ``observation_range``, -5 to 5 by default. The normalization goes into the weights, and a layer of its own clips.
+- The critic's output is a normalized return if ``normalize_returns``: its head gets the scale.
+
+Each network needs an activation that allows this; ``relu``, SB2's default, does. If only the critic cannot be had, the
+agent acts as before and gets a new critic.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from sbformat.constants import SB2_PARAMETERS_ENTRY
+from sbformat.errors import UnsupportedError
+from sbformat.formats.sb2.networks import DENSE, ddpg_actor, ddpg_critic
+from sbformat.policies.sb2.activations import read_activation
+from sbformat.policies.sb2.agents import unsupported_actions
+from sbformat.policies.sb2.observations import read_range
+from sbformat.policies.sb2.structures import find_mlp
+from sbformat.tools.rebuild.report import Row as ReportRow
+from sbformat.tools.rebuild.sb2.activations import convert_activation
+from sbformat.tools.rebuild.sb2.folding import Layers, Linear, Row, Signal, add_late_actions, add_plain, clip
+from sbformat.tools.rebuild.sb2.inputs import read_inputs
+from sbformat.tools.rebuild.sb2.interface import ConvertedNetwork, parameter_row
+from sbformat.tools.rebuild.sb2.layers import (
+    copied_row,
+    has_variables,
+    name_layers,
+    read_linear,
+    refuse_layer_norm,
+    require_variables,
+)  # fmt: skip
+from sbformat.values.numbers import unpack_items
+from sbformat.values.types import Box
+
+if TYPE_CHECKING:
+    from sbformat.formats.sb2.networks import Mlp
+    from sbformat.tools.rebuild.sb2.inputs import Inputs
+    from sbformat.tools.rebuild.sb2.interface import Sb2Agent
+
+_SCOPES: Final = {"": "model", "_target": "target"}
+_ACTIVATION: Final = "relu"
+"""The default of both."""
+_DEFAULT_RANGE: Final = (-5.0, 5.0)
+_LEAST_VARIANCE: Final = 1e-2
+_OBSERVATIONS: Final = "input/obs_rms"
+_RETURNS: Final = "input/ret_rms"
+_PERTURBED: Final = ("noise", "noise_adapt")
+
+
+class _Statistics(NamedTuple):
+    """Mean and standard deviation, float64."""
+
+    mean: np.ndarray
+    deviation: np.ndarray
+
+
+class _Network(NamedTuple):
+    """What the networks are made from."""
+
+    agent: Sb2Agent
+    net: Mlp
+    activation: str
+    inputs: Inputs
+    statistics: _Statistics | None
+    """Of observations."""
+    bounds: tuple[float, float]
+    """What observations are clipped to; infinite where the space makes it void."""
+    returns: _Statistics | None
+
+    @property
+    def clips(self) -> bool:
+        """Whether a layer clips the observations."""
+        return any(map(isfinite, self.bounds))
+
+    def observe(self) -> Signal:
+        """Return the observation before it is clipped."""
+        signal = Signal.select(self.inputs.columns)
+        if self.statistics is None:
+            return signal
+        mean, deviation = self.statistics
+        return signal.scale(1 / deviation, -mean / deviation)
+
+
+def convert_ddpg(agent: Sb2Agent) -> ConvertedNetwork:
+    """Return the networks of DDPG.
+
+    :raises UnsupportedError: for layer normalization, images that SB3 treats otherwise, and an activation that does not
+        clip observations that SB2 clips
+    """
+    if not isinstance(agent.model.action_space, Box):
+        raise unsupported_actions(agent.model)
+    network = _read_network(agent)
+    net, rows = network.net, _list_rows(network)
+    require_variables(agent, _list_variables("model", net))
+    scopes = dict(_SCOPES)
+    if not has_variables(agent, _list_variables("target", net)):
+        scopes["_target"] = "model"
+        rows.append(copied_row("target", "copies of the networks that are trained"))
+    arrays: dict[str, np.ndarray] = {}
+    widths: dict[str, list[int]] = {}
+    for suffix, scope in scopes.items():
+        layers = _convert_actor(network, f"{scope}/pi")
+        widths["pi"] = layers.widths
+        arrays |= _name(network, layers, f"{scope}/pi", f"actor{suffix}", "mu")
+    convert = _convert_critic if _can_convert_critic(network, rows) else _make_critic
+    for suffix, scope in scopes.items():
+        layers = convert(network, f"{scope}/qf")
+        widths["qf"] = layers.widths
+        arrays |= _name(network, layers, f"{scope}/qf", f"critic{suffix}", "qf0")
+    arguments = {"net_arch": widths, "n_critics": 1, **network.inputs.policy_kwargs}
+    arguments |= convert_activation(agent, _ACTIVATION, _ACTIVATION)
+    every = (*network.inputs.rows, *rows)
+    policy = f"{network.inputs.kind}Policy"
+    return ConvertedNetwork("DDPG", policy, arguments, arrays, {}, every, network.inputs.space)
+
+
+def _name(network: _Network, layers: Layers, scope: str, module: str, name: str) -> dict[str, np.ndarray]:
+    made = name_layers(f"{module}.{name}", layers.made)
+    return network.inputs.convert_cnn(network.agent, scope, module) | made
+
+
+def _list_variables(scope: str, net: Mlp) -> list[tuple[str, tuple[int, ...]]]:
+    return [*ddpg_actor(f"{scope}/pi", net), *ddpg_critic(f"{scope}/qf", net)]
+
+
+# -- the layers ---------------------------------------------------------------------------------------
+
+
+def _convert_actor(network: _Network, scope: str) -> Layers:
+    layers = Layers(network.inputs.size, network.activation)
+    signal = network.observe()
+    if network.clips:
+        (signal,) = clip(layers, signal, *network.bounds)
+    add_plain(layers, signal, _read_layers(network, scope, "pi"))
+    return layers
+
+
+def _convert_critic(network: _Network, scope: str) -> Layers:
+    size, count = network.inputs.size, network.net.actions
+    layers = Layers(size + count, network.activation)
+    signal, actions = network.observe(), Signal.select(range(size, size + count))
+    if network.clips:
+        signal, actions = clip(layers, signal, *network.bounds, layers.carry(actions, -1.0))
+    *hidden, head = _read_layers(network, scope, "qf_output")
+    if network.returns is not None:
+        mean, deviation = network.returns
+        head = Linear(head.weight * deviation, head.bias * deviation + mean)
+    add_late_actions(layers, signal, actions, [*hidden, head])
+    return layers
+
+
+def _can_convert_critic(network: _Network, rows: list[ReportRow]) -> bool:
+    """Return whether SB3 can have the critic; otherwise a row says why not."""
+    try:
+        _convert_critic(network, "model/qf")
+    except UnsupportedError as error:
+        instead = "new weights, of the distribution that torch starts with"
+        message = f"the critic: {error.message}"
+        rows.append(ReportRow(SB2_PARAMETERS_ENTRY, "model/qf", "dropped", message, instead, is_finding=True))
+        return False
+    rows.append(parameter_row("model/qf", "units of the first layer carry the actions, which the second one gets"))
+    if network.returns is not None:
+        rows.append(parameter_row(_RETURNS, "is part of the head of the critic; training does not change it"))
+    return True
+
+
+def _make_critic(network: _Network, _: str) -> Layers:
+    """Return a new critic, the same for each call."""
+    random = np.random.default_rng(0)
+    inputs = network.inputs.size + network.net.actions
+    layers = Layers(inputs, network.activation)
+    signal = Signal.select(range(inputs))
+    for outputs in (*network.net.layers, 1):
+        limit = 1 / np.sqrt(signal.size)
+        shapes = (outputs, signal.size), (outputs,)
+        (signal,) = layers.add(Row.apply(Linear(*(random.uniform(-limit, limit, shape) for shape in shapes)), signal))
+    return layers
+
+
+def _read_layers(network: _Network, scope: str, head: str) -> list[Linear]:
+    names = [*(f"fc{number}" for number in range(len(network.net.layers))), head]
+    return [read_linear(network.agent, f"{scope}/{name}", DENSE) for name in names]
+
+
+# -- what SB2 does with observations and returns ------------------------------------------------------
+
+
+def _read_network(agent: Sb2Agent) -> _Network:
+    net = find_mlp(agent.model, "model/pi", (ddpg_actor,)).net
+    refuse_layer_norm(is_normed=net.is_normed)
+    inputs = read_inputs(agent, net.inputs)
+    statistics = _read_statistics(agent, "normalize_observations", _OBSERVATIONS, inputs.size)
+    if statistics is not None and inputs.cnn is not None:
+        message = "normalize_observations: SB3 does not normalize images with a mean of each pixel"
+        raise UnsupportedError(message)
+    activation = read_activation(agent.model.policy.settings.get("act_fun", _ACTIVATION))
+    bounds = _find_bounds(agent, inputs, statistics, activation)
+    returns = _read_statistics(agent, "normalize_returns", _RETURNS, 1)
+    return _Network(agent, net, activation, inputs, statistics, bounds, returns)
+
+
+def _read_statistics(agent: Sb2Agent, key: str, scope: str, size: int) -> _Statistics | None:
+    """Return statistics as ``common/mpi_running_mean_std.py`` computes them from sums; None when there are none.
+
+    :param size: the number of items that they are for; one number is for all
+    :raises UnsupportedError: when a part is missing, or is for another number of items
+    """
+    names = [f"{scope}/{name}:0" for name in ("count", "runningsum", "runningsumsq")]
+    if agent.data.get(key) is not True or not any(map(agent.parameters.__contains__, names)):
+        return None
+    shape = tuple(agent.model.tensors[names[1]].shape) if names[1] in agent.parameters else ()
+    require_variables(agent, zip(names, ((), shape, shape)))
+    count, total, squares = (agent.array(name, "float64") for name in names)
+    mean, square = ((part / count).astype(np.float32) for part in (total, squares))
+    deviation = np.sqrt(np.maximum(square - mean * mean, np.float32(_LEAST_VARIANCE)))
+    if shape and mean.size != size:
+        message = f"{scope}: expected statistics of {size} items, got the shape {shape}"
+        raise UnsupportedError(message)
+    return _Statistics(*(np.broadcast_to(part.reshape(-1), (size,)).astype(np.float64) for part in (mean, deviation)))
+
+
+def _find_bounds(
+    agent: Sb2Agent, inputs: Inputs, statistics: _Statistics | None, activation: str
+) -> tuple[float, float]:
+    """Return what observations have to be clipped to; infinite where none can be beyond.
+
+    Environments exceed the bounds of their spaces, so those are taken into account only where no layer can clip.
+    """
+    least, most = read_range(agent.data.get("observation_range", _DEFAULT_RANGE))
+    is_certain = inputs.cnn is not None or not isinstance(agent.model.observation_space, Box)
+    if is_certain or not Layers(inputs.size, activation).can_clip:
+        low, high = _find_extent(agent, inputs, statistics)
+        return (-np.inf if low >= least else least, np.inf if high <= most else most)
+    return least, most
+
+
+def _find_extent(agent: Sb2Agent, inputs: Inputs, statistics: _Statistics | None) -> tuple[float, float]:
+    """Return the least and the greatest item of the observations of the space, after normalization."""
+    space: Any = agent.model.observation_space
+    if inputs.cnn is not None or not isinstance(space, Box):  # scaled, or zeros and ones
+        low, high = np.zeros(inputs.size), np.ones(inputs.size)
+    else:
+        low, high = (np.array(unpack_items(bound), np.float64) for bound in (space.low, space.high))
+    if statistics is not None:
+        mean, deviation = statistics
+        low, high = (low - mean) / deviation, (high - mean) / deviation
+    return float(low.min(initial=0.0)), float(high.max(initial=0.0))
+
+
+def _list_rows(network: _Network) -> list[ReportRow]:
+    agent, rows = network.agent, []
+    if network.clips:
+        low, high = network.bounds
+        message = f"a layer before the others clips the observations to {low} and {high}: the same function"
+        rows.append(parameter_row("model/pi", message))
+    if network.statistics is not None:
+        rows.append(parameter_row(_OBSERVATIONS, "is part of the first layer; training does not change it"))
+    for scope in _PERTURBED:
+        rows += agent.drop_parameters(scope, "an actor with noise in its parameters, which SB3 does not have")
+    return rows

@@ -1,0 +1,116 @@
+"""Policies of SB2 with an LSTM as RecurrentPPO's.
+
+RecurrentPPO has an LSTM after the features extractor, then the layers of ``net_arch``. So has SB2 where nothing but a
+CNN is before the LSTM: ``CnnLstmPolicy``, ``net_arch=["lstm", ...]``, ``layers=[]``. Policy and value function of SB2
+share the LSTM: ``shared_lstm``. The cell is the same, with its gates in another order and one bias instead of two:
+
+    SB2      input, forget, output, candidate      x @ wx + h @ wh + b
+    torch    input, forget, candidate, output      weight_ih @ x + bias_ih + weight_hh @ h + bias_hh
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from sbformat.errors import UnsupportedError
+from sbformat.formats.sb2.networks import LINEAR, LSTM
+from sbformat.tools.rebuild.sb2.activations import convert_activation
+from sbformat.tools.rebuild.sb2.images import convert_cnn, describe_images
+from sbformat.tools.rebuild.sb2.interface import ConvertedNetwork, parameter_row
+from sbformat.tools.rebuild.sb2.layers import name_layer, name_layers, read_linear
+
+if TYPE_CHECKING:
+    from sbformat.formats.sb2.networks import ActorCritic
+    from sbformat.tools.rebuild.report import Row
+    from sbformat.tools.rebuild.sb2.images import Images
+    from sbformat.tools.rebuild.sb2.interface import Sb2Agent
+
+_SCOPE: Final = "model"
+_ACTIVATION: Final = "tanh"
+"""The default of both."""
+_GATES: Final = (0, 1, 3, 2)
+"""The gates of torch, by their position in SB2."""
+_BRANCHES: Final = (("pi", "policy_net"), ("vf", "value_net"))
+_ALGORITHMS: Final = ("PPO2",)
+"""The algorithms whose agents with an LSTM SB3 can train."""
+
+
+def convert_recurrent(agent: Sb2Agent, net: ActorCritic) -> ConvertedNetwork:
+    """Return the network of a policy with an LSTM.
+
+    :raises UnsupportedError: when RecurrentPPO does not have such a network
+    """
+    _refuse_others(agent, net)
+    images = describe_images(agent, net.inputs.cnn)
+    arrays: dict[str, np.ndarray] = {}
+    if net.is_gaussian:
+        arrays["log_std"] = agent.array(f"{_SCOPE}/pi/logstd:0").reshape(-1)
+    if net.inputs.cnn is not None:
+        arrays |= convert_cnn(agent, net.inputs.cnn, _SCOPE, "features_extractor")
+    widths: dict[str, list[int]] = {}
+    for branch, module in _BRANCHES:
+        steps = [step for step in net.steps[1:] if step.branch in ("both", branch)]
+        layers = [read_linear(agent, f"{_SCOPE}/{step.name}", LINEAR) for step in steps]
+        arrays |= name_layers(f"mlp_extractor.{module}", layers)
+        widths[branch] = [step.width for step in steps]
+    arrays |= name_layer("action_net", read_linear(agent, f"{_SCOPE}/pi", LINEAR))
+    arrays |= name_layer("value_net", read_linear(agent, f"{_SCOPE}/vf", LINEAR))
+    arrays |= _convert_lstm(agent, images if net.inputs.cnn is None else None)
+    arguments = {
+        "net_arch": widths, "lstm_hidden_size": net.steps[0].width, "shared_lstm": True, "enable_critic_lstm": False,
+        **images.policy_kwargs, **convert_activation(agent, _ACTIVATION, _ACTIVATION),
+    }  # fmt: skip
+    policy = "MlpLstmPolicy" if net.inputs.cnn is None else "CnnLstmPolicy"
+    rows = (*images.rows, *_list_rows(agent, net))
+    return ConvertedNetwork("RecurrentPPO", policy, arguments, arrays, {}, rows, images.space)
+
+
+def _refuse_others(agent: Sb2Agent, net: ActorCritic) -> None:
+    """Refuse what RecurrentPPO does not have.
+
+    :raises UnsupportedError: with the reason
+    """
+    before = [step.name for step in net.steps[: [step.name for step in net.steps].index(LSTM)]]
+    message = ""
+    if net.is_normed:
+        message = "its LSTM is normalized (LnLstm), and SB3 has no such cell"
+    elif before:
+        message = f"it has layers before its LSTM ({', '.join(before)}), and RecurrentPPO has only a features extractor"
+    elif agent.algorithm not in _ALGORITHMS:
+        message = "its policy has an LSTM, which SB3 has for PPO alone"
+    if message:
+        raise UnsupportedError(message)
+
+
+def _convert_lstm(agent: Sb2Agent, images: Images | None) -> dict[str, np.ndarray]:
+    """Return the LSTM as torch has it.
+
+    :param images: for an LSTM that gets the observation itself
+    """
+    weights = agent.array(f"{_SCOPE}/{LSTM}/wx:0")
+    if images is not None:
+        weights = images.order(weights)
+    bias = _order_gates(agent.array(f"{_SCOPE}/{LSTM}/b:0").reshape(-1))
+    return {
+        "lstm_actor.weight_ih_l0": _order_gates(weights.T),
+        "lstm_actor.weight_hh_l0": _order_gates(agent.array(f"{_SCOPE}/{LSTM}/wh:0").T),
+        "lstm_actor.bias_ih_l0": bias,
+        "lstm_actor.bias_hh_l0": np.zeros_like(bias),
+    }
+
+
+def _order_gates(rows: np.ndarray) -> np.ndarray:
+    """Return rows of gates, one gate after another, in torch's order."""
+    parts = np.split(rows, len(_GATES))
+    return np.ascontiguousarray(np.concatenate([parts[gate] for gate in _GATES]))
+
+
+def _list_rows(agent: Sb2Agent, net: ActorCritic) -> list[Row]:
+    """Return the rows of shared layers, and of the parameters that SB3 does not have."""
+    message = "the same cell, with the gates in torch's order; the value function does not train it in SB3"
+    rows = [parameter_row(f"{_SCOPE}/{LSTM}", message)]
+    shared = "in the policy network and in the value network, with the same weights; they are trained apart"
+    rows += [parameter_row(f"{_SCOPE}/{step.name}", shared) for step in net.steps[1:] if step.branch == "both"]
+    return rows + agent.drop_parameters(f"{_SCOPE}/q", f"{agent.algorithm} neither trains nor uses it")
