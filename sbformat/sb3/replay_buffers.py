@@ -8,7 +8,7 @@ A hindsight buffer before SB3 1.8 has episodes in its rows; they become steps in
 2 and 3 steps and one unfinished step, in a buffer of 8 steps::
 
     row        0  1  2  3  4  5  6  7        pos 6, _current_ep_start 5
-    ep_start   0  0  2  2  2  0  0  0
+    ep_start   0  0  2  2  2  5  0  0
     ep_length  2  2  3  3  3  0  0  0
 """
 
@@ -23,11 +23,12 @@ from sbformat.errors import TensorError, UnsupportedError, quote
 from sbformat.formats.pickled import PickledArchive
 from sbformat.formats.replay_buffer import replay_buffer_of
 from sbformat.limits import DEFAULT_LIMITS, Limits
+from sbformat.pkl.numpy import ArrayInfo
 from sbformat.pth.addresses import segment
 from sbformat.reader import read
 from sbformat.sb3.installed import find_installed_release
 from sbformat.tools.rebuild.releases import GOAL_STRATEGIES
-from sbformat.values.types import ObjectArray, Value
+from sbformat.values.types import ObjectArray
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,6 +48,8 @@ _MODULES: Final = {
 """SB3's classes by name, and the modules that they are saved under."""
 _OLD_MODULES: Final = {"stable_baselines3.her.her_replay_buffer", "stable_baselines3.her.replay_buffer"}
 _NUMBERS: Final = "biuf"
+_OPTIONAL: Final = frozenset({"timeouts"})
+"""Arrays that SB3 did not have before 1.1."""
 _OF_EPISODES: Final = ("ep_start", "ep_length")
 
 
@@ -109,25 +112,28 @@ def _make_buffer(found: ReplayBuffer, infos: ObjectArray | None, model: Any) -> 
     if has_episodes_in_rows:
         rows, count, arrays = _list_steps(found)
         pos, full = count % rows, count == rows
-    made = _construct(found, rows, model)
+    made, is_own = _construct(found, rows, model)
+    axes = rows, found.n_envs
     for name, empty in list(vars(made).items()):
         if isinstance(empty, np.ndarray) and empty.dtype != object:
-            setattr(made, name, _take_array(arrays, segment(name), empty, (rows, found.n_envs)))
+            setattr(made, name, _take_array(arrays, segment(name), empty, axes, is_own=is_own))
         elif isinstance(empty, dict) and any(isinstance(part, np.ndarray) for part in empty.values()):
             parts = {
-                key: _take_array(arrays, f"{segment(name)}/{segment(key)}", part, (rows, found.n_envs))
+                key: _take_array(arrays, f"{segment(name)}/{segment(key)}", part, axes, is_own=is_own)
                 for key, part in empty.items()
             }
             setattr(made, name, parts)
     if hasattr(made, "infos"):
-        made.infos = _make_infos(infos, (rows, found.n_envs))
+        made.infos = _make_infos(infos, axes)
         _check_episodes(made, rows)
     made.buffer_size, made.pos, made.full = rows, pos, full
     return made
 
 
-def _construct(found: ReplayBuffer, rows: int, model: Any) -> Any:
-    """Return a buffer without content: of one row if it is SB3's own, whose arrays are then replaced.
+def _construct(found: ReplayBuffer, rows: int, model: Any) -> tuple[Any, bool]:
+    """Return a buffer without content, and whether its class is the model's own.
+
+    One of SB3's has one row, since all its arrays are then replaced.
 
     :raises UnsupportedError: when its class is not known, or refuses the spaces of the model or the settings
     """
@@ -149,12 +155,13 @@ def _construct(found: ReplayBuffer, rows: int, model: Any) -> Any:
         arguments["env"] = model.env
     count = (rows if is_own else 1) * found.n_envs
     try:
-        return cls(
+        made = cls(
             count, model.observation_space, model.action_space, device=model.device, n_envs=found.n_envs, **arguments
         )
     except (AssertionError, TypeError, ValueError) as error:
         message = f"{cls.__name__} refuses the settings of the file for the model's spaces: {error}"
         raise UnsupportedError(message) from error
+    return made, is_own
 
 
 def _find_class(found: ReplayBuffer, model: Any) -> tuple[Any, bool]:
@@ -199,17 +206,25 @@ def _make_her_arguments(found: ReplayBuffer) -> dict[str, Any]:
 # -- arrays -------------------------------------------------------------------------------------------
 
 
-def _take_array(arrays: Mapping[str, np.ndarray], name: str, empty: np.ndarray, axes: tuple[int, int]) -> np.ndarray:
+def _take_array(
+    arrays: Mapping[str, np.ndarray], name: str, empty: np.ndarray, axes: tuple[int, int], *, is_own: bool
+) -> np.ndarray:
     """Return an array of the file that can be written to; zeros when the release that saved it did not have it.
 
-    :param empty: the array that SB3 made in its place
+    :param empty: the array that the constructor made in its place
     :param axes: rows and environments
-    :raises UnsupportedError: when it has another shape than the model's spaces require
+    :param is_own: whether the class is the model's own, whose other arrays may be missing and are kept
+    :raises UnsupportedError: when it is missing, or has another shape than the model's spaces require
     """
-    has_rows = empty.ndim > 1
+    if name not in arrays and is_own:
+        return empty
+    has_rows = empty.ndim > 1 and not is_own
     shape = (*axes, *empty.shape[2:]) if has_rows else empty.shape
-    if name not in arrays:
+    if name not in arrays and name in _OPTIONAL:
         return np.zeros(shape, empty.dtype)
+    if name not in arrays:
+        message = f"expected an array {quote(name)} of shape {shape} for the spaces of the model"
+        raise UnsupportedError(message)
     array = arrays[name]
     if has_rows and array.shape == (axes[0], *shape[2:]) and axes[1] == 1:  # actions before SB3 1.4
         array = array.reshape(shape)
@@ -232,14 +247,14 @@ def _make_infos(infos: ObjectArray | None, axes: tuple[int, int]) -> np.ndarray:
 
 def _make_plain(value: object) -> Any:
     """Return what a decoded value of an info is for Python: numbers, text, arrays and containers; None for others."""
+    if isinstance(value, ArrayInfo):
+        array = np.asarray(value.to_numpy())
+        return array[()] if value.is_scalar else array.copy()
     if isinstance(value, dict):
         return {key: _make_plain(part) for key, part in value.items() if isinstance(key, (str, int))}
-    if isinstance(value, (list, tuple)) and not isinstance(value, Value):
-        return type(value)(map(_make_plain, value)) if type(value) in (list, tuple) else None
-    if hasattr(value, "to_numpy"):
-        array = value.to_numpy()
-        return array[()] if getattr(value, "is_scalar", False) else array.copy()
-    return value if value is None or type(value) in (bool, int, float, str) else None
+    if type(value) in (list, tuple):
+        return type(value)(_make_plain(part) for part in value)  # type: ignore[attr-defined, call-arg]
+    return value if type(value) in (bool, int, float, str) else None
 
 
 def _check_episodes(made: Any, rows: int) -> None:
@@ -271,10 +286,11 @@ def _list_steps(found: ReplayBuffer) -> tuple[int, int, dict[str, np.ndarray]]:
             if name not in made:
                 made[name] = np.zeros((rows, 1, *steps.shape[1:]), steps.dtype)
             made[name][start:stop, 0] = steps
+        made["ep_start"][start:stop] = start
         if episode.end == "unfinished":
             open_start = start
         else:
-            made["ep_start"][start:stop], made["ep_length"][start:stop] = start, episode.length
+            made["ep_length"][start:stop] = episode.length
             made["dones"].reshape(rows, -1)[stop - 1] = 1
             made["timeouts"][stop - 1] = episode.end == "timeout"
         start = stop

@@ -32,7 +32,7 @@ def load_vecnormalize(source: Archive | SourceLike, venv: Any, *, limits: Limits
     :return: a ``VecNormalize``, in training if it was when it was saved, as in SB3
     :raises UnsupportedError: when SB3 is not installed, and for a source that is not statistics
     :raises SbformatError: when it cannot be read
-    :raises ValueError: from SB3, when the statistics have another shape than the observations
+    :raises AssertionError: from SB3, when the statistics have another shape than the observations
     """
     release = find_installed_release()
     value, _ = rebuild_vecnormalize(source, target=release, limits=limits)
