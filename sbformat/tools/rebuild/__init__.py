@@ -229,7 +229,7 @@ def _rebuild_sb2(
         context.refused += converted.undecodable
     made = rebuild_entries(context)
     context.raise_refused()
-    rows = add_values(merge_reports(converted, context.rows), archive, made, name)
+    rows = add_values(merge_reports(converted, context.rows, assigned), archive, made, name)
     requires = tuple(context.allowed.required)
     return Rebuilt(made, RebuildReport(name, None, options.target.version, rows, requires, converted.original))
 
