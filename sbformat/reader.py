@@ -150,7 +150,6 @@ def read_parameters(
     :raises SbformatError: if one of them cannot be decoded; the others can be read by name
     """
     archive = read(source, limits=limits, unchecked_crc=unchecked_crc, copy=copy)
-    archive.refuse_sbx()
     parameters = archive.parameters
     if isinstance(entries, str):
         entries = [entries]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat import pkl
 from sbformat.data import Serialized
-from sbformat.errors import SbformatError, UnsupportedError
+from sbformat.errors import SbformatError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,7 +101,8 @@ _SBX_NAMES: Final = {"crossq": "CrossQ"}
 def sbx_algorithm(data: Mapping[str, Any]) -> str | None:
     """Return the algorithm of SBX (Stable Baselines Jax) that wrote ``data``; None if another library wrote it.
 
-    SBX saves like SB3, except that the weights are a part of the pickled policy: there is no ``policy.pth``.
+    SBX saves like SB3, except that the weights are a part of the pickled policy: there is no ``policy.pth``
+    (FORMAT.md 21).
     Source: sbx ``common/off_policy_algorithm.py`` and ``common/on_policy_algorithm.py``, ``_excluded_save_params``.
 
     :param data: the result of :func:`sbformat.data.loads`
@@ -114,20 +115,6 @@ def sbx_algorithm(data: Mapping[str, Any]) -> str | None:
             package = found["package"] or found["module"]
             return _SBX_NAMES.get(package, package.upper())
     return None
-
-
-def refuse_sbx(data: Mapping[str, Any]) -> None:
-    """Refuse ``data`` that SBX wrote.
-
-    :raises UnsupportedError: if it did
-    """
-    algorithm = sbx_algorithm(data)
-    if algorithm is not None:
-        message = (
-            f"expected weights in a .pth, got an archive of SBX (Stable Baselines Jax), {algorithm}: its weights are "
-            "JAX arrays in the pickled policy, which sbformat does not read"
-        )
-        raise UnsupportedError(message)
 
 
 def infer(data: Mapping[str, Any], entries: tuple[str, ...] = ()) -> Algorithm:
@@ -152,6 +139,14 @@ def infer(data: Mapping[str, Any], entries: tuple[str, ...] = ()) -> Algorithm:
     return _from_entries(entries, evidence)
 
 
+DDPG_EVIDENCE: Final = "policy_delay is 1 and target_noise_clip is 0, as DDPG fixes them; TD3 allows them"
+
+
+def is_ddpg(data: Mapping[str, Any]) -> bool:
+    """Return whether the settings of a TD3 are those that DDPG fixes."""
+    return all(data.get(key) == value for key, value in _DDPG_VALUES.items())
+
+
 def _refine(name: str, by_class: str | None, data: Mapping[str, Any], evidence: list[str]) -> Algorithm:
     """Distinguish the algorithms that write the same keys."""
     certain = True
@@ -167,9 +162,9 @@ def _refine(name: str, by_class: str | None, data: Mapping[str, Any], evidence: 
             evidence.append("a policy class of its own: MaskablePPO and RecurrentPPO write the same keys")
     elif name == "TD3":
         certain = False
-        if all(data.get(key) == value for key, value in _DDPG_VALUES.items()):
+        if is_ddpg(data):
             name = "DDPG"
-            evidence.append("policy_delay is 1 and target_noise_clip is 0, as DDPG fixes them; TD3 allows them")
+            evidence.append(DDPG_EVIDENCE)
         else:
             certain = True
             evidence.append("policy_delay and target_noise_clip differ from what DDPG fixes")

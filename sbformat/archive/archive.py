@@ -27,7 +27,7 @@ from sbformat.constants import (
 )
 from sbformat.container.names import is_state_dict
 from sbformat.container.records import Member
-from sbformat.errors import FormatError, LimitError, MissingEntryError, SbformatError, require_names, require_type
+from sbformat.errors import MissingEntryError, SbformatError, require_names, require_type
 from sbformat.io.source import iter_views
 from sbformat.limits import Budget
 
@@ -101,8 +101,8 @@ class Archive:
         """The kind of the file.
 
         ``sb3``, ``folder`` (an unzipped archive), ``torch-zip`` or ``torch-legacy`` (a single ``.pth``), ``data-json``
-        (a single ``data``); of the other formats ``sb2-zip``, ``sb2-pickle``, ``policy-file``, ``vecnormalize``,
-        ``running-mean-std``, ``replay-buffer``, ``safetensors`` and ``npz``.
+        (a single ``data``); of the other formats ``sbx``, ``sb2-zip``, ``sb2-pickle``, ``policy-file``,
+        ``vecnormalize``, ``running-mean-std``, ``replay-buffer``, ``safetensors`` and ``npz``.
         """
         return self._kind
 
@@ -258,7 +258,6 @@ class Archive:
             return names[name]
         if len(names) == 1 and name + PTH_SUFFIX == POLICY_ENTRY:
             return next(iter(names.values()))
-        self.refuse_sbx()
         raise MissingEntryError(name, present=[*names, *others], what="state dict")
 
     def state_dict(self, name: str) -> StateDict:
@@ -314,20 +313,7 @@ class Archive:
         return name in self._cache
 
     def _require(self, name: str) -> None:
-        if name not in self.entries and is_state_dict(name):
-            self.refuse_sbx()
         self._entries.entry(name)
-
-    def refuse_sbx(self) -> None:
-        """Refuse an archive of SBX, which stores its weights elsewhere than in a ``.pth``.
-
-        :raises UnsupportedError: if it is one
-        """
-        from sbformat.archive.algorithm import refuse_sbx
-
-        if DATA_ENTRY in self.contents and not self.state_dicts:
-            with contextlib.suppress(FormatError, LimitError):  # raised again where data is read
-                refuse_sbx(self.data)
 
     # -- values ---------------------------------------------------------------------------------------
 

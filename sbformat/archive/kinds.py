@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from sbformat.io.source import Source
 
 Kind: TypeAlias = Literal[
-    "sb3", "folder", "torch-zip", "torch-legacy", "data-json", "sb2-zip", "sb2-pickle", "policy-file", "vecnormalize",
-    "running-mean-std", "replay-buffer", "safetensors", "npz", "pickle", "zip", "lfs-pointer", "html", "text", "empty",
-    "empty-zip", "unknown",
+    "sb3", "sbx", "folder", "torch-zip", "torch-legacy", "data-json", "sb2-zip", "sb2-pickle", "policy-file",
+    "vecnormalize", "running-mean-std", "replay-buffer", "safetensors", "npz", "pickle", "zip", "lfs-pointer", "html",
+    "text", "empty", "empty-zip", "unknown",
 ]  # fmt: skip
 """The kinds of pickles are detected from their contents: ``sbformat.formats.pickled.classify_pickle``."""
 STATISTICS: Final[frozenset[Kind]] = frozenset({"vecnormalize", "running-mean-std"})
@@ -37,6 +37,7 @@ OBJECTS: Final[frozenset[Kind]] = STATISTICS | {"replay-buffer"}
 """Kinds of files with one object that is not an agent."""
 KIND_TITLES: Final[dict[Kind, str]] = {
     "sb3": "Stable-Baselines3 archive",
+    "sbx": "SBX (Stable Baselines Jax) archive",
     "folder": "unzipped Stable-Baselines3 archive",
     "torch-zip": "lone .pth (torch zip)",
     "torch-legacy": "lone .pth (legacy torch stream)",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from sbformat.cli import _files, _output, _progress, _streams
-from sbformat.cli._assignments import add_set_option, parse_assignments
-from sbformat.cli._hints import require_suffix
+from sbformat.cli import _files, _many, _output, _streams
+from sbformat.cli._assignments import add_set_option
 from sbformat.cli._options import is_verbose
+from sbformat.cli._rebuild_file import rebuild_file
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import UnsupportedError, escape
+from sbformat.errors import escape
 
 if TYPE_CHECKING:
     import argparse
@@ -38,13 +38,18 @@ def configure(subparsers: Any) -> None:
         "Exit status 1 says that the agent now computes or trains with something else.",
     )
     parser.add_argument(
-        "path",
+        "paths",
+        nargs="+",
         metavar="FILE",
-        help="an archive, or the folder that it was unzipped into; "
-        "or a vecnormalize.pkl, SB2's obs_rms.pkl or ret_rms.pkl, or a folder with both",
+        help="an archive, or the folder that it was unzipped into; a vecnormalize.pkl, SB2's obs_rms.pkl or "
+        "ret_rms.pkl, or a folder with both; several of them, or a folder with agents and what belongs to them",
     )
     parser.add_argument(
-        "-o", "--output", required=True, metavar="OUT", help="the archive, or the vecnormalize.pkl, to write"
+        "-o",
+        "--output",
+        required=True,
+        metavar="OUT",
+        help="the archive, or the vecnormalize.pkl, to write; of several files, or of a folder, the folder to write",
     )
     parser.add_argument(
         "--target", default=str(NEWEST), metavar="RELEASE", help=f"SB3 {min(RELEASES)} to {NEWEST} (default {NEWEST})"
@@ -72,14 +77,27 @@ def configure(subparsers: Any) -> None:
         parser, """give a key of data a JSON value; repeatable; a schedule: learning_rate='{"linear": [3e-4, 0]}'"""
     )
     parser.add_argument("--keep-system-info", action="store_true", help="keep system_info.txt and tensorboard_log")
-    parser.add_argument("--force", action="store_true", help="overwrite OUT")
+    parser.add_argument(
+        "--copy-others",
+        action="store_true",
+        help="of a folder, also copy settings, logs and other files in which scan finds nothing",
+    )
+    parser.add_argument(
+        "--copy-buffers", action="store_true", help="of a folder, also copy replay buffers in which scan finds nothing"
+    )
+    parser.add_argument("--long", action="store_true", help="of many files, show everything instead of a row for each")
+    _many.add_jobs_option(parser)
+    parser.add_argument("--force", action="store_true", help="overwrite OUT, or the files in it that are written")
     _files.add_reading_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Rebuild; return 1 when the agent now computes or trains with something else, 2 when nothing could be written."""
-    report = _files.report_errors(args.path, lambda: _rebuild(args), outputs=[args.output])
+    """Rebuild; return 1 when the agent now computes or trains with something else, 2 when a file was not written."""
+    if _is_many(args.paths, args.output):
+        return _run_many(args)
+    path = args.paths[0]
+    report = _files.report_errors(path, lambda: rebuild_file(path, args.output, args), outputs=[args.output])
     is_finding = any(row["is_finding"] for row in report.get("rows", ()))
     _output.print_report(args, report, _print_text, is_finding=is_finding)
     if report["outcome"] != "ok":
@@ -87,74 +105,35 @@ def run(args: argparse.Namespace) -> int:
     return _files.EXIT_FINDINGS if is_finding else _files.EXIT_FINE
 
 
-def _rebuild(args: argparse.Namespace) -> dict[str, Any]:
-    from sbformat.tools.rebuild import rebuild
-    from sbformat.writer import write
-
-    require_suffix("rebuild", args.output)
-    _files.refuse_same_file(args.path, args.output)
-    if _is_statistics(args.path, args):
-        return _rebuild_statistics(args)
-    archive, report = rebuild(
-        _files.read_archive(args.path, args),
-        target=args.target,
-        algorithm=args.algorithm,
-        on_unknown=args.on_unknown,
-        policy_class=args.policy_class,
-        allow=args.allow,
-        assign=dict(parse_assignments(args, _files.make_limits(args))),
-        keep_system_info=args.keep_system_info,
-    )
-    total = sum(entry.size for entry in archive.entries.values())
-    with (
-        _streams.open_output(args.output, ".zip") as output,
-        _progress.count_bytes("writing", total) as advance,
-    ):
-        write(archive, output, overwrite=args.force, progress=advance)
-    return {"output": args.output, **report.to_json()}
+def _is_many(paths: list[str], output: str) -> bool:
+    """Return whether the output is a folder: for several files, for a folder of files, and where a folder is named."""
+    if len(paths) > 1 or output.endswith(("/", os.sep)) or os.path.isdir(output):
+        return True
+    is_one = output == _streams.STANDARD_STREAM or output.lower().endswith((".zip", ".pkl"))
+    return not is_one and os.path.isdir(paths[0]) and not os.path.isfile(os.path.join(paths[0], DATA_ENTRY))
 
 
-def _is_statistics(path: str, args: argparse.Namespace) -> bool:
-    """Return whether a path is a file or folder of statistics rather than an archive."""
-    from sbformat.archive.kinds import STATISTICS, detect_kind
-    from sbformat.formats.vecnormalize.reading import folder_files
-    from sbformat.io.source import BytesSource, FileSource
+def _run_many(args: argparse.Namespace) -> int:
+    from sbformat.cli._rebuild_folder import print_many, run_many
 
-    source = _streams.open_input(path, _files.make_limits(args))
-    if os.path.isdir(path):
-        return not os.path.isfile(os.path.join(path, DATA_ENTRY)) and bool(folder_files(path))
-    if isinstance(source, str) and not os.path.isfile(source):
-        return False
-    if detect_kind(FileSource(source) if isinstance(source, str) else BytesSource(source)) != "pickle":
-        return False
-    return _files.read_archive(path, args).format in STATISTICS
-
-
-def _rebuild_statistics(args: argparse.Namespace) -> dict[str, Any]:
-    from sbformat.formats.vecnormalize import write_vecnormalize
-    from sbformat.tools.rebuild import rebuild_vecnormalize
-
-    given = [option for option, value in _archive_options(args).items() if value]
-    if given:
-        message = f"{given[0]} applies to archives only, and this file holds statistics"
-        raise UnsupportedError(message)
-    limits = _files.make_limits(args)
-    value, report = rebuild_vecnormalize(_streams.open_input(args.path, limits), target=args.target, limits=limits)
-    with _streams.open_output(args.output, ".pkl") as output:
-        write_vecnormalize(value, output, target=args.target, overwrite=args.force)
-    return {"output": args.output, **report.to_json()}
-
-
-def _archive_options(args: argparse.Namespace) -> dict[str, object]:
-    """Return the options that apply to archives only."""
-    return {
-        "--algorithm": args.algorithm,
-        "--policy-class": args.policy_class,
-        "--allow": args.allow,
-        "--set": args.set,
-        "--on-unknown": args.on_unknown != "drop",
-        "--keep-system-info": args.keep_system_info,
-    }
+    reports, others = run_many(args, args.paths, args.output)
+    for report in reports:
+        if report["outcome"] != "ok":
+            _output.report_failure(report, lists_problems=False)
+    if args.format == "json":
+        _output.print_json(args.command, reports, others=others)
+    else:
+        print_many(args, args.output, reports, others)
+        if args.long:
+            printer = _output.make_printer()
+            for report in reports:
+                if report["outcome"] == "ok":
+                    printer.line()
+                    _print_text(printer, report)
+    if any(report["outcome"] != "ok" for report in reports):
+        return _files.EXIT_COULD_NOT
+    has_findings = any(row["is_finding"] for report in reports for row in report["rows"])
+    return _files.EXIT_FINDINGS if has_findings else _files.EXIT_FINE
 
 
 def _print_text(printer: _output.Plain, report: dict[str, Any]) -> None:
@@ -196,7 +175,7 @@ def _render_place(row: dict[str, Any]) -> str:
 def _render_setting(row: dict[str, Any]) -> tuple[str, ...]:
     """Return the cells of a value that the algorithm trains with: its key, before, now, and what was done."""
     old, new = row["was"], row["now"] or row["instead"] or "left out"
-    words = row["message"].removeprefix(f"{new}: ")
+    words = row["message"].removeprefix(f"{new}: ").removeprefix(f"{old}: ")
     done = row["action"] if words in ("", old, new) else f"{row['action']}: {words}"
     key = _render_place(row) if row["new_key"] is None else f"{_render_place(row)} -> {row['new_key']}"
     return key, _shorten(old or "not set"), _shorten(new), done

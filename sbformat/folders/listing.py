@@ -43,7 +43,7 @@ def list_files(top: str, limits: Limits, leave_out: Collection[str] = ()) -> lis
     :param leave_out: real paths of folders that are not listed
     :raises OSError: when the folder itself cannot be opened
     """
-    return [_classify(top, name, limits) for name in sorted(_walk(top, leave_out), key=order_key)]
+    return [_list_file(top, name, limits) for name in sorted(_walk(top, leave_out), key=order_key)]
 
 
 def join_name(top: str, name: str) -> str:
@@ -83,11 +83,22 @@ def _is_file(item: os.DirEntry[str], roots: tuple[str, ...]) -> bool:
     return item.is_file(follow_symlinks=False)
 
 
-def _classify(top: str, name: str, limits: Limits) -> ListedFile:
-    """Return a file with its kind, for which it is opened; its arrays are not read."""
+def _list_file(top: str, name: str, limits: Limits) -> ListedFile:
+    """Return a file of a folder; one that is not called like an archive is not opened."""
     path = join_name(top, name)
     if not name.lower().endswith(AGENT_SUFFIXES) and not os.path.isdir(path):
         return ListedFile(name, None, "", "")
+    return classify_file(path, limits, name)
+
+
+def classify_file(path: str, limits: Limits, name: str | None = None) -> ListedFile:
+    """Return a file with its kind, for which it is opened; its arrays are not read.
+
+    :param path: of a file, or of an unzipped archive
+    :param limits: for opening it
+    :param name: its name in the result; by default the path
+    """
+    name = path if name is None else name
     try:
         return ListedFile(name, open_archive(path, Budget(limits), in_memory=False).format, "", "")
     except UnsupportedError as error:  # another format

@@ -43,8 +43,6 @@ _SUFFIX_TITLES: Final = (
     (".npz", "arrays"),
     (".npy", "arrays"),
     (".safetensors", "arrays"),
-    (".py", "program"),
-    (".ipynb", "notebook"),
 )
 
 

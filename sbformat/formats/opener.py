@@ -8,6 +8,7 @@ sb3, folder                a zip with ``data`` or a ``.pth``, or the  :class:`~s
 torch-zip, torch-legacy    a single ``.pth``                          ``Archive``, or ``PolicyFile`` if
                                                                       ``policy.save()`` wrote it
 data-json                  a single ``data``                          ``Archive``
+sbx                        an archive of SBX, or its folder           ``SbxArchive``
 sb2-zip, sb2-pickle        Stable Baselines 2                         ``Sb2Zip``, ``Sb2Pickle``
 vecnormalize,              a single pickle                            ``PickledArchive``
 running-mean-std,
@@ -86,7 +87,7 @@ def open_archive(
             raise MissingEntryError(DATA_ENTRY, present=folder)
         if detect_zip_kind(folder.entries) == "sb2-zip":
             return _open_sb2_zip(folder, budget, options)
-        return Archive(folder, "folder", budget, options)
+        return _open_sb3(folder, "folder", budget, options)
     if opened is None:
         opened = _large(source, budget, in_place) or open_source(
             source, mapped=mapped, budget=budget, progress=progress
@@ -162,7 +163,19 @@ def _open_zip(opened: Source, source: SourceLike, budget: Budget, options: ReadO
         refuse_kind(kind, opened, container.entries)
     budget.spend("outer_entries", len(container))
     container.require_paths()
-    return Archive(container, kind, budget, options) if kind == "sb3" else _open_sb2_zip(container, budget, options)
+    if kind == "sb2-zip":
+        return _open_sb2_zip(container, budget, options)
+    return _open_sb3(container, kind, budget, options)
+
+
+def _open_sb3(entries: Entries, kind: Kind, budget: Budget, options: ReadOptions) -> Archive:
+    """Open an archive of SB3; one without ``policy.pth`` may be of SBX, which its ``data`` shows."""
+    archive = Archive(entries, kind, budget, options)
+    if DATA_ENTRY not in entries.entries or POLICY_ENTRY in entries.entries:
+        return archive
+    from sbformat.formats.sbx import open_sbx
+
+    return open_sbx(archive, budget, options) or archive
 
 
 def _open_pth(opened: Source, kind: Kind, source: SourceLike, budget: Budget, options: ReadOptions) -> Archive:

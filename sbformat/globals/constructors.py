@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sbformat.globals.jax import ARRAYS, FROZEN_DICTS, NAMED_TUPLES
 from sbformat.globals.spaces import SPACES
 from sbformat.globals.stdlib import CALLS as CARRIED_CALLS
 from sbformat.globals.torch import CALLS as PTH_CALLS
@@ -71,6 +72,8 @@ CALLS: Final[dict[Pair, str]] = {
     ("stable_baselines3.common.type_aliases", "TrainFrequencyUnit"): "enum",
     ("stable_baselines3.her.goal_selection_strategy", "GoalSelectionStrategy"): "enum",
     ("stable_baselines.her.replay_buffer", "GoalSelectionStrategy"): "enum",
+    **dict.fromkeys(ARRAYS, "jax_array"),
+    **dict.fromkeys(FROZEN_DICTS, "frozen_dict"),
     # Known constructors of torch whose tensors have no value here.
     ("torch._utils", "_rebuild_nested_tensor"): "unread_tensor",
     ("torch._utils", "_rebuild_device_tensor_from_numpy"): "unread_tensor",
@@ -105,7 +108,7 @@ REACHING: Final = frozenset(
         "builtin_type", "function", "skeleton_function", "filled_function", "function_state", "carried_class",
         "carried_enum", "filled_class", "class_state", "module", "attribute", "load_from_bytes", "type_of",
         "reconstructor", "generic_alias", "partial", "random_state", "generator", "bit_generator", "from_type_v2",
-        "tuple_getter", "union", "weak_set",
+        "tuple_getter", "union", "weak_set", "jax_array",
     }
 )  # fmt: skip
 """Roles of functions that run code when they are given other arguments than those that are accepted."""
@@ -136,6 +139,7 @@ OBJECTS: Final[dict[Pair, str]] = {
     (f"{_SB3}.type_aliases", "TrainFreq"): "train_freq",
     ("sb3_contrib.common.recurrent.type_aliases", "RNNStates"): "rnn_states",
     ("numpy", "ndarray"): "portable_array",
+    **dict.fromkeys(NAMED_TUPLES, "named_tuple"),
 }
 """Classes that NEWOBJ may instantiate and that have a node decoder of their own."""
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sbformat.archive.kinds import STATISTICS
-from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
-from sbformat.errors import SbformatError, UnsupportedError, ValidationError
+from sbformat.constants import DATA_ENTRY
+from sbformat.errors import SbformatError, ValidationError
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
 from sbformat.schema.check_data import check_data
@@ -72,10 +72,6 @@ def iter_problems(
     if DATA_ENTRY in archive.contents:
         try:
             data = archive.data
-            archive.refuse_sbx()
-        except UnsupportedError as error:
-            yield Problem(POLICY_ENTRY, "", "missing-entry", "error", error.message)
-            return
         except SbformatError:
             return
         yield from check_data(data, *choose_schema(archive))

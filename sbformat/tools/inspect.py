@@ -9,10 +9,10 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sbformat.archive.algorithm import class_reference, refuse_sbx
+from sbformat.archive.algorithm import class_reference
 from sbformat.archive.kinds import OBJECTS, STATISTICS
 from sbformat.constants import ARRAYS_ENTRY, DATA_ENTRY, SETTINGS_ENTRY, SYSTEM_INFO_ENTRY, VERSION_ENTRY
-from sbformat.errors import SbformatError, UnsupportedError, escape
+from sbformat.errors import SbformatError, escape
 from sbformat.limits import DEFAULT_LIMITS, Budget, Limits
 from sbformat.pth.dtypes import DTYPES
 from sbformat.pth.values import MetaTensor, QuantizedTensor, SparseTensor, TensorInfo
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sbformat.policies.summary import Summary
     from sbformat.reader import ArchiveLike
 
-_POLICIES: Final = ("sb3", "folder", "sb2-zip", "sb2-pickle", "policy-file", "torch-zip", "torch-legacy")
+_POLICIES: Final = ("sb3", "folder", "sb2-zip", "sb2-pickle", "policy-file", "torch-zip", "torch-legacy", "sbx")
 """The kinds of files that contain a policy."""
 _ARCHIVES: Final = ("sb3", "folder")
 _NORMALIZED_NOTE: Final = (
@@ -164,7 +164,6 @@ def inspect(source: ArchiveLike, *, limits: Limits = DEFAULT_LIMITS) -> InspectR
         broken=tuple(broken),
         notes=(
             *archive.notes,
-            *_list_sbx_note(data),
             *([_BUNDLE_NOTE] if is_bundle else []),
             *([_NORMALIZED_NOTE] if data is not None and not is_bundle and _is_normalized(archive) else []),
         ),
@@ -199,14 +198,6 @@ def _is_normalized(archive: Archive) -> bool:
     except SbformatError:
         return False
     return isinstance(space, Space) and was_normalized(archive, space)
-
-
-def _list_sbx_note(data: dict[str, Any] | None) -> tuple[str, ...]:
-    try:
-        refuse_sbx(data or {})
-    except UnsupportedError as error:
-        return (error.message,)
-    return ()
 
 
 def _find_policy_class(data: dict[str, Any]) -> str | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from sbformat.globals.torch import NUMPY_NDARRAY
+from sbformat.globals.torch import CALLS, NUMPY_NDARRAY, NUMPY_RECONSTRUCT_NAME
 from sbformat.pkl.numpy import (
     ArrayInfo,
     array_info,
@@ -19,7 +19,7 @@ from sbformat.pkl.numpy import (
     is_object_dtype,
     wide_dtype,
 )
-from sbformat.pkl.tree import Call, Global
+from sbformat.pkl.tree import Call, Global, Update
 from sbformat.values.context import UnrecognizedError, reject
 from sbformat.values.numbers import unpack_items
 from sbformat.values.types import Described, DType, ObjectArray, RandomState, Reference, SeedSequence
@@ -117,6 +117,27 @@ def _object_array(context: Context, node: Call) -> ObjectArray:
         reject(f"expected {numel} items in an array of objects of shape {shape}, got {len(items)}")
     context.accept(node, args[0])
     return ObjectArray(shape, "F" if is_fortran else "C", items)
+
+
+def decode_jax_array(context: Context, node: Call) -> ArrayInfo:
+    """Decode ``_reconstruct_array(function, arguments, state, aval_state)`` of jax.
+
+    The first three are the parts of what numpy's ``__reduce__`` returns for the same array; jax calls the function.
+    """
+    args: Any = node.args
+    if len(args) != 4 or node.updates:
+        reject("expected four arguments of a jax array, and no state")
+    function, given, state, aval = args
+    is_numpy = isinstance(function, Global) and function.pair[1] == NUMPY_RECONSTRUCT_NAME and not function.updates
+    if not is_numpy or CALLS.get(function.pair) != "numpy_array" or type(given) is not tuple:
+        reject("expected numpy's _reconstruct and its arguments in a jax array")
+    if type(context.value(aval)) is not dict or any(type(value) is not bool for value in context.value(aval).values()):
+        reject("expected flags as the last argument of a jax array")
+    call = Call("REDUCE", function, given)
+    call.updates = [Update("BUILD", call, state)]
+    info = _checked(context, call)
+    context.accept(node, function, *(part for part in given if isinstance(part, Global)))
+    return info
 
 
 # -- random generators --------------------------------------------------------------------------------

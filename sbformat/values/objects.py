@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.errors import escape
 from sbformat.globals.constructors import CALLS, PARTIAL_MODULES, PLAIN_OBJECTS
+from sbformat.globals.jax import NAMED_TUPLES
 from sbformat.globals.references import REFERENCES
 from sbformat.globals.stdlib import ATTRIBUTES
 from sbformat.pkl.numpy import latin1_bytes
@@ -174,6 +175,26 @@ def _instance(context: Context, node: Call, pair: tuple[str, str]) -> Instance:
         reject(f"it has the unknown attribute {escape(unknown[0], 80)}")
     context.accept(node)
     return Instance(Reference(*pair), attributes)
+
+
+def decode_named_tuple(context: Context, node: Call) -> Instance:
+    """Decode a named tuple of optax, such as the state of its Adam."""
+    pair = node.func.pair  # type: ignore[attr-defined]
+    args = _plain_arguments(context, node, "a named tuple")
+    names = NAMED_TUPLES[pair]
+    if len(args) != len(names):
+        reject(f"expected {len(names)} fields in a named tuple, got {len(args)}")
+    context.accept(node)
+    return Instance(Reference(*pair), dict(zip(names, args)))
+
+
+def decode_frozen_dict(context: Context, node: Call) -> object:
+    """Decode ``FrozenDict(dict)``, as flax pickles one."""
+    args = _plain_arguments(context, node, "a FrozenDict")
+    if len(args) != 1 or type(args[0]) is not dict:
+        reject("expected a dict as the argument of a FrozenDict")
+    context.accept(node)
+    return args[0]
 
 
 def decode_reconstructed(context: Context, node: Call) -> Instance:

@@ -48,6 +48,8 @@ _CALL_DECODERS: Final[dict[str, NodeDecoder]] = {
     "constant_function": schedules.decode_constant_function,
     "linear_function": schedules.decode_linear_function,
     "enum": objects.decode_enum,
+    "frozen_dict": objects.decode_frozen_dict,
+    "jax_array": arrays.decode_jax_array,
 }
 """Decoders of REDUCE, by the role of what it calls. A role without one is accepted as a part of another node."""
 
@@ -95,6 +97,7 @@ _OBJECT_DECODERS: Final[dict[str, NodeDecoder]] = {
     "train_freq": objects.decode_train_freq,
     "rnn_states": objects.decode_rnn_states,
     "portable_array": arrays.decode_portable_array,
+    "named_tuple": objects.decode_named_tuple,
 }
 """Decoders of NEWOBJ, by the role of the class."""
 

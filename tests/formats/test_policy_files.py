@@ -1,4 +1,4 @@
-"""Files of ``policy.save()``, archives of SBX, JSON that is not ``data``, and names of files of statistics."""
+"""Files of ``policy.save()``, JSON that is not ``data``, and names of files of statistics."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from conformance.generators.build_pth import legacy_stream
 from conformance.generators.build_zips import torch_zip
 from sbformat import pkl
 from sbformat.cli import main
-from sbformat.data import Serialized
 from sbformat.formats.vecnormalize.reading import WHOLE_FILES
-from sbformat.pkl import Global
 from tests.helpers.bundled import ARCHIVES
 from tests.helpers.shared_files import GENERATED
 
@@ -87,50 +85,6 @@ def test_other_dicts_of_that_shape_are_not() -> None:
         [whole[0], whole[0], whole[1]],
     ):
         assert sbformat.reads(policy_file(root)).format == "torch-zip"
-
-
-# -- SBX ----------------------------------------------------------------------------------------------
-
-
-def sbx_archive(*, by_type: bool = False) -> sbformat.Archive:
-    """What SBX writes for SAC, less its weights."""
-    template = sbformat.read(SAC)
-    data = {**template.data, "policy_delay": 1, "qf_learning_rate": 0.001}
-    cls = Global("my.policies", "Mine") if by_type else Global("sbx.sac.policies", "SACPolicy")
-    data["policy_class"] = Serialized("<class 'abc.ABCMeta'>", pkl.dumps(cls, protocol=4))
-    data["policy"] = Serialized("<class 'sbx.sac.policies.SACPolicy'>", pkl.dumps(None, protocol=4))
-    return template.replace(data=data, parameters=dict.fromkeys(template.parameters), pytorch_variables=None)
-
-
-@pytest.mark.parametrize("by_type", [False, True])
-def test_an_archive_of_sbx_is_said_to_be_one(
-    by_type: bool,  # noqa: FBT001
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    path = tmp_path / "sbx.zip"
-    sbformat.write(sbx_archive(by_type=by_type), path)
-    archive = sbformat.read(path)
-    assert (archive.algorithm.name, archive.algorithm.certain) == (None, False)
-    assert any("SAC of SBX" in line for line in archive.algorithm.evidence)
-    for ask in (
-        lambda: sbformat.read_parameters(path),
-        lambda: archive.state_dict("policy.pth"),
-        lambda: sbformat.safe_open(path),
-    ):
-        with pytest.raises(sbformat.UnsupportedError, match="SBX"):
-            ask()
-    (problem,) = sbformat.iter_problems(path)
-    assert (problem.kind, "SBX" in problem.message) == ("missing-entry", True)
-    for entry in ("policy", "all"):
-        assert main(["extract", str(path), "-o", str(tmp_path / "x.npz"), "--entry", entry]) == 2
-        assert "an archive of SBX" in capsys.readouterr().err
-    assert not (tmp_path / "x.npz").exists()
-    assert main(["rebuild", str(path), "-o", str(tmp_path / "out.zip")]) == 2
-    assert "an archive of SBX" in capsys.readouterr().err
-    assert not (tmp_path / "out.zip").exists()
-    assert main(["inspect", str(path)]) == 0
-    assert "SBX" in capsys.readouterr().out
 
 
 def test_extract_writes_no_file_without_a_state_dict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

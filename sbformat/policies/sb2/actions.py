@@ -11,7 +11,6 @@ from functools import partial
 from math import log
 from typing import TYPE_CHECKING, Final
 
-from sbformat.formats.sb2.policies import read_sizes
 from sbformat.pkl.numpy import ArrayInfo
 from sbformat.policies.graph import BOUNDS, Sampling
 from sbformat.policies.operators import require
@@ -20,10 +19,10 @@ from sbformat.values.numbers import to_number, unpack_items
 from sbformat.values.types import Instance
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from sbformat.policies.builder import GraphBuilder, Value
-    from sbformat.values.types import Box, MultiDiscrete
+    from sbformat.values.types import Box
 
     Outputs = dict[str, Value]
 
@@ -49,9 +48,8 @@ def add_choice(builder: GraphBuilder, logits: Value, outputs: Outputs) -> Sampli
     return Sampling("categorical", ACTION, {"logits": logits.name}, logits.shape)
 
 
-def add_choices(builder: GraphBuilder, space: MultiDiscrete, logits: Value, outputs: Outputs) -> Sampling:
-    """Add the actions of a MultiDiscrete space; their probabilities are one after another."""
-    sizes = read_sizes(space.nvec)
+def add_choices(builder: GraphBuilder, sizes: Sequence[int], logits: Value, outputs: Outputs) -> Sampling:
+    """Add several actions, each with its own number of choices; their probabilities are one after another."""
     actions, probabilities, start = [], [], 0
     for size in sizes:
         part = builder.add("Slice", logits, axis=-1, start=start, end=start + size)
@@ -60,7 +58,7 @@ def add_choices(builder: GraphBuilder, space: MultiDiscrete, logits: Value, outp
         start += size
     outputs[ACTION] = builder.add("Concat", *actions, axis=-1, name=ACTION)
     outputs["probabilities"] = builder.add("Concat", *probabilities, axis=-1, name="probabilities")
-    return Sampling("categorical", ACTION, {"logits": logits.name}, sizes)
+    return Sampling("categorical", ACTION, {"logits": logits.name}, tuple(sizes))
 
 
 def add_bits(builder: GraphBuilder, logits: Value, outputs: Outputs) -> Sampling:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.formats.sb2.networks import LINEAR, LSTM
+from sbformat.formats.sb2.policies import read_sizes
 from sbformat.policies.sb2.actions import add_bits, add_choice, add_choices, add_clipped
 from sbformat.policies.sb2.activations import activate, read_activation
 from sbformat.policies.sb2.agents import unsupported_actions
@@ -68,7 +69,7 @@ def _add_actions(agent: Agent, layers: Layers, policy: Value, outputs: dict[str,
     if isinstance(space, Discrete):
         sampling = add_choice(builder, logits, outputs)
     elif isinstance(space, MultiDiscrete):
-        sampling = add_choices(builder, space, logits, outputs)
+        sampling = add_choices(builder, read_sizes(space.nvec), logits, outputs)
     elif isinstance(space, MultiBinary):
         sampling = add_bits(builder, logits, outputs)
     else:

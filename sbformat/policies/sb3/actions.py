@@ -18,7 +18,7 @@ from sbformat.values.types import Box, Discrete, MultiDiscrete
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sbformat.policies.builder import Value
+    from sbformat.policies.builder import GraphBuilder, Value
     from sbformat.policies.sb3.network import Network
 
 _MASKED: Final = -1e8
@@ -146,25 +146,30 @@ def finish_action(network: Network, action: Value, *, squashed: bool) -> Value:
     space = network.settings.agent.action_space
     if not isinstance(space, Box):
         raise action_space_error(space)
+    return finish_box_action(network.builder, space, action, squashed=squashed)
+
+
+def finish_box_action(builder: GraphBuilder, space: Box, action: Value, *, squashed: bool) -> Value:
+    """Do the same for a known space; parameters and result as of :func:`finish_action`."""
     low, high = (
-        network.builder.weight(f"data:action_space/{part}", getattr(space, part), f"data:action_space/{part}")
+        builder.weight(f"data:action_space/{part}", getattr(space, part), f"data:action_space/{part}")
         for part in ("low", "high")
     )
     if action.shape != space.shape:
-        action = network.add("Reshape", action, shape=space.shape, module="action")
+        action = builder.add("Reshape", action, shape=space.shape, module="action")
     wide = FLOAT if low.dtype in _NARROW else "float64"
     if not squashed:
-        least, most, action = (_cast(network, value, wide) for value in (low, high, action))
-        return network.add("Min", network.add("Max", action, least, module=BOUNDS), most, name="action", module=BOUNDS)
-    half = network.constant(0.5)
-    share = network.add("Mul", network.add("Add", action, network.constant(1.0), module=BOUNDS), half, module=BOUNDS)
-    width = _cast(network, network.add("Sub", high, low, module=BOUNDS), wide)
-    moved = network.add("Mul", _cast(network, share, wide), width, module=BOUNDS)
-    return network.add("Add", _cast(network, low, wide), moved, name="action", module=BOUNDS)
+        least, most, action = (_cast(builder, value, wide) for value in (low, high, action))
+        return builder.add("Min", builder.add("Max", action, least, module=BOUNDS), most, name="action", module=BOUNDS)
+    half = builder.constant(0.5)
+    share = builder.add("Mul", builder.add("Add", action, builder.constant(1.0), module=BOUNDS), half, module=BOUNDS)
+    width = _cast(builder, builder.add("Sub", high, low, module=BOUNDS), wide)
+    moved = builder.add("Mul", _cast(builder, share, wide), width, module=BOUNDS)
+    return builder.add("Add", _cast(builder, low, wide), moved, name="action", module=BOUNDS)
 
 
-def _cast(network: Network, value: Value, dtype: str) -> Value:
-    return value if value.dtype == dtype else network.add("Cast", value, to=dtype, module=BOUNDS)
+def _cast(builder: GraphBuilder, value: Value, dtype: str) -> Value:
+    return value if value.dtype == dtype else builder.add("Cast", value, to=dtype, module=BOUNDS)
 
 
 # -- any of them --------------------------------------------------------------------------------------

@@ -67,7 +67,6 @@ def list_parts(archive: Archive, entry: str, kind: str) -> Iterator[Part]:
         yield _list_bundled_statistics(archive)
         return
     if not names and not (has_statistics and entry == ALL_ENTRIES):
-        archive.refuse_sbx()
         raise MissingEntryError(POLICY_ENTRY, present=archive.entries, what="state dict")
     if entry != ALL_ENTRIES:
         others = (STATISTICS, ALL_ENTRIES) if has_statistics else (ALL_ENTRIES,)

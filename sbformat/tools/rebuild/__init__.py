@@ -175,9 +175,10 @@ def rebuild(
         )
     if archive.format not in _FORMATS:
         hint = "; rebuild_vecnormalize rebuilds statistics" if archive.format in STATISTICS else ""
+        if archive.format == "sbx":
+            hint = " (Stable Baselines Jax), whose networks SB3 does not have; load_policy runs it, export exports it"
         message = f"expected an archive of Stable-Baselines3, got the format {archive.format}{hint}"
         raise UnsupportedError(message)
-    archive.refuse_sbx()
     name, her, why_no_her = _identify_algorithm(archive, algorithm)
     release = parse_target(target)
     if release < _SINCE.get(name, release):

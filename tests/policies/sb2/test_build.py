@@ -11,7 +11,7 @@ import pytest
 
 import sbformat
 from sbformat.values.types import Box, DictSpace, Discrete, MultiDiscrete
-from tests.helpers.sb2_files import (
+from tests.helpers.changed_sb2_agents import (
     FOLDER,
     as_list,
     changed,

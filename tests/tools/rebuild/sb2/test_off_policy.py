@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import sbformat
+from tests.helpers.changed_sb2_agents import FOLDER, changed, with_parameters
 from tests.helpers.exact_policy import measure_rounding
-from tests.helpers.sb2_files import FOLDER, changed, with_parameters
 from tests.helpers.sb2_predictions import assert_equal, read_recording, recorded_agents, split_goals
 from tests.helpers.shared_files import SHARED
 

@@ -1,0 +1,97 @@
+"""``rebuild`` of one file: an agent to an archive, statistics to a ``vecnormalize.pkl``."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from sbformat.cli import _files, _progress, _streams
+from sbformat.cli._assignments import parse_assignments
+from sbformat.cli._hints import require_suffix
+from sbformat.constants import DATA_ENTRY
+from sbformat.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def rebuild_file(path: str, output: str, args: argparse.Namespace) -> dict[str, Any]:
+    """Rebuild an agent or statistics, whichever the file holds, and return the report.
+
+    :raises UnsupportedError: for statistics with options that apply to archives only
+    :raises SbformatError: when the file cannot be rebuilt
+    :raises OSError: when a file cannot be read or written
+    """
+    require_suffix("rebuild", output)
+    _files.refuse_same_file(path, output)
+    if is_statistics(path, args):
+        given = [option for option, value in _archive_options(args).items() if value]
+        if given:
+            message = f"{given[0]} applies to archives only, and this file holds statistics"
+            raise UnsupportedError(message)
+        return rebuild_statistics(path, output, args)
+    return rebuild_agent(path, output, args)
+
+
+def rebuild_agent(path: str, output: str, args: argparse.Namespace) -> dict[str, Any]:
+    """Rebuild an agent, and return the report."""
+    from sbformat.tools.rebuild import rebuild
+    from sbformat.writer import write
+
+    archive, report = rebuild(
+        _files.read_archive(path, args),
+        target=args.target,
+        algorithm=args.algorithm,
+        on_unknown=args.on_unknown,
+        policy_class=args.policy_class,
+        allow=args.allow,
+        assign=dict(parse_assignments(args, _files.make_limits(args))),
+        keep_system_info=args.keep_system_info,
+    )
+    total = sum(entry.size for entry in archive.entries.values())
+    with (
+        _streams.open_output(output, ".zip") as target,
+        _progress.count_bytes("writing", total) as advance,
+    ):
+        write(archive, target, overwrite=args.force, progress=advance)
+    return {"output": output, **report.to_json()}
+
+
+def is_statistics(path: str, args: argparse.Namespace) -> bool:
+    """Return whether a path is a file or folder of statistics rather than an archive."""
+    from sbformat.archive.kinds import STATISTICS, detect_kind
+    from sbformat.formats.vecnormalize.reading import folder_files
+    from sbformat.io.source import BytesSource, FileSource
+
+    source = _streams.open_input(path, _files.make_limits(args))
+    if os.path.isdir(path):
+        return not os.path.isfile(os.path.join(path, DATA_ENTRY)) and bool(folder_files(path))
+    if isinstance(source, str) and not os.path.isfile(source):
+        return False
+    if detect_kind(FileSource(source) if isinstance(source, str) else BytesSource(source)) != "pickle":
+        return False
+    return _files.read_archive(path, args).format in STATISTICS
+
+
+def rebuild_statistics(path: str, output: str, args: argparse.Namespace) -> dict[str, Any]:
+    """Rebuild statistics, and return the report."""
+    from sbformat.formats.vecnormalize import write_vecnormalize
+    from sbformat.tools.rebuild import rebuild_vecnormalize
+
+    limits = _files.make_limits(args)
+    value, report = rebuild_vecnormalize(_streams.open_input(path, limits), target=args.target, limits=limits)
+    with _streams.open_output(output, ".pkl") as target:
+        write_vecnormalize(value, target, target=args.target, overwrite=args.force)
+    return {"output": output, **report.to_json()}
+
+
+def _archive_options(args: argparse.Namespace) -> dict[str, object]:
+    """Return the options that apply to archives only."""
+    return {
+        "--algorithm": args.algorithm,
+        "--policy-class": args.policy_class,
+        "--allow": args.allow,
+        "--set": args.set,
+        "--on-unknown": args.on_unknown != "drop",
+        "--keep-system-info": args.keep_system_info,
+    }

@@ -1,0 +1,5 @@
+"""Archives of SBX (Stable Baselines Jax): the zip of SB3, with the weights in the pickled policy (FORMAT.md 21)."""
+
+from sbformat.formats.sbx.archive import SbxArchive, open_sbx
+
+__all__ = ["SbxArchive", "open_sbx"]
