@@ -175,7 +175,8 @@ def _object(context: Context, node: Call, cls: object, args: object) -> object:
     load_hooks.describe_object(context, node, skeleton)
     if find_role(skeleton) == "carried_enum" and len(given) == 1:
         return EnumMember(made, given[0])
-    return CarriedObject(made, (*given, *keywords.values()), attributes, state, items)
+    carried: Any = context.value(cls)
+    return CarriedObject(made, (*given, *keywords.values()), attributes, state, items, carried)
 
 
 def _class_name(context: Context, cls: object, skeleton: Call) -> Reference:

@@ -229,9 +229,19 @@ def _describe_function(context: Context, node: Call, parts: FunctionParts) -> Fu
         code=code,
         closure=closure,
         defaults=parts.defaults if type(parts.defaults) is tuple else (),
-        globals=parts.globals if type(parts.globals) is dict else {},
+        globals={**_own_globals(parts.base_globals), **_own_globals(parts.globals)},
         schedule=schedule,
+        keyword_defaults=parts.keyword_defaults if type(parts.keyword_defaults) is dict else {},
     )
+
+
+def _own_globals(values: object) -> dict[str, object]:
+    """Return the globals that are pickled with a function, without what describes its module."""
+    named = values.items() if type(values) is dict else ()
+    return {key: value for key, value in named if type(key) is str and key not in _MODULE_GLOBALS}
+
+
+_MODULE_GLOBALS: Final = frozenset({"__package__", "__name__", "__file__", "__path__"})
 
 
 # -- modules ------------------------------------------------------------------------------------------

@@ -131,6 +131,7 @@ class Function(Value):
     """The global names that its code uses, as far as they were pickled with it."""
     schedule: Schedule | None
     """What it computes, when it is a published schedule function, unchanged."""
+    keyword_defaults: dict[str, object] = {}
 
     @property
     def digest(self) -> str | None:
@@ -165,6 +166,8 @@ class CarriedObject(Value):
     """A state other than attributes, for ``__setstate__`` of its class, or None."""
     items: tuple[object, ...]
     """Its contents, when it is a container: items, or pairs of key and value."""
+    cls: CarriedClass | Cycle | None = None
+    """Its class."""
 
 
 class Module(Value):

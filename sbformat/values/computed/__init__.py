@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from sbformat.values.computed.schedule import ComputedSchedule
-from sbformat.values.types import ConstantSchedule, Function, LinearSchedule
+from sbformat.values.types import ConstantSchedule, LinearSchedule
 
 __all__ = ["ComputedSchedule", "Understanding", "examine", "understand"]
 
@@ -48,8 +48,6 @@ def examine(function: object) -> Understanding:
 
     :param function: as for :func:`understand`
     """
-    if not isinstance(function, Function):
-        return Understanding(None, "it is not a function")
-    if function.schedule is not None:
-        return Understanding(None, "it is a published function")
-    return Understanding(None, "its bytecode is not understood")
+    from sbformat.values.computed.analysis import analyze
+
+    return Understanding(*analyze(function))

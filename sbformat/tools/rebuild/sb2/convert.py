@@ -85,7 +85,8 @@ def _add_defaults(network: ConvertedNetwork, keys: Keys) -> None:
         is_old = network.algorithm == "A2C" and key in A2C_OF_0_6
         if key not in keys.settings and key in known_keys(network.algorithm) and not is_old:
             note = f"the default of {network.algorithm}: the file has no such key"
-            keys.set(key, value, None, note if is_hyperparameter(key, network.algorithm) else "")
+            is_reported = is_hyperparameter(key, network.algorithm) and key not in keys.done
+            keys.set(key, value, None, note if is_reported else "")
 
 
 def _assemble(agent: Sb2Agent, network: ConvertedNetwork, keys: Keys) -> Conversion:

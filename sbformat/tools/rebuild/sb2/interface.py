@@ -199,6 +199,10 @@ class Keys:
             self.rows.append(Row(DATA_ENTRY, source, "translated", note, new_key=place))
             self._done.add(source)
 
+    def drop_wrong(self, source: str, expected: str, instead: str) -> None:
+        """Report that the value of a key is of another kind; nothing when the file does not have it."""
+        self.drop(source, f"expected {expected}", instead)
+
     def note_done(self, source: str) -> None:
         """Mark a key of SB2 that has a row of its own elsewhere."""
         self._done.add(source)

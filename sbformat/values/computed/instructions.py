@@ -1,0 +1,434 @@
+"""Bytecode of any release as one list of instructions, which the machine executes (FORMAT.md 13.5).
+
+**What comes in.** A code object and a release, whose opcodes, caches and jumps differ from others.
+
+**What goes out.** Instructions of one small language: operations on a stack, with names, constants and operators in
+the place of numbers, and jumps to positions of the list. An opcode of two parts (LOAD_FAST_LOAD_FAST, RETURN_CONST)
+becomes two instructions. An opcode that no schedule needs becomes ``unsupported``, which fails only if it is reached.
+
+**Invariants.** Every jump leads to the first part of an opcode, never into an argument, an EXTENDED_ARG that belongs to
+another opcode, or a cache. Every argument is within the table that it selects from.
+
+Example, ``lambda p: p * 3e-4`` of CPython 3.13::
+
+    95 00          RESUME           (checked, then dropped)
+    55 00          LOAD_FAST 0      Instruction("fast", "p")
+    53 01          LOAD_CONST 1     Instruction("const", 0.0003)
+    2d 05 00 00    BINARY_OP 5      Instruction("binary", "*")
+    24 00          RETURN_VALUE     Instruction("return", None)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbformat.values.code import Code
+from sbformat.values.computed.errors import NotUnderstoodError, refuse
+from sbformat.values.computed.objects import convert
+from sbformat.values.computed.opcodes import EXTENDED_ARG, PYTHON_3_5, PYTHON_3_14, Opcode, load_opcodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sbformat.values.computed.opcodes import Release
+
+_MOST_BYTES: Final = 1 << 14
+"""Length of a bytecode; the longest schedule of a real archive has 240 bytes."""
+
+
+_MOST_ARGUMENTS: Final = 256
+"""Of a call; in CPython 3.5, greater numbers count arguments with names."""
+_HAVE_ARGUMENT: Final = 90
+"""The first opcode with an argument, in CPython 3.5."""
+
+
+class Instruction(NamedTuple):
+    """An operation of the machine (``_DO`` of :mod:`~sbformat.values.computed.machine`) and its argument."""
+
+    op: str
+    arg: Any
+
+
+class _Raw(NamedTuple):
+    """An opcode as it is in the bytecode."""
+
+    name: str
+    arg: int
+    start: int
+    """Offset of its first byte, with the EXTENDED_ARG before it."""
+    end: int
+    """Offset after its caches."""
+
+
+def decode_instructions(code: Code, release: Release) -> list[Instruction]:
+    """Return the instructions of a code object as a release compiles it.
+
+    :raises NotUnderstoodError: when this release does not compile such bytecode
+    """
+    raws = list(_split(code.bytecode, release))
+    if release.has_caches:
+        _check_prologue(raws)
+    context = _Context(code, release)
+    parts: list[list[Instruction]] = []
+    position = 0
+    for raw in raws:
+        context.positions[raw.start] = position
+        made = _translate(raw, context)
+        parts.append(made)
+        position += len(made)
+    instructions = [instruction for part in parts for instruction in part]
+    return [
+        Instruction(made.op, context.resolve(made.arg)) if isinstance(made.arg, Target) else made
+        for made in instructions
+    ]
+
+
+def _split(bytecode: bytes, release: Release) -> Any:
+    """Yield the opcodes, and check that caches are empty."""
+    if not 0 < len(bytecode) <= _MOST_BYTES:
+        refuse("its bytecode has an unusual length")
+    opcodes = load_opcodes(release)
+    is_old = release is PYTHON_3_5
+    offset = start = extended = 0
+    while offset < len(bytecode):
+        number = bytecode[offset]
+        opcode = opcodes.get(number) or Opcode(f"opcode {number}", 0)
+        size = 2 if not is_old else 3 if number >= _HAVE_ARGUMENT else 1
+        low = bytecode[offset + 1 : offset + size]
+        arg = extended << 8 * len(low) | int.from_bytes(low, "little")
+        offset += size
+        if opcode.name == EXTENDED_ARG:
+            extended = arg
+            if extended >> (15 if is_old else 23):
+                refuse("its bytecode has an argument of more than 31 bits")
+            continue
+        end = offset + 2 * opcode.caches
+        if any(bytecode[offset:end]) or end > len(bytecode) or number == 0:
+            refuse("its bytecode is not that of a known release of CPython")
+        yield _Raw(opcode.name, arg, start, end)
+        offset = start = end
+        extended = 0
+
+
+def _check_prologue(raws: list[_Raw]) -> None:
+    """Check that cells are made, and then RESUME, whose number tells most releases apart."""
+    for raw in raws:
+        if raw.name not in ("COPY_FREE_VARS", "MAKE_CELL"):
+            if raw.name != "RESUME" or raw.arg:
+                break
+            return
+    refuse("its bytecode is not that of a known release of CPython")
+
+
+class Target(NamedTuple):
+    """A jump, before the positions of all instructions are known."""
+
+    offset: int
+    with_arg: Any = None
+    """An argument beside the jump."""
+
+
+class _Context:
+    """What the translation of opcodes needs: the tables of a code object, and its numbering of variables."""
+
+    def __init__(self, code: Code, release: Release) -> None:
+        self.code = code
+        self.release = release
+        self.positions: dict[int, int] = {}
+        self.constants: dict[int, Any] = {}
+        self.keywords: tuple[str, ...] = ()
+        """Of KW_NAMES, for the next call."""
+        own_cells = tuple(name for name in code.cellvars if name not in code.varnames)
+        if len({*code.varnames, *own_cells, *code.freevars}) != len(code.varnames + own_cells + code.freevars):
+            refuse("two of its variables have one name")
+        everything = code.varnames + own_cells + code.freevars
+        self.locals = everything if release.has_caches else code.varnames
+        self.cells = everything if release.has_caches else code.cellvars + code.freevars
+
+    def name(self, index: int) -> str:
+        return self.pick(self.code.names, index)  # type: ignore[no-any-return]
+
+    def local(self, index: int) -> str:
+        return self.pick(self.locals, index)  # type: ignore[no-any-return]
+
+    def cell(self, index: int) -> str:
+        return self.pick(self.cells, index)  # type: ignore[no-any-return]
+
+    def pick(self, table: tuple[Any, ...], index: int) -> Any:
+        """Return an item of a table of the code object."""
+        if index >= len(table):
+            refuse("its bytecode refers to something that its code object lacks")
+        return table[index]
+
+    def constant(self, index: int) -> Any:
+        """Return a constant as the machine uses it."""
+        if index not in self.constants:
+            value = self.pick(self.code.constants, index)
+            self.constants[index] = value if isinstance(value, Code) else convert(value)
+        return self.constants[index]
+
+    def resolve(self, target: Target) -> Any:
+        """Return the position that a jump leads to; -1 fails when it is reached."""
+        position = self.positions.get(target.offset, -1)
+        return position if target.with_arg is None else (position, target.with_arg)
+
+
+# -- translation --------------------------------------------------------------------------------------
+
+
+def _translate(raw: _Raw, context: _Context) -> list[Instruction]:
+    rule = _RULES.get(raw.name)
+    if rule is None:
+        return [Instruction("unsupported", raw.name)]
+    try:
+        made = rule(raw, context)
+    except NotUnderstoodError as error:  # in code that may never be reached
+        return [Instruction("unsupported", str(error))]
+    return made if isinstance(made, list) else [made]
+
+
+def _jump(raw: _Raw, context: _Context, *, backward: bool = False) -> Target:
+    """Return where an opcode jumps to: an absolute position before 3.11, except for forward jumps and loops."""
+    distance = raw.arg * context.release.jumps
+    if context.release.has_caches or raw.name in ("JUMP_FORWARD", "FOR_ITER", "SETUP_LOOP"):
+        return Target(raw.end - distance if backward else raw.end + distance)
+    return Target(distance)
+
+
+def _conditional(op: str, arg: object, *, backward: bool = False) -> Callable[[_Raw, _Context], Instruction]:
+    def rule(raw: _Raw, context: _Context) -> Instruction:
+        return Instruction(op, Target(_jump(raw, context, backward=backward).offset, arg))
+
+    return rule
+
+
+def _plain(op: str, arg: object = None) -> Callable[[_Raw, _Context], Instruction]:
+    return lambda _raw, _context: Instruction(op, arg)
+
+
+def _number(op: str) -> Callable[[_Raw, _Context], Instruction]:
+    return lambda raw, _: Instruction(op, raw.arg)
+
+
+def _of_local(op: str) -> Callable[[_Raw, _Context], Instruction]:
+    return lambda raw, context: Instruction(op, context.local(raw.arg))
+
+
+def _of_cell(op: str) -> Callable[[_Raw, _Context], Instruction]:
+    return lambda raw, context: Instruction(op, context.cell(raw.arg))
+
+
+def _of_name(op: str) -> Callable[[_Raw, _Context], Instruction]:
+    return lambda raw, context: Instruction(op, context.name(raw.arg))
+
+
+def _two_locals(first: str, second: str) -> Callable[[_Raw, _Context], list[Instruction]]:
+    return lambda raw, context: [
+        Instruction(first, context.local(raw.arg >> 4)),
+        Instruction(second, context.local(raw.arg & 15)),
+    ]
+
+
+def _constant(raw: _Raw, context: _Context) -> Instruction:
+    return Instruction("const", context.constant(raw.arg))
+
+
+def _return_constant(raw: _Raw, context: _Context) -> list[Instruction]:
+    return [_constant(raw, context), Instruction("return", None)]
+
+
+def _with_null(instruction: Instruction, context: _Context) -> list[Instruction]:
+    """Return a load of a callable, with the NULL that the release pushes beside it."""
+    null = Instruction("const", NULL)
+    return [null, instruction] if context.release.null == "below" else [instruction, null]
+
+
+def _load_global(raw: _Raw, context: _Context) -> list[Instruction]:
+    if not context.release.has_caches:
+        return [Instruction("global", context.name(raw.arg))]
+    load = Instruction("global", context.name(raw.arg >> 1))
+    return _with_null(load, context) if raw.arg & 1 else [load]
+
+
+def _load_attribute(raw: _Raw, context: _Context) -> list[Instruction]:
+    if context.release.compare_shift == 0:  # before 3.12, methods have an opcode of their own
+        return [Instruction("attribute", context.name(raw.arg))]
+    load = Instruction("attribute", context.name(raw.arg >> 1))
+    return _add_null_to_method(load, context) if raw.arg & 1 else [load]
+
+
+def _load_method(raw: _Raw, context: _Context) -> list[Instruction]:
+    load = Instruction("attribute", context.name(raw.arg))
+    return _add_null_to_method(load, context) if context.release.has_caches else [load]
+
+
+def _add_null_to_method(load: Instruction, context: _Context) -> list[Instruction]:
+    """Return the load of a method: the object is on the stack already, so NULL goes below it by an exchange."""
+    null = Instruction("const", NULL)
+    return [load, null, Instruction("swap", 2)] if context.release.null == "below" else [load, null]
+
+
+def _compare(raw: _Raw, context: _Context) -> Instruction:
+    shift = context.release.compare_shift
+    index = raw.arg >> shift
+    if index >= len(_COMPARISONS) or (not shift and context.release.has_caches and index >= _ORDERINGS):
+        refuse("its bytecode compares by an unknown operator")
+    symbol = _COMPARISONS[index]
+    if symbol in ("in", "not in"):
+        return Instruction("contains", symbol == "not in")
+    if symbol in ("is", "is not"):
+        return Instruction("is", symbol == "is not")
+    return Instruction("compare", symbol)
+
+
+_COMPARISONS: Final = ("<", "<=", "==", "!=", ">", ">=", "in", "not in", "is", "is not")
+_ORDERINGS: Final = 6
+"""Comparisons that are still COMPARE_OP since 3.9."""
+
+
+def _binary(raw: _Raw, _: _Context) -> Instruction:
+    symbol = _BINARY[raw.arg] if raw.arg < len(_BINARY) else ""
+    if symbol == "[]":
+        return Instruction("subscript", None)
+    if not symbol:
+        refuse("its bytecode has an operator that is not arithmetic")
+    return Instruction("binary", symbol)
+
+
+_BINARY: Final = (*(2 * ("+", "&", "//", "", "", "*", "%", "|", "**", "", "-", "/", "^")), "[]")
+"""The operators of BINARY_OP (3.11); those of ``+=`` follow, and in 3.14 the subscript."""
+
+
+def _call(raw: _Raw, context: _Context) -> Instruction:
+    if raw.arg >= _MOST_ARGUMENTS:
+        refuse("it calls with too many arguments, or by name")
+    keywords, context.keywords = context.keywords, ()
+    return Instruction("call", (raw.arg, context.release.null, keywords))
+
+
+def _keyword_names(raw: _Raw, context: _Context) -> list[Instruction]:
+    names = context.pick(context.code.constants, raw.arg)
+    if type(names) is not tuple or any(type(name) is not str for name in names):
+        refuse("its bytecode has invalid names of arguments")
+    context.keywords = names
+    return []
+
+
+def _intrinsic(raw: _Raw, _: _Context) -> Instruction:
+    if raw.arg not in (5, 6):
+        refuse("its bytecode uses an internal function of CPython")
+    return Instruction("unary", "+") if raw.arg == 5 else Instruction("to_tuple", None)
+
+
+def _for(raw: _Raw, context: _Context) -> Instruction:
+    """FOR_ITER: since 3.12 it skips END_FOR; before 3.14 the iterator is dropped, too."""
+    target = raw.end + raw.arg * context.release.jumps + 2 * context.release.skipped
+    return Instruction("for", Target(target, "keep" if context.release is PYTHON_3_14 else "pop"))
+
+
+def _make_function(raw: _Raw, context: _Context) -> Instruction:
+    if context.release is PYTHON_3_5:
+        refuse("it makes a function in CPython 3.5")
+    return Instruction("function", (raw.arg, not context.release.has_caches))
+
+
+NULL: Final = type("Null", (), {"__repr__": lambda _: "NULL"})()
+"""What CPython pushes in the place of an object whose method is called."""
+
+_OPERATORS: Final = {
+    "ADD": "+", "SUBTRACT": "-", "MULTIPLY": "*", "TRUE_DIVIDE": "/", "FLOOR_DIVIDE": "//", "MODULO": "%",
+    "POWER": "**", "AND": "&", "OR": "|", "XOR": "^",
+}  # fmt: skip
+
+_RULES: Final[Mapping[str, Callable[[_Raw, _Context], Any]]] = {
+    **{f"{kind}_{name}": _plain("binary", sign) for name, sign in _OPERATORS.items() for kind in ("BINARY", "INPLACE")},
+    "BINARY_OP": _binary,
+    "BINARY_SLICE": lambda *_: [Instruction("slice", 2), Instruction("subscript", None)],
+    "BINARY_SUBSCR": _plain("subscript"),
+    "BREAK_LOOP": _plain("break"),
+    "BUILD_LIST": _number("list"),
+    "BUILD_SLICE": _number("slice"),
+    "BUILD_TUPLE": _number("tuple"),
+    "CALL": _call,
+    "CALL_FUNCTION": _call,
+    "CALL_FUNCTION_KW": lambda raw, _: Instruction("call_keywords", (raw.arg, "")),
+    "CALL_INTRINSIC_1": _intrinsic,
+    "CALL_KW": lambda raw, context: Instruction("call_keywords", (raw.arg, context.release.null)),
+    "CALL_METHOD": _call,
+    "COMPARE_OP": _compare,
+    "CONTAINS_OP": lambda raw, _: Instruction("contains", bool(raw.arg)),
+    "CONTINUE_LOOP": lambda raw, context: Instruction("jump", _jump(raw, context)),
+    "COPY": _number("copy"),
+    "COPY_FREE_VARS": lambda *_: [],
+    "DELETE_FAST": _of_local("delete"),
+    "DUP_TOP": _plain("copy", 1),
+    "DUP_TOP_TWO": lambda *_: [Instruction("copy", 2), Instruction("copy", 2)],
+    "FOR_ITER": _for,
+    "GET_ITER": _plain("iterate"),
+    "IMPORT_FROM": _of_name("import_from"),
+    "IMPORT_NAME": _of_name("import"),
+    "IS_OP": lambda raw, _: Instruction("is", bool(raw.arg)),
+    "JUMP_ABSOLUTE": lambda raw, context: Instruction("jump", _jump(raw, context)),
+    "JUMP_BACKWARD": lambda raw, context: Instruction("jump", _jump(raw, context, backward=True)),
+    "JUMP_FORWARD": lambda raw, context: Instruction("jump", _jump(raw, context)),
+    "JUMP_IF_FALSE_OR_POP": _conditional("jump_or_pop", False),
+    "JUMP_IF_TRUE_OR_POP": _conditional("jump_or_pop", True),
+    "KW_NAMES": _keyword_names,
+    "LIST_APPEND": _number("append"),
+    "LIST_EXTEND": _number("extend"),
+    "LIST_TO_TUPLE": _plain("to_tuple"),
+    "LOAD_ATTR": _load_attribute,
+    "LOAD_CLOSURE": _of_cell("cell"),
+    "LOAD_CONST": _constant,
+    "LOAD_DEREF": _of_cell("deref"),
+    "LOAD_FAST": _of_local("fast"),
+    "LOAD_FAST_AND_CLEAR": _of_local("fast_and_clear"),
+    "LOAD_FAST_BORROW": _of_local("fast"),
+    "LOAD_FAST_BORROW_LOAD_FAST_BORROW": _two_locals("fast", "fast"),
+    "LOAD_FAST_CHECK": _of_local("fast"),
+    "LOAD_FAST_LOAD_FAST": _two_locals("fast", "fast"),
+    "LOAD_GLOBAL": _load_global,
+    "LOAD_METHOD": _load_method,
+    "LOAD_SMALL_INT": _number("const"),
+    "MAKE_CELL": _of_local("make_cell"),
+    "MAKE_FUNCTION": _make_function,
+    "NOP": lambda *_: [],
+    "NOT_TAKEN": lambda *_: [],
+    "POP_BLOCK": _plain("pop_block"),
+    "POP_ITER": _plain("pop"),
+    "POP_JUMP_BACKWARD_IF_FALSE": _conditional("jump_if", False, backward=True),
+    "POP_JUMP_BACKWARD_IF_NONE": _conditional("jump_if_none", True, backward=True),
+    "POP_JUMP_BACKWARD_IF_NOT_NONE": _conditional("jump_if_none", False, backward=True),
+    "POP_JUMP_BACKWARD_IF_TRUE": _conditional("jump_if", True, backward=True),
+    "POP_JUMP_FORWARD_IF_FALSE": _conditional("jump_if", False),
+    "POP_JUMP_FORWARD_IF_NONE": _conditional("jump_if_none", True),
+    "POP_JUMP_FORWARD_IF_NOT_NONE": _conditional("jump_if_none", False),
+    "POP_JUMP_FORWARD_IF_TRUE": _conditional("jump_if", True),
+    "POP_JUMP_IF_FALSE": _conditional("jump_if", False),
+    "POP_JUMP_IF_NONE": _conditional("jump_if_none", True),
+    "POP_JUMP_IF_NOT_NONE": _conditional("jump_if_none", False),
+    "POP_JUMP_IF_TRUE": _conditional("jump_if", True),
+    "POP_TOP": _plain("pop"),
+    "PRECALL": lambda *_: [],
+    "PUSH_NULL": _plain("const", NULL),
+    "RAISE_VARARGS": _plain("raise"),
+    "RESUME": lambda *_: [],
+    "RETURN_CONST": _return_constant,
+    "RETURN_VALUE": _plain("return"),
+    "ROT_FOUR": _plain("rotate", 4),
+    "ROT_N": _number("rotate"),
+    "ROT_THREE": _plain("rotate", 3),
+    "ROT_TWO": _plain("rotate", 2),
+    "SETUP_LOOP": lambda raw, context: Instruction("setup_loop", _jump(raw, context)),
+    "SET_FUNCTION_ATTRIBUTE": _number("function_attribute"),
+    "STORE_DEREF": _of_cell("store_deref"),
+    "STORE_FAST": _of_local("store"),
+    "STORE_FAST_LOAD_FAST": _two_locals("store", "fast"),
+    "STORE_FAST_STORE_FAST": _two_locals("store", "store"),
+    "SWAP": _number("swap"),
+    "TO_BOOL": lambda *_: [],
+    "UNARY_NEGATIVE": _plain("unary", "-"),
+    "UNARY_NOT": _plain("not"),
+    "UNARY_POSITIVE": _plain("unary", "+"),
+    "UNPACK_SEQUENCE": _number("unpack"),
+}

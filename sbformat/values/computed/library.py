@@ -1,0 +1,287 @@
+"""Functions and numbers of Python, math and numpy that a schedule may use, by name.
+
+Each function receives the machine and the arguments, and returns a value or an expression. Nothing is imported: the
+names are text, and numpy's functions are computed with Python's on floats, which gives the same to the last digits.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from sbformat.errors import escape
+from sbformat.values.computed import operations
+from sbformat.values.computed.errors import refuse
+from sbformat.values.computed.expressions import Expression
+from sbformat.values.computed.objects import MOST_ITEMS, Iterator, Library, Package, Unusable, require_number
+from sbformat.values.computed.operations import ARITIES, BINARY, COMPARE, FUNCTIONS, Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sbformat.values.computed.expressions import Operand
+    from sbformat.values.computed.machine import Machine
+
+PACKAGES: Final = ("math", "numpy", "builtins", "operator")
+
+
+def find_name(module: str, name: str) -> Any:
+    """Return what a name of a module means here."""
+    module = "numpy" if module in _NUMPY else module
+    found = _TABLES.get(module, {}).get(name)
+    if found is None:
+        return Unusable(f"it uses {escape(f'{module}.{name}', 100)}, which is not arithmetic that is known here")
+    return found
+
+
+_NUMPY: Final = (
+    "numpy.core._multiarray_umath",
+    "numpy._core._multiarray_umath",
+    "numpy.core.umath",
+    "numpy._core.umath",
+)
+
+
+def require_items(value: Any) -> list[Any]:
+    """Return the items of a tuple, list, range or iterator."""
+    if isinstance(value, Iterator):
+        rest = value.items[value.position :]
+        value.position = len(value.items)
+        return rest
+    if isinstance(value, Unusable):
+        refuse(value.reason)
+    if not isinstance(value, (tuple, list)):
+        refuse("it iterates over something other than a list")
+    return list(value)
+
+
+def _number_function(operation: Operation, least: int = 1, most: int | None = None) -> Callable[..., Operand]:
+    """Return a function that applies an operation."""
+    limit = least if most is None else most
+
+    def call(machine: Machine, *args: Any) -> Operand:
+        if not least <= len(args) <= limit:
+            refuse(f"it calls {operation.name} with {len(args)} arguments")
+        return machine.apply(operation, *(require_number(part) for part in args))
+
+    return call
+
+
+def _extremum(operation: Operation) -> Callable[..., Operand]:
+    def call(machine: Machine, *args: Any) -> Operand:
+        items = require_items(args[0]) if len(args) == 1 else args
+        if not items:
+            refuse(f"it calls {operation.name} of nothing")
+        numbers = [require_number(part) for part in items]
+        return numbers[0] if len(numbers) == 1 else machine.apply(operation, *numbers)
+
+    return call
+
+
+def _float_extremum(operation: Operation) -> Callable[..., Operand]:
+    """Return numpy's maximum or minimum: of two numbers, as a float where an operand is one."""
+
+    def call(machine: Machine, *args: Any) -> Operand:
+        if len(args) != 2:
+            refuse(f"it calls numpy's {operation.name} with {len(args)} arguments")
+        one, other = (_as_float(machine, part) for part in args)
+        return machine.apply(operation, one, other)
+
+    return call
+
+
+def _as_float(machine: Machine, value: Any) -> Operand:
+    return machine.apply(operations.FLOAT, require_number(value))
+
+
+def _clip(machine: Machine, value: Any, a_min: Any = None, a_max: Any = None) -> Operand:
+    found = require_number(value)
+    if a_min is not None:
+        found = machine.apply(operations.MAX, found, require_number(a_min))
+    return found if a_max is None else machine.apply(operations.MIN, found, require_number(a_max))
+
+
+def _where(machine: Machine, condition: Any, one: Any, other: Any) -> Operand:
+    test = require_number(condition)
+    values = require_number(one), require_number(other)
+    return machine.apply(operations.IF, test, *values) if isinstance(test, Expression) else values[not test]
+
+
+def _interpolate(machine: Machine, value: Any, points: Any, values: Any) -> Operand:
+    """``numpy.interp``: lines between points, and constants outside of them."""
+    x = require_number(value)
+    places = [_require_float(part) for part in require_items(points)]
+    levels = [_require_float(part) for part in require_items(values)]
+    if len(places) != len(levels) or not 1 <= len(places) <= 32:
+        refuse("it interpolates between an unusual number of points")
+    if any(right <= left for left, right in pairwise(places)):
+        refuse("it interpolates between points that do not increase")
+    found: Operand = levels[-1]
+    for left, right, low, high in reversed(list(zip(places, places[1:], levels, levels[1:]))):
+        slope = (high - low) / (right - left)
+        line = machine.apply(
+            operations.ADD, machine.apply(operations.MULTIPLY, slope, machine.apply(operations.SUBTRACT, x, left)), low
+        )
+        found = _choose(machine, machine.apply(COMPARE["<"], x, right), line, found)
+    return _choose(machine, machine.apply(COMPARE["<"], x, places[0]), levels[0], found)
+
+
+def _choose(machine: Machine, condition: Operand, one: Operand, other: Operand) -> Operand:
+    if isinstance(condition, Expression):
+        return machine.apply(operations.IF, condition, one, other)
+    return one if condition else other
+
+
+def _require_float(value: Any) -> float:
+    number = require_number(value)
+    if isinstance(number, Expression) or not math.isfinite(number) or abs(number) > 1e100:
+        return refuse("it interpolates between points that are not plain numbers")
+    return float(number)
+
+
+def _range(_: Machine, *args: Any) -> Any:
+    if not 1 <= len(args) <= 3 or any(type(part) is not int for part in args) or args[2:] == (0,):
+        refuse("it calls range with something other than integers")
+    found = range(*args)
+    if len(found) > MOST_ITEMS:
+        refuse("it loops too often")
+    return tuple(found)
+
+
+def _sum(machine: Machine, items: Any, start: Any = 0) -> Operand:
+    total = require_number(start)
+    for part in require_items(items):
+        total = machine.apply(operations.ADD, total, require_number(part))
+    return total
+
+
+def _length(_: Machine, value: Any) -> int:
+    return len(require_items(value))
+
+
+def _truth(machine: Machine, value: Any) -> Operand:
+    number = require_number(value)
+    if not isinstance(number, Expression):
+        return bool(number)
+    return number if number.kind == "bool" else machine.apply(COMPARE["!="], number, 0)
+
+
+def _is_instance(_: Machine, value: Any, kinds: Any) -> bool:
+    """``isinstance`` of a number: the remaining progress is a float."""
+    wanted = {kind.name for kind in (kinds if type(kinds) is tuple else (kinds,)) if isinstance(kind, Library)}
+    known = value.kind if isinstance(value, Expression) else type(value).__name__
+    if not wanted or not wanted <= {"int", "float", "bool", "str", "tuple", "list"} or known == "number":
+        refuse("it asks for the type of a value")
+    return known in wanted or (known == "bool" and "int" in wanted)
+
+
+def _round(machine: Machine, value: Any, digits: Any = None) -> Operand:
+    args = (value,) if digits is None else (value, digits)
+    return _number_function(operations.ROUND, 1, 2)(machine, *args)
+
+
+def _numpy_round(machine: Machine, value: Any, decimals: Any = 0) -> Operand:
+    return _as_float(machine, _round(machine, value, decimals))
+
+
+_BUILTINS: Final[dict[str, Any]] = {
+    "float": lambda machine, value=0.0: _as_float(machine, value),
+    "int": _number_function(operations.INT),
+    "bool": _truth,
+    "abs": _number_function(operations.ABS),
+    "min": _extremum(operations.MIN),
+    "max": _extremum(operations.MAX),
+    "round": _round,
+    "pow": _number_function(operations.POW, 2),
+    "sum": _sum,
+    "len": _length,
+    "range": _range,
+    "isinstance": _is_instance,
+    "tuple": lambda _, items=(): tuple(require_items(items)),
+    "list": lambda _, items=(): require_items(items),
+    "reversed": lambda _, items: tuple(reversed(require_items(items))),
+    "zip": lambda _, *rows: tuple(zip(*(require_items(row) for row in rows))),
+    "enumerate": lambda _, items: tuple(enumerate(require_items(items))),
+}
+
+_NUMBERS: Final = {"pi": math.pi, "e": math.e, "inf": math.inf}
+_FUNCTIONS: Final = {
+    name: _number_function(operation, *ARITIES.get(name, (1, 1))) for name, operation in FUNCTIONS.items()
+}
+_MATH_NAMES: Final = (
+    "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "exp", "expm1", "log", "log2", "log10",
+    "log1p", "sqrt", "degrees", "radians", "erf", "fabs", "fmod", "hypot", "atan2", "copysign", "floor", "ceil",
+    "trunc",
+)  # fmt: skip
+_NUMPY_NAMES: Final = {
+    **{
+        name: name
+        for name in (
+            "sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "expm1", "log2", "log10", "log1p", "sqrt", "degrees",
+            "radians", "fabs", "fmod", "hypot", "copysign", "sign", "rint",
+        )
+    },
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "deg2rad": "radians",
+    **{name: f"numpy {name}" for name in ("floor", "ceil", "trunc")},
+}  # fmt: skip
+
+
+def _float_power(machine: Machine, base: Any, exponent: Any) -> Operand:
+    return machine.apply(operations.POW, _as_float(machine, base), _as_float(machine, exponent))
+
+
+_MATH: Final[dict[str, Any]] = {
+    **{name: _FUNCTIONS[name] for name in _MATH_NAMES},
+    "pow": _float_power,
+}
+_NUMPY_FUNCTIONS: Final[dict[str, Any]] = {
+    **{name: _FUNCTIONS[known] for name, known in _NUMPY_NAMES.items()},
+    "log": _number_function(FUNCTIONS["log"]),
+    "float64": lambda machine, value=0.0: _as_float(machine, value),
+    "double": lambda machine, value=0.0: _as_float(machine, value),
+    "abs": _number_function(operations.ABS),
+    "absolute": _number_function(operations.ABS),
+    "power": _number_function(operations.POW, 2),
+    "float_power": _float_power,
+    "square": lambda machine, value: machine.apply(operations.MULTIPLY, require_number(value), require_number(value)),
+    "minimum": _float_extremum(operations.MIN),
+    "maximum": _float_extremum(operations.MAX),
+    "fmin": _float_extremum(operations.MIN),
+    "fmax": _float_extremum(operations.MAX),
+    "clip": _clip,
+    "where": _where,
+    "interp": _interpolate,
+    "round": _numpy_round,
+    "around": _numpy_round,
+}
+_OPERATORS: Final = {
+    "add": BINARY["+"],
+    "sub": BINARY["-"],
+    "mul": BINARY["*"],
+    "truediv": BINARY["/"],
+    "pow": BINARY["**"],
+}
+
+
+def _wrap(functions: dict[str, Callable[..., Any]]) -> dict[str, Any]:
+    return {name: Library(name, call) for name, call in functions.items()}
+
+
+_TABLES: Final[dict[str, dict[str, Any]]] = {
+    "builtins": _wrap(_BUILTINS),
+    "math": {**_wrap(_MATH), **_NUMBERS, "tau": math.tau},
+    "numpy": {**_wrap(_NUMPY_FUNCTIONS), **_NUMBERS},
+    "operator": _wrap({name: _number_function(row, 2) for name, row in _OPERATORS.items()}),
+}
+
+
+def find_builtin(name: str) -> Any:
+    """Return what a global name means that the file does not define."""
+    found = _TABLES["builtins"].get(name)
+    return found or Unusable(f"it uses {escape(name, 100)}, which the file does not contain")
+
+
+def find_package(name: str) -> Any:
+    """Return a module that a function imports, as far as it is known."""
+    return Package(name) if name in PACKAGES else Unusable(f"it imports {escape(name, 100)}")

@@ -1,0 +1,297 @@
+"""What the machine's variables contain, and what values of a file become for it (FORMAT.md 13.5).
+
+Numbers, None, short text, tuples and lists are Python's own. Everything else is one of the classes here, none of which
+can run anything but the machine's own instructions and the operations of a table.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sbformat.errors import SbformatError, quote
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.values.computed.errors import refuse
+from sbformat.values.context import UnrecognizedError
+from sbformat.values.numbers import to_float64, unpack_items
+from sbformat.values.types import (
+    CarriedClass,
+    CarriedObject,
+    ConstantSchedule,
+    Described,
+    FloatSchedule,
+    Function,
+    LinearSchedule,
+    Module,
+    Partial,
+    Reference,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sbformat.values.code import Code
+    from sbformat.values.computed.expressions import Operand
+
+MOST_ITEMS: Final = 200
+"""Of a list, a tuple, an array or a loop."""
+_BITS: Final = 256
+_CHARACTERS: Final = 1000
+_LEVELS: Final = 6
+
+
+class Closure(NamedTuple):
+    """A function whose bytecode is executed."""
+
+    code: Code
+    cells: dict[str, Cell]
+    defaults: tuple[Any, ...]
+    keyword_defaults: dict[str, Any]
+    globals: dict[str, object]
+    """As in the file; converted when they are used."""
+
+
+class Method(NamedTuple):
+    """A function, and what it receives as its first arguments."""
+
+    function: Any
+    args: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+
+class Library(NamedTuple):
+    """A function of Python, math or numpy that is known, by its row of the table."""
+
+    name: str
+    call: Callable[..., Any]
+
+
+class Known(NamedTuple):
+    """A schedule of SB3."""
+
+    schedule: ConstantSchedule | LinearSchedule
+
+
+class Package(NamedTuple):
+    """A module: math or numpy."""
+
+    name: str
+
+
+class Object(NamedTuple):
+    """An object of a class pickled by value, or a namespace."""
+
+    attributes: dict[str, object]
+    methods: dict[str, object]
+
+
+class Table(NamedTuple):
+    """A dict of the file; it is not changed."""
+
+    items: dict[object, object]
+
+
+class Unusable(NamedTuple):
+    """A value that is not known here; using it fails for this reason."""
+
+    reason: str
+
+
+class Cell:
+    """A variable that functions share."""
+
+    __slots__ = ("content",)
+
+    def __init__(self, content: Any) -> None:
+        self.content = content
+
+
+class Iterator:
+    """The remaining items of a loop."""
+
+    __slots__ = ("items", "position")
+
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+        self.position = 0
+
+
+UNBOUND: Final = Unusable("it uses a variable before it is assigned")
+
+
+def convert(value: object) -> Any:
+    """Return a value of the file as the machine uses it; it never fails before it is used."""
+    return _Conversion().convert(value)
+
+
+def make_closure(value: Function) -> Closure | Unusable:
+    """Return a function pickled by value as one that the machine calls."""
+    return _make_closure(value, _Conversion())
+
+
+class _Conversion:
+    """Converts values within values, up to a number of levels and of values."""
+
+    def __init__(self) -> None:
+        self.level = 0
+        self.left = 2 * MOST_ITEMS
+
+    def convert(self, value: object) -> Any:
+        self.left -= 1
+        if self.left < 0 or self.level > _LEVELS:
+            return Unusable("it uses a value that is too large")
+        self.level += 1
+        made = self.convert_part(value)
+        self.level -= 1
+        return made
+
+    def convert_part(self, value: object) -> Any:
+        if value is None or isinstance(value, (bool, float)):
+            return value
+        if isinstance(value, int):
+            return value if value.bit_length() <= _BITS else Unusable("it uses an integer that is too long")
+        if isinstance(value, str):
+            return value if len(value) <= _CHARACTERS else Unusable("it uses a long text")
+        if isinstance(value, (list, tuple)):
+            return tuple(map(self.convert, value)) if len(value) <= MOST_ITEMS else Unusable("it uses a long list")
+        if isinstance(value, dict):
+            return Table(value)
+        for kind, rule in _CONVERTERS:
+            if isinstance(value, kind):
+                return rule(value, self)
+        return Unusable("it uses a value that is not known here")
+
+
+def _convert_array(value: ArrayInfo, _: _Conversion) -> Any:
+    if len(value.shape) > 1 or math.prod(value.shape) > MOST_ITEMS:
+        return _ARRAY
+    try:
+        if value.shape == ():
+            return to_float64(value, "a number of the function")
+        return unpack_items(value) if value.dtype[1:] == "f8" else _ARRAY
+    except UnrecognizedError as error:
+        return Unusable(f"it computes with {error}")
+    except SbformatError:
+        return _ARRAY
+
+
+_ARRAY: Final = Unusable("it uses an array that is not a short one of float64")
+
+
+def _convert_function(value: Function, conversion: _Conversion) -> Any:
+    known = value.schedule
+    return _make_closure(value, conversion) if known is None else conversion.convert(known)
+
+
+def _make_closure(value: Function, conversion: _Conversion) -> Closure | Unusable:
+    if value.code is None:
+        return Unusable("its code object is not valid")
+    if len(value.closure) + len(value.defaults) + len(value.keyword_defaults) > MOST_ITEMS:
+        return Unusable("it has too many variables")
+    cells = {name: Cell(conversion.convert(content)) for name, content in value.closure.items()}
+    defaults = tuple(map(conversion.convert, value.defaults))
+    keywords = {str(name): conversion.convert(part) for name, part in value.keyword_defaults.items()}
+    return Closure(value.code, cells, defaults, keywords, value.globals)
+
+
+def _convert_schedule(value: ConstantSchedule | LinearSchedule, conversion: _Conversion) -> Any:
+    numbers = tuple(map(conversion.convert, value))
+    if not all(isinstance(number, (int, float)) for number in numbers):
+        return Unusable("it calls a schedule whose numbers are not known")
+    return Known(type(value)(*numbers))
+
+
+def _convert_float_schedule(value: FloatSchedule, conversion: _Conversion) -> Any:
+    inner = conversion.convert(value.schedule)
+    return Library("float", lambda machine, *args: machine.call_as_float(inner, args))
+
+
+def _convert_object(value: CarriedObject, _: _Conversion) -> Any:
+    if value.state is not None or value.items or not isinstance(value.cls, CarriedClass):
+        return Unusable("it uses an object that is more than its attributes")
+    return Object(value.attributes, _collect_methods(value.cls))
+
+
+def _collect_methods(cls: CarriedClass) -> dict[str, object]:
+    """Return the attributes of a class and its bases, each of the first class that has it."""
+    found: dict[str, object] = {}
+    todo: list[object] = [cls]
+    for _ in range(_LEVELS):
+        if not todo:
+            return found
+        current = todo.pop(0)
+        if isinstance(current, CarriedClass):
+            found = {**current.attributes, **found}
+            todo.extend(current.bases)
+        elif not isinstance(current, Reference) or current.pair not in _PLAIN_BASES:
+            break
+    name = "__getattribute__"
+    return {name: None}  # a class whose bases are not known: every use of the object is refused
+
+
+_PLAIN_BASES: Final = frozenset({("builtins", "object"), ("abc", "ABC"), ("typing", "Generic"), ("typing", "Protocol")})
+
+
+def _convert_partial(value: Partial, conversion: _Conversion) -> Any:
+    if len(value.args) + len(value.keywords) > MOST_ITEMS:
+        return Unusable("it has too many arguments")
+    keywords = {name: conversion.convert(part) for name, part in value.keywords.items()}
+    return Method(conversion.convert(value.function), tuple(map(conversion.convert, value.args)), keywords)
+
+
+def _convert_described(value: Described, conversion: _Conversion) -> Any:
+    if value.kind == "types.SimpleNamespace":
+        return Object(dict(part for part in value.parts if type(part) is tuple and len(part) == 2), {})
+    if value.kind == "method" and len(value.parts) == 2:
+        function, owner = map(conversion.convert, value.parts)
+        return Method(function, (owner,), {})
+    return Unusable("it uses a value that is not known here")
+
+
+def _convert_reference(value: Reference, _: _Conversion) -> Any:
+    from sbformat.values.computed.library import find_name
+
+    return find_name(value.module, value.name)
+
+
+_CONVERTERS: Final[tuple[tuple[Any, Callable[[Any, _Conversion], Any]], ...]] = (
+    (ArrayInfo, _convert_array),
+    (Function, _convert_function),
+    (ConstantSchedule, _convert_schedule),
+    (LinearSchedule, _convert_schedule),
+    (FloatSchedule, _convert_float_schedule),
+    (CarriedObject, _convert_object),
+    (Partial, _convert_partial),
+    (Described, _convert_described),
+    (Module, lambda value, _: Package(value.name)),
+    (Reference, _convert_reference),
+)
+
+
+def require_number(value: Any) -> Operand:
+    """Return a value that is a number or an expression.
+
+    :raises NotUnderstoodError: when it is something else
+    """
+    from sbformat.values.computed.expressions import Expression
+
+    if isinstance(value, (int, float, Expression)):
+        return value
+    if isinstance(value, Unusable):
+        refuse(value.reason)
+    return refuse(f"it computes with {describe(value)}")
+
+
+def describe(value: object) -> str:
+    """Return what a value is, for a reason."""
+    if value is None:
+        return "None"
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, (Closure, Method, Known)):
+        return "a function"
+    if isinstance(value, Library):
+        return f"the function {value.name}"
+    if isinstance(value, Package):
+        return f"the module {quote(value.name)}"
+    return "a list" if isinstance(value, (tuple, list)) else "an object"
