@@ -58,6 +58,8 @@ from sbformat.values.types import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from sbformat.values.schedule_meaning import ScheduleMeaning
+
 _DEEPEST: Final = 12
 _PARTS: Final = 2000
 _ITEMS: Final = 64
@@ -67,8 +69,6 @@ _INLINE: Final = 4
 _REPORT_CHARACTERS: Final = 1 << 24
 """Characters of JSON in all values of one report."""
 _ROW_CHARACTERS: Final = 16
-_EXAMINED: Final = 3
-"""Depth to which functions are examined: that of schedules, and not of the methods of classes."""
 FROM_BYTECODE: Final = "understood from bytecode"
 
 
@@ -82,9 +82,15 @@ class _Quota:
 def render_json(value: object) -> Any:
     """Return a decoded value as JSON: plain values as they are, any other as an object with its ``kind``.
 
+    That of a user's function, or of a schedule around one, has ``computes``: what was understood of its bytecode.
+
     :param value: as :func:`sbformat.values.decode` returns it
     """
-    return _json(value, _Quota(), 0)
+    made = _json(value, _Quota(), 0)
+    found = find_meaning(value)
+    if found.is_from_bytecode or isinstance(found.function, Function):
+        made["computes"] = _describe_meaning(found)
+    return made
 
 
 class ValueRenderer:
@@ -213,20 +219,17 @@ def _function(value: Function, left: _Quota, depth: int) -> dict[str, Any]:
         made["digest"] = value.digest
     if value.schedule is not None:
         made["schedule"] = _json(value.schedule, left, depth + 1)
-    elif depth <= _EXAMINED:
-        made["computes"] = _computed(value)
     made["closure"] = _mapping(value.closure, left, depth)
     return made
 
 
-def _computed(value: Function) -> dict[str, Any]:
+def _describe_meaning(found: ScheduleMeaning) -> dict[str, Any]:
     """Return what a user's function computes, or why that is not understood."""
-    found = find_meaning(value)
+    if found.schedule is None:
+        return {"kind": "unknown", "text": escape(found.reason, _CHARACTERS)}
     if isinstance(found.schedule, ComputedSchedule):
         samples = [found.schedule.sample(progress) for progress in SAMPLED]
         return {"kind": "ComputedSchedule", "text": escape(found.schedule.text, _CHARACTERS), "samples": samples}
-    if found.schedule is None:
-        return {"kind": "unknown", "text": escape(found.reason, _CHARACTERS)}
     return {"kind": type(found.schedule).__name__, **vars(found.schedule)}
 
 
@@ -238,7 +241,12 @@ def render_line(value: object) -> str:
 
     :param value: as :func:`sbformat.values.decode` returns it
     """
-    return escape(_render(value, 0), _CHARACTERS)
+    found = find_meaning(value)
+    if found.function is None or found.schedule is None:
+        return escape(_render(value, 0), _CHARACTERS)
+    function = found.function
+    name = function.type.name if isinstance(function, CarriedObject) else getattr(function, "qualname", "a partial")
+    return escape(f"{_render(found.schedule, 0)} ({FROM_BYTECODE}), from {name}", _CHARACTERS)
 
 
 def _render(value: Any, depth: int) -> str:
@@ -338,9 +346,6 @@ def _render_function(value: Function, depth: int) -> str:
     if value.schedule is not None:
         return f"{_render(value.schedule, depth)}, from {value.qualname}"
     where = f" ({value.code.filename}:{value.code.firstlineno})" if value.code is not None else ""
-    found = find_meaning(value).schedule if depth <= _EXAMINED + 1 else None
-    if found is not None:
-        return f"{_render(found, depth)} ({FROM_BYTECODE}), from {value.qualname}{where}"
     closure = f", with {_pairs(value.closure, depth)}" if value.closure else ""
     return f"function {value.qualname}{where}{closure}"
 

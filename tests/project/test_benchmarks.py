@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 import sbformat
+from sbformat.pkl import Call, Global
 from tests.helpers.bundled import PPO, ROOT, SAC
+from tests.helpers.old_archives import OLD, blob, with_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +32,7 @@ from benchmarks import (
     policies,
     predictors,
     processes,
+    rebuilding,
     report,
     results,
     rivals,
@@ -225,3 +228,32 @@ def test_the_readme_names_what_there_is() -> None:
     for word in ("--quick", "--only", "--list", "--keep", "--output", "--instructions", "--against"):
         assert word in options
         assert word in text
+
+
+# -- what rebuild keeps -------------------------------------------------------------------------------
+
+
+def test_hyperparameters_of_rebuilt_agents_are_counted(tmp_path: Path) -> None:
+    harmful = Call("REDUCE", Global("os", "system"), ("true",))
+    sbformat.write(with_keys(learning_rate=blob(harmful), gamma="text"), tmp_path / "b.zip")
+    (tmp_path / "sub").mkdir()
+    shutil.copy(OLD, tmp_path / "sub" / "a.zip")
+    sbformat.write(with_keys(observation_space=blob(harmful)), tmp_path / "c.zip")
+    (tmp_path / "broken.zip").write_bytes(b"PK")
+    (tmp_path / "notes.txt").write_text("not an agent")
+    counts = rebuilding.count_agents(rebuilding.find_agents([tmp_path]))
+    assert counts.files == {"whole": 1, "with findings": 1, "refused": 1, "not read": 1}
+    expected = sum(len(sbformat.rebuild(path).report.hyperparameters) for path in (OLD, tmp_path / "b.zip"))
+    assert sum(counts.values.values()) == expected
+    assert counts.values["dropped"] == 2
+    assert {key for key, _ in counts.dropped} == {"learning_rate", "gamma"}
+    lines = "\n".join(rebuilding.describe_counts(counts))
+    assert f"{expected} hyper-parameters that training uses: " in lines
+    assert str(tmp_path / "b.zip") in lines
+
+
+def test_reasons_are_without_what_differs_between_files() -> None:
+    first = "function f (a.py:1): custom code carried by value, without a name to allow; its last value was 1"
+    second = "function g (b.py:2), with {a: 1}: custom code carried by value, without a name to allow; --set x=1"
+    assert rebuilding.simplify_reason(first) == rebuilding.simplify_reason(second)
+    assert rebuilding.simplify_reason("expected 1, got 'x'") != rebuilding.simplify_reason("expected 2, got 'x'")

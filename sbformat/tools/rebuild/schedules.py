@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from sbformat.tools.rebuild.context import RebuildContext
     from sbformat.values.schedule_meaning import ScheduleMeaning
 
-_FORMULA: Final = 100
-"""Characters of a formula in a message."""
+_REASON: Final = 100
+"""Characters of a reason in a message."""
 
 
 def rebuild_schedule(context: RebuildContext, key: str, value: object) -> Any:
@@ -80,7 +80,7 @@ def _check_meaning(key: str, found: ScheduleMeaning, meaning: object) -> None:
     if isinstance(schedule, ComputedSchedule):
         raise _ComputedError(_describe_computed(key, schedule))
     if schedule is None:
-        reason = "" if not found.reason else f" ({escape(found.reason, _FORMULA)})"
+        reason = "" if not found.reason else f" ({escape(found.reason, _REASON)})"
         message = f"{describe_unknown(unwrap(meaning), 'a schedule')}{reason}"
         raise UnsupportedError(message)
     if isinstance(schedule, ConstantSchedule):
@@ -94,10 +94,7 @@ def _check_meaning(key: str, found: ScheduleMeaning, meaning: object) -> None:
 
 def _describe_computed(key: str, schedule: ComputedSchedule) -> str:
     """Return what a schedule computes, and the option that sets the nearest one."""
-    message = (
-        f"{escape(schedule.text, _FORMULA)}, {FROM_BYTECODE}, is neither constant nor linear, and SB3 has no class for "
-        f"it; during training it is {describe_samples(schedule)}"
-    )
+    message = f"neither constant nor linear, as SB3's schedules are: {describe_samples(schedule)} during training"
     nearest = find_nearest(schedule)
     return message if nearest is None else f"{message}; the nearest is {_render_option(key, nearest)}"
 

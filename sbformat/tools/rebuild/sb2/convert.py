@@ -21,6 +21,7 @@ from sbformat.tools.rebuild.report import Row
 from sbformat.tools.rebuild.sb2.algorithms import CONVERSIONS, REFUSED
 from sbformat.tools.rebuild.sb2.common_keys import convert_common_keys
 from sbformat.tools.rebuild.sb2.interface import Keys, Sb2Agent, Undecodable, decode_all
+from sbformat.tools.rebuild.sb2.recurrent import convert_recurrent_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,6 +72,8 @@ def convert_agent(archive: Archive, *, policy_class: str | None = None) -> Conve
         network = conversion.network(agent)
         keys = Keys(agent)
         conversion.keys(agent, keys)
+        if network.algorithm == "RecurrentPPO":
+            convert_recurrent_keys(agent, keys)
     except UnsupportedError as error:
         message = f"an agent of {agent.algorithm} of Stable Baselines 2: {error.message}; {_WORKS}"
         raise UnsupportedError(message, entry=error.entry) from None
@@ -85,7 +88,8 @@ def _add_defaults(network: ConvertedNetwork, keys: Keys) -> None:
         is_old = network.algorithm == "A2C" and key in A2C_OF_0_6
         if key not in keys.settings and key in known_keys(network.algorithm) and not is_old:
             note = f"the default of {network.algorithm}: the file has no such key"
-            keys.set(key, value, None, note if is_hyperparameter(key, network.algorithm) else "")
+            is_reported = is_hyperparameter(key, network.algorithm) and key not in keys.done
+            keys.set(key, value, None, note if is_reported else "")
 
 
 def _assemble(agent: Sb2Agent, network: ConvertedNetwork, keys: Keys) -> Conversion:

@@ -10,6 +10,7 @@ from sbformat.tools.rebuild.report import Row
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from sbformat.tools.rebuild.report import Action
     from sbformat.tools.rebuild.sb2.convert import Conversion
     from sbformat.tools.rebuild.sb2.interface import Setting
 
@@ -21,17 +22,26 @@ def merge_reports(conversion: Conversion, rows: Sequence[Row]) -> tuple[Row, ...
 
     :param rows: of the rebuild of ``conversion.archive``
     """
-    kept = [
-        _merge_row(conversion, row) for row in rows if row.entry == DATA_ENTRY and not _is_bookkeeping(conversion, row)
-    ]
-    return (*kept, *conversion.rows, *_report_entries(rows))
+    made: dict[tuple[str, str | None], Row] = {}
+    merged = (_merge_row(conversion, row) for row in rows if row.entry == DATA_ENTRY)
+    for row in (*merged, *conversion.rows):
+        earlier = made.get((row.entry, row.key))
+        made[row.entry, row.key] = row if earlier is None else _combine(earlier, row)
+    silent = {(DATA_ENTRY, key) for key, setting in conversion.settings.items() if _is_bookkeeping(setting)}
+    kept = [row for place, row in made.items() if place not in silent or row.action == "dropped"]
+    return (*kept, *_report_entries(rows))
 
 
-def _is_bookkeeping(conversion: Conversion, row: Row) -> bool:
-    """Return whether a row is about a key that SB3 would set by itself, and does not train with."""
-    setting = conversion.settings.get(row.key or "")
-    is_silent = setting is not None and setting.source is None and not setting.note and row.action != "dropped"
-    return is_silent and row.key != "policy_kwargs"
+def _combine(row: Row, other: Row) -> Row:
+    """Return one row of two about a key: of the value in the result, and of what does not become of it."""
+    message = "; ".join(filter(None, (other.message, row.message)))
+    action: Action = "dropped" if "dropped" in (row.action, other.action) else "translated"
+    return other._replace(action=action, message=message, is_finding=row.is_finding or other.is_finding)
+
+
+def _is_bookkeeping(setting: Setting) -> bool:
+    """Return whether a key is one that SB3 would set by itself, and does not train with."""
+    return setting.source is None and not setting.note and setting.key != "policy_kwargs"
 
 
 def _merge_row(conversion: Conversion, row: Row) -> Row:

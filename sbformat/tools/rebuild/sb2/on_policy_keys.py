@@ -61,6 +61,8 @@ def convert_ppo2_keys(agent: Sb2Agent, keys: Keys) -> None:
     if coefficient is not None:
         note = f"half of {coefficient}: PPO2 halves the squared error of the value function in its loss"
         keys.set("vf_coef", coefficient / 2, "vf_coef", note)
+    else:
+        keys.drop_wrong("vf_coef", "a number", "0.5, the default of PPO")
     keys.set("normalize_advantage", True, None, "PPO2 always normalizes advantages")
     keys.set("target_kl", None, None, "PPO2 does not stop an update early")
 
@@ -91,6 +93,8 @@ def _convert_batch_size(keys: Keys) -> None:
         if size > 0:
             note = f"{size} = n_steps {steps} * n_envs {envs} / nminibatches {batches}"
             keys.set("batch_size", size, "nminibatches", note)
+            return
+    keys.drop_wrong("nminibatches", "a number of minibatches for n_steps * n_envs steps", "batch_size 64, the default")
 
 
 def convert_ppo1_keys(agent: Sb2Agent, keys: Keys) -> None:
@@ -105,6 +109,8 @@ def convert_ppo1_keys(agent: Sb2Agent, keys: Keys) -> None:
     if epsilon is not None:
         keys.policy_kwargs["optimizer_kwargs"] = {"eps": epsilon}
         keys.merge("adam_epsilon", f"{_OPTIMIZER}/eps")
+    else:
+        keys.drop_wrong("adam_epsilon", "a number", "1e-05")
     keys.set("vf_coef", 1.0, None, "PPO1 adds the squared error of the value function to its loss")
     keys.set("clip_range_vf", None, None, "PPO1 does not clip the value function")
     keys.set("max_grad_norm", _UNCLIPPED, None, "PPO1 does not clip gradients, and no gradient is as long as that")
@@ -140,6 +146,8 @@ def convert_a2c_keys(agent: Sb2Agent, keys: Keys) -> None:
         if number is not None:
             options[option] = number
             keys.merge(source, f"{_OPTIMIZER}/{option}", "of RMSpropTFLike, which computes as TensorFlow's does")
+        else:
+            keys.drop_wrong(source, "a number", "the default of A2C")
     keys.policy_kwargs.update({"optimizer_class": _RMSPROP_TF, "optimizer_kwargs": options})
     keys.set("gae_lambda", 1.0, None, "A2C of SB2 uses the returns of n steps")
     keys.set("normalize_advantage", False, None, "A2C of SB2 does not normalize advantages")
