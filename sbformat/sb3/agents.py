@@ -13,6 +13,7 @@ from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
 from sbformat.sb3.installed import ORIGINAL, find_class, find_installed_release, find_name
 from sbformat.sb3.older_layouts import iter_older_layouts
+from sbformat.sb3.schedules import keep_callable, make_live_schedules
 from sbformat.tools.rebuild import rebuild
 from sbformat.tools.rebuild.releases import RENAMED
 from sbformat.tools.rebuild.roles import HER_BUFFER, REPLAY_BUFFERS
@@ -147,6 +148,7 @@ def load_with(
     """
     given = dict(custom_objects or {})
     original = read(source, limits=limits)
+    given = {**make_live_schedules(original), **given}
     archive, account = rebuild(
         original,
         target=find_installed_release(),
@@ -166,6 +168,7 @@ def load_with(
         *([_NO_HER_BUFFER] if without_her else []),
     ):
         warnings.warn(sentence, UserWarning, stacklevel=3)
+    archive = keep_callable(archive, original, given)
     if without_her:
         archive = _leave_out_her_buffer(archive)
     if print_system_info:
