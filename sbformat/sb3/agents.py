@@ -12,7 +12,7 @@ from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
 from sbformat.sb3.installed import find_class, find_installed_release, find_loader, find_name
 from sbformat.sb3.older_layouts import iter_older_layouts
-from sbformat.sb3.schedules import find_functions
+from sbformat.sb3.schedules import keep_callable, make_live_schedules
 from sbformat.tools.rebuild import rebuild
 from sbformat.tools.rebuild.releases import RENAMED
 from sbformat.tools.rebuild.roles import HER_BUFFER, REPLAY_BUFFERS
@@ -147,9 +147,7 @@ def load_with(
     :param sb3_load: SB3's method, bound to the class; by default the method of the class
     """
     original = read(source, limits=limits)
-    given = dict(custom_objects or {})
-    if original.format in _WITH_DATA_OF_SB3:
-        given = find_functions(original, {*given, *kwargs}) | given
+    given = {**make_live_schedules(original), **dict(custom_objects or {})}
     archive, account = rebuild(
         original,
         target=find_installed_release(),
@@ -169,6 +167,7 @@ def load_with(
         *([_NO_HER_BUFFER] if without_her else []),
     ):
         warnings.warn(sentence, UserWarning, stacklevel=3)
+    archive = keep_callable(archive, original, given)
     if without_her:
         archive = _leave_out_her_buffer(archive)
     if print_system_info:

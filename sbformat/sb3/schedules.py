@@ -1,79 +1,95 @@
-"""Schedules that stay functions when SB3 loads an agent (FORMAT.md 13.5).
+"""Schedules that SB3 has no class for, and that are understood, as objects that the real SB3 calls (FORMAT.md 13.5).
 
-:func:`sbformat.rebuild` writes a number for a constant learning rate, and drops a function that SB3 has no class for.
-Where the agent is loaded at once, a constant function stays a function, and any other pure one becomes a
-:class:`FormulaSchedule`: its formula, found from the bytecode without running it.
+The function of the file is not created: its formula is evaluated here, operation by operation.
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError
-from sbformat.tools.rebuild.releases import SCHEDULES
+from sbformat.pkl.numpy import ArrayInfo
+from sbformat.schema.assigned import SCHEDULE_KEYS, encode_assigned, find_release
+from sbformat.tools.rebuild.releases import RECREATED
 from sbformat.values.computed import ComputedSchedule
 from sbformat.values.schedule_meaning import SAMPLED, find_meaning
-from sbformat.values.types import CarriedObject, ConstantSchedule, FloatSchedule, Function, Partial
+from sbformat.values.types import ConstantSchedule
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Container
 
     from sbformat.archive.archive import Archive
 
-_CALLABLES: Final = (CarriedObject, ConstantSchedule, FloatSchedule, Function, Partial)
-_KEPT_AS_IT_WAS: Final = "learning_rate"
-"""The key whose value SB3 keeps as it was given; it wraps the others in a ``FloatSchedule``, numbers included."""
+_FORMATS: Final = ("sb3", "folder")
+_INTERVALS: Final = 1000
 
 
-class FormulaSchedule:
-    """A schedule of a user, evaluated by its formula; a program can save it, and loads it again with sbformat.
+class EvaluatedSchedule:
+    """A schedule whose formula was found in bytecode.
 
-    Example: ``model.learning_rate`` is ``FormulaSchedule(0.0003 * p ** 2)``, and ``model.learning_rate(0.5)`` is
-    7.5e-05.
+    It is pickled as a linear interpolation of 1,001 of its values by numpy, so that an agent that is saved with it
+    loads where sbformat is not installed.
+
+    :param schedule: as :func:`sbformat.values.computed.understand` returns it
     """
 
     def __init__(self, schedule: ComputedSchedule) -> None:
-        self.schedule = schedule
+        self._schedule = schedule
 
     def __call__(self, progress_remaining: float) -> float:
-        """Return the value at a remaining progress, from 1 at the start of the training to 0 at its end."""
-        return self.schedule.sample(progress_remaining)
+        """Return the value; SB3 also asks beyond the end of the training, where the last value stays."""
+        return self._schedule.sample(min(max(float(progress_remaining), 0.0), 1.0))
 
     def __repr__(self) -> str:
-        return f"FormulaSchedule({self.schedule.text})"
+        return f"EvaluatedSchedule({self._schedule.text})"
+
+    def __reduce__(self) -> Any:
+        import numpy as np
+
+        grid = [step / _INTERVALS for step in range(_INTERVALS + 1)]
+        return partial(np.interp, xp=grid, fp=list(map(self, grid))).__reduce__()
 
 
-def find_functions(archive: Archive, without: Collection[str]) -> dict[str, Any]:
-    """Return the schedules of an archive that are to be functions of Python, by key of ``data``.
-
-    :param without: keys that are given otherwise
-    """
-    found: dict[str, Any] = {}
-    for key in SCHEDULES.intersection(archive.data).difference(without):
-        if not isinstance(archive.data[key], Serialized):
-            continue
-        try:
-            meaning = archive.decode(key)
-        except SbformatError:  # rebuild reports it
-            continue
-        schedule = find_meaning(meaning).schedule if isinstance(meaning, _CALLABLES) else None
-        if isinstance(schedule, ComputedSchedule) and _is_rate(schedule):
-            found[key] = FormulaSchedule(schedule)
-        elif isinstance(schedule, ConstantSchedule) and key == _KEPT_AS_IT_WAS and 0 <= schedule.value < math.inf:
-            found[key] = _make_constant(schedule.value)
-    return found
+def make_live_schedules(archive: Archive) -> dict[str, EvaluatedSchedule]:
+    """Return the schedules of an archive that no class of SB3 computes, by their keys of ``data``."""
+    found = {key: find_meaning(value).schedule for key, value in _decode_schedules(archive).items()}
+    return {
+        key: EvaluatedSchedule(value)
+        for key, value in found.items()
+        if isinstance(value, ComputedSchedule) and _is_usable(value)
+    }
 
 
-def _is_rate(schedule: ComputedSchedule) -> bool:
-    """Return whether torch accepts the first value as a learning rate, and the others are numbers."""
+def _is_usable(schedule: ComputedSchedule) -> bool:
+    """Return whether its values are finite, and the first is one that torch accepts as a learning rate."""
     return schedule.sample(1.0) >= 0 and all(math.isfinite(schedule.sample(progress)) for progress in SAMPLED)
 
 
-def _make_constant(value: float) -> Any:
-    """Return SB3's own constant schedule: a class since 2.7, a function before."""
-    from stable_baselines3.common import utils
+def keep_callable(archive: Archive, original: Archive, given: Container[str]) -> Archive:
+    """Return a rebuilt archive whose constant learning rate is a schedule if the original was one.
 
-    make = utils.ConstantSchedule if hasattr(utils, "ConstantSchedule") else utils.constant_fn
-    return make(value)
+    :param archive: the rebuilt one, where it is a number
+    :param given: keys that the caller supplies
+    """
+    rate = archive.data.get("learning_rate")
+    was_schedule = "learning_rate" in _decode_schedules(original) and "learning_rate" not in given
+    if not was_schedule or not isinstance(rate, (int, float)):
+        return archive
+    release = find_release(archive.stable_baselines3_version)
+    written = encode_assigned("learning_rate", ConstantSchedule(rate), release)
+    return archive.replace(data={**archive.data, "learning_rate": written})
+
+
+def _decode_schedules(archive: Archive) -> dict[str, object]:
+    """Return the values of an archive's keys of schedules that are not numbers."""
+    made: dict[str, object] = {}
+    for key in SCHEDULE_KEYS - RECREATED.keys() if archive.format in _FORMATS else ():
+        if isinstance(archive.data.get(key), Serialized):
+            try:
+                made[key] = archive.decode(key)
+            except SbformatError:
+                continue
+    return {key: value for key, value in made.items() if not isinstance(value, (int, float, ArrayInfo))}

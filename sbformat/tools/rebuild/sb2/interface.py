@@ -201,8 +201,7 @@ class Keys:
         :param place: the key of SB3, or a path below one: ``policy_kwargs/optimizer_kwargs/eps``
         """
         if source in self._agent.data:
-            note = ": ".join(filter(None, (f"part of {place} in SB3", message)))
-            self.rows.append(Row(DATA_ENTRY, source, "translated", note, new_key=place))
+            self.rows.append(Row(DATA_ENTRY, source, "translated", message or f"part of {place}", new_key=place))
             self._done.add(source)
 
     def drop_wrong(self, source: str, expected: str, instead: str) -> None:
