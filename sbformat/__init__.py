@@ -18,6 +18,7 @@ _MODULES: Final = {
     "data": "Serialized",
     "errors": "ContainerError DataError FormatError LimitError MissingEntryError PickleError SbformatError TensorError "
     "UnsupportedError ValidationError",
+    "folders.choice": "ChosenAgent find_agent",
     "folders.report": "AgentFiles FolderReport OtherFile inspect_folder",
     "formats.replay_buffer": "Episode ReplayBuffer read_replay_buffer",
     "formats.vecnormalize": "RunningMeanStd VecNormalize read_vecnormalize write_vecnormalize writes_vecnormalize",

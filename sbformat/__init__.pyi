@@ -14,6 +14,8 @@ from sbformat.errors import SbformatError as SbformatError
 from sbformat.errors import TensorError as TensorError
 from sbformat.errors import UnsupportedError as UnsupportedError
 from sbformat.errors import ValidationError as ValidationError
+from sbformat.folders.choice import ChosenAgent as ChosenAgent
+from sbformat.folders.choice import find_agent as find_agent
 from sbformat.folders.report import AgentFiles as AgentFiles
 from sbformat.folders.report import FolderReport as FolderReport
 from sbformat.folders.report import OtherFile as OtherFile

@@ -14,6 +14,7 @@ from sbformat.errors import escape
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from sbformat.archive.archive import Archive
     from sbformat.cli._output import Plain
     from sbformat.formats.vecnormalize import VecNormalize
     from sbformat.policies.run.policy import Policy
@@ -76,11 +77,38 @@ def read_statistics(args: argparse.Namespace) -> VecNormalize | bool | None:
     return _files.name_in_errors(path, lambda: read_given_statistics(_streams.open_input(path, limits), limits))
 
 
+def open_agent(
+    args: argparse.Namespace, *, statistics: VecNormalize | bool | None
+) -> tuple[Archive, VecNormalize | bool | None]:
+    """Open the agent of a command line; of a folder the one to prefer, with its statistics unless some are given.
+
+    :param statistics: those of the command line
+    """
+    from sbformat.folders import find_in_folder
+
+    limits = _files.make_limits(args)
+    chosen = find_in_folder(args.path, limits)
+    if chosen is None:
+        return _files.read_archive(args.path, args), statistics
+    args.chosen = chosen
+    _output.warn(f"{escape(args.path, 1000)}: {chosen.remark}")
+    if statistics is None and chosen.statistics is not None:
+        from sbformat.policies.loading import read_given_statistics
+
+        path = chosen.statistics
+        statistics = _files.name_in_errors(path, lambda: read_given_statistics(path, limits))
+    elif statistics is None and chosen.is_normalized:
+        from sbformat.policies.loading import NOT_NORMALIZED
+
+        warnings.warn(NOT_NORMALIZED, UserWarning, stacklevel=2)
+    return _files.name_in_errors(chosen.path, lambda: _files.read_archive(chosen.path, args)), statistics
+
+
 def load_agent(args: argparse.Namespace, *, statistics: VecNormalize | bool | None, seed: int | None = None) -> Policy:
     """Load the agent of a command line."""
     from sbformat.policies.loading import load_policy
 
-    archive = _files.read_archive(args.path, args)
+    archive, statistics = open_agent(args, statistics=statistics)
     return load_policy(
         archive,
         vecnormalize=statistics,
@@ -140,7 +168,9 @@ def finish_run(
     for text in warned:
         _output.warn(f"warning: {escape(text, 1000)}")
     if args.format == "json" and report["outcome"] == "ok":
-        report = {**report, "warnings": list(warned)}
+        chosen = getattr(args, "chosen", None)
+        files = None if chosen is None else {"agent": chosen.path, "vecnormalize": chosen.statistics}
+        report = {**report, "chosen": files, "warnings": list(warned)}
     if args.format == "csv" and list_columns is not None and list_rows is not None:
         from sbformat.cli import _csv
 

@@ -27,7 +27,7 @@ def configure(subparsers: Any) -> None:
         description="Run an agent for some episodes in an environment of gymnasium, without torch, and report mean and "
         "standard deviation of their rewards and lengths, as evaluate_policy of SB3 does.",
     )
-    parser.add_argument("path", metavar="FILE", help="an agent")
+    parser.add_argument("path", metavar="FILE", help="an agent, or a folder with one and its statistics")
     parser.add_argument("--env", required=True, metavar="ID", help="the environment: CartPole-v1, ...")
     parser.add_argument(
         "-n", "--episodes", type=_agents.parse_number, default=20, metavar="N", help="episodes (default 20)"
@@ -81,14 +81,14 @@ def _evaluate(args: argparse.Namespace) -> dict[str, Any]:
 def _run_agent(args: argparse.Namespace, env_kwargs: dict[str, Any]) -> EvaluationReport:
     from sbformat.tools.evaluate import evaluate
 
-    archive = _files.read_archive(args.path, args)
+    archive, statistics = _agents.open_agent(args, statistics=_agents.read_statistics(args))
     try:
         with _progress.count_items("episodes", args.episodes, least=2) as advance:
             return evaluate(
                 archive,
                 args.env,
                 episodes=args.episodes,
-                vecnormalize=_agents.read_statistics(args),
+                vecnormalize=statistics,
                 seed=args.seed,
                 deterministic=not args.stochastic,
                 frame_stack=args.frame_stack,

@@ -45,7 +45,7 @@ def configure(subparsers: Any) -> None:
         description="Write the policy of an agent for programs without Python or torch: everything from the "
         "observation to the deterministic action, with the statistics of VecNormalize and the bounds of the action.",
     )
-    parser.add_argument("path", metavar="FILE", help="an agent")
+    parser.add_argument("path", metavar="FILE", help="an agent, or a folder with one and its statistics")
     parser.add_argument(
         "-o",
         "--output",

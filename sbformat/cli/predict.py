@@ -32,7 +32,7 @@ def configure(subparsers: Any) -> None:
         description="Compute the actions of an agent for one observation or a batch of them, without torch. The same "
         "observation gives the same action as SB3's predict.",
     )
-    parser.add_argument("path", metavar="FILE", help="an agent")
+    parser.add_argument("path", metavar="FILE", help="an agent, or a folder with one and its statistics")
     parser.add_argument(
         "--observation",
         required=True,

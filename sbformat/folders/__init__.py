@@ -22,7 +22,7 @@ Worked example, a folder of rl_zoo3::
     evaluations.npz                        another file: evaluations of EvalCallback
 """
 
-from sbformat.folders.choice import ChosenAgent, choose_agent, find_in_folder
+from sbformat.folders.choice import ChosenAgent, choose_agent, find_agent, find_in_folder
 from sbformat.folders.report import AgentFiles, FolderReport, OtherFile, Role, inspect_folder
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "OtherFile",
     "Role",
     "choose_agent",
+    "find_agent",
     "find_in_folder",
     "inspect_folder",
 ]

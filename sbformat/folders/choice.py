@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sbformat.constants import DATA_ENTRY
-from sbformat.errors import UnsupportedError, quote
+from sbformat.errors import MissingEntryError, UnsupportedError, quote
 from sbformat.folders.listing import join_name
-from sbformat.folders.names import parse_name
+from sbformat.folders.names import BEST, parse_name
 from sbformat.folders.report import inspect_folder
 from sbformat.folders.settings import read_normalize
 from sbformat.limits import DEFAULT_LIMITS, Limits
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sbformat.folders.report import AgentFiles, FolderReport
 
 _LISTED: Final = 8
+_BEST_FILE: Final = f"{BEST}.zip"
 
 
 class ChosenAgent(NamedTuple):
@@ -46,6 +47,28 @@ def find_in_folder(source: object, limits: Limits = DEFAULT_LIMITS) -> ChosenAge
         return None
     report = inspect_folder(top, limits=limits)
     return _complete(report, choose_agent(report), limits) if report.agents else None
+
+
+def find_agent(folder: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> ChosenAgent:
+    """Return the agent that ``load_policy(folder)`` loads, and its statistics (FORMAT.md 21).
+
+    It is ``best_model.zip``; without one the only agent that is not a checkpoint, or else the last checkpoint. Its
+    statistics are not used where ``normalize`` of ``config.yml`` is false, which PyYAML reads (extra ``yaml``)::
+
+        chosen = sbformat.find_agent("logs/ppo/Pendulum-v1_1")
+        policy = sbformat.load_policy(chosen.path, vecnormalize=chosen.statistics)
+
+    :param folder: a path
+    :param limits: for each file, as in :func:`sbformat.read`
+    :raises MissingEntryError: when it has no agent
+    :raises UnsupportedError: when it has several, and none of them is the one to prefer
+    :raises OSError: when it cannot be opened
+    """
+    report = inspect_folder(folder, limits=limits)
+    if not report.agents:
+        names = [file.path for file in report.others]
+        raise MissingEntryError(_BEST_FILE, present=names, what="agent")
+    return _complete(report, choose_agent(report), limits)
 
 
 def choose_agent(report: FolderReport) -> AgentFiles:

@@ -36,8 +36,10 @@ _PLAIN_TAGS: Final = frozenset({
 _TRUE: Final = frozenset({"true", "yes", "on"})
 _FALSE: Final = frozenset({"false", "no", "off"})
 _NULL: Final = frozenset({"", "~", "null"})
-_INTEGER: Final = re.compile(r"[-+]?[0-9][0-9_]{0,40}", re.ASCII)
-_FLOAT: Final = re.compile(r"[-+]?(?:[0-9][0-9_]{0,40})?\.[0-9_]{0,40}(?:[eE][-+][0-9]{1,4})?", re.ASCII)
+_INTEGER: Final = re.compile(r"[-+]?(?:0|[1-9][0-9_]{0,40})", re.ASCII)
+_FLOAT: Final = re.compile(
+    r"(?:[-+]?[0-9][0-9_]{0,40}\.[0-9_]{0,40}|\.[0-9][0-9_]{0,40})(?:[eE][-+][0-9]{1,4})?", re.ASCII
+)
 _NORM_OBS: Final = re.compile(r"""['"]norm_obs['"]\s*:\s*(True|False)\b""", re.ASCII)
 
 
@@ -196,7 +198,7 @@ def _resolve_scalar(event: Any) -> Any:
         return folded in _TRUE
     if _INTEGER.fullmatch(text):
         return int(text.replace("_", ""))
-    if _FLOAT.fullmatch(text) and any(map(str.isdigit, text.partition("e")[0])):
+    if _FLOAT.fullmatch(text):
         return float(text.replace("_", ""))
     return text
 

@@ -6,6 +6,7 @@ graph, and ``run`` executes it. numpy is imported where it is needed: for statis
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -39,6 +40,12 @@ _WITHOUT_POLICY: Final[Mapping[Kind, str]] = {
     "npz": "plain arrays",
 }
 """What files without a policy are."""
+NOT_NORMALIZED: Final = (
+    "the agent was trained behind VecNormalize, and observations will not be normalized: pass its statistics, "
+    "usually vecnormalize.pkl, as vecnormalize (--vecnormalize FILE); if observations are normalized already, "
+    "pass False (--vecnormalize none)"
+)
+"""The warning for an agent without its statistics."""
 _WHOLE_AGENTS: Final = ("sb3", "folder")
 
 
@@ -60,7 +67,9 @@ def load_policy(
     >>> action, state = policy.predict(observation, deterministic=True)
 
     The file may be an agent of Stable-Baselines3, sb3-contrib or Stable Baselines 2, the folder that it was unzipped
-    into, a file of ``policy.save()``, or a lone ``policy.pth``. What the file does not contain is inferred from the
+    into, a file of ``policy.save()``, or a lone ``policy.pth``. It may also be a folder of rl_zoo3, of the Hugging Face
+    tools or of SB3's callbacks: its ``best_model.zip`` is loaded, or its only agent, or the last checkpoint, with the
+    statistics that belong to it (:func:`sbformat.find_agent`). What the file does not contain is inferred from the
     shapes of the weights where they determine it (:attr:`Policy.inferred`); the rest has to be passed. ::
 
         policy = sbformat.load_policy("agent.zip", vecnormalize="vecnormalize.pkl")
@@ -69,7 +78,8 @@ def load_policy(
 
     :param source: as for :func:`sbformat.read`
     :param vecnormalize: statistics that observations are normalized with: what :func:`sbformat.read_vecnormalize`
-        takes, or returned. By default those of a bundle. False: observations are normalized already
+        takes, or returned. By default those of a bundle, and of a folder those that belong to the agent. False:
+        observations are normalized already
     :param policy_class: the name of SB3's class to treat the policy as, such as ``ActorCriticPolicy``
     :param observation_space: used instead of the file's: a space of sbformat, gymnasium or gym
     :param action_space: the same for actions
@@ -93,12 +103,7 @@ def load_policy(
     budget = Budget(limits)
     model, statistics = _build_model(source, given, vecnormalize, budget)
     if model.was_normalized and statistics is None and vecnormalize is not False:
-        message = (
-            "the agent was trained behind VecNormalize, and observations will not be normalized: pass its statistics, "
-            "usually vecnormalize.pkl, as vecnormalize (--vecnormalize FILE); if observations are normalized already, "
-            "pass False (--vecnormalize none)"
-        )
-        warnings.warn(message, UserWarning, stacklevel=2)
+        warnings.warn(NOT_NORMALIZED, UserWarning, stacklevel=2)
     return Policy(model, vecnormalize=statistics, modules=functions, seed=seed, budget=budget)
 
 
@@ -174,6 +179,7 @@ def _build_model(
 
     :raises ValueError: for a module that the policy does not have
     """
+    source, vecnormalize, is_normalized = resolve_folder(source, vecnormalize, budget.limits)
     archive = open_archive(source, budget)
     _require_policy(archive)
     statistics = read_statistics(archive, vecnormalize, budget.limits)
@@ -201,7 +207,27 @@ def _build_model(
             "begin those of tensors, such as features_extractor or mlp_extractor.policy_net, and activation_fn"
         )
         raise ValueError(message)
-    return model, statistics
+    return model._replace(was_normalized=model.was_normalized or is_normalized), statistics
+
+
+def resolve_folder(
+    source: Archive | SourceLike, vecnormalize: object, limits: Limits
+) -> tuple[Archive | SourceLike, object, bool]:
+    """Return the agent of a folder, and its statistics unless the caller passes some (FORMAT.md 21).
+
+    :return: the source and the statistics, unchanged for what is not a folder of files; and whether ``config.yml`` says
+        that observations were normalized
+    :raises UnsupportedError: when the folder has several agents, and none of them is the one to prefer
+    """
+    if not isinstance(source, (str, os.PathLike)) or not os.path.isdir(source):
+        return source, vecnormalize, False
+    from sbformat.folders import find_in_folder
+
+    chosen = find_in_folder(source, limits)
+    if chosen is None:
+        return source, vecnormalize, False
+    found = chosen.statistics if vecnormalize is None else vecnormalize
+    return chosen.path, found, bool(chosen.is_normalized)
 
 
 def _require_policy(archive: Archive) -> None:

@@ -48,22 +48,20 @@ ARCHIVES: Final = [
 
 FOREIGN: Final = (
     "sb3/HumanCompatibleAI_imitation__tests__testdata__expert_models__*@6148c831",
-    "sb3/HumanCompatibleAI_imitation__tests__testdata__expert_models__*@af52b8da",
     "sb3/HumanCompatibleAI_imitation__tests__testdata__expert_models__*@b35fb55d",
 )
-"""Policies of another package, whose layers SB3's own does not have."""
+"""Policies with a features extractor of another package, which SB3 does not have."""
 REPLACED: Final = "sb3/HumanCompatibleAI_imitation__tests__testdata__reward_models__*"
-"""One whose layers SB3's own has by its arguments."""
+"""One whose class only passes arguments to SB3's own, whose layers are shared."""
 CARRIED_EXTRACTORS: Final = ("*-customextractor*.zip",)
 """Features extractors of users, by value."""
 REFUSED: Final = {
     "0.6.0/*-CnnPolicy.zip": "third layer has 32 filters",
-    **dict.fromkeys(FOREIGN, "--allow imitation.policies.base.FeedForward32Policy .*its weights do not fit"),
+    **dict.fromkeys(FOREIGN, "--allow imitation.policies.base.NormalizeFeaturesExtractor"),
     **dict.fromkeys(CARRIED_EXTRACTORS, "carried by value.*its weights do not fit.*--policy-class"),
 }
 """No target has such a network; with the reason."""
 CARRIED: Final[dict[str, frozenset[str]]] = {
-    REPLACED: frozenset({"policy_class"}),
     "sb3/lewis841214_stable-baselines3__her_bit_env.zip": frozenset({"replay_buffer_kwargs/goal_selection_strategy"}),
 }
 """Values that only the packages of users can make, or that only their own SB3 had."""

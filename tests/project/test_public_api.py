@@ -266,7 +266,7 @@ SLIPS: Final[dict[str, tuple[Callable[[Path], Any], str]]] = {
 
 
 def test_every_public_function_is_called_here() -> None:
-    called = {case.partition(",")[0] for case in (*SOURCES, *VALUES)} | {"unbundle", "inspect_folder"}
+    called = {case.partition(",")[0] for case in (*SOURCES, *VALUES)} | {"unbundle", "find_agent", "inspect_folder"}
     assert called == {name for name in dir(sbformat) if isfunction(getattr(sbformat, name))}
 
 

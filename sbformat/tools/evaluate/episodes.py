@@ -17,7 +17,7 @@ from sbformat.formats.vecnormalize.mismatches import find_mismatches
 from sbformat.formats.vecnormalize.mismatches import require_fit as require_statistics_fit
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.policies.given_spaces import convert_space
-from sbformat.policies.loading import load_policy, read_statistics
+from sbformat.policies.loading import load_policy, read_statistics, resolve_folder
 from sbformat.policies.run.policy import Policy
 from sbformat.reader import read
 from sbformat.tools.evaluate.environments import make_environment
@@ -148,6 +148,7 @@ def _load(source: Policy | ArchiveLike, vecnormalize: Any, wrapper: _Wrapper, li
         return source
     if wrapper.frames is None:
         return load_policy(source, vecnormalize=vecnormalize, limits=limits)
+    source, vecnormalize, _ = resolve_folder(source, vecnormalize, limits)
     archive = read(source, limits=limits)
     statistics = read_statistics(archive, vecnormalize, limits)
     if statistics is not None:

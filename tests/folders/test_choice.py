@@ -1,0 +1,172 @@
+"""The agent of a folder and its statistics: for ``load_policy(folder)`` and the commands that run an agent."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import sbformat
+from sbformat.cli import main
+from tests.helpers.bundled import ARCHIVES, SAC
+from tests.helpers.environments import CountingEnv
+from tests.helpers.reports import parse_reports
+from tests.helpers.run_folders import AGENT, CONFIG, PENDULUM, STATISTICS, make_folder, make_hub, make_zoo
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Capture = pytest.CaptureFixture[str]
+OBSERVATION = np.array([0.5, -0.25, 1.5], np.float32)
+
+
+def act(source: Any, **options: Any) -> list[float]:
+    """Return the action of an agent that observes a pendulum."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        action, _ = sbformat.load_policy(source, **options).predict(OBSERVATION, deterministic=True)
+    values: list[float] = action.tolist()
+    return values
+
+
+NORMALIZED = act(SAC, vecnormalize=ARCHIVES / "vecnormalize-pendulum.pkl")
+PLAIN = act(SAC, vecnormalize=False)
+
+
+def find(top: Path) -> tuple[str, str | None]:
+    chosen = sbformat.find_agent(top)
+    statistics = None if chosen.statistics is None else str(Path(chosen.statistics).relative_to(top))
+    return str(Path(chosen.path).relative_to(top)), statistics
+
+
+def test_the_best_agent_of_a_run_is_preferred(tmp_path: Path) -> None:
+    zoo = make_zoo(tmp_path)
+    assert find(zoo) == ("best_model.zip", "Pendulum-v1/vecnormalize.pkl")
+    (zoo / "best_model.zip").unlink()
+    assert find(zoo) == ("Pendulum-v1.zip", "Pendulum-v1/vecnormalize.pkl")
+    (zoo / "Pendulum-v1.zip").unlink()
+    assert find(zoo) == ("rl_model_30000_steps.zip", "rl_model_vecnormalize_30000_steps.pkl")
+
+
+def test_a_folder_acts_as_its_agent_with_its_statistics(tmp_path: Path) -> None:
+    assert NORMALIZED != PLAIN
+    for top in (make_zoo(tmp_path / "zoo"), make_hub(tmp_path / "hub")):
+        assert act(top) == act(str(top)) == NORMALIZED
+        assert act(top, vecnormalize=False) == PLAIN
+        assert act(top, vecnormalize=top.parent / "zoo" / "Pendulum-v1" / "vecnormalize.pkl") == NORMALIZED
+        graph = sbformat.policy_graph(top)
+        assert "vecnormalize" in graph.describe().lower()
+
+
+@pytest.mark.parametrize(
+    ("normalize", "is_used"),
+    [
+        ("normalize: false", False),
+        ("normalize: true", True),
+        ("normalize: {norm_obs: false, norm_reward: true}", False),
+        ("normalize: \"{'norm_obs': False}\"", False),
+        ("normalize: \"{'norm_reward': False}\"", True),
+        ("n_steps: 8", True),
+        ("[a list]", True),
+    ],
+)
+def test_config_says_whether_statistics_are_used(tmp_path: Path, normalize: str, is_used: bool) -> None:  # noqa: FBT001
+    make_folder(tmp_path, {
+        "a.zip": PENDULUM, "vecnormalize.pkl": STATISTICS, "config.yml": normalize.encode(),
+    })  # fmt: skip
+    assert act(tmp_path) == (NORMALIZED if is_used else PLAIN)
+
+
+def test_without_pyyaml_the_statistics_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    make_folder(tmp_path, {"a.zip": PENDULUM, "vecnormalize.pkl": STATISTICS, "config.yml": b"normalize: false"})
+    assert act(tmp_path) == NORMALIZED
+
+
+def test_statistics_that_are_missing_are_warned_of(tmp_path: Path, capsys: Capture) -> None:
+    make_folder(tmp_path, {"a.zip": PENDULUM, "config.yml": CONFIG})
+    with pytest.warns(UserWarning, match="observations will not be normalized"):
+        sbformat.load_policy(tmp_path)
+    assert act(tmp_path, vecnormalize=False) == PLAIN
+    assert main(["predict", str(tmp_path), "--observation", "[0.5, -0.25, 1.5]"]) == 0
+    assert "observations will not be normalized" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        ({"a.zip": AGENT, "b.zip": AGENT}, ("'a.zip'", "'b.zip'")),
+        ({"a/best_model.zip": AGENT, "b/best_model.zip": AGENT}, ("'a/best_model.zip'", "'b/best_model.zip'")),
+        ({"a/best_model.zip": AGENT, "b/x.zip": AGENT}, ("'a/best_model.zip'", "'b/x.zip'")),
+        ({"a_1_steps.zip": AGENT, "b_1_steps.zip": AGENT}, ("'a_1_steps.zip'",)),
+    ],
+)
+def test_a_folder_with_several_agents_is_refused(
+    tmp_path: Path, files: Mapping[str, bytes], names: tuple[str, ...]
+) -> None:
+    make_folder(tmp_path, files)
+    for call in (sbformat.load_policy, sbformat.find_agent, sbformat.policy_graph):
+        with pytest.raises(sbformat.UnsupportedError, match="the folder has 2 agents: name the file") as error:
+            call(tmp_path)
+        assert all(name in str(error.value) for name in names)
+
+
+def test_many_agents_are_not_all_listed(tmp_path: Path) -> None:
+    make_folder(tmp_path, {f"{number}.zip": AGENT for number in range(20)})
+    with pytest.raises(sbformat.UnsupportedError, match="12 more"):
+        sbformat.find_agent(tmp_path)
+
+
+def test_a_folder_without_an_agent_is_refused(tmp_path: Path) -> None:
+    make_folder(tmp_path, {"vecnormalize.pkl": STATISTICS})
+    with pytest.raises(sbformat.MissingEntryError, match="there is no agent 'best_model.zip'"):
+        sbformat.find_agent(tmp_path)
+    with pytest.raises(sbformat.MissingEntryError, match="there is no entry 'data'"):
+        sbformat.load_policy(tmp_path)
+
+
+def test_an_unzipped_agent_is_loaded_as_before(tmp_path: Path) -> None:
+    hub = make_hub(tmp_path)
+    assert act(hub / "sac-Pendulum") == PLAIN
+
+
+def test_the_commands_take_folders_and_report_the_files(tmp_path: Path, capsys: Capture) -> None:
+    zoo = make_zoo(tmp_path / "zoo")
+    observation = json.dumps(OBSERVATION.tolist())
+    assert main(["predict", str(zoo), "--observation", observation, "--format", "json"]) == 0
+    out, err = capsys.readouterr()
+    (report,) = parse_reports(out)
+    assert report["actions"] == [NORMALIZED]
+    assert report["path"] == str(zoo)
+    assert report["chosen"] == {
+        "agent": str(zoo / "best_model.zip"),
+        "vecnormalize": str(zoo / "Pendulum-v1" / "vecnormalize.pkl"),
+    }
+    assert "the agent is 'best_model.zip', its statistics 'Pendulum-v1/vecnormalize.pkl'" in err
+    arguments = ["predict", str(zoo), "--observation", observation, "--vecnormalize", "none", "--format", "json"]
+    assert main(arguments) == 0
+    assert parse_reports(capsys.readouterr().out)[0]["actions"] == [PLAIN]
+    assert main(["export", str(zoo), "-o", str(tmp_path / "policy.c"), "--format", "json"]) == 0
+    (report,) = parse_reports(capsys.readouterr().out)
+    assert (report["metadata"]["normalized"], report["chosen"]["agent"]) == ("true", str(zoo / "best_model.zip"))
+    assert main(["predict", str(SAC), "--observation", observation, "--format", "json"]) == 0
+    assert parse_reports(capsys.readouterr().out)[0]["chosen"] is None
+
+
+def test_damaged_statistics_are_named(tmp_path: Path, capsys: Capture) -> None:
+    make_folder(tmp_path, {"a.zip": AGENT, "vecnormalize.pkl": STATISTICS[:-200]})
+    assert sbformat.find_agent(tmp_path).statistics is None  # a cut file is not known as statistics
+    make_folder(tmp_path, {"vecnormalize.pkl": STATISTICS})
+    assert main(["predict", str(tmp_path), "--observation", "[0, 0, 0, 0]"]) == 2
+    assert "statistics" in capsys.readouterr().err  # of other observations than those of the agent
+
+
+def test_evaluate_takes_a_folder(tmp_path: Path) -> None:
+    make_folder(tmp_path, {"agent.zip": AGENT})
+    expected = sbformat.evaluate(AGENT, CountingEnv(), episodes=2)
+    assert sbformat.evaluate(tmp_path, CountingEnv(), episodes=2) == expected

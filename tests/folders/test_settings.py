@@ -1,0 +1,118 @@
+"""``config.yml`` and ``args.yml``: plain values from PyYAML's events, whatever the file contains."""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sbformat.errors import DataError, SbformatError, UnsupportedError
+from sbformat.folders.settings import MAX_BYTES, MAX_DEPTH, Opaque, describe_value, read_settings
+from sbformat.limits import DEFAULT_LIMITS
+
+
+def read(folder: Path, text: str | bytes) -> dict[str, Any]:
+    path = folder / "config.yml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return read_settings(str(path), DEFAULT_LIMITS)
+
+
+SETTINGS: Any = OrderedDict(
+    [
+        ("batch_size", 64),
+        ("clip_range", "lin_0.2"),
+        ("env_wrapper", ["a.B", {"c.D": {"horizon": 3}}]),
+        ("gae_lambda", 0.95),
+        ("n_timesteps", 1000000.0),
+        ("learning_rate", 3.0e-05),
+        ("normalize", True),
+        ("policy_kwargs", "dict(activation_fn=nn.ReLU)"),
+        ("seed", None),
+        ("shape", (1, 2)),
+        ("text", "true"),
+        ("number as text", "7"),
+        ("inner", OrderedDict([("norm_obs", False)])),
+    ]
+)
+
+
+def test_what_rl_zoo3_writes_is_read_as_pyyaml_reads_it(tmp_path: Path) -> None:
+    found = read(tmp_path, yaml.dump(SETTINGS))
+    assert found == {**SETTINGS, "shape": [1, 2], "inner": {"norm_obs": False}}
+    assert list(found) == list(SETTINGS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1", "-7", "+3", "1_000", "1.5", "1e-3", "1.0e-3", "-.5", ".", "0.", "yes", "No", "~", "null", "", "on", "'1'",
+     '"true"', "text", "1.2.3", "a: b", "2020-01-01x"],
+)  # fmt: skip
+def test_a_scalar_is_what_pyyaml_makes_of_it(tmp_path: Path, text: str) -> None:
+    assert read(tmp_path, f"key: {text}" if ":" not in text else f"key:\n  {text}") == yaml.safe_load(
+        f"key: {text}" if ":" not in text else f"key:\n  {text}"
+    )
+
+
+def test_no_tag_is_looked_up(tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+    text = (
+        f"a: !!python/object/apply:os.mkdir [{marker}]\n"
+        "b: !!python/name:os.system ''\n"
+        "c: !!python/object/apply:collections.OrderedDict\n"
+        f"  - - - x\n      - !!python/object/new:os.mkdir [{marker}]\n"
+        "d: !mine 1\n"
+    )
+    found = read(tmp_path, text)
+    assert not marker.exists()
+    assert found == {
+        "a": Opaque("tag:yaml.org,2002:python/object/apply:os.mkdir"),
+        "b": Opaque("tag:yaml.org,2002:python/name:os.system"),
+        "c": {"x": Opaque("tag:yaml.org,2002:python/object/new:os.mkdir")},
+        "d": Opaque("!mine"),
+    }
+
+
+def test_aliases_do_not_multiply(tmp_path: Path) -> None:
+    levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30)]
+    found = read(tmp_path, "\n".join(["a0: &a0 lol", *levels]))
+    assert found["a1"] == ["lol"] * 9
+    assert found["a29"] == [Opaque("*a28")] * 9
+    assert describe_value(found["a29"]).startswith("*a28, *a28")
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("a: " + "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), UnsupportedError),
+        ("a: " + "[" * 50_000, SbformatError),
+        ("- x\n" * 60_000, UnsupportedError),
+        (b"a: " + b"x" * MAX_BYTES, UnsupportedError),
+        ("a: [1, 2", DataError),
+        ("a: b: c", DataError),
+        ("a: *nowhere\n", None),
+        ("- a\n- b\n", DataError),
+        ("", DataError),
+        (b"\xff\xfe\x00", DataError),
+        (b"a: \x00", DataError),
+        ("a: 1\n---\nb: 2\n", None),
+        ("? [a, b]\n: 1\n", None),
+        ("a: " + "9" * 5000, None),
+        ("%YAML 9.9\n---\na: 1", DataError),
+    ],
+)
+def test_every_text_gives_a_dict_or_an_error(tmp_path: Path, text: str | bytes, error: type[Exception] | None) -> None:
+    if error is None:
+        assert isinstance(read(tmp_path, text), dict)
+    else:
+        with pytest.raises(error):
+            read(tmp_path, text)
+
+
+def test_without_pyyaml_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(UnsupportedError, match=r"pip install 'sbformat\[yaml\]'"):
+        read(tmp_path, "a: 1")
