@@ -33,6 +33,9 @@ TORCH: Final = "torch==2.13.0"
 OLDEST_SB3: Final = (TORCH, "numpy<2", "stable-baselines3==2.0.0", "sb3-contrib==2.0.0", "gymnasium==0.28.1")
 """The first release that ``rebuild`` writes for."""
 
+SB3_SOURCE: Final = "https://github.com/DLR-RM/stable-baselines3"
+"""Its tests are in no package; the tag of the installed release is cloned."""
+
 NODE_PACKAGES: Final = ("onnxruntime-node@1.30.0", "onnxruntime-web@1.30.0")
 """What the programs of docs/export/ for node and browsers import."""
 
@@ -221,6 +224,28 @@ def interop(session: nox.Session) -> None:
     session.run(  # types are checked without the packages, most of which have none
         "python", "-m", "pytest", *pytest_arguments(session), "tests/project/test_pages.py", "-k", "not mypy",
         env={"SBFORMAT_PAGES": "all", "HF_HOME": session.create_tmp(), "HF_HUB_OFFLINE": "1"},
+    )  # fmt: skip
+
+
+@nox.session
+def sb3_suites(session: nox.Session) -> None:
+    """Run SB3's own tests of saving and loading with ``sbformat.sb3`` in the place of its loaders; ten minutes."""
+    session.install(TORCH)
+    session.install("-e", ".[test,interop]")
+    version = session.run(
+        "python", "-c", "import stable_baselines3; print(stable_baselines3.__version__)", silent=True, log=False
+    )
+    source = Path(session.create_tmp()) / "stable-baselines3"
+    if not source.exists() and not shutil.which("git"):
+        session.skip("git is not installed")
+    if not source.exists():
+        session.run(
+            "git", "clone", "--quiet", "--depth", "1", "--branch", f"v{str(version).strip()}", SB3_SOURCE, str(source),
+            external=True,
+        )  # fmt: skip
+    session.run(
+        "python", "-m", "pytest", *pytest_arguments(session), "-m", "interop", "tests/interop/test_sb3_suites.py",
+        env={"SBFORMAT_SB3_SOURCE": str(source)},
     )  # fmt: skip
 
 

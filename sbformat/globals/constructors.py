@@ -73,7 +73,9 @@ CALLS: Final[dict[Pair, str]] = {
     ("stable_baselines3.her.goal_selection_strategy", "GoalSelectionStrategy"): "enum",
     ("stable_baselines.her.replay_buffer", "GoalSelectionStrategy"): "enum",
     **dict.fromkeys(ARRAYS, "jax_array"),
-    **dict.fromkeys(FROZEN_DICTS, "frozen_dict"),
+    **dict.fromkeys(FROZEN_DICTS, "read_only"),
+    ("sacred.config.custom_containers", "ReadOnlyDict"): "read_only",
+    ("sacred.config.custom_containers", "ReadOnlyList"): "read_only",
     # Known constructors of torch whose tensors have no value here.
     ("torch._utils", "_rebuild_nested_tensor"): "unread_tensor",
     ("torch._utils", "_rebuild_device_tensor_from_numpy"): "unread_tensor",

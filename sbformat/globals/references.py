@@ -208,6 +208,12 @@ NUMPY: Final[Table] = {
     "numpy.random.mtrand": "RandomState",
 }
 
+IMITATION: Final[Table] = {
+    "imitation.policies.base": "FeedForward32Policy NormalizeFeaturesExtractor SAC1024Policy",
+    "imitation.util.networks": "BaseNorm EMANorm RunningNorm",
+}
+"""Policies of the package imitation, which extend those of SB3, and the layers that normalize their observations."""
+
 PYTHON: Final[Table] = {
     "builtins": (
         "Ellipsis NotImplemented bool bytearray bytes complex dict float frozenset int list object range set slice str "
@@ -227,7 +233,7 @@ ALGORITHMS: Final[frozenset[Pair]] = _pairs(_ALGORITHMS)
 """Algorithm classes, a subset of :data:`REFERENCES`."""
 
 REFERENCES: Final[frozenset[Pair]] = (
-    _pairs(STABLE_BASELINES3, SB3_CONTRIB, STABLE_BASELINES, TENSORFLOW, TORCH, NUMPY, PYTHON)
+    _pairs(STABLE_BASELINES3, SB3_CONTRIB, STABLE_BASELINES, TENSORFLOW, TORCH, NUMPY, IMITATION, PYTHON)
     | SPACE_REFERENCES
     | ALGORITHMS
     | DTYPES.keys()

@@ -9,9 +9,13 @@ executing anything and encoded again for the installed release, and SB3 reads th
     model = sbformat.sb3.load(SAC, "agent.zip", env=env)                # SAC.load("agent.zip", env=env)
     sbformat.sb3.load_replay_buffer(model, "replay_buffer.pkl")         # model.load_replay_buffer("replay_buffer.pkl")
 
+:func:`replace_loaders` does the same to the methods of SB3 itself, for programs that cannot be changed.
 The extra ``sb3`` installs Stable-Baselines3. Nothing else in the package imports this one.
 """
 
 from sbformat.sb3.agents import load
+from sbformat.sb3.replaced_loaders import replace_loaders
+from sbformat.sb3.replay_buffers import load_replay_buffer
+from sbformat.sb3.statistics import load_vecnormalize
 
-__all__ = ["load"]
+__all__ = ["load", "load_replay_buffer", "load_vecnormalize", "replace_loaders"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
@@ -10,8 +11,9 @@ from sbformat.constants import DATA_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
-from sbformat.sb3.installed import find_class, find_installed_release, find_name
+from sbformat.sb3.installed import ORIGINAL, find_class, find_installed_release, find_name
 from sbformat.sb3.older_layouts import iter_older_layouts
+from sbformat.sb3.schedules import keep_callable, make_live_schedules
 from sbformat.tools.rebuild import rebuild
 from sbformat.tools.rebuild.releases import RENAMED
 from sbformat.tools.rebuild.roles import HER_BUFFER, REPLAY_BUFFERS
@@ -19,7 +21,7 @@ from sbformat.values.types import Reference
 from sbformat.writer import writes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from sbformat.archive.archive import Archive
     from sbformat.io.source import SourceLike
@@ -107,14 +109,50 @@ def load(
     :raises SbformatError: when the archive cannot be read
     :raises TypeError: when ``algorithm`` is neither a class nor a name, and when ``allow`` is a str
     """
-    target = find_installed_release()
     loader = find_class(algorithm)
+    original = getattr(getattr(loader.load, "__func__", None), ORIGINAL, None)
+    return load_with(
+        loader.load if original is None else partial(original, loader),
+        loader,
+        source,
+        env,
+        device,
+        custom_objects,
+        print_system_info,
+        force_reset,
+        allow=allow,
+        report=report,
+        limits=limits,
+        **kwargs,
+    )
+
+
+def load_with(
+    sb3_load: Callable[..., Any],
+    algorithm: type,
+    source: Archive | SourceLike,
+    env: Any = None,
+    device: Any = "auto",
+    custom_objects: Mapping[str, Any] | None = None,
+    print_system_info: bool = False,  # noqa: FBT001, FBT002
+    force_reset: bool = True,  # noqa: FBT001, FBT002
+    *,
+    allow: Collection[str] = (),
+    report: Callable[[RebuildReport], object] | list[RebuildReport] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    **kwargs: Any,
+) -> Any:
+    """Load an agent with a given ``load`` of SB3; its caller's caller is who the warnings are for.
+
+    :param sb3_load: SB3's method, bound to the class
+    """
     given = dict(custom_objects or {})
     original = read(source, limits=limits)
+    given = {**make_live_schedules(original), **given}
     archive, account = rebuild(
         original,
-        target=target,
-        algorithm=find_name(loader),
+        target=find_installed_release(),
+        algorithm=find_name(algorithm),
         supplied_at_load=_find_supplied(original, given),
         allow=allow,
         limits=limits,
@@ -122,24 +160,22 @@ def load(
     if report is not None:
         take = report.append if isinstance(report, list) else report
         take(account)
-    _warn_of_changes([row for row in account.findings if _key_of(row) not in {*given, *kwargs, *_NOT_WORTH_A_WARNING}])
-    for sentence in iter_older_layouts(original, archive):
-        warnings.warn(sentence, UserWarning, stacklevel=2)
-    if env is None and "replay_buffer_class" not in given and _has_her_buffer(archive):
+    without_her = env is None and "replay_buffer_class" not in given and _has_her_buffer(archive)
+    changed = [row for row in account.findings if _key_of(row) not in {*given, *kwargs, *_NOT_WORTH_A_WARNING}]
+    for sentence in (
+        *_describe_changes(changed),
+        *iter_older_layouts(original, archive),
+        *([_NO_HER_BUFFER] if without_her else []),
+    ):
+        warnings.warn(sentence, UserWarning, stacklevel=3)
+    archive = keep_callable(archive, original, given)
+    if without_her:
         archive = _leave_out_her_buffer(archive)
-        warnings.warn(_NO_HER_BUFFER, UserWarning, stacklevel=2)
     if print_system_info:
         archive = archive.replace(system_info=_read_system_info(original))
+    arguments = {"env": env, "device": device, "print_system_info": print_system_info, "force_reset": force_reset}
     try:
-        return loader.load(
-            BytesIO(writes(archive)),
-            env=env,
-            device=device,
-            custom_objects=given,
-            print_system_info=print_system_info,
-            force_reset=force_reset,
-            **kwargs,
-        )
+        return sb3_load(BytesIO(writes(archive)), custom_objects=given, **arguments, **kwargs)
     except RuntimeError as error:
         dropped = [_describe(row) for row in account.findings if _key_of(row) in ("policy_class", "policy_kwargs")]
         if not dropped:
@@ -185,11 +221,10 @@ def _leave_out_her_buffer(archive: Archive) -> Archive:
 # -- warnings -----------------------------------------------------------------------------------------
 
 
-def _warn_of_changes(findings: list[Row]) -> None:
-    """Emit one warning of everything that the agent computes or trains with and that is different now."""
+def _describe_changes(findings: list[Row]) -> Iterator[str]:
+    """Yield one sentence of everything that the agent computes or trains with and that is different now."""
     if findings:
-        message = f"not as it was saved: {'; '.join(map(_describe, findings))}; custom_objects sets other values"
-        warnings.warn(message, UserWarning, stacklevel=3)
+        yield f"not as it was saved: {'; '.join(map(_describe, findings))}; custom_objects sets other values"
 
 
 def _describe(row: Row) -> str:

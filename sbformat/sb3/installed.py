@@ -9,6 +9,8 @@ from sbformat.errors import UnsupportedError, quote
 from sbformat.globals.releases import NEWEST, RELEASES, Target
 from sbformat.tools.rebuild.releases import ALGORITHMS
 
+ORIGINAL: Final = "_sbformat_original"
+"""Attribute of a method that replaces one of SB3's: that method."""
 _PACKAGES: Final = ("stable_baselines3", "sb3_contrib")
 
 

@@ -188,11 +188,12 @@ def decode_named_tuple(context: Context, node: Call) -> Instance:
     return Instance(Reference(*pair), dict(zip(names, args)))
 
 
-def decode_frozen_dict(context: Context, node: Call) -> object:
-    """Decode ``FrozenDict(dict)``, as flax pickles one."""
-    args = _plain_arguments(context, node, "a FrozenDict")
-    if len(args) != 1 or type(args[0]) is not dict:
-        reject("expected a dict as the argument of a FrozenDict")
+def decode_read_only(context: Context, node: Call) -> object:
+    """Decode ``FrozenDict`` of flax, and ``ReadOnlyDict`` and ``ReadOnlyList`` of sacred: a plain dict or list."""
+    args = _plain_arguments(context, node, "a read-only container")
+    expected = list if describe_node(node).endswith("List") else dict
+    if len(args) != 1 or type(args[0]) is not expected:
+        reject(f"expected a {expected.__name__} as the argument of a read-only container")
     context.accept(node)
     return args[0]
 

@@ -48,7 +48,7 @@ _CALL_DECODERS: Final[dict[str, NodeDecoder]] = {
     "constant_function": schedules.decode_constant_function,
     "linear_function": schedules.decode_linear_function,
     "enum": objects.decode_enum,
-    "frozen_dict": objects.decode_frozen_dict,
+    "read_only": objects.decode_read_only,
     "jax_array": arrays.decode_jax_array,
 }
 """Decoders of REDUCE, by the role of what it calls. A role without one is accepted as a part of another node."""

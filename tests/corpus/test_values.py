@@ -87,15 +87,11 @@ def corpus() -> list[str]:
     return [row["file"] for row in rows if row["kind"] == "sb3"]
 
 
-FOREIGN: Final = ("imitation.", "sacred.")
-"""Packages whose classes some archives of the corpus name."""
-
-
 @pytest.mark.parametrize("file", corpus())
 def test_every_blob_of_the_corpus_is_understood(file: str) -> None:
     for outcome in check(os.path.join(CORPUS, file)).values():
         for issue in outcome.issues:
-            assert issue.rule in ("function", "class") or str(issue.node).startswith(FOREIGN)
+            assert issue.rule in ("function", "class")
 
 
 # -- archives of every release ------------------------------------------------------------------------

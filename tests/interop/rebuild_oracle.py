@@ -48,29 +48,23 @@ ARCHIVES: Final = [
 
 FOREIGN: Final = (
     "sb3/HumanCompatibleAI_imitation__tests__testdata__expert_models__*@6148c831",
-    "sb3/HumanCompatibleAI_imitation__tests__testdata__expert_models__*@af52b8da",
     "sb3/HumanCompatibleAI_imitation__tests__testdata__expert_models__*@b35fb55d",
 )
-"""Policies of another package, whose layers SB3's own does not have."""
+"""Policies with a features extractor of another package, which SB3 does not have."""
 REPLACED: Final = "sb3/HumanCompatibleAI_imitation__tests__testdata__reward_models__*"
-"""One whose layers SB3's own has by its arguments."""
+"""One whose class only passes arguments to SB3's own, whose layers are shared."""
 CARRIED_EXTRACTORS: Final = ("*-customextractor*.zip",)
 """Features extractors of users, by value."""
 REFUSED: Final = {
     "0.6.0/*-CnnPolicy.zip": "third layer has 32 filters",
-    **dict.fromkeys(FOREIGN, "--allow imitation.policies.base.FeedForward32Policy .*its weights do not fit"),
+    **dict.fromkeys(FOREIGN, "--allow imitation.policies.base.NormalizeFeaturesExtractor"),
     **dict.fromkeys(CARRIED_EXTRACTORS, "carried by value.*its weights do not fit.*--policy-class"),
 }
 """No target has such a network; with the reason."""
 CARRIED: Final[dict[str, frozenset[str]]] = {
-    "*/ppo-MlpPolicy-lambda.zip": frozenset({"learning_rate"}),
-    "*/ppo-MlpPolicy-numpylr.zip": frozenset({"learning_rate"}),
-    "*/ppo-MlpPolicy-schedules.zip": frozenset({"learning_rate", "clip_range"}),
-    "sb3/linyiLYi_snake-ai__main__trained_models_mlp__ppo_snake_final.zip": frozenset({"learning_rate", "clip_range"}),
-    REPLACED: frozenset({"policy_class"}),
     "sb3/lewis841214_stable-baselines3__her_bit_env.zip": frozenset({"replay_buffer_kwargs/goal_selection_strategy"}),
 }
-"""Values that are code of users, that only their packages can make, or that only their own SB3 had."""
+"""Values that only the packages of users can make, or that only their own SB3 had."""
 CONTRADICTORY: Final = ("sb3/bb515_*__logs__best_model.zip@2b1a71ac",)
 """Their ``lr_schedule`` is another one than their ``learning_rate``, of which every SB3 makes it anew."""
 GONE: Final = frozenset(
@@ -101,7 +95,7 @@ def loadable(paths: list[Path]) -> list[Path]:
 
 
 def carried(name: str) -> frozenset[str]:
-    """The keys that are code of users."""
+    """The keys whose values are not rebuilt."""
     return frozenset().union(*(keys for pattern, keys in CARRIED.items() if fnmatch(name, pattern)))
 
 
@@ -363,6 +357,9 @@ def value_at(meaning: Any, progress: float) -> float:
     """A schedule's value when so much of the training remains."""
     if isinstance(meaning, ArrayInfo):
         return float(meaning.to_numpy().item())
+    if isinstance(meaning, Function) and set(meaning.closure) == {"initial_value", "final_value"}:  # of a user
+        first, last = meaning.closure["initial_value"], meaning.closure["final_value"]
+        return float(last + progress * (first - last))
     if isinstance(meaning, (FloatSchedule, Function)):
         return value_at(meaning.schedule, progress)
     if isinstance(meaning, ConstantSchedule):

@@ -41,8 +41,6 @@ from tests.interop.rebuild_envs import environment
 from tests.interop.rebuild_oracle import (
     ARCHIVES,
     CARRIED_EXTRACTORS,
-    FOREIGN,
-    REPLACED,
     Case,
     algorithm_class,
     is_any,
@@ -108,10 +106,6 @@ class OfGoals:
 
 
 def load_original(case: Case) -> Any:
-    if is_any(case.name, [REPLACED]):
-        with pytest.raises(sbformat.UnsupportedError, match="FeedForward32Policy"):
-            sbformat.load_policy(case.path)
-        return sbformat.load_policy(case.path, policy_class="ActorCriticPolicy")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         policy = sbformat.load_policy(case.path)
@@ -183,17 +177,16 @@ def current_names(live: dict[str, Any], stored: dict[str, Any]) -> dict[str, Any
     return {name: stored[name if name in stored else re.sub(r"^(pi|vf)_", "", name)] for name in live}
 
 
-UNKNOWN: Final = [path for path in ARCHIVES if is_any(name_of(path), [*FOREIGN, *CARRIED_EXTRACTORS])]
+UNKNOWN: Final = [path for path in ARCHIVES if is_any(name_of(path), [*CARRIED_EXTRACTORS])]
 
 
 @pytest.mark.parametrize("path", each(UNKNOWN))
 def test_a_network_that_is_not_known_is_refused_by_name(path: Path) -> None:
     archive = sbformat.read(path)
-    is_foreign = is_any(name_of(path), FOREIGN)  # two of them have policy_kwargs of another package, too
-    foreign = "FeedForward32Policy|ReadOnlyDict" if is_foreign else extractor_name(archive)
+    foreign = extractor_name(archive)
     with pytest.raises(sbformat.UnsupportedError, match=foreign):
         sbformat.load_policy(path)
-    count(path, f"refused ({foreign.partition('|')[0]})")
+    count(path, f"refused ({foreign})")
 
 
 def extractor_name(archive: Any) -> str:

@@ -15,7 +15,7 @@ from sbformat.policies.graph import Input
 from sbformat.policies.normalization import normalize_observation, require_not_normalized
 from sbformat.policies.sb3.network import FLOAT
 from sbformat.policies.sb3.settings import WHAT_WORKS
-from sbformat.policies.shapes.extractors import COMBINED, FLATTEN, NATURE, choice_counts, is_image
+from sbformat.policies.shapes.extractors import COMBINED, FLATTEN, NATURE, NORMALIZE, NORMS, choice_counts, is_image
 from sbformat.policies.shapes.sizes import NetworkError
 from sbformat.values.types import Box, DictSpace, Discrete, MultiBinary, MultiDiscrete
 
@@ -34,6 +34,9 @@ _ANY: Final = "features_extractor"
 _CNN_TENSORS: Final = frozenset(
     f"{layer}.{part}" for layer in ("cnn.0", "cnn.2", "cnn.4", "linear.0") for part in ("weight", "bias")
 )
+
+_NORM_TENSORS: Final = tuple({f"normalize.{name}" for name in names} for names in NORMS.values())
+"""The tensors of an extractor that normalizes with a layer of imitation."""
 
 
 class Features:
@@ -107,6 +110,8 @@ class Features:
         parts = self.observation()
         names = {name[len(module) + 1 :] for name in network.names(module)}
         if None in parts:
+            if names in _NORM_TENSORS:
+                return network.running_norm(f"{module}.normalize", network.flatten(parts[None], module))
             if names and names != _CNN_TENSORS:
                 raise _unknown_error(module, names)
             return network.nature_cnn(module, parts[None]) if names else network.flatten(parts[None], module)
@@ -127,7 +132,7 @@ class Features:
         :raises UnsupportedError: with its class
         """
         found = self._network.settings.arguments.reference("features_extractor_class", FLATTEN)
-        if found not in (FLATTEN, NATURE, COMBINED):
+        if found not in (FLATTEN, NATURE, COMBINED, NORMALIZE):
             name = escape(".".join(found), 120)
             message = f"features_extractor_class is {name}, and its layers are not known; {WHAT_WORKS}"
             raise UnsupportedError(message, entry=DATA_ENTRY)

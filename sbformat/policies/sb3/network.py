@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FLOAT: Final = "float32"
 """The dtype of SB3's networks: ``load_state_dict`` converts every tensor to it."""
+_NORM_EPSILON: Final = 1e-5
+"""Of ``BaseNorm`` in imitation ``util/networks.py``."""
 _NO_PADS: Final = (0, 0, 0, 0)
 _MATRIX: Final = 2
 _MAX_NUMBER_LENGTH: Final = 6
@@ -227,6 +229,13 @@ class Network:
         deviation = self.add("Sqrt", self.add("Add", variance, epsilon, module=module), module=module)
         scaled = self.add("Mul", self.add("Div", centered, deviation, module=module), scale, module=module)
         return self.add("Add", scaled, bias, module=module)
+
+    def running_norm(self, module: str, value: Value) -> Value:
+        """``RunningNorm`` and ``EMANorm`` of imitation: ``(x - running_mean) / sqrt(running_var + 1e-5)``."""
+        mean, variance = (self.weight(f"{module}.{name}") for name in ("running_mean", "running_var"))
+        spread = self.add("Add", variance, self.constant(_NORM_EPSILON), module=module)
+        centered = self.add("Sub", value, mean, module=module)
+        return self.add("Div", centered, self.add("Sqrt", spread, module=module), module=module)
 
     def nature_cnn(self, module: str, image: Value) -> Value:
         """``NatureCNN``: three convolutions and a linear layer, with a ReLU after each.

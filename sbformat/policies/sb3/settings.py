@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, ValidationError, escape, quote
 from sbformat.policies.sb3.activations import Activation
-from sbformat.policies.shapes import POLICIES, dqn_and_ars, match_network, on_policy, read_agent, sac_and_td3
+from sbformat.policies.shapes import POLICIES, PRESETS, dqn_and_ars, match_network, on_policy, read_agent, sac_and_td3
 from sbformat.policies.shapes.activations import ACTIVATIONS, FLATTEN_LAYER, RELU, TANH
 from sbformat.policies.shapes.arguments import Arguments
 from sbformat.policies.shapes.extractors import require_choices
@@ -180,7 +180,7 @@ def is_extended(archive: Archive, given: Given) -> bool:
     if given.policy_class is None or archive.format == "policy-file":
         return False
     try:
-        return read_policy_class(archive) not in POLICIES
+        return read_policy_class(archive) not in {*POLICIES, *PRESETS}
     except SbformatError:
         return True
 
@@ -221,7 +221,7 @@ def _require_squash_output(agent: Agent) -> None:
 def _require_known_class(archive: Archive, replaced: Mapping[str, Any]) -> None:
     """Refuse another policy class before its arguments, which may be as unknown."""
     found = replaced.get("policy_class") or read_policy_class(archive)
-    if found not in POLICIES:
+    if found not in POLICIES and found not in PRESETS:
         message = f"the network of the policy class {escape('.'.join(found), 200)} is not known"
         raise UnsupportedError(message, entry=DATA_ENTRY)
 

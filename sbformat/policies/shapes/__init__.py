@@ -46,12 +46,13 @@ from sbformat.policies.shapes.parameters import (
     read_agent,
     require_gsde,
 )
-from sbformat.policies.shapes.policy_classes import POLICIES
+from sbformat.policies.shapes.policy_classes import POLICIES, PRESETS
 from sbformat.policies.shapes.saved_policy import require_known_network
 from sbformat.policies.shapes.sizes import NetworkError
 
 __all__ = [
     "POLICIES",
+    "PRESETS",
     "Agent",
     "Mismatch",
     "NetworkError",

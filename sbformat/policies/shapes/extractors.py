@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 
 from sbformat.constants import DATA_ENTRY
 from sbformat.errors import UnsupportedError, escape, quote
-from sbformat.policies.shapes.layers import NATURE_CNN, Parameters, add_prefix, convolution, linear, sequential
+from sbformat.policies.shapes.layers import (
+    NATURE_CNN,
+    Parameter,
+    Parameters,
+    add_prefix,
+    convolution,
+    linear,
+    sequential,
+)
 from sbformat.policies.shapes.sizes import NetworkError, Size
 from sbformat.values.context import UnrecognizedError
 from sbformat.values.numbers import unpack_items
@@ -30,6 +38,16 @@ _MODULE: Final = "stable_baselines3.common.torch_layers"
 FLATTEN: Final = (_MODULE, "FlattenExtractor")
 NATURE: Final = (_MODULE, "NatureCNN")
 COMBINED: Final = (_MODULE, "CombinedExtractor")
+NORMALIZE: Final = ("imitation.policies.base", "NormalizeFeaturesExtractor")
+"""Of the package imitation: flattens observations, and normalizes them with statistics of its own."""
+NORMS: Final = {
+    ("imitation.util.networks", "RunningNorm"): ("running_mean", "running_var", "count"),
+    ("imitation.util.networks", "EMANorm"): (
+        "running_mean", "running_var", "count", "inv_learning_rate", "num_batches",
+    ),
+}  # fmt: skip
+"""The layers that it normalizes with, and their tensors, of which the first two have a number for each feature."""
+_RUNNING: Final = ("running_mean", "running_var")
 _OBSERVATIONS: Final = "observation_space"
 _FILTERS: Final = (32, 64, 64)
 _FILTERS_BEFORE_0_8: Final = (32, 64, 32)
@@ -58,6 +76,8 @@ def extractor_parameters(
             message = "a Dict space needs MultiInputPolicy, or a features extractor for Dict observations"
             raise NetworkError(_OBSERVATIONS, message)
         return [], flattened_size(space, _OBSERVATIONS)
+    if extractor == NORMALIZE:
+        return _normalize(space, arguments)
     is_normalized = is_normalized and release >= (1, 7)
     if extractor == NATURE:
         arguments.refuse_others(("features_dim", *normalized), owner)
@@ -73,6 +93,21 @@ def extractor_parameters(
         return _combined(space, arguments, release, is_normalized=is_normalized)
     message = f"features_extractor_class is {escape('.'.join(extractor), 120)}, and its layers are not known"
     raise UnsupportedError(message, entry=DATA_ENTRY)
+
+
+def _normalize(space: Space, arguments: Arguments) -> tuple[Parameters, Size]:
+    """``NormalizeFeaturesExtractor``: the flattened observation, through a layer with statistics.
+
+    :raises UnsupportedError: for a layer that is not of imitation
+    """
+    arguments.refuse_others(("normalize_class",), NORMALIZE[1])
+    norm = arguments.reference("normalize_class", next(iter(NORMS)))
+    if norm not in NORMS:
+        message = f"normalize_class is {escape('.'.join(norm), 120)}, and its layers are not known"
+        raise UnsupportedError(message, entry=DATA_ENTRY)
+    size = flattened_size(space, _OBSERVATIONS)
+    shapes = {name: (size,) if name in _RUNNING else () for name in NORMS[norm]}
+    return [Parameter(f"normalize.{name}", shape, is_buffer=True) for name, shape in shapes.items()], size
 
 
 def flattened_size(space: Space, key: str) -> Size:

@@ -11,7 +11,7 @@ from sbformat.pkl.tree import Global
 from sbformat.policies.shapes.agents import USE_SDE, Agent
 from sbformat.policies.shapes.arguments import KWARGS, Arguments, is_true
 from sbformat.policies.shapes.mismatches import find_mismatches, read_shapes
-from sbformat.policies.shapes.policy_classes import POLICIES
+from sbformat.policies.shapes.policy_classes import POLICIES, PRESETS
 from sbformat.policies.shapes.releases import candidate_releases
 from sbformat.policies.shapes.sizes import NetworkError, unknown_value_error
 from sbformat.values.context import UnrecognizedError
@@ -160,6 +160,9 @@ def read_agent(archive: Archive, release: Release | None = None, replaced: Mappi
     replaced = replaced or {}
     policy_class = replaced.get("policy_class") or read_policy_class(archive)
     kwargs = _read_replaceable_kwargs(archive, replaced)
+    if policy_class in PRESETS:
+        policy_class, fixed = PRESETS[policy_class]
+        kwargs = {**kwargs, **fixed}
     return Agent(
         policy_class,
         replaced.get("observation_space") or read_space(archive, "observation_space", policy_class),

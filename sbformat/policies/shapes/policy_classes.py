@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.policies.shapes import dqn_and_ars, on_policy, sac_and_td3
 from sbformat.policies.shapes.agents import Agent, Policy
@@ -14,6 +14,19 @@ if TYPE_CHECKING:
     from sbformat.globals.torch import Pair
     from sbformat.policies.shapes.layers import Parameters
     from sbformat.policies.shapes.releases import Release
+
+PRESETS: Final[dict[Pair, tuple[Pair, dict[str, Any]]]] = {
+    ("imitation.policies.base", "FeedForward32Policy"): (
+        ("stable_baselines3.common.policies", "ActorCriticPolicy"), {"net_arch": [32, 32]},
+    ),
+    ("imitation.policies.base", "SAC1024Policy"): (
+        ("stable_baselines3.sac.policies", "SACPolicy"), {"net_arch": [1024, 1024]},
+    ),
+}  # fmt: skip
+"""Published classes that only pass arguments to a class of SB3: that class, and the arguments.
+
+Source: imitation ``policies/base.py``, 0.2 to 1.0.
+"""
 
 _COMMON: Final = frozenset(
     {

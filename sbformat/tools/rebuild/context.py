@@ -9,6 +9,7 @@ from sbformat.constants import DATA_ENTRY, ENTROPY_LEARNERS
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.globals.renamed import current_name
 from sbformat.pkl.tree import Global
+from sbformat.policies.shapes import PRESETS
 from sbformat.policies.shapes.entropy import KEY as ENTROPY_KEY
 from sbformat.policies.shapes.entropy import fixed_coefficient
 from sbformat.tools.rebuild.allowed import Allowed
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
     from sbformat.globals.releases import Target
+    from sbformat.globals.torch import Pair
     from sbformat.tools.rebuild.her import HerObservation
     from sbformat.tools.rebuild.releases import Family
     from sbformat.tools.rebuild.report import Action
@@ -166,7 +168,20 @@ class RebuildContext:
         if isinstance(meaning, str) and meaning in self.family.policies:
             return Reference(*self.family.policies[meaning])
         known = Reference(*current_name(meaning.pair)) if isinstance(meaning, Reference) else None
+        if self.preset is not None:
+            known = Reference(*self.preset[0])
         return known if known is not None and known.pair in self.family.policies.values() else None
+
+    @property
+    def preset(self) -> tuple[Pair, dict[str, Any]] | None:
+        """For a published class that only passes arguments to SB3's: that class, and the arguments.
+
+        None when the class itself is kept, because it is allowed.
+        """
+        meaning = self.decode_or_none("policy_class")
+        if not isinstance(meaning, Reference) or meaning in self.allowed or self.options.policy_class is not None:
+            return None
+        return PRESETS.get(meaning.pair)
 
     @property
     def keeps_custom_policy(self) -> bool:

@@ -36,6 +36,8 @@ def rebuild_policy_class(context: RebuildContext, key: str, value: object) -> An
     if known is not None:
         before = context.decode(key)
         message = str(known) if known == before else f"{escape(str(before), 200)} is {known} now"
+        if context.preset is not None:
+            message = f"{known}, to which {escape(str(before), 200)} passes arguments, and nothing else"
         context.report("translated", message, key=key)
         return encode_value(known, context.target)
     return _handle_unknown_class(context, key, value)

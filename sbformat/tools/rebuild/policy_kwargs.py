@@ -45,6 +45,9 @@ _NUMBERS: Final = frozenset(
 def require_network_arguments(context: RebuildContext, network: Network) -> None:
     """Note the arguments that the layers of a network require, where the defaults of today are others."""
     required = context.required_arguments
+    if context.preset is not None:
+        for name, value in context.preset[1].items():
+            required[name] = value, "the policy class of the archive passes it"
     if network.net_arch is not None:
         required["net_arch"] = network.net_arch, "the layers of both networks, none of them shared"
     elif network.old_default_net_arch is not None and context.policy_argument("net_arch") is None:

@@ -96,8 +96,7 @@ def test_every_real_archive_has_what_is_expected(request: pytest.FixtureRequest)
         assert list(find_optimizer_mismatches(archive, match_network(archive))) == [], path
         count += 1
     assert count > 500
-    words = ("MyExtractor", "imitation.policies.base.FeedForward32Policy", "sacred.config.custom_containers")
-    assert all(any(word in message for word in words) for message in unknown)
+    assert all("MyExtractor" in message for message in unknown)
     add_summary_line(
         request.config, f"corpus: {count} policies have the expected names and shapes, {len(unknown)} are not known"
     )

@@ -215,13 +215,17 @@ def _read_statistics(agent: Sb2Agent, key: str, scope: str, size: int) -> _Stati
     :raises UnsupportedError: when a part is missing, or is for another number of items
     """
     names = [f"{scope}/{name}:0" for name in ("count", "runningsum", "runningsumsq")]
-    if agent.data.get(key) is not True or not any(map(agent.parameters.__contains__, names)):
+    if agent.data.get(key) is not True or not any(name in agent.model.tensors for name in names):
         return None
-    shape = tuple(agent.model.tensors[names[1]].shape) if names[1] in agent.parameters else ()
+    shape = tuple(agent.model.tensors[names[1]].shape) if names[1] in agent.model.tensors else ()
     require_variables(agent, zip(names, ((), shape, shape)))
     count, total, squares = (agent.array(name, "float64") for name in names)
-    mean, square = ((part / count).astype(np.float32) for part in (total, squares))
-    deviation = np.sqrt(np.maximum(square - mean * mean, np.float32(_LEAST_VARIANCE)))
+    with np.errstate(all="ignore"):
+        mean, square = ((part / count).astype(np.float32) for part in (total, squares))
+        deviation = np.sqrt(np.maximum(square - mean * mean, np.float32(_LEAST_VARIANCE)))
+    if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
+        message = f"{scope}: the statistics are not finite"
+        raise UnsupportedError(message)
     if shape and mean.size != size:
         message = f"{scope}: expected statistics of {size} items, got the shape {shape}"
         raise UnsupportedError(message)

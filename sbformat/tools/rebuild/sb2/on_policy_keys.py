@@ -145,7 +145,7 @@ def convert_a2c_keys(agent: Sb2Agent, keys: Keys) -> None:
         number = read_number(keys.get(source))
         if number is not None:
             options[option] = number
-            keys.merge(source, f"{_OPTIMIZER}/{option}", "of RMSpropTFLike, which computes as TensorFlow's does")
+            keys.merge(source, f"{_OPTIMIZER}/{option}", "of RMSpropTFLike, which computes as in TensorFlow")
         else:
             keys.drop_wrong(source, "a number", "the default of A2C")
     keys.policy_kwargs.update({"optimizer_class": _RMSPROP_TF, "optimizer_kwargs": options})
