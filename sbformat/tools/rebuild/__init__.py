@@ -129,6 +129,8 @@ def rebuild(
             print(row.key, row.old, row.new, row.message)
         sbformat.write(archive, "agent-2026.zip")
 
+    An agent of Stable Baselines 2 becomes one of SB3 with the same network (FORMAT.md 15.7).
+
     :param source: an archive, or a path, bytes or a binary file, as in :func:`sbformat.read`
     :param target: the release of SB3 that will load the result, ``2.0`` to ``2.9``
     :param algorithm: the algorithm's name, for an archive that does not determine it (:attr:`Archive.algorithm` is not
@@ -136,7 +138,7 @@ def rebuild(
     :param on_unknown: for a blob that is not known or carries code: ``drop`` leaves it out, and the report contains
         what SB3 uses instead; ``keep`` copies it, and the result is no longer clean; ``error`` raises
     :param policy_class: a policy to use instead of the archive's: a class, its dotted name, or SB3's short name
-        (``MlpPolicy``)
+        (``MlpPolicy``). For an agent of Stable Baselines 2: the class of SB2 to treat a user's class as
     :param allow: exact dotted names of unknown classes and functions to keep: SB3 imports and calls them. All others
         are dropped, and an unknown policy class is replaced by SB3's own for the algorithm and observations if all
         weights fit it
@@ -227,7 +229,7 @@ def _rebuild_sb2(
         context.refused += converted.undecodable
     made = rebuild_entries(context)
     context.raise_refused()
-    rows = add_values(merge_reports(converted, context.rows), archive, made, name)
+    rows = add_values(merge_reports(converted, context.rows, assigned), archive, made, name)
     requires = tuple(context.allowed.required)
     return Rebuilt(made, RebuildReport(name, None, options.target.version, rows, requires, converted.original))
 

@@ -21,6 +21,7 @@ from sbformat.tools.rebuild.report import Row
 from sbformat.tools.rebuild.sb2.algorithms import CONVERSIONS, REFUSED
 from sbformat.tools.rebuild.sb2.common_keys import convert_common_keys
 from sbformat.tools.rebuild.sb2.interface import Keys, Sb2Agent, Undecodable, decode_all
+from sbformat.tools.rebuild.sb2.recurrent import convert_recurrent_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,6 +72,8 @@ def convert_agent(archive: Archive, *, policy_class: str | None = None) -> Conve
         network = conversion.network(agent)
         keys = Keys(agent)
         conversion.keys(agent, keys)
+        if network.algorithm == "RecurrentPPO":
+            convert_recurrent_keys(agent, keys)
     except UnsupportedError as error:
         message = f"an agent of {agent.algorithm} of Stable Baselines 2: {error.message}; {_WORKS}"
         raise UnsupportedError(message, entry=error.entry) from None

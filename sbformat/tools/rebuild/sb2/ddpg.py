@@ -198,10 +198,10 @@ def _read_network(agent: Sb2Agent) -> _Network:
     net = find_mlp(agent.model, "model/pi", (ddpg_actor,)).net
     refuse_layer_norm(is_normed=net.is_normed)
     inputs = read_inputs(agent, net.inputs)
-    statistics = _read_statistics(agent, "normalize_observations", _OBSERVATIONS, inputs.size)
-    if statistics is not None and inputs.cnn is not None:
-        message = "normalize_observations: SB3 does not normalize images with a mean of each pixel"
+    if inputs.cnn is not None and any(name.startswith(f"{_OBSERVATIONS}/") for name in agent.model.tensors):
+        message = "it normalizes images with statistics of each pixel, and SB3 does not"
         raise UnsupportedError(message)
+    statistics = _read_statistics(agent, "normalize_observations", _OBSERVATIONS, inputs.size)
     activation = read_activation(agent.model.policy.settings.get("act_fun", _ACTIVATION))
     bounds = _find_bounds(agent, inputs, statistics, activation)
     returns = _read_statistics(agent, "normalize_returns", _RETURNS, 1)
@@ -215,13 +215,17 @@ def _read_statistics(agent: Sb2Agent, key: str, scope: str, size: int) -> _Stati
     :raises UnsupportedError: when a part is missing, or is for another number of items
     """
     names = [f"{scope}/{name}:0" for name in ("count", "runningsum", "runningsumsq")]
-    if agent.data.get(key) is not True or not any(map(agent.parameters.__contains__, names)):
+    if agent.data.get(key) is not True or not any(name in agent.model.tensors for name in names):
         return None
-    shape = tuple(agent.model.tensors[names[1]].shape) if names[1] in agent.parameters else ()
+    shape = tuple(agent.model.tensors[names[1]].shape) if names[1] in agent.model.tensors else ()
     require_variables(agent, zip(names, ((), shape, shape)))
     count, total, squares = (agent.array(name, "float64") for name in names)
-    mean, square = ((part / count).astype(np.float32) for part in (total, squares))
-    deviation = np.sqrt(np.maximum(square - mean * mean, np.float32(_LEAST_VARIANCE)))
+    with np.errstate(all="ignore"):
+        mean, square = ((part / count).astype(np.float32) for part in (total, squares))
+        deviation = np.sqrt(np.maximum(square - mean * mean, np.float32(_LEAST_VARIANCE)))
+    if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
+        message = f"{scope}: the statistics are not finite"
+        raise UnsupportedError(message)
     if shape and mean.size != size:
         message = f"{scope}: expected statistics of {size} items, got the shape {shape}"
         raise UnsupportedError(message)

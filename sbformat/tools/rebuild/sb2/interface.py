@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.constants import DATA_ENTRY, SB2_PARAMETERS_ENTRY
-from sbformat.errors import SbformatError
+from sbformat.errors import SbformatError, UnsupportedError
+from sbformat.policies.operators import DTYPES
 from sbformat.tools.rebuild.report import Row
 
 if TYPE_CHECKING:
@@ -59,11 +60,16 @@ class Sb2Agent(NamedTuple):
         """Return a parameter, shape as SB2 has it: (inputs, outputs) for the weights of a layer.
 
         :raises KeyError: when the file has no such parameter
+        :raises UnsupportedError: when it is not numbers that numpy has
         """
         import numpy as np
 
         if name not in self.model.tensors:
             raise KeyError(name)
+        found = self.model.tensors[name].dtype
+        if found not in DTYPES:
+            message = f"expected numbers as the parameter {name}, got {found}"
+            raise UnsupportedError(message, entry=SB2_PARAMETERS_ENTRY)
         self.used.add(name)
         state_dict = self.archive.state_dict(SB2_PARAMETERS_ENTRY)
         return np.asarray(state_dict[name], dtype=dtype)
@@ -195,8 +201,7 @@ class Keys:
         :param place: the key of SB3, or a path below one: ``policy_kwargs/optimizer_kwargs/eps``
         """
         if source in self._agent.data:
-            note = ": ".join(filter(None, (f"part of {place} in SB3", message)))
-            self.rows.append(Row(DATA_ENTRY, source, "translated", note, new_key=place))
+            self.rows.append(Row(DATA_ENTRY, source, "translated", message or f"part of {place}", new_key=place))
             self._done.add(source)
 
     def drop_wrong(self, source: str, expected: str, instead: str) -> None:

@@ -8,7 +8,7 @@ from sbformat.constants import DATA_ENTRY, OPTIMIZER_WORD, POLICY_ENTRY, SB2_PAR
 from sbformat.tools.rebuild.report import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from sbformat.tools.rebuild.report import Action
     from sbformat.tools.rebuild.sb2.convert import Conversion
@@ -17,19 +17,26 @@ if TYPE_CHECKING:
 _FRESH: Final = "a fresh state: SB2 does not save that of its optimizers"
 
 
-def merge_reports(conversion: Conversion, rows: Sequence[Row]) -> tuple[Row, ...]:
+def merge_reports(conversion: Conversion, rows: Sequence[Row], assigned: Collection[str]) -> tuple[Row, ...]:
     """Return the rows of the report.
 
     :param rows: of the rebuild of ``conversion.archive``
+    :param assigned: the keys that the caller assigned
     """
     made: dict[tuple[str, str | None], Row] = {}
     merged = (_merge_row(conversion, row) for row in rows if row.entry == DATA_ENTRY)
-    for row in (*merged, *conversion.rows):
+    for row in (*merged, *(_note_assigned(row, assigned) for row in conversion.rows)):
         earlier = made.get((row.entry, row.key))
         made[row.entry, row.key] = row if earlier is None else _combine(earlier, row)
     silent = {(DATA_ENTRY, key) for key, setting in conversion.settings.items() if _is_bookkeeping(setting)}
     kept = [row for place, row in made.items() if place not in silent or row.action == "dropped"]
     return (*kept, *_report_entries(rows))
+
+
+def _note_assigned(row: Row, assigned: Collection[str]) -> Row:
+    """Return the row of a key of SB2 that was part of another key, for which the caller assigned a value."""
+    is_assigned = row.new_key is not None and row.new_key.partition("/")[0] in assigned
+    return row._replace(message="another value was assigned") if is_assigned else row
 
 
 def _combine(row: Row, other: Row) -> Row:

@@ -28,6 +28,7 @@ _EPSILON: Final = "deepq/eps:0"
 _DQN_BUFFER: Final = 50_000
 _DQN_GRADIENT_NORM: Final = 10
 _TD3_GRADIENT_STEPS: Final = 100
+_MOST_STEPS: Final = 2**31
 _DDPG_NOT_TRAINED_WITH: Final = {
     "nb_eval_steps": "steps of an evaluation during training: EvalCallback of SB3 evaluates",
     "memory_policy": "the class of the replay buffer, which SB3 has its own of",
@@ -115,7 +116,7 @@ def _convert_learning_rates(keys: Keys) -> None:
     actor, critic = keys.get("actor_lr"), keys.get("critic_lr")
     keys.rename("actor_lr", "learning_rate")
     if actor == critic:
-        keys.merge("critic_lr", "learning_rate in SB3, for actor and critic")
+        keys.merge("critic_lr", "learning_rate", "for actor and critic")
         return
     message = "SB3 has one learning rate for actor and critic"
     keys.drop("critic_lr", message, f"actor_lr, {actor}")
@@ -124,13 +125,14 @@ def _convert_learning_rates(keys: Keys) -> None:
 def _convert_normalization(agent: Sb2Agent, keys: Keys) -> None:
     """Report what DDPG does with observations, rewards and gradients."""
     for key, part in (("normalize_observations", "input/obs_rms"), ("normalize_returns", "input/ret_rms")):
-        is_on = keys.get(key) is True
+        if keys.get(key) is not True:
+            keys.drop(key, "nothing is normalized, as in SB3", is_finding=False)
+            continue
         has_statistics = any(name.startswith(part) for name in agent.parameters)
         message = "the statistics are part of the layers" if has_statistics else "the file has no statistics"
-        instead = "the statistics as they are, or VecNormalize for new ones" if is_on else None
-        keys.drop(key, message if is_on else "off", instead, is_finding=is_on)
-    keys.drop("observation_range", "a layer of the networks clips the observations, if any can be beyond",
-              is_finding=False)  # fmt: skip
+        keys.drop(key, f"{message}, and training does not change them", "VecNormalize, for new ones")
+    message = "a layer of the networks clips the observations, if any of the space can be beyond"
+    keys.merge("observation_range", "policy_kwargs/net_arch", message)
     neutral = {
         "enable_popart": (False, "SB3 has no Pop-Art"),
         "return_range": ([float("-inf"), float("inf")], "SB3 does not clip the values of its critics"),
@@ -157,7 +159,7 @@ def _set_or_default(keys: Keys, key: str, default: object) -> None:
 
 def _set_train_freq(keys: Keys, source: str) -> None:
     value = keys.get(source)
-    if type(value) is int and value > 0:
+    if type(value) is int and 0 < value < _MOST_STEPS:
         keys.set("train_freq", TrainFreq(value, EnumMember(_FREQUENCY_UNIT, "step")), source)
     else:
         keys.drop(source, "expected a number of steps", "every step")
@@ -191,9 +193,9 @@ def _convert_her_keys(agent: Sb2Agent, keys: Keys) -> None:
     arguments = {key: keys.get(key) for key in ("n_sampled_goal", "goal_selection_strategy")}
     keys.set("replay_buffer_kwargs", {key: value for key, value in arguments.items() if value is not None},
              "n_sampled_goal", "arguments of HerReplayBuffer")  # fmt: skip
-    keys.merge("goal_selection_strategy", "part of replay_buffer_kwargs in SB3")
-    keys.merge("her_obs_space", "observation_space in SB3")
-    keys.merge("her_action_space", "equal to action_space")
+    keys.merge("goal_selection_strategy", "replay_buffer_kwargs/goal_selection_strategy")
+    keys.merge("her_obs_space", "observation_space")
+    keys.merge("her_action_space", "action_space")
 
 
 def _to_float(value: object) -> object:

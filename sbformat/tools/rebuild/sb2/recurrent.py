@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sbformat.formats.sb2.networks import ActorCritic
     from sbformat.tools.rebuild.report import Row
     from sbformat.tools.rebuild.sb2.images import Images
-    from sbformat.tools.rebuild.sb2.interface import Sb2Agent
+    from sbformat.tools.rebuild.sb2.interface import Keys, Sb2Agent
 
 _SCOPE: Final = "model"
 _ACTIVATION: Final = "tanh"
@@ -33,8 +33,8 @@ _ACTIVATION: Final = "tanh"
 _GATES: Final = (0, 1, 3, 2)
 """The gates of torch, by their position in SB2."""
 _BRANCHES: Final = (("pi", "policy_net"), ("vf", "value_net"))
-_ALGORITHMS: Final = ("PPO2",)
-"""The algorithms whose agents with an LSTM SB3 can train."""
+_ALGORITHMS: Final = ("A2C", "PPO2")
+"""The algorithms whose agents with an LSTM RecurrentPPO can train: A2C is PPO with one epoch of one batch."""
 
 
 def convert_recurrent(agent: Sb2Agent, net: ActorCritic) -> ConvertedNetwork:
@@ -114,3 +114,22 @@ def _list_rows(agent: Sb2Agent, net: ActorCritic) -> list[Row]:
     shared = "in the policy network and in the value network, with the same weights; they are trained apart"
     rows += [parameter_row(f"{_SCOPE}/{step.name}", shared) for step in net.steps[1:] if step.branch == "both"]
     return rows + agent.drop_parameters(f"{_SCOPE}/q", f"{agent.algorithm} neither trains nor uses it")
+
+
+def convert_recurrent_keys(agent: Sb2Agent, keys: Keys) -> None:
+    """Complete the hyper-parameters of an agent with an LSTM.
+
+    With one epoch of one batch, the policy is the one that collected the batch. Then the ratio of PPO's loss is 1, its
+    gradient is that of A2C, and nothing is clipped.
+    """
+    if agent.algorithm != "A2C":
+        return
+    message = "SB3 has no A2C with an LSTM"
+    keys.report_algorithm(message, "RecurrentPPO, with one epoch of one batch: the same steps of the policy")
+    keys.set("n_epochs", 1, None, "A2C takes one step for each batch")
+    steps, count = keys.get("n_steps"), keys.get("n_envs", 1)
+    if type(steps) is int and type(count) is int:
+        keys.set("batch_size", steps * count, None, f"n_steps {steps} * n_envs {count}: one batch")
+    keys.set("clip_range", 0.2, None, "nothing is clipped in the first step of a batch")
+    keys.set("clip_range_vf", None, None, "A2C does not clip the value function")
+    keys.set("target_kl", None, None, "A2C does not stop an update early")

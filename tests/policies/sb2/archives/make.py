@@ -3,6 +3,7 @@
     pip install tensorflow==1.15.5 "protobuf<3.21" "numpy<1.19" "cloudpickle<1.7" scipy pandas joblib gym==0.17.3
     pip install --no-deps stable-baselines==2.10.2
     python tests/policies/sb2/archives/make.py tests/policies/sb2/archives small
+    python tests/policies/sb2/archives/make.py tests/policies/sb2/archives converted
     python tests/policies/sb2/archives/make.py /tmp/large large
     pip install --no-deps stable-baselines==2.0.0
     python tests/policies/sb2/archives/make.py tests/policies/sb2/archives 2.0
@@ -14,7 +15,8 @@ A module of the name mpi4py that says it is alone will do: nothing is trained. I
 numbers, so that no bias is 0 and no scale is 1. Each agent is one zip, of the old releases a pickle;
 ``NAME.predict.npz`` beside it contains ``observations``, deterministic ``actions``, and as SB2 has them
 ``probabilities`` (for a Box mean and deviation), ``value``, ``q_values``, ``samples`` (actions drawn for the first
-observation), and for an LSTM ``masks`` and ``states`` (after each step).
+observation), for an LSTM ``masks`` and ``states`` (after each step), and of an actor with critics ``critics``, their
+values of the observations with the actions ``tried``, from -1 to 1.
 """
 
 # ruff: noqa: NPY002, T201 -- a program, for a release of numpy without generators
@@ -115,13 +117,33 @@ LARGE = [
     ("sac-lncnn", "SAC", "LnCnnPolicy", {"layers": [8], "pad": "SAME"}, TINY, ARM, {}),
     ("td3-cnn", "TD3", "CnnPolicy", {"layers": [8], "pad": "SAME", "one_dim_bias": True}, TINY, ARM, {}),
     ("ddpg-cnn", "DDPG", "CnnPolicy", {"layers": [8], "pad": "SAME"}, TINY, ARM, {"normalize_observations": True}),
+    ("dqn-cnn-dueling", "DQN", "CnnPolicy", {"layers": [8, 7]}, IMAGE, DISCRETE, {}),
+    ("ddpg-cnn-valid", "DDPG", "CnnPolicy", {"layers": [8, 7]}, IMAGE, ARM, {}),
+    ("td3-cnn-valid", "TD3", "CnnPolicy", {"layers": [8]}, IMAGE, ARM, {}),
     ("ppo2-default", "PPO2", "MlpPolicy", {}, BOX4, ARM, {}),
     ("ppo2-lstm-default", "PPO2", "MlpLstmPolicy", {}, BOX4, DISCRETE, {}),
 ]  # fmt: skip
 
+# What rebuild converts to SB3.
+CONVERTED = [
+    ("ppo2-lstm-first", "PPO2", "MlpLstmPolicy",
+     {"n_lstm": 5, "net_arch": ["lstm", 4, {"pi": [3], "vf": [5, 4]}], "act_fun": NN.relu}, BOX4, ARM, {}),
+    ("ppo2-lstm-direct", "PPO2", "MlpLstmPolicy", {"n_lstm": 4, "layers": []}, PIXELS, MULTI, {}),
+    ("a2c-lstm-bits", "A2C", "MlpLstmPolicy", {"n_lstm": 4, "net_arch": ["lstm"]}, BITS, DISCRETE, {"n_envs": 2}),
+    ("dqn-leaky-image", "DQN", "MlpPolicy", {"layers": [6, 5], "act_fun": NN.leaky_relu}, PIXELS, DISCRETE, {}),
+    ("sac-image", "SAC", "MlpPolicy", {"layers": [7, 5]}, PIXELS, ARM, {"ent_coef": 0.2}),
+    ("sac-auto", "SAC", "MlpPolicy", {"layers": [6]}, BOX23_64, ARM, {"ent_coef": "auto_0.5"}),
+    ("td3-tanh", "TD3", "MlpPolicy", {"layers": [7, 5], "act_fun": tf.tanh}, FIVE, ARM_64,
+     {"action_noise": noise(OrnsteinUhlenbeckActionNoise)}),
+    ("ddpg-deep", "DDPG", "MlpPolicy", {"layers": [7, 5, 4]}, spaces.Box(-9, 9, (3,), np.float32), ARM_64,
+     {"normalize_returns": True, "observation_range": (-2.0, 4.0)}),
+    ("ddpg-elu", "DDPG", "MlpPolicy", {"layers": [6, 5], "act_fun": NN.elu}, BITS, ARM, {}),
+    ("ddpg-tanh", "DDPG", "MlpPolicy", {"layers": [6], "act_fun": tf.tanh}, BOX4, ARM, {}),
+    ("her-td3", "TD3", "MlpPolicy", {"layers": [7]}, "box", True, {}),
+]  # fmt: skip
 OLD = [("dqn-first", "DQN", "LnMlpPolicy", {}, BOX4, DISCRETE, {})]
 MIDDLE = [("ddpg-list", "DDPG", "LnMlpPolicy", {"layers": [7, 6]}, BOX4, ARM_64, {"normalize_observations": True})]
-SETS = {"small": SMALL, "large": LARGE, "2.0": OLD, "2.5": MIDDLE}
+SETS = {"small": SMALL, "large": LARGE, "converted": CONVERTED, "2.0": OLD, "2.5": MIDDLE}
 
 
 class Env(gym.Env):
@@ -250,10 +272,25 @@ def record(model: Any, observations: Any) -> Any:
     return found
 
 
+def record_critics(model: Any, observations: Any, random: Any) -> Any:
+    """Return the values that the critics give to actions."""
+    tried = random.uniform(-1, 1, (STEPS, *model.action_space.shape)).astype(np.float32)
+    if type(model).__name__ == "DDPG":
+        critics, placeholders = [model.critic_tf], (model.obs_train, model.actions)
+    else:
+        placeholders = model.observations_ph, model.actions_ph
+        given = {"create_vf": False} if type(model).__name__ == "SAC" else {}
+        with model.graph.as_default(), tf.variable_scope("model", reuse=True):
+            made = model.policy_tf.make_critics(model.processed_obs_ph, model.actions_ph, reuse=True, **given)
+        critics = [critic for critic in made[:2] if critic is not None]
+    values = model.sess.run(critics, dict(zip(placeholders, (observations, tried))))
+    return {"tried": tried, "critics": np.concatenate(values, axis=-1)}
+
+
 def main() -> None:
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    has_zips = sys.argv[2] in ("small", "large")
+    has_zips = sys.argv[2] in ("small", "large", "converted")
     for number, row in enumerate(SETS[sys.argv[2]]):
         name, count = row[0], row[-1].get("n_envs", 1)
         random = np.random.RandomState(number)
@@ -264,6 +301,8 @@ def main() -> None:
         observations = observe(inner.observation_space, random)
         is_lstm = "lstm" in name
         found = record_lstm(model, observations, count, random) if is_lstm else record(model, observations)
+        if sys.argv[2] == "converted" and type(inner).__name__ in ("DDPG", "SAC", "TD3"):
+            found.update(record_critics(inner, observations, random))
         model.save(str(folder / f"{name}.{'zip' if has_zips else 'pkl'}"))
         np.savez(str(folder / f"{name}.predict.npz"), observations=observations, **found)
         print(name, {key: value.shape for key, value in found.items()})
