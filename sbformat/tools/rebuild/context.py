@@ -227,7 +227,7 @@ class RebuildContext:
         if is_finding is None:
             is_finding = is_hyperparameter(key.partition("/")[0], self.algorithm)
         is_name = isinstance(was, (Global, Reference))
-        shown = None if was is None else escape(str(was) if is_name else render_line(was), 200)
+        shown = None if was is None else escape(str(was) if is_name else render_line(was, key), 200)
         self.rows.append(Row(DATA_ENTRY, key, "dropped", message, instead, shown, is_finding))
         return DROPPED
 
