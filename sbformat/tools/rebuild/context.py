@@ -71,6 +71,8 @@ class RebuildContext:
         self.family = family
         self.options = options
         self.assigned = assigned
+        self.has_defaults = decoded is not None
+        """Whether the result has SB3's default for a value that is dropped: a converted agent has every key."""
         self.her_observation: HerObservation | None = None
         """The parts of an observation, in an archive of HER before SB3 1.1."""
         self.why_no_her_observation = ""

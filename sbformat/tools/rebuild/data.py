@@ -21,7 +21,7 @@ from sbformat.schema import known_keys
 from sbformat.tools.rebuild import buffers, releases
 from sbformat.tools.rebuild.check_data import check_data
 from sbformat.tools.rebuild.context import DROPPED
-from sbformat.tools.rebuild.defaults import describe_default
+from sbformat.tools.rebuild.defaults import CONSTRUCTOR_VALUES, describe_default
 from sbformat.tools.rebuild.encode import PRIVATE, encode_value, is_private, iter_parts, iter_texts
 from sbformat.tools.rebuild.policy_class import rebuild_policy_class
 from sbformat.tools.rebuild.policy_kwargs import add_required_arguments, check_assigned, rebuild_policy_kwargs
@@ -88,6 +88,8 @@ def rebuild_data(context: RebuildContext) -> dict[str, Any]:
     if options.policy_class is not None and "policy_class" not in made:
         made["policy_class"] = rebuild_policy_class(context, "policy_class", None)
     check_data(context, made)
+    if context.has_defaults:
+        _add_defaults(context, made)
     _add_missing(context, made)
     return made
 
@@ -342,6 +344,13 @@ def _rebuild_env_count(context: RebuildContext, key: str, value: object) -> Any:
 
 
 # -- what later releases need -------------------------------------------------------------------------
+
+
+def _add_defaults(context: RebuildContext, made: dict[str, Any]) -> None:
+    """Set what was dropped to the values that SB3 uses instead: other keys than SB3's own identify no algorithm."""
+    for key, value in CONSTRUCTOR_VALUES[context.algorithm].items():
+        if key in context.archive.data and key not in made:
+            made[key] = value
 
 
 def _add_missing(context: RebuildContext, made: dict[str, Any]) -> None:

@@ -26,7 +26,7 @@ class Frame:
         self.position = 0
         self.stack: list[Any] = []
         self.loops: list[tuple[int, int]] = []
-        """Of SETUP_LOOP: where BREAK_LOOP continues, and the height of the stack."""
+        """Of SETUP_LOOP and other blocks: where BREAK_LOOP continues, and the height of the stack."""
         self.result: Any = RUNNING
 
     def pop(self) -> Any:

@@ -45,6 +45,10 @@ def execute(machine: Machine, frame: Frame) -> Any:
     return frame.result
 
 
+_NO_LOOP: Final = -2
+"""The target of a block that is not a loop."""
+
+
 # -- variables ----------------------------------------------------------------------------------------
 
 
@@ -203,16 +207,24 @@ def _setup_loop(_machine: Machine, frame: Frame, target: int) -> None:
     frame.loops.append((target, len(frame.stack)))
 
 
+def _setup_block(machine: Machine, frame: Frame, _: Any) -> None:
+    """SETUP_FINALLY and SETUP_EXCEPT: the handler is never reached, because an error ends the analysis."""
+    _setup_loop(machine, frame, _NO_LOOP)
+
+
 def _pop_block(_machine: Machine, frame: Frame, _: Any) -> None:
     if not frame.loops:
         refuse("its bytecode ends a block that it did not start")
     frame.loops.pop()
 
 
-def _break(_machine: Machine, frame: Frame, _: Any) -> None:
+def _break(machine: Machine, frame: Frame, _: Any) -> None:
     if not frame.loops:
         refuse("its bytecode ends a block that it did not start")
     target, height = frame.loops.pop()
+    if target == _NO_LOOP:
+        _break(machine, frame, None)
+        return
     del frame.stack[height:]
     frame.position = target
 
@@ -326,6 +338,7 @@ _DO: Final[Mapping[str, Callable[[Machine, Frame, Any], None]]] = {
     "raise": _raise,
     "return": _return,
     "rotate": _rotate,
+    "setup_block": _setup_block,
     "setup_loop": _setup_loop,
     "store": _store,
     "store_deref": _store_deref,

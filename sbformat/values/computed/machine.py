@@ -171,7 +171,7 @@ class Machine:
                 return refuse(f"it calls {function.name} with unusual arguments")
         if isinstance(function, Known) and len(args) == 1 and not keywords:
             return _apply_schedule(self, function, require_number(args[0]))
-        if isinstance(function, Object) and "__call__" in function.methods:
+        if isinstance(function, Object) and "__call__" in function.methods and not function.is_class:
             return self.call(self.get_attribute(function, "__call__"), args, keywords)
         return refuse(function.reason if isinstance(function, Unusable) else f"it calls {describe(function)}")
 
@@ -186,7 +186,7 @@ class Machine:
             refuse("it uses an object that computes its attributes")
         found = convert(methods[name]) if name in methods and name not in owner.attributes else None
         if isinstance(found, Closure):
-            return Method(found, (owner,), {})
+            return found if owner.is_class else Method(found, (owner,), {})
         if name in owner.attributes:
             return convert(owner.attributes[name])
         if name not in methods:

@@ -18,6 +18,7 @@ from sbformat.values.types import (
     CarriedClass,
     CarriedObject,
     ConstantSchedule,
+    Cycle,
     Described,
     FloatSchedule,
     Function,
@@ -79,10 +80,11 @@ class Package(NamedTuple):
 
 
 class Object(NamedTuple):
-    """An object of a class pickled by value, or a namespace."""
+    """An object of a class pickled by value, the class itself, or a namespace."""
 
     attributes: dict[str, object]
     methods: dict[str, object]
+    is_class: bool = False
 
 
 class Table(NamedTuple):
@@ -242,6 +244,8 @@ def _convert_partial(value: Partial, conversion: _Conversion) -> Any:
 def _convert_described(value: Described, conversion: _Conversion) -> Any:
     if value.kind == "types.SimpleNamespace":
         return Object(dict(part for part in value.parts if type(part) is tuple and len(part) == 2), {})
+    if value.kind == "builtins.slice" and all(part is None or type(part) is int for part in value.parts):
+        return slice(*value.parts) if len(value.parts) in (2, 3) else Unusable("it takes an unusual part of a list")
     if value.kind == "method" and len(value.parts) == 2:
         function, owner = map(conversion.convert, value.parts)
         return Method(function, (owner,), {})
@@ -261,6 +265,8 @@ _CONVERTERS: Final[tuple[tuple[Any, Callable[[Any, _Conversion], Any]], ...]] = 
     (LinearSchedule, _convert_schedule),
     (FloatSchedule, _convert_float_schedule),
     (CarriedObject, _convert_object),
+    (CarriedClass, lambda value, _: Object({}, _collect_methods(value), is_class=True)),
+    (Cycle, lambda *_: Unusable("it refers to itself")),
     (Partial, _convert_partial),
     (Described, _convert_described),
     (Module, lambda value, _: Package(value.name)),

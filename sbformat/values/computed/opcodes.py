@@ -148,12 +148,17 @@ ROT_FOUR                          6      -      -      -      -
 ROT_N                             99     -      -      -      -
 ROT_THREE                         3      -      -      -      -
 ROT_TWO                           2      -      -      -      -
+SETUP_EXCEPT                      121    -      -      -      -
+SETUP_FINALLY                     122    -      -      -      -
 SETUP_LOOP                        120    -      -      -      -
 SET_FUNCTION_ATTRIBUTE            -      -      -      106    108
+STORE_ATTR                        95     95+4   95+4   108+4  110+4
 STORE_DEREF                       137    138    138    109    111
 STORE_FAST                        125    125    125    110    112
 STORE_FAST_LOAD_FAST              -      -      -      111    113
 STORE_FAST_STORE_FAST             -      -      -      112    114
+STORE_GLOBAL                      97     97     97     113    115
+STORE_SUBSCR                      60     60+1   60+1   39+1   38+1
 SWAP                              -      99     99     115    117
 TO_BOOL                           -      -      -      40+3   39+3
 UNARY_NEGATIVE                    11     11     11     42     41

@@ -1,0 +1,262 @@
+"""Schedules that are understood from their bytecode: against CPython's own results, and what is refused."""
+
+from __future__ import annotations
+
+import math
+import opcode
+import random
+import sys
+from typing import Any, Final
+
+import pytest
+
+import sbformat
+from sbformat.values.computed import ComputedSchedule, examine, understand
+from sbformat.values.computed.opcodes import (
+    PYTHON_3_9,
+    PYTHON_3_10,
+    PYTHON_3_11,
+    PYTHON_3_12,
+    PYTHON_3_13,
+    PYTHON_3_14,
+    load_opcodes,
+)
+from sbformat.values.types import ConstantSchedule, FloatSchedule, Function, LinearSchedule
+from tests.values.computed.pickled_schedules import RELEASES, load
+
+KINDS: Final = {
+    ConstantSchedule: "constant",
+    LinearSchedule: "linear",
+    ComputedSchedule: "computed",
+    type(None): "none",
+}
+
+
+def value_at(schedule: Any, progress: float) -> float:
+    """What SB3 computes for a schedule."""
+    if isinstance(schedule, ConstantSchedule):
+        return schedule.value
+    if isinstance(schedule, ComputedSchedule):
+        return schedule.sample(progress)
+    if 1 - progress > schedule.end_fraction:
+        return schedule.end
+    return schedule.start + (1 - progress) * (schedule.end - schedule.start) / schedule.end_fraction
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_each_schedule_is_understood_as_its_cpython_computes_it(release: str) -> None:
+    for name, pickled in load(release).items():
+        schedule = understand(pickled.decode())
+        assert KINDS[type(schedule)] == pickled.kind, (name, examine(pickled.decode()))
+        for step, value in enumerate(pickled.values or ()):
+            assert math.isclose(value_at(schedule, step / 50), value, rel_tol=1e-12, abs_tol=1e-18), (name, step)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_enough_schedules_are_pickled_of_each_kind(release: str) -> None:
+    kinds = [pickled.kind for pickled in load(release).values()]
+    assert len(kinds) >= 110
+    assert all(kinds.count(kind) >= 10 for kind in KINDS.values())
+
+
+def test_a_schedule_means_the_same_in_every_release() -> None:
+    """Formulas may differ in how their branches are nested, as bytecode does."""
+    for name, pickled in load("3.14").items():
+        expected = understand(pickled.decode())
+        for release in RELEASES:
+            found = understand(load(release)[name].decode()) if name in load(release) else expected
+            if isinstance(expected, ComputedSchedule) and isinstance(found, ComputedSchedule):
+                values = [(found.sample(step / 50), expected.sample(step / 50)) for step in range(51)]
+                assert all(one == other for one, other in values), (name, release)
+            else:
+                assert found == expected, (name, release)
+
+
+SCHEDULES: Final = {
+    "lambda": LinearSchedule(0.0003, 0.0, 1.0),
+    "two_values": LinearSchedule(0.00025, 2.5e-06, 1.0),
+    "linear_fn": LinearSchedule(1.0, 0.05, 0.1),
+    "floor_max": LinearSchedule(0.0003, 1e-05, 1 - 1e-05 / 0.0003),
+    "constant_integer": ConstantSchedule(1),
+    "constant_closure": ConstantSchedule(0.2),
+    "object_of_subclass": LinearSchedule(0.001, 0.0001, 0.9),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_the_numbers_of_a_schedule(name: str) -> None:
+    assert understand(load("3.11")[name].decode()) == SCHEDULES[name]
+
+
+TEXTS: Final = {
+    "square": "0.0003 * p ** 2",
+    "steps": "0.001 if p > 0.5 else 0.0001",
+    "three_steps": "0.001 if p > 0.66 else 0.0005 if p > 0.33 else 0.0001",
+    "chained": "(0.001 if p <= 0.75 else 0.0001) if 0.25 < p else 0.0001",
+    "cosine": "1e-06 + 0.00029899999999999995 * (0.5 * (1 + cos(3.141592653589793 * (1 - p))))",
+    "warm_up": "0.0003 * min((1 - p) / 0.1, 1.0, p / 0.9)",
+    "triangle": "0.001 * (1 - abs(2 * p - 1))",
+    "nested": "1e-06 + 0.099999 * (0.5 * (1 + cos(3.141592653589793 * (1 - p))))",
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_formula_of_a_schedule(name: str) -> None:
+    schedule = understand(load("3.13")[name].decode())
+    assert isinstance(schedule, ComputedSchedule)
+    assert schedule.text == TEXTS[name]
+    for step in range(51):  # the formula is Python
+        names = {"p": step / 50, "cos": math.cos, "min": min, "abs": abs}
+        assert eval(schedule.text, names) == schedule.sample(step / 50)  # noqa: S307
+
+
+REASONS: Final = {
+    "prints": "it uses print, which the file does not contain",
+    "writes_a_global": "it changes a global variable",
+    "counts": "it changes a variable that it shares with others",
+    "divides_by_zero": "it has no finite value at progress 0",
+    "infinite_power": "it fails: a power is too large",
+    "raises": "it raises an error for some progress",
+    "returns_none": "it returns None",
+    "generator": "it is a generator",
+    "random": "it uses numpy.random, which is not arithmetic that is known here",
+    "two_arguments": "it needs more arguments than the remaining progress",
+}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_why_a_function_is_not_understood(release: str) -> None:
+    assert {name: examine(load(release)[name].decode()) for name in REASONS} == {
+        name: (None, reason) for name, reason in REASONS.items()
+    }
+
+
+def test_a_function_that_is_understood_is_still_code_for_a_scan() -> None:
+    for name in ("lambda", "constant_closure", "square"):
+        assert sbformat.scan(load("3.11")[name].data).verdict == "code"
+        assert load("3.11")[name].decode().schedule is None
+
+
+def test_a_wrapper_of_sb3_is_looked_into() -> None:
+    function = load("3.11")["lambda"].decode()
+    assert understand(FloatSchedule(FloatSchedule(function))) == LinearSchedule(0.0003, 0.0, 1.0)
+    assert understand(FloatSchedule(ConstantSchedule(0.5))) == ConstantSchedule(0.5)
+
+
+@pytest.mark.parametrize("value", [None, 1, "p", [], {}, object(), math.nan])
+def test_other_values_are_not_schedules(value: object) -> None:
+    assert examine(value).schedule is None
+    assert examine(value).reason in (
+        "it is not a function whose bytecode is in the file",
+        "it uses a value that is not known here",
+    )
+
+
+def test_a_computed_schedule_has_no_value_where_python_fails() -> None:
+    schedule = understand(load("3.11")["square_root"].decode())
+    assert isinstance(schedule, ComputedSchedule)
+    assert math.isnan(schedule.sample(-1.0))
+    assert schedule.sample(0.25) == 0.00015
+
+
+# -- the table of opcodes -----------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 15), reason="of releases up to 3.14")
+def test_the_table_has_the_numbers_of_this_cpython() -> None:
+    by_release = {10: PYTHON_3_10, 11: PYTHON_3_11, 12: PYTHON_3_12, 13: PYTHON_3_13, 14: PYTHON_3_14}
+    release = by_release[sys.version_info[1]]
+    caches: Any = getattr(opcode, "_inline_cache_entries", {})
+    for number, row in load_opcodes(release).items():
+        if row.name in opcode.opmap:
+            assert opcode.opmap[row.name] == number
+            found = caches.get(row.name, 0) if isinstance(caches, dict) else caches[number]
+            assert found == row.caches
+        else:
+            assert release is PYTHON_3_10, row.name  # whose column is also that of older releases
+
+
+def test_a_release_has_each_number_once() -> None:
+    for release in (PYTHON_3_9, PYTHON_3_11, PYTHON_3_12, PYTHON_3_13, PYTHON_3_14):
+        assert len({row.name for row in load_opcodes(release).values()}) == len(load_opcodes(release))
+    assert len(load_opcodes(PYTHON_3_9)) > 70
+
+
+# -- hostile bytecode ---------------------------------------------------------------------------------
+
+
+def change_code(function: Function, **parts: Any) -> Function:
+    code = function.code
+    assert code is not None
+    return Function(**{**vars(function), "code": code._replace(**parts)})
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_any_bytecode_gives_a_schedule_or_a_reason(release: str) -> None:
+    chance = random.Random(release)  # noqa: S311 -- the same in every run
+    for pickled in load(release).values():
+        function = pickled.decode()
+        if not isinstance(function, Function) or function.code is None:
+            continue
+        for _ in range(8):
+            bytecode = bytearray(function.code.bytecode)
+            for _ in range(chance.choice((1, 1, 2, 5))):
+                bytecode[chance.randrange(len(bytecode))] = chance.choice((chance.randrange(256), 0, 1, 255, 144, 71))
+            cut = chance.choice((len(bytecode), len(bytecode), chance.randrange(len(bytecode) + 1)))
+            schedule, reason = examine(change_code(function, bytecode=bytes(bytecode[:cut])))
+            assert (schedule is None) is bool(reason)
+
+
+HOSTILE: Final = {
+    "no bytecode": b"",
+    "an odd number of bytes": bytes.fromhex("7c00640014005300 00"),
+    "an empty stack": bytes.fromhex("14005300"),
+    "no return": bytes.fromhex("7c00"),
+    "a constant that is not there": bytes.fromhex("64ff5300"),
+    "a variable that is not there": bytes.fromhex("7cff5300"),
+    "a jump into an argument": bytes.fromhex("6e017c005300"),
+    "a jump after the end": bytes.fromhex("6e7f7c005300"),
+    "a jump to itself": bytes.fromhex("7100"),
+    "an argument of more than 31 bits": bytes.fromhex("90ff90ff90ff90ff64005300"),
+    "arguments that are never used": bytes.fromhex("900190019001"),
+    "a stack that grows": bytes.fromhex("7c007100"),
+    "an end of a block that has no start": bytes.fromhex("57007c005300"),
+    "a list that grows": bytes.fromhex("67007c0091017102"),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_hostile_bytecode_is_refused(what: str) -> None:
+    function = change_code(load("3.8")["lambda"].decode(), bytecode=HOSTILE[what], linetable=b"")
+    schedule, reason = examine(function)
+    assert schedule is None
+    assert reason.isprintable()
+
+
+def test_the_argument_of_a_jump_is_counted_as_its_release_does() -> None:
+    """3.9 counts bytes, 3.10 two bytes: only its line table says which of the two compiled a function."""
+    bytecode = bytes.fromhex("6e02 6401 5300 7c00 5300".replace(" ", ""))  # JUMP_FORWARD 2 over LOAD_CONST, or more
+    function = change_code(load("3.10")["lambda"].decode(), bytecode=bytecode, linetable=b"\x0a\x01")
+    assert understand(function) == LinearSchedule(1.0, 0.0, 1.0)
+    older = change_code(function, linetable=b"\x00\x01")
+    assert understand(older) is None  # returns what is on an empty stack
+
+
+@pytest.mark.parametrize(("times", "is_understood"), [(100, True), (140, True), (160, False), (2000, False)])
+def test_the_depth_of_a_formula_is_bounded(times: int, is_understood: bool) -> None:  # noqa: FBT001
+    bytecode = bytes.fromhex("7c00") + bytes.fromhex("7c001400") * times + bytes.fromhex("5300")
+    function = change_code(load("3.8")["lambda"].decode(), bytecode=bytecode, linetable=b"")
+    assert (understand(function) is not None) is is_understood
+
+
+@pytest.mark.parametrize(("times", "is_understood"), [(6, True), (10, False)])
+def test_the_number_of_branches_is_bounded(times: int, is_understood: bool) -> None:  # noqa: FBT001
+    """Each condition, ``p * p * n > 0.5``, is undecided, so that the paths are more by a power of two."""
+    condition = bytes.fromhex("7c007c0014006401 6b04".replace(" ", ""))
+    bytecode = b""
+    for _ in range(times):
+        bytecode += condition + bytes((0x72, len(bytecode) + len(condition) + 2))
+    function = change_code(
+        load("3.8")["lambda"].decode(), bytecode=bytecode + bytes.fromhex("7c007c0014005300"), linetable=b""
+    )
+    assert (understand(function) is not None) is is_understood
