@@ -226,9 +226,9 @@ def test_an_optimizer_displays_its_other_values() -> None:
 def test_a_state_dict_of_many_tensors_is_counted_in_part() -> None:
     array = np.zeros(2, np.float32)
     state_dict = sbformat.StateDict.from_arrays({f"layer{number}": array for number in range(10_100)})
-    start = time.perf_counter()
+    start = time.process_time()
     line, page = check_display(state_dict)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
     assert line.startswith("<StateDict: at least 10,000 tensors, 20,000 float32, 78.1 KiB; layer0 2, layer1 2, \u2026>")
     assert "\u2026 and 9,950 more" in page.text
 

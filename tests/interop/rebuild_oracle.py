@@ -62,13 +62,9 @@ REFUSED: Final = {
 }
 """No target has such a network; with the reason."""
 CARRIED: Final[dict[str, frozenset[str]]] = {
-    "*/ppo-MlpPolicy-lambda.zip": frozenset({"learning_rate"}),
-    "*/ppo-MlpPolicy-numpylr.zip": frozenset({"learning_rate"}),
-    "*/ppo-MlpPolicy-schedules.zip": frozenset({"learning_rate", "clip_range"}),
-    "sb3/linyiLYi_snake-ai__main__trained_models_mlp__ppo_snake_final.zip": frozenset({"learning_rate", "clip_range"}),
     "sb3/lewis841214_stable-baselines3__her_bit_env.zip": frozenset({"replay_buffer_kwargs/goal_selection_strategy"}),
 }
-"""Values that are code of users, that only their packages can make, or that only their own SB3 had."""
+"""Values that only the packages of users can make, or that only their own SB3 had."""
 CONTRADICTORY: Final = ("sb3/bb515_*__logs__best_model.zip@2b1a71ac",)
 """Their ``lr_schedule`` is another one than their ``learning_rate``, of which every SB3 makes it anew."""
 GONE: Final = frozenset(
@@ -99,7 +95,7 @@ def loadable(paths: list[Path]) -> list[Path]:
 
 
 def carried(name: str) -> frozenset[str]:
-    """The keys that are code of users."""
+    """The keys whose values are not rebuilt."""
     return frozenset().union(*(keys for pattern, keys in CARRIED.items() if fnmatch(name, pattern)))
 
 
@@ -361,6 +357,9 @@ def value_at(meaning: Any, progress: float) -> float:
     """A schedule's value when so much of the training remains."""
     if isinstance(meaning, ArrayInfo):
         return float(meaning.to_numpy().item())
+    if isinstance(meaning, Function) and set(meaning.closure) == {"initial_value", "final_value"}:  # of a user
+        first, last = meaning.closure["initial_value"], meaning.closure["final_value"]
+        return float(last + progress * (first - last))
     if isinstance(meaning, (FloatSchedule, Function)):
         return value_at(meaning.schedule, progress)
     if isinstance(meaning, ConstantSchedule):

@@ -44,7 +44,7 @@ def test_a_hostile_argument_takes_neither_time_nor_space() -> None:
         shared = [shared, shared]
     cyclic: list[object] = []
     cyclic += [cyclic, shared]
-    started = time.perf_counter()
+    started = time.process_time()
     for args in (("\x1b" * 10_000_000,), (shared,), (cyclic,), tuple([cyclic] * 100_000)):
         assert len(render_arguments(Call("REDUCE", SYSTEM, args))) <= ARGUMENTS + len("(\u2026)")
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5

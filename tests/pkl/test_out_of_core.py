@@ -243,12 +243,12 @@ def test_persistent_ids_stand_for_themselves() -> None:
 def test_the_walk_costs_no_more_than_the_machine(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "p.pkl"
     path.write_bytes(data)
-    begun = time.perf_counter()
+    begun = time.process_time()
     decode_pickle(data, Budget())
-    whole = time.perf_counter() - begun
-    begun = time.perf_counter()
+    whole = time.process_time() - begun
+    begun = time.process_time()
     decode_large(FileSource(path), Budget())
-    assert time.perf_counter() - begun < 6 * whole + 2
+    assert time.process_time() - begun < 6 * whole + 2
 
 
 # -- empty dicts --------------------------------------------------------------------------------------

@@ -258,9 +258,9 @@ def test_keys_that_cannot_be_hashed(what: str) -> None:
 def test_hashing_that_never_ends(shape: str) -> None:
     key = b")" + b"2\x86" * 60
     raw = pickle(shape.encode("latin-1").replace(b"%s", key), 4)
-    started = time.perf_counter()
+    started = time.process_time()
     report = sbformat.scan(raw)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
     assert report.verdict == "broken"
     assert any("hashes more than" in row.message for row in report.findings)
     shallow = pickle(shape.encode("latin-1").replace(b"%s", b")" + b"2\x86" * 5), 4)
@@ -404,9 +404,9 @@ def test_every_pickle_in_a_row_is_judged(count: int) -> None:
 
 
 def test_more_pickles_than_are_looked_at_are_broken() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     assert sbformat.scan(b"\x80\x02N." * 500_000 + PAYLOAD).verdict in {"broken", "dangerous"}
-    assert time.perf_counter() - started < 8
+    assert time.process_time() - started < 8
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_DEFLATED])

@@ -152,12 +152,12 @@ def test_a_name_can_be_allowed() -> None:
 @pytest.mark.parametrize("piece", ["a,", "[", "'", '"', "!a ", "- ", "? ", "\n ", "a: ", "%41", "!", "!%41", "#"])
 def test_hostile_text_takes_no_time(piece: str) -> None:
     text = ("[!!python/tuple , " + piece * (2_000_000 // len(piece))).encode()
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         assert len(names(text)) <= 1
     except TooManyTokensError:
         assert len(text) > MAX_TOKENS
-    assert time.perf_counter() - started < 4
+    assert time.process_time() - started < 4
 
 
 def test_too_many_tokens_are_broken() -> None:
