@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -84,10 +85,12 @@ def open_agent(
 
     :param statistics: those of the command line
     """
-    from sbformat.folders import find_in_folder
-
     limits = _files.make_limits(args)
-    chosen = find_in_folder(args.path, limits)
+    chosen = None
+    if os.path.isdir(args.path):
+        from sbformat.folders import find_in_folder
+
+        chosen = find_in_folder(args.path, limits)
     if chosen is None:
         return _files.read_archive(args.path, args), statistics
     args.chosen = chosen

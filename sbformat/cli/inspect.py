@@ -8,12 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.archive.kinds import KIND_TITLES, OBJECTS
-from sbformat.cli import _files, _inspect_json, _many, _output, _streams
+from sbformat.cli import _files, _inspect_folder, _inspect_json, _many, _output, _streams
 from sbformat.cli._limits import name_option
 from sbformat.cli._statistics import list_statistics
 from sbformat.constants import OPTIMIZER_WORD
 from sbformat.data import Serialized
-from sbformat.errors import MissingEntryError, escape
+from sbformat.errors import MissingEntryError, UnsupportedError, escape
 from sbformat.values.render import render_line
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ def run(args: argparse.Namespace) -> int:
     import sbformat.tools.inspect
 
     paths = list(_files.expand_paths(args.paths))
+    folders = _inspect_folder.describe_folders(args) if _shows_folders(args) else []
     args.as_table = _is_table(args, len(paths))
     del args.refuse  # a method of the parser, which cannot be sent to other processes
     if args.as_table:
@@ -90,6 +91,8 @@ def run(args: argparse.Namespace) -> int:
     status = _files.EXIT_FINE
     results: list[InspectResult] = []
     printer = _output.Plain() if args.format == "json" else _output.make_printer()
+    if args.format == "text":
+        _inspect_folder.print_folders(printer, folders)
     lost = partial(_make_result, report=None, args=args)
     found = _many.map_files(partial(inspect_one, args=args), paths, args, lost=lost, done="inspected")
     is_collected = args.as_table or args.format == "json"
@@ -103,7 +106,12 @@ def run(args: argparse.Namespace) -> int:
             if done.failure is not None:
                 _output.report_failure(done.failure, lists_problems=False)
             _output.print_recorded(printer, done.shown)
-    return max(status, _print_collected(results, args) if is_collected else status)
+    return max(status, _print_collected(results, args, folders) if is_collected else status)
+
+
+def _shows_folders(args: argparse.Namespace) -> bool:
+    """Return whether to show what belongs together in folders: not beside a table whose columns were chosen."""
+    return bool(args.format == "json" or (args.format == "text" and not (args.columns or args.sort or args.reverse)))
 
 
 def _is_table(args: argparse.Namespace, count: int) -> bool:
@@ -116,13 +124,13 @@ def _is_table(args: argparse.Namespace, count: int) -> bool:
     return bool(args.format != "json")
 
 
-def _print_collected(results: list[InspectResult], args: argparse.Namespace) -> int:
+def _print_collected(results: list[InspectResult], args: argparse.Namespace, folders: list[dict[str, Any]]) -> int:
     """Print the results of all files together, and return the exit status of that."""
     for done in results:
         if done.failure is not None:
             _output.report_failure(done.failure, lists_problems=False)
     if args.format == "json":
-        _output.print_json("inspect", [done.json for done in results if done.json is not None])
+        _output.print_json("inspect", [done.json for done in results if done.json is not None], folders=folders)
         return _files.EXIT_FINE
     from sbformat.cli import _inspect_table
 
@@ -154,8 +162,16 @@ def inspect_one(path: str, args: argparse.Namespace) -> InspectResult:
         return _inspect_json.describe_requested(archive, args)
 
     outcome = _files.report_errors(path, work)
+    if outcome["outcome"] == UnsupportedError.outcome and path not in args.paths and _is_other_zip(path):
+        return InspectResult(_files.EXIT_FINE, None, [], None)  # a zip of something else, found in a folder
     archive, report = found[0] if found and outcome["outcome"] == "ok" else (None, None)
     return _make_result(outcome, report, args, archive)
+
+
+def _is_other_zip(path: str) -> bool:
+    from sbformat.folders.other_zips import is_other_zip
+
+    return is_other_zip(path)
 
 
 def _make_result(
@@ -189,7 +205,7 @@ def _print_text(printer: _output.Plain, outcome: dict[str, Any], report: Inspect
     if report.system_info:
         printer.table("system info", (), list(report.system_info.items()))
     if report.hyperparameters is not None:
-        rows = [(key, _render_data_value(value)) for key, value in report.hyperparameters.items()]
+        rows = [(key, _render_data_value(key, value)) for key, value in report.hyperparameters.items()]
         printer.table("attributes" if report.format in OBJECTS else "hyper-parameters (data)", (), rows)
     if report.statistics is not None:
         rows = list_statistics(report.statistics, with_settings=report.format not in OBJECTS)
@@ -243,13 +259,13 @@ def _list_summary(report: InspectReport) -> list[tuple[str, str]]:
     return rows
 
 
-def _render_data_value(found: Hyperparameter) -> str:
+def _render_data_value(key: str, found: Hyperparameter) -> str:
     value = found.value
     if found.how == "json":
         return value if isinstance(value, str) else json.dumps(value)
     if isinstance(value, Serialized):
         return f"{value.type}, pickled, {_output.format_size(len(value.pickle))}: {found.why}"
-    return render_line(value)
+    return render_line(value, key)
 
 
 def _print_requested(printer: _output.Plain, outcome: dict[str, Any]) -> None:

@@ -7,7 +7,9 @@ import re
 from typing import Final, NamedTuple
 
 _STEPS: Final = re.compile(r"(?:^|[_-])(\d{1,18})_steps$", re.ASCII)
-_KINDS: Final = re.compile(r"(?:^|[_-])(?:vec_?normalize|replay_buffer|obs_rms|ret_rms)(?=$|[_-])", re.IGNORECASE)
+_KINDS: Final = re.compile(
+    r"(?:^|[_-])(?:vec[_-]?normalize|replay[_-]?buffer|obs_rms|ret_rms)(?=$|[_-])", re.IGNORECASE
+)
 _DIGITS: Final = re.compile(r"(\d+)", re.ASCII)
 _LONGEST_NUMBER: Final = 18
 

@@ -89,12 +89,19 @@ class Index:
         """Return the file with the statistics of an agent, or SB2's two; empty when none belongs to it."""
         for place in self.list_places(agent):
             found = self.statistics[place]
-            stems = {parse_name(other.name).stem for other in self.agents[place]}
-            for choose in (_same_step, _same_name, _usual_name, _only_one):
-                chosen = choose(found, agent, stems)
-                if chosen is not None:
-                    return chosen.files
+            chosen = _same_step(found, agent) or _same_name(found, agent) or _usual_name(found)
+            if chosen is None and not self._are_several(place, agent):
+                chosen = _only_one(found)
+            if chosen is not None:
+                return chosen.files
         return ()
+
+    def _are_several(self, place: str, agent: FileName) -> bool:
+        """Return whether a file with any name could be another agent's: one that is not a part of the same run."""
+        names = (parse_name(other.name) for folder in {place, agent.folder} for other in self.agents[folder])
+        return len({name.stem for name in names if name.steps is None and name.stem not in (BEST, agent.stem)}) > (
+            agent.steps is not None or agent.stem == BEST
+        )
 
     def find_buffer(self, agent: FileName) -> str | None:
         """Return the replay buffer of an agent: that of the same step, of its name, or the only one without a step."""
@@ -109,8 +116,8 @@ class Index:
             unnumbered = [item for item in named if item[1].steps is None]
             chosen = [name for name, parsed in unnumbered if parsed.series == agent.stem]
             if not chosen:
-                others = {parse_name(other.name).stem for other in self.agents[place]}
-                chosen = [name for name, parsed in unnumbered if parsed.series not in others]
+                has_others = self._are_several(place, agent)
+                chosen = [name for name, parsed in unnumbered if not (parsed.series and has_others)]
             if len(chosen) == 1:
                 return chosen[0]
         return None
@@ -124,7 +131,7 @@ def _last(name: str) -> str:
     return name.rpartition("/")[2]
 
 
-def _same_step(found: list[Statistics], agent: FileName, _: set[str]) -> Statistics | None:
+def _same_step(found: list[Statistics], agent: FileName) -> Statistics | None:
     """Return the statistics that were saved at the step of a checkpoint."""
     if agent.steps is None:
         return None
@@ -133,13 +140,13 @@ def _same_step(found: list[Statistics], agent: FileName, _: set[str]) -> Statist
     return same[0] if len(same) == 1 else None
 
 
-def _same_name(found: list[Statistics], agent: FileName, _: set[str]) -> Statistics | None:
+def _same_name(found: list[Statistics], agent: FileName) -> Statistics | None:
     """Return the statistics that are called like the agent: ``ppo_vecnormalize.pkl`` beside ``ppo.zip``."""
     same = [item for item in found if item.name.steps is None and item.name.series == agent.stem]
     return same[0] if len(same) == 1 else None
 
 
-def _usual_name(found: list[Statistics], agent: FileName, _: set[str]) -> Statistics | None:  # noqa: ARG001 -- one signature
+def _usual_name(found: list[Statistics]) -> Statistics | None:
     """Return the statistics that have the name of rl_zoo3, that of the Hugging Face tools, or those of SB2's files."""
     for names in (*((name,) for name in WHOLE_FILES), (OBSERVATIONS_FILE, RETURNS_FILE)):
         for item in found:
@@ -148,7 +155,7 @@ def _usual_name(found: list[Statistics], agent: FileName, _: set[str]) -> Statis
     return None
 
 
-def _only_one(found: list[Statistics], agent: FileName, stems: set[str]) -> Statistics | None:
-    """Return the only statistics without a step, unless they are called like another agent."""
-    others = [item for item in found if item.name.steps is None and item.name.series not in stems - {agent.stem}]
+def _only_one(found: list[Statistics]) -> Statistics | None:
+    """Return the only statistics without a step."""
+    others = [item for item in found if item.name.steps is None]
     return others[0] if len(others) == 1 else None

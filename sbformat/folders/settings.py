@@ -82,6 +82,24 @@ def read_settings(path: str, limits: Limits) -> dict[str, Any]:
     return found
 
 
+def read_results(path: str, limits: Limits) -> dict[str, Any]:
+    """Return the values of a ``results.json``, in which the Hugging Face tools store the reward of an evaluation.
+
+    :param path: of the file
+    :param limits: for JSON
+    :raises SbformatError: when it is not JSON of an object, or larger than results are
+    :raises OSError: when it cannot be opened
+    """
+    from sbformat.data import parse_object
+
+    with open(path, "rb") as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        message = f"expected results of at most {MAX_BYTES:,} bytes"
+        raise UnsupportedError(message)
+    return parse_object(data, Budget(limits))
+
+
 def read_normalize(top: str, settings: Sequence[str], limits: Limits) -> bool | None:
     """Return whether observations were normalized, by ``normalize`` of ``config.yml``; None when it does not say.
 

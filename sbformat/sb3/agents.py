@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
@@ -11,7 +10,7 @@ from sbformat.constants import DATA_ENTRY
 from sbformat.errors import SbformatError, UnsupportedError, escape
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
-from sbformat.sb3.installed import ORIGINAL, find_class, find_installed_release, find_name
+from sbformat.sb3.installed import find_class, find_installed_release, find_loader, find_name
 from sbformat.sb3.older_layouts import iter_older_layouts
 from sbformat.sb3.schedules import keep_callable, make_live_schedules
 from sbformat.tools.rebuild import rebuild
@@ -31,6 +30,8 @@ A = TypeVar("A")
 
 _ALWAYS_READ: Final = ("policy_class", "observation_space", "action_space")
 """Keys of ``data`` that ``custom_objects`` may supply to an archive that lacks them: SB3 loads no agent without one."""
+_WITH_DATA_OF_SB3: Final = ("sb3", "folder")
+"""Formats whose ``data`` has SB3's keys; that of SB2 is converted first."""
 _NOT_WORTH_A_WARNING: Final = frozenset({"verbose"})
 """Keys that change what is printed, and nothing else."""
 
@@ -54,7 +55,7 @@ def load(
 
 @overload
 def load(
-    algorithm: str,
+    algorithm: str | None,
     source: Archive | SourceLike,
     env: Any = None,
     device: Any = "auto",
@@ -70,7 +71,7 @@ def load(
 
 
 def load(
-    algorithm: type[Any] | str,
+    algorithm: type[Any] | str | None,
     source: Archive | SourceLike,
     env: Any = None,
     device: Any = "auto",
@@ -92,8 +93,9 @@ def load(
         model = sbformat.sb3.load(PPO, "agent-2020.zip", env=env)
         model = sbformat.sb3.load("TQC", "agent-2020.zip", custom_objects={"learning_rate": 1e-3})
 
-    :param algorithm: a class of SB3 or sb3-contrib, its name (``"PPO"``), or a class that is derived from one
-    :param source: an archive, or a path, bytes or a binary file, as in :func:`sbformat.read`
+    :param algorithm: a class of SB3 or sb3-contrib, its name (``"PPO"``), or a class that is derived from one; None for
+        the algorithm that the archive determines
+    :param source: an archive, or a path, bytes or a binary file, as in :func:`sbformat.read`; also of SB2
     :param env: as in SB3, as are ``device``, ``print_system_info`` and ``force_reset``. Without one, an agent that was
         trained with ``HerReplayBuffer`` is loaded without that buffer, which needs an environment, and with a warning
     :param custom_objects: values by key of ``data`` to use instead of the archive's, as in SB3: a custom schedule or
@@ -107,13 +109,10 @@ def load(
     :raises UnsupportedError: when it is an agent of another algorithm, when SB3 cannot load it without a class that is
         not allowed, when it cannot be rebuilt, and when SB3 is not installed
     :raises SbformatError: when the archive cannot be read
-    :raises TypeError: when ``algorithm`` is neither a class nor a name, and when ``allow`` is a str
+    :raises TypeError: when ``algorithm`` is neither a class nor a name nor None, and when ``allow`` is a str
     """
-    loader = find_class(algorithm)
-    original = getattr(getattr(loader.load, "__func__", None), ORIGINAL, None)
     return load_with(
-        loader.load if original is None else partial(original, loader),
-        loader,
+        None if algorithm is None else find_class(algorithm),
         source,
         env,
         device,
@@ -128,8 +127,7 @@ def load(
 
 
 def load_with(
-    sb3_load: Callable[..., Any],
-    algorithm: type,
+    algorithm: type | None,
     source: Archive | SourceLike,
     env: Any = None,
     device: Any = "auto",
@@ -140,19 +138,20 @@ def load_with(
     allow: Collection[str] = (),
     report: Callable[[RebuildReport], object] | list[RebuildReport] | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    sb3_load: Callable[..., Any] | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Load an agent with a given ``load`` of SB3; its caller's caller is who the warnings are for.
+    """Load an agent as :func:`load` does; the warnings are for the caller of the caller.
 
-    :param sb3_load: SB3's method, bound to the class
+    :param algorithm: a class, or None for that which the archive determines
+    :param sb3_load: SB3's method, bound to the class; by default the method of the class
     """
-    given = dict(custom_objects or {})
     original = read(source, limits=limits)
-    given = {**make_live_schedules(original), **given}
+    given = {**make_live_schedules(original), **dict(custom_objects or {})}
     archive, account = rebuild(
         original,
         target=find_installed_release(),
-        algorithm=find_name(algorithm),
+        algorithm=None if algorithm is None else find_name(algorithm),
         supplied_at_load=_find_supplied(original, given),
         allow=allow,
         limits=limits,
@@ -174,8 +173,9 @@ def load_with(
     if print_system_info:
         archive = archive.replace(system_info=_read_system_info(original))
     arguments = {"env": env, "device": device, "print_system_info": print_system_info, "force_reset": force_reset}
+    load_archive = sb3_load or find_loader(algorithm or find_class(account.algorithm))
     try:
-        return sb3_load(BytesIO(writes(archive)), custom_objects=given, **arguments, **kwargs)
+        return load_archive(BytesIO(writes(archive)), custom_objects=given, **arguments, **kwargs)
     except RuntimeError as error:
         dropped = [_describe(row) for row in account.findings if _key_of(row) in ("policy_class", "policy_kwargs")]
         if not dropped:
@@ -190,8 +190,10 @@ def load_with(
 def _find_supplied(original: Archive, given: Iterable[str]) -> set[str]:
     """Return the keys of ``custom_objects`` that replace a value: SB3 ignores those that ``data`` does not contain.
 
-    A key that was renamed since is found by both names.
+    A key that was renamed since is found by both names. Of SB2, each is replaced after the conversion.
     """
+    if original.format not in _WITH_DATA_OF_SB3:
+        return set()
     present = {*original.data, *_ALWAYS_READ}
     present |= {new for old, new in RENAMED.items() if old in present}
     return {key for key in given if key in present}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
@@ -59,3 +60,9 @@ def find_name(algorithm: type) -> str | None:
     """Return SB3's name of an algorithm, or of the one from which it is derived."""
     names = (cls.__name__ for cls in algorithm.__mro__ if cls.__module__.split(".")[0] in _PACKAGES)
     return next((name for name in names if name in ALGORITHMS), None)
+
+
+def find_loader(algorithm: Any) -> Any:
+    """Return SB3's own ``load`` of a class, also while :func:`~sbformat.sb3.replace_loaders` replaces it."""
+    original = getattr(getattr(algorithm.load, "__func__", None), ORIGINAL, None)
+    return algorithm.load if original is None else partial(original, algorithm)

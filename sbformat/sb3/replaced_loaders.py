@@ -61,7 +61,8 @@ def _unwrap(method: Any) -> Any:
 def _replace_load(original: Any, allow: Collection[str], limits: Limits) -> Callable[..., Any]:
     @wraps(original)
     def load(cls: type, path: Any, *arguments: Any, **kwargs: Any) -> Any:
-        return load_with(partial(original, cls), cls, path, *arguments, allow=allow, limits=limits, **kwargs)
+        own = partial(original, cls)
+        return load_with(cls, path, *arguments, allow=allow, limits=limits, sb3_load=own, **kwargs)
 
     setattr(load, ORIGINAL, original)
     return load

@@ -5,16 +5,17 @@ The function of the file is not created: its formula is evaluated here, operatio
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.schema.assigned import SCHEDULE_KEYS, encode_assigned, find_release
+from sbformat.schema.assigned import encode_assigned, find_release
 from sbformat.tools.rebuild.releases import RECREATED
 from sbformat.values.computed import ComputedSchedule
-from sbformat.values.schedule_meaning import find_meaning
+from sbformat.values.schedule_meaning import SAMPLED, SCHEDULE_KEYS, find_meaning
 from sbformat.values.types import ConstantSchedule
 
 if TYPE_CHECKING:
@@ -55,7 +56,16 @@ class EvaluatedSchedule:
 def make_live_schedules(archive: Archive) -> dict[str, EvaluatedSchedule]:
     """Return the schedules of an archive that no class of SB3 computes, by their keys of ``data``."""
     found = {key: find_meaning(value).schedule for key, value in _decode_schedules(archive).items()}
-    return {key: EvaluatedSchedule(value) for key, value in found.items() if isinstance(value, ComputedSchedule)}
+    return {
+        key: EvaluatedSchedule(value)
+        for key, value in found.items()
+        if isinstance(value, ComputedSchedule) and _is_usable(value)
+    }
+
+
+def _is_usable(schedule: ComputedSchedule) -> bool:
+    """Return whether its values are finite, and the first is one that torch accepts as a learning rate."""
+    return schedule.sample(1.0) >= 0 and all(math.isfinite(schedule.sample(progress)) for progress in SAMPLED)
 
 
 def keep_callable(archive: Archive, original: Archive, given: Container[str]) -> Archive:

@@ -75,6 +75,21 @@ def test_agents_side_by_side_have_the_files_of_their_names(tmp_path: Path) -> No
     }
 
 
+def test_a_file_with_another_name_belongs_to_an_agent_that_is_alone(tmp_path: Path) -> None:
+    files = {
+        "best_model.zip": AGENT,
+        "x.zip": AGENT,
+        "x_9_steps.zip": AGENT,
+        "stats.pkl": STATISTICS,
+        "memory.pkl": BUFFER,
+    }
+    found = describe(make_folder(tmp_path, files))
+    assert {row[2] for row in found.values()} == {("stats.pkl",)}
+    assert [row[3] for row in found.values()] == ["memory.pkl", "memory.pkl", None]
+    found = describe(make_folder(tmp_path, {"y.zip": AGENT}))
+    assert {row[2:4] for row in found.values()} == {((), None)}
+
+
 def test_the_files_of_a_run_may_be_above_its_checkpoints(tmp_path: Path) -> None:
     found = describe(
         make_folder(tmp_path, {

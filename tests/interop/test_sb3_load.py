@@ -20,7 +20,7 @@ import sbformat
 import sbformat.sb3
 from sbformat import UnsupportedError
 from sbformat.pkl import Call, Global
-from tests.helpers.bundled import PPO, SAC
+from tests.helpers.bundled import PPO, ROOT, SAC
 from tests.helpers.old_archives import OLD, blob, reference, with_keys
 from tests.helpers.shared_files import CORPUS
 
@@ -198,6 +198,65 @@ def test_an_agent_of_her_is_loaded_without_an_environment(tmp_path: Path) -> Non
         whole = sbformat.sb3.load(sb3.SAC, tmp_path / "her.zip", env=env, device="cpu")
     assert type(whole.replay_buffer) is sb3.HerReplayBuffer
     assert whole.learn(32).num_timesteps == 32
+
+
+def test_functions_of_users_stay_functions_and_are_not_run(tmp_path: Path) -> None:
+    """A constant is SB3's own, as is a line; any other pure function is evaluated by its formula."""
+    schedules = {"learning_rate": lambda p: 0.25 * p**2, "clip_range": lambda p: 0.5 if p > 0.5 else 0.125}
+    sb3.PPO("MlpPolicy", "CartPole-v1", device="cpu", clip_range_vf=lambda p: p, **schedules).save(tmp_path / "a.zip")
+    sb3.PPO("MlpPolicy", "CartPole-v1", device="cpu", learning_rate=lambda _: 0.001).save(tmp_path / "b.zip")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = sbformat.sb3.load(sb3.PPO, tmp_path / "a.zip", device="cpu")
+        constant = sbformat.sb3.load(sb3.PPO, tmp_path / "b.zip", device="cpu")
+    assert type(model.learning_rate) is sbformat.sb3.EvaluatedSchedule
+    assert "p" in repr(model.learning_rate)
+    for progress in (1.0, 0.75, 0.5, 0.25, 0.0):
+        assert model.learning_rate(progress) == schedules["learning_rate"](progress)
+        assert model.lr_schedule(progress) == schedules["learning_rate"](progress)
+        assert model.clip_range(progress) == schedules["clip_range"](progress)
+        assert model.clip_range_vf(progress) == progress
+    assert type(constant.learning_rate) is sb3.common.utils.ConstantSchedule
+    assert constant.learning_rate(0.0) == 0.001
+    env = sb3.common.env_util.make_vec_env("CartPole-v1", 1)
+    model = sbformat.sb3.load(sb3.PPO, tmp_path / "a.zip", env, "cpu", n_steps=8, batch_size=8)
+    assert model.learn(16).num_timesteps == 16
+    model.save(tmp_path / "again.zip")
+    again = sb3.PPO.load(tmp_path / "again.zip", device="cpu")
+    assert again.learning_rate(0.5) == pytest.approx(0.0625)
+    given = {"learning_rate": 0.5, "clip_range": 0.25}
+    model = sbformat.sb3.load(sb3.PPO, tmp_path / "a.zip", device="cpu", custom_objects=given)
+    assert (model.learning_rate, model.clip_range(0.0)) == (0.5, 0.25)
+    assert sbformat.sb3.load(sb3.PPO, tmp_path / "b.zip", device="cpu", learning_rate=0.5).learning_rate == 0.5
+
+
+def test_a_function_that_is_not_a_rate_is_not_kept(tmp_path: Path) -> None:
+    """It begins below 0, which torch refuses, or is not a number somewhere."""
+    for function in (lambda p: p**2 - 3, lambda _: -1.0, lambda p: 1.0 / (p * p - 0.25)):
+        model = sb3.PPO("MlpPolicy", "CartPole-v1", device="cpu")
+        model.learning_rate = function
+        model.save(tmp_path / "a.zip")
+        with pytest.warns(UserWarning, match="not as it was saved: learning_rate"):
+            loaded = sbformat.sb3.load(sb3.PPO, tmp_path / "a.zip", device="cpu")
+        assert loaded.learning_rate == 3e-4
+
+
+def test_the_archive_can_determine_the_algorithm() -> None:
+    assert type(sbformat.sb3.load(None, OLD, device="cpu")) is sb3.PPO
+    assert type(sbformat.sb3.load(None, SAC, device="cpu")) is sb3.SAC
+
+
+def test_an_agent_of_sb2_becomes_one_of_sb3() -> None:
+    path = ROOT / "tests" / "policies" / "sb2" / "archives" / "a2c-leaky-bits.zip"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = sbformat.sb3.load(None, path, device="cpu", custom_objects={"gamma": 0.5, "dummy": 1})
+    assert (type(model), model.gamma, hasattr(model, "dummy")) == (sb3.A2C, 0.5, False)
+    observations = np.stack([model.observation_space.sample() for _ in range(20)])
+    ours = sbformat.load_policy(path).predict(observations, deterministic=True)[0]
+    np.testing.assert_array_equal(model.predict(observations, deterministic=True)[0], ours)
+    with pytest.raises(UnsupportedError, match="becomes one of A2C, not of 'PPO'"):
+        sbformat.sb3.load(sb3.PPO, path)
 
 
 def test_a_class_outside_sb3_is_imported_only_when_it_is_allowed() -> None:

@@ -71,6 +71,8 @@ class RebuildContext:
         self.family = family
         self.options = options
         self.assigned = assigned
+        self.has_defaults = decoded is not None
+        """Whether the result has SB3's default for a value that is dropped: a converted agent has every key."""
         self.her_observation: HerObservation | None = None
         """The parts of an observation, in an archive of HER before SB3 1.1."""
         self.why_no_her_observation = ""
@@ -227,7 +229,7 @@ class RebuildContext:
         if is_finding is None:
             is_finding = is_hyperparameter(key.partition("/")[0], self.algorithm)
         is_name = isinstance(was, (Global, Reference))
-        shown = None if was is None else escape(str(was) if is_name else render_line(was), 200)
+        shown = None if was is None else escape(str(was) if is_name else render_line(was, key), 200)
         self.rows.append(Row(DATA_ENTRY, key, "dropped", message, instead, shown, is_finding))
         return DROPPED
 
