@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _OPTIMIZER: Final = "policy_kwargs/optimizer_kwargs"
 _RMSPROP_TF: Final = Reference("stable_baselines3.common.sb2_compat.rmsprop_tf_like", "RMSpropTFLike")
 _RMSPROP: Final = Reference("torch.optim.rmsprop", "RMSprop")
+_EXACT_INTEGERS: Final = 2**63
 _UNCLIPPED: Final = 1e10
 """A norm that no gradient reaches: SB3 has no other way not to clip."""
 _LINEAR: Final = {"linear": (0.0, 1.0), "double_linear_con": (0.125, 0.4375)}
@@ -41,6 +42,8 @@ def read_number(value: object) -> float | int | None:
     if isinstance(value, ArrayInfo) and value.is_scalar and value.dtype[1] in "fiu":
         number: float | int = value.to_numpy().item()
         return number
+    if type(value) is int and abs(value) >= _EXACT_INTEGERS:  # too large for a float
+        return None
     return value if type(value) in (int, float) else None  # type: ignore[return-value]
 
 
