@@ -118,9 +118,9 @@ REACHING: Final = frozenset(
 GENERICS: Final[frozenset[Pair]] = frozenset(
     {
         *(("typing", name) for name in (
-            "Any", "Callable", "ClassVar", "DefaultDict", "Deque", "Dict", "FrozenSet", "Generator", "Generic",
-            "Iterable", "Iterator", "List", "Literal", "Mapping", "NamedTuple", "Optional", "OrderedDict", "Protocol",
-            "Sequence", "Set", "Tuple", "Type", "TypeVar", "Union",
+            "Any", "Callable", "ClassVar", "Collection", "DefaultDict", "Deque", "Dict", "FrozenSet", "Generator",
+            "Generic", "Iterable", "Iterator", "List", "Literal", "Mapping", "NamedTuple", "Optional", "OrderedDict",
+            "Protocol", "Sequence", "Set", "Tuple", "Type", "TypeVar", "Union",
         )),
         *(("collections.abc", name) for name in (
             "Callable", "Generator", "Iterable", "Iterator", "Mapping", "MutableMapping", "Sequence", "Set",

@@ -10,9 +10,9 @@ Conditions for a name to be listed here:
   ``policy_kwargs``. Instances are judged by their own constructor calls.
 * It is exact: not a prefix, an alias or a dotted name.
 
-Left out on purpose: functions, except SB2's activations; vectorised environments, wrappers, environments and
-``Monitor`` (processes, ``CloudpickleWrapper``, files); loggers and callbacks (files); data sets (``numpy.load``);
-storages (files).
+Left out on purpose: functions, except activations of SB2 and SBX and the makers of optimizers of optax; vectorised
+environments, wrappers, environments and ``Monitor`` (processes, ``CloudpickleWrapper``, files); loggers and callbacks
+(files); data sets (``numpy.load``); storages (files).
 
 :data:`ALGORITHMS` is a separate table: an algorithm whose environment is given as text creates that
 environment, which may import a module by name. SB3 does not do so with the only algorithm that it
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sbformat.globals.jax import JAX_FUNCTIONS, SBX
 from sbformat.globals.spaces import SPACE_REFERENCES
 from sbformat.globals.torch import DTYPES, MEMORY_FORMATS, Pair
 
@@ -233,7 +234,18 @@ ALGORITHMS: Final[frozenset[Pair]] = _pairs(_ALGORITHMS)
 """Algorithm classes, a subset of :data:`REFERENCES`."""
 
 REFERENCES: Final[frozenset[Pair]] = (
-    _pairs(STABLE_BASELINES3, SB3_CONTRIB, STABLE_BASELINES, TENSORFLOW, TORCH, NUMPY, IMITATION, PYTHON)
+    _pairs(
+        STABLE_BASELINES3,
+        SB3_CONTRIB,
+        STABLE_BASELINES,
+        TENSORFLOW,
+        TORCH,
+        NUMPY,
+        IMITATION,
+        SBX,
+        JAX_FUNCTIONS,
+        PYTHON,
+    )
     | SPACE_REFERENCES
     | ALGORITHMS
     | DTYPES.keys()

@@ -9,6 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sbformat.globals.jax import METACLASSES as JAX_METACLASSES
+from sbformat.globals.jax import NAMES as JAX_NAMES
+from sbformat.globals.jax import RECORDS
+from sbformat.globals.jax import SLOTS as JAX_SLOTS
+
 if TYPE_CHECKING:
     from sbformat.globals.torch import Pair
 
@@ -34,12 +39,12 @@ _EXCEPTIONS: Final = (
 METACLASSES: Final[frozenset[Pair]] = frozenset(
     {
         ("builtins", "type"), ("abc", "ABCMeta"), ("enum", "EnumMeta"), ("enum", "EnumType"), ("typing", "GenericMeta"),
-        ("typing", "NamedTupleMeta"), ("typing", "_ProtocolMeta"),
+        ("typing", "NamedTupleMeta"), ("typing", "_ProtocolMeta"), *JAX_METACLASSES,
     }
 )  # fmt: skip
 """Metaclasses that are known to run only code of the class itself."""
 
-NAMES: Final[frozenset[Pair]] = METACLASSES | frozenset(
+NAMES: Final[frozenset[Pair]] = METACLASSES | JAX_NAMES | frozenset(
     {
         ("abc", "ABC"),
         *(("enum", name) for name in _ENUMS),
@@ -64,6 +69,7 @@ NAMES: Final[frozenset[Pair]] = METACLASSES | frozenset(
 and nothing in that pickle calls them."""
 
 CALLS: Final[dict[Pair, str]] = {
+    **dict.fromkeys(RECORDS, "record"),
     ("_collections", "_tuplegetter"): "tuple_getter",
     ("collections", "_tuplegetter"): "tuple_getter",
     ("operator", "itemgetter"): "tuple_getter",  # before CPython 3.8
@@ -99,7 +105,7 @@ _DATA_TYPES: Final = ("object", "bool", "bytes", "complex", "dict", "float", "fr
                       "tuple", "Exception")  # fmt: skip
 _METHODS: Final = (*_ENUM_METHODS, "__eq__", "__hash__", "__init__", "__reduce__")
 
-ATTRIBUTES: Final[frozenset[tuple[Pair, str]]] = frozenset(
+ATTRIBUTES: Final[frozenset[tuple[Pair, str]]] = JAX_SLOTS | frozenset(
     ((module, name), method)
     for module, names in (("builtins", _DATA_TYPES), ("enum", _ENUMS))
     for name in names

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import TensorError, UnsupportedError
-from sbformat.pkl.tree import Call, Dict, FrozenSet, Node, Persistent, Set
-from sbformat.values.context import Context, UnrecognizedError, has_parts
+from sbformat.globals.jax import OBJECTS as JAX_OBJECTS
+from sbformat.pkl.tree import Call, Dict, FrozenSet, Global, Node, Persistent, Set
+from sbformat.values.context import Context, UnrecognizedError, find_role, has_parts
 from sbformat.values.registry import find_node_decoder
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from sbformat.pkl.decode import Pickle
     from sbformat.pth.context import DecodeContext
 
+_STORING_ROLES: Final = frozenset({"cell", "function", "function_state", "record"})
 _NODES_PER_CALL: Final = 5
 """Cost of decoding a call, in nodes of a pickle."""
 
@@ -157,7 +159,7 @@ class Decoder(Context):
         if decode is None:
             return node
         self._charge(node)
-        if self.pickle.changed and self._uses_changed_value(node):
+        if self.pickle.changed and not self._only_stores(node) and self._uses_changed_value(node):
             self.add_issue(node, "arguments", "it is given a value that is changed afterwards")
             return node
         try:
@@ -169,6 +171,14 @@ class Decoder(Context):
             self.add_issue(node, "arguments", "its arguments are not of any known kind")
             return node
         return value
+
+    def _only_stores(self, node: Call) -> bool:
+        """Return whether a call only stores its arguments, so that it does not matter when they are changed."""
+        if isinstance(node.func, Call) and find_role(node.func) == "builtin_type":
+            return node.func.args == ("MethodType",)
+        if isinstance(node.func, Global) and node.func.pair in JAX_OBJECTS:
+            return not node.func.updates
+        return find_role(node) in _STORING_ROLES
 
     def _uses_changed_value(self, node: Call) -> bool:
         """Return whether an argument or state was changed after it was referred to again, perhaps after this call.

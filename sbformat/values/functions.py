@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.globals.dangerous import explain_danger
+from sbformat.globals.jax import METHODS
 from sbformat.pkl.tree import Call, Global
 from sbformat.values.classes import read_setter_state
 from sbformat.values.code import Code, FunctionParts, make_code
@@ -61,7 +62,7 @@ def decode_builtin_type_call(context: Context, node: Call) -> object:
         made = Described("types.SimpleNamespace", tuple(context.read_attributes(node).items()) if node.updates else ())
     elif named == Reference("builtins", "type") and len(args) == 1:
         made = find_singleton_type(args[0])
-    elif name == "MethodType" and len(args) == 2 and isinstance(args[0], (Function, Cycle)):
+    elif name == "MethodType" and len(args) == 2 and _is_method(args[0]):
         made = Described("method", args)
     elif (name == "MappingProxyType" and len(args) == 1 and type(args[0]) is dict) or (
         name == "GenericAlias" and len(args) == 2 and isinstance(args[0], (Reference, CarriedClass, Cycle))
@@ -71,6 +72,11 @@ def decode_builtin_type_call(context: Context, node: Call) -> object:
         reject("a built-in type has arguments that no pickler writes")
     context.accept(node)
     return made
+
+
+def _is_method(value: object) -> bool:
+    """Return whether a value may be bound to an object: a function by value, or a method of flax or SBX."""
+    return isinstance(value, (Function, Cycle)) or (isinstance(value, Reference) and value.pair in METHODS)
 
 
 def decode_cell(context: Context, node: Call) -> Cell:

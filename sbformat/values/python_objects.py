@@ -13,7 +13,7 @@ from sbformat.globals.stdlib import BUILTIN_TYPES
 from sbformat.pkl.tree import Global, Node
 from sbformat.values import load_hooks
 from sbformat.values.context import describe_node, reject
-from sbformat.values.types import CarriedClass, CarriedObject, Cycle, Described, Function, Reference
+from sbformat.values.types import CarriedClass, CarriedObject, Cycle, Described, Function, Instance, Reference
 
 if TYPE_CHECKING:
     from sbformat.pkl.tree import Call
@@ -38,6 +38,38 @@ def decode_plain_call(context: Context, node: Call) -> Described:
         reject("expected texts and numbers as its arguments")
     context.accept_if_by_value(node)
     return Described(describe_node(node), parts)
+
+
+def decode_record(context: Context, node: Call) -> Described:
+    """Decode a call of a class of jax or ``inspect`` that only stores its arguments, and a state beside them."""
+    if type(node.args) is not tuple or any(update.how != "BUILD" for update in node.updates or ()):
+        reject("expected the arguments of a record, and at most a state")
+    parts = tuple(context.value(arg) for arg in node.args)
+    context.accept(node)
+    return Described(describe_node(node), parts)
+
+
+def decode_stored_object(context: Context, node: Call) -> Instance:
+    """Decode an object of jax, flax or SBX, with the state that it stores: attributes, or a tuple."""
+    updates = node.updates or []
+    if node.args != () or len(updates) > 1 or any(update.how != "BUILD" for update in updates):
+        reject("expected an object without arguments, with at most one state")
+    state = context.value(updates[0].value) if updates else {}
+    if type(state) is dict and any(type(key) is not str for key in state):
+        reject("expected texts as the names of attributes")
+    context.accept(node)
+    return Instance(Reference(*node.func.pair), state if type(state) is dict else {"state": state})  # type: ignore[attr-defined]
+
+
+def decode_forward_reference(context: Context, node: Call) -> Described:
+    """Decode ``typing.ForwardRef``: its code runs when the annotation is evaluated, as that of a function."""
+    state = context.read_state(node)
+    slots = state[1] if type(state) is tuple and len(state) == 2 and state[0] is None else None
+    if node.args != () or type(slots) is not dict or type(slots.get("__forward_arg__")) is not str:
+        reject("expected the slots of a forward reference as its state")
+    context.accept(node)
+    context.add_issue(node, "function", "a forward reference has code in the file, which runs when it is evaluated")
+    return Described("typing.ForwardRef", (slots["__forward_arg__"],))
 
 
 def decode_descriptor(context: Context, node: Call) -> Described:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.globals.constructors import OBJECTS, PLAIN_OBJECTS
+from sbformat.globals.jax import FORWARD_REFERENCE, RECORDS
+from sbformat.globals.jax import OBJECTS as JAX_OBJECTS
 from sbformat.globals.stdlib import SLOT_OBJECTS
 from sbformat.pkl.tree import Call, Global
 from sbformat.pth.constructors import CONSTRUCTORS
@@ -15,6 +17,7 @@ from sbformat.values import arrays, objects, schedules, spaces, tensors
 from sbformat.values.context import find_role
 
 if TYPE_CHECKING:
+    from sbformat.globals.torch import Pair
     from sbformat.values.context import NodeDecoder
 
 _CALL_DECODERS: Final[dict[str, NodeDecoder]] = {
@@ -63,6 +66,7 @@ _BY_VALUE_DECODERS: Final = {
     "tuple_getter": "python_types.decode_plain_call",
     "field_kind": "python_types.decode_plain_call",
     "weak_set": "python_types.decode_plain_call",
+    "record": "python_types.decode_record",
     "ellipsis": "python_types.decode_ellipsis",
     "function": "functions.decode_function",
     "skeleton_function": "functions.decode_skeleton_function",
@@ -116,12 +120,24 @@ def find_node_decoder(node: Call) -> NodeDecoder | None:
         return _CALL_DECODERS.get(role) or _load_by_value(_BY_VALUE_DECODERS.get(role))
     if node.how != "NEWOBJ" or type(func) is not Global or func.updates or type(node.args) is not tuple:
         return None
-    if func.pair in SLOT_OBJECTS:
-        return _load_by_value("classes.decode_slot_object")
+    path = _find_by_value(func.pair)
+    if path is not None:
+        return _load_by_value(path)
     made = OBJECTS.get(func.pair)
     if made is not None:
         return _OBJECT_DECODERS[made]
     return objects.decode_plain_object if func.pair in PLAIN_OBJECTS else None
+
+
+def _find_by_value(pair: Pair) -> str | None:
+    """Return the decoder of NEWOBJ of a class that only objects around functions by value have."""
+    if pair in SLOT_OBJECTS:
+        return "classes.decode_slot_object"
+    if pair in RECORDS:
+        return "python_types.decode_record"
+    if pair == FORWARD_REFERENCE:
+        return "python_types.decode_forward_reference"
+    return "python_types.decode_stored_object" if pair in JAX_OBJECTS else None
 
 
 def _find_for_computed(func: Call) -> NodeDecoder | None:

@@ -21,6 +21,9 @@ TABLES = (
     "TENSORFLOW",
     "TORCH",
     "NUMPY",
+    "IMITATION",
+    "SBX",
+    "JAX_FUNCTIONS",
     "PYTHON",
 )
 
@@ -63,10 +66,10 @@ def test_every_name_is_exact() -> None:
         assert name.isidentifier()
 
 
-def test_only_the_standard_library_numpy_torch_gym_and_stable_baselines_are_named() -> None:
+def test_only_known_packages_are_named() -> None:
     assert {module.partition(".")[0] for module, _ in REFERENCES} == {
-        "builtins", "collections", "datetime", "enum", "gym", "gymnasium", "numpy", "sb3_contrib", "stable_baselines",
-        "stable_baselines3", "tensorflow", "torch",
+        "builtins", "collections", "datetime", "enum", "gym", "gymnasium", "imitation", "jax", "numpy", "optax",
+        "sb3_contrib", "sbx", "stable_baselines", "stable_baselines3", "tensorflow", "torch",
     }  # fmt: skip
 
 

@@ -48,7 +48,7 @@ OTHERS: Final = sorted(
 )
 REASONS: Final = (
     r"LayerNorm", r"LnLstm", r"layers before its LSTM", r"has for PPO alone", r"SB3 has no ACER", r"pads images",
-    r"bounds that differ between pixels", r"is not a class of Stable Baselines 2",
+    r"bounds that differ between pixels", r"normalizes images", r"is not a class of Stable Baselines 2",
 )  # fmt: skip
 """Why agents are not converted."""
 NEW_CRITIC: Final = "model/qf"

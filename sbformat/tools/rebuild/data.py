@@ -21,7 +21,7 @@ from sbformat.schema import known_keys
 from sbformat.tools.rebuild import buffers, releases
 from sbformat.tools.rebuild.check_data import check_data
 from sbformat.tools.rebuild.context import DROPPED
-from sbformat.tools.rebuild.defaults import describe_default
+from sbformat.tools.rebuild.defaults import CONSTRUCTOR_VALUES, describe_default
 from sbformat.tools.rebuild.encode import PRIVATE, encode_value, is_private, iter_parts, iter_texts
 from sbformat.tools.rebuild.policy_class import rebuild_policy_class
 from sbformat.tools.rebuild.policy_kwargs import add_required_arguments, check_assigned, rebuild_policy_kwargs
@@ -88,6 +88,8 @@ def rebuild_data(context: RebuildContext) -> dict[str, Any]:
     if options.policy_class is not None and "policy_class" not in made:
         made["policy_class"] = rebuild_policy_class(context, "policy_class", None)
     check_data(context, made)
+    if context.has_defaults:
+        _add_defaults(context, made)
     _add_missing(context, made)
     return made
 
@@ -165,8 +167,8 @@ def _list_parts(value: object) -> list[object]:
     return list(iter_parts(value, (ArrayInfo, Reference, EnumMember, DType)))
 
 
-def _describe(meaning: object) -> str:
-    return escape(render_line(meaning), 200)
+def _describe(meaning: object, key: str | None = None) -> str:
+    return escape(render_line(meaning, key), 200)
 
 
 def _drop_removed(context: RebuildContext, key: str, value: object) -> Any:  # noqa: ARG001
@@ -201,9 +203,9 @@ def _drop_recreated(context: RebuildContext, key: str, value: object) -> Any:
     except UnsupportedError as error:
         return context.drop(key, error.message, instead)
     if _contains_code(meaning):
-        return context.drop(key, _describe(meaning), instead)
+        return context.drop(key, _describe(meaning, key), instead)
     context.report(
-        "translated", f"left out: SB3 creates it from {releases.RECREATED[key]}; was {_describe(meaning)}", key=key
+        "translated", f"left out: SB3 creates it from {releases.RECREATED[key]}; was {_describe(meaning, key)}", key=key
     )
     return DROPPED
 
@@ -218,7 +220,7 @@ def _refuse_unknown(context: RebuildContext, key: str, value: object) -> None:
         context.refused.append(f"{escape(key)}: {error.message}")
         return
     if _contains_code(meaning):
-        context.refused.append(f"{escape(key)}: {_describe(meaning)}")
+        context.refused.append(f"{escape(key)}: {_describe(meaning, key)}")
 
 
 def _contains_code(meaning: object) -> bool:
@@ -342,6 +344,13 @@ def _rebuild_env_count(context: RebuildContext, key: str, value: object) -> Any:
 
 
 # -- what later releases need -------------------------------------------------------------------------
+
+
+def _add_defaults(context: RebuildContext, made: dict[str, Any]) -> None:
+    """Set what was dropped to the values that SB3 uses instead: other keys than SB3's own identify no algorithm."""
+    for key, value in CONSTRUCTOR_VALUES[context.algorithm].items():
+        if key in context.archive.data and key not in made:
+            made[key] = value
 
 
 def _add_missing(context: RebuildContext, made: dict[str, Any]) -> None:

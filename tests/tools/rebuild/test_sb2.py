@@ -326,6 +326,32 @@ def test_a_value_that_sb3_cannot_use_is_a_finding(key: str) -> None:
     assert not sbformat.validate(sbformat.writes(archive))
 
 
+def test_a_fixed_entropy_coefficient_is_a_variable_of_sb3() -> None:
+    archive, rows = rebuild(change_agent("sac-softplus", ent_coef=0.125))
+    variables = archive.pytorch_variables
+    assert variables is not None
+    assert {name: float(value) for name, value in variables.to_numpy().items()} == {"ent_coef_tensor": 0.125}
+    assert not any(row.is_finding for row in rows.values())
+
+
+STRANGE: Final = [None, True, -1, 10**400, 1e308, float("nan"), float("inf"), "a text", [], {"a": [1]}]
+
+
+@pytest.mark.parametrize("value", STRANGE, ids=lambda value: repr(value)[:12])
+@pytest.mark.parametrize(
+    "agent", ["a2c-leaky-bits", "acktr-sigmoid-box", "ppo1-softplus", "ppo2-elu-box64", "trpo-bits"]
+)
+def test_strange_numbers_give_an_agent_of_the_same_algorithm(agent: str, value: Any) -> None:
+    data = sbformat.read(AGENTS / f"{agent}.zip").data
+    numbers = {key: value for key, old in data.items() if type(old) in (int, float)}
+    archive, report = sbformat.rebuild(change_agent(agent, **numbers))
+    written = sbformat.writes(archive)
+    assert not [problem for problem in sbformat.validate(written) if problem.level == "error"]
+    assert sbformat.reads(written).algorithm.name == report.algorithm == CONVERTED[agent]
+    if not isinstance(value, float):
+        assert report.findings
+
+
 # -- the report ---------------------------------------------------------------------------------------
 
 

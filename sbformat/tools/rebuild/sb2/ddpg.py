@@ -198,10 +198,10 @@ def _read_network(agent: Sb2Agent) -> _Network:
     net = find_mlp(agent.model, "model/pi", (ddpg_actor,)).net
     refuse_layer_norm(is_normed=net.is_normed)
     inputs = read_inputs(agent, net.inputs)
-    statistics = _read_statistics(agent, "normalize_observations", _OBSERVATIONS, inputs.size)
-    if statistics is not None and inputs.cnn is not None:
-        message = "normalize_observations: SB3 does not normalize images with a mean of each pixel"
+    if inputs.cnn is not None and any(name.startswith(f"{_OBSERVATIONS}/") for name in agent.model.tensors):
+        message = "it normalizes images with statistics of each pixel, and SB3 does not"
         raise UnsupportedError(message)
+    statistics = _read_statistics(agent, "normalize_observations", _OBSERVATIONS, inputs.size)
     activation = read_activation(agent.model.policy.settings.get("act_fun", _ACTIVATION))
     bounds = _find_bounds(agent, inputs, statistics, activation)
     returns = _read_statistics(agent, "normalize_returns", _RETURNS, 1)

@@ -28,6 +28,7 @@ _EPSILON: Final = "deepq/eps:0"
 _DQN_BUFFER: Final = 50_000
 _DQN_GRADIENT_NORM: Final = 10
 _TD3_GRADIENT_STEPS: Final = 100
+_MOST_STEPS: Final = 2**31
 _DDPG_NOT_TRAINED_WITH: Final = {
     "nb_eval_steps": "steps of an evaluation during training: EvalCallback of SB3 evaluates",
     "memory_policy": "the class of the replay buffer, which SB3 has its own of",
@@ -158,7 +159,7 @@ def _set_or_default(keys: Keys, key: str, default: object) -> None:
 
 def _set_train_freq(keys: Keys, source: str) -> None:
     value = keys.get(source)
-    if type(value) is int and value > 0:
+    if type(value) is int and 0 < value < _MOST_STEPS:
         keys.set("train_freq", TrainFreq(value, EnumMember(_FREQUENCY_UNIT, "step")), source)
     else:
         keys.drop(source, "expected a number of steps", "every step")

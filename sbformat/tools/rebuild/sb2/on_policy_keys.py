@@ -5,6 +5,7 @@ Source: the loss and the training loop of each algorithm in stable-baselines 2.1
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 from sbformat.pkl.numpy import ArrayInfo
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 _OPTIMIZER: Final = "policy_kwargs/optimizer_kwargs"
 _RMSPROP_TF: Final = Reference("stable_baselines3.common.sb2_compat.rmsprop_tf_like", "RMSpropTFLike")
 _RMSPROP: Final = Reference("torch.optim.rmsprop", "RMSprop")
+_LARGEST: Final = 2**63
+"""Of integers; no release counts as far."""
 _UNCLIPPED: Final = 1e10
 """A norm that no gradient reaches: SB3 has no other way not to clip."""
 _LINEAR: Final = {"linear": (0.0, 1.0), "double_linear_con": (0.125, 0.4375)}
@@ -37,11 +40,11 @@ _GAIL: Final = (
 
 
 def read_number(value: object) -> float | int | None:
-    """Return a number of Python or numpy as one of Python; None for anything else."""
+    """Return a finite number of Python or numpy as one of Python; None for anything else."""
     if isinstance(value, ArrayInfo) and value.is_scalar and value.dtype[1] in "fiu":
-        number: float | int = value.to_numpy().item()
-        return number
-    return value if type(value) in (int, float) else None  # type: ignore[return-value]
+        value = value.to_numpy().item()
+    is_number = (type(value) is int and abs(value) < _LARGEST) or (type(value) is float and isfinite(value))
+    return value if is_number else None  # type: ignore[return-value]
 
 
 # -- PPO ----------------------------------------------------------------------------------------------

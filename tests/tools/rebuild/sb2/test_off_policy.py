@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,12 +11,14 @@ import numpy as np
 import pytest
 
 import sbformat
-from tests.helpers.changed_sb2_agents import FOLDER, changed, with_parameters
+from tests.helpers.changed_sb2_agents import FOLDER, changed, read_parameters, with_parameters
 from tests.helpers.exact_policy import measure_rounding
 from tests.helpers.sb2_predictions import assert_equal, read_recording, recorded_agents, split_goals
 from tests.helpers.shared_files import SHARED
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sbformat.tools.rebuild.report import Row
 
 ALGORITHMS: Final = ("DQN", "SAC", "TD3", "DDPG", "HER")
@@ -262,3 +265,43 @@ def test_critics_that_are_missing_are_refused_by_name() -> None:
 
     with pytest.raises(sbformat.UnsupportedError, match="expected the parameter model/values_fn/qf2/qf2/bias:0"):
         sbformat.rebuild(with_parameters("sac-auto", change))
+
+
+# -- hostile files ------------------------------------------------------------------------------------
+
+STRANGE: Final = (None, -1, 1e400, float("nan"), 10**400, "x", [], {}, [1, 2], True, "missing")
+CHANGES: Final[tuple[Callable[[np.ndarray], np.ndarray], ...]] = (
+    lambda array: array[..., None],
+    lambda array: array * np.nan,
+    lambda array: array.astype(np.complex64),
+    lambda array: array.astype(bool),
+    lambda array: np.zeros(0, np.float32),
+)
+
+
+@pytest.mark.parametrize("agent", ["ddpg-normalized", "dqn-no-layers", "sac-auto", "td3-noise", "a2c-lstm-bits"])
+def test_strange_values_give_an_archive_or_an_error(agent: str) -> None:
+    for number, key in enumerate(sbformat.read(FOLDER / f"{agent}.zip").data):
+        assert_converted_or_refused(changed(agent, partial(set_key, key, STRANGE[number % len(STRANGE)])))
+    for number, name in enumerate(read_parameters(agent)):
+        assert_converted_or_refused(with_parameters(agent, partial(set_array, name, CHANGES[number % len(CHANGES)])))
+
+
+def set_key(key: str, value: object, data: dict[str, object]) -> None:
+    data[key] = value
+    if value == "missing":
+        del data[key]
+
+
+def set_array(name: str, change: Callable[[np.ndarray], np.ndarray], found: dict[str, np.ndarray]) -> None:
+    found[name] = change(found[name])
+
+
+def assert_converted_or_refused(source: bytes) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            archive, _ = sbformat.rebuild(source)
+        except sbformat.SbformatError:
+            return
+        assert not sbformat.validate(sbformat.writes(archive))
