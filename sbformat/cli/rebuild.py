@@ -41,7 +41,8 @@ def configure(subparsers: Any) -> None:
         "paths",
         nargs="+",
         metavar="FILE",
-        help="an archive, or the folder that it was unzipped into; a vecnormalize.pkl, SB2's obs_rms.pkl or "
+        help="an archive, or the folder that it was unzipped into; an agent of Stable Baselines 2 (.zip or .pkl), "
+        "which becomes an archive of SB3; a vecnormalize.pkl, SB2's obs_rms.pkl or "
         "ret_rms.pkl, or a folder with both; several of them, or a folder with agents and what belongs to them",
     )
     parser.add_argument(
@@ -64,7 +65,10 @@ def configure(subparsers: Any) -> None:
         help="values that are not known: drop (default), keep (the result is then not clean), or refuse",
     )
     parser.add_argument(
-        "--policy-class", metavar="NAME", help="another policy: MlpPolicy, MultiInputPolicy, my.policies.MyPolicy, ..."
+        "--policy-class",
+        metavar="NAME",
+        help="another policy: MlpPolicy, MultiInputPolicy, my.policies.MyPolicy, ...; "
+        "for SB2, its class to treat a user's class as",
     )
     parser.add_argument(
         "--allow",
@@ -174,13 +178,13 @@ def _render_place(row: dict[str, Any]) -> str:
 
 def _render_setting(row: dict[str, Any]) -> tuple[str, ...]:
     """Return the cells of a value that the algorithm trains with: its key, before, now, and what was done."""
-    old, new = row["was"], row["now"] or row["instead"] or "left out"
-    words = row["message"].removeprefix(f"{old}: ")
-    if words.startswith((f"{new}: ", f"{new} (")):
-        words = words[len(new) + 2 :].removesuffix(")" if words.startswith(f"{new} (") else "")
+    old, new = row["was"] or "", row["now"] or row["instead"] or "left out"
+    words = row["message"].removeprefix(f"{old}: ").removeprefix(f"{new}: ")
+    if words.startswith(f"{new} (") and words.endswith(")"):  # what a schedule is, and how that is known
+        words = words[len(new) + 2 : -1]
     done = row["action"] if words in ("", old, new) else f"{row['action']}: {words}"
     key = _render_place(row) if row["new_key"] is None else f"{_render_place(row)} -> {row['new_key']}"
-    return key, _shorten(old or "not set"), _shorten(new), done
+    return key, _shorten(old), _shorten(new), done
 
 
 def _shorten(value: str) -> str:
