@@ -48,6 +48,7 @@ FAMILIES: Final = (
     "encoding",
     "scanning",
     "carried",
+    "schedules",
     "sb2_zips",
     "lone_pickles",
     "sb2_algorithms",

@@ -136,6 +136,7 @@ _ARGUMENTS: Final = {
     "--other-formats": "other-formats",
     "--replay-buffer": "replay-buffer",
     "--scan": "scan",
+    "--schedule": "schedule",
     "--statistics": "statistics",
     "--unchecked-crc": "unchecked-crc",
 }

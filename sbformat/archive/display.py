@@ -102,7 +102,7 @@ def render(archive: Archive) -> str:
     ]
     if isinstance(data, dict):
         title = "attributes" if archive.format in OBJECTS else "hyper-parameters"
-        rows = [(key, _render_value(found)) for key, found in data.items()]
+        rows = [(key, _render_value(found, key)) for key, found in data.items()]
         parts.append(fold(f"{len(rows)} {title}", [render_table("", ("name", "value"), rows)]))
     parts.append(fold("system info", [render_table("", (), _list_system(archive))]))
     return render_output(f"Archive: {KIND_TITLES.get(archive.format, archive.format)}", parts)
@@ -135,10 +135,10 @@ def _list_facts(archive: Archive, data: object) -> list[tuple[str, str]]:
     return rows
 
 
-def _render_value(found: Hyperparameter) -> str:
+def _render_value(found: Hyperparameter, key: str | None = None) -> str:
     if isinstance(found.value, Serialized):
         return f"not decoded: {found.why}"
-    return render_line(found.value)
+    return render_line(found.value, key)
 
 
 def _describe_entry(archive: Archive, name: str) -> Markup | str:

@@ -21,7 +21,7 @@ from sbformat.pkl.numpy import ArrayInfo
 from sbformat.rendering import format_size
 from sbformat.values.computed import ComputedSchedule
 from sbformat.values.render import render_line, render_linear
-from sbformat.values.schedule_meaning import describe_samples, find_meaning
+from sbformat.values.schedule_meaning import EXAMINED_KEYS, describe_samples, find_meaning
 from sbformat.values.types import ConstantSchedule, LinearSchedule
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _describe_training(file: FileData, values: Mapping[str, Hyperparameter]) -> 
     cells = {}
     for key in ("observation_space", "action_space"):
         if key in values:
-            cells[key] = render_value(values[key])
+            cells[key] = render_value(key, values[key])
     steps = values.get("num_timesteps")
     if steps is not None and type(steps.value) is int:
         cells["timesteps"] = Cell(f"{steps.value:,}", float(steps.value)) if abs(steps.value) < 1 << 63 else Cell("")
@@ -172,7 +172,7 @@ def _list_hyperparameters(values: Mapping[str, Hyperparameter]) -> dict[str, Cel
         if key in _IN_FACTS or len(cells) >= _MOST_KEYS:
             continue
         name = _name_column(key)
-        cells[name] = render_value(found)
+        cells[name] = render_value(key, found)
         if key.endswith("_kwargs") and isinstance(found.value, dict):
             for part, value in list(found.value.items())[:_MOST_KEYS]:
                 if isinstance(part, str):
@@ -185,18 +185,18 @@ def _name_column(key: str) -> str:
     return f"data.{shown}" if shown in FACTS or shown == NAME else shown
 
 
-def render_value(found: Hyperparameter) -> Cell:
+def render_value(key: str, found: Hyperparameter) -> Cell:
     """Return a value of ``data`` as a cell."""
     value = found.value
     if isinstance(value, Serialized):
         return Cell(f"{escape(value.type or 'pickle', _CELL)}, not decoded")
-    return _render_plain(value)
+    return _render_plain(value, key)
 
 
-def _render_plain(value: Any) -> Cell:
+def _render_plain(value: Any, key: str | None = None) -> Cell:
     if value is None or isinstance(value, bool):
         return Cell(json.dumps(value))
-    schedule = find_meaning(value).schedule
+    schedule = find_meaning(value, examines=key in EXAMINED_KEYS).schedule
     if isinstance(schedule, LinearSchedule):
         return _make_schedule_cell(render_linear(schedule), schedule.start)
     if isinstance(schedule, ComputedSchedule):

@@ -78,7 +78,7 @@ def _render_data(report: InspectReport) -> dict[str, Any]:
         made[key] = value
         if isinstance(value, Serialized) and report.hyperparameters is not None:
             decoded, how, why = report.hyperparameters[key]
-            shown = None if decoded is value else render_json(decoded)
+            shown = None if decoded is value else render_json(decoded, key)
             blob = {"type": value.type, "bytes": len(value.pickle), "how": how, "value": shown, "why": why}
             made[key] = {"serialized": blob}
     return made

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from sbformat.cli import _files, _many, _output, _streams
 from sbformat.cli._options import is_quiet
-from sbformat.cli._rebuild_file import rebuild_agent, rebuild_statistics
+from sbformat.cli._rebuild_file import rebuild_agent, rebuild_file, rebuild_statistics
 from sbformat.cli._rebuild_plan import PROGRAM, Job, make_plan
 from sbformat.errors import ContainerError, SbformatError, UnsupportedError, escape, quote
 from sbformat.io.links import is_within
@@ -105,6 +105,11 @@ def _write_job(job: Job, args: argparse.Namespace, root: str) -> dict[str, Any]:
     if not args.force and os.path.lexists(job.output):
         raise FileExistsError(17, _files.ALREADY_EXISTS, job.output)
     os.makedirs(os.path.dirname(job.output), exist_ok=True)
+    if job.step == "policy":
+        try:
+            return rebuild_file(job.source, job.output, args)
+        except UnsupportedError as error:
+            return {"copied": False, "message": str(error)}
     return (rebuild_agent if job.step == "agent" else rebuild_statistics)(job.source, job.output, args)
 
 

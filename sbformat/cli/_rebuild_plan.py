@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     from sbformat.limits import Limits
 
-Step: TypeAlias = Literal["agent", "statistics", "copy", "leave"]
-"""What is done with a file: rebuilt, copied, or left out."""
+Step: TypeAlias = Literal["agent", "policy", "statistics", "copy", "leave"]
+"""What is done with a file: rebuilt (an agent, a file of ``policy.save()``, statistics), copied, or left out."""
+_POLICY: Final = "policy-file"
 _PAIR: Final = (OBSERVATIONS_FILE, RETURNS_FILE)
 _BUFFER: Final = "replay-buffer"
 PROGRAM: Final = "programs are not copied"
@@ -131,7 +132,8 @@ def _add_files(
             why = f"an unzipped archive; {quote(f'{os.path.basename(path)}.zip')} beside it is rebuilt"
             plan.jobs.append(Job(path, path, target, "leave", why))
         elif file.kind in AGENTS:
-            plan.jobs.append(Job(path, path, _name_archive(target, file), "agent", ""))
+            step: Step = "policy" if file.kind == _POLICY else "agent"
+            plan.jobs.append(Job(path, path, _name_archive(target, file, path, paths), step, ""))
         elif file.kind == "running-mean-std" and last in _PAIR:
             _add_pair(plan, path, folder, paths)
         elif file.kind in STATISTICS:
@@ -144,12 +146,15 @@ def _add_files(
             plan.jobs.append(Job(path, path, target, "leave", _explain(file)))
 
 
-def _name_archive(target: str, file: ListedFile) -> str:
-    """Return the name of a rebuilt agent: SB3 loads ``.zip`` files; a file of ``policy.save()`` keeps its name."""
-    if file.kind == "policy-file" or target.lower().endswith(".zip"):
+def _name_archive(target: str, file: ListedFile, path: str, paths: set[str]) -> str:
+    """Return the name of a rebuilt agent: SB3 loads ``.zip`` files; a file of ``policy.save()`` keeps its name.
+
+    SB2's ``NAME.pkl`` becomes ``NAME.zip``, or ``NAME.pkl.zip`` if there is a ``NAME.zip``, too.
+    """
+    if file.kind == _POLICY or target.lower().endswith(".zip"):
         return target
-    start, suffix = os.path.splitext(target)
-    return f"{start if suffix.lower() == '.pkl' else target}.zip"
+    is_pickle = target.lower().endswith(".pkl") and f"{os.path.splitext(path)[0]}.zip" not in paths
+    return f"{os.path.splitext(target)[0] if is_pickle else target}.zip"
 
 
 def _add_pair(plan: Plan, path: str, folder: str, paths: set[str]) -> None:

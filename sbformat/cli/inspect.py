@@ -205,7 +205,7 @@ def _print_text(printer: _output.Plain, outcome: dict[str, Any], report: Inspect
     if report.system_info:
         printer.table("system info", (), list(report.system_info.items()))
     if report.hyperparameters is not None:
-        rows = [(key, _render_data_value(value)) for key, value in report.hyperparameters.items()]
+        rows = [(key, _render_data_value(key, value)) for key, value in report.hyperparameters.items()]
         printer.table("attributes" if report.format in OBJECTS else "hyper-parameters (data)", (), rows)
     if report.statistics is not None:
         rows = list_statistics(report.statistics, with_settings=report.format not in OBJECTS)
@@ -259,13 +259,13 @@ def _list_summary(report: InspectReport) -> list[tuple[str, str]]:
     return rows
 
 
-def _render_data_value(found: Hyperparameter) -> str:
+def _render_data_value(key: str, found: Hyperparameter) -> str:
     value = found.value
     if found.how == "json":
         return value if isinstance(value, str) else json.dumps(value)
     if isinstance(value, Serialized):
         return f"{value.type}, pickled, {_output.format_size(len(value.pickle))}: {found.why}"
-    return render_line(value)
+    return render_line(value, key)
 
 
 def _print_requested(printer: _output.Plain, outcome: dict[str, Any]) -> None:

@@ -41,7 +41,8 @@ def configure(subparsers: Any) -> None:
         "paths",
         nargs="+",
         metavar="FILE",
-        help="an archive, or the folder that it was unzipped into; a vecnormalize.pkl, SB2's obs_rms.pkl or "
+        help="an archive, or the folder that it was unzipped into; an agent of Stable Baselines 2 (.zip or .pkl), "
+        "which becomes an archive of SB3; a vecnormalize.pkl, SB2's obs_rms.pkl or "
         "ret_rms.pkl, or a folder with both; several of them, or a folder with agents and what belongs to them",
     )
     parser.add_argument(
@@ -65,7 +66,10 @@ def configure(subparsers: Any) -> None:
         help="values that are not known: drop (default), keep (the result is then not clean), or refuse",
     )
     parser.add_argument(
-        "--policy-class", metavar="NAME", help="another policy: MlpPolicy, MultiInputPolicy, my.policies.MyPolicy, ..."
+        "--policy-class",
+        metavar="NAME",
+        help="another policy: MlpPolicy, MultiInputPolicy, my.policies.MyPolicy, ...; "
+        "for SB2, its class to treat a user's class as",
     )
     parser.add_argument(
         "--allow",

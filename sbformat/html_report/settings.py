@@ -59,7 +59,7 @@ def make_setting(name: str, found: Hyperparameter) -> Setting:
         return Setting(name, value if isinstance(value, str) else json.dumps(value), "")
     if isinstance(value, Serialized):
         return Setting(name, f"{value.type}, pickled, {format_size(len(value.pickle))}", found.why or "")
-    return Setting(name, render_line(value), found.why or "")
+    return Setting(name, render_line(value, name), found.why or "")
 
 
 def list_spaces(report: InspectReport) -> list[SpaceRow]:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.data import Serialized
 from sbformat.errors import SbformatError
 from sbformat.pkl.numpy import ArrayInfo
-from sbformat.schema.assigned import SCHEDULE_KEYS, encode_assigned, find_release
+from sbformat.schema.assigned import encode_assigned, find_release
 from sbformat.tools.rebuild.releases import RECREATED
 from sbformat.values.computed import ComputedSchedule
-from sbformat.values.schedule_meaning import SAMPLED, find_meaning
+from sbformat.values.schedule_meaning import SAMPLED, SCHEDULE_KEYS, find_meaning
 from sbformat.values.types import ConstantSchedule
 
 if TYPE_CHECKING:

@@ -22,15 +22,12 @@ from sbformat.errors import ValidationError, escape
 from sbformat.globals.releases import NEWEST, RELEASES, SCHEDULE_CLASSES, Target
 from sbformat.schema.problem import Problem, ProblemKind
 from sbformat.values import encode
+from sbformat.values.schedule_meaning import SCHEDULE_KEYS
 from sbformat.values.types import ConstantSchedule, FloatSchedule, LinearSchedule
 
 if TYPE_CHECKING:
     from sbformat.values.types import Schedule
 
-SCHEDULE_KEYS: Final = frozenset(
-    {"learning_rate", "lr_schedule", "clip_range", "clip_range_vf", "exploration_schedule", "delta_std_schedule"}
-)
-"""Keys of ``data`` whose value can be a schedule."""
 _CALLED: Final = frozenset({"lr_schedule", "exploration_schedule", "delta_std_schedule"})
 """Those that SB3 calls without a check, so that a number is written as a schedule."""
 WRAPPED: Final = frozenset({"lr_schedule", "clip_range", "clip_range_vf", "delta_std_schedule"})

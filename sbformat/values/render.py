@@ -19,7 +19,7 @@ from sbformat.pth.values import TensorInfo
 from sbformat.values.computed import ComputedSchedule
 from sbformat.values.context import UnrecognizedError
 from sbformat.values.numbers import unpack_items
-from sbformat.values.schedule_meaning import SAMPLED, describe_samples, find_meaning
+from sbformat.values.schedule_meaning import EXAMINED_KEYS, SAMPLED, describe_samples, find_meaning
 from sbformat.values.types import (
     Box,
     CarriedClass,
@@ -79,15 +79,16 @@ class _Quota:
         self.parts = _PARTS
 
 
-def render_json(value: object) -> Any:
+def render_json(value: object, key: str | None = None) -> Any:
     """Return a decoded value as JSON: plain values as they are, any other as an object with its ``kind``.
 
-    That of a user's function, or of a schedule around one, has ``computes``: what was understood of its bytecode.
+    That of a user's schedule has ``computes``: what was understood of its bytecode.
 
     :param value: as :func:`sbformat.values.decode` returns it
+    :param key: the key of ``data`` that has it: functions are examined under those of schedules
     """
     made = _json(value, _Quota(), 0)
-    found = find_meaning(value)
+    found = find_meaning(value, examines=key in EXAMINED_KEYS)
     if found.is_from_bytecode or isinstance(found.function, Function):
         made["computes"] = _describe_meaning(found)
     return made
@@ -102,11 +103,11 @@ class ValueRenderer:
     def __init__(self, characters: int = _REPORT_CHARACTERS) -> None:
         self._left = characters
 
-    def render(self, value: object) -> Any:
+    def render(self, value: object, key: str | None = None) -> Any:
         """Return a decoded value as :func:`render_json` does, while there is space for it."""
         if self._left <= 0:
             return {"kind": "more"}
-        made = render_json(value)
+        made = render_json(value, key)
         self._left -= _ROW_CHARACTERS + (len(json.dumps(made)) if isinstance(made, (str, list, dict)) else 0)
         return made
 
@@ -236,12 +237,13 @@ def _describe_meaning(found: ScheduleMeaning) -> dict[str, Any]:
 # -- a line for people --------------------------------------------------------------------------------
 
 
-def render_line(value: object) -> str:
+def render_line(value: object, key: str | None = None) -> str:
     """Return a decoded value as one line, escaped and bounded.
 
     :param value: as :func:`sbformat.values.decode` returns it
+    :param key: the key of ``data`` that has it: functions are examined under those of schedules
     """
-    found = find_meaning(value)
+    found = find_meaning(value, examines=key in EXAMINED_KEYS)
     if found.function is None or found.schedule is None:
         return escape(_render(value, 0), _CHARACTERS)
     function = found.function

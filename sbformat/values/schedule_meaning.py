@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 
 Meaning: TypeAlias = ConstantSchedule | LinearSchedule | ComputedSchedule
 
+SCHEDULE_KEYS: Final = frozenset(
+    {"learning_rate", "lr_schedule", "clip_range", "clip_range_vf", "exploration_schedule", "delta_std_schedule"}
+)
+"""Keys of ``data`` whose value can be a schedule."""
+EXAMINED_KEYS: Final = SCHEDULE_KEYS | {"cliprange", "cliprange_vf"}
+"""Those, and SB2's. Functions under other keys are not examined: a file may contain many, and each takes time."""
+
 SAMPLED: Final = (1.0, 0.75, 0.5, 0.25, 0.0)
 """The remaining progress at which a schedule is sampled for people."""
 _CARRIED: Final = (Function, CarriedObject, Partial)
@@ -49,13 +56,16 @@ class ScheduleMeaning(NamedTuple):
         return self.function is not None and self.schedule is not None
 
 
-def find_meaning(value: object) -> ScheduleMeaning:
+def find_meaning(value: object, *, examines: bool = True) -> ScheduleMeaning:
     """Return what a schedule computes.
 
     :param value: as :func:`sbformat.values.decode` returns it: a number, a schedule or a function
+    :param examines: whether to examine the bytecode of functions
     """
     inner = unwrap(value)
     if isinstance(inner, _CARRIED):
+        if not examines:
+            return ScheduleMeaning(None, None, "")
         schedule, reason = examine(inner)
         return ScheduleMeaning(schedule, inner, reason)
     if isinstance(inner, LinearSchedule):

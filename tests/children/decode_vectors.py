@@ -27,7 +27,7 @@ HERE: Final = Path(run.HERE)
 CPU_SECONDS: Final = 400
 WARMING: Final = (
     "released-", "encode-", "scan-", "sb2-zip", "pickle-of-", "parameters-by-", "norm-whole", "bundle-whole",
-    "buffer-whole", "zip-npz", "policy-",
+    "buffer-whole", "zip-npz", "policy-", "schedule-",
 )  # fmt: skip
 """How the names of good files begin, of every kind that there is."""
 ROOM: Final = 192 << 20

@@ -11,10 +11,12 @@ import pytest
 
 import sbformat
 from sbformat.cli import main
+from sbformat.cli._rebuild_plan import make_plan
+from sbformat.limits import DEFAULT_LIMITS
 from sbformat.pkl import Call, Global
 from tests.cli.test_commands import run
 from tests.helpers.build_statistics import SB2, pickled, returns, rms
-from tests.helpers.bundled import PPO, SAC
+from tests.helpers.bundled import PPO, ROOT, SAC
 from tests.helpers.old_archives import OLD, blob, with_keys
 from tests.helpers.reports import REPORT
 from tests.helpers.run_folders import AGENT, BUFFER, STATISTICS, make_folder, make_hub, make_zoo
@@ -212,6 +214,14 @@ def test_files_of_sb2_become_those_of_sb3(capsys: Capture, tmp_path: Path) -> No
     assert status == 0, document
     assert list_below(tmp_path / "out") == ["A/vecnormalize.pkl"]
     assert sbformat.read_vecnormalize(tmp_path / "out" / "A" / "vecnormalize.pkl").library == "stable_baselines3"
+
+
+def test_agents_of_sb2_become_archives_of_sb3(tmp_path: Path) -> None:
+    pickle = (ROOT / "tests" / "policies" / "sb2" / "archives" / "ddpg-list.pkl").read_bytes()
+    make_folder(tmp_path / "runs", {"a/x.pkl": pickle, "b/x.pkl": pickle, "b/x.zip": AGENT})
+    plan = make_plan([str(tmp_path / "runs")], "out", DEFAULT_LIMITS, copy_others=False, copy_buffers=False)
+    assert sorted(job.output for job in plan.jobs) == ["out/a/x.zip", "out/b/x.pkl.zip", "out/b/x.zip"]
+    assert plan.failed == []
 
 
 def test_many_processes_give_the_same_result(capsys: Capture, tmp_path: Path) -> None:

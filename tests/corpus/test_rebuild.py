@@ -17,12 +17,14 @@ import sbformat
 from sbformat import Serialized, UnsupportedError
 from sbformat.tools.rebuild import rebuild
 from sbformat.tools.rebuild.encode import is_private, iter_texts
+from sbformat.values.render import render_json
 from tests.helpers.shared_files import CORPUS, DAMAGED, GENERATED, SHARED, summarize_counts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from sbformat import Archive
+    from sbformat.tools.rebuild import RebuildReport
 
 pytestmark = pytest.mark.exhaustive
 
@@ -105,6 +107,7 @@ def test_a_real_archive_is_clean_and_private_and_accounted_for(path: Path) -> No
     for action, count in report.counts().items():
         COUNTED[f"keys and entries {action}"] += count
     check_blobs(made)
+    check_values(archive, made, report)
     assert report.requires == ()
     assert sbformat.scan(data).verdict == "clean"
     assert [problem for problem in sbformat.iter_problems(made) if problem.level == "error"] == []
@@ -117,6 +120,27 @@ def is_of_a_network_that_is_gone(archive: Archive) -> bool:
 
 def is_of_another_class(path: Path) -> bool:
     return any(part in path.name for part in OF_ANOTHER_CLASS)
+
+
+def check_values(archive: Archive, made: Archive, report: RebuildReport) -> None:
+    """Each row has its value before and now, and no hyper-parameter is lost that is a number or a function of one."""
+    for row in report.rows:
+        if row.entry == "data" and row.key in archive.data:
+            assert row.old == render_json(archive.decode(row.key)), row.key
+        name = row.new_key or row.key
+        if row.entry == "data" and name in made.data:
+            assert row.new == render_json(made.decode(name)), row.key
+    for row in report.hyperparameters:
+        if row.action == "kept":
+            assert row.old == row.new, row.key
+        if row.action == "dropped" and row.is_finding:
+            COUNTED[f"hyper-parameters dropped: {row.key}"] += 1
+            assert row.key in NOT_REBUILT
+        COUNTED[f"hyper-parameters {row.action}"] += 1
+
+
+NOT_REBUILT: Final = ("replay_buffer_kwargs/goal_selection_strategy",)
+"""Random goals, which no target has."""
 
 
 def check_blobs(made: Archive) -> None:

@@ -37,6 +37,7 @@ from sbformat import (
     writes_vecnormalize,
 )
 from sbformat.pkl import Call, Global, Persistent
+from sbformat.values.render import render_json
 from sbformat.values.types import Box, DictSpace, Discrete
 from tests.helpers.build_blobs import array, box, call, discrete, dtype, new
 from tests.helpers.build_statistics import (
@@ -655,6 +656,16 @@ def test_every_attribute_is_accounted_for() -> None:
         "obs_rms", "ret_rms", "old_rews", "observation_space",
     }  # fmt: skip
     assert actions(whole(old_obs=(1,), observation_space=new("mine", "Space", {})))["observation_space"] == "dropped"
+
+
+def test_settings_and_spaces_of_the_report_have_values_before_and_now() -> None:
+    value, report = rebuild_vecnormalize(pickled(whole(clip_obs=5, norm_reward=False)))
+    rows = {row.key: row for row in report.rows}
+    assert (rows["clip_obs"].old, rows["clip_obs"].new, rows["clip_obs"].now) == (5, value.clip_obs, "5.0")
+    assert (rows["norm_reward"].old, rows["norm_reward"].new) == (False, False)
+    assert rows["observation_space"].old["kind"] == "Box"
+    assert rows["observation_space"].new == render_json(value.observation_space)
+    assert (rows["obs_rms"].old, rows["obs_rms"].new) == (None, None)
 
 
 def test_a_space_that_not_every_release_has_is_left_out() -> None:

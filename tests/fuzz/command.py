@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tests.fuzz.supervisor import Outcome
 
-TARGETS: Final = ("container", "data", "pkl", "pth", "archive", "policies")
+TARGETS: Final = ("container", "data", "pkl", "pth", "archive", "policies", "computed")
 _MINUTE: Final = 60
 _PATIENCE: Final = 30
 """Seconds until a file that is replayed is given up."""

@@ -15,6 +15,7 @@ from tests.fuzz import tables
 from tests.fuzz.mutator import pickles, zips
 from tests.fuzz.mutator.fragments import FRAGMENTS
 from tests.helpers import attacks, bundled
+from tests.values.computed import pickled_schedules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,6 +52,8 @@ def files() -> Iterator[bytes]:
         yield data
         yield build_zips.sb3_archive(align=1, entries={"policy.pth": data})
     yield from (path.read_bytes() for path in sorted(_VECTORS.rglob("*")) if path.is_file())
+    for release in pickled_schedules.RELEASES:
+        yield from (schedule.data for schedule in pickled_schedules.load(release).values())
 
 
 _POLICY: Final = ordered({"w": floats((8,)), "b": tensor(storage(2, "1"), (2,))}, ordered())
@@ -171,6 +174,7 @@ FITS: Final[dict[str, Callable[[bytes], bool]]] = {
     "pkl": pickles.is_pickle,
     "pth": _is_pth,
     "archive": lambda data: (_is_zip(data) and not _is_pth(data)) or data in _LONE,
+    "computed": lambda data: pickles.is_pickle(data) and b"CodeType" in data,
     "policies": lambda data: (
         _is_zip(data) and any(name in data for name in (b"policy.pth", b"parameter_list", b"_net"))
     ),

@@ -13,7 +13,8 @@ import sbformat
 from sbformat import ConstantSchedule, LinearSchedule, ValidationError
 from sbformat.cli import main
 from sbformat.globals.releases import NEWEST, Target
-from sbformat.schema.assigned import SCHEDULE_KEYS, encode_assigned, find_release
+from sbformat.schema.assigned import encode_assigned, find_release
+from sbformat.values.schedule_meaning import SCHEDULE_KEYS
 from sbformat.values.types import FloatSchedule
 from tests.helpers.bundled import PPO
 from tests.helpers.old_archives import OLD

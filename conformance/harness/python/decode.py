@@ -19,6 +19,8 @@ from sbformat.errors import MissingEntryError, UnsupportedError
 from sbformat.io.source import BytesSource
 from sbformat.limits import Budget
 from sbformat.pkl import decode_pickle
+from sbformat.values.computed import understand
+from sbformat.values.types import ConstantSchedule, LinearSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,6 +64,8 @@ def decode(source: bytes, arguments: Sequence[str] = ()) -> dict[str, Any]:
         return _other_format(archive)
     if asked.blob is not None:
         return _blob(archive, asked.blob)
+    if asked.schedule is not None:
+        return {"schedule": _schedule(archive.decode(asked.schedule))}
     if asked.entry is not None and asked.entry not in archive.entries:
         raise MissingEntryError(asked.entry, present=archive.entries)
     names = list(archive.entries) if asked.entry is None else [asked.entry]
@@ -75,12 +79,23 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--limit", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--algorithm", action="store_true")
     parser.add_argument("--scan", action="store_true")
+    parser.add_argument("--schedule", metavar="KEY")
     parser.add_argument("--unchecked-crc", action="store_true")
     parser.add_argument("--other-formats", action="store_true")
     parser.add_argument("--statistics", action="store_true")
     parser.add_argument("--replay-buffer", action="store_true")
     parser.add_argument("--predict", metavar="FILE")
     return parser.parse_args(arguments)
+
+
+def _schedule(function: object) -> Any:
+    """What a function that was pickled by value computes, or None."""
+    schedule = understand(function)
+    if isinstance(schedule, ConstantSchedule):
+        return {"constant": schedule.value}
+    if isinstance(schedule, LinearSchedule):
+        return {"linear": list(schedule)}
+    return schedule and {"computed": [schedule.sample(step / 4) for step in (4, 3, 2, 1, 0)]}
 
 
 def _entry(archive: sbformat.Archive, name: str) -> Any:

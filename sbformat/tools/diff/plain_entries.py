@@ -72,12 +72,12 @@ def _unequal_members(
 def _compare_values(loc: str, left: object, right: object, renderer: ValueRenderer) -> Change:
     """Return the change of a value of ``data`` that was added or removed, or differs."""
     if left is _ABSENT:
-        added = _describe_json(right, renderer)
+        added = _describe_json(right, loc, renderer)
         return Change(DATA_ENTRY, loc, "added", f"is now {added.text}", new=added.value)
     if right is _ABSENT:
-        removed = _describe_json(left, renderer)
+        removed = _describe_json(left, loc, renderer)
         return Change(DATA_ENTRY, loc, "removed", f"was {removed.text}", old=removed.value)
-    old, new = _describe_json(left, renderer), _describe_json(right, renderer)
+    old, new = _describe_json(left, loc, renderer), _describe_json(right, loc, renderer)
     kind: ChangeKind = "value" if type(left) is type(right) else "type"
     message = _describe_json_change(left, right, old.text, new.text)
     return Change(DATA_ENTRY, loc, kind, message, old=old.value, new=new.value)
@@ -115,7 +115,7 @@ class _Description(NamedTuple):
     """The value as JSON."""
 
 
-def _describe_json(value: object, renderer: ValueRenderer) -> _Description:
+def _describe_json(value: object, loc: str, renderer: ValueRenderer) -> _Description:
     if not isinstance(value, Serialized):
         return _Description(escape(json.dumps(value), _SHOWN), renderer.render(value))
     size = f"{len(value.pickle):,} bytes"
@@ -124,8 +124,10 @@ def _describe_json(value: object, renderer: ValueRenderer) -> _Description:
     except SbformatError:
         return _Description(f"a broken pickle of {size}", {"kind": "broken pickle", "bytes": len(value.pickle)})
     reference = class_reference(value)
-    text = f"{render_line(decoded)}, pickled in {size}" if reference is None else f"the class {escape(reference)}"
-    return _Description(text, renderer.render(decoded))
+    text = (
+        f"{render_line(decoded, loc[1:])}, pickled in {size}" if reference is None else f"the class {escape(reference)}"
+    )
+    return _Description(text, renderer.render(decoded, loc[1:]))
 
 
 def compare_text(name: str, old: Archive, new: Archive) -> Iterator[Change]:

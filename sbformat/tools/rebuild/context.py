@@ -16,7 +16,7 @@ from sbformat.tools.rebuild.allowed import Allowed
 from sbformat.tools.rebuild.encode import encode_value
 from sbformat.tools.rebuild.releases import is_hyperparameter
 from sbformat.tools.rebuild.report import Row
-from sbformat.values.render import render_line
+from sbformat.values.render import render_json, render_line
 from sbformat.values.types import Reference
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class RebuildContext:
         if is_finding is None:
             is_finding = is_hyperparameter(key.partition("/")[0], self.algorithm)
         is_name = isinstance(was, (Global, Reference))
-        shown = None if was is None else escape(str(was) if is_name else render_line(was), 200)
+        shown = None if was is None else escape(str(was) if is_name else render_line(was, key), 200)
         self.rows.append(Row(DATA_ENTRY, key, "dropped", message, instead, shown, is_finding))
         return DROPPED
 
@@ -249,10 +249,15 @@ class RebuildContext:
             self.refused.append(f"{escape(key)}: {why}")
         return self.drop(key, why, instead, was=self.decode_or_none(key) if was is None else was)
 
-    def report_new_options(self, entry: str, message: str) -> None:
-        """Report that the options of an optimizer were replaced."""
+    def report_new_options(self, entry: str, message: str, old: dict[str, Any], new: dict[str, Any]) -> None:
+        """Report that the options of an optimizer were replaced.
+
+        :param old: those of the archive
+        :param new: those of the result
+        """
         instead = "the options that SB3 gives a new optimizer"
-        self.rows.append(Row(entry, "param_groups", "dropped", message, instead, None, is_finding=True))
+        row = Row(entry, "param_groups", "dropped", message, instead, is_finding=True, is_hyperparameter=True)
+        self.rows.append(row._replace(was=escape(render_line(old), 200), old=render_json(old), new=render_json(new)))
 
     def raise_refused(self) -> None:
         """Raise what was noted for ``on_unknown="error"``.

@@ -167,8 +167,8 @@ def _list_parts(value: object) -> list[object]:
     return list(iter_parts(value, (ArrayInfo, Reference, EnumMember, DType)))
 
 
-def _describe(meaning: object) -> str:
-    return escape(render_line(meaning), 200)
+def _describe(meaning: object, key: str | None = None) -> str:
+    return escape(render_line(meaning, key), 200)
 
 
 def _drop_removed(context: RebuildContext, key: str, value: object) -> Any:  # noqa: ARG001
@@ -203,9 +203,9 @@ def _drop_recreated(context: RebuildContext, key: str, value: object) -> Any:
     except UnsupportedError as error:
         return context.drop(key, error.message, instead)
     if _contains_code(meaning):
-        return context.drop(key, _describe(meaning), instead)
+        return context.drop(key, _describe(meaning, key), instead)
     context.report(
-        "translated", f"left out: SB3 creates it from {releases.RECREATED[key]}; was {_describe(meaning)}", key=key
+        "translated", f"left out: SB3 creates it from {releases.RECREATED[key]}; was {_describe(meaning, key)}", key=key
     )
     return DROPPED
 
@@ -220,7 +220,7 @@ def _refuse_unknown(context: RebuildContext, key: str, value: object) -> None:
         context.refused.append(f"{escape(key)}: {error.message}")
         return
     if _contains_code(meaning):
-        context.refused.append(f"{escape(key)}: {_describe(meaning)}")
+        context.refused.append(f"{escape(key)}: {_describe(meaning, key)}")
 
 
 def _contains_code(meaning: object) -> bool:

@@ -81,6 +81,8 @@ class Optimizer:
             for key, parameter_state in tree["state"].items()
             if all(_is_name(name) and _is_option(part) for name, part in parameter_state.items())
         }
+        self.given_options = self.options()
+        """The options of its first group in the archive."""
         if len(self.state) < len(states):
             self.notes.append("state that is not tensors and numbers starts anew")
         if any(len(group) < len(old) for group, old in zip(self.groups, groups)):
@@ -100,6 +102,10 @@ class Optimizer:
         """Return the class that its options identify, when it is not the default, Adam."""
         options = self.groups[0] if self.groups else {}
         return next((pair for name, pair in _CLASS_BY_OPTION if name in options), None)
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of its first group."""
+        return {key: value for key, value in self.groups[0].items() if key != "params"} if self.groups else {}
 
     def learning_rate(self) -> float | None:
         """Return its learning rate."""
@@ -291,7 +297,7 @@ def rebuild_optimizer(
         shapes = None if match is None else [part.shape for part in own]
         made.restart_if_wrong(OPTIMIZERS[pair], _new_options(context, pair), shapes)
     if made.is_new:
-        context.report_new_options(made.name + PTH_SUFFIX, made.notes[-1])
+        context.report_new_options(made.name + PTH_SUFFIX, made.notes[-1], made.given_options, made.options())
     return made.tree
 
 

@@ -56,10 +56,10 @@ class _ValueReader:
         default = find_default(self._algorithm, key) if row.action == "dropped" and new is _MISSING else _MISSING
         is_settled = row.new is not None
         return row._replace(
-            was=_render(old) if row.was is None else row.was,
-            now=_render(new) if row.now is None else row.now,
-            old=self._render(old) if row.old is None else row.old,
-            new=row.new if is_settled else self._render(default if new is _MISSING else new),
+            was=_render(old, key) if row.was is None else row.was,
+            now=_render(new, new_key) if row.now is None else row.now,
+            old=self._render(old, key) if row.old is None else row.old,
+            new=row.new if is_settled else self._render(default if new is _MISSING else new, new_key),
             new_key=new_key if new_key != key else None,
             is_hyperparameter=is_hyperparameter(new_key.partition("/")[0], self._algorithm),
         )
@@ -70,8 +70,8 @@ class _ValueReader:
         is_moved = moved != key and key not in self._result.data and self._look_up(self._result, moved) is not _MISSING
         return moved if is_moved else key
 
-    def _render(self, value: object) -> Any:
-        return None if value is _MISSING else self._renderer.render(value)
+    def _render(self, value: object, key: str) -> Any:
+        return None if value is _MISSING else self._renderer.render(value, key)
 
     def _look_up(self, archive: Archive, place: str) -> object:
         """Return a value of ``data``, or one below it, or ``_MISSING``."""
@@ -94,8 +94,8 @@ class _ValueReader:
         return self._decoded[place]
 
 
-def _render(value: object) -> str | None:
+def _render(value: object, key: str) -> str | None:
     """Return a value in one line."""
     if value is _MISSING:
         return None
-    return escape(str(value) if isinstance(value, (Global, Reference)) else render_line(value), _LINE)
+    return escape(str(value) if isinstance(value, (Global, Reference)) else render_line(value, key), _LINE)

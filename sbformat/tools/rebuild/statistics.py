@@ -14,7 +14,8 @@ from sbformat.globals.releases import NEWEST, parse_target
 from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.tools.rebuild.report import RebuildReport, Row
 from sbformat.values import encode
-from sbformat.values.types import DictSpace
+from sbformat.values.render import render_json, render_line
+from sbformat.values.types import DictSpace, Space
 
 if TYPE_CHECKING:
     from sbformat.archive.archive import Archive
@@ -28,6 +29,9 @@ KIND: Final = "VecNormalize"
 """The class that loads the result, reported as the algorithm."""
 _SPACES: Final = ("observation_space", "action_space")
 _STATISTICS: Final = ("obs_rms", "ret_rms")
+_SETTINGS: Final = (
+    "clip_obs", "clip_reward", "gamma", "epsilon", "training", "norm_obs", "norm_reward", "num_envs",
+)  # fmt: skip
 _RENAMED: Final = {
     "obs_keys": ("norm_obs_keys", "is norm_obs_keys since SB3 1.4"),
     "old_rews": ("old_reward", "is old_reward in SB3"),
@@ -75,7 +79,8 @@ def _rebuild_parts(parts: dict[str, Instance], release: Target) -> tuple[VecNorm
     value, _ = _drop_unwritable_spaces(make_vecnormalize(parts), release)
     if WHOLE_FILE in parts:
         return value, [
-            _attribute_row(name, part, parts[WHOLE_FILE], value) for name, part in parts[WHOLE_FILE].attributes.items()
+            _add_values(_attribute_row(name, part, parts[WHOLE_FILE], value), part, value)
+            for name, part in parts[WHOLE_FILE].attributes.items()
         ]
     rows = [Row(name, None, "translated", f"{name.removesuffix('.pkl')} of SB3's VecNormalize") for name in parts]
     settings = (
@@ -102,6 +107,18 @@ def _drop_unwritable_spaces(value: VecNormalize, release: Target) -> tuple[VecNo
             lost.append(name)
     without: dict[str, Any] = dict.fromkeys(lost)
     return replace(value, **without), lost
+
+
+def _add_values(row: Row, part: object, value: VecNormalize) -> Row:
+    """Return the row of a setting or a space with its values."""
+    if row.key in _SPACES and isinstance(part, Space):
+        found = getattr(value, row.key)
+        row = row._replace(was=render_line(part), old=render_json(part))
+        return row if found is None else row._replace(now=render_line(found), new=render_json(found))
+    if row.key in _SETTINGS and (part is None or isinstance(part, (bool, int, float))):
+        found = getattr(value, row.key)
+        return row._replace(was=render_line(part), now=render_line(found), old=part, new=render_json(found))
+    return row
 
 
 def _attribute_row(name: str, part: Any, whole: Instance, value: VecNormalize) -> Row:

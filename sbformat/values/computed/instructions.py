@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sbformat.values.computed.opcodes import Release
 
 _MOST_BYTES: Final = 1 << 14
-"""Length of a bytecode; the longest schedule of a real archive has 240 bytes."""
+"""Length of a bytecode. A line of Python is about 20 bytes, and schedules have a few lines."""
 
 
 _MOST_ARGUMENTS: Final = 256

@@ -12,7 +12,7 @@ from conformance.generators import build_zips
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NAMES: Final = ("container", "data", "pkl", "pth", "archive", "policies")
+NAMES: Final = ("container", "data", "pkl", "pth", "archive", "policies", "computed")
 _NEVER: Final = ("sbformat.__main__", "sbformat.unsafe", "sbformat.sb3", "sbformat.cli")
 """Rooms that no target enters: they unpickle, or talk to people."""
 

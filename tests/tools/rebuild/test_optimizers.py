@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -59,7 +60,12 @@ def test_groups_that_adam_could_not_step_are_those_of_a_new_one(group: dict[str,
     assert found["param_groups"][0]["params"] == [0]
     assert found["param_groups"][0]["betas"] == (0.9, 0.999)
     assert "starts anew" in row.message
-    assert [(row.entry, row.key) for row in report.findings] == [("ent_coef_optimizer.pth", "param_groups")]
+    (finding,) = report.findings
+    assert (finding.entry, finding.key) == ("ent_coef_optimizer.pth", "param_groups")
+    options = {key: value for key, value in group.items() if key != "params" and value != (0.9, "x")}
+    assert json.dumps(finding.old, sort_keys=True) == json.dumps(options, sort_keys=True)
+    assert finding.new["betas"] == [0.9, 0.999]
+    assert finding.is_hyperparameter
 
 
 @pytest.mark.parametrize("count", [0, 2])

@@ -326,6 +326,14 @@ def test_a_value_that_sb3_cannot_use_is_a_finding(key: str) -> None:
     assert not sbformat.validate(sbformat.writes(archive))
 
 
+def test_a_fixed_entropy_coefficient_is_a_variable_of_sb3() -> None:
+    archive, rows = rebuild(change_agent("sac-softplus", ent_coef=0.125))
+    variables = archive.pytorch_variables
+    assert variables is not None
+    assert {name: float(value) for name, value in variables.to_numpy().items()} == {"ent_coef_tensor": 0.125}
+    assert not any(row.is_finding for row in rows.values())
+
+
 STRANGE: Final = [None, True, -1, 10**400, 1e308, float("nan"), float("inf"), "a text", [], {"a": [1]}]
 
 

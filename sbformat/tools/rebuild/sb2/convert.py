@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
+
 from sbformat.archive.archive import Archive
 from sbformat.archive.folder import FileEntries
-from sbformat.constants import DATA_ENTRY, POLICY_ENTRY, PTH_SUFFIX, SB2_PARAMETER_LIST_ENTRY, SB2_PARAMETERS_ENTRY
+from sbformat.constants import (
+    DATA_ENTRY,
+    ENTROPY_LEARNERS,
+    POLICY_ENTRY,
+    PTH_SUFFIX,
+    SB2_PARAMETER_LIST_ENTRY,
+    SB2_PARAMETERS_ENTRY,
+)
 from sbformat.data import Serialized
 from sbformat.errors import UnsupportedError, quote
 from sbformat.limits import Budget
 from sbformat.policies.model import Given
 from sbformat.policies.sb2.agents import read_agent
+from sbformat.policies.shapes.entropy import FIXED, fixed_coefficient
+from sbformat.policies.shapes.entropy import KEY as ENTROPY_KEY
 from sbformat.pth import StateDict
 from sbformat.schema import OPTIMIZERS, known_keys
 from sbformat.tools.rebuild.defaults import CONSTRUCTOR_VALUES
@@ -108,10 +119,19 @@ def _assemble(agent: Sb2Agent, network: ConvertedNetwork, keys: Keys) -> Convers
             _POLICY: StateDict.from_arrays(OrderedDict(network.arrays)),
             **{name: StateDict.from_arrays(empty) for name in OPTIMIZERS[network.algorithm]},
         },
-        pytorch_variables=StateDict.from_arrays(dict(network.variables)),
+        pytorch_variables=StateDict.from_arrays(_make_variables(network, keys)),
     )
     rows = (*keys.rows, *network.rows, *_report_unused(agent), *_report_entries(agent.archive))
     return Conversion(network.algorithm, agent.algorithm, made, decoded, keys.settings, rows, tuple(undecodable))
+
+
+def _make_variables(network: ConvertedNetwork, keys: Keys) -> dict[str, np.ndarray]:
+    """Return the variables of the result: SB3 also saves an entropy coefficient that is fixed."""
+    setting = keys.settings.get(ENTROPY_KEY)
+    fixed = None if setting is None else fixed_coefficient(setting.value)
+    if network.algorithm in ENTROPY_LEARNERS and fixed is not None:
+        return {FIXED: np.asarray(fixed, dtype=np.float32)}
+    return dict(network.variables)
 
 
 def _report_unused(agent: Sb2Agent) -> list[Row]:
