@@ -179,13 +179,13 @@ def _render_place(row: dict[str, Any]) -> str:
 
 def _render_setting(row: dict[str, Any]) -> tuple[str, ...]:
     """Return the cells of a value that the algorithm trains with: its key, before, now, and what was done."""
-    old, new = row["was"], row["now"] or row["instead"] or "left out"
-    words = row["message"].removeprefix(f"{old}: ")
-    if words.startswith((f"{new}: ", f"{new} (")):
-        words = words[len(new) + 2 :].removesuffix(")" if words.startswith(f"{new} (") else "")
+    old, new = row["was"] or "", row["now"] or row["instead"] or "left out"
+    words = row["message"].removeprefix(f"{old}: ").removeprefix(f"{new}: ")
+    if words.startswith(f"{new} (") and words.endswith(")"):  # what a schedule is, and how that is known
+        words = words[len(new) + 2 : -1]
     done = row["action"] if words in ("", old, new) else f"{row['action']}: {words}"
     key = _render_place(row) if row["new_key"] is None else f"{_render_place(row)} -> {row['new_key']}"
-    return key, _shorten(old or "not set"), _shorten(new), done
+    return key, _shorten(old), _shorten(new), done
 
 
 def _shorten(value: str) -> str:
