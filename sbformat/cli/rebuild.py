@@ -50,7 +50,8 @@ def configure(subparsers: Any) -> None:
         "--output",
         required=True,
         metavar="OUT",
-        help="the archive, or the vecnormalize.pkl, to write; of several files, or of a folder, the folder to write",
+        help="the archive, the vecnormalize.pkl, or of a file of policy.save() the .pth to "
+        "write; of several files, or of a folder, the folder to write",
     )
     parser.add_argument(
         "--target", default=str(NEWEST), metavar="RELEASE", help=f"SB3 {min(RELEASES)} to {NEWEST} (default {NEWEST})"
@@ -113,7 +114,7 @@ def _is_many(paths: list[str], output: str) -> bool:
     """Return whether the output is a folder: for several files, for a folder of files, and where a folder is named."""
     if len(paths) > 1 or output.endswith(("/", os.sep)) or os.path.isdir(output):
         return True
-    is_one = output == _streams.STANDARD_STREAM or output.lower().endswith((".zip", ".pkl"))
+    is_one = output == _streams.STANDARD_STREAM or output.lower().endswith((".zip", ".pkl", ".pth"))
     return not is_one and os.path.isdir(paths[0]) and not os.path.isfile(os.path.join(paths[0], DATA_ENTRY))
 
 
@@ -178,13 +179,13 @@ def _render_place(row: dict[str, Any]) -> str:
 
 def _render_setting(row: dict[str, Any]) -> tuple[str, ...]:
     """Return the cells of a value that the algorithm trains with: its key, before, now, and what was done."""
-    old, new = row["was"], row["now"] or row["instead"] or "left out"
-    words = row["message"].removeprefix(f"{old}: ")
-    if words.startswith((f"{new}: ", f"{new} (")):
-        words = words[len(new) + 2 :].removesuffix(")" if words.startswith(f"{new} (") else "")
+    old, new = row["was"] or "", row["now"] or row["instead"] or "left out"
+    words = row["message"].removeprefix(f"{old}: ").removeprefix(f"{new}: ")
+    if words.startswith(f"{new} (") and words.endswith(")"):  # what a schedule is, and how that is known
+        words = words[len(new) + 2 : -1]
     done = row["action"] if words in ("", old, new) else f"{row['action']}: {words}"
     key = _render_place(row) if row["new_key"] is None else f"{_render_place(row)} -> {row['new_key']}"
-    return key, _shorten(old or "not set"), _shorten(new), done
+    return key, _shorten(old), _shorten(new), done
 
 
 def _shorten(value: str) -> str:

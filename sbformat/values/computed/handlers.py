@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sbformat.errors import escape
 from sbformat.values.code import Code
 from sbformat.values.computed.errors import refuse
+from sbformat.values.computed.expressions import Expression
 from sbformat.values.computed.frames import MOST_STACK, RUNNING
 from sbformat.values.computed.instructions import NULL
 from sbformat.values.computed.library import find_name, find_package, require_items
@@ -19,9 +20,12 @@ from sbformat.values.computed.objects import (
     Cell,
     Closure,
     Iterator,
+    Library,
     Object,
     Package,
+    Table,
     Unusable,
+    convert,
     describe,
 )
 from sbformat.values.computed.operators import OPERATORS
@@ -111,10 +115,21 @@ def _attribute(machine: Machine, frame: Frame, name: str) -> None:
         frame.push(find_name(owner.name, name))
     elif isinstance(owner, Object):
         frame.push(machine.get_attribute(owner, name))
+    elif isinstance(owner, Table) and name == "get":
+        frame.push(Library("get", lambda _, key, default=None: _find_item(owner, key, default)))
+    elif isinstance(owner, (float, Expression)) and name == "item":
+        frame.push(Library("item", lambda _: owner))
     elif isinstance(owner, Unusable):
         refuse(owner.reason)
     else:
         refuse(f"it uses the attribute {escape(name, 100)} of {describe(owner)}")
+
+
+def _find_item(table: Table, key: Any, default: Any) -> Any:
+    """Return what ``get`` of a dict returns."""
+    if not isinstance(key, (str, int, float)):
+        refuse("it uses an unusual key of a dict")
+    return convert(table.items[key]) if key in table.items else default
 
 
 def _import(_machine: Machine, frame: Frame, name: str) -> None:

@@ -140,6 +140,44 @@ def _require_float(value: Any) -> float:
     return float(number)
 
 
+def _any(machine: Machine, items: Any) -> bool:
+    return any(machine.is_true(part) for part in require_items(items))
+
+
+def _all(machine: Machine, items: Any) -> bool:
+    return all(machine.is_true(part) for part in require_items(items))
+
+
+def _float(machine: Machine, value: Any = 0.0) -> Operand:
+    """``float`` of a number, or of the text of one."""
+    if not isinstance(value, str):
+        return _as_float(machine, value)
+    try:
+        return float(value[:_MOST_DIGITS])
+    except ValueError:
+        return refuse("it computes with text")
+
+
+_MOST_DIGITS: Final = 40
+
+
+def _mean(machine: Machine, items: Any) -> Operand:
+    found = require_items(items)
+    if not found:
+        refuse("it calls mean of nothing")
+    return machine.apply(operations.DIVIDE, _sum(machine, found), len(found))
+
+
+def _is_close(machine: Machine, one: Any, other: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Operand:
+    """``math.isclose`` of finite numbers."""
+    left, right = require_number(one), require_number(other)
+    absolute = [machine.apply(operations.ABS, part) for part in (left, right)]
+    allowed = machine.apply(operations.MULTIPLY, require_number(rel_tol), machine.apply(operations.MAX, *absolute))
+    allowed = machine.apply(operations.MAX, allowed, require_number(abs_tol))
+    difference = machine.apply(operations.ABS, machine.apply(operations.SUBTRACT, left, right))
+    return machine.apply(COMPARE["<="], difference, allowed)
+
+
 def _range(_: Machine, *args: Any) -> Any:
     if not 1 <= len(args) <= 3 or any(type(part) is not int for part in args) or args[2:] == (0,):
         refuse("it calls range with something other than integers")
@@ -186,7 +224,9 @@ def _numpy_round(machine: Machine, value: Any, decimals: Any = 0) -> Operand:
 
 
 _BUILTINS: Final[dict[str, Any]] = {
-    "float": lambda machine, value=0.0: _as_float(machine, value),
+    "float": _float,
+    "any": _any,
+    "all": _all,
     "int": _number_function(operations.INT),
     "bool": _truth,
     "abs": _number_function(operations.ABS),
@@ -234,6 +274,7 @@ def _float_power(machine: Machine, base: Any, exponent: Any) -> Operand:
 _MATH: Final[dict[str, Any]] = {
     **{name: _FUNCTIONS[name] for name in _MATH_NAMES},
     "pow": _float_power,
+    "isclose": _is_close,
 }
 _NUMPY_FUNCTIONS: Final[dict[str, Any]] = {
     **{name: _FUNCTIONS[known] for name, known in _NUMPY_NAMES.items()},
@@ -245,6 +286,18 @@ _NUMPY_FUNCTIONS: Final[dict[str, Any]] = {
     "power": _number_function(operations.POW, 2),
     "float_power": _float_power,
     "square": lambda machine, value: machine.apply(operations.MULTIPLY, require_number(value), require_number(value)),
+    "add": _number_function(BINARY["+"], 2),
+    "subtract": _number_function(BINARY["-"], 2),
+    "multiply": _number_function(BINARY["*"], 2),
+    "divide": _number_function(BINARY["/"], 2),
+    "true_divide": _number_function(BINARY["/"], 2),
+    "negative": _number_function(operations.NEGATE),
+    "max": _extremum(operations.MAX),
+    "amax": _extremum(operations.MAX),
+    "min": _extremum(operations.MIN),
+    "amin": _extremum(operations.MIN),
+    "sum": _sum,
+    "mean": _mean,
     "minimum": _float_extremum(operations.MIN),
     "maximum": _float_extremum(operations.MAX),
     "fmin": _float_extremum(operations.MIN),

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sbformat.errors import SbformatError, quote
 from sbformat.pkl.numpy import ArrayInfo
+from sbformat.pkl.tree import Call, Dict, Global
 from sbformat.values.computed.errors import refuse
 from sbformat.values.context import UnrecognizedError
-from sbformat.values.numbers import to_float64, unpack_items
+from sbformat.values.numbers import to_float64, to_number, unpack_items
 from sbformat.values.types import (
     CarriedClass,
     CarriedObject,
@@ -154,9 +155,9 @@ class _Conversion:
             return value if value.bit_length() <= _BITS else Unusable("it uses an integer that is too long")
         if isinstance(value, str):
             return value if len(value) <= _CHARACTERS else Unusable("it uses a long text")
-        if isinstance(value, (list, tuple)):
+        if isinstance(value, (list, tuple)) and type(value) in (list, tuple):  # an ArrayInfo is a tuple, too
             return tuple(map(self.convert, value)) if len(value) <= MOST_ITEMS else Unusable("it uses a long list")
-        if isinstance(value, dict):
+        if type(value) is dict:
             return Table(value)
         for kind, rule in _CONVERTERS:
             if isinstance(value, kind):
@@ -168,11 +169,13 @@ def _convert_array(value: ArrayInfo, _: _Conversion) -> Any:
     if len(value.shape) > 1 or math.prod(value.shape) > MOST_ITEMS:
         return _ARRAY
     try:
+        if value.shape == () and value.dtype[1:] in ("i8", "b1"):
+            return to_number(value, "a number of the function")
         if value.shape == ():
             return to_float64(value, "a number of the function")
         return unpack_items(value) if value.dtype[1:] == "f8" else _ARRAY
-    except UnrecognizedError as error:
-        return Unusable(f"it computes with {error}")
+    except UnrecognizedError:
+        return Unusable(f"it computes with a number of the dtype {value.dtype}, as numpy does")
     except SbformatError:
         return _ARRAY
 
@@ -252,10 +255,27 @@ def _convert_described(value: Described, conversion: _Conversion) -> Any:
     return Unusable("it uses a value that is not known here")
 
 
-def _convert_reference(value: Reference, _: _Conversion) -> Any:
+def _convert_reference(value: Reference | Global, _: _Conversion) -> Any:
     from sbformat.values.computed.library import find_name
 
-    return find_name(value.module, value.name)
+    if isinstance(value, Global) and value.updates:
+        return Unusable("it uses a function that is changed")
+    return find_name(*value.pair)
+
+
+def _convert_call(value: Call, _: _Conversion) -> Any:
+    """Convert an ``argparse.Namespace``, which is nothing but its attributes."""
+    updates = value.updates or ()
+    if not isinstance(value.func, Global) or value.func.pair != _NAMESPACE or value.args not in ((), []):
+        return Unusable("it uses a value that is not known here")
+    state = updates[0].value if len(updates) == 1 and updates[0].how == "BUILD" else None
+    rows = list(state) if isinstance(state, Dict) else [None]
+    if value.func.updates or not all(row is not None and type(row[0]) is str for row in rows):
+        return Unusable("it uses a value that is not known here")
+    return Object({str(row[0]): row[1] for row in rows if row is not None}, {})
+
+
+_NAMESPACE: Final = ("argparse", "Namespace")
 
 
 _CONVERTERS: Final[tuple[tuple[Any, Callable[[Any, _Conversion], Any]], ...]] = (
@@ -271,6 +291,8 @@ _CONVERTERS: Final[tuple[tuple[Any, Callable[[Any, _Conversion], Any]], ...]] = 
     (Described, _convert_described),
     (Module, lambda value, _: Package(value.name)),
     (Reference, _convert_reference),
+    (Global, _convert_reference),
+    (Call, _convert_call),
 )
 
 
@@ -300,4 +322,6 @@ def describe(value: object) -> str:
         return f"the function {value.name}"
     if isinstance(value, Package):
         return f"the module {quote(value.name)}"
-    return "a list" if isinstance(value, (tuple, list)) else "an object"
+    if type(value) in (tuple, list):
+        return "a list"
+    return "a dict" if isinstance(value, Table) else "an object"

@@ -66,6 +66,13 @@ def _power(base: Number, exponent: Number) -> Number:
     return base**exponent
 
 
+def _pick(index: Number, values: tuple[Number, ...]) -> Number:
+    if not isinstance(index, int) or not -len(values) <= index < len(values):
+        message = "a list lacks an item"
+        raise ValueError(message)
+    return values[index]
+
+
 def _round(value: Number, digits: Number | None = None) -> Number:
     if digits is not None and not (isinstance(digits, int) and abs(digits) <= _BITS):
         message = "rounded to an unusual number of digits"
@@ -136,6 +143,15 @@ NEGATE: Final = Operation("-x", operator.neg, 11, _by_cell(lambda line: piecewis
 NOT: Final = Operation(
     "not", operator.not_, 3, _by_cell(lambda line: piecewise.choose(line, piecewise.FALSE, piecewise.TRUE)), "bool"
 )
+
+
+def _power_of_line(base: Piecewise, exponent: Piecewise) -> Piecewise | None:
+    """Return a power whose exponent is 0 or 1."""
+    if exponent.cells == piecewise.make_constant(1).cells:
+        return base
+    return piecewise.make_constant(1) if exponent.cells == piecewise.make_constant(0).cells else None
+
+
 IF: Final = Operation("if", lambda test, one, other: one if test else other, 1, _by_cell(piecewise.choose))
 """Its operands are the condition, the value where it is true, and the value elsewhere; only one value is evaluated."""
 FLOAT: Final = Operation("float", float, 0, _keep, "float")
@@ -150,7 +166,7 @@ BINARY: Final = {
     "/": DIVIDE,
     "//": Operation("//", operator.floordiv, 10),
     "%": Operation("%", operator.mod, 10),
-    "**": Operation("**", _power, 12),
+    "**": Operation("**", _power, 12, _power_of_line),
     "&": Operation("&", _integers(operator.and_), 7, returns="int"),
     "|": Operation("|", _integers(operator.or_), 5, returns="int"),
     "^": Operation("^", _integers(operator.xor), 6, returns="int"),
@@ -165,6 +181,8 @@ COMPARE: Final = {
     ">=": Operation(">=", operator.ge, 4, _ordering(lambda difference: difference >= 0), "bool"),
 }
 
+ITEM: Final = Operation("item", lambda index, *values: _pick(index, values), 0, returns="number")
+"""Its operands are a position and the items of a list."""
 INT: Final = Operation("int", int, 0, returns="int")
 ROUND: Final = Operation("round", _round, 0)
 POW: Final = BINARY["**"]

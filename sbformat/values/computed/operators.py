@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from sbformat.values.computed.machine import Machine
 
 
+_MOST_CHOICES: Final = 32
+"""Items of a list from which the remaining progress selects one."""
+
+
 def _binary(machine: Machine, frame: Frame, symbol: str) -> None:
     one, other = frame.pop_many(2)
     if symbol == "+" and type(one) is type(other) and isinstance(one, (tuple, list)):
@@ -69,12 +73,15 @@ def _contains(_machine: Machine, frame: Frame, inverted: Any) -> None:
     frame.push((item in items) is not inverted)
 
 
-def _subscript(_machine: Machine, frame: Frame, _: Any) -> None:
+def _subscript(machine: Machine, frame: Frame, _: Any) -> None:
     container, key = frame.pop_many(2)
     if isinstance(container, Table) and isinstance(key, (str, int, float)):
         if key not in container.items:
             refuse("it uses a key that a dict lacks")
         frame.push(convert(container.items[key]))
+        return
+    if isinstance(key, Expression) and isinstance(container, (tuple, list)) and 0 < len(container) <= _MOST_CHOICES:
+        frame.push(machine.apply(operations.ITEM, key, *map(require_number, container)))
         return
     if not isinstance(container, (tuple, list)) or not isinstance(key, (int, slice)):
         refuse(f"it uses an item of {describe(container)}")

@@ -4,10 +4,12 @@
 to the function itself.
 """
 
+import argparse
 import functools
 import math
 import operator
 import sys
+from math import cos
 from types import SimpleNamespace
 
 import numpy as np
@@ -150,6 +152,15 @@ add("namespace", "linear", lambda p: SETTINGS_OBJECT.lr * p)
 add("float_call", "linear", lambda p: float(p) * 3e-4)
 add("power_of_one", "linear", lambda p: 3e-4 * (p * 2**-1))
 add("operator_function", "linear", lambda p: operator.mul(p, 0.01))
+add("module_function", "computed", lambda p: cos(p) * 0.01)
+add("arguments", "linear", lambda p: ARGUMENTS.lr * p)
+add("dict_with_default", "linear", lambda p: SETTINGS.get("rate", 0.001) * p)
+add("power_1", "linear", lambda p: 0.001 * p**1)
+add("text_of_a_number", "linear", lambda p: float("3e-4") * p)
+add("any_of", "computed", lambda p: 1e-3 if any([p > 0.5, p < 0.1]) else 1e-4)
+add("item_of_list", "computed", lambda p: [1e-3, 5e-4, 1e-4][int((1 - p) * 2.99)])
+add("is_close", "computed", lambda p: 1e-3 if abs(p - 0.5) <= 0.1 else 1e-4)
+ARGUMENTS = argparse.Namespace(lr=0.004)
 SETTINGS_OBJECT = SimpleNamespace(lr=0.004)
 
 
@@ -358,7 +369,7 @@ add("prints", "none", lambda p: print(p) or p)
 add("writes_a_global", "none", impure)
 add("counts", "none", counter())
 add("random", "none", lambda p: p * np.random.rand())
-add("text", "none", lambda p: float("3e-4") * p)
+add("text", "none", lambda p: float("rate") * p)
 add("returns_none", "none", lambda p: None)
 add("divides_by_zero", "none", lambda p: 1e-4 / p)
 add("logarithm_of_zero", "none", lambda p: math.log(p))

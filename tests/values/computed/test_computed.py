@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import opcode
 import random
+import struct
 import sys
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from sbformat.values.computed.opcodes import (
     load_opcodes,
 )
 from sbformat.values.types import ConstantSchedule, FloatSchedule, Function, LinearSchedule
+from tests.helpers.build_blobs import call, dtype, understood
 from tests.values.computed.pickled_schedules import RELEASES, load
 
 KINDS: Final = {
@@ -141,6 +143,24 @@ def test_a_wrapper_of_sb3_is_looked_into() -> None:
     function = load("3.11")["lambda"].decode()
     assert understand(FloatSchedule(FloatSchedule(function))) == LinearSchedule(0.0003, 0.0, 1.0)
     assert understand(FloatSchedule(ConstantSchedule(0.5))) == ConstantSchedule(0.5)
+
+
+@pytest.mark.parametrize(
+    ("code", "content", "expected"),
+    [
+        ("f8", struct.pack("<d", 0.5), LinearSchedule(0.5, 0.0, 1.0)),
+        ("i8", struct.pack("<q", 2), LinearSchedule(2.0, 0.0, 1.0)),
+        ("f4", struct.pack("<f", 0.5), None),
+        ("i4", struct.pack("<i", 2), None),
+    ],
+)
+def test_scalars_of_numpy_that_compute_as_pythons_numbers(
+    code: str, content: bytes, expected: LinearSchedule | None
+) -> None:
+    """numpy computes with others in their own dtype."""
+    function = load("3.11")["closure"].decode()
+    scalar = understood(call("numpy.core.multiarray", "scalar", dtype(code), content))
+    assert understand(Function(**{**vars(function), "closure": {"initial_value": scalar}})) == expected
 
 
 @pytest.mark.parametrize("value", [None, 1, "p", [], {}, object(), math.nan])
