@@ -35,8 +35,8 @@ from sbformat.errors import UnsupportedError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MOST_WEIGHTS: Final = 1 << 26
-"""Maximum number of weights of one layer that was widened: 256 MiB."""
+MOST_WEIGHTS: Final = 1 << 25
+"""Maximum number of weights of one layer that was widened: 128 MiB in float32."""
 _RELU: Final = "relu"
 _IDENTITY: Final = ("identity", "linear")
 _POSITIVE: Final = ("relu", "leaky_relu", "elu")
@@ -88,8 +88,8 @@ class Signal(NamedTuple):
 class Row(NamedTuple):
     """Units of a new layer: linear functions of signals."""
 
-    parts: tuple[tuple[np.ndarray, Signal], ...]
-    """Weights (units, size of the signal), and the signal that they are for."""
+    parts: tuple[tuple[np.ndarray | int, Signal], ...]
+    """Weights (units, size of the signal), and the signal that they are for; a number for so many times the signal."""
     bias: np.ndarray
 
     @classmethod
@@ -101,12 +101,8 @@ class Row(NamedTuple):
 
     @classmethod
     def copy(cls, signal: Signal, *, sign: int = 1, bias: float | np.ndarray = 0.0) -> Row:
-        """Return a signal itself, negated or with something added.
-
-        :raises UnsupportedError: when it is too large to be copied
-        """
-        _check_size(signal.size, signal.size)
-        return cls(((sign * np.eye(signal.size), signal),), np.broadcast_to(bias, (signal.size,)).astype(np.float64))
+        """Return a signal itself, negated or with something added."""
+        return cls(((sign, signal),), np.broadcast_to(bias, (signal.size,)).astype(np.float64))
 
     @classmethod
     def add(cls, *rows: Row) -> Row:
@@ -159,7 +155,10 @@ class Layers:
             end = start + len(row.bias)
             for weights, signal in row.parts:
                 for units, scale in signal.terms:
-                    weight[start:end, units] += weights * scale
+                    if isinstance(weights, int):
+                        weight[range(start, end), units] += weights * scale
+                    else:
+                        weight[start:end, units] += weights * scale
             signals.append(Signal.select(range(start, end)))
             start = end
         bias = np.concatenate([_add_offsets(row) for row in rows])
@@ -191,7 +190,11 @@ class Layers:
 
 
 def _add_offsets(row: Row) -> np.ndarray:
-    return row.bias + sum((weights @ signal.offset for weights, signal in row.parts), np.zeros(len(row.bias)))
+    offsets = (
+        weights * signal.offset if isinstance(weights, int) else weights @ signal.offset
+        for weights, signal in row.parts
+    )
+    return row.bias + sum(offsets, np.zeros(len(row.bias)))
 
 
 def _check_size(outputs: int, inputs: int) -> None:

@@ -287,6 +287,12 @@ def test_strange_values_give_an_archive_or_an_error(agent: str) -> None:
         assert_converted_or_refused(with_parameters(agent, partial(set_array, name, CHANGES[number % len(CHANGES)])))
 
 
+@pytest.mark.parametrize("agent", ["ppo2-lstm-first", "ppo1-softplus", "trpo-bits", "a2c-leaky-bits"])
+def test_integers_beyond_a_float_give_an_archive_or_an_error(agent: str) -> None:
+    for key in sbformat.read(FOLDER / f"{agent}.zip").data:
+        assert_converted_or_refused(changed(agent, partial(set_key, key, 10**400)))
+
+
 def set_key(key: str, value: object, data: dict[str, object]) -> None:
     data[key] = value
     if value == "missing":
