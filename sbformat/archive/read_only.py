@@ -22,7 +22,10 @@ class ReadOnlyArchive(Archive):
 
         :raises UnsupportedError: always
         """
-        message = f"expected an archive of Stable-Baselines3 to edit or write, got a file of the kind {self.format}"
+        hint = "; rebuild makes an archive of Stable-Baselines3 of it" if self.format.startswith("sb2-") else ""
+        message = (
+            f"expected an archive of Stable-Baselines3 to edit or write, got a file of the kind {self.format}{hint}"
+        )
         raise UnsupportedError(message)
 
 

@@ -427,6 +427,11 @@ def test_options_that_do_not_fit_are_refused(options: dict[str, Any], message: s
         sbformat.rebuild(AGENTS / "ppo2-elu-box64.zip", **options)
 
 
+def test_an_attempt_to_edit_an_agent_of_sb2_names_rebuild() -> None:
+    with pytest.raises(sbformat.UnsupportedError, match="kind sb2-zip; rebuild makes an archive"):
+        sbformat.read(AGENTS / "ppo2-elu-box64.zip").replace(data={})
+
+
 @pytest.mark.parametrize("agent", ["acer-swish", "acer-lstm-two"])
 def test_acer_is_refused_with_what_works(agent: str) -> None:
     with pytest.raises(sbformat.UnsupportedError, match=r"SB3 has no ACER.*load_policy runs its policy.*ONNX"):
