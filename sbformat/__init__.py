@@ -42,7 +42,9 @@ _MODULES: Final = {
     "tools.evaluate": "EvaluationReport evaluate",
     "tools.extract": "ExtractReport extract",
     "tools.inspect": "InspectReport inspect",
-    "tools.rebuild": "RebuildReport Rebuilt RebuiltStatistics rebuild rebuild_vecnormalize",
+    "tools.rebuild": (
+        "RebuildReport Rebuilt RebuiltPolicy RebuiltStatistics rebuild rebuild_policy rebuild_vecnormalize"
+    ),
     "tools.scan": "Finding ScanReport scan",
     "values": "decode",
     "values.types": "ConstantSchedule LinearSchedule",

@@ -71,8 +71,10 @@ from sbformat.tools.inspect import InspectReport as InspectReport
 from sbformat.tools.inspect import inspect as inspect
 from sbformat.tools.rebuild import RebuildReport as RebuildReport
 from sbformat.tools.rebuild import Rebuilt as Rebuilt
+from sbformat.tools.rebuild import RebuiltPolicy as RebuiltPolicy
 from sbformat.tools.rebuild import RebuiltStatistics as RebuiltStatistics
 from sbformat.tools.rebuild import rebuild as rebuild
+from sbformat.tools.rebuild import rebuild_policy as rebuild_policy
 from sbformat.tools.rebuild import rebuild_vecnormalize as rebuild_vecnormalize
 from sbformat.tools.scan import Finding as Finding
 from sbformat.tools.scan import ScanReport as ScanReport

@@ -21,7 +21,7 @@ _WRITERS: Final = {
     ".npz": ("extract",),
     ".npy": ("extract",),
     ".safetensors": ("extract", "convert"),
-    ".pth": ("convert",),
+    ".pth": ("convert", "rebuild"),
     ".html": ("report",),
 }
 """The commands that write a format, by suffix."""

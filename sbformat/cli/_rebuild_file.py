@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sbformat.cli import _files, _progress, _streams
 from sbformat.cli._assignments import parse_assignments
@@ -13,6 +13,9 @@ from sbformat.errors import UnsupportedError
 
 if TYPE_CHECKING:
     import argparse
+
+
+_POLICY_SUFFIX: Final = ".pth"
 
 
 def rebuild_file(path: str, output: str, args: argparse.Namespace) -> dict[str, Any]:
@@ -30,7 +33,24 @@ def rebuild_file(path: str, output: str, args: argparse.Namespace) -> dict[str, 
             message = f"{given[0]} applies to archives only, and this file holds statistics"
             raise UnsupportedError(message)
         return rebuild_statistics(path, output, args)
+    if output.lower().endswith(_POLICY_SUFFIX):
+        return rebuild_policy_file(path, output, args)
     return rebuild_agent(path, output, args)
+
+
+def rebuild_policy_file(path: str, output: str, args: argparse.Namespace) -> dict[str, Any]:
+    """Rebuild a file of ``policy.save()``, which the suffix of the output announces, and return the report."""
+    from sbformat.io.atomic import new_file, open_new
+    from sbformat.tools.rebuild import rebuild_policy
+
+    given = [option for option, value in _archive_options(args).items() if value]
+    if given:
+        message = f"{given[0]} applies to archives only, and a {_POLICY_SUFFIX} is a file of policy.save()"
+        raise UnsupportedError(message)
+    content, report = rebuild_policy(_files.read_archive(path, args), target=args.target)
+    with new_file(output, overwrite=args.force) as temporary, open_new(temporary) as file:
+        file.write(content)
+    return {"output": output, **report.to_json()}
 
 
 def rebuild_agent(path: str, output: str, args: argparse.Namespace) -> dict[str, Any]:

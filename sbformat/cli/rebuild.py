@@ -50,7 +50,8 @@ def configure(subparsers: Any) -> None:
         "--output",
         required=True,
         metavar="OUT",
-        help="the archive, or the vecnormalize.pkl, to write; of several files, or of a folder, the folder to write",
+        help="the archive, the vecnormalize.pkl, or of a file of policy.save() the .pth to "
+        "write; of several files, or of a folder, the folder to write",
     )
     parser.add_argument(
         "--target", default=str(NEWEST), metavar="RELEASE", help=f"SB3 {min(RELEASES)} to {NEWEST} (default {NEWEST})"
@@ -113,7 +114,7 @@ def _is_many(paths: list[str], output: str) -> bool:
     """Return whether the output is a folder: for several files, for a folder of files, and where a folder is named."""
     if len(paths) > 1 or output.endswith(("/", os.sep)) or os.path.isdir(output):
         return True
-    is_one = output == _streams.STANDARD_STREAM or output.lower().endswith((".zip", ".pkl"))
+    is_one = output == _streams.STANDARD_STREAM or output.lower().endswith((".zip", ".pkl", ".pth"))
     return not is_one and os.path.isdir(paths[0]) and not os.path.isfile(os.path.join(paths[0], DATA_ENTRY))
 
 

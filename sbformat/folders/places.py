@@ -18,7 +18,7 @@ _PARTS_OF_RUNS: Final = frozenset({
     "models", "saved_models", "weights",
 })  # fmt: skip
 """Names of folders with agents of a run whose other files may be one level up."""
-AGENTS: Final = frozenset({"sb3", "folder", "sb2-zip", "sb2-pickle", "policy-file"})
+AGENTS: Final = frozenset({"sb3", "sbx", "folder", "sb2-zip", "sb2-pickle", "policy-file"})
 """Kinds of files with an agent."""
 
 

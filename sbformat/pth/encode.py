@@ -28,8 +28,13 @@ def encode_pth(state_dict: StateDict) -> TorchZip:
     :return: its ``size``, and its ``chunks()``
     :raises UnsupportedError: when a ``.pth`` cannot contain a value of it
     """
+    return encode_tree(state_dict.tree)
+
+
+def encode_tree(tree: object) -> TorchZip:
+    """Do the same for a tree of values of a state dict, and of inert nodes."""
     calls = Calls()
-    pickle = encode_pickle(state_dict.tree, protocol=_PROTOCOL, reduce=calls.reduce)
+    pickle = encode_pickle(tree, protocol=_PROTOCOL, reduce=calls.reduce)
     records = [_held(PICKLE_RECORD, pickle), _held(BYTE_ORDER_RECORD, _BYTE_ORDER)]
     for key, (storage, swap) in enumerate(calls.storages):
         name = f"{_ROOT}{STORAGE_FOLDER}{key}"

@@ -82,6 +82,7 @@ def load_replay_buffer(
     made = _make_buffer(found, _read_infos(archive), model)
     if truncate_last_traj and hasattr(made, "truncate_last_trajectory"):
         made.truncate_last_trajectory()
+    made.device = model.device  # the constructor replaces one that is not available
     model.replay_buffer = made
 
 

@@ -40,7 +40,7 @@ def check_data(data: Mapping[str, Any], schema: DataSchema, algorithm: str | Non
         if isinstance(value, Serialized) and not value.is_canonical:
             message = "expected canonical base64: a decoder stricter than Python's would read other bytes"
             yield Problem(DATA_ENTRY, _pointer([key]), "base64", "error", message)
-    yield from _report_unknown([key for key in data if key not in known], schema, algorithm)
+    yield from _report_unknown([key for key in data if key not in known and key not in schema.more], schema, algorithm)
 
 
 def _report_unknown(keys: list[str], schema: DataSchema, algorithm: str | None) -> Iterator[Problem]:

@@ -31,7 +31,7 @@ OPTIMIZERS: Final = {
 }
 """The optimizers that ``load`` of each algorithm requires (FORMAT.md 1.2)."""
 
-_ZIPPED: Final = frozenset({"sb3", "folder", "torch-zip", "torch-legacy", "sb2-zip", "policy-file"})
+_ZIPPED: Final = frozenset({"sb3", "sbx", "folder", "torch-zip", "torch-legacy", "sb2-zip", "policy-file"})
 """Formats whose tensors may have a CRC; the tensors of a pickle have none, and may be larger than memory."""
 _STATISTICS: Final = ("mean", "var", "count")
 _HOLDERS: Final = ("obs_rms", "ret_rms")
@@ -56,7 +56,7 @@ def _decode(archive: Archive, name: str) -> None:
         state_dict = archive.state_dict(name)
         if archive.format in _ZIPPED:
             state_dict.check()
-    elif archive.format in ("sb3", "sb2-zip"):  # other files of a folder have no CRC
+    elif archive.format in ("sb3", "sbx", "sb2-zip"):  # other files of a folder have no CRC
         for _ in archive.stream(name):
             pass
 

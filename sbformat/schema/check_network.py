@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sbformat.constants import DATA_ENTRY, POLICY_ENTRY
-from sbformat.errors import SbformatError, UnsupportedError
+from sbformat.errors import SbformatError, UnsupportedError, ValidationError
 from sbformat.schema.problem import Problem
 
 if TYPE_CHECKING:
@@ -13,7 +13,27 @@ if TYPE_CHECKING:
 
     from sbformat.archive.archive import Archive
 
+_SBX_POLICY: Final = "policy"
 _MOST_MISMATCHES: Final = 100
+
+
+def check_sbx_network(archive: Archive) -> Iterator[Problem]:
+    """Yield why the weights of an archive of SBX are not those of its networks, or why that is not known.
+
+    :param archive: an archive of SBX
+    """
+    from sbformat.limits import Budget
+    from sbformat.policies.model import Given
+    from sbformat.policies.sbx import build_sbx_policy
+
+    try:
+        build_sbx_policy(archive, Given(), Budget(archive.limits))
+    except ValidationError as error:
+        yield Problem(_SBX_POLICY, "", "mismatch", "error", error.message)
+    except UnsupportedError as error:
+        yield Problem(_SBX_POLICY, "", "unchecked", "info", f"names and shapes are not checked: {error.message}")
+    except SbformatError:  # check_readable reports entries that cannot be decoded
+        return
 
 
 def check_network(archive: Archive) -> Iterator[Problem]:

@@ -34,6 +34,8 @@ class DataSchema(NamedTuple):
     """The required keys by definition; those of the root are required of all."""
     reason: str
     """Why they are required."""
+    more: frozenset[str] = frozenset()
+    """Keys that the library writes, and that the schema does not have."""
 
 
 SB3: Final = DataSchema(
@@ -44,6 +46,17 @@ SB3: Final = DataSchema(
     "SB3's load needs it",
 )
 """Without those keys ``load`` of every SB3 release raises; all others fall back to defaults (FORMAT.md 3.3)."""
+SBX: Final = SB3._replace(
+    writer="SBX",
+    reason="SBX's load needs it",
+    more=frozenset(
+        {
+            "actor", "clip_range_schedule", "ent_coef_init", "ent_coef_state", "initial_qf_learning_rate", "key",
+            "param_resets", "policy", "policy_delay", "qf", "qf_learning_rate", "reset_idx", "vf",
+        }
+    ),
+)  # fmt: skip
+"""SBX has the keys of SB3 by algorithm, and these: of the key of jax's random numbers, networks and their states."""
 SB2: Final = DataSchema(
     "sb2-data",
     "BaseRLModel",
@@ -95,6 +108,8 @@ def choose_schema(archive: Archive) -> tuple[DataSchema, str | None]:
     """Return the schema of an archive's ``data``, and the name of its definition."""
     if archive.format in OBJECTS:
         return PICKLED, OBJECTS[archive.format]
+    if archive.format == "sbx":
+        return SBX, archive.algorithm.name
     if archive.format in ("sb2-zip", "sb2-pickle"):
         return SB2, archive.algorithm.name
     if archive.format == "data-json":

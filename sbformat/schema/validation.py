@@ -15,7 +15,7 @@ from sbformat.limits import DEFAULT_LIMITS, Limits
 from sbformat.reader import read
 from sbformat.schema.check_data import check_data
 from sbformat.schema.check_entries import check_entries, check_policy_file, check_readable, check_statistics
-from sbformat.schema.check_network import check_network
+from sbformat.schema.check_network import check_network, check_sbx_network
 from sbformat.schema.problem import Problem
 from sbformat.schema.schemas import SB2, choose_schema, choose_schema_of_data
 
@@ -78,6 +78,8 @@ def iter_problems(
     if archive.format in ("sb3", "folder"):
         yield from check_entries(archive)
         yield from check_network(archive)
+    elif archive.format == "sbx":
+        yield from check_sbx_network(archive)
     elif archive.format == "policy-file":
         yield from check_policy_file(archive)
     elif archive.format in STATISTICS:

@@ -60,6 +60,14 @@ def encode_value(value: object, target: Target, foreign: frozenset[Pair]) -> byt
     return encode_pickle(_Encoder(target, foreign).tree(value), protocol=_PROTOCOL)
 
 
+def make_tree(value: object, target: Target) -> Any:
+    """Return the tree of a value, to be a part of another pickle.
+
+    :raises UnsupportedError: as :func:`encode_value`
+    """
+    return _Encoder(target, frozenset()).tree(value)
+
+
 class _Encoder:
     """Encodes one value; shared parts stay shared."""
 

@@ -144,7 +144,7 @@ def find_nearest(schedule: ComputedSchedule) -> ConstantSchedule | LinearSchedul
             error = found * _GAIN if fraction == 1 else found
             best = (line.start, line.end, fraction)
     start, *rest = (_round(value * scale) for value in best[:2])
-    return LinearSchedule(start, rest[0], best[2]) if rest else ConstantSchedule(start)
+    return LinearSchedule(start, rest[0], best[2]) if rest and rest[0] != start else ConstantSchedule(start)
 
 
 def _fit_line(points: Sequence[tuple[float, float]], fraction: float) -> LinearSchedule | None:

@@ -71,7 +71,7 @@ def test_the_nearest_name_is_one_that_begins_so_or_looks_so() -> None:
         (["convert"], "x.onnx", "sbformat export does"),
         (["convert"], "x.C", "sbformat export does"),
         (["convert"], "x.npz", "sbformat extract does"),
-        (["extract"], "x.pth", "sbformat convert does"),
+        (["extract"], "x.pth", "sbformat convert and sbformat rebuild do"),
         (["export"], "x.npz", "sbformat extract does"),
         (["edit", "--set", "gamma=0.5"], "x.safetensors", "sbformat extract and sbformat convert do"),
         (["rebuild"], "x.onnx", "sbformat export does"),

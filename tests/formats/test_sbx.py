@@ -51,7 +51,7 @@ def test_the_algorithm_is_that_of_sbx() -> None:
 
 def test_an_archive_of_sbx_is_valid_and_extracted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for path in (PPO, DQN):
-        assert all(problem.level == "info" for problem in sbformat.validate(path))
+        assert sbformat.validate(path) == ()
     out = tmp_path / "weights.npz"
     assert main(["extract", str(DQN), "-o", str(out)]) == 0
     assert np.load(out)["qf_state/params/params/Dense_0/kernel"].shape == (3, 8)
@@ -140,6 +140,16 @@ def test_what_is_not_an_array_of_jax_is_refused(make: Callable[[], object]) -> N
             archive.state_dict("policy")
     assert archive.data["gamma"] == 0.99
     assert any(problem.kind == "unreadable" for problem in sbformat.iter_problems(archive))
+
+
+def test_validate_finds_weights_that_do_not_fit_and_networks_that_are_not_known() -> None:
+    for name, kind in (("Actor", "unchecked"), ("SquashedGaussianActor", "mismatch")):
+        module = made_object(("sbx.common.policies", name), {"net_arch": [9]}) if kind == "mismatch" else None
+        module = module or made_object(("mine", name), {})
+        layers = {f"Dense_{number}": {"kernel": KERNEL, "bias": KERNEL[0]} for number in range(3)}
+        archive = sbformat.reads(sbx_archive("sac", {"actor": module, "actor_state": train_state({"params": layers})}))
+        found = [problem for problem in sbformat.iter_problems(archive) if problem.entry == "policy"]
+        assert [problem.kind for problem in found] == [kind]
 
 
 def test_two_states_of_one_name_are_refused() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 sb3 = pytest.importorskip("stable_baselines3")
 
 import numpy as np
@@ -136,6 +136,12 @@ def test_the_buffer_is_that_which_sb3_itself_would_load(
         else:
             assert found[name] == value or name == "env", name
     assert model.learn(11 * count, reset_num_timesteps=False).num_timesteps == 22 * count
+
+
+def test_a_buffer_is_on_the_device_of_the_model() -> None:
+    model = make_model(BOX)
+    model.device = torch.device("cuda")  # whether it is available or not
+    assert load(model, buffer(rows=6, envs=1)).device == torch.device("cuda")
 
 
 def test_buffers_of_other_releases_are_those_of_the_installed_one(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from tests.helpers.environments import CountingEnv
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+POLICY_FILE: Final = ARCHIVES / "policy-box.pth"
 STATISTICS: Final = ARCHIVES / "vecnormalize-pendulum.pkl"
 BUFFER: Final = ARCHIVES / "replay-buffer-cartpole.pkl"
 
@@ -102,6 +103,7 @@ SOURCES: Final[dict[str, tuple[Callable[[Any, Path], Any], Path]]] = {
     "read_replay_buffer": (lambda source, _: sbformat.read_replay_buffer(source).arrays["rewards"].tolist(), BUFFER),
     "read_vecnormalize": (lambda source, _: sbformat.read_vecnormalize(source), STATISTICS),
     "rebuild": (lambda source, _: sbformat.rebuild(source), PPO),
+    "rebuild_policy": (lambda source, _: sbformat.rebuild_policy(source), POLICY_FILE),
     "rebuild_vecnormalize": (lambda source, _: sbformat.rebuild_vecnormalize(source), STATISTICS),
     "report": (lambda source, folder: write_page([source], folder), PPO),
     "safe_open": (lambda source, _: read_tensor(source), PPO),

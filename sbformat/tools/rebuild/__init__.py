@@ -56,6 +56,7 @@ from sbformat.schema.assigned import encode_assigned
 from sbformat.tools.rebuild.context import OnUnknown, Options, RebuildContext
 from sbformat.tools.rebuild.entries import rebuild_entries
 from sbformat.tools.rebuild.her import HerObservation, find_her_observation, find_inner_algorithm
+from sbformat.tools.rebuild.policy_files import RebuiltPolicy, rebuild_policy
 from sbformat.tools.rebuild.releases import ALGORITHMS
 from sbformat.tools.rebuild.report import Action, RebuildReport, Required, Row
 from sbformat.tools.rebuild.row_values import add_values
@@ -73,10 +74,12 @@ __all__ = [
     "OnUnknown",
     "RebuildReport",
     "Rebuilt",
+    "RebuiltPolicy",
     "RebuiltStatistics",
     "Required",
     "Row",
     "rebuild",
+    "rebuild_policy",
     "rebuild_vecnormalize",
 ]
 
@@ -177,6 +180,8 @@ def rebuild(
         )
     if archive.format not in _FORMATS:
         hint = "; rebuild_vecnormalize rebuilds statistics" if archive.format in STATISTICS else ""
+        if archive.format == "policy-file":
+            hint = "; rebuild_policy rebuilds files of policy.save()"
         if archive.format == "sbx":
             hint = " (Stable Baselines Jax), whose networks SB3 does not have; load_policy runs it, export exports it"
         message = f"expected an archive of Stable-Baselines3, got the format {archive.format}{hint}"

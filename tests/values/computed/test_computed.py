@@ -262,6 +262,15 @@ def test_the_argument_of_a_jump_is_counted_as_its_release_does() -> None:
     assert understand(older) is None  # returns what is on an empty stack
 
 
+def test_bytecode_of_cpython_3_5_has_opcodes_of_one_and_three_bytes() -> None:
+    function = load("3.6")["lambda"].decode()
+    bytecode = bytes.fromhex("7c0000 640100 14 53")  # LOAD_FAST, LOAD_CONST, BINARY_MULTIPLY, RETURN_VALUE
+    assert understand(change_code(function, bytecode=bytecode)) == LinearSchedule(0.0003, 0.0, 1.0)
+    constant = load("3.6")["constant_closure"].decode()
+    assert understand(change_code(constant, bytecode=bytes.fromhex("880000 53"))) == ConstantSchedule(0.2)
+    assert understand(change_code(function, bytecode=bytecode[:-1])) is None
+
+
 @pytest.mark.parametrize(("times", "is_understood"), [(100, True), (140, True), (160, False), (2000, False)])
 def test_the_depth_of_a_formula_is_bounded(times: int, is_understood: bool) -> None:  # noqa: FBT001
     bytecode = bytes.fromhex("7c00") + bytes.fromhex("7c001400") * times + bytes.fromhex("5300")
