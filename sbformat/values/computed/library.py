@@ -108,7 +108,7 @@ def _where(machine: Machine, condition: Any, one: Any, other: Any) -> Operand:
     return machine.apply(operations.IF, test, *values) if isinstance(test, Expression) else values[not test]
 
 
-def _interpolate(machine: Machine, value: Any, points: Any, values: Any) -> Operand:
+def interpolate(machine: Machine, value: Any, points: Any, values: Any) -> Operand:
     """``numpy.interp``: lines between points, and constants outside of them."""
     x = require_number(value)
     places = [_require_float(part) for part in require_items(points)]
@@ -304,7 +304,7 @@ _NUMPY_FUNCTIONS: Final[dict[str, Any]] = {
     "fmax": _float_extremum(operations.MAX),
     "clip": _clip,
     "where": _where,
-    "interp": _interpolate,
+    "interp": interpolate,
     "round": _numpy_round,
     "around": _numpy_round,
 }

@@ -23,6 +23,7 @@ from sbformat.values.types import (
     Described,
     FloatSchedule,
     Function,
+    InterpolatedSchedule,
     LinearSchedule,
     Module,
     Partial,
@@ -211,6 +212,13 @@ def _convert_float_schedule(value: FloatSchedule, conversion: _Conversion) -> An
     return Library("float", lambda machine, *args: machine.call_as_float(inner, args))
 
 
+def _convert_table(value: InterpolatedSchedule, _: _Conversion) -> Any:
+    from sbformat.values.computed.library import interpolate
+
+    points, values = list(value.progress), list(value.values)
+    return Library("numpy.interp", lambda machine, progress: interpolate(machine, progress, points, values))
+
+
 def _convert_object(value: CarriedObject, _: _Conversion) -> Any:
     if value.state is not None or value.items or not isinstance(value.cls, CarriedClass):
         return Unusable("it uses an object that is more than its attributes")
@@ -284,6 +292,7 @@ _CONVERTERS: Final[tuple[tuple[Any, Callable[[Any, _Conversion], Any]], ...]] = 
     (ConstantSchedule, _convert_schedule),
     (LinearSchedule, _convert_schedule),
     (FloatSchedule, _convert_float_schedule),
+    (InterpolatedSchedule, _convert_table),
     (CarriedObject, _convert_object),
     (CarriedClass, lambda value, _: Object({}, _collect_methods(value), is_class=True)),
     (Cycle, lambda *_: Unusable("it refers to itself")),
