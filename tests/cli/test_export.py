@@ -163,7 +163,11 @@ def test_a_batch_is_a_number_of_ascii_digits() -> None:
     ("options", "outcome", "message"),
     [
         (["-o", "p.txt"], "unsupported", "expected an output that ends in .onnx, .c, .json, got 'p.txt'"),
-        (["-o", "p.pth"], "unsupported", "sbformat export does not write .pth files; sbformat convert does"),
+        (
+            ["-o", "p.pth"],
+            "unsupported",
+            "sbformat export does not write .pth files; sbformat convert and sbformat rebuild do",
+        ),
         (["-o", "p.h"], "unsupported", ".h is written beside the output .c"),
         (["-o", "policy"], "unsupported", "expected an output that ends in .onnx, .c, .json, got 'policy'"),
         (["-o", "p.onnx", "--outputs", "q_values"], "invalid", "expected outputs among 'action', 'logits'"),

@@ -17,11 +17,9 @@ from sbformat.cli import main
 from sbformat.limits import Limits
 from sbformat.pkl import Call, Global
 from sbformat.values import decode_blob, encode
-from sbformat.values.computed import understand
 from sbformat.values.render import render_json, render_line
 from sbformat.values.types import FloatSchedule, InterpolatedSchedule
 from tests.helpers.build_blobs import UTILS, array, change, decode_outcome, new, partial, refused, tree, understood
-from tests.helpers.build_schedules import build_schedule
 from tests.helpers.old_archives import blob, rebuilt, with_keys
 
 if TYPE_CHECKING:
@@ -235,13 +233,6 @@ def test_a_table_that_starts_below_zero_is_dropped() -> None:
 
 def test_a_table_under_another_key_is_a_finding() -> None:
     assert verdict(with_keys(predict=blob(table())))[0] == "unknown"
-
-
-def test_a_function_that_calls_a_table_is_understood() -> None:
-    made = sbformat.values.decode(build_schedule("2 * rate(p)", {"rate": table()}))
-    schedule = understand(made)
-    assert schedule is not None
-    assert [schedule.sample(progress) for progress in (1.0, 0.75, 0.5, 0.25, 0.0)] == [2.0, 1.25, 0.5, 0.25, 0.0]  # type: ignore[union-attr]
 
 
 def test_people_see_five_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
