@@ -103,8 +103,8 @@ def _check_linear(key: str, start: object, end: object, end_fraction: object = 1
     fraction = _check_number(key, end_fraction, "the end fraction of a linear schedule")
     if not _LEAST_FRACTION <= fraction <= 1:
         message = (
-            f"expected an end fraction from {_LEAST_FRACTION} to 1, the part of the training after which a linear schedule has its end "
-            f"value, got {fraction}"
+            f"expected an end fraction from {_LEAST_FRACTION} to 1, the part of the training after which a linear "
+            f"schedule has its end value, got {fraction}"
         )
         _refuse(key, message, "value")
     return LinearSchedule(numbers[0], numbers[1], fraction)
